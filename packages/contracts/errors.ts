@@ -1,0 +1,90 @@
+/** HTTP statuses of failures: contract section 1, "Status and message". */
+export type ErrorStatus = 400 | 401 | 403 | 404 | 405 | 409 | 413 | 415 | 429 | 500 | 503
+
+export interface SluiceErrorOptions {
+  /** What a client reads in `error`. Never holds internals, keys or values of other clients. */
+  message: string
+  /** What an operator reads in the log; defaults to the public message. */
+  internal?: string
+  /** True when the same call may succeed later without a change. */
+  retryable?: boolean
+  /** Seconds until a retry makes sense; becomes the header `Retry-After`. */
+  retryAfterSeconds?: number
+  /** Further response headers, e.g. `Allow`. */
+  headers?: Readonly<Record<string, string>>
+  /** `data` of the failure's body, e.g. a batch's errors by event. */
+  data?: unknown
+  cause?: unknown
+}
+
+/** The one error class: whatever else reaches the edge of a service is answered as a bare 500 and logged with its cause. */
+export class SluiceError extends Error {
+  override readonly name = 'SluiceError'
+  readonly status: ErrorStatus
+  readonly internal: string
+  readonly retryable: boolean
+  readonly retryAfterSeconds: number | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly data: unknown
+
+  constructor(status: ErrorStatus, options: SluiceErrorOptions) {
+    super(options.message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.status = status
+    this.internal = options.internal ?? options.message
+    this.retryable = options.retryable ?? false
+    this.retryAfterSeconds = options.retryAfterSeconds
+    this.headers = options.headers ?? {}
+    this.data = options.data
+  }
+}
+
+/** 400 `Missing required field: <field>`; `field` is a dotted path. */
+export function missingField(field: string): SluiceError {
+  return new SluiceError(400, { message: `Missing required field: ${field}` })
+}
+
+/** 400 `Invalid field: <field> <reason>`. */
+export function invalidField(field: string, reason: string): SluiceError {
+  return new SluiceError(400, { message: `Invalid field: ${field} ${reason}` })
+}
+
+/** 400 `Invalid format: <reason>`: JSON, multipart or CSV that can't be read. */
+export function invalidFormat(reason: string): SluiceError {
+  return new SluiceError(400, { message: `Invalid format: ${reason}` })
+}
+
+/** 401: one message for every unusable credential, so that nothing is learned by guessing. */
+export function invalidApiKey(): SluiceError {
+  return new SluiceError(401, { message: 'Invalid API key' })
+}
+
+/** 403: the credential is good but lacks the scope. */
+export function insufficientScope(scope: string): SluiceError {
+  return new SluiceError(403, { message: `Insufficient scope: requires ${scope}` })
+}
+
+/** 404 `<what> not found`, or a bare `Not found` for a route. */
+export function notFound(what?: string): SluiceError {
+  return new SluiceError(404, { message: what === undefined ? 'Not found' : `${what} not found` })
+}
+
+/** 413 with a plain sentence that names the limit. */
+export function tooLarge(message: string): SluiceError {
+  return new SluiceError(413, { message })
+}
+
+/** 415 with a plain sentence that names what is taken. */
+export function unsupportedMediaType(message: string): SluiceError {
+  return new SluiceError(415, { message })
+}
+
+/** 503: an engine can't take it now; always retryable, always with `Retry-After`. */
+export function unavailable(internal: string, cause?: unknown, retryAfterSeconds = 1): SluiceError {
+  return new SluiceError(503, {
+    message: 'Service temporarily unavailable',
+    internal,
+    retryable: true,
+    retryAfterSeconds,
+    cause,
+  })
+}

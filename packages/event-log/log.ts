@@ -1,0 +1,80 @@
+import type { Block } from '@sluice/contracts/block'
+
+/**
+ * The event log: an ordered, durable list of blocks per partition, read by consumer groups.
+ * Adapters: kafka.ts (production) and sqlite.ts (embedded); both pass conformance.ts.
+ */
+export interface EventLog {
+  /** Number of partitions, constant while the log is open. Rejects while the log can't be reached. */
+  partitions(): Promise<number>
+  /**
+   * Names this log among all that write into one ClickHouse: Kafka's cluster id and the topic, or the id that a
+   * file log got when it was made. Part of the `query_id` that admits one writer per partition. `[A-Za-z0-9._-]+`.
+   */
+  id(): Promise<string>
+  /**
+   * Appends blocks; resolves when every one is durable (fsynced, or acknowledged by all in-sync replicas).
+   * A rejection leaves it open whether some are: callers repeat, readers deduplicate. Blocks of one call and one
+   * partition keep their order; calls that don't wait for each other have none.
+   * Throws SluiceError 503 (retryable) when the log is away or `timeoutMs` passed.
+   */
+  publish(blocks: readonly Block[], options: { timeoutMs: number }): Promise<void>
+  /** A member of a consumer group. Nothing is read before `run`. */
+  consumer(options: ConsumerOptions): LogConsumer
+  /** Resolves when the log answers; rejects with the reason otherwise. For readiness, so it must be cheap. */
+  check(): Promise<void>
+  /** Ends producers, consumers and connections; waits for publishes under way. */
+  close(): Promise<void>
+}
+
+export interface ConsumerOptions {
+  group: string
+  /** A batch is handed over once it has this many bytes of payload; one block may be larger. */
+  maxBatchBytes: number
+  /** … or this many rows. */
+  maxBatchRows: number
+  /** … or once its first block waited so long for company. */
+  lingerMs: number
+  /** Called once per claimed partition; settles when the claim's batches end. A rejection ends `run`. */
+  onClaim: (claim: Claim) => Promise<void>
+}
+
+export interface LogConsumer {
+  /** Joins the group and consumes until `stop`; rejects when it can't go on (the caller may make a new one). */
+  run(): Promise<void>
+  /** No new batches; waits for claims to settle (their last commit included), leaves the group. Idempotent. */
+  stop(): Promise<void>
+  /** Blocks not yet committed, and the age of the oldest, per claimed partition; as of the last fetch. */
+  lag(): readonly PartitionLag[]
+}
+
+export interface PartitionLag {
+  partition: number
+  blocks: number
+}
+
+/** One partition, held by this member from one rebalance to the next. */
+export interface Claim {
+  readonly partition: number
+  /** Aborted when the partition went to another member (or may have): nothing more may be committed. */
+  readonly lost: AbortSignal
+  /** Batches in order of offset, from the group's committed position. Ends when the claim is lost or the consumer stops. */
+  batches(): AsyncIterable<LogBatch>
+  /**
+   * Commits the position after `batch`. Batches are committed in order, after their work.
+   * Rejects when the claim is lost: another member reads them again, which is harmless.
+   */
+  commit(batch: LogBatch): Promise<void>
+}
+
+export interface LogBatch {
+  readonly partition: number
+  readonly firstOffset: bigint
+  /** The offset after the last block: what a commit stores. */
+  readonly nextOffset: bigint
+  readonly blocks: readonly Block[]
+  readonly rows: number
+  readonly bytes: number
+  /** Unix ms at which the oldest block was appended: its age is the freshness that readers see. */
+  readonly oldestAppendedAt: number
+}
