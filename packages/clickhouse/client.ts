@@ -1,0 +1,107 @@
+import { createClient, ClickHouseError as DriverError, type ClickHouseSettings } from '@clickhouse/client'
+import { ClickHouseError } from './errors.ts'
+
+/** Where a ClickHouse is, from `http(s)://user:password@host:port/database`. */
+export interface ClickHouseAddress {
+  origin: string
+  username: string
+  password: string
+  database: string
+}
+
+/** What a value of a `{name:Type}` placeholder may be. */
+export type QueryParams = Readonly<Record<string, string | number | boolean | readonly (string | number)[]>>
+
+export interface QueryResult<Row> {
+  rows: Row[]
+  /** The row of `WITH TOTALS`; undefined without that clause. */
+  totals: Row | undefined
+}
+
+/** The one way in which services speak to ClickHouse; only insert-events.ts speaks HTTP itself. */
+export interface ClickHouse {
+  readonly address: ClickHouseAddress
+  /**
+   * Runs a SELECT. Values only as `{name:Type}` parameters; identifiers are the caller's own constants.
+   * 64-bit integers come as numbers (counts stay below 2^53), keys must not be selected.
+   * Throws ClickHouseError.
+   */
+  query<Row>(sql: string, params?: QueryParams, options?: { signal?: AbortSignal; settings?: ClickHouseSettings }): Promise<QueryResult<Row>>
+  /** Runs a statement without a result. Throws ClickHouseError. */
+  command(sql: string, options?: { params?: QueryParams; settings?: ClickHouseSettings }): Promise<void>
+  /** Resolves when the server answers a query as this user; rejects with the reason otherwise. */
+  check(): Promise<void>
+  close(): Promise<void>
+}
+
+/** Reads the parts of SLUICE_CLICKHOUSE_URL. The database defaults to `sluice`, the user to `default`. Throws TypeError. */
+export function parseClickHouseUrl(url: string): ClickHouseAddress {
+  const { protocol, origin, username, password, pathname } = new URL(url)
+  if (protocol !== 'http:' && protocol !== 'https:') throw new TypeError('must start with http:// or https://')
+  const database = decodeURIComponent(pathname.slice(1)) || 'sluice'
+  if (!/^\w+$/.test(database)) throw new TypeError('its path must be a database name of letters, digits and underscores')
+  return {
+    origin,
+    username: decodeURIComponent(username) || 'default',
+    password: decodeURIComponent(password),
+    database,
+  }
+}
+
+/** A ClickHouse by URL; opens no connection before the first use. */
+export function openClickHouse(url: string, options: { requestTimeoutMs?: number } = {}): ClickHouse {
+  const address = parseClickHouseUrl(url)
+  const client = createClient({
+    url: address.origin,
+    username: address.username,
+    password: address.password,
+    database: address.database,
+    application: 'sluice',
+    request_timeout: options.requestTimeoutMs ?? 60_000,
+    max_open_connections: 32,
+    clickhouse_settings: { output_format_json_quote_64bit_integers: 0, date_time_output_format: 'iso' },
+  })
+
+  async function run<T>(call: () => Promise<T>): Promise<T> {
+    try {
+      return await call()
+    } catch (error) {
+      throw toClickHouseError(error)
+    }
+  }
+
+  return {
+    address,
+    query: (sql, params = {}, { signal, settings } = {}) =>
+      run(async () => {
+        const result = await client.query({
+          query: sql,
+          query_params: params,
+          format: 'JSON',
+          ...(signal ? { abort_signal: signal } : {}),
+          ...(settings ? { clickhouse_settings: settings } : {}),
+        })
+        const body = await result.json<never>()
+        return { rows: body.data, totals: body.totals }
+      }),
+    command: (sql, { params = {}, settings } = {}) =>
+      run(async () => {
+        await client.command({
+          query: sql,
+          query_params: params,
+          clickhouse_settings: { wait_end_of_query: 1, ...settings },
+        })
+      }),
+    check: () =>
+      run(async () => {
+        const result = await client.query({ query: 'SELECT 1', format: 'JSON', abort_signal: AbortSignal.timeout(2_000) })
+        await result.text()
+      }),
+    close: () => client.close(),
+  }
+}
+
+function toClickHouseError(error: unknown): ClickHouseError {
+  if (error instanceof DriverError) return new ClickHouseError(Number(error.code), error.message, error)
+  return new ClickHouseError(undefined, error instanceof Error ? error.message : String(error), error)
+}
