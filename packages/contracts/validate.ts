@@ -1,0 +1,80 @@
+import joi from 'joi'
+import { invalidField, invalidFormat, missingField } from './errors.ts'
+
+/** Reasons in the contract's words; what is not listed keeps joi's own words. A schema's `.messages()` win over both. */
+const reasons: joi.LanguageMessages = Object.fromEntries(
+  Object.entries({
+    'any.only': 'must be one of: {{#valids}}',
+    'array.max': 'must contain at most {{#limit}} items',
+    'object.base': 'must be an object',
+    'object.max': 'must have at most {{#limit}} keys',
+    'object.unknown': 'is not known',
+    'any.unknown': 'is not known',
+    'string.empty': 'must not be empty',
+    'string.max': 'exceeds maximum length of {{#limit}}',
+    'string.min': 'must have at least {{#limit}} characters',
+    'string.nul': 'must not contain NUL characters',
+    'number.infinity': 'must be a finite number',
+    'number.min': 'must be at least {{#limit}}',
+    'number.max': 'must be at most {{#limit}}',
+    'number.unsafe': 'must be a safe number',
+    // Compiled once: joi would compile texts anew at each call.
+  }).map(([code, reason]) => [code, joi.expression(reason) as string]),
+)
+
+/**
+ * Checks `value` against `schema` and returns what the schema makes of it (defaults filled in, absent fields left out).
+ * Throws the 400s of contract section 1 for the first problem in the order of the schema's fields, unknown fields last:
+ * `Missing required field: <path>` or `Invalid field: <path> <reason>` with dotted paths, and `Invalid format: <reason>`
+ * when the value itself is no such object.
+ *
+ * Types must be as sent: `"1"` is no number. A schema that wants joi's conversions says `.prefs({ convert: true })`.
+ */
+export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown): T {
+  if (value === undefined) throw invalidFormat('must be an object')
+  const result = schema.validate(value, {
+    abortEarly: true,
+    convert: false,
+    errors: { label: false, wrap: { array: false, label: false, string: false } },
+    messages: reasons,
+  })
+  const problem = result.error?.details[0]
+  if (problem === undefined) return result.value as T
+
+  const field = problem.path.join('.')
+  if (problem.type === 'any.required') throw missingField(field)
+  if (problem.type === 'string.empty' && isRequired(schema, problem.path)) throw missingField(field)
+  if (field === '') throw invalidFormat(problem.message)
+  throw invalidField(field, problem.message)
+}
+
+function isRequired(schema: joi.ObjectSchema, path: readonly (string | number)[]): boolean {
+  try {
+    return schema.extract(path.map(String))._flags.presence === 'required'
+  } catch {
+    // An item of a list, which extract can't reach.
+    return false
+  }
+}
+
+/**
+ * A text of at most `max` code points (contract section 3): `""` and `null` mean absent, so that a required one is then
+ * missing; NUL is refused; lone surrogates become U+FFFD, as UTF-8 has no form for them.
+ */
+export function text(max: number): joi.StringSchema {
+  return joi
+    .string()
+    .empty(joi.valid('', null))
+    .custom((value: string, helpers) => {
+      if (exceeds(value, max)) return helpers.error('string.max', { limit: max })
+      if (value.includes('\0')) return helpers.error('string.nul')
+      return value.toWellFormed()
+    })
+}
+
+/** True when `value` has more than `max` code points; most texts are decided by their length in UTF-16 units. */
+export function exceeds(value: string, max: number): boolean {
+  if (value.length <= max) return false
+  if (value.length > max * 2) return true
+  return Array.from(value).length > max
+}
