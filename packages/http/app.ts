@@ -1,0 +1,67 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { invalidFormat, notFound, SluiceError } from '@sluice/contracts/errors'
+import express, { type NextFunction, type Request, type Response } from 'express'
+import type { Dispatch } from './dispatch.ts'
+import type { Route } from './route.ts'
+
+/** Something public that is not part of the JSON interface, e.g. the page at `/`. */
+export interface Page {
+  path: string
+  handle: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>
+}
+
+/** The Express application of a route table: path parameters, HEAD, 405 with `Allow`, 404. */
+export function createApp(routes: readonly Route[], pages: readonly Page[], dispatch: Dispatch): express.Express {
+  const app = express()
+  app.disable('x-powered-by')
+  app.disable('etag')
+  app.set('query parser', false)
+  app.set('strict routing', true)
+
+  for (const { path, handle } of pages) {
+    app.get(path, (request, response) => handle(request, response))
+    app.all(path, (request, response) => {
+      dispatch.fail(methodNotAllowed(['GET', 'HEAD']), request, response)
+    })
+  }
+
+  for (const [path, byMethod] of groupByPath(routes)) {
+    app.all(path, (request: Request<Record<string, string>>, response: Response) => {
+      const route = byMethod.get(request.method === 'HEAD' ? 'GET' : request.method)
+      if (!route) {
+        dispatch.fail(methodNotAllowed(allowedMethods(byMethod)), request, response)
+        return
+      }
+      return dispatch.route(route, request.params, request, response)
+    })
+  }
+
+  app.use((request: Request, response: Response) => {
+    dispatch.fail(notFound(), request, response)
+  })
+  // Express knows an error handler by its four parameters. What arrives here is a path that it can't decode.
+  app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
+    dispatch.fail(error instanceof URIError ? invalidFormat('path is not valid percent-encoding') : error, request, response)
+  })
+  return app
+}
+
+function groupByPath(routes: readonly Route[]): Map<string, Map<string, Route>> {
+  const paths = new Map<string, Map<string, Route>>()
+  for (const route of routes) {
+    const byMethod = paths.get(route.path) ?? new Map<string, Route>()
+    if (byMethod.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`)
+    byMethod.set(route.method, route)
+    paths.set(route.path, byMethod)
+  }
+  return paths
+}
+
+function allowedMethods(byMethod: ReadonlyMap<string, Route>): string[] {
+  return byMethod.has('GET') ? [...byMethod.keys(), 'HEAD'] : [...byMethod.keys()]
+}
+
+function methodNotAllowed(allowed: readonly string[]): SluiceError {
+  const methods = allowed.join(', ')
+  return new SluiceError(405, { message: `Method not allowed. Use ${methods}`, headers: { Allow: methods } })
+}

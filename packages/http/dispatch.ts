@@ -1,0 +1,138 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { SluiceError } from '@sluice/contracts/errors'
+import type { Logger } from '@sluice/runtime/logger'
+import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
+import type { KeyCache } from './key-cache.ts'
+import { renderAnswer, renderError } from './render.ts'
+import type { Route } from './route.ts'
+import { type Exchange, steps } from './steps.ts'
+
+export interface DispatchDeps {
+  keys: Pick<KeyCache, 'authenticate'>
+  logger: Logger
+  metrics: Metrics
+}
+
+export interface Dispatch {
+  /** Runs a route's steps and its handler, and answers, whatever happens. */
+  route(route: Route, params: Readonly<Record<string, string>>, request: IncomingMessage, response: ServerResponse): Promise<void>
+  /** Answers a request that no handler gets: unknown routes, wrong methods, unreadable paths. */
+  fail(error: unknown, request: IncomingMessage, response: ServerResponse): void
+}
+
+/** Framework-free: it needs node:http's request and response only, so that any server can stand in front. */
+export function createDispatch({ keys, logger, metrics }: DispatchDeps): Dispatch {
+  const requests = new Counter({
+    name: 'sluice_http_requests_total',
+    help: 'Requests by route and status.',
+    labelNames: ['route', 'method', 'status'],
+    registers: [metrics],
+  })
+  const durations = new Histogram({
+    name: 'sluice_http_request_duration_seconds',
+    help: 'Time from the request’s headers to the end of the answer.',
+    labelNames: ['route', 'method'],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers: [metrics],
+  })
+
+  /** Sets the request id, and counts and logs the request when its answer has ended. */
+  function observe(path: string, request: IncomingMessage, response: ServerResponse) {
+    const receivedAt = Date.now()
+    const started = performance.now()
+    const requestId = requestIdOf(request)
+    response.setHeader('X-Request-Id', requestId)
+    const fields: Record<string, unknown> = {}
+    response.once('close', () => {
+      const method = request.method ?? ''
+      const durationMs = performance.now() - started
+      requests.inc({ route: path, method, status: String(response.statusCode) })
+      durations.observe({ route: path, method }, durationMs / 1000)
+      const line = {
+        request_id: requestId,
+        method,
+        route: path,
+        status: response.statusCode,
+        duration_ms: Math.round(durationMs * 1000) / 1000,
+        ...(response.writableFinished ? {} : { aborted: true }),
+        ...fields,
+      }
+      if (response.statusCode >= 500) logger.error(line, 'request')
+      else logger.info(line, 'request')
+    })
+    return { receivedAt, requestId, fields }
+  }
+
+  return {
+    fail: (error, request, response) => {
+      const { fields } = observe('', request, response)
+      const ours = renderError(response, error)
+      if (ours !== undefined) fields.err = ours
+    },
+    route: async (route, params, request, response) => {
+      const { receivedAt, requestId, fields } = observe(route.path, request, response)
+      const abort = new AbortController()
+      response.once('close', () => {
+        abort.abort()
+      })
+      const exchange: Exchange = {
+        request,
+        route,
+        query: queryOf(request.url ?? ''),
+        keys,
+        credential: undefined,
+        body: { bytes: Buffer.alloc(0), type: '' },
+      }
+      try {
+        for (const step of steps) {
+          const pending = step(exchange)
+          if (pending) await pending
+        }
+        const { credential, body } = exchange
+        if (!credential) throw new Error('a route’s steps let a request without a credential pass')
+        fields.key_id = credential.keyId
+        const answer = await route.handle({
+          requestId,
+          receivedAt,
+          credential,
+          params,
+          query: plainQuery(exchange.query),
+          body,
+          signal: abort.signal,
+          log: (more) => Object.assign(fields, more),
+        })
+        renderAnswer(response, answer)
+      } catch (error) {
+        if (exchange.credential) fields.key_id = exchange.credential.keyId
+        if (error instanceof SluiceError) fields.error = error.internal
+        const ours = renderError(response, error)
+        if (ours !== undefined) fields.err = ours
+      }
+    },
+  }
+}
+
+/** Echoes a sane incoming id: short and printable, so that it can't forge log lines or headers. */
+function requestIdOf(request: IncomingMessage): string {
+  const incoming = request.headers['x-request-id']
+  return typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) ? incoming : randomUUID()
+}
+
+const noQuery = new URLSearchParams()
+
+function queryOf(url: string): URLSearchParams {
+  const mark = url.indexOf('?')
+  return mark < 0 ? noQuery : new URLSearchParams(url.slice(mark + 1))
+}
+
+/** Without `api_key`; a null prototype, so that `__proto__` is a parameter like any other. */
+function plainQuery(query: URLSearchParams): Record<string, string | string[]> {
+  const plain = Object.create(null) as Record<string, string | string[]>
+  for (const name of new Set(query.keys())) {
+    if (name === 'api_key') continue
+    const values = query.getAll(name)
+    plain[name] = values.length === 1 && values[0] !== undefined ? values[0] : values
+  }
+  return plain
+}

@@ -1,0 +1,75 @@
+import type { IncomingMessage } from 'node:http'
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import { invalidFormat, SluiceError, tooLarge, unsupportedMediaType } from '@sluice/contracts/errors'
+import type { BodyRule } from './route.ts'
+
+const gunzipAsync = promisify(gunzip)
+
+/** Throws 415 unless the request's media type and encoding are ones that the route takes. Returns the media type. */
+export function checkContentType(request: IncomingMessage, rule: BodyRule): string {
+  const [type = '', ...parameters] = (request.headers['content-type'] ?? '').toLowerCase().split(';').map((part) => part.trim())
+  if (!rule.types.includes(type)) {
+    throw unsupportedMediaType(`Content-Type must be ${rule.types.join(' or ')}`)
+  }
+  const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length).replaceAll('"', '')
+  if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
+    throw unsupportedMediaType('Content-Type charset must be utf-8')
+  }
+  if (!['identity', 'gzip'].includes(encodingOf(request))) {
+    throw unsupportedMediaType('Content-Encoding must be gzip or absent')
+  }
+  return type
+}
+
+/**
+ * Reads and decompresses a body of at most `rule.maxBytes`, counting after decompression as well as before.
+ * Throws 413 beyond that, 400 for broken compression, and a 400 that nobody reads when the client leaves.
+ */
+export async function readBody(request: IncomingMessage, rule: BodyRule): Promise<Buffer> {
+  const raw = await readRaw(request, rule.maxBytes)
+  if (encodingOf(request) !== 'gzip') return raw
+  try {
+    return await gunzipAsync(raw, { maxOutputLength: rule.maxBytes })
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE') throw bodyTooLarge(rule.maxBytes)
+    throw invalidFormat('body is not valid gzip')
+  }
+}
+
+function encodingOf(request: IncomingMessage): string {
+  return (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
+}
+
+function readRaw(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  if (Number(request.headers['content-length'] ?? 0) > maxBytes) return Promise.reject(bodyTooLarge(maxBytes))
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let length = 0
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length
+      if (length > maxBytes) {
+        request.removeAllListeners('data')
+        request.pause()
+        reject(bodyTooLarge(maxBytes))
+        return
+      }
+      chunks.push(chunk)
+    })
+    request.on('end', () => {
+      resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length))
+    })
+    request.on('error', () => {
+      reject(invalidFormat('body ended early'))
+    })
+    request.on('close', () => {
+      reject(invalidFormat('body ended early'))
+    })
+  })
+}
+
+/** The rest of the body is not read: the connection can't be used again. */
+function bodyTooLarge(maxBytes: number): SluiceError {
+  const { status, message } = tooLarge(`Request body is larger than ${maxBytes} bytes`)
+  return new SluiceError(status, { message, headers: { Connection: 'close' } })
+}

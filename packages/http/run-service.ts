@@ -1,0 +1,99 @@
+import { type Config, ConfigError, type Environment, loadConfig, type Variables } from '@sluice/runtime/config'
+import { createLogger, type Logger } from '@sluice/runtime/logger'
+import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import { type Component, FatalError, supervise } from '@sluice/runtime/supervisor'
+import type { KeyCache } from './key-cache.ts'
+import type { HttpServer } from './server.ts'
+import { type ListenConfig, serve, type Service } from './service.ts'
+
+/** What every build is given besides its configuration. */
+export interface Context {
+  logger: Logger
+  metrics: Metrics
+}
+
+export interface Built {
+  service: Service
+  keys: Pick<KeyCache, 'authenticate'>
+  /** Clients of engines: opened before, closed after everything else. */
+  engines: readonly Component[]
+  /** Called once everything has started. */
+  onReady?: (server: HttpServer) => void
+}
+
+/** A stop that takes longer is cut off; balancers and orchestrators count on 10 s. */
+const stopDeadlineMs = 9_500
+/** npm and a process group deliver the same signal twice. */
+const sameSignalMs = 1_000
+
+/**
+ * A service as a process: configuration, logger, metrics, components, HTTP, signals. Resolves when it has stopped and
+ * sets the exit code: 0 after a signal, 1 after a failure. Mistakes of the configuration go to standard error in full.
+ */
+export async function runService<V extends Variables>({
+  name,
+  variables,
+  environment,
+  build,
+}: {
+  name: string
+  variables: V
+  environment: Environment
+  build: (config: Config<V> & ListenConfig & { SLUICE_LOG_LEVEL: 'debug' | 'info' | 'warn' | 'error' }, context: Context) => Promise<Built>
+}): Promise<void> {
+  const config = configOrExit(variables, environment) as Parameters<typeof build>[0]
+  const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL })
+  const metrics = createMetrics()
+  const stopAsked = onStopSignal()
+  try {
+    const { service, keys, engines, onReady } = await build(config, { logger, metrics })
+    const { server, components } = serve(service, keys, { config, logger, metrics })
+    const supervisor = supervise([...engines, ...components], logger)
+    await supervisor.start()
+    logger.info({ host: config.SLUICE_HOST, port: server.port() }, 'started')
+    onReady?.(server)
+    const fatal = await Promise.race([stopAsked, supervisor.fatal])
+    setTimeout(() => {
+      logger.fatal('did not stop in time')
+      logger.flush()
+      process.exit(1)
+    }, stopDeadlineMs).unref()
+    await supervisor.stop()
+    if (fatal instanceof FatalError) throw fatal
+    logger.info('stopped')
+    logger.flush()
+    process.exit(0)
+  } catch (error) {
+    logger.fatal({ err: error }, 'failed')
+    logger.flush()
+    process.stderr.write(`${name}: ${error instanceof Error ? error.message : String(error)}\n`)
+    process.exit(1)
+  }
+}
+
+function configOrExit<V extends Variables>(variables: V, environment: Environment): Config<V> {
+  try {
+    return loadConfig(variables, environment)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    process.stderr.write(`${error.message}\n`)
+    process.exit(1)
+  }
+}
+
+/** Resolves at the first SIGTERM or SIGINT; a second SIGINT, later than an echo of the first, exits at once. */
+function onStopSignal(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<undefined>()
+  let askedAt: number | undefined
+  const ask = (signal: NodeJS.Signals): void => {
+    if (askedAt === undefined) {
+      askedAt = Date.now()
+      resolve(undefined)
+    } else if (signal === 'SIGINT' && Date.now() - askedAt > sameSignalMs) {
+      process.exit(130)
+    }
+  }
+  process.on('SIGTERM', ask)
+  process.on('SIGINT', ask)
+  return promise
+}

@@ -1,0 +1,65 @@
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Component } from '@sluice/runtime/supervisor'
+import { FatalError } from '@sluice/runtime/supervisor'
+
+/** Slow clients are cut off: headers within 10 s, the whole request within 60 s. */
+const headersTimeoutMs = 10_000
+const requestTimeoutMs = 60_000
+/** Longer than the idle time of usual load balancers (60 s), so that the balancer closes first and no request is lost. */
+const keepAliveTimeoutMs = 65_000
+/** What is under way at a stop has this long; the process has 10 s in all. */
+const drainMs = 5_000
+
+export interface HttpServer extends Component {
+  /** The port it listens on, once started: the system's choice when 0 was asked for. */
+  port(): number
+}
+
+/**
+ * A server as a component: `stop` takes no new connections, lets what is under way end, then closes.
+ * `portVariable` names the setting to change when the port is taken.
+ */
+export function httpServer(
+  name: string,
+  listener: RequestListener,
+  { host, port, portVariable }: { host: string; port: number; portVariable: string },
+): HttpServer {
+  let stopping = false
+  const server = createServer({ headersTimeout: headersTimeoutMs, requestTimeout: requestTimeoutMs, keepAliveTimeout: keepAliveTimeoutMs }, (request, response) => {
+    if (stopping) response.setHeader('Connection', 'close')
+    listener(request, response)
+  })
+  return {
+    name,
+    port: () => (server.address() as AddressInfo).port,
+    start: () => listen(server, host, port, portVariable),
+    stop: () => {
+      stopping = true
+      return close(server)
+    },
+  }
+}
+
+function listen(server: Server, host: string, port: number, portVariable: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const taken = error.code === 'EADDRINUSE'
+      reject(taken ? new FatalError(`Port ${port} on ${host} is in use. Stop what uses it, or set ${portVariable}.`) : error)
+    })
+    server.listen(port, host, resolve)
+  })
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    const deadline = setTimeout(() => {
+      server.closeAllConnections()
+    }, drainMs)
+    server.close(() => {
+      clearTimeout(deadline)
+      resolve()
+    })
+    server.closeIdleConnections()
+  })
+}

@@ -1,0 +1,96 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type ReadyCheck, readiness } from '@sluice/runtime/health'
+import type { Logger } from '@sluice/runtime/logger'
+import type { Metrics } from '@sluice/runtime/metrics'
+import type { Component } from '@sluice/runtime/supervisor'
+import { createApp, type Page } from './app.ts'
+import { createDispatch } from './dispatch.ts'
+import type { KeyCache } from './key-cache.ts'
+import type { Route } from './route.ts'
+import { type HttpServer, httpServer } from './server.ts'
+
+/** What a service's build.ts makes of its configuration and engines. */
+export interface Service {
+  routes: readonly Route[]
+  pages: readonly Page[]
+  /** Long-lived things in the order of their start; the servers come after them. */
+  components: readonly Component[]
+  checks: readonly ReadyCheck[]
+  /** Standing warnings for /readyz, e.g. a log with too few replicas. */
+  warnings: () => readonly string[]
+}
+
+export interface ListenConfig {
+  SLUICE_HOST: string
+  SLUICE_PORT: number
+  SLUICE_METRICS_PORT: number | undefined
+}
+
+/**
+ * The HTTP side of a service: its routes with `/healthz` and `/readyz` on one port, `/metrics` on another.
+ * Returns the server and all components in the order of their start.
+ */
+export function serve(
+  service: Service,
+  keys: Pick<KeyCache, 'authenticate'>,
+  { config, logger, metrics }: { config: ListenConfig; logger: Logger; metrics: Metrics },
+): { server: HttpServer; components: Component[] } {
+  let stopping = false
+
+  async function ready(response: ServerResponse): Promise<void> {
+    const { ready: engines, missing, degraded } = await readiness(service.checks)
+    if (stopping) missing.service = 'stopping'
+    const isReady = engines && !stopping
+    sendJson(response, isReady ? 200 : 503, {
+      success: isReady,
+      ...(isReady ? {} : { error: `Not ready: ${Object.keys(missing).join(', ')}` }),
+      timestamp: Date.now(),
+      data: { status: isReady ? 'ready' : 'not ready', missing, degraded, warnings: service.warnings() },
+    })
+  }
+
+  const probes: Page[] = [
+    {
+      path: '/healthz',
+      handle: (_request, response) => {
+        sendJson(response, 200, { success: true, timestamp: Date.now(), data: { status: 'alive' } })
+      },
+    },
+    { path: '/readyz', handle: (_request, response) => ready(response) },
+  ]
+  const dispatch = createDispatch({ keys, logger, metrics })
+  const app = createApp(service.routes, [...probes, ...service.pages], dispatch)
+  const server = httpServer('http', app, {
+    host: config.SLUICE_HOST,
+    port: config.SLUICE_PORT,
+    portVariable: 'SLUICE_PORT',
+  })
+  const metricsServer = httpServer('metrics', (request, response) => void sendMetrics(metrics, request, response), {
+    host: config.SLUICE_HOST,
+    port: config.SLUICE_METRICS_PORT ?? (config.SLUICE_PORT === 0 ? 0 : config.SLUICE_PORT + 1000),
+    portVariable: 'SLUICE_METRICS_PORT',
+  })
+  const announceStop: Component = {
+    name: 'readiness',
+    // Stopped first: balancers hear of it while the server still answers.
+    stop: () => {
+      stopping = true
+      return Promise.resolve()
+    },
+  }
+  return { server, components: [...service.components, metricsServer, server, announceStop] }
+}
+
+async function sendMetrics(metrics: Metrics, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (request.url?.split('?', 1)[0] !== '/metrics') {
+    response.writeHead(404).end()
+    return
+  }
+  const text = await metrics.metrics()
+  response.writeHead(200, { 'Content-Type': metrics.contentType }).end(text)
+}
+
+function sendJson(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { 'Content-Type': 'application/json; charset=utf-8', 'Cache-Control': 'no-store' })
+  response.end(JSON.stringify(body))
+}

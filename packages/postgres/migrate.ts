@@ -1,0 +1,68 @@
+import { SluiceError } from '@sluice/contracts/errors'
+import { sql } from 'kysely'
+import { type Migration, Migrator } from 'kysely/migration'
+import * as keysAndSites from './migrations/001-keys-and-sites.ts'
+import type { Postgres } from './open.ts'
+
+const migrations: Record<string, Migration> = {
+  '001-keys-and-sites': keysAndSites,
+}
+
+function migrator(postgres: Postgres): Migrator {
+  return new Migrator({ db: postgres.db, provider: { getMigrations: () => Promise.resolve(migrations) } })
+}
+
+/** Applies what is missing, in order, in one transaction. Returns the names applied. */
+export async function migratePostgres(postgres: Postgres): Promise<string[]> {
+  return postgres.run(async () => {
+    refuseNewer(await appliedMigrations(postgres))
+    const { error, results = [] } = await migrator(postgres).migrateToLatest()
+    if (error !== undefined) throw error instanceof Error ? error : new Error(String(error))
+    return results.map(({ migrationName }) => migrationName)
+  })
+}
+
+/** Throws when the schema is older or newer than this build, and says what to do; 503 while Postgres is away. */
+export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
+  await postgres.run(async () => {
+    const applied = await appliedMigrations(postgres)
+    refuseNewer(applied)
+    const missing = Object.keys(migrations).filter((name) => !applied.includes(name))
+    if (missing.length > 0) {
+      throw wrongSchema(`The Postgres schema is older than this build (missing: ${missing.join(', ')}). Run "npm run migrate".`)
+    }
+  })
+}
+
+/** Runs `work` while no other process migrates; the lock goes with the connection. */
+export async function withMigrationLock<T>(postgres: Postgres, work: () => Promise<T>): Promise<T> {
+  return postgres.run((db) =>
+    db.connection().execute(async (connection) => {
+      // Any number serves, as long as every build uses this one.
+      await sql`SELECT pg_advisory_lock(5757005)`.execute(connection)
+      try {
+        return await work()
+      } finally {
+        await sql`SELECT pg_advisory_unlock(5757005)`.execute(connection)
+      }
+    }),
+  )
+}
+
+async function appliedMigrations(postgres: Postgres): Promise<string[]> {
+  const { rows: tables } = await sql<{ found: boolean }>`SELECT to_regclass('kysely_migration') IS NOT NULL AS found`.execute(postgres.db)
+  if (tables[0]?.found !== true) return []
+  const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(postgres.db)
+  return rows.map(({ name }) => name)
+}
+
+function refuseNewer(applied: readonly string[]): void {
+  const unknown = applied.filter((name) => !Object.hasOwn(migrations, name))
+  if (unknown.length > 0) {
+    throw wrongSchema(`The Postgres schema is newer than this build (unknown: ${unknown.join(', ')}). Run the newer build.`)
+  }
+}
+
+function wrongSchema(internal: string): SluiceError {
+  return new SluiceError(500, { message: 'Internal server error', internal })
+}

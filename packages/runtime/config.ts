@@ -1,0 +1,62 @@
+import type { Schema } from 'joi'
+
+/** One environment variable: what main.ts reads, what docs/configuration.md lists. */
+export interface Variable<T> {
+  /** Joi schema of the text; its conversions give the value. `T` is what it yields. */
+  schema: Schema<T>
+  /** One sentence for operators; with the unit where there is one. */
+  description: string
+  /** Text of the default; absent: the variable is required, unless `optional`. */
+  default?: string
+  /** May be unset; the value is then undefined. */
+  optional?: true
+  /** Its value is never printed, not even in an error. */
+  secret?: true
+}
+
+export type Variables = Readonly<Record<string, Variable<unknown>>>
+
+/** The values of a set of variables, by name. */
+export type Config<V extends Variables> = {
+  readonly [Name in keyof V]: V[Name] extends { optional: true }
+    ? ValueOf<V[Name]> | undefined
+    : ValueOf<V[Name]>
+}
+type ValueOf<V> = V extends Variable<infer T> ? T : never
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Every mistake of a configuration at once; `mistakes` are lines for people. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly mistakes: readonly string[]
+
+  constructor(mistakes: readonly string[]) {
+    super(`The configuration has ${mistakes.length} ${mistakes.length === 1 ? 'mistake' : 'mistakes'}:\n${mistakes.map((line) => `  - ${line}`).join('\n')}`)
+    this.mistakes = mistakes
+  }
+}
+
+/**
+ * Reads and checks all variables before anything opens. An empty value counts as unset.
+ * Throws ConfigError with one line per variable that is missing or wrong.
+ */
+export function loadConfig<V extends Variables>(variables: V, environment: Environment): Config<V> {
+  const values: Record<string, unknown> = {}
+  const mistakes: string[] = []
+  for (const [name, variable] of Object.entries(variables)) {
+    const text = environment[name] || variable.default
+    if (text === undefined) {
+      if (variable.optional !== true) mistakes.push(`${name} is required: ${variable.description}`)
+      continue
+    }
+    const { value, error } = variable.schema.validate(text, { errors: { label: false } })
+    if (error) {
+      const shown = variable.secret === true ? '' : ` (it is ${JSON.stringify(text)})`
+      mistakes.push(`${name} ${error.message}${shown}: ${variable.description}`)
+    }
+    values[name] = value
+  }
+  if (mistakes.length > 0) throw new ConfigError(mistakes)
+  return values as Config<V>
+}

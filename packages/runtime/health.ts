@@ -1,0 +1,47 @@
+/** One thing that a service needs, or would like to have. */
+export interface ReadyCheck {
+  /** What is named when it is away: `postgres`, `clickhouse`, `log`. */
+  name: string
+  /** False: without it the service still does part of its job, and says `degraded`. */
+  required: boolean
+  check: () => Promise<void>
+}
+
+export interface Readiness {
+  ready: boolean
+  /** Required things that are away, with the reason. */
+  missing: Record<string, string>
+  /** Other things that are away, with the reason. */
+  degraded: Record<string, string>
+}
+
+const checkTimeoutMs = 2_000
+
+/** Asks all checks at once; one that does not answer within 2 s counts as away. Never rejects. */
+export async function readiness(checks: readonly ReadyCheck[]): Promise<Readiness> {
+  const missing: Record<string, string> = {}
+  const degraded: Record<string, string> = {}
+  await Promise.all(
+    checks.map(async ({ name, required, check }) => {
+      const { promise: late, reject } = Promise.withResolvers<never>()
+      const timer = setTimeout(() => {
+        reject(new Error(`no answer within ${checkTimeoutMs} ms`))
+      }, checkTimeoutMs)
+      try {
+        await Promise.race([check(), late])
+      } catch (error) {
+        ;(required ? missing : degraded)[name] = reason(error)
+      } finally {
+        clearTimeout(timer)
+      }
+    }),
+  )
+  return { ready: Object.keys(missing).length === 0, missing, degraded }
+}
+
+/** Short and without addresses or credentials: /readyz may be public. */
+function reason(error: unknown): string {
+  if (!(error instanceof Error)) return 'failed'
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
+  return code ?? (error.message.startsWith('no answer') ? error.message : 'does not answer')
+}

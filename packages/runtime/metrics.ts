@@ -1,0 +1,11 @@
+import { collectDefaultMetrics, Registry } from 'prom-client'
+
+export { Counter, Gauge, Histogram } from 'prom-client'
+export type Metrics = Registry
+
+/** A registry with the process's own figures; services add theirs. One per process, passed in, never global. */
+export function createMetrics(): Metrics {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  return registry
+}

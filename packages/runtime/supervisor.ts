@@ -1,0 +1,107 @@
+import type { Logger } from './logger.ts'
+
+/** Something long-lived, with a name. At least one of the three is there. */
+export interface Component {
+  name: string
+  /** Opens it; the next component starts when this resolves. A rejection fails the service's start. */
+  start?: () => Promise<void>
+  /**
+   * Its work, until `signal` aborts; then it finishes what it has taken and resolves. When it rejects before that, it
+   * is run again after a pause (1 s, doubling to 30 s) and named in `failures` meanwhile; its siblings go on.
+   */
+  run?: (signal: AbortSignal) => Promise<void>
+  /** Closes it, after `run` has settled. */
+  stop?: () => Promise<void>
+}
+
+/** Thrown by a component that no retry can help, e.g. on a wrong schema: the service stops. */
+export class FatalError extends Error {
+  override readonly name = 'FatalError'
+}
+
+export interface Supervisor {
+  /** Starts all in order. On a failure stops what was started, then throws. */
+  start(): Promise<void>
+  /** Stops all in reverse order; each may take what the ones after it hold. Never rejects: failures are logged. */
+  stop(): Promise<void>
+  /** Components whose `run` failed and which wait for their next try. */
+  failures(): readonly string[]
+  /** Resolves with the error once a running component throws FatalError. */
+  readonly fatal: Promise<FatalError>
+}
+
+const firstPauseMs = 1_000
+const longestPauseMs = 30_000
+
+export function supervise(components: readonly Component[], logger: Logger): Supervisor {
+  const running: { component: Component; abort: AbortController; done: Promise<void> }[] = []
+  const failed = new Set<string>()
+  const { promise: fatal, resolve: onFatal } = Promise.withResolvers<FatalError>()
+
+  async function keepRunning(component: Component, run: NonNullable<Component['run']>, signal: AbortSignal): Promise<void> {
+    for (let pauseMs = firstPauseMs; !signal.aborted; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+      try {
+        await run(signal)
+        return
+      } catch (error) {
+        if (error instanceof FatalError) {
+          onFatal(error)
+          return
+        }
+        if (signal.aborted) {
+          logger.error({ err: error, component: component.name }, 'component failed while stopping')
+          return
+        }
+        failed.add(component.name)
+        logger.error({ err: error, component: component.name, retry_in_ms: pauseMs }, 'component failed, it is run again')
+      }
+      await pause(pauseMs, signal)
+      failed.delete(component.name)
+    }
+  }
+
+  async function stop(): Promise<void> {
+    for (const { component, abort, done } of running.splice(0).reverse()) {
+      abort.abort()
+      await done
+      try {
+        await component.stop?.()
+      } catch (error) {
+        logger.error({ err: error, component: component.name }, 'component failed to stop')
+      }
+    }
+  }
+
+  return {
+    fatal,
+    failures: () => [...failed],
+    stop,
+    start: async () => {
+      for (const component of components) {
+        try {
+          await component.start?.()
+        } catch (error) {
+          await stop()
+          throw error
+        }
+        const abort = new AbortController()
+        const done = component.run ? keepRunning(component, component.run, abort.signal) : Promise.resolve()
+        running.push({ component, abort, done })
+      }
+    },
+  }
+}
+
+/** Resolves after `ms`, or at once when `signal` aborts. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return
+  await new Promise<void>((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    signal.addEventListener('abort', end)
+  })
+}
