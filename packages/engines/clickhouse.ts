@@ -1,0 +1,166 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { renderConfig, renderUsers, type ClickHouseUser } from './clickhouse-config.ts'
+import { keepCredentials } from './credentials.ts'
+import { lockDataFolder } from './data-folder.ts'
+import { keepRunning, type EngineLog, type EngineProcess, type KeptEngine } from './keep-running.ts'
+import { endOrphan, findFreePort, isFreePort, waitUntil } from './processes.ts'
+import { forkTied } from './tied-child.ts'
+
+export interface EmbeddedClickHouse extends KeptEngine {
+  /** `http://sluice:<password>@127.0.0.1:<port>/sluice`. The database need not exist yet; the user may create it. */
+  readonly url: string
+  /** The same for `sluice_reader`, who may read and set limits, and no more. */
+  readonly readerUrl: string
+}
+
+export interface EngineOptions {
+  /** Folder of this engine alone; made when missing. */
+  dir: string
+  log?: EngineLog
+}
+
+const childFile = fileURLToPath(new URL('clickhouse-child.ts', import.meta.url))
+/** Starting takes 0.3 s; loading very many parts after a crash takes longer. */
+const startTimeoutMs = 60_000
+const stopFlushMs = 2_000
+
+/**
+ * Starts a real ClickHouse server from the npm package `chdb` in a child process, on a free port of 127.0.0.1, and starts
+ * it again on the same port whenever it dies. Locks `dir`. Resolves when it answers queries.
+ *
+ * Throws when the folder is in use, when the platform has no such library (Linux with glibc and macOS do), or with what
+ * ClickHouse said when it could not start.
+ */
+export async function startClickHouse({ dir, log }: EngineOptions): Promise<EmbeddedClickHouse> {
+  assertPlatform()
+  const folder = resolve(dir)
+  const lock = lockDataFolder(folder, 'ClickHouse')
+  try {
+    const passwords = keepCredentials<ClickHouseUser>(folder, ['sluice', 'sluice_reader'])
+    writeFileSync(join(folder, 'users.xml'), renderUsers(passwords), { mode: 0o600 })
+    const port = await findFreePort()
+    const urlFor = (user: ClickHouseUser): string => `http://${user}:${passwords[user]}@127.0.0.1:${port}/sluice`
+    const url = urlFor('sluice')
+
+    const engine = await keepRunning('ClickHouse', () => startProcess({ folder, port, url }), log)
+    return {
+      url,
+      readerUrl: urlFor('sluice_reader'),
+      get pid() {
+        return engine.pid
+      },
+      exited: engine.exited,
+      stop: async () => {
+        await engine.stop()
+        lock.release()
+      },
+    }
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+async function startProcess({
+  folder,
+  port,
+  url,
+}: {
+  folder: string
+  port: number
+  url: string
+}): Promise<EngineProcess> {
+  const pidFile = join(folder, 'server.pid')
+  await endOrphan(readPid(pidFile), `clickhouse-child.ts ${folder} `, 'SIGKILL')
+  if (!(await isFreePort(port))) throw new Error(`port ${port} of 127.0.0.1, which ClickHouse had, was taken`)
+  const config = {
+    dataDir: join(folder, 'data'),
+    logFile: join(folder, 'clickhouse.log'),
+    usersFile: join(folder, 'users.xml'),
+    httpPort: port,
+  }
+  writeFileSync(join(folder, 'config.xml'), renderConfig(config), { mode: 0o600 })
+
+  const child = forkTied(childFile, [folder], { cwd: folder, stderrFile: join(folder, 'stderr.log') })
+  writeFileSync(pidFile, `${child.pid}\n`)
+  let failure: string | undefined
+  let ended = false
+  const hasEnded = (): boolean => ended
+  child.onMessage((message) => {
+    failure = (message as { failed: string }).failed
+  })
+  void child.exited.then((how) => {
+    failure ??= how
+    ended = true
+  })
+
+  try {
+    await waitUntil(async () => hasEnded() || (await answers(url)), 'ClickHouse answers', startTimeoutMs)
+    if (hasEnded()) throw new Error(`ClickHouse did not start: ${failure ?? ''} (see ${folder}/*.log)`)
+  } catch (error) {
+    child.kill()
+    await child.exited
+    throw error
+  }
+
+  return {
+    pid: child.pid,
+    exited: child.exited.then((how) => failure ?? how),
+    stop: async () => {
+      // Asynchronous inserts are all that a server may hold back that a client thinks is done.
+      if (!hasEnded()) await run(url, 'SYSTEM FLUSH ASYNC INSERT QUEUE', stopFlushMs).catch(() => undefined)
+      child.kill()
+      await child.exited
+      rmSync(pidFile, { force: true })
+    },
+  }
+}
+
+/** True when it is our server that answers: nobody else knows the password. */
+async function answers(url: string): Promise<boolean> {
+  try {
+    return (await run(url, 'SELECT 1', 5_000)) === '1\n'
+  } catch {
+    return false
+  }
+}
+
+async function run(url: string, sql: string, timeoutMs: number): Promise<string> {
+  const { origin, username, password } = new URL(url)
+  const response = await fetch(origin, {
+    method: 'POST',
+    body: sql,
+    headers: { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password },
+    signal: AbortSignal.timeout(timeoutMs),
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(text)
+  return text
+}
+
+function readPid(file: string): number {
+  try {
+    return Number.parseInt(readFileSync(file, 'utf8'), 10)
+  } catch {
+    return Number.NaN
+  }
+}
+
+function assertPlatform(): void {
+  const { platform, arch } = process
+  const known = (platform === 'linux' || platform === 'darwin') && (arch === 'x64' || arch === 'arm64')
+  if (known && !(platform === 'linux' && isMusl())) return
+  throw new Error(
+    `There is no embedded ClickHouse for this system (${platform} ${arch}); it needs Linux with glibc, or macOS. ` +
+      'Set SLUICE_CLICKHOUSE_URL to a ClickHouse server, e.g. https://user:password@host:8443/sluice',
+  )
+}
+
+/** Alpine and its like: Node's own report names glibc's version only where there is one. */
+function isMusl(): boolean {
+  Object.assign(process.report, { excludeNetwork: true }) // looking up names of interfaces may take seconds
+  const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } }
+  return header.glibcVersionRuntime === undefined
+}

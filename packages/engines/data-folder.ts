@@ -1,0 +1,62 @@
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+
+export interface DataFolderLock {
+  /** Gives the folder free. Idempotent. The operating system does the same when the process dies, however it dies. */
+  release(): void
+}
+
+const ownerFile = '.lock-pid'
+
+/**
+ * Makes `dir` (mode 0700) and holds it for this process alone: an engine that two processes write into is lost.
+ * The lock is SQLite's exclusive lock on `<dir>/.lock` – the one file lock that comes with Node – so it ends with the
+ * process even at `kill -9`, and a left-over file means nothing.
+ *
+ * `what` names the folder's engine in messages, e.g. `ClickHouse`. Throws an Error that names the other process when it
+ * holds the folder; a second lock from the same process is refused as well.
+ */
+export function lockDataFolder(dir: string, what: string): DataFolderLock {
+  const folder = resolve(dir)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  chmodSync(folder, 0o700)
+  const database = new DatabaseSync(join(folder, '.lock'), { timeout: 0 })
+  try {
+    // A journal in memory: no second file that a crash would leave behind.
+    database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
+  } catch (error) {
+    database.close()
+    if (!isBusy(error)) throw error
+    const owner = readOwner(folder)
+    throw new Error(
+      `${what} folder ${folder} is in use by ${owner === String(process.pid) ? 'this' : 'another'} process (pid ${owner}): ` +
+        'stop it, or set SLUICE_DATA_DIR or the engine’s SLUICE_…_URL to another folder',
+      { cause: error },
+    )
+  }
+  writeFileSync(join(folder, ownerFile), `${process.pid}\n`, { mode: 0o600 })
+
+  return {
+    release: () => {
+      if (!database.isOpen) return
+      rmSync(join(folder, ownerFile), { force: true })
+      database.close()
+    },
+  }
+}
+
+/** SQLITE_BUSY (5) and its extended codes, which keep 5 in their lowest byte. */
+function isBusy(error: unknown): boolean {
+  return (
+    error instanceof Error && 'errcode' in error && typeof error.errcode === 'number' && (error.errcode & 0xff) === 5
+  )
+}
+
+function readOwner(folder: string): string {
+  try {
+    return readFileSync(join(folder, ownerFile), 'utf8').trim() || 'unknown'
+  } catch {
+    return 'unknown' // it has locked the folder this very moment
+  }
+}
