@@ -1,4 +1,4 @@
-import { createClient, ClickHouseError as DriverError, type ClickHouseSettings } from '@clickhouse/client'
+import { ClickHouseLogLevel, createClient, ClickHouseError as DriverError, type ClickHouseSettings } from '@clickhouse/client'
 import { ClickHouseError } from './errors.ts'
 
 /** Where a ClickHouse is, from `http(s)://user:password@host:port/database`. */
@@ -59,6 +59,8 @@ export function openClickHouse(url: string, options: { requestTimeoutMs?: number
     application: 'sluice',
     request_timeout: options.requestTimeoutMs ?? 60_000,
     max_open_connections: 32,
+    // Failures are thrown and logged once by whoever answers for them; the driver would print them to the terminal too.
+    log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: { output_format_json_quote_64bit_integers: 0, date_time_output_format: 'iso' },
   })
 

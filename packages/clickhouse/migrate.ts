@@ -13,6 +13,15 @@ async function knownMigrations(): Promise<string[]> {
     .sort()
 }
 
+/** The statements of a migration: each ends with a semicolon at the end of a line, and comments have lines of their own. */
+export function statementsOf(sql: string): string[] {
+  return sql
+    .replaceAll(/^\s*--.*$/gm, '')
+    .split(/;\s*$/m)
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '')
+}
+
 async function appliedMigrations(clickHouse: ClickHouse): Promise<string[]> {
   const { rows: tables } = await clickHouse.query<{ found: number }>(
     `SELECT count() AS found FROM system.tables WHERE database = currentDatabase() AND name = 'schema_migrations'`,
@@ -50,9 +59,7 @@ export async function migrateClickHouse(url: string): Promise<string[]> {
     const missing = known.filter((name) => !applied.includes(name))
     for (const name of missing) {
       const sql = await readFile(new URL(`${name}.sql`, folder), 'utf8')
-      for (const statement of sql.split(/;\s*$/m).filter((text) => text.trim() !== '')) {
-        await clickHouse.command(statement)
-      }
+      for (const statement of statementsOf(sql)) await clickHouse.command(statement)
       await clickHouse.command('INSERT INTO schema_migrations (name) VALUES ({name:String})', { params: { name } })
     }
     return missing
