@@ -19,6 +19,4 @@ export interface BlockHeaders {
   bytes: number
   /** True when every row is undated with a client's `event_id`; blocks never mix the two kinds. */
   undated?: true
-  /** Sites that the gateway could not register because Postgres was away: the writer does it. */
-  unregisteredSites?: readonly string[]
 }

@@ -29,12 +29,14 @@ const reasons: joi.LanguageMessages = Object.fromEntries(
  * when the value itself is no such object.
  *
  * Types must be as sent: `"1"` is no number. A schema that wants joi's conversions says `.prefs({ convert: true })`.
+ * `context` is what custom rules read, e.g. the time of receipt.
  */
-export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown): T {
+export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context: joi.Context = {}): T {
   if (value === undefined) throw invalidFormat('must be an object')
   const result = schema.validate(value, {
     abortEarly: true,
     convert: false,
+    context,
     errors: { label: false, wrap: { array: false, label: false, string: false } },
     messages: reasons,
   })

@@ -122,3 +122,10 @@ export function keyCache(source: KeySource, logger: Logger): KeyCache {
     },
   }
 }
+
+/** For services without routes of their own: nobody has anything to ask of them. */
+export const noKeys: Pick<KeyCache, 'authenticate'> = {
+  authenticate: () => {
+    throw invalidApiKey()
+  },
+}

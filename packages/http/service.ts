@@ -16,8 +16,6 @@ export interface Service {
   /** Long-lived things in the order of their start; the servers come after them. */
   components: readonly Component[]
   checks: readonly ReadyCheck[]
-  /** Standing warnings for /readyz, e.g. a log with too few replicas. */
-  warnings: () => readonly string[]
 }
 
 export interface ListenConfig {
@@ -45,7 +43,7 @@ export function serve(
       success: isReady,
       ...(isReady ? {} : { error: `Not ready: ${Object.keys(missing).join(', ')}` }),
       timestamp: Date.now(),
-      data: { status: isReady ? 'ready' : 'not ready', missing, degraded, warnings: service.warnings() },
+      data: { status: isReady ? 'ready' : 'not ready', missing, degraded },
     })
   }
 

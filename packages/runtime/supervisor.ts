@@ -92,6 +92,11 @@ export function supervise(components: readonly Component[], logger: Logger): Sup
   }
 }
 
+/** A client that opens by itself and is closed after everything that uses it. */
+export function closing(name: string, client: { close: () => Promise<void> }): Component {
+  return { name, stop: () => client.close() }
+}
+
 /** Resolves after `ms`, or at once when `signal` aborts. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return

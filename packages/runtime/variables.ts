@@ -1,4 +1,4 @@
-import Joi from 'joi'
+import joi from 'joi'
 import type { Variable } from './config.ts'
 
 /** Keeps the value's type where an object literal of variables is written. */
@@ -6,11 +6,11 @@ function variable<V extends Variable<unknown>>(definition: V): V {
   return definition
 }
 
-const port = Joi.number<number>().integer().min(0).max(65_535).required()
+const port = joi.number<number>().integer().min(0).max(65_535).required()
 
 /** A URL whose scheme is one of `schemes`; the adapter that opens it checks the rest. */
-function engineUrl(schemes: readonly string[]): Joi.StringSchema<string> {
-  return Joi.string<string>().custom((text: string) => {
+function engineUrl(schemes: readonly string[]): joi.StringSchema<string> {
+  return joi.string<string>().custom((text: string) => {
     if (!schemes.some((scheme) => text.startsWith(`${scheme}:`))) {
       throw new TypeError(`must start with ${schemes.map((scheme) => `${scheme}:`).join(' or ')}`)
     }
@@ -22,7 +22,7 @@ function engineUrl(schemes: readonly string[]): Joi.StringSchema<string> {
 export function listenVariables(defaultPort: number, defaultHost: string) {
   return {
     SLUICE_HOST: variable({
-      schema: Joi.string<string>().required(),
+      schema: joi.string<string>().required(),
       description: 'Address to listen on.',
       default: defaultHost,
     }),
@@ -37,28 +37,48 @@ export function listenVariables(defaultPort: number, defaultHost: string) {
       optional: true as const,
     }),
     SLUICE_LOG_LEVEL: variable({
-      schema: Joi.string<'debug' | 'info' | 'warn' | 'error'>().valid('debug', 'info', 'warn', 'error').required(),
+      schema: joi.string<'debug' | 'info' | 'warn' | 'error'>().valid('debug', 'info', 'warn', 'error').required(),
       description: 'Least severe level that is logged; info holds one line per request and per batch.',
       default: 'info',
     }),
   }
 }
 
+/** The engines of a service that runs alone. */
 export const logUrl = variable({
-  schema: engineUrl(['kafka', 'file']),
+  schema: engineUrl(['kafka']),
   description:
     'The event log: kafka://[user:password@]host:9092[,host:9092]/topic[?tls=true&sasl=scram-sha-512]. Dead letters go to <topic>.dead.',
   secret: true as const,
 })
 
 export const clickHouseUrl = variable({
-  schema: engineUrl(['http', 'https', 'file']),
+  schema: engineUrl(['http', 'https']),
   description: 'ClickHouse: http(s)://user:password@host:8123/database.',
   secret: true as const,
 })
 
 export const postgresUrl = variable({
-  schema: engineUrl(['postgres', 'postgresql', 'file']),
+  schema: engineUrl(['postgres', 'postgresql']),
   description: 'Postgres: postgres://user:password@host:5432/database.',
   secret: true as const,
 })
+
+export const adminKey = variable({
+  schema: joi.string<string>(),
+  description: 'First admin key (npm run admin-key makes one); taken over at the start if it is not known yet.',
+  secret: true as const,
+  optional: true as const,
+})
+
+/** The engines of standalone: embedded ones in the data folder unless a URL says otherwise. */
+export const standaloneEngines = {
+  SLUICE_DATA_DIR: variable({
+    schema: joi.string<string>().required(),
+    description: 'Folder of the embedded engines. One process at a time may use it.',
+    default: 'data',
+  }),
+  SLUICE_LOG_URL: variable({ ...logUrl, schema: engineUrl(['kafka', 'file']), description: `${logUrl.description} Default: file:<SLUICE_DATA_DIR>/log.`, optional: true as const }),
+  SLUICE_CLICKHOUSE_URL: variable({ ...clickHouseUrl, schema: engineUrl(['http', 'https', 'file']), description: `${clickHouseUrl.description} Default: file:<SLUICE_DATA_DIR>/clickhouse.`, optional: true as const }),
+  SLUICE_POSTGRES_URL: variable({ ...postgresUrl, schema: engineUrl(['postgres', 'postgresql', 'file']), description: `${postgresUrl.description} Default: file:<SLUICE_DATA_DIR>/postgres.`, optional: true as const }),
+}

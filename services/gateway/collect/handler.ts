@@ -1,0 +1,16 @@
+import type { Answer, ApiRequest } from '@sluice/http/route'
+import { parseJson } from '@sluice/http/json-body'
+import type { KnownSites } from '../publish/known-sites.ts'
+import type { Publisher } from '../publish/publisher.ts'
+import { encodeEvent } from './encode-event.ts'
+
+/** POST /collect: one event in, 202 once the log has acknowledged it (contract section 3). */
+export function collectHandler({ publisher, sites }: { publisher: Publisher; sites: KnownSites }) {
+  return async ({ body, receivedAt, credential, log }: ApiRequest): Promise<Answer> => {
+    const event = encodeEvent(parseJson(body.bytes), { receivedAt, environment: credential.environment })
+    log({ site_id: event.siteId, events: 1, bytes: body.bytes.length })
+    await sites.register(new Set([event.siteId]))
+    await publisher.publish([event])
+    return { status: 202 }
+  }
+}

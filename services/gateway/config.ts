@@ -1,0 +1,8 @@
+import { listenVariables, logUrl, postgresUrl } from '@sluice/runtime/variables'
+
+/** The gateway's configuration when it runs alone. */
+export const variables = {
+  ...listenVariables(8080, '0.0.0.0'),
+  SLUICE_LOG_URL: logUrl,
+  SLUICE_POSTGRES_URL: postgresUrl,
+}

@@ -1,0 +1,32 @@
+import { openEventLog } from '@sluice/event-log/open-event-log'
+import { keyCache } from '@sluice/http/key-cache'
+import { runService } from '@sluice/http/run-service'
+import { keyStore } from '@sluice/postgres/keys'
+import { checkPostgresSchema } from '@sluice/postgres/migrate'
+import { openPostgres } from '@sluice/postgres/open'
+import { schemaGuard } from '@sluice/runtime/schema-guard'
+import { closing } from '@sluice/runtime/supervisor'
+import { buildGateway } from './build.ts'
+import { variables } from './config.ts'
+
+await runService({
+  name: 'gateway',
+  variables,
+  environment: process.env,
+  build: async (config, context) => {
+    const { logger } = context
+    const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
+    const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
+    const keys = keyCache(keyStore(postgres), logger)
+    return {
+      service: buildGateway({ log, postgres }, context),
+      keys,
+      engines: [
+        closing('postgres', postgres),
+        schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
+        keys,
+        closing('log', log),
+      ],
+    }
+  },
+})

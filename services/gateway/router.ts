@@ -1,0 +1,28 @@
+import { eventLimits } from '@sluice/contracts/event'
+import type { Route } from '@sluice/http/route'
+import { collectHandler } from './collect/handler.ts'
+import { collectBatchHandler } from './collect-batch/handler.ts'
+import type { KnownSites } from './publish/known-sites.ts'
+import type { Publisher } from './publish/publisher.ts'
+
+/** Contract section 3. */
+export function gatewayRoutes(deps: { publisher: Publisher; sites: KnownSites }): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/collect',
+      scope: 'events:write',
+      limit: 'events',
+      body: { types: ['application/json'], maxBytes: eventLimits.eventBytesMax },
+      handle: collectHandler(deps),
+    },
+    {
+      method: 'POST',
+      path: '/collect/batch',
+      scope: 'events:write',
+      limit: 'events',
+      body: { types: ['application/json', 'application/x-ndjson'], maxBytes: eventLimits.batchBytesMax },
+      handle: collectBatchHandler(deps),
+    },
+  ]
+}

@@ -1,0 +1,29 @@
+import { openClickHouse } from '@sluice/clickhouse/client'
+import { checkClickHouseSchema } from '@sluice/clickhouse/migrate'
+import { openEventLog } from '@sluice/event-log/open-event-log'
+import { noKeys } from '@sluice/http/key-cache'
+import { runService } from '@sluice/http/run-service'
+import { schemaGuard } from '@sluice/runtime/schema-guard'
+import { closing } from '@sluice/runtime/supervisor'
+import { buildWriter } from './build.ts'
+import { variables } from './config.ts'
+
+await runService({
+  name: 'writer',
+  variables,
+  environment: process.env,
+  build: async (config, context) => {
+    const { logger } = context
+    const clickHouse = openClickHouse(config.SLUICE_CLICKHOUSE_URL)
+    const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
+    return {
+      service: buildWriter({ log, clickHouse }, context),
+      keys: noKeys,
+      engines: [
+        closing('clickhouse', clickHouse),
+        schemaGuard('clickhouse', () => checkClickHouseSchema(clickHouse), logger),
+        closing('log', log),
+      ],
+    }
+  },
+})
