@@ -34,7 +34,9 @@ module.exports = {
     },
     { name: 'kafkajs-in-event-log', severity: 'error', from: { pathNot: `^packages/event-log/|^bench/` }, to: { path: 'node_modules/kafkajs/' } },
     { name: 'clickhouse-client-in-clickhouse', severity: 'error', from: { pathNot: '^packages/clickhouse/' }, to: { path: 'node_modules/@clickhouse/client/' } },
-    { name: 'pg-and-kysely-in-postgres', severity: 'error', from: { pathNot: '^packages/postgres/' }, to: { path: 'node_modules/(pg|kysely)/' } },
+    // engines makes the databases that packages/postgres then opens, and may not import that.
+    { name: 'pg-in-postgres-and-engines', severity: 'error', from: { pathNot: '^packages/(postgres|engines)/' }, to: { path: 'node_modules/pg/' } },
+    { name: 'kysely-in-postgres', severity: 'error', from: { pathNot: '^packages/postgres/' }, to: { path: 'node_modules/kysely/' } },
     { name: 'not-to-unresolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
     { name: 'no-tests-in-products', severity: 'error', from: { pathNot: `${tests}|^docs/` }, to: { path: tests } },
   ],

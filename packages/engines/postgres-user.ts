@@ -1,0 +1,99 @@
+import { execFileSync } from 'node:child_process'
+import { accessSync, constants, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+
+/** How to run Postgres, which refuses to run as root. */
+export interface Runner {
+  /** The user who owns its files; undefined when that is us. */
+  uid?: number
+  gid?: number
+  /** Words before the command that change the user; when empty, whoever spawns it does. */
+  prefix: readonly string[]
+}
+
+const userName = 'postgres'
+
+/**
+ * As an ordinary user: run it as we are. As root: as the system user `postgres`, made if missing. Where that user can't
+ * enter the folders on the way to `paths` (say, below /root), `setpriv` gives it the right to pass through any folder,
+ * and nothing else. Throws when none of these work.
+ */
+export function unprivilegedRunner(paths: readonly string[]): Runner {
+  if (process.getuid?.() !== 0) return { prefix: [] }
+  const ids = findUser() ?? makeUser()
+  const closed = paths.map((path) => findClosedFolder(path, ids)).find((folder) => folder !== undefined)
+  if (closed === undefined) return { ...ids, prefix: [] }
+
+  const setpriv = ['/usr/bin/setpriv', '/bin/setpriv'].find(isExecutable)
+  if (setpriv === undefined) {
+    throw new Error(
+      `Postgres can't run as root, and the user ${userName} can't enter ${closed}: ` +
+        'run Sluice as an ordinary user or from another folder, or set SLUICE_POSTGRES_URL',
+    )
+  }
+  const caps = '+dac_read_search'
+  return {
+    ...ids,
+    prefix: [
+      setpriv,
+      `--reuid=${ids.uid}`,
+      `--regid=${ids.gid}`,
+      '--clear-groups',
+      `--inh-caps=${caps}`,
+      `--ambient-caps=${caps}`,
+    ],
+  }
+}
+
+interface Ids {
+  uid: number
+  gid: number
+}
+
+function findUser(): Ids | undefined {
+  const id = (flag: string): number =>
+    Number(execFileSync('id', [flag, userName], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+  try {
+    return { uid: id('-u'), gid: id('-g') }
+  } catch {
+    return undefined
+  }
+}
+
+function makeUser(): Ids {
+  let reason: unknown
+  try {
+    execFileSync(
+      'useradd',
+      ['--system', '--user-group', '--no-create-home', '--shell', '/usr/sbin/nologin', userName],
+      { stdio: 'pipe' },
+    )
+  } catch (error) {
+    reason = error
+  }
+  const ids = findUser()
+  if (ids) return ids
+  throw new Error(
+    `Postgres can't run as root, and no system user ${userName} could be made: ` +
+      'run Sluice as an ordinary user, or set SLUICE_POSTGRES_URL',
+    { cause: reason },
+  )
+}
+
+/** The first folder above `path` that the user may not pass through. `path` itself is made the user's. */
+function findClosedFolder(path: string, { uid, gid }: Ids): string | undefined {
+  const parent = dirname(path)
+  if (parent === path) return undefined
+  const stat = statSync(parent)
+  const bit = stat.uid === uid ? 0o100 : stat.gid === gid ? 0o010 : 0o001
+  return findClosedFolder(parent, { uid, gid }) ?? ((stat.mode & bit) === 0 ? parent : undefined)
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
