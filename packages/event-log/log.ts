@@ -29,13 +29,17 @@ export interface EventLog {
 
 export interface ConsumerOptions {
   group: string
-  /** A batch is handed over once it has this many bytes of payload; one block may be larger. */
+  /** A batch has at most this many bytes of payload, unless its only block is larger; it is handed over once full. */
   maxBatchBytes: number
   /** … or this many rows. */
   maxBatchRows: number
   /** … or once its first block waited so long for company. */
   lingerMs: number
-  /** Called once per claimed partition; settles when the claim's batches end. A rejection ends `run`. */
+  /**
+   * Called once per claimed partition, after the handler of this member's earlier claim on it has settled; settles
+   * when the claim's batches end. A rejection ends `run`, unless the claim was lost: then it only ends the claim, so a
+   * handler may let a refused commit through.
+   */
   onClaim: (claim: Claim) => Promise<void>
 }
 
@@ -51,6 +55,8 @@ export interface LogConsumer {
 export interface PartitionLag {
   partition: number
   blocks: number
+  /** Unix ms at which the oldest of them was appended; undefined while none is known here. */
+  oldestAppendedAt: number | undefined
 }
 
 /** One partition, held by this member from one rebalance to the next. */
@@ -61,7 +67,7 @@ export interface Claim {
   /** Batches in order of offset, from the group's committed position. Ends when the claim is lost or the consumer stops. */
   batches(): AsyncIterable<LogBatch>
   /**
-   * Commits the position after `batch`. Batches are committed in order, after their work.
+   * Commits the position after `batch`. Batches are committed once each, in order, after their work.
    * Rejects when the claim is lost: another member reads them again, which is harmless.
    */
   commit(batch: LogBatch): Promise<void>

@@ -1,0 +1,225 @@
+import type { BlockHeaders } from '@sluice/contracts/block'
+import { unavailable } from '@sluice/contracts/errors'
+import { createClaimFeed, type ClaimFeed, type LogEntry } from './claim-feed.ts'
+import { createClaimSet } from './claim-set.ts'
+import { withDeadline } from './deadline.ts'
+import type { ConsumerOptions, EventLog, LogConsumer } from './log.ts'
+import type { EventLogLogger } from './logger.ts'
+import { startSqliteEngine, type SqliteEngine } from './sqlite-engine.ts'
+import { createGroup, type Group, type Member } from './sqlite-group.ts'
+import type { StoredBlock } from './sqlite-protocol.ts'
+import { createSqliteWrites } from './sqlite-writes.ts'
+
+const checkTimeoutMs = 2000
+
+export interface SqliteLogOptions {
+  logger: EventLogLogger
+  /** Number of partitions of a log that is made anew; an existing one keeps its own. Default 8. */
+  partitions?: number
+  /**
+   * Bound on the file in bytes (its WAL comes on top, up to about 40 MiB): publishes above it are refused with 503,
+   * as on a full disk. Default: none.
+   */
+  fileBytesMax?: number
+  /** Sees each engine that is started; for tests that end its thread. */
+  onEngine?: (engine: SqliteEngine) => void
+}
+
+interface GroupState {
+  members: Group
+  /** Committed positions by partition, as far as this process knows. */
+  positions: number[]
+}
+
+/**
+ * The event log in a folder of this machine. One process at a time: its consumers and its producers share the instance.
+ * A block is kept until every group that ever joined is past it; space is then used again, not given back.
+ * Rejects when the folder can't be used or another process holds it.
+ */
+export async function openSqliteLog(dir: string, options: SqliteLogOptions): Promise<EventLog> {
+  const { logger } = options
+  const name = `The event log in ${dir}`
+  const consumers = new Set<LogConsumer>()
+  const groups = new Map<string, GroupState>()
+  /** Told of the new ends after each write. */
+  const readers = new Set<() => void>()
+  let ends: readonly number[] = []
+  let closing: Promise<void> | undefined
+  let running: Promise<SqliteEngine> | undefined
+
+  async function start(): Promise<SqliteEngine> {
+    const engine = await startSqliteEngine({
+      dir,
+      partitions: options.partitions ?? 8,
+      fileBytesMax: options.fileBytesMax,
+    })
+    ends = engine.opened.ends
+    options.onEngine?.(engine)
+    void engine.ended.then((reason) => {
+      running = undefined
+      if (closing === undefined) logger.error({ err: reason, dir }, 'the thread of the event log ended')
+    })
+    return engine
+  }
+
+  /** The running thread; one that ended is started again by the next call that needs it. */
+  const engine = (): Promise<SqliteEngine> => {
+    if (running === undefined) {
+      const starting = start()
+      starting.catch(() => {
+        if (running === starting) running = undefined
+      })
+      running = starting
+    }
+    return running
+  }
+
+  const { opened } = await engine()
+  const writes = createSqliteWrites(name, engine, (next) => {
+    ends = next
+    for (const wake of readers) wake()
+  })
+  logger.info({ dir, id: opened.id, partitions: opened.partitions }, 'event log opened')
+
+  const groupOf = (name: string): GroupState => {
+    const known = groups.get(name) ?? { members: createGroup(opened.partitions), positions: [] }
+    groups.set(name, known)
+    return known
+  }
+
+  function consumer(consumerOptions: ConsumerOptions): LogConsumer {
+    const stopped = Promise.withResolvers<undefined>()
+    const group = groupOf(consumerOptions.group)
+    let ran: Promise<void> | undefined
+
+    const fail = (error: unknown) => {
+      stopped.reject(error)
+    }
+    // Seen by run(); a consumer that never ran has nobody to tell.
+    stopped.promise.catch(() => undefined)
+    const claims = createClaimSet(consumerOptions.onClaim, fail, logger)
+
+    const begin = (partition: number) => {
+      let reading = false
+      const fill = () => {
+        if (reading || feed.ended() || feed.full() || Number(feed.position()) >= (ends[partition] ?? 0)) return
+        reading = true
+        read(partition, feed, consumerOptions.maxBatchBytes)
+          .then(() => {
+            reading = false
+            fill()
+          })
+          .catch(fail)
+      }
+      const feed = createClaimFeed({
+        partition,
+        startOffset: BigInt(group.positions[partition] ?? 0),
+        limits: consumerOptions,
+        async store(nextOffset) {
+          await writes.commit({ group: consumerOptions.group, partition, nextOffset: Number(nextOffset) })
+          group.positions[partition] = Math.max(group.positions[partition] ?? 0, Number(nextOffset))
+        },
+        onRoom: fill,
+      })
+      readers.add(fill)
+      feed.claim.lost.addEventListener('abort', () => readers.delete(fill))
+      claims.start(feed)
+      fill()
+    }
+
+    const member: Member = { claims, begin }
+
+    async function run(): Promise<void> {
+      const joined = await engine()
+      const { positions } = await joined.call('join', { group: consumerOptions.group })
+      group.positions = positions.map((position, partition) => Math.max(position, group.positions[partition] ?? 0))
+      void joined.ended.then(fail)
+      group.members.join(member)
+      try {
+        await stopped.promise
+      } finally {
+        group.members.leaving(member)
+        await claims.drain()
+        claims.loseAll('the consumer stopped')
+        group.members.leave(member)
+        consumers.delete(self)
+      }
+    }
+
+    const self: LogConsumer = {
+      run() {
+        if (closing !== undefined) return Promise.reject(unavailable(`${name} is closed`))
+        if (ran !== undefined) return Promise.reject(new Error('A consumer runs once; make a new one'))
+        consumers.add(self)
+        ran = run()
+        return ran
+      },
+      async stop() {
+        stopped.resolve(undefined)
+        await ran?.catch(() => undefined)
+      },
+      lag: () =>
+        claims.current().map((feed) => ({
+          partition: feed.claim.partition,
+          blocks: Math.max(0, (ends[feed.claim.partition] ?? 0) - Number(feed.committed())),
+          oldestAppendedAt: feed.oldestAppendedAt(),
+        })),
+    }
+    return self
+  }
+
+  async function read(partition: number, feed: ClaimFeed, bytesMax: number): Promise<void> {
+    const from = Number(feed.position())
+    const end = ends[partition] ?? 0
+    const { blocks } = await (await engine()).call('read', { partition, from, bytesMax })
+    feed.push(blocks.map((block) => toEntry(partition, block)))
+    // Deleted meanwhile: a commit of the claim before this one came after all, so they are done.
+    if (blocks.length === 0) feed.skipTo(BigInt(end))
+  }
+
+  async function close(): Promise<void> {
+    await writes.idle()
+    await Promise.all([...consumers].map((each) => each.stop()))
+    await writes.idle()
+    const last = await running?.catch(() => undefined)
+    if (last === undefined) return
+    await last.call('close', {}).catch((error: unknown) => {
+      logger.warn({ err: error, dir }, 'the event log was not closed cleanly; nothing is lost')
+    })
+    await last.terminate()
+  }
+
+  return {
+    partitions: () => Promise.resolve(opened.partitions),
+    id: () => Promise.resolve(opened.id),
+    async publish(blocks, { timeoutMs }) {
+      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      for (const { partition } of blocks) {
+        if (!(partition in ends)) throw new RangeError(`${name} has no partition ${partition}`)
+      }
+      await writes.publish(blocks, timeoutMs)
+    },
+    consumer,
+    async check() {
+      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      const ping = engine().then((answering) => answering.call('ping', {}))
+      await withDeadline(ping, checkTimeoutMs, () => unavailable(`${name} did not answer in ${checkTimeoutMs} ms`))
+    },
+    close() {
+      closing ??= close()
+      return closing
+    },
+  }
+}
+
+function toEntry(partition: number, { offset, appendedAt, headers, payload }: StoredBlock): LogEntry {
+  return {
+    offset: BigInt(offset),
+    appendedAt,
+    block: {
+      partition,
+      headers: JSON.parse(headers) as BlockHeaders,
+      payload: Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength),
+    },
+  }
+}
