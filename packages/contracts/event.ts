@@ -100,7 +100,10 @@ export interface Receipt {
  * `clientId` tells whether the client sent the `event_id`: only then can copies of the event exist.
  * Throws SluiceError 400 for the first problem, in the order of the contract's table.
  */
-export function toEventRow(value: unknown, { receivedAt, environment, newEventId }: Receipt): { row: EventRow; clientId: boolean } {
+export function toEventRow(
+  value: unknown,
+  { receivedAt, environment, newEventId }: Receipt,
+): { row: EventRow; clientId: boolean } {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw invalidFormat('an event must be a JSON object')
   }
@@ -131,7 +134,9 @@ export function toEventRow(value: unknown, { receivedAt, environment, newEventId
 }
 
 /** Null prototypes, so that a field named `__proto__` is a field like any other. */
-function splitFields(value: Record<string, unknown>): [known: Record<string, unknown>, unknown: Record<string, unknown> | undefined] {
+function splitFields(
+  value: Record<string, unknown>,
+): [known: Record<string, unknown>, unknown: Record<string, unknown> | undefined] {
   const known: Record<string, unknown> = {}
   let unknown: Record<string, unknown> | undefined
   for (const name of Object.keys(value)) {
@@ -153,5 +158,7 @@ export function eventTooLarge(): SluiceError {
 export function eventIdOf(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null || !('event_id' in value)) return undefined
   const id = value.event_id
-  return typeof id === 'string' && id !== '' && !exceeds(id, eventLimits.eventIdLengthMax) ? id.toWellFormed() : undefined
+  return typeof id === 'string' && id !== '' && !exceeds(id, eventLimits.eventIdLengthMax)
+    ? id.toWellFormed()
+    : undefined
 }

@@ -40,7 +40,11 @@ interface Flat {
   types: Map<string, PropertyType>
 }
 
-function flatten(flat: Flat, object: Record<string, unknown>, at: { prefix: string; label: string; depth: number }): void {
+function flatten(
+  flat: Flat,
+  object: Record<string, unknown>,
+  at: { prefix: string; label: string; depth: number },
+): void {
   for (const key of Object.keys(object)) {
     const value = object[key]
     const name = at.prefix + key.toWellFormed()
@@ -50,7 +54,8 @@ function flatten(flat: Flat, object: Record<string, unknown>, at: { prefix: stri
     if (exceeds(name, propertyLimits.keyLengthMax)) {
       throw invalidField(label, `has a name longer than ${propertyLimits.keyLengthMax}`)
     }
-    if (name.includes('\0')) throw invalidField(at.label.slice(0, -1) || 'event', 'must not have NUL characters in names')
+    if (name.includes('\0'))
+      throw invalidField(at.label.slice(0, -1) || 'event', 'must not have NUL characters in names')
 
     if (typeof value === 'object' && !Array.isArray(value)) {
       checkDepth(label, at.depth)
@@ -68,20 +73,16 @@ function flatten(flat: Flat, object: Record<string, unknown>, at: { prefix: stri
 }
 
 function toText(value: unknown, label: string, depth: number): [text: string, type: PropertyType | undefined] {
-  switch (typeof value) {
-    case 'string':
-      if (exceeds(value, propertyLimits.stringLengthMax)) {
-        throw invalidField(label, `exceeds maximum length of ${propertyLimits.stringLengthMax}`)
-      }
-      return [cleanText(value, label), undefined]
-    case 'number':
-      return [String(finite(value, label)), 'number']
-    case 'boolean':
-      return [String(value), 'boolean']
-    default:
-      // JSON knows nothing else: an array.
-      return [JSON.stringify(cleanItems(value, label, depth)), 'array']
+  if (typeof value === 'string') {
+    if (exceeds(value, propertyLimits.stringLengthMax)) {
+      throw invalidField(label, `exceeds maximum length of ${propertyLimits.stringLengthMax}`)
+    }
+    return [cleanText(value, label), undefined]
   }
+  if (typeof value === 'number') return [String(finite(value, label)), 'number']
+  if (typeof value === 'boolean') return [String(value), 'boolean']
+  // JSON knows nothing else: an array.
+  return [JSON.stringify(cleanItems(value, label, depth)), 'array']
 }
 
 /** A copy of an array's content whose texts are well-formed; objects in it get null prototypes. */
@@ -107,7 +108,8 @@ function finite(value: number, label: string): number {
 }
 
 function checkDepth(label: string, depth: number): void {
-  if (depth > propertyLimits.depthMax) throw invalidField(label, `is nested deeper than ${propertyLimits.depthMax} levels`)
+  if (depth > propertyLimits.depthMax)
+    throw invalidField(label, `is nested deeper than ${propertyLimits.depthMax} levels`)
 }
 
 /** A null prototype, so that `__proto__` is a plain key; JSON.stringify writes it like any other. */

@@ -41,7 +41,11 @@ export function createApp(routes: readonly Route[], pages: readonly Page[], disp
   })
   // Express knows an error handler by its four parameters. What arrives here is a path that it can't decode.
   app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
-    dispatch.fail(error instanceof URIError ? invalidFormat('path is not valid percent-encoding') : error, request, response)
+    dispatch.fail(
+      error instanceof URIError ? invalidFormat('path is not valid percent-encoding') : error,
+      request,
+      response,
+    )
   })
   return app
 }

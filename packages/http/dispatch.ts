@@ -16,7 +16,12 @@ export interface DispatchDeps {
 
 export interface Dispatch {
   /** Runs a route's steps and its handler, and answers, whatever happens. */
-  route(route: Route, params: Readonly<Record<string, string>>, request: IncomingMessage, response: ServerResponse): Promise<void>
+  route(
+    route: Route,
+    params: Readonly<Record<string, string>>,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void>
   /** Answers a request that no handler gets: unknown routes, wrong methods, unreadable paths. */
   fail(error: unknown, request: IncomingMessage, response: ServerResponse): void
 }

@@ -8,11 +8,17 @@ const gunzipAsync = promisify(gunzip)
 
 /** Throws 415 unless the request's media type and encoding are ones that the route takes. Returns the media type. */
 export function checkContentType(request: IncomingMessage, rule: BodyRule): string {
-  const [type = '', ...parameters] = (request.headers['content-type'] ?? '').toLowerCase().split(';').map((part) => part.trim())
+  const [type = '', ...parameters] = (request.headers['content-type'] ?? '')
+    .toLowerCase()
+    .split(';')
+    .map((part) => part.trim())
   if (!rule.types.includes(type)) {
     throw unsupportedMediaType(`Content-Type must be ${rule.types.join(' or ')}`)
   }
-  const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length).replaceAll('"', '')
+  const charset = parameters
+    .find((parameter) => parameter.startsWith('charset='))
+    ?.slice('charset='.length)
+    .replaceAll('"', '')
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
     throw unsupportedMediaType('Content-Type charset must be utf-8')
   }
@@ -32,7 +38,8 @@ export async function readBody(request: IncomingMessage, rule: BodyRule): Promis
   try {
     return await gunzipAsync(raw, { maxOutputLength: rule.maxBytes })
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE') throw bodyTooLarge(rule.maxBytes)
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE')
+      throw bodyTooLarge(rule.maxBytes)
     throw invalidFormat('body is not valid gzip')
   }
 }

@@ -12,18 +12,24 @@ export function renderAnswer(response: ServerResponse, { status, data, headers =
  * 500. Returns the error to log with its cause when the failure is ours, else undefined.
  */
 export function renderError(response: ServerResponse, error: unknown): unknown {
-  const known = error instanceof SluiceError ? error : new SluiceError(500, { message: 'Internal server error', cause: error })
+  const known =
+    error instanceof SluiceError ? error : new SluiceError(500, { message: 'Internal server error', cause: error })
   if (response.headersSent) {
     response.destroy()
     return error
   }
   const retryAfter = known.retryAfterSeconds === undefined ? {} : { 'Retry-After': String(known.retryAfterSeconds) }
-  send(response, known.status, { ...known.headers, ...retryAfter }, {
-    success: false,
-    error: known.status === 500 ? 'Internal server error' : known.message,
-    timestamp: Date.now(),
-    data: known.data,
-  })
+  send(
+    response,
+    known.status,
+    { ...known.headers, ...retryAfter },
+    {
+      success: false,
+      error: known.status === 500 ? 'Internal server error' : known.message,
+      timestamp: Date.now(),
+      data: known.data,
+    },
+  )
   return known.status >= 500 ? error : undefined
 }
 

@@ -39,7 +39,10 @@ export async function runService<V extends Variables>({
   name: string
   variables: V
   environment: Environment
-  build: (config: Config<V> & ListenConfig & { SLUICE_LOG_LEVEL: 'debug' | 'info' | 'warn' | 'error' }, context: Context) => Promise<Built>
+  build: (
+    config: Config<V> & ListenConfig & { SLUICE_LOG_LEVEL: 'debug' | 'info' | 'warn' | 'error' },
+    context: Context,
+  ) => Promise<Built>
 }): Promise<void> {
   const config = configOrExit(variables, environment) as Parameters<typeof build>[0]
   const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL })

@@ -26,10 +26,13 @@ export function httpServer(
   { host, port, portVariable }: { host: string; port: number; portVariable: string },
 ): HttpServer {
   let stopping = false
-  const server = createServer({ headersTimeout: headersTimeoutMs, requestTimeout: requestTimeoutMs, keepAliveTimeout: keepAliveTimeoutMs }, (request, response) => {
-    if (stopping) response.setHeader('Connection', 'close')
-    listener(request, response)
-  })
+  const server = createServer(
+    { headersTimeout: headersTimeoutMs, requestTimeout: requestTimeoutMs, keepAliveTimeout: keepAliveTimeoutMs },
+    (request, response) => {
+      if (stopping) response.setHeader('Connection', 'close')
+      listener(request, response)
+    },
+  )
   return {
     name,
     port: () => (server.address() as AddressInfo).port,
@@ -45,7 +48,9 @@ function listen(server: Server, host: string, port: number, portVariable: string
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       const taken = error.code === 'EADDRINUSE'
-      reject(taken ? new FatalError(`Port ${port} on ${host} is in use. Stop what uses it, or set ${portVariable}.`) : error)
+      reject(
+        taken ? new FatalError(`Port ${port} on ${host} is in use. Stop what uses it, or set ${portVariable}.`) : error,
+      )
     })
     server.listen(port, host, resolve)
   })

@@ -73,7 +73,9 @@ export function keyStore(postgres: Postgres): KeyStore {
         return row && toRecord(row)
       }),
     any: () =>
-      postgres.run(async (db) => (await db.selectFrom('api_keys').select('key_id').limit(1).executeTakeFirst()) !== undefined),
+      postgres.run(
+        async (db) => (await db.selectFrom('api_keys').select('key_id').limit(1).executeTakeFirst()) !== undefined,
+      ),
     findByHash: (hash) =>
       postgres.run(async (db) => {
         const row = await db.selectFrom('api_keys').selectAll().where('hash', '=', hash).executeTakeFirst()

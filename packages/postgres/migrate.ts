@@ -17,7 +17,7 @@ export async function migratePostgres(postgres: Postgres): Promise<string[]> {
   return postgres.run(async () => {
     refuseNewer(await appliedMigrations(postgres))
     const { error, results = [] } = await migrator(postgres).migrateToLatest()
-    if (error !== undefined) throw error instanceof Error ? error : new Error(String(error))
+    if (error !== undefined) throw error instanceof Error ? error : new Error('migration failed', { cause: error })
     return results.map(({ migrationName }) => migrationName)
   })
 }
@@ -29,7 +29,9 @@ export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
     refuseNewer(applied)
     const missing = Object.keys(migrations).filter((name) => !applied.includes(name))
     if (missing.length > 0) {
-      throw wrongSchema(`The Postgres schema is older than this build (missing: ${missing.join(', ')}). Run "npm run migrate".`)
+      throw wrongSchema(
+        `The Postgres schema is older than this build (missing: ${missing.join(', ')}). Run "npm run migrate".`,
+      )
     }
   })
 }
@@ -50,7 +52,9 @@ export async function withMigrationLock<T>(postgres: Postgres, work: () => Promi
 }
 
 async function appliedMigrations(postgres: Postgres): Promise<string[]> {
-  const { rows: tables } = await sql<{ found: boolean }>`SELECT to_regclass('kysely_migration') IS NOT NULL AS found`.execute(postgres.db)
+  const { rows: tables } = await sql<{
+    found: boolean
+  }>`SELECT to_regclass('kysely_migration') IS NOT NULL AS found`.execute(postgres.db)
   if (tables[0]?.found !== true) return []
   const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(postgres.db)
   return rows.map(({ name }) => name)
@@ -59,7 +63,9 @@ async function appliedMigrations(postgres: Postgres): Promise<string[]> {
 function refuseNewer(applied: readonly string[]): void {
   const unknown = applied.filter((name) => !Object.hasOwn(migrations, name))
   if (unknown.length > 0) {
-    throw wrongSchema(`The Postgres schema is newer than this build (unknown: ${unknown.join(', ')}). Run the newer build.`)
+    throw wrongSchema(
+      `The Postgres schema is newer than this build (unknown: ${unknown.join(', ')}). Run the newer build.`,
+    )
   }
 }
 

@@ -19,7 +19,10 @@ export interface Postgres {
  * A pool by URL; opens no connection before the first use.
  * `onIdleError` hears of connections that broke while idle (they are replaced by themselves).
  */
-export function openPostgres(url: string, options: { poolSize?: number; onIdleError?: (error: Error) => void } = {}): Postgres {
+export function openPostgres(
+  url: string,
+  options: { poolSize?: number; onIdleError?: (error: Error) => void } = {},
+): Postgres {
   const pool = new Pool({
     connectionString: url,
     max: options.poolSize ?? 10,

@@ -12,7 +12,8 @@ export function siteStore(postgres: Postgres): SiteStore {
     isKnown: (siteId) =>
       postgres.run(
         async (db) =>
-          (await db.selectFrom('sites').select('site_id').where('site_id', '=', siteId).executeTakeFirst()) !== undefined,
+          (await db.selectFrom('sites').select('site_id').where('site_id', '=', siteId).executeTakeFirst()) !==
+          undefined,
       ),
     register: (siteIds) =>
       postgres.run(async (db) => {

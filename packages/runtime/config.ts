@@ -18,9 +18,7 @@ export type Variables = Readonly<Record<string, Variable<unknown>>>
 
 /** The values of a set of variables, by name. */
 export type Config<V extends Variables> = {
-  readonly [Name in keyof V]: V[Name] extends { optional: true }
-    ? ValueOf<V[Name]> | undefined
-    : ValueOf<V[Name]>
+  readonly [Name in keyof V]: V[Name] extends { optional: true } ? ValueOf<V[Name]> | undefined : ValueOf<V[Name]>
 }
 type ValueOf<V> = V extends Variable<infer T> ? T : never
 
@@ -32,7 +30,9 @@ export class ConfigError extends Error {
   readonly mistakes: readonly string[]
 
   constructor(mistakes: readonly string[]) {
-    super(`The configuration has ${mistakes.length} ${mistakes.length === 1 ? 'mistake' : 'mistakes'}:\n${mistakes.map((line) => `  - ${line}`).join('\n')}`)
+    super(
+      `The configuration has ${mistakes.length} ${mistakes.length === 1 ? 'mistake' : 'mistakes'}:\n${mistakes.map((line) => `  - ${line}`).join('\n')}`,
+    )
     this.mistakes = mistakes
   }
 }
@@ -45,17 +45,18 @@ export function loadConfig<V extends Variables>(variables: V, environment: Envir
   const values: Record<string, unknown> = {}
   const mistakes: string[] = []
   for (const [name, variable] of Object.entries(variables)) {
-    const text = environment[name] || variable.default
+    const set = environment[name]
+    const text = set === undefined || set === '' ? variable.default : set
     if (text === undefined) {
       if (variable.optional !== true) mistakes.push(`${name} is required: ${variable.description}`)
       continue
     }
-    const { value, error } = variable.schema.validate(text, { errors: { label: false } })
-    if (error) {
+    const result = variable.schema.validate(text, { errors: { label: false } })
+    if (result.error) {
       const shown = variable.secret === true ? '' : ` (it is ${JSON.stringify(text)})`
-      mistakes.push(`${name} ${error.message}${shown}: ${variable.description}`)
+      mistakes.push(`${name} ${result.error.message}${shown}: ${variable.description}`)
     }
-    values[name] = value
+    values[name] = result.value as unknown
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes)
   return values as Config<V>

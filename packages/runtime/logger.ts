@@ -22,7 +22,10 @@ export function createLogger({ service, level, destination }: LoggerOptions): Lo
       timestamp: () => `,"time":${Date.now()}`,
       formatters: { level: (label) => ({ level: label }) },
       // A second line of defence: no field of these names is ever logged on purpose.
-      redact: { paths: ['api_key', 'authorization', 'cookie', 'password', '*.api_key', '*.authorization', '*.password'], censor: '[redacted]' },
+      redact: {
+        paths: ['api_key', 'authorization', 'cookie', 'password', '*.api_key', '*.authorization', '*.password'],
+        censor: '[redacted]',
+      },
     },
     destination ?? pino.destination({ dest: 1, sync: false, minLength: 8_192, periodicFlush: 100 }),
   )

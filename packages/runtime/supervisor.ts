@@ -38,7 +38,11 @@ export function supervise(components: readonly Component[], logger: Logger): Sup
   const failed = new Set<string>()
   const { promise: fatal, resolve: onFatal } = Promise.withResolvers<FatalError>()
 
-  async function keepRunning(component: Component, run: NonNullable<Component['run']>, signal: AbortSignal): Promise<void> {
+  async function keepRunning(
+    component: Component,
+    run: NonNullable<Component['run']>,
+    signal: AbortSignal,
+  ): Promise<void> {
     for (let pauseMs = firstPauseMs; !signal.aborted; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
       try {
         await run(signal)
@@ -48,12 +52,15 @@ export function supervise(components: readonly Component[], logger: Logger): Sup
           onFatal(error)
           return
         }
-        if (signal.aborted) {
+        if (isAborted(signal)) {
           logger.error({ err: error, component: component.name }, 'component failed while stopping')
           return
         }
         failed.add(component.name)
-        logger.error({ err: error, component: component.name, retry_in_ms: pauseMs }, 'component failed, it is run again')
+        logger.error(
+          { err: error, component: component.name, retry_in_ms: pauseMs },
+          'component failed, it is run again',
+        )
       }
       await pause(pauseMs, signal)
       failed.delete(component.name)
@@ -90,6 +97,11 @@ export function supervise(components: readonly Component[], logger: Logger): Sup
       }
     },
   }
+}
+
+/** A call, so that the compiler does not take the answer from before an await for granted. */
+function isAborted(signal: AbortSignal): boolean {
+  return signal.aborted
 }
 
 /** A client that opens by itself and is closed after everything that uses it. */

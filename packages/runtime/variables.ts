@@ -6,23 +6,28 @@ function variable<V extends Variable<unknown>>(definition: V): V {
   return definition
 }
 
-const port = joi.number<number>().integer().min(0).max(65_535).required()
+/** Typed here: inside `variable()` the compiler would infer `unknown`. */
+const anyText: joi.StringSchema = joi.string()
+const port = joi.number().integer().min(0).max(65_535).required()
 
 /** A URL whose scheme is one of `schemes`; the adapter that opens it checks the rest. */
-function engineUrl(schemes: readonly string[]): joi.StringSchema<string> {
-  return joi.string<string>().custom((text: string) => {
-    if (!schemes.some((scheme) => text.startsWith(`${scheme}:`))) {
-      throw new TypeError(`must start with ${schemes.map((scheme) => `${scheme}:`).join(' or ')}`)
-    }
-    return text
-  }).messages({ 'any.custom': '{{#error.message}}' })
+function engineUrl(schemes: readonly string[]): joi.StringSchema {
+  return joi
+    .string()
+    .custom((text: string) => {
+      if (!schemes.some((scheme) => text.startsWith(`${scheme}:`))) {
+        throw new TypeError(`must start with ${schemes.map((scheme) => `${scheme}:`).join(' or ')}`)
+      }
+      return text
+    })
+    .messages({ 'any.custom': '{{#error.message}}' })
 }
 
 /** Where a service listens. `defaultPort` is its port when it runs alone. */
 export function listenVariables(defaultPort: number, defaultHost: string) {
   return {
     SLUICE_HOST: variable({
-      schema: joi.string<string>().required(),
+      schema: anyText.required(),
       description: 'Address to listen on.',
       default: defaultHost,
     }),
@@ -33,7 +38,8 @@ export function listenVariables(defaultPort: number, defaultHost: string) {
     }),
     SLUICE_METRICS_PORT: variable({
       schema: port,
-      description: 'Port of /metrics (Prometheus), apart so that it is not public by accident. Default: SLUICE_PORT + 1000.',
+      description:
+        'Port of /metrics (Prometheus), apart so that it is not public by accident. Default: SLUICE_PORT + 1000.',
       optional: true as const,
     }),
     SLUICE_LOG_LEVEL: variable({
@@ -65,7 +71,7 @@ export const postgresUrl = variable({
 })
 
 export const adminKey = variable({
-  schema: joi.string<string>(),
+  schema: anyText,
   description: 'First admin key (npm run admin-key makes one); taken over at the start if it is not known yet.',
   secret: true as const,
   optional: true as const,
@@ -74,11 +80,26 @@ export const adminKey = variable({
 /** The engines of standalone: embedded ones in the data folder unless a URL says otherwise. */
 export const standaloneEngines = {
   SLUICE_DATA_DIR: variable({
-    schema: joi.string<string>().required(),
+    schema: anyText.required(),
     description: 'Folder of the embedded engines. One process at a time may use it.',
     default: 'data',
   }),
-  SLUICE_LOG_URL: variable({ ...logUrl, schema: engineUrl(['kafka', 'file']), description: `${logUrl.description} Default: file:<SLUICE_DATA_DIR>/log.`, optional: true as const }),
-  SLUICE_CLICKHOUSE_URL: variable({ ...clickHouseUrl, schema: engineUrl(['http', 'https', 'file']), description: `${clickHouseUrl.description} Default: file:<SLUICE_DATA_DIR>/clickhouse.`, optional: true as const }),
-  SLUICE_POSTGRES_URL: variable({ ...postgresUrl, schema: engineUrl(['postgres', 'postgresql', 'file']), description: `${postgresUrl.description} Default: file:<SLUICE_DATA_DIR>/postgres.`, optional: true as const }),
+  SLUICE_LOG_URL: variable({
+    ...logUrl,
+    schema: engineUrl(['kafka', 'file']),
+    description: `${logUrl.description} Default: file:<SLUICE_DATA_DIR>/log.`,
+    optional: true as const,
+  }),
+  SLUICE_CLICKHOUSE_URL: variable({
+    ...clickHouseUrl,
+    schema: engineUrl(['http', 'https', 'file']),
+    description: `${clickHouseUrl.description} Default: file:<SLUICE_DATA_DIR>/clickhouse.`,
+    optional: true as const,
+  }),
+  SLUICE_POSTGRES_URL: variable({
+    ...postgresUrl,
+    schema: engineUrl(['postgres', 'postgresql', 'file']),
+    description: `${postgresUrl.description} Default: file:<SLUICE_DATA_DIR>/postgres.`,
+    optional: true as const,
+  }),
 }

@@ -25,10 +25,26 @@ export interface ConsumeDeps {
 /** Moves the log into ClickHouse: insert, then commit, batch by batch, partitions side by side. */
 export function eventConsumer({ log, inserter, logger, metrics }: ConsumeDeps): Component {
   const rows = new Counter({ name: 'sluice_writer_rows_total', help: 'Rows read from the log.', registers: [metrics] })
-  const inserted = new Counter({ name: 'sluice_writer_rows_inserted_total', help: 'Rows that were new.', registers: [metrics] })
-  const retries = new Counter({ name: 'sluice_writer_insert_retries_total', help: 'Inserts that failed and were repeated.', registers: [metrics] })
-  const seconds = new Histogram({ name: 'sluice_writer_insert_seconds', help: 'Time to store a batch.', registers: [metrics] })
-  const freshness = new Gauge({ name: 'sluice_writer_freshness_seconds', help: 'Age of the oldest row of the last stored batch.', registers: [metrics] })
+  const inserted = new Counter({
+    name: 'sluice_writer_rows_inserted_total',
+    help: 'Rows that were new.',
+    registers: [metrics],
+  })
+  const retries = new Counter({
+    name: 'sluice_writer_insert_retries_total',
+    help: 'Inserts that failed and were repeated.',
+    registers: [metrics],
+  })
+  const seconds = new Histogram({
+    name: 'sluice_writer_insert_seconds',
+    help: 'Time to store a batch.',
+    registers: [metrics],
+  })
+  const freshness = new Gauge({
+    name: 'sluice_writer_freshness_seconds',
+    help: 'Age of the oldest row of the last stored batch.',
+    registers: [metrics],
+  })
   let consumer: LogConsumer | undefined
   new Gauge({
     name: 'sluice_writer_lag_blocks',
@@ -47,7 +63,18 @@ export function eventConsumer({ log, inserter, logger, metrics }: ConsumeDeps): 
     for await (const batch of claim.batches()) {
       const started = performance.now()
       const newRows = await slots(() =>
-        storeBatch(batch, { claim, firstOfClaim }, { inserter, logId, logger, onRetry: () => { retries.inc() } }),
+        storeBatch(
+          batch,
+          { claim, firstOfClaim },
+          {
+            inserter,
+            logId,
+            logger,
+            onRetry: () => {
+              retries.inc()
+            },
+          },
+        ),
       )
       firstOfClaim = false
       // After the insert: a crash in between repeats the batch, which stores nothing twice.

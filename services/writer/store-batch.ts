@@ -38,7 +38,10 @@ export async function storeBatch(
       async () => {
         claim.lost.throwIfAborted()
         const payloads = blocks.map(({ payload }) => payload)
-        const result = await inserter.insert({ payloads, undated }, { queryId, replaceRunning, timeoutMs: insertTimeoutMs })
+        const result = await inserter.insert(
+          { payloads, undated },
+          { queryId, replaceRunning, timeoutMs: insertTimeoutMs },
+        )
         inserted += result.inserted
         replaceRunning = false
       },
@@ -54,9 +57,13 @@ export async function storeBatch(
           const code = error instanceof ClickHouseError ? error.code : undefined
           // No answer: the insert may still run. Refused or cancelled: another one runs, and is waited for.
           if (!(error instanceof ClickHouseError) || code === undefined) replaceRunning = true
-          if (code === clickHouseCode.queryWithSameIdIsAlreadyRunning || code === clickHouseCode.queryWasCancelled) replaceRunning = false
+          if (code === clickHouseCode.queryWithSameIdIsAlreadyRunning || code === clickHouseCode.queryWasCancelled)
+            replaceRunning = false
           onRetry()
-          logger.warn({ err: error, partition: batch.partition, attempt: attemptNumber }, 'insert failed, it is repeated')
+          logger.warn(
+            { err: error, partition: batch.partition, attempt: attemptNumber },
+            'insert failed, it is repeated',
+          )
         },
       },
     )

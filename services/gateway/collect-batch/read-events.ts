@@ -1,5 +1,5 @@
 import { eventLimits, eventTooLarge } from '@sluice/contracts/event'
-import { invalidField, invalidFormat, missingField, SluiceError } from '@sluice/contracts/errors'
+import { invalidField, invalidFormat, missingField, type SluiceError } from '@sluice/contracts/errors'
 import { parseJson } from '@sluice/http/json-body'
 
 /** One item of a batch: a parsed value, or why it can't be one. */

@@ -38,10 +38,26 @@ interface Waiting {
  * A request is answered when the publish that carries it was acknowledged.
  */
 export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
-  const published = new Counter({ name: 'sluice_gateway_events_published_total', help: 'Events acknowledged by the log.', registers: [metrics] })
-  const failed = new Counter({ name: 'sluice_gateway_publish_failures_total', help: 'Publishes that the log did not acknowledge.', registers: [metrics] })
-  const seconds = new Histogram({ name: 'sluice_gateway_publish_seconds', help: 'Time from a publish to its acknowledgement.', registers: [metrics] })
-  const unacknowledged = new Gauge({ name: 'sluice_gateway_unacknowledged_bytes', help: 'Accepted, not yet acknowledged by the log.', registers: [metrics] })
+  const published = new Counter({
+    name: 'sluice_gateway_events_published_total',
+    help: 'Events acknowledged by the log.',
+    registers: [metrics],
+  })
+  const failed = new Counter({
+    name: 'sluice_gateway_publish_failures_total',
+    help: 'Publishes that the log did not acknowledge.',
+    registers: [metrics],
+  })
+  const seconds = new Histogram({
+    name: 'sluice_gateway_publish_seconds',
+    help: 'Time from a publish to its acknowledgement.',
+    registers: [metrics],
+  })
+  const unacknowledged = new Gauge({
+    name: 'sluice_gateway_unacknowledged_bytes',
+    help: 'Accepted, not yet acknowledged by the log.',
+    registers: [metrics],
+  })
 
   let waiting: Waiting[] = []
   let waitingLength = 0

@@ -1,0 +1,8 @@
+import { clickHouseUrl, logUrl, postgresUrl } from '@sluice/runtime/variables'
+
+/** `npm run migrate` needs all three engines. */
+export const variables = {
+  SLUICE_LOG_URL: logUrl,
+  SLUICE_CLICKHOUSE_URL: clickHouseUrl,
+  SLUICE_POSTGRES_URL: postgresUrl,
+}

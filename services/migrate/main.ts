@@ -1,0 +1,29 @@
+import { openPostgres } from '@sluice/postgres/open'
+import { ConfigError, loadConfig } from '@sluice/runtime/config'
+import { migrate } from './build.ts'
+import { variables } from './config.ts'
+
+try {
+  const config = loadConfig(variables, process.env)
+  const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
+  try {
+    const done = await migrate({
+      postgres,
+      clickHouseUrl: config.SLUICE_CLICKHOUSE_URL,
+      logUrl: config.SLUICE_LOG_URL,
+    })
+    console.log(
+      `Postgres: ${listed(done.postgres)}\nClickHouse: ${listed(done.clickHouse)}\nTopics: ${listed(done.topics)}`,
+    )
+  } finally {
+    await postgres.close()
+  }
+} catch (error) {
+  if (error instanceof ConfigError) console.error(error.message)
+  else console.error(error)
+  process.exitCode = 1
+}
+
+function listed(names: readonly string[]): string {
+  return names.length === 0 ? 'up to date' : `added ${names.join(', ')}`
+}

@@ -1,0 +1,17 @@
+import type { KeyResource } from '@sluice/contracts/keys'
+import type { KeyRecord } from '@sluice/postgres/keys'
+
+/** A key as the interface shows it; its hash stays inside. */
+export function toKeyResource(key: KeyRecord): KeyResource {
+  return {
+    key_id: key.keyId,
+    name: key.name,
+    environment: key.environment,
+    scopes: key.scopes,
+    hint: key.hint,
+    created_at: key.createdAt.getTime(),
+    last_used_at: key.lastUsedAt?.getTime() ?? null,
+    expires_at: key.expiresAt?.getTime() ?? null,
+    revoked_at: key.revokedAt?.getTime() ?? null,
+  }
+}

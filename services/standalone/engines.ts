@@ -1,0 +1,49 @@
+import { startClickHouse } from '@sluice/engines/clickhouse'
+import { startPostgres } from '@sluice/engines/postgres'
+import type { Logger } from '@sluice/runtime/logger'
+import type { Component } from '@sluice/runtime/supervisor'
+
+export interface EngineUrls {
+  log: string
+  clickHouse: string
+  /** A user who may only read; the same URL where ClickHouse is not embedded. */
+  clickHouseReader: string
+  postgres: string
+  /** The embedded engines, to be stopped last. */
+  components: readonly Component[]
+}
+
+export interface EngineConfig {
+  SLUICE_DATA_DIR: string
+  SLUICE_LOG_URL: string | undefined
+  SLUICE_CLICKHOUSE_URL: string | undefined
+  SLUICE_POSTGRES_URL: string | undefined
+}
+
+/** Starts what is embedded, side by side, and tells where everything is. Throws when a data folder is in use. */
+export async function startEngines(config: EngineConfig, logger: Logger): Promise<EngineUrls> {
+  const clickHouseUrl = config.SLUICE_CLICKHOUSE_URL ?? `file:${config.SLUICE_DATA_DIR}/clickhouse`
+  const postgresUrl = config.SLUICE_POSTGRES_URL ?? `file:${config.SLUICE_DATA_DIR}/postgres`
+  const [clickHouse, postgres] = await Promise.all([
+    isEmbedded(clickHouseUrl) ? startClickHouse({ dir: folderOf(clickHouseUrl), log: logger }) : undefined,
+    isEmbedded(postgresUrl) ? startPostgres({ dir: folderOf(postgresUrl), log: logger }) : undefined,
+  ])
+  const components: Component[] = []
+  if (clickHouse) components.push({ name: 'embedded clickhouse', stop: () => clickHouse.stop() })
+  if (postgres) components.push({ name: 'embedded postgres', stop: () => postgres.stop() })
+  return {
+    log: config.SLUICE_LOG_URL ?? `file:${config.SLUICE_DATA_DIR}/log`,
+    clickHouse: clickHouse?.url ?? clickHouseUrl,
+    clickHouseReader: clickHouse?.readerUrl ?? clickHouseUrl,
+    postgres: postgres?.url ?? postgresUrl,
+    components,
+  }
+}
+
+function isEmbedded(url: string): boolean {
+  return url.startsWith('file:')
+}
+
+function folderOf(url: string): string {
+  return url.slice('file:'.length)
+}
