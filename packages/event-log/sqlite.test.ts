@@ -1,0 +1,140 @@
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, describe, expect, test } from '@jest/globals'
+import { block, collect, silent, until } from './collect.conformance.ts'
+import { describeEventLog } from './conformance.ts'
+import type { EventLog } from './log.ts'
+import { openEventLog } from './open-event-log.ts'
+import { openSqliteLog, type SqliteLogOptions } from './sqlite.ts'
+import type { SqliteEngine } from './sqlite-engine.ts'
+
+const mebibyte = 1024 * 1024
+const timeoutMs = 10_000
+const dirs: string[] = []
+const logs: EventLog[] = []
+
+const createDir = async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'sluice-log-'))
+  dirs.push(dir)
+  return dir
+}
+
+const open = async (dir: string, options: Partial<SqliteLogOptions> = {}) => {
+  const log = await openSqliteLog(dir, { logger: silent, partitions: 4, ...options })
+  logs.push(log)
+  return log
+}
+
+afterEach(async () => {
+  await Promise.all(logs.splice(0).map((log) => log.close()))
+})
+
+afterAll(async () => {
+  await Promise.all(dirs.map((dir) => rm(dir, { recursive: true })))
+})
+
+describeEventLog('sqlite', {
+  createUrl: async () => `file:${await createDir()}`,
+  options: { file: { partitions: 4 } },
+})
+
+describe('sqlite: the folder', () => {
+  test('belongs to one opening at a time; the error names it and the variable', async () => {
+    const dir = await createDir()
+    const log = await open(dir)
+    const refusal = await openEventLog(`file:${dir}`, { logger: silent }).catch((error: unknown) => String(error))
+    expect(refusal).toContain('in use')
+    expect(refusal).toContain(dir)
+    expect(refusal).toContain('SLUICE_LOG_URL')
+    await log.publish([block(0, 'a')], { timeoutMs })
+    await log.close()
+    await open(dir)
+  })
+
+  test('keeps its number of partitions', async () => {
+    const dir = await createDir()
+    await (await open(dir, { partitions: 3 })).close()
+    expect(await (await open(dir, { partitions: 5 })).partitions()).toBe(3)
+  })
+
+  test('that can not be made is named', async () => {
+    await expect(openEventLog('file:/dev/null/log', { logger: silent })).rejects.toThrow(
+      /\/dev\/null\/log \(SLUICE_LOG_URL\)/,
+    )
+  })
+
+  test('does not grow while its blocks are consumed, and numbers them on when all are gone', async () => {
+    const dir = await createDir()
+    const log = await open(dir)
+    const reader = collect(log, 'group')
+    for (let round = 1; round <= 100; round++) {
+      await log.publish([block(0, 'a', {}, mebibyte)], { timeoutMs })
+      await until('the block', () => reader.committed.length === round)
+    }
+    const { size } = await stat(join(dir, 'log.sqlite'))
+    expect(size).toBeLessThan(50 * mebibyte)
+    await log.close()
+
+    const again = await open(dir)
+    const next = collect(again, 'group')
+    await again.publish([block(0, 'next')], { timeoutMs })
+    await until('the block', () => next.batches.length > 0)
+    expect(next.batches[0]?.firstOffset).toBe(100n)
+    expect(next.names).toEqual(['next'])
+  })
+
+  test('that is full refuses blocks with 503, takes commits, and goes on when they made room', async () => {
+    const log = await open(await createDir(), { fileBytesMax: 8 * mebibyte })
+    const release = Promise.withResolvers<undefined>()
+    const reader = collect(log, 'group', { maxBatchRows: 1 }, () => release.promise)
+    const publish = (name: string) => log.publish([block(0, name, {}, mebibyte)], { timeoutMs })
+    let taken = 0
+    const refusal = await (async () => {
+      for (; taken < 20; taken++) await publish(String(taken))
+    })().catch((error: unknown) => error)
+    expect(refusal).toMatchObject({ status: 503, retryable: true })
+    expect(taken).toBeGreaterThan(3)
+    await log.check()
+
+    release.resolve(undefined)
+    await until('the blocks', () => reader.committed.length === taken)
+    await until('no lag', () => reader.consumer.lag().every(({ blocks }) => blocks === 0))
+    await publish('next')
+    await until('the next block', () => reader.committed.includes('next'))
+    expect(reader.committed).toHaveLength(taken + 1)
+  })
+})
+
+describe('sqlite: time and death', () => {
+  test('a publish that is not written in time is refused with 503, and never written if it had not begun', async () => {
+    const log = await open(await createDir())
+    const large = log.publish([block(0, 'large', {}, 100 * mebibyte)], { timeoutMs })
+    await expect(log.publish([block(0, 'late')], { timeoutMs: 1 })).rejects.toMatchObject({ status: 503 })
+    await large
+    await log.publish([block(0, 'next')], { timeoutMs })
+    const reader = collect(log, 'group')
+    await until('the next block', () => reader.names.includes('next'))
+    expect(reader.names).toEqual(['large', 'next'])
+  })
+
+  test('when its thread ends, what waits is refused and members end; the next call starts it again', async () => {
+    const engines: SqliteEngine[] = []
+    const log = await open(await createDir(), { onEngine: (engine) => engines.push(engine) })
+    const reader = collect(log, 'group')
+    await log.publish([block(0, 'a')], { timeoutMs })
+    await until('the block', () => reader.committed.length === 1)
+    const waiting = log.publish([block(0, 'b', {}, 20 * mebibyte)], { timeoutMs })
+    await Promise.all([
+      engines[0]?.terminate(),
+      expect(waiting).rejects.toMatchObject({ status: 503 }),
+      expect(reader.running).rejects.toThrow('thread'),
+    ])
+
+    await log.publish([block(0, 'c')], { timeoutMs })
+    const next = collect(log, 'group')
+    await until('the block after', () => next.committed.includes('c'))
+    expect(next.names).not.toContain('a')
+    expect(engines).toHaveLength(2)
+  })
+})

@@ -1,0 +1,31 @@
+// A process that the conformance suite kills: it publishes, or consumes, and reports each thing that it was promised.
+import { block, collect, nameOf, silent } from './collect.conformance.ts'
+import { openEventLog, type OpenEventLogOptions } from './open-event-log.ts'
+
+const [url = '', task = '', group = '', options = '{}'] = process.argv.slice(2)
+const report = (message: object) => process.send?.(message)
+
+const log = await openEventLog(url, { ...(JSON.parse(options) as OpenEventLogOptions), logger: silent })
+const partitions = await log.partitions()
+
+if (task === 'publish') {
+  for (let number = 0; ; number++) {
+    const name = String(number)
+    await log.publish([block(number % partitions, name)], { timeoutMs: 10_000 })
+    report({ acknowledged: name })
+  }
+}
+if (task === 'consume') {
+  collect(log, group, {
+    maxBatchRows: 1,
+    async onClaim(claim) {
+      for await (const batch of claim.batches()) {
+        const names = batch.blocks.map(nameOf)
+        // The third block of each partition is handed over and never committed.
+        if (batch.nextOffset > 2n) return (report({ abandoned: names[0] }), new Promise(() => undefined))
+        await claim.commit(batch)
+        report({ committed: names[0] })
+      }
+    },
+  })
+}
