@@ -1,5 +1,8 @@
 import { startClickHouse } from '@sluice/engines/clickhouse'
+import { startKafka } from '@sluice/engines/kafka'
+import { isKafkaCached, kafkaFiles, kafkaMissing } from '@sluice/engines/kafka-files'
 import { startPostgres } from '@sluice/engines/postgres'
+import { findFreePort } from '@sluice/engines/processes'
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,8 +12,9 @@ const folderName = /^sluice-tests-(\d+)-/
 
 /**
  * jest's globalSetup: one set of real engines for the whole run, in a temporary folder. An engine that you have already
- * is named by SLUICE_TEST_CLICKHOUSE_URL (and …_READER_URL) or SLUICE_TEST_POSTGRES_URL and is not started.
- * Their URLs reach the tests through these variables; tests take them by `@sluice/engines/testing`.
+ * is named by SLUICE_TEST_CLICKHOUSE_URL (and …_READER_URL), SLUICE_TEST_POSTGRES_URL or SLUICE_TEST_KAFKA_URL
+ * (`kafka://host:port`) and is not started. Their URLs reach the tests through these variables; tests take them by
+ * `@sluice/engines/testing`. Kafka takes 3 s to start, so only the suites that need it wait for it (describeWithKafka).
  */
 export default async function start(): Promise<void> {
   removeLeftovers()
@@ -30,10 +34,44 @@ export default async function start(): Promise<void> {
     engines.push(engine)
     process.env.SLUICE_TEST_POSTGRES_URL = engine.url
   }
+  const kafka = async (): Promise<void> => {
+    const missing = kafkaMissing() ?? (await fetchKafka())
+    if (missing !== undefined) {
+      console.log(`Left out: what needs Kafka. ${missing}, or set SLUICE_TEST_KAFKA_URL`)
+      return
+    }
+    const port = await findFreePort()
+    const abort = new AbortController()
+    const starting = startKafka({ dir: join(folder, 'kafka'), port, signal: abort.signal })
+    const started = starting.catch((error: unknown) => {
+      if (!abort.signal.aborted) console.error('Kafka did not start:', error)
+      return undefined
+    })
+    engines.push({
+      stop: async () => {
+        abort.abort()
+        await (await started)?.stop()
+      },
+    })
+    process.env.SLUICE_TEST_KAFKA_URL = `kafka://127.0.0.1:${port}`
+  }
   await Promise.all([
     process.env.SLUICE_TEST_CLICKHOUSE_URL === undefined && clickHouse(),
     process.env.SLUICE_TEST_POSTGRES_URL === undefined && postgres(),
+    process.env.SLUICE_TEST_KAFKA_URL === undefined && kafka(),
   ])
+}
+
+/** Fills the cache when this is the machine's first run; answers with the reason when it could not. */
+async function fetchKafka(): Promise<string | undefined> {
+  if (isKafkaCached()) return undefined
+  console.log('Fetching Kafka by Maven, once')
+  try {
+    await kafkaFiles()
+    return undefined
+  } catch (error) {
+    return `Maven could not fetch it (${error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)})`
+  }
 }
 
 /** Folders of runs that were killed. Their engines have ended with them. */
