@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { type ClickHouse, openClickHouse, parseClickHouseUrl } from '@sluice/clickhouse/client'
 import { type EventInserter, eventInserter } from '@sluice/clickhouse/insert-events'
 import { migrateClickHouse } from '@sluice/clickhouse/migrate'
-import { testClickHouse } from '@sluice/engines/testing'
+import { type TestClickHouse, testClickHouse } from '@sluice/engines/testing'
 import fc from 'fast-check'
 import { apiRequest } from '../../../tests/api-request.ts'
 import { expectedStats, type RawEvent, type RawQuestion } from '../../../tests/oracle/expected-stats.ts'
@@ -13,14 +13,14 @@ const hour = 3_600_000
 /** A full hour, not a full day, next to the end of a month: partitions change at the one, buckets at the other. */
 const origin = Date.UTC(2024, 1, 29, 21)
 
-let database: Awaited<ReturnType<typeof testClickHouse>>
+let database: TestClickHouse
 let clickHouse: ClickHouse
 let inserter: EventInserter
 
 beforeAll(async () => {
-  database = await testClickHouse()
+  database = testClickHouse()
   await migrateClickHouse(database.url)
-  clickHouse = openClickHouse(database.url)
+  clickHouse = openClickHouse(database.readerUrl)
   inserter = eventInserter(parseClickHouseUrl(database.url))
 })
 
@@ -36,31 +36,37 @@ afterAll(async () => {
  */
 const moment = fc
   .tuple(
-    fc.oneof(fc.constantFrom(-48, -25, -24, -23, -1, 0, 1, 2, 23, 24, 25, 47, 48, 72), fc.integer({ min: -72, max: 96 })),
+    fc.oneof(
+      fc.constantFrom(-48, -25, -24, -23, -1, 0, 1, 2, 23, 24, 25, 47, 48, 72),
+      fc.integer({ min: -72, max: 96 }),
+    ),
     fc.oneof(fc.constantFrom(0, 0, 0, -1, 1), fc.integer({ min: 0, max: hour - 1 })),
   )
   .map(([hours, ms]) => origin + hours * hour + ms)
 
-const ids = (prefix: string): fc.Arbitrary<string | undefined> =>
-  fc.constantFrom(undefined, '', `${prefix}1`, `${prefix}1`, `${prefix}2`, `${prefix}3`)
+const ids = (prefix: string): fc.Arbitrary<string> =>
+  fc.constantFrom('', `${prefix}1`, `${prefix}1`, `${prefix}2`, `${prefix}3`)
 
 const sites = ['a', 'b'] as const
 
 type DrawnEvent = Omit<RawEvent, 'event_id'> & { rank: number; copies: number }
 
-const drawnEvent: fc.Arbitrary<DrawnEvent> = fc.record({
-  site_id: fc.constantFrom('a', 'a', 'a', 'b'),
-  environment: fc.constantFrom('prod', 'prod', 'dev'),
-  event_type: fc.constantFrom('page_view', 'page_view', 'click', 'purchase', 'sign-up', '(other)', 'é'),
-  timestamp: moment,
-  // Ids are unlike each other, and their order is unlike that of the list.
-  rank: fc.nat(99),
-  session_id: ids('s'),
-  user_id: ids('u'),
-  country: fc.constantFrom(undefined, '', 'DE', 'FR', 'US', '4X'),
-  device_type: fc.constantFrom(undefined, 'desktop', 'mobile', 'tablet'),
-  copies: fc.constantFrom(1, 1, 1, 2),
-})
+const drawnEvent: fc.Arbitrary<DrawnEvent> = fc.record(
+  {
+    site_id: fc.constantFrom('a', 'a', 'a', 'b'),
+    environment: fc.constantFrom('prod', 'prod', 'dev'),
+    event_type: fc.constantFrom('page_view', 'page_view', 'click', 'purchase', 'sign-up', '(other)', 'é'),
+    timestamp: moment,
+    // Ids are unlike each other, and their order is unlike that of the list.
+    rank: fc.nat(99),
+    session_id: ids('s'),
+    user_id: ids('u'),
+    country: fc.constantFrom('', 'DE', 'FR', 'US', '4X'),
+    device_type: fc.constantFrom('desktop', 'mobile', 'tablet'),
+    copies: fc.constantFrom(1, 1, 1, 2),
+  },
+  { requiredKeys: ['site_id', 'environment', 'event_type', 'timestamp', 'rank', 'copies'] },
+)
 
 const question: fc.Arbitrary<RawQuestion> = fc
   .record(

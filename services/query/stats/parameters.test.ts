@@ -1,0 +1,163 @@
+import { describe, expect, test } from '@jest/globals'
+import { SluiceError } from '@sluice/contracts/errors'
+import { readStatsQuestion } from './parameters.ts'
+
+const hour = 3_600_000
+const now = Date.UTC(2024, 4, 1, 12, 30)
+const least = { site_id: 'site', metric: 'event_count' }
+
+type Query = Parameters<typeof readStatsQuestion>[0]
+
+const read = (query: Query): ReturnType<typeof readStatsQuestion> =>
+  readStatsQuestion({ ...least, ...query }, { now, environment: 'prod' })
+
+function problem(query: Query): string {
+  try {
+    readStatsQuestion(query, { now, environment: 'prod' })
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error
+    expect(error.status).toBe(400)
+    return error.message
+  }
+  return 'no problem'
+}
+
+describe('range', () => {
+  test('is the last 24 hours when nothing is said', () => {
+    expect(read({})).toMatchObject({ start: now - 24 * hour, end: now })
+    expect(read({})).not.toHaveProperty('period')
+  })
+
+  test.each([
+    ['1h', hour],
+    ['24h', 24 * hour],
+    ['7d', 7 * 24 * hour],
+    ['30d', 30 * 24 * hour],
+  ])('period=%s is exactly that many hours until now', (period, length) => {
+    expect(read({ period })).toMatchObject({ start: now - length, end: now, period })
+  })
+
+  test('explicit dates win over the period, which is echoed all the same', () => {
+    expect(read({ period: '7d', start_date: '5', end_date: '9' })).toMatchObject({ start: 5, end: 9, period: '7d' })
+  })
+
+  test('only start_date: until now', () => {
+    expect(read({ start_date: String(now - 1), period: '7d' })).toMatchObject({ start: now - 1, end: now })
+  })
+
+  test('only end_date: the period before it, or 24 hours', () => {
+    const end = now - 100 * hour
+    expect(read({ end_date: String(end) })).toMatchObject({ start: end - 24 * hour, end })
+    expect(read({ end_date: String(end), period: '1h' })).toMatchObject({ start: end - hour, end })
+  })
+})
+
+test('country and device_type are taken in any case', () => {
+  expect(read({ country: 'dE', device_type: 'DeskTop' }).filters).toStrictEqual({
+    country: 'DE',
+    device_type: 'desktop',
+  })
+})
+
+test('empty parameters are absent', () => {
+  expect(read({ country: '', group_by: '', start_date: '', limit: '' })).toStrictEqual(read({}))
+})
+
+test('the environment is the credential’s unless the request says otherwise', () => {
+  expect(readStatsQuestion(least, { now, environment: 'dev' }).environment).toBe('dev')
+  for (const environment of ['prod', 'dev', 'all']) {
+    expect(readStatsQuestion({ ...least, environment }, { now, environment: 'dev' }).environment).toBe(environment)
+  }
+})
+
+test('the target of conversion_rate is purchase unless the request says otherwise', () => {
+  expect(read({}).targetEvent).toBe('purchase')
+  expect(read({ target_event: 'sign up' }).targetEvent).toBe('sign up')
+})
+
+describe('400 for a missing parameter', () => {
+  test.each([
+    [{}, 'site_id'],
+    [{ metric: 'event_count' }, 'site_id'],
+    [{ site_id: '', metric: 'event_count' }, 'site_id'],
+    [{ site_id: 'site' }, 'metric'],
+    [{ site_id: 'site', metric: '' }, 'metric'],
+  ])('%j', (query, name) => {
+    expect(problem(query)).toBe(`Missing required field: ${name}`)
+  })
+})
+
+const dates = 'must be an integer from 0 to 7258118400000 (Unix milliseconds)'
+
+describe('400 for a wrong value, with what is allowed', () => {
+  test.each<[Query, string]>([
+    [{ site_id: 'x'.repeat(65) }, 'site_id exceeds maximum length of 64'],
+    [
+      { metric: 'events' },
+      'metric must be one of: event_count, unique_users, unique_sessions, avg_session_duration, event_count_by_type, bounce_rate, conversion_rate',
+    ],
+    [{ metric: 'constructor' }, expect.stringMatching(/^metric must be one of/) as unknown as string],
+    ...['1.5', '-1', '1e3', '0x10', ' 1', 'yesterday', '2024-01-01', 'NaN', '7258118400001', '9'.repeat(30)].map(
+      (date): [Query, string] => [{ start_date: date }, `start_date ${dates}`],
+    ),
+    [{ end_date: 'now' }, `end_date ${dates}`],
+    [{ period: '2h' }, 'period must be one of: 1h, 24h, 7d, 30d'],
+    [{ period: '24H' }, 'period must be one of: 1h, 24h, 7d, 30d'],
+    [{ group_by: 'week' }, 'group_by must be one of: hour, day, device_type, country'],
+    [{ country: 'DEU' }, 'country must be 2 letters or digits'],
+    [{ country: 'ÄÖ' }, 'country must be 2 letters or digits'],
+    [{ device_type: 'phone' }, 'device_type must be one of: desktop, mobile, tablet'],
+    [{ target_event: 'x'.repeat(65) }, 'target_event exceeds maximum length of 64'],
+    [{ environment: 'test' }, 'environment must be one of: prod, dev, all'],
+    [{ limit: '0' }, 'limit must be an integer from 1 to 1000'],
+    [{ limit: '1001' }, 'limit must be an integer from 1 to 1000'],
+    [{ limit: 'ten' }, 'limit must be an integer from 1 to 1000'],
+    [{ start_date: '9', end_date: '9' }, 'start_date must be before end_date'],
+    [{ start_date: '10', end_date: '9' }, 'start_date must be before end_date'],
+    [{ start_date: String(now) }, 'start_date must be before now'],
+  ])('%j', (query, reason) => {
+    expect(problem({ ...least, ...query }).replace('Invalid field: ', '')).toEqual(reason)
+  })
+
+  test.each(['site_id', 'metric', 'start_date', 'period', 'country', 'limit'])('%s given twice', (name) => {
+    expect(problem({ ...least, [name]: ['1', '1'] })).toBe(`Invalid field: ${name} must be given only once`)
+  })
+
+  test.each(['timezone', 'compare', 'filter', 'event_type', 'Metric', '__proto__x', 'constructor'])(
+    '%s is not known: to ignore it would answer another question',
+    (name) => {
+      expect(problem({ ...least, [name]: 'x' })).toBe(`Invalid field: ${name} is not a known parameter`)
+    },
+  )
+})
+
+test('only the first problem is reported, in the order of the contract’s table', () => {
+  const query = { unknown: 'x', limit: '0', country: '?', period: '?', start_date: '?', metric: '?', site_id: '' }
+  const expected = ['site_id', 'metric', 'start_date', 'period', 'country', 'limit', 'unknown']
+  const good = { site_id: 's', metric: 'event_count', start_date: '1', period: '1h', country: 'DE', limit: '5' }
+  let asked: Query = query
+  for (const name of expected) {
+    expect(problem(asked)).toContain(` ${name}`)
+    asked = { ...asked, [name]: good[name as keyof typeof good] }
+  }
+})
+
+describe('at most 5,000 buckets', () => {
+  const start = now - 6000 * hour
+  const from = start - (start % hour)
+
+  test.each([
+    ['hour', from, from + 5000 * hour, 'fits'],
+    ['hour', from, from + 5000 * hour + 1, 'refused'],
+    ['hour', from + 1, from + 5000 * hour, 'fits'],
+    ['hour', from - 1, from + 5000 * hour, 'refused'],
+    ['day', 0, 5000 * 24 * hour, 'fits'],
+    ['day', 0, 5000 * 24 * hour + 1, 'refused'],
+    ['country', 0, now, 'fits'],
+  ])('%s from %d to %d: %s', (unit, startDate, endDate, outcome) => {
+    const query = { ...least, group_by: unit, start_date: String(startDate), end_date: String(endDate) }
+    expect(problem(query)).toMatch(
+      outcome === 'fits' ? /^no problem$/ : /^Invalid field: group_by must make at most 5000/,
+    )
+  })
+})
