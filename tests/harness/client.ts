@@ -1,0 +1,55 @@
+import { waitUntil } from '@sluice/engines/processes'
+
+/** What a producer or an analyst does with a running Sluice. */
+export interface Client {
+  /** POST /collect/batch; rejects when no answer comes within `timeoutMs`. */
+  collectBatch(events: readonly object[]): Promise<{ status: number; body: unknown }>
+  /** GET /api/v1/stats: `data`, whatever the status was otherwise. */
+  stats(parameters: Readonly<Record<string, string | number>>): Promise<{ status: number; data: StatsData }>
+}
+
+export interface StatsData {
+  value: number
+  breakdown: { timestamp: number; value: number; key?: string }[]
+}
+
+const timeoutMs = 5_000
+
+export function client({ gatewayUrl, queryUrl, key }: { gatewayUrl: string; queryUrl: string; key: string }): Client {
+  const headers = { Authorization: `Bearer ${key}` }
+  return {
+    collectBatch: async (events) => {
+      const response = await fetch(`${gatewayUrl}/collect/batch`, {
+        method: 'POST',
+        headers: { ...headers, 'Content-Type': 'application/json' },
+        body: JSON.stringify({ events }),
+        signal: AbortSignal.timeout(timeoutMs),
+      })
+      return { status: response.status, body: await response.json() }
+    },
+    stats: async (parameters) => {
+      const search = new URLSearchParams(
+        Object.entries(parameters).map(([name, value]): [string, string] => [name, String(value)]),
+      )
+      const response = await fetch(`${queryUrl}/api/v1/stats?${search.toString()}`, { headers })
+      const { data } = (await response.json()) as { data: StatsData }
+      return { status: response.status, data }
+    },
+  }
+}
+
+/** Waits until a site's count over all time has reached `count`. Throws after 30 s. */
+export async function waitForCount(sluice: Client, siteId: string, count: number): Promise<void> {
+  await waitUntil(
+    async () => {
+      const { status, data } = await sluice.stats({
+        site_id: siteId,
+        metric: 'event_count',
+        start_date: 31_536_000_000,
+      })
+      return status === 200 && data.value >= count
+    },
+    `${count} events of ${siteId} are visible`,
+    30_000,
+  )
+}
