@@ -44,7 +44,7 @@ function findLibrary(): string {
   const libc = process.platform === 'linux' ? '-gnu' : ''
   const name = `@chdb/lib-${process.platform}-${process.arch}${libc}`
   try {
-    const chdb = createRequire(import.meta.url).resolve('chdb/package.json')
+    const chdb = import.meta.resolve('chdb/package.json')
     return join(dirname(createRequire(chdb).resolve(`${name}/package.json`)), 'libchdb.so')
   } catch (error) {
     throw new Error(`the npm package ${name} is not installed`, { cause: error })

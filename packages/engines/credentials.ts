@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { errorCode } from './error-code.ts'
 
 const fileName = 'credentials.json'
 
@@ -9,7 +10,7 @@ export function readCredentials(dir: string): Record<string, string> | undefined
   try {
     return JSON.parse(readFileSync(join(dir, fileName), 'utf8')) as Record<string, string>
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    if (errorCode(error) === 'ENOENT') return undefined
     throw error
   }
 }

@@ -48,9 +48,8 @@ export function lockDataFolder(dir: string, what: string): DataFolderLock {
 
 /** SQLITE_BUSY (5) and its extended codes, which keep 5 in their lowest byte. */
 function isBusy(error: unknown): boolean {
-  return (
-    error instanceof Error && 'errcode' in error && typeof error.errcode === 'number' && (error.errcode & 0xff) === 5
-  )
+  const code = typeof error === 'object' && error !== null && 'errcode' in error ? error.errcode : undefined
+  return typeof code === 'number' && (code & 0xff) === 5
 }
 
 function readOwner(folder: string): string {

@@ -12,6 +12,8 @@ export interface Runner {
 }
 
 const userName = 'postgres'
+/** Of Debian, Red Hat and SUSE alike. */
+const addUser = 'useradd'
 
 /**
  * As an ordinary user: run it as we are. As root: as the system user `postgres`, made if missing. Where that user can't
@@ -63,11 +65,9 @@ function findUser(): Ids | undefined {
 function makeUser(): Ids {
   let reason: unknown
   try {
-    execFileSync(
-      'useradd',
-      ['--system', '--user-group', '--no-create-home', '--shell', '/usr/sbin/nologin', userName],
-      { stdio: 'pipe' },
-    )
+    execFileSync(addUser, ['--system', '--user-group', '--no-create-home', '--shell', '/usr/sbin/nologin', userName], {
+      stdio: 'pipe',
+    })
   } catch (error) {
     reason = error
   }

