@@ -36,6 +36,7 @@ export default defineConfig(
       'tests/**/*.ts',
       'bench/**/*.ts',
       'docs/**/*.ts',
+      '.ci/*.ts',
       'packages/engines/**/*.ts',
       '**/*.config.ts',
     ],

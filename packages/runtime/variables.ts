@@ -54,7 +54,7 @@ export function listenVariables(defaultPort: number, defaultHost: string) {
 export const logUrl = variable({
   schema: engineUrl(['kafka']),
   description:
-    'The event log: kafka://[user:password@]host:9092[,host:9092]/topic[?tls=true&sasl=scram-sha-512]. Dead letters go to <topic>.dead.',
+    'The event log: kafka://[user:password@]host:9092[,host:9092]/topic[?tls=true&sasl=scram-sha-512].',
   secret: true as const,
 })
 

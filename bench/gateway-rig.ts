@@ -1,0 +1,49 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ensureTopics } from '@sluice/event-log/ensure-topics'
+import { startKafka } from '@sluice/engines/kafka'
+import { kafkaMissing } from '@sluice/engines/kafka-files'
+import { startPostgres } from '@sluice/engines/postgres'
+import { createAdminKey } from '@sluice/postgres/admin-key'
+import { keyStore } from '@sluice/postgres/keys'
+import { migratePostgres } from '@sluice/postgres/migrate'
+import { openPostgres } from '@sluice/postgres/open'
+
+/** The engines behind a gateway under load, and the logs to measure on. */
+export interface Rig {
+  key: string
+  postgresUrl: string
+  /** `file`, and `kafka` where this machine can run one. */
+  logs: { name: string; url: string }[]
+  stop(): Promise<void>
+}
+
+export async function startRig(): Promise<Rig> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
+  const postgres = await startPostgres({ dir: join(folder, 'postgres') })
+  const missing = kafkaMissing()
+  if (missing !== undefined) console.error(`Without Kafka: ${missing}`)
+  const kafka = missing === undefined ? await startKafka({ dir: join(folder, 'kafka') }) : undefined
+
+  const client = openPostgres(postgres.url)
+  await migratePostgres(client)
+  const admin = await createAdminKey(keyStore(client))
+  await client.close()
+  const logs = [{ name: 'file', url: `file:${join(folder, 'log')}` }]
+  if (kafka) {
+    const url = `kafka://${kafka.brokers}/bench.events`
+    await ensureTopics(url)
+    logs.push({ name: 'kafka', url })
+  }
+  return {
+    key: admin?.key ?? '',
+    postgresUrl: postgres.url,
+    logs,
+    stop: async () => {
+      await kafka?.stop()
+      await postgres.stop()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}

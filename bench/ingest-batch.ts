@@ -1,0 +1,64 @@
+import { startChild } from './child.ts'
+import { benchEvent } from './events.ts'
+import { startRig } from './gateway-rig.ts'
+import { load } from './load.ts'
+import { median, rounded } from './report.ts'
+
+const batchEvents = 500
+const connections = 8
+const rounds = 3
+const referenceSeconds = 5
+
+/**
+ * S2: batches of 500 accepted and durable, one gateway process, against a loop that parses the same bodies and writes
+ * them again, in one thread and without any server.
+ */
+export async function ingestBatch(): Promise<object> {
+  const bodies = Array.from({ length: 100 }, (_, batch) =>
+    JSON.stringify({ events: Array.from({ length: batchEvents }, (_, n) => benchEvent(batch * batchEvents + n)) }),
+  )
+  const rig = await startRig()
+  const results: object[] = []
+  for (const log of rig.logs) {
+    const gateway = await startChild('gateway-server.ts', {
+      LOG_URL: log.url,
+      SLUICE_POSTGRES_URL: rig.postgresUrl,
+      SLUICE_PORT: '0',
+    })
+    const runs = []
+    for (let round = 0; round < rounds; round++) {
+      const bare = parseAndStringify(bodies)
+      const ours = await load(`${gateway.url}/collect/batch`, {
+        bodies,
+        connections,
+        headers: { authorization: `Bearer ${rig.key}` },
+      })
+      const eventsPerSecond = ours.requestsPerSecond * batchEvents
+      runs.push({ bare, ours, eventsPerSecond, ratio: eventsPerSecond / bare })
+    }
+    results.push({
+      log: log.name,
+      ratio: rounded(median(runs.map(({ ratio }) => ratio))),
+      events_per_second: Math.round(median(runs.map(({ eventsPerSecond }) => eventsPerSecond))),
+      reference_per_second: Math.round(median(runs.map(({ bare }) => bare))),
+      p50_ms: median(runs.map(({ ours }) => ours.p50Ms)),
+      p99_ms: median(runs.map(({ ours }) => ours.p99Ms)),
+      rss_mib: await gateway.rssMib(),
+    })
+    await gateway.stop()
+  }
+  await rig.stop()
+  return { bar: 0.4, results }
+}
+
+/** Events per second. */
+function parseAndStringify(bodies: readonly string[]): number {
+  const end = performance.now() + referenceSeconds * 1000
+  const began = performance.now()
+  let batches = 0
+  while (performance.now() < end) {
+    JSON.stringify(JSON.parse(bodies[batches % bodies.length] ?? ''))
+    batches++
+  }
+  return (batches * batchEvents) / ((performance.now() - began) / 1000)
+}

@@ -1,0 +1,49 @@
+import { startChild } from './child.ts'
+import { benchEvent } from './events.ts'
+import { startRig } from './gateway-rig.ts'
+import { load } from './load.ts'
+import { median, rounded } from './report.ts'
+
+const connections = 64
+const rounds = 3
+
+/**
+ * S1: single events accepted, authenticated and durable over 64 connections, against a bare node:http server that
+ * reads, parses and answers. The two take turns; the ratio is the median over the rounds.
+ */
+export async function ingestSingle(): Promise<object> {
+  const bodies = Array.from({ length: 20_000 }, (_, n) => JSON.stringify(benchEvent(n)))
+  const rig = await startRig()
+  const reference = await startChild('reference-server.ts')
+  const results: object[] = []
+  for (const log of rig.logs) {
+    const gateway = await startChild('gateway-server.ts', {
+      LOG_URL: log.url,
+      SLUICE_POSTGRES_URL: rig.postgresUrl,
+      SLUICE_PORT: '0',
+    })
+    const runs = []
+    for (let round = 0; round < rounds; round++) {
+      const bare = await load(`${reference.url}/collect`, { bodies, connections, headers: {} })
+      const ours = await load(`${gateway.url}/collect`, {
+        bodies,
+        connections,
+        headers: { authorization: `Bearer ${rig.key}` },
+      })
+      runs.push({ bare, ours, ratio: ours.requestsPerSecond / bare.requestsPerSecond })
+    }
+    results.push({
+      log: log.name,
+      ratio: rounded(median(runs.map(({ ratio }) => ratio))),
+      events_per_second: Math.round(median(runs.map(({ ours }) => ours.requestsPerSecond))),
+      reference_per_second: Math.round(median(runs.map(({ bare }) => bare.requestsPerSecond))),
+      p50_ms: median(runs.map(({ ours }) => ours.p50Ms)),
+      p99_ms: median(runs.map(({ ours }) => ours.p99Ms)),
+      rss_mib: await gateway.rssMib(),
+    })
+    await gateway.stop()
+  }
+  await reference.stop()
+  await rig.stop()
+  return { bar: 0.6, results }
+}

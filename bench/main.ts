@@ -1,0 +1,18 @@
+// npm run bench -- <name>: one figure of docs/benchmarks.md, measured against its reference in the same run.
+import { ingestBatch } from './ingest-batch.ts'
+import { ingestSingle } from './ingest-single.ts'
+import { environment } from './report.ts'
+
+const benches: Readonly<Record<string, () => Promise<object>>> = {
+  'ingest-single': ingestSingle,
+  'ingest-batch': ingestBatch,
+}
+
+const name = process.argv[2] ?? ''
+const bench = benches[name]
+if (bench === undefined) {
+  console.error(`npm run bench -- <name>, with one of: ${Object.keys(benches).join(', ')}`)
+  process.exitCode = 1
+} else {
+  console.log(JSON.stringify({ bench: name, ...(await bench()), environment: environment() }, undefined, 2))
+}
