@@ -36,7 +36,9 @@ export interface Collector {
   batches: LogBatch[]
   /** Names of the blocks in the order in which they were handed over. */
   names: string[]
-  /** Names of the blocks whose batch was committed. */
+  /** Names of the blocks on which `work` was done; a commit that was refused may have been stored all the same. */
+  worked: string[]
+  /** Names of the blocks whose commit was confirmed. */
   committed: string[]
   /** Claims that are neither lost nor over. */
   held: () => number[]
@@ -52,6 +54,7 @@ export function collect(
   const claims: Claim[] = []
   const batches: LogBatch[] = []
   const names: string[] = []
+  const worked: string[] = []
   const committed: string[] = []
   const over = new Set<Claim>()
   const consumer = log.consumer({
@@ -64,6 +67,7 @@ export function collect(
           batches.push(batch)
           names.push(...batch.blocks.map(nameOf))
           await work(batch, claim)
+          worked.push(...batch.blocks.map(nameOf))
           await claim.commit(batch)
           committed.push(...batch.blocks.map(nameOf))
         }
@@ -81,5 +85,5 @@ export function collect(
       .filter((claim) => !over.has(claim) && !claim.lost.aborted)
       .map(({ partition }) => partition)
       .sort((a, b) => a - b)
-  return { consumer, running, claims, batches, names, committed, held }
+  return { consumer, running, claims, batches, names, worked, committed, held }
 }

@@ -1,5 +1,7 @@
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { openKafkaLog, type KafkaLogOptions } from './kafka.ts'
+import { parseKafkaUrl } from './kafka-url.ts'
 import type { EventLog } from './log.ts'
 import type { EventLogLogger } from './logger.ts'
 import { openSqliteLog, type SqliteLogOptions } from './sqlite.ts'
@@ -7,7 +9,9 @@ import { openSqliteLog, type SqliteLogOptions } from './sqlite.ts'
 export interface OpenEventLogOptions {
   logger: EventLogLogger
   /** For `file:` alone. */
-  file?: Pick<SqliteLogOptions, 'partitions' | 'fileBytesMax'>
+  file?: Omit<SqliteLogOptions, 'logger' | 'onEngine'>
+  /** For `kafka:` alone. */
+  kafka?: Omit<KafkaLogOptions, 'logger'>
 }
 
 /**
@@ -18,7 +22,7 @@ export interface OpenEventLogOptions {
 export async function openEventLog(url: string, options: OpenEventLogOptions): Promise<EventLog> {
   const { logger } = options
   if (url.startsWith('file:')) return openSqliteLog(folderOf(url), { ...options.file, logger })
-  if (url.startsWith('kafka:')) throw new Error('SLUICE_LOG_URL: kafka: is not built yet')
+  if (url.startsWith('kafka:')) return openKafkaLog(parseKafkaUrl(url), { ...options.kafka, logger })
   throw new Error('SLUICE_LOG_URL: expected kafka://host:9092/topic or file:<folder>')
 }
 

@@ -1,0 +1,108 @@
+import type { Admin, ConfigResourceTypes } from 'kafkajs'
+import { createKafkaAdmin, createKafkaClient, describeKafkaError } from './kafka-client.ts'
+import { parseKafkaUrl } from './kafka-url.ts'
+import type { EventLogLogger } from './logger.ts'
+
+const nothing = () => undefined
+const silent: EventLogLogger = { debug: nothing, info: nothing, warn: nothing, error: nothing }
+
+/** The protocol's number; kafkajs exports it in a way that ESM does not see. */
+// eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum exists as a type only
+const topicResource = 2 as ConfigResourceTypes.TOPIC
+/** Kafka's 1 MiB is less than one block of a large batch. */
+const blockBytesMax = 16 * 1024 * 1024
+const askTimeoutMs = 15_000
+const replicasWanted = 3
+const inSyncWanted = 2
+
+export interface EnsureTopicsOptions {
+  /** Partitions of the topics that are made; existing ones are left as they are. Default 8. */
+  partitions?: number
+  logger?: EventLogLogger
+}
+
+/**
+ * Makes `<topic>` and `<topic>.dead` of a `kafka:` URL where they are missing, with `min(3, brokers)` replicas; with three,
+ * a write needs two in-sync replicas. A replica that lags never becomes leader. Returns the names of those it made.
+ * Throws when Kafka can't be reached within 15 s or refuses.
+ */
+export async function ensureTopics(url: string, options: EnsureTopicsOptions = {}): Promise<string[]> {
+  const { topic } = parseKafkaUrl(url)
+  return ask(url, options.logger ?? silent, async (admin) => {
+    const existing = new Set(await admin.listTopics())
+    const missing = [topic, `${topic}.dead`].filter((name) => !existing.has(name))
+    if (missing.length === 0) return []
+    const { brokers } = await admin.describeCluster()
+    const replicationFactor = Math.min(replicasWanted, brokers.length)
+    const configEntries = [
+      { name: 'max.message.bytes', value: String(blockBytesMax) },
+      { name: 'unclean.leader.election.enable', value: 'false' },
+      ...(replicationFactor === replicasWanted ? [{ name: 'min.insync.replicas', value: String(inSyncWanted) }] : []),
+    ]
+    // False: another migration was faster.
+    await admin.createTopics({
+      topics: missing.map((name) => ({
+        topic: name,
+        numPartitions: options.partitions ?? 8,
+        replicationFactor,
+        configEntries,
+      })),
+      waitForLeaders: true,
+    })
+    return missing
+  })
+}
+
+/**
+ * Why an acknowledged event could still be lost in this cluster, one sentence each; empty for three replicas, two of
+ * them in sync, and no unclean election, and for `file:`. Rejects while Kafka can't be reached.
+ */
+export async function describeDurability(url: string, logger: EventLogLogger = silent): Promise<string[]> {
+  if (!url.startsWith('kafka:')) return []
+  const { topic } = parseKafkaUrl(url)
+  return ask(url, logger, async (admin) => {
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
+    const { resources } = await admin.describeConfigs({
+      includeSynonyms: false,
+      resources: [
+        {
+          type: topicResource,
+          name: topic,
+          configNames: ['min.insync.replicas', 'unclean.leader.election.enable'],
+        },
+      ],
+    })
+    const entries = resources.flatMap(({ configEntries }) => configEntries)
+    const valueOf = (name: string) => entries.find(({ configName }) => configName === name)?.configValue
+    const replicas = Math.min(...topics.flatMap(({ partitions }) => partitions.map(({ replicas }) => replicas.length)))
+    const inSync = Number(valueOf('min.insync.replicas'))
+    return [
+      ...(replicas < replicasWanted
+        ? [`Topic ${topic} has ${replicas} replicas: with fewer than ${replicasWanted}, lost machines lose events`]
+        : []),
+      ...(inSync < inSyncWanted
+        ? [`Topic ${topic} has min.insync.replicas=${inSync}: below ${inSyncWanted}, one lost machine can lose events`]
+        : []),
+      ...(valueOf('unclean.leader.election.enable') === 'true'
+        ? [
+            `Topic ${topic} has unclean.leader.election.enable=true: a replica that lags may become leader and lose events`,
+          ]
+        : []),
+    ]
+  })
+}
+
+async function ask<T>(url: string, logger: EventLogLogger, work: (admin: Admin) => Promise<T>): Promise<T> {
+  const address = parseKafkaUrl(url)
+  const retry = { retries: 5, initialRetryTime: 200, maxRetryTime: 1000 }
+  const admin = createKafkaAdmin(() =>
+    createKafkaClient({ address, logger, clientId: 'sluice-migrate', requestTimeoutMs: 5000, retry }),
+  )
+  try {
+    return await admin.use(work, askTimeoutMs)
+  } catch (error) {
+    throw new Error(`Kafka at ${address.brokers.join(', ')}: ${describeKafkaError(error)}`, { cause: error })
+  } finally {
+    await admin.close()
+  }
+}

@@ -1,0 +1,161 @@
+import { connect as connectTcp, isIP, type Socket } from 'node:net'
+import { connect as connectTls, type ConnectionOptions } from 'node:tls'
+import { Kafka, logLevel, type Admin, type ISocketFactory, type LogEntry, type RetryOptions } from 'kafkajs'
+import { withDeadline } from './deadline.ts'
+import type { KafkaAddress } from './kafka-url.ts'
+import type { EventLogLogger } from './logger.ts'
+
+export interface KafkaClientOptions {
+  address: KafkaAddress
+  logger: EventLogLogger
+  /** Shown in the brokers' logs and quotas. */
+  clientId: string
+  /** After so long without an answer a request fails, and its connection with it. */
+  requestTimeoutMs: number
+  retry: RetryOptions
+}
+
+/**
+ * One kafkajs client and its connections. Each producer, consumer and admin gets a client of its own: consumers of one
+ * client and group share what kafkajs remembers of committed offsets, and only so can each be cut off alone.
+ */
+export interface KafkaClient {
+  readonly kafka: Kafka
+  /**
+   * Runs `disconnect`, at most `ms` long, then destroys what connections are left: kafkajs waits for requests under
+   * way, which a frozen broker never answers. Never rejects.
+   */
+  close(disconnect: () => Promise<void>, ms: number): Promise<void>
+}
+
+const connectTimeoutMs = 3000
+const keepAliveDelayMs = 60_000
+
+export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
+  const { address, logger, requestTimeoutMs } = options
+  const sockets = new Set<Socket>()
+
+  const socketFactory: ISocketFactory = ({ host, port, ssl, onConnect }) => {
+    const target = {
+      host,
+      port,
+      ...(isIP(host) === 0 && { servername: host }),
+      ...(ssl as ConnectionOptions | undefined),
+    }
+    const socket = address.tls === undefined ? connectTcp({ host, port }, onConnect) : connectTls(target, onConnect)
+    socket.setKeepAlive(true, keepAliveDelayMs)
+    socket.setNoDelay(true)
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+    return socket
+  }
+
+  const kafka = new Kafka({
+    clientId: options.clientId,
+    brokers: address.brokers,
+    ...(address.tls && { ssl: address.tls.ca === undefined ? true : { ca: address.tls.ca } }),
+    ...(address.sasl && { sasl: saslOptions(address.sasl) }),
+    connectionTimeout: connectTimeoutMs,
+    authenticationTimeout: connectTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    retry: options.retry,
+    socketFactory,
+    logLevel: logLevel.INFO,
+    logCreator: () => (entry) => {
+      forward(entry, logger)
+    },
+  })
+
+  return {
+    kafka,
+    async close(disconnect, ms) {
+      try {
+        await withDeadline(disconnect(), ms, () => new Error(`Kafka did not let go within ${ms} ms`))
+      } catch (error) {
+        logger.debug({ err: error }, 'connections to Kafka are cut')
+      }
+      for (const socket of sockets) socket.destroy(new Error('The event log closed this connection'))
+    },
+  }
+}
+
+function saslOptions({ mechanism, username, password }: NonNullable<KafkaAddress['sasl']>) {
+  // One literal each: kafkajs's type is a union by mechanism.
+  switch (mechanism) {
+    case 'plain':
+      return { mechanism, username, password }
+    case 'scram-sha-256':
+      return { mechanism, username, password }
+    case 'scram-sha-512':
+      return { mechanism, username, password }
+  }
+}
+
+/** kafkajs calls much an error that it then recovers from by itself: its lines are warnings at most. */
+function forward({ level, namespace, log }: LogEntry, logger: EventLogLogger): void {
+  const { message, timestamp: _, logger: __, ...fields } = log
+  const line = { kafkajs: namespace, ...fields }
+  if (level === logLevel.ERROR || level === logLevel.WARN) logger.warn(line, message)
+  else logger.debug(line, message)
+}
+
+/** An admin connection that is made when it is needed and made anew after a failure. */
+export interface KafkaAdmin {
+  /** Rejects with the work's error, or after `ms`. */
+  use<T>(work: (admin: Admin) => Promise<T>, ms: number): Promise<T>
+  close(): Promise<void>
+}
+
+export function createKafkaAdmin(create: () => KafkaClient): KafkaAdmin {
+  interface Connected {
+    client: KafkaClient
+    admin: Admin
+    connected: Promise<void>
+  }
+  let current: Connected | undefined
+  let closed = false
+
+  const connect = (): Connected => {
+    const client = create()
+    const admin = client.kafka.admin()
+    return { client, admin, connected: admin.connect() }
+  }
+
+  const drop = async (which: Connected | undefined) => {
+    if (which === undefined) return
+    if (current === which) current = undefined
+    await which.client.close(() => which.admin.disconnect(), 1000)
+  }
+
+  return {
+    async use(work, ms) {
+      if (closed) throw new Error('The event log is closed')
+      const mine = (current ??= connect())
+      try {
+        const done = mine.connected.then(() => work(mine.admin))
+        return await withDeadline(done, ms, () => new Error(`Kafka did not answer within ${ms} ms`))
+      } catch (error) {
+        void drop(mine)
+        throw error
+      }
+    },
+    async close() {
+      closed = true
+      await drop(current)
+    },
+  }
+}
+
+/** Kafka's name of an error, e.g. `UNKNOWN_MEMBER_ID`, however deep kafkajs wrapped it; else its JavaScript name. */
+export function kafkaErrorType(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  if ('type' in error && typeof error.type === 'string') return error.type
+  return kafkaErrorType(error.cause) ?? error.name
+}
+
+/** For `internal` and the log: the type says more than kafkajs's sentence. */
+export function describeKafkaError(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown'
+  const type = kafkaErrorType(error)
+  return type === undefined || type === 'Error' ? error.message : `${type}: ${error.message}`
+}

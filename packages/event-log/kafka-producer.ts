@@ -1,0 +1,170 @@
+import type { Block } from '@sluice/contracts/block'
+import { unavailable } from '@sluice/contracts/errors'
+import { CompressionTypes, type Producer, type RecordMetadata } from 'kafkajs'
+import { pause, withDeadline } from './deadline.ts'
+import { describeKafkaError, type KafkaClient } from './kafka-client.ts'
+import { encodeRecord } from './kafka-record.ts'
+import type { EventLogLogger } from './logger.ts'
+
+// Blocks compress to a fifth; kafkajs's only codec without a dependency is gzip, which costs the gateway more CPU than
+// all else it does. Another codec would be registered and named here.
+const compression = CompressionTypes.None
+
+/** Kafka's default for `max.message.bytes`, less what its own headers take. */
+const requestBytesMax = 1_000_000
+/** Lengths, headers and timestamps of one record, generously. */
+const recordOverheadBytes = 128
+const reconnectMsMin = 100
+const reconnectMsMax = 2000
+const disconnectTimeoutMs = 2000
+
+export interface KafkaPublisherOptions {
+  topic: string
+  createClient: () => KafkaClient
+  /** Number of partitions of the topic; rejects while Kafka is away. */
+  partitions: () => Promise<number>
+  /** kafkajs holds on to blocks for some seconds after our deadline: above so many bytes no more are given to it. */
+  unacknowledgedBytesMax: number
+  logger: EventLogLogger
+}
+
+export interface KafkaPublisher {
+  publish(blocks: readonly Block[], timeoutMs: number): Promise<void>
+  /** Waits for publishes under way (each has its deadline), then disconnects. */
+  close(): Promise<void>
+}
+
+/** Publishes with acks from all in-sync replicas. Connects at the first publish, and again whenever it has to. */
+export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPublisher {
+  const { topic, logger } = options
+  const closed = new AbortController()
+  const underWay = new Set<Promise<unknown>>()
+  let client: KafkaClient | undefined
+  let connecting: Promise<Producer> | undefined
+  let unacknowledgedBytes = 0
+
+  async function connect(): Promise<Producer> {
+    for (let waitMs = reconnectMsMin; ; waitMs = Math.min(2 * waitMs, reconnectMsMax)) {
+      const fresh = options.createClient()
+      const producer = fresh.kafka.producer({
+        allowAutoTopicCreation: false,
+        idempotent: false,
+        // The gateway chose the partition; every block carries it.
+        createPartitioner:
+          () =>
+          ({ message }) =>
+            message.partition ?? 0,
+      })
+      try {
+        await producer.connect()
+        client = fresh
+        return producer
+      } catch (error) {
+        logger.warn({ reason: describeKafkaError(error), waitMs }, 'Kafka is away, the producer tries again')
+        await fresh.close(() => producer.disconnect(), disconnectTimeoutMs)
+      }
+      await pause(waitMs, closed.signal)
+      if (closed.signal.aborted) throw new Error('The event log is closed')
+    }
+  }
+
+  const producer = (): Promise<Producer> => {
+    connecting ??= connect()
+    return connecting
+  }
+
+  async function send(blocks: readonly Block[], bytes: number, timeoutMs: number, late: AbortSignal): Promise<void> {
+    const count = await options.partitions()
+    for (const { partition } of blocks) {
+      // kafkajs would drop such a record and report success.
+      if (!Number.isInteger(partition) || partition < 0 || partition >= count) {
+        throw new RangeError(`The topic ${topic} has no partition ${partition}`)
+      }
+    }
+    const connected = await producer()
+    // Nobody waits for it any more, and the caller repeats it: don't send it twice.
+    if (late.aborted) return
+    unacknowledgedBytes += bytes
+    try {
+      for (const request of split(blocks)) {
+        const acknowledged = await connected.sendBatch({
+          acks: -1,
+          timeout: timeoutMs,
+          compression,
+          topicMessages: [{ topic, messages: request.map(encodeRecord) }],
+        })
+        verify(request, acknowledged)
+      }
+    } finally {
+      unacknowledgedBytes -= bytes
+    }
+  }
+
+  async function publish(blocks: readonly Block[], timeoutMs: number): Promise<void> {
+    const bytes = blocks.reduce((sum, { payload }) => sum + payload.length, 0)
+    if (unacknowledgedBytes > 0 && unacknowledgedBytes + bytes > options.unacknowledgedBytesMax) {
+      throw unavailable(`Kafka has not acknowledged ${unacknowledgedBytes} bytes given to it before`)
+    }
+    const late = new AbortController()
+    try {
+      await withDeadline(send(blocks, bytes, timeoutMs, late.signal), timeoutMs, () => {
+        late.abort()
+        return new Error(`not acknowledged within ${timeoutMs} ms`)
+      })
+    } catch (error) {
+      if (error instanceof RangeError) throw error
+      throw unavailable(`Kafka did not take the blocks: ${describeKafkaError(error)}`, error)
+    }
+  }
+
+  return {
+    async publish(blocks, timeoutMs) {
+      if (closed.signal.aborted) throw unavailable('The event log is closed')
+      if (blocks.length === 0) return
+      const published = publish(blocks, timeoutMs)
+      underWay.add(published)
+      try {
+        await published
+      } finally {
+        underWay.delete(published)
+      }
+    },
+    async close() {
+      await Promise.allSettled(underWay)
+      closed.abort()
+      const last = await connecting?.catch(() => undefined)
+      if (last !== undefined) await client?.close(() => last.disconnect(), disconnectTimeoutMs)
+    },
+  }
+}
+
+/**
+ * Kafka limits what one request brings to one partition (`max.message.bytes`, 1 MiB by default), not the single block:
+ * what is too much for one request goes into several, one after the other so that the order stays.
+ */
+function split(blocks: readonly Block[]): Block[][] {
+  const requests: Block[][] = []
+  let bytesOf = new Map<number, number>()
+  for (const block of blocks) {
+    const blockBytes = block.payload.length + recordOverheadBytes
+    const bytes = bytesOf.get(block.partition)
+    if (requests.length === 0 || (bytes !== undefined && bytes + blockBytes > requestBytesMax)) {
+      requests.push([])
+      bytesOf = new Map()
+    }
+    requests.at(-1)?.push(block)
+    bytesOf.set(block.partition, (bytesOf.get(block.partition) ?? 0) + blockBytes)
+  }
+  return requests
+}
+
+/**
+ * Every partition must have been acknowledged. kafkajs keeps one answer per broker across its retries: when a
+ * partition's leader moves to a broker that has answered already, kafkajs never sends that partition's records and
+ * reports success all the same.
+ */
+function verify(blocks: readonly Block[], acknowledged: readonly RecordMetadata[]): void {
+  const partitions = new Set(acknowledged.filter(({ errorCode }) => errorCode === 0).map(({ partition }) => partition))
+  const missing = blocks.find(({ partition }) => !partitions.has(partition))
+  if (missing !== undefined) throw new Error(`partition ${missing.partition} was not acknowledged`)
+}

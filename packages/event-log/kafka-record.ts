@@ -1,0 +1,43 @@
+import type { Block, BlockHeaders } from '@sluice/contracts/block'
+import type { IHeaders, KafkaMessage, Message } from 'kafkajs'
+import type { LogEntry } from './claim-feed.ts'
+
+/** A block as a Kafka record: no key, the payload as value, the headers as text. */
+export function encodeRecord({ partition, headers, payload }: Block): Message {
+  const { v, rows, bytes, undated } = headers
+  const texts = { v: String(v), rows: String(rows), bytes: String(bytes) }
+  return { partition, value: payload, headers: undated ? { ...texts, undated: 'true' } : texts }
+}
+
+/**
+ * The reverse. Never throws, or one foreign record would hold up its partition for ever: what is no block of ours has
+ * version 0, which the reader refuses.
+ */
+export function decodeRecord(partition: number, { offset, timestamp, value, headers }: KafkaMessage): LogEntry {
+  const payload = value ?? Buffer.alloc(0)
+  const version = readCount(headers?.v) ?? 0
+  return {
+    offset: BigInt(offset),
+    appendedAt: Number(timestamp),
+    block: {
+      partition,
+      headers: {
+        // The type knows our version alone; the reader checks it all the same.
+        v: version as BlockHeaders['v'],
+        rows: readCount(headers?.rows) ?? 0,
+        bytes: payload.length,
+        ...(readText(headers?.undated) === 'true' && { undated: true }),
+      },
+      payload,
+    },
+  }
+}
+
+function readCount(value: IHeaders[string]): number | undefined {
+  const count = readText(value)
+  return count !== undefined && /^\d{1,15}$/.test(count) ? Number(count) : undefined
+}
+
+function readText(value: IHeaders[string]): string | undefined {
+  return value === undefined || Array.isArray(value) ? undefined : value.toString()
+}

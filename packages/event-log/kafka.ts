@@ -1,0 +1,120 @@
+import { unavailable } from '@sluice/contracts/errors'
+import { createKafkaAdmin, createKafkaClient, describeKafkaError } from './kafka-client.ts'
+import { createKafkaConsumer } from './kafka-consumer.ts'
+import { createKafkaPublisher } from './kafka-producer.ts'
+import type { KafkaGroupTimes } from './kafka-session.ts'
+import type { KafkaAddress } from './kafka-url.ts'
+import type { EventLog, LogConsumer } from './log.ts'
+import type { EventLogLogger } from './logger.ts'
+
+const requestTimeoutMs = 5000
+const checkTimeoutMs = 2000
+const askTimeoutMs = 5000
+
+export interface KafkaLogOptions extends Partial<KafkaGroupTimes> {
+  logger: EventLogLogger
+  /** Shown in the brokers' logs and quotas. Default `sluice`. */
+  clientId?: string
+  /** Bytes that kafkajs may hold without Kafka's acknowledgement before publishes get 503 at once. Default 128 MiB. */
+  unacknowledgedBytesMax?: number
+}
+
+/**
+ * The event log in a Kafka topic, which must exist (ensure-topics.ts makes it). Returns at once, whether Kafka is there
+ * or not: calls answer 503, and consumers wait, until it is.
+ */
+export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): EventLog {
+  const { logger, clientId = 'sluice' } = options
+  const { topic } = address
+  const times: KafkaGroupTimes = {
+    sessionTimeoutMs: options.sessionTimeoutMs ?? 10_000,
+    heartbeatIntervalMs: options.heartbeatIntervalMs ?? 1000,
+    rebalanceTimeoutMs: options.rebalanceTimeoutMs ?? 15_000,
+  }
+  const createClient = (retries: number) => () =>
+    createKafkaClient({
+      address,
+      logger,
+      clientId,
+      requestTimeoutMs,
+      retry: { retries, initialRetryTime: 100, maxRetryTime: 500, factor: 0.2, multiplier: 2 },
+    })
+  const admin = createKafkaAdmin(createClient(1))
+  const consumers = new Set<LogConsumer>()
+  let closing: Promise<void> | undefined
+  let partitionCount: number | undefined
+  let clusterId: string | undefined
+
+  async function fetchPartitionCount(): Promise<number> {
+    const { topics } = await admin.use((asked) => asked.fetchTopicMetadata({ topics: [topic] }), askTimeoutMs)
+    const count = topics.find(({ name }) => name === topic)?.partitions.length ?? 0
+    if (count === 0) throw new Error(`there is no topic ${topic}`)
+    return count
+  }
+
+  /** Names the topic and what to do, for the one mistake that is easily made. */
+  const explain = (error: unknown) => {
+    const reason = describeKafkaError(error)
+    const isMissing = reason.startsWith('UNKNOWN_TOPIC_OR_PARTITION')
+    return unavailable(isMissing ? `Kafka has no topic ${topic}: npm run migrate makes it` : `Kafka: ${reason}`, error)
+  }
+
+  async function partitions(): Promise<number> {
+    try {
+      partitionCount ??= await fetchPartitionCount()
+      return partitionCount
+    } catch (error) {
+      throw explain(error)
+    }
+  }
+
+  const publisher = createKafkaPublisher({
+    topic,
+    createClient: createClient(2),
+    partitions,
+    unacknowledgedBytesMax: options.unacknowledgedBytesMax ?? 128 * 1024 * 1024,
+    logger,
+  })
+
+  async function close(): Promise<void> {
+    await publisher.close()
+    await Promise.all([...consumers].map((each) => each.stop()))
+    await admin.close()
+  }
+
+  return {
+    partitions,
+    async id() {
+      try {
+        clusterId ??= (await admin.use((asked) => asked.describeCluster(), askTimeoutMs)).clusterId
+        return `${clusterId}.${topic}`
+      } catch (error) {
+        throw explain(error)
+      }
+    },
+    publish: (blocks, { timeoutMs }) => publisher.publish(blocks, timeoutMs),
+    consumer(consumerOptions) {
+      const onRunning = (consumer: LogConsumer, running: boolean) => {
+        if (running) consumers.add(consumer)
+        else consumers.delete(consumer)
+      }
+      const context = { topic, createClient: createClient(3), admin, times, logger, onRunning }
+      const consumer = createKafkaConsumer(context, consumerOptions)
+      const run = () =>
+        closing === undefined ? consumer.run() : Promise.reject(unavailable('The event log is closed'))
+      return { ...consumer, run }
+    },
+    async check() {
+      if (closing !== undefined) throw unavailable('The event log is closed')
+      try {
+        await admin.use((asked) => asked.fetchTopicMetadata({ topics: [topic] }), checkTimeoutMs)
+      } catch (error) {
+        throw explain(error)
+      }
+    },
+    close() {
+      closing ??= close()
+      return closing
+    },
+  }
+}
