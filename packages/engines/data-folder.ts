@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { errorCode } from './error-code.ts'
 
 export interface DataFolderLock {
   /** Gives the folder free. Idempotent. The operating system does the same when the process dies, however it dies. */
@@ -15,12 +16,22 @@ const ownerFile = '.lock-pid'
  * process even at `kill -9`, and a left-over file means nothing.
  *
  * `what` names the folder's engine in messages, e.g. `ClickHouse`. Throws an Error that names the other process when it
- * holds the folder; a second lock from the same process is refused as well.
+ * holds the folder; a second lock from the same process is refused as well, and so is
+ * a folder of another user.
  */
 export function lockDataFolder(dir: string, what: string): DataFolderLock {
   const folder = resolve(dir)
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
-  chmodSync(folder, 0o700)
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    chmodSync(folder, 0o700)
+  } catch (error) {
+    const code = errorCode(error)
+    if (code !== 'EACCES' && code !== 'EPERM') throw error
+    throw new Error(
+      `${what} folder ${folder} belongs to another user: run Sluice as that user, or set SLUICE_DATA_DIR`,
+      { cause: error },
+    )
+  }
   const database = new DatabaseSync(join(folder, '.lock'), { timeout: 0 })
   try {
     // A journal in memory: no second file that a crash would leave behind.

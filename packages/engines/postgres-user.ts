@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { accessSync, constants, statSync } from 'node:fs'
+import { accessSync, constants, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /** How to run Postgres, which refuses to run as root. */
@@ -17,8 +17,8 @@ const addUser = 'useradd'
 
 /**
  * As an ordinary user: run it as we are. As root: as the system user `postgres`, made if missing. Where that user can't
- * enter the folders on the way to `paths` (say, below /root), `setpriv` gives it the right to pass through any folder,
- * and nothing else. Throws when none of these work.
+ * enter the folders on the way to `paths` (say, below /root), `setpriv` gives it the right to pass through any folder.
+ * Throws when none of these work.
  */
 export function unprivilegedRunner(paths: readonly string[]): Runner {
   if (process.getuid?.() !== 0) return { prefix: [] }
@@ -33,7 +33,7 @@ export function unprivilegedRunner(paths: readonly string[]): Runner {
         'run Sluice as an ordinary user or from another folder, or set SLUICE_POSTGRES_URL',
     )
   }
-  const caps = '+dac_read_search'
+  const caps = `+${passingCapability()}`
   return {
     ...ids,
     prefix: [
@@ -87,6 +87,12 @@ function findClosedFolder(path: string, { uid, gid }: Ids): string | undefined {
   const stat = statSync(parent)
   const bit = stat.uid === uid ? 0o100 : stat.gid === gid ? 0o010 : 0o001
   return findClosedFolder(parent, { uid, gid }) ?? ((stat.mode & bit) === 0 ? parent : undefined)
+}
+
+/** The least right of ours to enter any folder; containers take the first away. Bits of capabilities(7). */
+function passingCapability(): 'dac_read_search' | 'dac_override' {
+  const mask = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'
+  return BigInt(`0x${mask}`) & 0b100n ? 'dac_read_search' : 'dac_override'
 }
 
 function isExecutable(file: string): boolean {
