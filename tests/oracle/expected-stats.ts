@@ -3,7 +3,15 @@ import type { EventRow } from '@sluice/contracts/event-row'
 /** What the oracle reads of an event. */
 export type RawEvent = Pick<
   EventRow,
-  'site_id' | 'environment' | 'event_type' | 'timestamp' | 'event_id' | 'session_id' | 'user_id' | 'country' | 'device_type'
+  | 'site_id'
+  | 'environment'
+  | 'event_type'
+  | 'timestamp'
+  | 'event_id'
+  | 'session_id'
+  | 'user_id'
+  | 'country'
+  | 'device_type'
 >
 
 /** A stats request in plain words; every field as in contract section 4, times in Unix ms. */
@@ -72,7 +80,9 @@ function isSessionMetric(metric: string): boolean {
 
 /** Events with the same site, `event_id` and `timestamp` are one. */
 function withoutCopies(events: readonly RawEvent[]): RawEvent[] {
-  const byIdentity = new Map(events.map((event) => [JSON.stringify([event.site_id, event.event_id, event.timestamp]), event]))
+  const byIdentity = new Map(
+    events.map((event) => [JSON.stringify([event.site_id, event.event_id, event.timestamp]), event]),
+  )
   return [...byIdentity.values()]
 }
 
