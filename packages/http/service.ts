@@ -16,6 +16,8 @@ export interface Service {
   /** Long-lived things in the order of their start; the servers come after them. */
   components: readonly Component[]
   checks: readonly ReadyCheck[]
+  /** Standing warnings for /readyz, e.g. a log with too few replicas. */
+  warnings?: () => readonly string[]
 }
 
 export interface ListenConfig {
@@ -36,7 +38,7 @@ export function serve(
   let stopping = false
 
   async function ready(response: ServerResponse): Promise<void> {
-    const { ready: engines, missing, degraded } = await readiness(service.checks)
+    const { ready: engines, missing, degraded, warnings: service.warnings?.() ?? [] } = await readiness(service.checks)
     if (stopping) missing.service = 'stopping'
     const isReady = engines && !stopping
     sendJson(response, isReady ? 200 : 503, {

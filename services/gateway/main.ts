@@ -1,3 +1,4 @@
+import { describeDurability } from '@sluice/event-log/ensure-topics'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { keyCache } from '@sluice/http/key-cache'
 import { runService } from '@sluice/http/run-service'
@@ -19,7 +20,10 @@ await runService({
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
     const keys = keyCache(keyStore(postgres), logger)
     return {
-      service: buildGateway({ log, postgres }, context),
+      service: buildGateway(
+        { log, postgres, describeDurability: () => describeDurability(config.SLUICE_LOG_URL, logger) },
+        context,
+      ),
       keys,
       engines: [
         closing('postgres', postgres),

@@ -1,4 +1,5 @@
 import { openClickHouse } from '@sluice/clickhouse/client'
+import { describeDurability } from '@sluice/event-log/ensure-topics'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { buildGateway } from '@sluice/gateway/build'
 import { keyCache } from '@sluice/http/key-cache'
@@ -28,7 +29,7 @@ export async function buildStandalone(
   const store = keyStore(postgres)
   const keys = keyCache(store, logger)
   const services = [
-    buildGateway({ log, postgres }, context),
+    buildGateway({ log, postgres, describeDurability: () => describeDurability(engines.log, logger) }, context),
     buildWriter({ log, clickHouse }, context),
     buildQuery(config, { clickHouse: reader, postgres }, context),
   ]
@@ -42,6 +43,7 @@ export async function buildStandalone(
       pages: services.flatMap(({ pages }) => pages),
       components: services.flatMap(({ components }) => components),
       // Each engine once; in one process none of them can be done without.
+      warnings: () => services.flatMap(({ warnings }) => warnings?.() ?? []),
       checks: [
         ...new Map(
           services.flatMap(({ checks }) => checks).map((check) => [check.name, { ...check, required: true }]),
