@@ -38,7 +38,7 @@ export function serve(
   let stopping = false
 
   async function ready(response: ServerResponse): Promise<void> {
-    const { ready: engines, missing, degraded, warnings: service.warnings?.() ?? [] } = await readiness(service.checks)
+    const { ready: engines, missing, degraded } = await readiness(service.checks)
     if (stopping) missing.service = 'stopping'
     const isReady = engines && !stopping
     sendJson(response, isReady ? 200 : 503, {
