@@ -52,5 +52,7 @@ export function hashKey(key: string): string {
 
 /** How a record names its key to people: prefix and the last four characters, `svc_prod_…a1B2`. */
 export function keyHint(key: string): string {
-  return `${key.slice(0, key.lastIndexOf('_', 9) + 1)}…${key.slice(-4)}`
+  // Material may start with underscores: it is no part of the prefix.
+  const prefix = key.startsWith(prefixes.prod) ? prefixes.prod : prefixes.dev
+  return `${prefix}…${key.slice(-4)}`
 }

@@ -48,14 +48,16 @@ function flatten(
   for (const key of Object.keys(object)) {
     const value = object[key]
     const name = at.prefix + key.toWellFormed()
-    const label = at.label + name.slice(0, propertyLimits.keyLengthMax)
-    if (key === '') throw invalidField(label || 'properties', 'must not have an empty name')
+    // A cut may part a surrogate pair.
+    const label = at.label + name.slice(0, propertyLimits.keyLengthMax).toWellFormed()
+    if (key === '') throw invalidField(label.slice(0, -1) || 'event', 'must not have an empty name')
     if (value === null) continue
     if (exceeds(name, propertyLimits.keyLengthMax)) {
       throw invalidField(label, `has a name longer than ${propertyLimits.keyLengthMax}`)
     }
-    if (name.includes('\0'))
+    if (name.includes('\0')) {
       throw invalidField(at.label.slice(0, -1) || 'event', 'must not have NUL characters in names')
+    }
 
     if (typeof value === 'object' && !Array.isArray(value)) {
       checkDepth(label, at.depth)
@@ -108,8 +110,9 @@ function finite(value: number, label: string): number {
 }
 
 function checkDepth(label: string, depth: number): void {
-  if (depth > propertyLimits.depthMax)
+  if (depth > propertyLimits.depthMax) {
     throw invalidField(label, `is nested deeper than ${propertyLimits.depthMax} levels`)
+  }
 }
 
 /** A null prototype, so that `__proto__` is a plain key; JSON.stringify writes it like any other. */
