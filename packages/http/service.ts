@@ -45,7 +45,7 @@ export function serve(
       success: isReady,
       ...(isReady ? {} : { error: `Not ready: ${Object.keys(missing).join(', ')}` }),
       timestamp: Date.now(),
-      data: { status: isReady ? 'ready' : 'not ready', missing, degraded },
+      data: { status: isReady ? 'ready' : 'not ready', missing, degraded, warnings: service.warnings?.() ?? [] },
     })
   }
 
