@@ -1,10 +1,12 @@
 import type { Block, BlockHeaders } from '@sluice/contracts/block'
 import type { Claim, ConsumerOptions, EventLog, LogBatch, LogConsumer } from './log.ts'
+import type { EventLogLogger } from './logger.ts'
 
 // What the conformance suite and the programs that it kills have in common.
 
 const nothing = () => undefined
-export const silent = { debug: nothing, info: nothing, warn: nothing, error: nothing }
+/** A logger for tests that don't listen. */
+export const silent: EventLogLogger = { debug: nothing, info: nothing, warn: nothing, error: nothing }
 
 /** Resolves when `condition` holds; fails with what it was waiting for. Polls, so that nothing depends on the adapter. */
 export async function until(what: string, condition: () => boolean, deadlineMs = 20_000): Promise<void> {

@@ -310,6 +310,16 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
       expect(second.names).toEqual(['b', 'c'])
     })
 
+    test('a member that stops before it has joined leaves nothing behind', async () => {
+      const log = await openNew()
+      const hasty = collect(log, 'group')
+      await hasty.consumer.stop()
+      await hasty.running
+      const [name = ''] = await publishEverywhere(log, 'block')
+      const second = collect(log, 'group')
+      await until('all partitions', () => allHeld(second) && second.committed.includes(name))
+    })
+
     test('a handler that fails ends the member after the others have finished', async () => {
       const log = await openNew()
       await publishEverywhere(log, 'block')

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import type { Admin, ConfigResourceTypes } from 'kafkajs'
 import { createKafkaAdmin, createKafkaClient, describeKafkaError } from './kafka-client.ts'
 import { parseKafkaUrl } from './kafka-url.ts'
@@ -47,8 +48,10 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
         replicationFactor,
         configEntries,
       })),
-      waitForLeaders: true,
+      // kafkajs's own wait takes "not known yet", which the next metadata may answer, for a failure.
+      waitForLeaders: false,
     })
+    await waitForLeaders(admin, missing)
     return missing
   })
 }
@@ -90,6 +93,21 @@ export async function describeDurability(url: string, logger: EventLogLogger = s
         : []),
     ]
   })
+}
+
+/** Resolves when every partition can be written to. Throws what Kafka said last after 15 s. */
+async function waitForLeaders(admin: Admin, topics: string[]): Promise<void> {
+  const deadline = Date.now() + askTimeoutMs
+  for (;;) {
+    try {
+      const metadata = await admin.fetchTopicMetadata({ topics })
+      if (metadata.topics.every(({ partitions }) => partitions.every(({ leader }) => leader >= 0))) return
+      if (Date.now() > deadline) throw new Error('the new topics have no leaders')
+    } catch (error) {
+      if (Date.now() > deadline) throw error
+    }
+    await setTimeout(100)
+  }
 }
 
 async function ask<T>(url: string, logger: EventLogLogger, work: (admin: Admin) => Promise<T>): Promise<T> {

@@ -34,8 +34,11 @@ const keepAliveDelayMs = 60_000
 export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
   const { address, logger, requestTimeoutMs } = options
   const sockets = new Set<Socket>()
+  let closed = false
 
   const socketFactory: ISocketFactory = ({ host, port, ssl, onConnect }) => {
+    // kafkajs would go on trying behind our back.
+    if (closed) throw new Error('The event log closed this client')
     const target = {
       host,
       port,
@@ -62,7 +65,7 @@ export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
     socketFactory,
     logLevel: logLevel.INFO,
     logCreator: () => (entry) => {
-      forward(entry, logger)
+      if (!closed) forward(entry, logger)
     },
   })
 
@@ -71,10 +74,12 @@ export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
     async close(disconnect, ms) {
       try {
         await withDeadline(disconnect(), ms, () => new Error(`Kafka did not let go within ${ms} ms`))
+        closed = true
       } catch (error) {
+        closed = true
         logger.debug({ err: error }, 'connections to Kafka are cut')
+        for (const socket of sockets) socket.destroy(new Error('The event log closed this connection'))
       }
-      for (const socket of sockets) socket.destroy(new Error('The event log closed this connection'))
     },
   }
 }
@@ -148,14 +153,20 @@ export function createKafkaAdmin(create: () => KafkaClient): KafkaAdmin {
 
 /** Kafka's name of an error, e.g. `UNKNOWN_MEMBER_ID`, however deep kafkajs wrapped it; else its JavaScript name. */
 export function kafkaErrorType(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined
-  if ('type' in error && typeof error.type === 'string') return error.type
-  return kafkaErrorType(error.cause) ?? error.name
+  const { type, name, cause } = fieldsOf(error)
+  if (typeof type === 'string') return type
+  const inner = cause === undefined ? undefined : kafkaErrorType(cause)
+  return inner ?? (typeof name === 'string' ? name : undefined)
 }
 
 /** For `internal` and the log: the type says more than kafkajs's sentence. */
 export function describeKafkaError(error: unknown): string {
-  if (!(error instanceof Error)) return 'unknown'
   const type = kafkaErrorType(error)
-  return type === undefined || type === 'Error' ? error.message : `${type}: ${error.message}`
+  const { message } = fieldsOf(error)
+  const text = typeof message === 'string' ? message : 'unknown'
+  return type === undefined || type === 'Error' ? text : `${type}: ${text}`
+}
+
+function fieldsOf(error: unknown): Record<string, unknown> {
+  return typeof error === 'object' && error !== null ? (error as Record<string, unknown>) : {}
 }

@@ -95,12 +95,31 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
     retry: { retries: 5, initialRetryTime: 100, maxRetryTime: 1000, restartOnFailure: () => Promise.resolve(false) },
   })
 
+  /** kafkajs throws once it has stopped by itself; there is nothing to pause then, and `ended` tells. */
+  const ifRunning = (action: () => void) => {
+    try {
+      action()
+    } catch (error) {
+      logger.debug({ group, reason: describeKafkaError(error) }, 'kafkajs has stopped')
+    }
+  }
+
   const pausePartitions = (partitions: readonly number[]) => {
-    if (partitions.length > 0) consumer.pause([{ topic, partitions: [...partitions] }])
+    ifRunning(() => {
+      consumer.pause([{ topic, partitions: [...partitions] }])
+    })
   }
 
   const resumePartitions = (partitions: readonly number[]) => {
-    if (partitions.length > 0) consumer.resume([{ topic, partitions: [...partitions] }])
+    ifRunning(() => {
+      consumer.resume([{ topic, partitions: [...partitions] }])
+    })
+  }
+
+  const seek = (partition: number, offset: bigint) => {
+    ifRunning(() => {
+      consumer.seek({ topic, partition, offset: String(offset) })
+    })
   }
 
   const loseAll = (reason: string) => {
@@ -163,7 +182,7 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
         },
       })
       held.set(partition, { feed, expected: start, high: known.high, mismatches: 0, seeking: false })
-      consumer.seek({ topic, partition, offset: String(start) })
+      seek(partition, start)
       claims.start(feed)
     }
     resumePartitions(partitions)
@@ -192,7 +211,7 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
       claim.feed.skipTo(known.low)
     }
     claim.seeking = false
-    consumer.seek({ topic, partition, offset: String(claim.expected) })
+    seek(partition, claim.expected)
     if (!claim.feed.full()) resumePartitions([partition])
   }
 

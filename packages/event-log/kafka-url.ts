@@ -76,7 +76,7 @@ function readTls(search: URLSearchParams, mistakes: string[]): KafkaAddress['tls
     if (!ca.includes('-----BEGIN CERTIFICATE-----')) mistakes.push(`"ca": ${file} holds no PEM certificate`)
     return { ca }
   } catch (error) {
-    mistakes.push(`"ca": ${error instanceof Error ? error.message : 'unreadable'}`)
+    mistakes.push(`"ca": ${(error as NodeJS.ErrnoException).message}`)
     return undefined
   }
 }

@@ -15,6 +15,24 @@ if (task === 'publish') {
     report({ acknowledged: name })
   }
 }
+if (task === 'hold') {
+  // Takes one batch of each partition, and commits it only when it is told to.
+  const told = new Promise((resolve) => process.once('message', resolve))
+  collect(log, group, {
+    async onClaim(claim) {
+      for await (const batch of claim.batches()) {
+        report({ taken: String(claim.partition) })
+        await told
+        const refusal = await claim.commit(batch).then(
+          () => undefined,
+          (error: unknown) => String(error),
+        )
+        report(refusal === undefined ? { committed: String(claim.partition) } : { refused: refusal })
+        if (refusal !== undefined) return
+      }
+    },
+  })
+}
 if (task === 'consume') {
   collect(log, group, {
     maxBatchRows: 1,

@@ -1,0 +1,274 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { startKafka, type LocalKafka } from '@sluice/engines/kafka'
+import { describeWithKafka, testKafka } from '@sluice/engines/testing'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { Kafka, logLevel } from 'kafkajs'
+import { block, collect, silent, until } from './collect.conformance.ts'
+import { describeDurability, ensureTopics } from './ensure-topics.ts'
+import type { EventLog } from './log.ts'
+import { openEventLog, type OpenEventLogOptions } from './open-event-log.ts'
+
+const timeoutMs = 10_000
+const options: Omit<OpenEventLogOptions, 'logger'> = {
+  kafka: { sessionTimeoutMs: 2000, heartbeatIntervalMs: 100 },
+}
+const logs: EventLog[] = []
+
+const open = async (url: string, logger = silent) => {
+  const log = await openEventLog(url, { ...options, logger })
+  logs.push(log)
+  return log
+}
+
+const createUrl = async () => {
+  const url = testKafka()?.url ?? ''
+  await ensureTopics(url, { partitions: 2 })
+  return url
+}
+
+/** kafkajs itself, for what the log does not do. */
+const clientOf = (url: string) =>
+  new Kafka({ brokers: [new URL(url).host], logLevel: logLevel.NOTHING, clientId: 'test' })
+
+const topicOf = (url: string) => new URL(url).pathname.slice(1)
+
+/** A logger that keeps its lines as text. */
+const listen = () => {
+  const lines: string[] = []
+  const keep = (fields: object, message: string) => {
+    lines.push(
+      `${message} ${JSON.stringify(fields, (_, value: unknown) => (value instanceof Error ? value.stack : value))}`,
+    )
+  }
+  return { lines, logger: { debug: keep, info: keep, warn: keep, error: keep } }
+}
+
+afterEach(async () => {
+  await Promise.all(logs.splice(0).map((log) => log.close()))
+})
+
+describeWithKafka('kafka: topics', () => {
+  test('are made once, with their dead letters; a single broker is named a risk', async () => {
+    const url = testKafka()?.url ?? ''
+    const topic = topicOf(url)
+    expect(await ensureTopics(url)).toEqual([topic, `${topic}.dead`])
+    expect(await ensureTopics(url)).toEqual([])
+    expect(await (await open(url)).partitions()).toBe(8)
+    expect(await (await open(url)).id()).toMatch(new RegExp(`^[A-Za-z0-9_-]+\\.${topic}$`))
+    const warnings = await describeDurability(url)
+    expect(warnings).toHaveLength(2)
+    expect(warnings.join()).toContain('has 1 replicas')
+    expect(warnings.join()).toContain('min.insync.replicas=1')
+    expect(await describeDurability('file:data/log')).toEqual([])
+  })
+
+  test('that are missing are named, with what makes them', async () => {
+    const log = await open(testKafka()?.url ?? '')
+    await expect(log.partitions()).rejects.toMatchObject({ status: 503, internal: expect.stringContaining('migrate') })
+    await expect(log.check()).rejects.toMatchObject({ status: 503 })
+    await expect(log.publish([block(0, 'a')], { timeoutMs: 1000 })).rejects.toMatchObject({ status: 503 })
+  })
+})
+
+describeWithKafka('kafka: records', () => {
+  test('that are no blocks of ours come through with version 0', async () => {
+    const url = await createUrl()
+    const producer = clientOf(url).producer()
+    await producer.connect()
+    const foreign = [
+      { value: 'no headers' },
+      { value: null, headers: { v: '1' } },
+      { value: 'odd', headers: { v: 'x', rows: '-1' } },
+    ]
+    await producer.send({ topic: topicOf(url), messages: foreign.map((each) => ({ ...each, partition: 0 })) })
+    await producer.disconnect()
+    const log = await open(url)
+    await log.publish([block(0, 'ours')], { timeoutMs })
+
+    const reader = collect(log, 'group')
+    await until('all records', () => reader.batches.flatMap(({ blocks }) => blocks).length === 4)
+    const blocks = reader.batches.flatMap(({ blocks: each }) => each)
+    expect(blocks.map(({ headers }) => [headers.v, headers.rows])).toEqual([
+      [0, 0],
+      [1, 0],
+      [0, 0],
+      [1, 1],
+    ])
+  })
+
+  test('that Kafka deleted before they were read are skipped, and said so', async () => {
+    const url = await createUrl()
+    const { lines, logger } = listen()
+    const log = await open(url, logger)
+    const names = Array.from({ length: 40 }, (_, index) => String(index))
+    const publish = async (each: string) => log.publish([block(0, each, {}, 100_000)], { timeoutMs })
+    for (const each of names.slice(0, 20)) await publish(each)
+    const release = Promise.withResolvers<undefined>()
+    const reader = collect(log, 'group', { maxBatchBytes: 100_000, maxBatchRows: 1 }, () => release.promise)
+    await until('a batch', () => reader.names.length === 1)
+    for (const each of names.slice(20)) await publish(each)
+
+    const admin = clientOf(url).admin()
+    await admin.connect()
+    await admin.fetchTopicOffsets(topicOf(url)) // else kafkajs does not know the leaders
+    await admin.deleteTopicRecords({ topic: topicOf(url), partitions: [{ partition: 0, offset: '30' }] })
+    release.resolve(undefined)
+    await until('the last block', () => reader.committed.includes('39'))
+    expect(reader.names.filter((each) => Number(each) >= 30)).toEqual(names.slice(30))
+    expect(lines.join('\n')).toContain('retention')
+
+    await admin.deleteTopicRecords({ topic: topicOf(url), partitions: [{ partition: 0, offset: '40' }] })
+    await admin.disconnect()
+    const late = collect(log, 'late')
+    await publish('next')
+    await until('the next block', () => late.committed.includes('next'))
+    expect(late.names).toEqual(['next'])
+  })
+})
+
+describeWithKafka('kafka: secrets', () => {
+  test('stay out of logs and errors', async () => {
+    const { lines, logger } = listen()
+    const url = await createUrl()
+    const secret = url.replace('kafka://', 'kafka://user:hush-hush@') + '?sasl=plain'
+    const log = await open(secret, logger)
+    const reader = collect(log, 'group')
+    const refusal = await log.publish([block(0, 'a')], { timeoutMs: 1000 }).catch((error: unknown) => error)
+    expect(refusal).toMatchObject({ status: 503 })
+    await until('kafkajs to complain', () => lines.length > 3)
+    const migration = await ensureTopics(secret, { logger }).catch((error: unknown) => error)
+    expect(migration).toBeInstanceOf(Error)
+    await reader.consumer.stop()
+    const texts = [...lines, ...[refusal, migration].map((error) => (error instanceof Error ? error.stack : ''))]
+    expect(texts.join('\n')).not.toContain('hush')
+    expect(JSON.stringify([refusal, migration])).not.toContain('hush')
+  })
+})
+
+describeWithKafka('kafka: a frozen member', () => {
+  test('loses its claims to another and commits nothing when it wakes', async () => {
+    const url = await createUrl()
+    const log = await open(url)
+    await log.publish([block(0, 'a'), block(1, 'b')], { timeoutMs })
+    const program = fileURLToPath(new URL('./victim.conformance.ts', import.meta.url))
+    const frozen = fork(program, [url, 'hold', 'group', JSON.stringify(options)], { execArgv: [] })
+    try {
+      const reports: Record<string, string>[] = []
+      frozen.on('message', (report: Record<string, string>) => reports.push(report))
+      const reported = (key: string) => reports.flatMap((report) => report[key] ?? [])
+      await until('its batches', () => reported('taken').length === 2)
+      frozen.kill('SIGSTOP')
+
+      const other = collect(log, 'group')
+      await until('the other to take over', () => other.committed.length === 2)
+      // Waiting in its mailbox when it wakes, before anything from the network.
+      frozen.send('commit')
+      frozen.kill('SIGCONT')
+      await until('its commits to be refused', () => reported('refused').length === 2)
+      expect(reported('committed')).toEqual([])
+      await log.publish([block(0, 'c'), block(1, 'd')], { timeoutMs })
+      await until('both to work on', () => reported('taken').length + other.committed.length >= 6)
+    } finally {
+      frozen.kill('SIGKILL')
+      await once(frozen, 'exit')
+    }
+  })
+})
+
+describeWithKafka('kafka: a broker', () => {
+  let dir: string
+  let kafka: LocalKafka
+  let url: string
+
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'sluice-kafka-'))
+    kafka = await startKafka({ dir })
+    url = `kafka://${kafka.brokers}/test.faults`
+    await ensureTopics(url, { partitions: 2 })
+  }, 60_000)
+
+  afterAll(async () => {
+    await kafka.stop()
+    await rm(dir, { recursive: true })
+  })
+
+  /** Publishes names until `over`; the ones that were acknowledged, and how long refusals took. */
+  const publishUntil = (log: EventLog, prefix: string, over: AbortSignal, deadlineMs: number) => {
+    const acknowledged: string[] = []
+    const refusedAfterMs: number[] = []
+    const done = (async () => {
+      for (let number = 0; !over.aborted; number++) {
+        const started = performance.now()
+        const name = `${prefix}${number}`
+        try {
+          await log.publish([block(number % 2, name)], { timeoutMs: deadlineMs })
+          acknowledged.push(name)
+        } catch (error) {
+          expect(error).toMatchObject({ status: 503, retryable: true })
+          refusedAfterMs.push(performance.now() - started)
+        }
+      }
+    })()
+    return { acknowledged, refusedAfterMs, done }
+  }
+
+  describe('that is killed and started again', () => {
+    test('costs 503 within the deadline, and nothing that was acknowledged', async () => {
+      const log = await open(url)
+      const reader = collect(log, 'killed')
+      const over = new AbortController()
+      const { acknowledged, refusedAfterMs, done } = publishUntil(log, 'killed', over.signal, 500)
+      await until('acknowledged blocks', () => acknowledged.length > 20)
+      await kafka.kill()
+      await until('refusals', () => refusedAfterMs.length >= 2)
+      await expect(log.check()).rejects.toMatchObject({ status: 503 })
+
+      // Opened while it is away.
+      const early = await open(url)
+      const earlyReader = collect(early, 'early')
+      await expect(early.publish([block(0, 'early')], { timeoutMs: 100 })).rejects.toMatchObject({ status: 503 })
+      await expect(early.id()).rejects.toMatchObject({ status: 503 })
+
+      const before = acknowledged.length
+      await kafka.restart()
+      await until('blocks to be taken again', () => acknowledged.length > before + 20)
+      over.abort()
+      await done
+      expect(Math.max(...refusedAfterMs)).toBeLessThan(1500)
+      await until('every acknowledged block', () => acknowledged.every((name) => reader.worked.includes(name)))
+      await early.check()
+      await early.publish([block(0, 'late')], { timeoutMs })
+      await until('the one opened early', () => earlyReader.committed.includes('late'))
+      expect(acknowledged.filter((name) => !earlyReader.worked.includes(name))).toEqual([])
+    })
+  })
+
+  describe('that is frozen for longer than the session', () => {
+    test('costs 503 within the deadline and the claims, which begin again when it wakes', async () => {
+      const log = await open(url)
+      const reader = collect(log, 'frozen')
+      const held = () => reader.held().length === 2
+      const over = new AbortController()
+      const { acknowledged, refusedAfterMs, done } = publishUntil(log, 'frozen', over.signal, 500)
+      await until('claims and blocks', () => held() && acknowledged.length > 20)
+      kafka.pause()
+      try {
+        await until('the claims to be lost', () => reader.claims.every(({ lost }) => lost.aborted))
+        await until('refusals', () => refusedAfterMs.length >= 2)
+      } finally {
+        kafka.resume()
+      }
+      const before = acknowledged.length
+      await until('claims and blocks again', () => held() && acknowledged.length > before + 20)
+      over.abort()
+      await done
+      expect(Math.max(...refusedAfterMs)).toBeLessThan(1500)
+      await until('every acknowledged block', () => acknowledged.every((name) => reader.worked.includes(name)))
+    })
+  })
+})
