@@ -54,7 +54,10 @@ export function loadConfig<V extends Variables>(variables: V, environment: Envir
     const result = variable.schema.validate(text, { errors: { label: false } })
     if (result.error) {
       const shown = variable.secret === true ? '' : ` (it is ${JSON.stringify(text)})`
-      mistakes.push(`${name} ${result.error.message}${shown}: ${variable.description}`)
+      // Some of joi's reasons quote the value.
+      const reason =
+        variable.secret === true && result.error.message.includes(text) ? 'is not valid' : result.error.message
+      mistakes.push(`${name} ${reason}${shown}: ${variable.description}`)
     }
     values[name] = result.value as unknown
   }

@@ -15,18 +15,18 @@ export interface Readiness {
   degraded: Record<string, string>
 }
 
-const checkTimeoutMs = 2_000
+const defaultTimeoutMs = 2_000
 
-/** Asks all checks at once; one that does not answer within 2 s counts as away. Never rejects. */
-export async function readiness(checks: readonly ReadyCheck[]): Promise<Readiness> {
+/** Asks all checks at once; one that does not answer within `timeoutMs` counts as away. Never rejects. */
+export async function readiness(checks: readonly ReadyCheck[], timeoutMs = defaultTimeoutMs): Promise<Readiness> {
   const missing: Record<string, string> = {}
   const degraded: Record<string, string> = {}
   await Promise.all(
     checks.map(async ({ name, required, check }) => {
       const { promise: late, reject } = Promise.withResolvers<never>()
       const timer = setTimeout(() => {
-        reject(new Error(`no answer within ${checkTimeoutMs} ms`))
-      }, checkTimeoutMs)
+        reject(new Error(`no answer within ${timeoutMs} ms`))
+      }, timeoutMs)
       try {
         await Promise.race([check(), late])
       } catch (error) {

@@ -2,12 +2,19 @@ import { SluiceError } from '@sluice/contracts/errors'
 import type { Logger } from './logger.ts'
 import { type Component, FatalError, pause } from './supervisor.ts'
 
+const defaultRetryMs = 1_000
+
 /**
  * Keeps a service from working on a schema that is not its build's. With the engine there, a wrong schema fails the
  * start; with the engine away the service starts (it may answer from caches, and says what is missing in /readyz)
  * and the check is made as soon as the engine answers.
  */
-export function schemaGuard(name: string, check: () => Promise<void>, logger: Logger): Component {
+export function schemaGuard(
+  name: string,
+  check: () => Promise<void>,
+  logger: Logger,
+  retryMs = defaultRetryMs,
+): Component {
   let passed = false
 
   /** Throws FatalError on a wrong schema; false while the engine is away. */
@@ -28,8 +35,9 @@ export function schemaGuard(name: string, check: () => Promise<void>, logger: Lo
       if (!passed) logger.warn({ engine: name }, 'engine does not answer yet, its schema is checked when it does')
     },
     run: async (signal) => {
-      while (!passed && !signal.aborted) {
-        await pause(1_000, signal)
+      while (!passed) {
+        await pause(retryMs, signal)
+        if (signal.aborted) return
         passed = await attempt()
       }
     },

@@ -7,7 +7,8 @@ export interface Component {
   start?: () => Promise<void>
   /**
    * Its work, until `signal` aborts; then it finishes what it has taken and resolves. When it rejects before that, it
-   * is run again after a pause (1 s, doubling to 30 s) and named in `failures` meanwhile; its siblings go on.
+   * is run again after a pause (1 s, doubling to 30 s, 1 s again once it ran for 30 s) and named in `failures`
+   * meanwhile; its siblings go on.
    */
   run?: (signal: AbortSignal) => Promise<void>
   /** Closes it, after `run` has settled. */
@@ -30,10 +31,19 @@ export interface Supervisor {
   readonly fatal: Promise<FatalError>
 }
 
-const firstPauseMs = 1_000
-const longestPauseMs = 30_000
+/** Pauses before a failed component runs again, in ms. */
+export interface Pauses {
+  firstMs: number
+  longestMs: number
+}
 
-export function supervise(components: readonly Component[], logger: Logger): Supervisor {
+const defaultPauses: Pauses = { firstMs: 1_000, longestMs: 30_000 }
+
+export function supervise(
+  components: readonly Component[],
+  logger: Logger,
+  { firstMs, longestMs }: Pauses = defaultPauses,
+): Supervisor {
   const running: { component: Component; abort: AbortController; done: Promise<void> }[] = []
   const failed = new Set<string>()
   const { promise: fatal, resolve: onFatal } = Promise.withResolvers<FatalError>()
@@ -43,7 +53,8 @@ export function supervise(components: readonly Component[], logger: Logger): Sup
     run: NonNullable<Component['run']>,
     signal: AbortSignal,
   ): Promise<void> {
-    for (let pauseMs = firstPauseMs; !signal.aborted; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+    for (let pauseMs = firstMs; !signal.aborted; pauseMs = Math.min(pauseMs * 2, longestMs)) {
+      const startedAt = performance.now()
       try {
         await run(signal)
         return
@@ -56,6 +67,8 @@ export function supervise(components: readonly Component[], logger: Logger): Sup
           logger.error({ err: error, component: component.name }, 'component failed while stopping')
           return
         }
+        // It had recovered: this is another failure, not the next try's.
+        if (performance.now() - startedAt > longestMs) pauseMs = firstMs
         failed.add(component.name)
         logger.error(
           { err: error, component: component.name, retry_in_ms: pauseMs },
