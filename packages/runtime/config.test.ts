@@ -1,0 +1,115 @@
+import { describe, expect, test } from '@jest/globals'
+import joi from 'joi'
+import { ConfigError, loadConfig, type Variables } from './config.ts'
+import { adminKey, clickHouseUrl, listenVariables, logUrl, postgresUrl, standaloneEngines } from './variables.ts'
+
+const variables = {
+  ...listenVariables(8080, '0.0.0.0'),
+  SLUICE_LOG_URL: logUrl,
+  SLUICE_CLICKHOUSE_URL: clickHouseUrl,
+  SLUICE_POSTGRES_URL: postgresUrl,
+  SLUICE_ADMIN_KEY: adminKey,
+}
+
+const right = {
+  SLUICE_LOG_URL: 'kafka://host:9092/topic',
+  SLUICE_CLICKHOUSE_URL: 'https://user:pass@host:8443/sluice',
+  SLUICE_POSTGRES_URL: 'postgresql://user:pass@host/sluice',
+}
+
+function mistakes(environment: Record<string, string | undefined>, of: Variables = variables): readonly string[] {
+  try {
+    loadConfig(of, environment)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.mistakes
+    throw error
+  }
+  return []
+}
+
+test('what is unset has its default; what is optional is undefined', () => {
+  expect(loadConfig(variables, right)).toEqual({
+    ...right,
+    SLUICE_HOST: '0.0.0.0',
+    SLUICE_PORT: 8080,
+    SLUICE_LOG_LEVEL: 'info',
+  })
+})
+
+test('an empty value counts as unset', () => {
+  const empty = { SLUICE_HOST: '', SLUICE_PORT: '', SLUICE_METRICS_PORT: '', SLUICE_ADMIN_KEY: '' }
+  expect(loadConfig(variables, { ...right, ...empty })).toEqual(loadConfig(variables, right))
+  expect(mistakes({ ...right, SLUICE_POSTGRES_URL: '' })).toHaveLength(1)
+})
+
+test('values are converted', () => {
+  const config = loadConfig(variables, {
+    ...right,
+    SLUICE_PORT: '0',
+    SLUICE_METRICS_PORT: '65535',
+    SLUICE_LOG_LEVEL: 'debug',
+  })
+  expect(config).toMatchObject({ SLUICE_PORT: 0, SLUICE_METRICS_PORT: 65_535, SLUICE_LOG_LEVEL: 'debug' })
+})
+
+test('all mistakes are told at once, each with its variable and what it is for', () => {
+  const environment = {
+    SLUICE_LOG_URL: 'amqp://host',
+    SLUICE_POSTGRES_URL: 'postgres://host/sluice',
+    SLUICE_PORT: '65536',
+    SLUICE_METRICS_PORT: 'ninety',
+    SLUICE_LOG_LEVEL: 'loud',
+  }
+  expect(mistakes(environment)).toStrictEqual([
+    'SLUICE_PORT must be less than or equal to 65535 (it is "65536"): Port of the HTTP interface.',
+    expect.stringMatching(/^SLUICE_METRICS_PORT must be a number \(it is "ninety"\): Port of \/metrics/),
+    expect.stringMatching(/^SLUICE_LOG_LEVEL must be one of \[debug, info, warn, error\] \(it is "loud"\): /),
+    expect.stringMatching(/^SLUICE_LOG_URL must start with kafka:: The event log/),
+    expect.stringMatching(/^SLUICE_CLICKHOUSE_URL is required: ClickHouse/),
+  ])
+  expect(() => loadConfig(variables, environment)).toThrow(/^The configuration has 5 mistakes:\n {2}- SLUICE_PORT /)
+  expect(() => loadConfig(variables, { ...right, SLUICE_PORT: 'x' })).toThrow(/^The configuration has 1 mistake:\n/)
+})
+
+test.each(['8080.5', '-1', '1e9', 'Infinity', 'x'])('%s is no port', (port) => {
+  expect(mistakes({ ...right, SLUICE_PORT: port })).toHaveLength(1)
+})
+
+describe('a secret that is wrong is named, never printed', () => {
+  const secrets = Object.entries({ ...variables, ...standaloneEngines }).filter(
+    ([, variable]) => 'secret' in variable && variable.secret,
+  )
+
+  test('engine URLs and the admin key are secrets', () => {
+    expect(secrets.map(([name]) => name).sort()).toStrictEqual([
+      'SLUICE_ADMIN_KEY',
+      'SLUICE_CLICKHOUSE_URL',
+      'SLUICE_LOG_URL',
+      'SLUICE_POSTGRES_URL',
+    ])
+  })
+
+  test.each(secrets.filter(([name]) => name !== 'SLUICE_ADMIN_KEY'))('%s', (name, variable) => {
+    for (const wrong of ['canary', 'ftp://user:canary@host', ' postgres://canary', '//canary']) {
+      const [mistake] = mistakes({ [name]: wrong }, { [name]: variable })
+      expect(mistake).toContain(`${name} must start with `)
+      expect(mistake).not.toContain('canary')
+    }
+  })
+
+  test('whatever its schema says', () => {
+    const schema = joi.string().pattern(/^x/).max(3)
+    const [mistake] = mistakes({ SECRET: 'canary' }, { SECRET: { schema, description: 'A secret.', secret: true } })
+    expect(mistake).toContain('SECRET')
+    expect(mistake).not.toContain('canary')
+  })
+})
+
+test.each([
+  ['SLUICE_LOG_URL', ['kafka://h/t', 'file:data/log']],
+  ['SLUICE_CLICKHOUSE_URL', ['http://h', 'https://h', 'file:/data/clickhouse']],
+  ['SLUICE_POSTGRES_URL', ['postgres://h', 'postgresql://h', 'file:data/postgres']],
+] as const)('standalone takes %s embedded or not, and needs none', (name, urls) => {
+  expect(mistakes({}, standaloneEngines)).toStrictEqual([])
+  for (const url of urls) expect(loadConfig(standaloneEngines, { [name]: url })).toHaveProperty(name, url)
+})

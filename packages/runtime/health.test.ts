@@ -1,0 +1,80 @@
+import { expect, test } from '@jest/globals'
+import { type ReadyCheck, readiness } from './health.ts'
+
+const well: ReadyCheck = { name: 'clickhouse', required: true, check: () => Promise.resolve() }
+
+function failing(name: string, required: boolean, error: unknown): ReadyCheck {
+  // Anything may be thrown by a driver.
+  // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors
+  return { name, required, check: () => Promise.reject(error) }
+}
+
+test('ready when all answer, and with nothing to ask', async () => {
+  expect(await readiness([well])).toStrictEqual({ ready: true, missing: {}, degraded: {} })
+  expect(await readiness([])).toStrictEqual({ ready: true, missing: {}, degraded: {} })
+})
+
+test('not ready without a required one, which is named; degraded without another', async () => {
+  const error = new Error('x')
+  expect(await readiness([well, failing('postgres', true, error), failing('log', false, error)])).toStrictEqual({
+    ready: false,
+    missing: { postgres: 'does not answer' },
+    degraded: { log: 'does not answer' },
+  })
+  expect(await readiness([well, failing('log', false, error)])).toMatchObject({ ready: true })
+})
+
+test('the reason is a code or plain words, never an address or a credential', async () => {
+  const refused = Object.assign(new Error('connect ECONNREFUSED postgres://u:canary@10.0.0.7'), {
+    code: 'ECONNREFUSED',
+  })
+  const checks = [
+    failing('coded', true, refused),
+    failing('plain', true, new Error('canary')),
+    failing('numbered', true, Object.assign(new Error('canary'), { code: 516 })),
+    failing('odd', true, 'canary'),
+    {
+      name: 'sync',
+      required: true,
+      check: () => {
+        throw new Error('canary')
+      },
+    },
+  ]
+  const { missing } = await readiness(checks)
+  expect(missing).toStrictEqual({
+    coded: 'ECONNREFUSED',
+    plain: 'does not answer',
+    numbered: 'does not answer',
+    odd: 'failed',
+    sync: 'does not answer',
+  })
+})
+
+test('one that does not answer in time is away; the others are not held up, and are asked at once', async () => {
+  const asked: string[] = []
+  const silent = (name: string, required: boolean): ReadyCheck => ({
+    name,
+    required,
+    check: () => {
+      asked.push(name)
+      return new Promise(() => undefined)
+    },
+  })
+  const started = performance.now()
+  const answer = readiness([silent('a', true), silent('b', false), well], 100)
+  expect(asked).toStrictEqual(['a', 'b'])
+  expect(await answer).toStrictEqual({
+    ready: false,
+    missing: { a: 'no answer within 100 ms' },
+    degraded: { b: 'no answer within 100 ms' },
+  })
+  expect(performance.now() - started).toBeLessThan(1_500)
+})
+
+test('one that fails after its time is not an unhandled rejection', async () => {
+  const { promise, reject } = Promise.withResolvers<never>()
+  await readiness([{ name: 'late', required: true, check: () => promise }], 10)
+  reject(new Error('late'))
+  await expect(promise).rejects.toThrow('late')
+})

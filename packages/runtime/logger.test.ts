@@ -1,0 +1,74 @@
+import { expect, test } from '@jest/globals'
+import { SluiceError } from '@sluice/contracts/errors'
+import { capturedLogger } from './testing.ts'
+import { createLogger } from './logger.ts'
+
+test('a line is JSON with level, time in Unix ms and service', () => {
+  const { logger, lines } = capturedLogger()
+  const before = Date.now()
+  logger.info({ rows: 5 }, 'batch')
+  const [line] = lines()
+  expect(line).toMatchObject({ level: 'info', service: 'test', rows: 5, msg: 'batch' })
+  expect(line?.time).toBeGreaterThanOrEqual(before)
+  expect(line?.time).toBeLessThanOrEqual(Date.now())
+})
+
+test('what is less severe than the level is left out', () => {
+  let text = ''
+  const logger = createLogger({
+    service: 'test',
+    level: 'warn',
+    destination: {
+      write: (chunk: string) => {
+        text += chunk
+      },
+    },
+  })
+  logger.debug('a')
+  logger.info('b')
+  logger.warn('c')
+  logger.error('d')
+  expect(text.match(/"msg":"."/g)).toStrictEqual(['"msg":"c"', '"msg":"d"'])
+})
+
+test('fields that are named like credentials are redacted, one level down too', () => {
+  const { logger, text, lines } = capturedLogger()
+  const secrets = {
+    api_key: 'canary-1',
+    authorization: 'canary-2',
+    cookie: 'canary-3',
+    password: 'canary-4',
+  }
+  logger.info({ ...secrets, headers: secrets }, 'request')
+  expect(text()).not.toContain('canary')
+  const redacted = {
+    api_key: '[redacted]',
+    authorization: '[redacted]',
+    cookie: '[redacted]',
+    password: '[redacted]',
+  }
+  expect(lines()[0]).toMatchObject({ ...redacted, headers: redacted })
+})
+
+test('a logger changes nothing of what it is given', () => {
+  const { logger } = capturedLogger()
+  const fields = { password: 'p', headers: { cookie: 'c' } }
+  logger.info(fields, 'request')
+  expect(fields).toStrictEqual({ password: 'p', headers: { cookie: 'c' } })
+})
+
+test('an error is logged with its internal text and its causes', () => {
+  const { logger, lines } = capturedLogger()
+  const cause = new Error('connection refused')
+  const error = new SluiceError(503, { message: 'Service temporarily unavailable', internal: 'Postgres: away', cause })
+  logger.error({ err: error }, 'request')
+  expect(lines()[0]).toMatchObject({ err: { type: 'SluiceError', internal: 'Postgres: away', status: 503 } })
+  expect(JSON.stringify(lines()[0]?.err)).toContain('connection refused')
+})
+
+test('a line can not be forged by what it holds', () => {
+  const { logger, lines } = capturedLogger()
+  logger.info({ site_id: 'a"}\n{"level":"fatal"' }, 'request\n{"level":"fatal"}')
+  expect(lines()).toHaveLength(1)
+  expect(lines()[0]).toMatchObject({ level: 'info', site_id: 'a"}\n{"level":"fatal"' })
+})

@@ -1,0 +1,276 @@
+import { describe, expect, test } from '@jest/globals'
+import { getEventListeners } from 'node:events'
+import { type Component, FatalError, pause, supervise } from './supervisor.ts'
+import { capturedLogger } from './testing.ts'
+
+const pauses = { firstMs: 5, longestMs: 20 }
+
+/** A component that writes down what happens to it. */
+function recorded(name: string, events: string[]): Component {
+  return {
+    name,
+    start: () => {
+      events.push(`start ${name}`)
+      return Promise.resolve()
+    },
+    run: async (signal) => {
+      events.push(`run ${name}`)
+      await pause(60_000, signal)
+      events.push(`end ${name}`)
+    },
+    stop: () => {
+      events.push(`stop ${name}`)
+      return Promise.resolve()
+    },
+  }
+}
+
+async function untilAborted(signal: AbortSignal): Promise<void> {
+  await pause(60_000, signal)
+}
+
+test('starts in order and stops in reverse, each after its run has settled', async () => {
+  const events: string[] = []
+  const supervisor = supervise(
+    ['a', 'b', 'c'].map((name) => recorded(name, events)),
+    capturedLogger().logger,
+  )
+  await supervisor.start()
+  expect(events).toStrictEqual(['start a', 'run a', 'start b', 'run b', 'start c', 'run c'])
+  events.length = 0
+  await supervisor.stop()
+  expect(events).toStrictEqual(['end c', 'stop c', 'end b', 'stop b', 'end a', 'stop a'])
+  expect(supervisor.failures()).toStrictEqual([])
+})
+
+test('the next component starts when the one before it has', async () => {
+  const events: string[] = []
+  const { promise, resolve } = Promise.withResolvers<undefined>()
+  const supervisor = supervise(
+    [{ name: 'slow', start: () => promise }, recorded('next', events)],
+    capturedLogger().logger,
+  )
+  const started = supervisor.start()
+  await new Promise(setImmediate)
+  expect(events).toStrictEqual([])
+  resolve(undefined)
+  await started
+  expect(events).toStrictEqual(['start next', 'run next'])
+  await supervisor.stop()
+})
+
+test('a component that fails to start fails the whole: what was started is stopped, the rest is left alone', async () => {
+  const events: string[] = []
+  const supervisor = supervise(
+    [
+      recorded('a', events),
+      recorded('b', events),
+      { ...recorded('broken', events), start: () => Promise.reject(new Error('port in use')) },
+      recorded('never', events),
+    ],
+    capturedLogger().logger,
+  )
+  await expect(supervisor.start()).rejects.toThrow('port in use')
+  expect(events).toStrictEqual(['start a', 'run a', 'start b', 'run b', 'end b', 'stop b', 'end a', 'stop a'])
+})
+
+test('a component that only opens, or only closes, is fine', async () => {
+  const closed: string[] = []
+  const supervisor = supervise(
+    [
+      { name: 'opens', start: () => Promise.resolve() },
+      {
+        name: 'closes',
+        stop: () => {
+          closed.push('closes')
+          return Promise.resolve()
+        },
+      },
+    ],
+    capturedLogger().logger,
+  )
+  await supervisor.start()
+  await supervisor.stop()
+  await supervisor.stop()
+  expect(closed).toStrictEqual(['closes'])
+})
+
+describe('a run that fails', () => {
+  test('is run again after a pause that doubles, is named meanwhile, and leaves its siblings alone', async () => {
+    const events: string[] = []
+    const { logger, lines } = capturedLogger()
+    const { promise: recovered, resolve } = Promise.withResolvers<undefined>()
+    let tries = 0
+    const failing: Component = {
+      name: 'failing',
+      run: async (signal) => {
+        tries++
+        if (tries <= 5) throw new Error(`failure ${tries}`)
+        resolve(undefined)
+        await untilAborted(signal)
+      },
+    }
+    const supervisor = supervise([recorded('sibling', events), failing], logger, pauses)
+    await supervisor.start()
+    await new Promise(setImmediate)
+    expect(supervisor.failures()).toStrictEqual(['failing'])
+    await recovered
+    expect(supervisor.failures()).toStrictEqual([])
+    expect(events).toStrictEqual(['start sibling', 'run sibling'])
+    expect(lines().map(({ retry_in_ms }) => retry_in_ms)).toStrictEqual([5, 10, 20, 20, 20])
+    expect(lines()[0]).toMatchObject({ level: 'error', component: 'failing', err: { message: 'failure 1' } })
+    await supervisor.stop()
+  })
+
+  test('after it had recovered starts from the first pause again', async () => {
+    const { logger, lines } = capturedLogger()
+    const { promise: done, resolve } = Promise.withResolvers<undefined>()
+    let tries = 0
+    const failing: Component = {
+      name: 'failing',
+      run: async (signal) => {
+        tries++
+        if (tries === 4) await pause(pauses.longestMs * 2, signal)
+        if (tries > 4) {
+          resolve(undefined)
+          await untilAborted(signal)
+          return
+        }
+        throw new Error('failure')
+      },
+    }
+    const supervisor = supervise([failing], logger, pauses)
+    await supervisor.start()
+    await done
+    expect(lines().map(({ retry_in_ms }) => retry_in_ms)).toStrictEqual([5, 10, 20, 5])
+    await supervisor.stop()
+  })
+
+  test('is not waited for when the service stops', async () => {
+    const supervisor = supervise(
+      [{ name: 'failing', run: () => Promise.reject(new Error('x')) }],
+      capturedLogger().logger,
+      { firstMs: 60_000, longestMs: 60_000 },
+    )
+    await supervisor.start()
+    await new Promise(setImmediate)
+    expect(supervisor.failures()).toStrictEqual(['failing'])
+    await supervisor.stop()
+  })
+
+  test('while stopping is logged and not run again', async () => {
+    const { logger, lines } = capturedLogger()
+    let runs = 0
+    const supervisor = supervise(
+      [
+        {
+          name: 'clumsy',
+          run: async (signal) => {
+            runs++
+            await untilAborted(signal)
+            throw new Error('could not commit')
+          },
+        },
+      ],
+      logger,
+      pauses,
+    )
+    await supervisor.start()
+    await supervisor.stop()
+    expect(runs).toBe(1)
+    expect(lines()).toStrictEqual([
+      expect.objectContaining({ component: 'clumsy', msg: 'component failed while stopping' }),
+    ])
+  })
+
+  test('by throwing at once is treated alike', async () => {
+    const { promise: ranAgain, resolve } = Promise.withResolvers<undefined>()
+    let tries = 0
+    const supervisor = supervise(
+      [
+        {
+          name: 'sync',
+          run: (signal) => {
+            if (++tries === 1) throw new Error('at once')
+            resolve(undefined)
+            return untilAborted(signal)
+          },
+        },
+      ],
+      capturedLogger().logger,
+      pauses,
+    )
+    await supervisor.start()
+    await ranAgain
+    await supervisor.stop()
+  })
+})
+
+test('a run that ends by itself is not run again', async () => {
+  let runs = 0
+  const done: Component = {
+    name: 'once',
+    run: () => {
+      runs++
+      return Promise.resolve()
+    },
+  }
+  const supervisor = supervise([done], capturedLogger().logger, pauses)
+  await supervisor.start()
+  await pause(20, new AbortController().signal)
+  expect(runs).toBe(1)
+  await supervisor.stop()
+})
+
+test('a FatalError ends the service: it is told once, and the component is not run again', async () => {
+  const events: string[] = []
+  let runs = 0
+  const supervisor = supervise(
+    [
+      recorded('sibling', events),
+      {
+        name: 'schema',
+        run: () => {
+          runs++
+          return Promise.reject(new FatalError('older schema'))
+        },
+      },
+    ],
+    capturedLogger().logger,
+    pauses,
+  )
+  await supervisor.start()
+  expect(await supervisor.fatal).toMatchObject({ name: 'FatalError', message: 'older schema' })
+  expect(runs).toBe(1)
+  await supervisor.stop()
+  expect(events).toContain('stop sibling')
+})
+
+test('a component that fails to stop is logged, and the others are stopped', async () => {
+  const events: string[] = []
+  const { logger, lines } = capturedLogger()
+  const supervisor = supervise(
+    [recorded('a', events), { ...recorded('b', events), stop: () => Promise.reject(new Error('broken pipe')) }],
+    logger,
+  )
+  await supervisor.start()
+  await supervisor.stop()
+  expect(events).toContain('stop a')
+  expect(lines()).toStrictEqual([expect.objectContaining({ component: 'b', msg: 'component failed to stop' })])
+})
+
+describe('a pause', () => {
+  test('ends at once when its signal aborts, or has', async () => {
+    const abort = new AbortController()
+    const paused = pause(60_000, abort.signal)
+    abort.abort()
+    await paused
+    await pause(60_000, abort.signal)
+  })
+
+  test('leaves nothing behind on a signal that lives long', async () => {
+    const { signal } = new AbortController()
+    await pause(1, signal)
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0)
+  })
+})
