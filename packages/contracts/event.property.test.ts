@@ -167,8 +167,7 @@ test('nothing that was sent is lost, and nothing is made up', () => {
       expect(row.undated === 1).toBe(timestamp === null && row.event_id !== 'made')
 
       const unknown = Object.fromEntries(Object.entries(own).filter(([name]) => !known.includes(name)))
-      const given =
-        typeof properties === 'object' && properties !== null ? (properties as Record<string, Json>) : {}
+      const given = typeof properties === 'object' && properties !== null ? (properties as Record<string, Json>) : {}
       expect(restored(row)).toEqual(new Map([...leaves(unknown), ...leaves(given)]))
     }),
     { numRuns: 1_000 },
