@@ -43,6 +43,8 @@ export function unprivilegedRunner(paths: readonly string[]): Runner {
       '--clear-groups',
       `--inh-caps=${caps}`,
       `--ambient-caps=${caps}`,
+      // initdb asks access(2) whether it finds `postgres` beside it, which else takes all capabilities for absent.
+      '--securebits=+no_setuid_fixup',
     ],
   }
 }
