@@ -38,6 +38,15 @@ export class SluiceError extends Error {
   }
 }
 
+/**
+ * The `code` of a failure of the system (`ECONNREFUSED`), of Node or of Postgres (`57P03`); undefined for all others.
+ * It does not ask for `instanceof Error`: Node's own errors may come from another realm.
+ */
+export function errorCode(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}
+
 /** 400 `Missing required field: <field>`; `field` is a dotted path. */
 export function missingField(field: string): SluiceError {
   return new SluiceError(400, { message: `Missing required field: ${field}` })

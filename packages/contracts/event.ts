@@ -1,47 +1,11 @@
 import joi from 'joi'
 import { invalidFormat, SluiceError } from './errors.ts'
 import type { EventRow } from './event-row.ts'
-import { flattenProperties } from './properties.ts'
+import { deviceTypes, eventLimits, type SentEvent } from './event-fields.ts'
+import { readPlainEvent } from './plain-event.ts'
+import { type FlatProperties, flattenProperties } from './properties.ts'
 import type { Environment } from './scopes.ts'
 import { exceeds, text, validate } from './validate.ts'
-
-/** Limits of contract section 3. Lengths count code points, sizes count bytes of UTF-8. */
-export const eventLimits = {
-  siteIdLengthMax: 64,
-  eventTypeLengthMax: 64,
-  sessionIdLengthMax: 64,
-  userIdLengthMax: 64,
-  anonymousIdLengthMax: 64,
-  eventIdLengthMax: 64,
-  urlLengthMax: 2_048,
-  referrerLengthMax: 2_048,
-  /** Later than the time of receipt by more than this: refused. */
-  futureMsMax: 24 * 3_600_000,
-  /** 1971-01-01: earlier ones are seconds sent as milliseconds, or a clock that was never set. */
-  timestampMsMin: Date.UTC(1971, 0, 1),
-  /** An event alone: its body; one of a batch: its compact JSON, or its line. */
-  eventBytesMax: 32 * 1024,
-  batchEventsMax: 2_000,
-  /** After decompression. */
-  batchBytesMax: 10 * 1024 * 1024,
-} as const
-
-export const deviceTypes = ['desktop', 'mobile', 'tablet'] as const
-
-interface SentEvent {
-  site_id: string
-  event_type: string
-  timestamp?: number
-  session_id?: string
-  user_id?: string
-  url?: string
-  referrer?: string
-  country?: string
-  device_type?: string
-  anonymous_id?: string
-  event_id?: string
-  properties?: object
-}
 
 const timestamp = joi
   .number()
@@ -94,6 +58,14 @@ export interface Receipt {
   newEventId: () => string
 }
 
+/** What validation makes of an event. */
+export interface ReadEvent {
+  sent: SentEvent
+  flat: FlatProperties
+  /** The event's compact JSON has at most so many bytes; Infinity: not known. */
+  bytesAtMost: number
+}
+
 /**
  * Validates one event of contract section 3 and normalises it to its row: country upper-case, device_type lower-case,
  * fractions of milliseconds dropped, properties flattened, unknown top-level fields kept as properties.
@@ -102,35 +74,47 @@ export interface Receipt {
  */
 export function toEventRow(
   value: unknown,
-  { receivedAt, environment, newEventId }: Receipt,
-): { row: EventRow; clientId: boolean } {
+  receipt: Receipt,
+): { row: EventRow; clientId: boolean; bytesAtMost: number } {
+  const { sent, flat, bytesAtMost } = readPlainEvent(value, receipt.receivedAt) ?? readEvent(value, receipt.receivedAt)
+  return { row: toRow(sent, flat, receipt), clientId: sent.event_id !== undefined, bytesAtMost }
+}
+
+/** The whole rule, with its words: what readPlainEvent takes must come out of here the same. */
+export function readEvent(value: unknown, receivedAt: number): ReadEvent {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw invalidFormat('an event must be a JSON object')
   }
   const [known, unknown] = splitFields(value as Record<string, unknown>)
   const sent = validate(sentEvent, known, { receivedAt })
-  const { properties, types } = flattenProperties(unknown, sent.properties as Record<string, unknown> | undefined)
+  const flat = flattenProperties(unknown, sent.properties as Record<string, unknown> | undefined)
+  return { sent, flat, bytesAtMost: Infinity }
+}
 
-  // Absent fields are left out; keys stand in the order of EventRow, so that every row has the same shape.
+function toRow(
+  sent: SentEvent,
+  { properties, types }: FlatProperties,
+  { receivedAt, environment, newEventId }: Receipt,
+): EventRow {
   const row: EventRow = {
     site_id: sent.site_id,
     environment,
     event_type: sent.event_type,
     timestamp: sent.timestamp ?? receivedAt,
     event_id: sent.event_id ?? newEventId(),
-    ...(sent.timestamp === undefined && sent.event_id !== undefined ? { undated: 1 as const } : undefined),
-    ...(sent.session_id === undefined ? undefined : { session_id: sent.session_id }),
-    ...(sent.user_id === undefined ? undefined : { user_id: sent.user_id }),
-    ...(sent.anonymous_id === undefined ? undefined : { anonymous_id: sent.anonymous_id }),
-    ...(sent.url === undefined ? undefined : { url: sent.url }),
-    ...(sent.referrer === undefined ? undefined : { referrer: sent.referrer }),
-    ...(sent.country === undefined ? undefined : { country: sent.country.toUpperCase() }),
-    ...(sent.device_type === undefined ? undefined : { device_type: sent.device_type.toLowerCase() }),
-    ...(properties === undefined ? undefined : { properties }),
-    ...(types === undefined ? undefined : { property_types: types }),
     received_at: receivedAt,
   }
-  return { row, clientId: sent.event_id !== undefined }
+  if (sent.timestamp === undefined && sent.event_id !== undefined) row.undated = 1
+  if (sent.session_id !== undefined) row.session_id = sent.session_id
+  if (sent.user_id !== undefined) row.user_id = sent.user_id
+  if (sent.anonymous_id !== undefined) row.anonymous_id = sent.anonymous_id
+  if (sent.url !== undefined) row.url = sent.url
+  if (sent.referrer !== undefined) row.referrer = sent.referrer
+  if (sent.country !== undefined) row.country = sent.country.toUpperCase()
+  if (sent.device_type !== undefined) row.device_type = sent.device_type.toLowerCase()
+  if (properties !== undefined) row.properties = properties
+  if (types !== undefined) row.property_types = types
+  return row
 }
 
 /** Null prototypes, so that a field named `__proto__` is a field like any other. */

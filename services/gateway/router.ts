@@ -1,4 +1,4 @@
-import { eventLimits } from '@sluice/contracts/event'
+import { eventLimits } from '@sluice/contracts/event-fields'
 import type { Route } from '@sluice/http/route'
 import { collectHandler } from './collect/handler.ts'
 import { collectBatchHandler } from './collect-batch/handler.ts'

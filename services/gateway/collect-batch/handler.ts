@@ -1,4 +1,5 @@
-import { eventIdOf, eventLimits, eventTooLarge } from '@sluice/contracts/event'
+import { eventLimits } from '@sluice/contracts/event-fields'
+import { eventIdOf, eventTooLarge } from '@sluice/contracts/event'
 import { SluiceError } from '@sluice/contracts/errors'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import { encodeEvent } from '../collect/encode-event.ts'
@@ -33,7 +34,8 @@ export function collectBatchHandler({ publisher, sites }: { publisher: Publisher
       try {
         if (unreadable) throw unreadable
         const event = encodeEvent(value, receipt)
-        if (Buffer.byteLength(JSON.stringify(value)) > eventLimits.eventBytesMax) throw eventTooLarge()
+        if (event.bytesAtMost > eventLimits.eventBytesMax && jsonBytes(value) > eventLimits.eventBytesMax)
+          throw eventTooLarge()
         accepted.push(event)
         siteIds.add(event.siteId)
       } catch (error) {
@@ -55,4 +57,8 @@ export function collectBatchHandler({ publisher, sites }: { publisher: Publisher
     await publisher.publish(accepted)
     return { status: 202, data }
   }
+}
+
+function jsonBytes(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value))
 }

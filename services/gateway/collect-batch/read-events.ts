@@ -1,4 +1,5 @@
-import { eventLimits, eventTooLarge } from '@sluice/contracts/event'
+import { eventLimits } from '@sluice/contracts/event-fields'
+import { eventTooLarge } from '@sluice/contracts/event'
 import { invalidField, invalidFormat, missingField, type SluiceError } from '@sluice/contracts/errors'
 import { parseJson } from '@sluice/http/json-body'
 

@@ -11,10 +11,11 @@ import type { EncodedEvent } from '../publish/encode-blocks.ts'
 export function encodeEvent(
   value: unknown,
   { receivedAt, environment }: { receivedAt: number; environment: Environment },
-): EncodedEvent & { siteId: string } {
-  const { row, clientId } = toEventRow(value, { receivedAt, environment, newEventId: uuidv7 })
+): EncodedEvent & { siteId: string; bytesAtMost: number } {
+  const { row, clientId, bytesAtMost } = toEventRow(value, { receivedAt, environment, newEventId: uuidv7 })
   return {
     siteId: row.site_id,
+    bytesAtMost,
     line: `${JSON.stringify(row)}\n`,
     // The site's length parts the two texts: ("a", "bc") and ("ab", "c") are different pairs.
     keyHash: clientId ? crc32(`${row.site_id.length}:${row.site_id}${row.event_id}`) : undefined,

@@ -1,0 +1,126 @@
+import { expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { readEvent } from './event.ts'
+import { receivedAt } from './event.test-support.ts'
+import { readPlainEvent } from './plain-event.ts'
+
+/** Mostly plain values, and of each kind some on the other side of its border. */
+const text = (lengthMax: number) =>
+  fc.oneof(
+    { weight: 30, arbitrary: fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 20 }) },
+    {
+      weight: 2,
+      arbitrary: fc.constantFrom(lengthMax - 1, lengthMax, lengthMax + 1).map((length) => 'x'.repeat(length)),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(
+        '\u{1F600}'.repeat(lengthMax),
+        '\u{1F600}',
+        '\ud800',
+        'a\0',
+        '',
+        null,
+        7,
+        '\u001f'.repeat(lengthMax),
+      ),
+    },
+  )
+const item = fc.oneof(
+  { weight: 10, arbitrary: text(2048) },
+  { weight: 5, arbitrary: fc.double() },
+  { weight: 5, arbitrary: fc.boolean() },
+  { weight: 1, arbitrary: fc.constantFrom<unknown>([1], { a: 1 }, {}, null, -0, 1e21, 2 ** 60) },
+)
+const name = fc.oneof(
+  { weight: 20, arbitrary: fc.string({ minLength: 1, maxLength: 8 }) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      '__proto__',
+      'constructor',
+      '',
+      'x'.repeat(128),
+      'x'.repeat(129),
+      'a\0',
+      '\ud800',
+      '7',
+      '1',
+      'a.b',
+    ),
+  },
+)
+const properties = fc.oneof(
+  { weight: 20, arbitrary: fc.dictionary(name, item, { maxKeys: 6 }) },
+  { weight: 1, arbitrary: fc.constantFrom<unknown>([], null, '', 'x', 1) },
+  {
+    weight: 1,
+    arbitrary: fc
+      .constantFrom(99, 100, 101)
+      .map((keys) => Object.fromEntries(Array.from({ length: keys }, (_, n) => [`k${n}`, n]))),
+  },
+)
+const known = fc.record(
+  {
+    site_id: text(64),
+    event_type: text(64),
+    timestamp: fc.oneof(
+      { weight: 10, arbitrary: fc.integer({ min: Date.UTC(1971, 0), max: receivedAt }) },
+      fc.constantFrom<unknown>(
+        Date.UTC(1971, 0) - 1,
+        receivedAt + 86_400_000,
+        receivedAt + 86_400_001,
+        1e12 + 0.5,
+        '1',
+        null,
+        Infinity,
+      ),
+    ),
+    session_id: text(64),
+    user_id: text(64),
+    url: text(2048),
+    referrer: text(2048),
+    country: fc.oneof(
+      { weight: 5, arbitrary: fc.constantFrom('DE', 'US', '9A') },
+      fc.constantFrom<unknown>('de', 'DEU', '', null, 'D\n'),
+    ),
+    device_type: fc.oneof(
+      { weight: 5, arbitrary: fc.constantFrom('mobile', 'desktop', 'tablet') },
+      fc.constantFrom<unknown>('Mobile', '', 1),
+    ),
+    anonymous_id: text(64),
+    event_id: text(64),
+    properties,
+  },
+  { requiredKeys: ['site_id', 'event_type'] },
+)
+const event = fc.oneof(
+  { weight: 20, arbitrary: known },
+  {
+    weight: 1,
+    arbitrary: fc.tuple(known, name, item).map(([fields, other, value]) => ({ ...fields, [other]: value })),
+  },
+  { weight: 1, arbitrary: fc.constantFrom<unknown>(null, [], 'x', 1, {}) },
+)
+
+test('what the quick check takes is what the schema makes of it, and no larger than it says', () => {
+  let taken = 0
+  const runs = 5_000
+  fc.assert(
+    fc.property(event, (sent) => {
+      // As a request brings it: parsed, so that `__proto__` is a key like any other.
+      const value: unknown = JSON.parse(JSON.stringify(sent))
+      const plain = readPlainEvent(value, receivedAt)
+      if (plain === undefined) return
+      taken++
+      const checked = readEvent(value, receivedAt)
+      expect(plain.sent).toEqual(checked.sent)
+      expect(JSON.stringify(plain.flat)).toBe(JSON.stringify(checked.flat))
+      expect(Buffer.byteLength(JSON.stringify(value))).toBeLessThanOrEqual(plain.bytesAtMost)
+    }),
+    { numRuns: runs },
+  )
+  // Not vacuous: a fair share was plain, and a fair share was not.
+  expect(taken).toBeGreaterThan(runs / 10)
+  expect(taken).toBeLessThan((runs * 9) / 10)
+})
