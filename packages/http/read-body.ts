@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { invalidFormat, SluiceError, tooLarge, unsupportedMediaType } from '@sluice/contracts/errors'
+import { errorCode, invalidFormat, type SluiceError, tooLarge, unsupportedMediaType } from '@sluice/contracts/errors'
 import type { BodyRule } from './route.ts'
 
 const gunzipAsync = promisify(gunzip)
@@ -38,8 +38,7 @@ export async function readBody(request: IncomingMessage, rule: BodyRule): Promis
   try {
     return await gunzipAsync(raw, { maxOutputLength: rule.maxBytes })
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE')
-      throw bodyTooLarge(rule.maxBytes)
+    if (errorCode(error) === 'ERR_BUFFER_TOO_LARGE') throw bodyTooLarge(rule.maxBytes)
     throw invalidFormat('body is not valid gzip')
   }
 }
@@ -49,15 +48,20 @@ function encodingOf(request: IncomingMessage): string {
 }
 
 function readRaw(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
-  if (Number(request.headers['content-length'] ?? 0) > maxBytes) return Promise.reject(bodyTooLarge(maxBytes))
+  if (Number(request.headers['content-length'] ?? 0) > maxBytes) {
+    discard(request)
+    return Promise.reject(bodyTooLarge(maxBytes))
+  }
   return new Promise((resolve, reject) => {
+    // It left while its key was looked up: no event will come any more.
+    if (request.destroyed) reject(invalidFormat('body ended early'))
     const chunks: Buffer[] = []
     let length = 0
     request.on('data', (chunk: Buffer) => {
       length += chunk.length
       if (length > maxBytes) {
         request.removeAllListeners('data')
-        request.pause()
+        discard(request)
         reject(bodyTooLarge(maxBytes))
         return
       }
@@ -75,8 +79,18 @@ function readRaw(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   })
 }
 
-/** The rest of the body is not read: the connection can't be used again. */
+/** A refused body is read on to this many bytes: many clients read no answer before they have sent everything. */
+const discardedBytesMax = 64 * 1024 * 1024
+
+/** Throws the rest of a body away, so that the answer arrives; cuts the connection when it is endless. */
+function discard(request: IncomingMessage): void {
+  let length = 0
+  request.on('data', (chunk: Buffer) => {
+    length += chunk.length
+    if (length > discardedBytesMax) request.destroy()
+  })
+}
+
 function bodyTooLarge(maxBytes: number): SluiceError {
-  const { status, message } = tooLarge(`Request body is larger than ${maxBytes} bytes`)
-  return new SluiceError(status, { message, headers: { Connection: 'close' } })
+  return tooLarge(`Request body is larger than ${maxBytes} bytes`)
 }
