@@ -1,5 +1,5 @@
-import { createServer, type RequestListener, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Component } from '@sluice/runtime/supervisor'
 import { FatalError } from '@sluice/runtime/supervisor'
 
@@ -25,21 +25,46 @@ export function httpServer(
   listener: RequestListener,
   { host, port, portVariable }: { host: string; port: number; portVariable: string },
 ): HttpServer {
+  /** Answers under way, by connection. */
+  const connections = new Map<Socket, Set<ServerResponse>>()
   let stopping = false
+
   const server = createServer(
     { headersTimeout: headersTimeoutMs, requestTimeout: requestTimeoutMs, keepAliveTimeout: keepAliveTimeoutMs },
     (request, response) => {
+      const { socket } = request
+      const underWay = connections.get(socket)
+      underWay?.add(response)
+      response.once('close', () => {
+        underWay?.delete(response)
+        if (stopping && underWay?.size === 0) socket.destroySoon()
+      })
       if (stopping) response.setHeader('Connection', 'close')
       listener(request, response)
     },
   )
+  server.on('connection', (socket) => {
+    connections.set(socket, new Set())
+    socket.once('close', () => connections.delete(socket))
+  })
+
+  /** Node closes connections that waited for their next request, but not those that never sent one. */
+  function letGo(): void {
+    for (const [socket, underWay] of connections) {
+      if (underWay.size === 0) socket.destroy()
+      for (const response of underWay) if (!response.headersSent) response.setHeader('Connection', 'close')
+    }
+  }
+
   return {
     name,
     port: () => (server.address() as AddressInfo).port,
     start: () => listen(server, host, port, portVariable),
     stop: () => {
       stopping = true
-      return close(server)
+      const closed = close(server)
+      letGo()
+      return closed
     },
   }
 }
@@ -65,6 +90,5 @@ function close(server: Server): Promise<void> {
       clearTimeout(deadline)
       resolve()
     })
-    server.closeIdleConnections()
   })
 }
