@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { invalidFormat, notFound, SluiceError } from '@sluice/contracts/errors'
 import express, { type NextFunction, type Request, type Response } from 'express'
-import type { Dispatch } from './dispatch.ts'
+import { type Dispatch, setRequestId } from './dispatch.ts'
 import type { Route } from './route.ts'
 
 /** Something public that is not part of the JSON interface, e.g. the page at `/`. */
@@ -17,9 +17,13 @@ export function createApp(routes: readonly Route[], pages: readonly Page[], disp
   app.disable('etag')
   app.set('query parser', false)
   app.set('strict routing', true)
+  app.set('case sensitive routing', true)
 
   for (const { path, handle } of pages) {
-    app.get(path, (request, response) => handle(request, response))
+    app.get(path, (request, response) => {
+      setRequestId(request, response)
+      return handle(request, response)
+    })
     app.all(path, (request, response) => {
       dispatch.fail(methodNotAllowed(['GET', 'HEAD']), request, response)
     })
@@ -30,6 +34,11 @@ export function createApp(routes: readonly Route[], pages: readonly Page[], disp
       const route = byMethod.get(request.method === 'HEAD' ? 'GET' : request.method)
       if (!route) {
         dispatch.fail(methodNotAllowed(allowedMethods(byMethod)), request, response)
+        return
+      }
+      if (Object.values(request.params).some((part) => part.includes('\0'))) {
+        // No id holds NUL, and Postgres would not even take the question.
+        dispatch.fail(notFound(), request, response)
         return
       }
       return dispatch.route(route, request.params, request, response)

@@ -46,24 +46,24 @@ export function createDispatch({ keys, logger, metrics }: DispatchDeps): Dispatc
   function observe(path: string, request: IncomingMessage, response: ServerResponse) {
     const receivedAt = Date.now()
     const started = performance.now()
-    const requestId = requestIdOf(request)
-    response.setHeader('X-Request-Id', requestId)
+    const requestId = setRequestId(request, response)
     const fields: Record<string, unknown> = {}
     response.once('close', () => {
       const method = request.method ?? ''
       const durationMs = performance.now() - started
-      requests.inc({ route: path, method, status: String(response.statusCode) })
+      const status = response.headersSent ? response.statusCode : clientLeft
+      requests.inc({ route: path, method, status: String(status) })
       durations.observe({ route: path, method }, durationMs / 1000)
       const line = {
         request_id: requestId,
         method,
         route: path,
-        status: response.statusCode,
+        status,
         duration_ms: Math.round(durationMs * 1000) / 1000,
         ...(response.writableFinished ? {} : { aborted: true }),
         ...fields,
       }
-      if (response.statusCode >= 500) logger.error(line, 'request')
+      if (status >= 500) logger.error(line, 'request')
       else logger.info(line, 'request')
     })
     return { receivedAt, requestId, fields }
@@ -118,10 +118,18 @@ export function createDispatch({ keys, logger, metrics }: DispatchDeps): Dispatc
   }
 }
 
-/** Echoes a sane incoming id: short and printable, so that it can't forge log lines or headers. */
-function requestIdOf(request: IncomingMessage): string {
+/** Status in logs and metrics of a request whose client left before the answer began, as nginx has it. */
+const clientLeft = 499
+
+/**
+ * Gives the response its `X-Request-Id` and returns it: a sane incoming one, short and printable, so that it can't forge
+ * log lines or headers, or a new one.
+ */
+export function setRequestId(request: IncomingMessage, response: ServerResponse): string {
   const incoming = request.headers['x-request-id']
-  return typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) ? incoming : randomUUID()
+  const requestId = typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) ? incoming : randomUUID()
+  response.setHeader('X-Request-Id', requestId)
+  return requestId
 }
 
 const noQuery = new URLSearchParams()
