@@ -50,7 +50,12 @@ export async function runService<V extends Variables>({
   const stopAsked = onStopSignal()
   try {
     const { service, keys, engines, onReady } = await build(config, { logger, metrics })
-    const { server, components } = serve(service, keys, { config, logger, metrics })
+    const { server, components } = serve(service, keys, {
+      config,
+      logger,
+      metrics,
+      failures: () => supervisor.failures(),
+    })
     const supervisor = supervise([...engines, ...components], logger)
     await supervisor.start()
     logger.info({ host: config.SLUICE_HOST, port: server.port() }, 'started')

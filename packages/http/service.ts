@@ -33,13 +33,25 @@ export interface ListenConfig {
 export function serve(
   service: Service,
   keys: Pick<KeyCache, 'authenticate'>,
-  { config, logger, metrics }: { config: ListenConfig; logger: Logger; metrics: Metrics },
+  {
+    config,
+    logger,
+    metrics,
+    failures = () => [],
+  }: {
+    config: ListenConfig
+    logger: Logger
+    metrics: Metrics
+    /** Components that failed and wait for their next try: named in `/readyz`. */
+    failures?: () => readonly string[]
+  },
 ): { server: HttpServer; components: Component[] } {
   let stopping = false
 
   async function ready(response: ServerResponse): Promise<void> {
     const { ready: engines, missing, degraded } = await readiness(service.checks)
     if (stopping) missing.service = 'stopping'
+    for (const name of failures()) degraded[name] = 'failed, is run again'
     const isReady = engines && !stopping
     sendJson(response, isReady ? 200 : 503, {
       success: isReady,
@@ -65,7 +77,7 @@ export function serve(
     port: config.SLUICE_PORT,
     portVariable: 'SLUICE_PORT',
   })
-  const metricsServer = httpServer('metrics', (request, response) => void sendMetrics(metrics, request, response), {
+  const metricsServer = httpServer('metrics', metricsListener(metrics, logger), {
     host: config.SLUICE_HOST,
     port: config.SLUICE_METRICS_PORT ?? (config.SLUICE_PORT === 0 ? 0 : config.SLUICE_PORT + 1000),
     portVariable: 'SLUICE_METRICS_PORT',
@@ -81,13 +93,20 @@ export function serve(
   return { server, components: [...service.components, metricsServer, server, announceStop] }
 }
 
-async function sendMetrics(metrics: Metrics, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  if (request.url?.split('?', 1)[0] !== '/metrics') {
-    response.writeHead(404).end()
-    return
+function metricsListener(metrics: Metrics, logger: Logger) {
+  return (request: IncomingMessage, response: ServerResponse): void => {
+    if (request.url?.split('?', 1)[0] !== '/metrics') {
+      response.writeHead(404).end()
+      return
+    }
+    metrics
+      .metrics()
+      .then((text) => response.writeHead(200, { 'Content-Type': metrics.contentType }).end(text))
+      .catch((error: unknown) => {
+        logger.error({ err: error }, 'metrics could not be collected')
+        response.writeHead(500).end()
+      })
   }
-  const text = await metrics.metrics()
-  response.writeHead(200, { 'Content-Type': metrics.contentType }).end(text)
 }
 
 function sendJson(response: ServerResponse, status: number, body: object): void {
