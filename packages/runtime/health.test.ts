@@ -46,7 +46,7 @@ test('the reason is a code or plain words, never an address or a credential', as
     coded: 'ECONNREFUSED',
     plain: 'does not answer',
     numbered: 'does not answer',
-    odd: 'failed',
+    odd: 'does not answer',
     sync: 'does not answer',
   })
 })

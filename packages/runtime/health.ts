@@ -1,3 +1,5 @@
+import { errorCode } from '@sluice/contracts/errors'
+
 /** One thing that a service needs, or would like to have. */
 export interface ReadyCheck {
   /** What is named when it is away: `postgres`, `clickhouse`, `log`. */
@@ -41,7 +43,7 @@ export async function readiness(checks: readonly ReadyCheck[], timeoutMs = defau
 
 /** Short and without addresses or credentials: /readyz may be public. */
 function reason(error: unknown): string {
-  if (!(error instanceof Error)) return 'failed'
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
-  return code ?? (error.message.startsWith('no answer') ? error.message : 'does not answer')
+  const code = errorCode(error)
+  if (code !== undefined) return code
+  return error instanceof Error && error.message.startsWith('no answer') ? error.message : 'does not answer'
 }

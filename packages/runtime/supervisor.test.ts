@@ -241,6 +241,8 @@ test('a FatalError ends the service: it is told once, and the component is not r
   )
   await supervisor.start()
   expect(await supervisor.fatal).toMatchObject({ name: 'FatalError', message: 'older schema' })
+  expect(supervisor.failures()).toStrictEqual([])
+  await pause(pauses.firstMs * 2, new AbortController().signal)
   expect(runs).toBe(1)
   await supervisor.stop()
   expect(events).toContain('stop sibling')
