@@ -1,0 +1,142 @@
+import { afterEach, expect, test } from '@jest/globals'
+import { generateKey } from '@sluice/contracts/api-key'
+import { FatalError } from '@sluice/runtime/supervisor'
+import type { Answer, Route } from './route.ts'
+import { httpServer } from './server.ts'
+import { connectRaw, keysInMemory, request, startTestService, type TestService } from './testing.ts'
+
+const key = generateKey('prod')
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`
+
+/** A route whose handler waits until it is let go. */
+function waitingRoute() {
+  const entered = Promise.withResolvers<undefined>()
+  const gate = Promise.withResolvers<Answer>()
+  const route: Route = {
+    method: 'GET',
+    path: '/wait',
+    scope: 'events:write',
+    limit: 'events',
+    handle: () => {
+      entered.resolve(undefined)
+      return gate.promise
+    },
+  }
+  return {
+    route,
+    entered: entered.promise,
+    letGo: () => {
+      gate.resolve({ status: 200, data: 'finished' })
+    },
+  }
+}
+
+let service: TestService | undefined
+
+async function start(routes: readonly Route[]): Promise<TestService> {
+  service = await startTestService({ routes }, keysInMemory({ [key]: { scopes: ['events:write'] } }))
+  return service
+}
+
+afterEach(async () => {
+  await service?.stop()
+})
+
+test('a stop lets the request under way finish, then closes its connection', async () => {
+  const { route, entered, letGo } = waitingRoute()
+  const { port, stop } = await start([route])
+  const connection = await connectRaw(port)
+  connection.send(get('/wait'))
+  await entered
+
+  let stopped = false
+  const stopping = stop().then(() => {
+    stopped = true
+  })
+  await expect(connectRaw(port)).rejects.toThrow()
+  expect(stopped).toBe(false)
+
+  letGo()
+  const answer = await connection.closed
+  expect(answer).toContain('HTTP/1.1 200 OK')
+  expect(answer).toContain('"data":"finished"')
+  expect(answer.toLowerCase()).toContain('connection: close')
+  await stopping
+})
+
+test('a stop closes connections that wait for nothing: used ones, and ones that never sent a request', async () => {
+  const { port, stop } = await start([])
+  const fresh = await connectRaw(port)
+  const half = await connectRaw(port)
+  half.send('GET /healthz HT')
+  const used = await connectRaw(port)
+  used.send(get('/healthz'))
+  await used.received(/alive/)
+
+  const started = performance.now()
+  await stop()
+  expect(performance.now() - started).toBeLessThan(2_000)
+  await Promise.all([fresh.closed, half.closed, used.closed])
+})
+
+test('a stop closes a connection as soon as the last of its pipelined requests is answered', async () => {
+  const { route, entered, letGo } = waitingRoute()
+  const { port, stop } = await start([route])
+  const connection = await connectRaw(port)
+  connection.send(get('/wait') + get('/healthz'))
+  await entered
+  const started = performance.now()
+  const stopping = stop()
+  letGo()
+  expect(await connection.closed).toContain('"data":"finished"')
+  await stopping
+  expect(performance.now() - started).toBeLessThan(2_000)
+})
+
+test('a service that stops says so in /readyz as long as it can be asked', async () => {
+  const { route, entered, letGo } = waitingRoute()
+  const { port, stop } = await start([route])
+  const busy = await connectRaw(port)
+  // Pipelined behind the slow one: read only once that is answered.
+  busy.send(get('/wait') + get('/readyz'))
+  await entered
+  const stopping = stop()
+  letGo()
+  await stopping
+  const text = await busy.closed
+  if (text.includes('missing')) expect(text).toContain('"missing":{"service":"stopping"}')
+})
+
+test('a port in use is a clear message that names the setting', async () => {
+  const { port } = await start([])
+  const second = httpServer('http', () => undefined, { host: '127.0.0.1', port, portVariable: 'SLUICE_PORT' })
+  await expect(second.start?.()).rejects.toThrow(
+    new FatalError(`Port ${port} on 127.0.0.1 is in use. Stop what uses it, or set SLUICE_PORT.`),
+  )
+})
+
+test('an address that is none of this machine’s is an error, not a crash', async () => {
+  const server = httpServer('http', () => undefined, { host: '192.0.2.1', port: 0, portVariable: 'SLUICE_PORT' })
+  await expect(server.start?.()).rejects.toThrow('EADDRNOTAVAIL')
+})
+
+test('keep-alive: many requests use one connection', async () => {
+  const { port } = await start([])
+  const connection = await connectRaw(port)
+  for (let n = 1; n <= 3; n++) {
+    connection.send(get('/healthz'))
+    await connection.received(new RegExp(`(alive[^]*){${n}}`))
+  }
+  connection.socket.destroy()
+})
+
+test('HTTP/1.0 and absolute URLs are answered', async () => {
+  const { port, url } = await start([])
+  const old = await connectRaw(port)
+  old.send('GET /healthz HTTP/1.0\r\n\r\n')
+  expect(await old.closed).toContain('"status":"alive"')
+  const absolute = await connectRaw(port)
+  absolute.send(`GET ${url}/healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+  expect(await absolute.closed).toContain('"status":"alive"')
+  expect((await request(`${url}/healthz`)).status).toBe(200)
+})

@@ -1,0 +1,130 @@
+// What tests use of the HTTP side: a service on a free port, and requests that no well-behaved client would send.
+import { connect, type Socket } from 'node:net'
+import { hashKey } from '@sluice/contracts/api-key'
+import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import { supervise } from '@sluice/runtime/supervisor'
+import { type CapturedLogger, capturedLogger } from '@sluice/runtime/testing'
+import { type CachedKey, type KeyCache, keyCache } from './key-cache.ts'
+import { serve, type Service } from './service.ts'
+
+export interface TestService extends CapturedLogger {
+  /** `http://127.0.0.1:<port>`. */
+  url: string
+  port: number
+  /** Of the metrics server. */
+  metricsUrl: string
+  metrics: Metrics
+  stop: () => Promise<void>
+}
+
+/** Runs a service on free ports of 127.0.0.1 with a logger that writes into memory. */
+export async function startTestService(
+  service: Partial<Service>,
+  keys: Pick<KeyCache, 'authenticate'>,
+  captured: CapturedLogger = capturedLogger(),
+): Promise<TestService> {
+  const { logger } = captured
+  const metrics = createMetrics()
+  const { server, components } = serve({ routes: [], pages: [], components: [], checks: [], ...service }, keys, {
+    config: { SLUICE_HOST: '127.0.0.1', SLUICE_PORT: 0, SLUICE_METRICS_PORT: undefined },
+    logger,
+    metrics,
+  })
+  const supervisor = supervise(components, logger)
+  await supervisor.start()
+  const metricsServer = components.find(({ name }) => name === 'metrics') as typeof server
+  return {
+    ...captured,
+    url: `http://127.0.0.1:${server.port()}`,
+    port: server.port(),
+    metricsUrl: `http://127.0.0.1:${metricsServer.port()}`,
+    metrics,
+    stop: () => supervisor.stop(),
+  }
+}
+
+/** The real key cache over keys that are given instead of stored. */
+export function keysInMemory(
+  keys: Readonly<Record<string, Pick<CachedKey, 'scopes'> & Partial<CachedKey>>>,
+): Pick<KeyCache, 'authenticate'> {
+  const byHash = new Map(
+    Object.entries(keys).map(([key, record], n): [string, CachedKey] => [
+      hashKey(key),
+      { keyId: `key_${n}`, environment: 'prod', hash: hashKey(key), expiresAt: null, revokedAt: null, ...record },
+    ]),
+  )
+  const source = {
+    findByHash: (hash: string) => Promise.resolve(byHash.get(hash)),
+    changedSince: () => Promise.resolve({ keys: [], asOf: new Date() }),
+    markUsed: () => Promise.resolve(),
+  }
+  return keyCache(source, capturedLogger().logger)
+}
+
+export interface Envelope {
+  success: boolean
+  timestamp: number
+  error?: string
+  data?: unknown
+}
+
+/** fetch, with the body as the envelope that every JSON answer has. */
+export async function request(
+  url: string,
+  options: RequestInit = {},
+): Promise<{ status: number; headers: Headers; body: Envelope }> {
+  const response = await fetch(url, options)
+  return { status: response.status, headers: response.headers, body: (await response.json()) as Envelope }
+}
+
+/** A connection of its own, for bytes that no client would send. */
+export interface RawConnection {
+  socket: Socket
+  send: (bytes: string | Buffer) => void
+  /** All that was received until the server closed the connection. */
+  closed: Promise<string>
+  /** Resolves once what was received matches; rejects when the connection closes before. */
+  received: (pattern: RegExp) => Promise<string>
+}
+
+export async function connectRaw(port: number): Promise<RawConnection> {
+  const socket = connect({ host: '127.0.0.1', port, allowHalfOpen: true })
+  let text = ''
+  const watchers = new Set<() => void>()
+  const closed = new Promise<string>((resolve) => {
+    const end = (): void => {
+      socket.destroy()
+      resolve(text)
+      for (const watch of watchers) watch()
+    }
+    socket.on('end', end)
+    socket.on('close', end)
+    socket.on('error', end)
+  })
+  socket.on('data', (chunk) => {
+    text += chunk.toString('latin1')
+    for (const watch of watchers) watch()
+  })
+  await new Promise<void>((resolve, reject) => {
+    socket.once('connect', resolve)
+    socket.once('error', reject)
+  })
+  return {
+    socket,
+    send: (bytes) => {
+      socket.write(bytes)
+    },
+    closed,
+    received: (pattern) =>
+      new Promise((resolve, reject) => {
+        const watch = (): void => {
+          if (pattern.test(text)) resolve(text)
+          else if (socket.destroyed) reject(new Error(`the connection closed before ${String(pattern)}: ${text}`))
+          else return
+          watchers.delete(watch)
+        }
+        watchers.add(watch)
+        watch()
+      }),
+  }
+}
