@@ -1,4 +1,9 @@
-import { ClickHouseLogLevel, createClient, ClickHouseError as DriverError, type ClickHouseSettings } from '@clickhouse/client'
+import {
+  ClickHouseLogLevel,
+  createClient,
+  ClickHouseError as DriverError,
+  type ClickHouseSettings,
+} from '@clickhouse/client'
 import { ClickHouseError } from './errors.ts'
 
 /** Where a ClickHouse is, from `http(s)://user:password@host:port/database`. */
@@ -26,7 +31,11 @@ export interface ClickHouse {
    * 64-bit integers come as numbers (counts stay below 2^53), keys must not be selected.
    * Throws ClickHouseError.
    */
-  query<Row>(sql: string, params?: QueryParams, options?: { signal?: AbortSignal; settings?: ClickHouseSettings }): Promise<QueryResult<Row>>
+  query<Row>(
+    sql: string,
+    params?: QueryParams,
+    options?: { signal?: AbortSignal; settings?: ClickHouseSettings },
+  ): Promise<QueryResult<Row>>
   /** Runs a statement without a result. Throws ClickHouseError. */
   command(sql: string, options?: { params?: QueryParams; settings?: ClickHouseSettings }): Promise<void>
   /** Resolves when the server answers a query as this user; rejects with the reason otherwise. */
@@ -39,7 +48,8 @@ export function parseClickHouseUrl(url: string): ClickHouseAddress {
   const { protocol, origin, username, password, pathname } = new URL(url)
   if (protocol !== 'http:' && protocol !== 'https:') throw new TypeError('must start with http:// or https://')
   const database = decodeURIComponent(pathname.slice(1)) || 'sluice'
-  if (!/^\w+$/.test(database)) throw new TypeError('its path must be a database name of letters, digits and underscores')
+  if (!/^\w+$/.test(database))
+    throw new TypeError('its path must be a database name of letters, digits and underscores')
   return {
     origin,
     username: decodeURIComponent(username) || 'default',
@@ -96,7 +106,11 @@ export function openClickHouse(url: string, options: { requestTimeoutMs?: number
       }),
     check: () =>
       run(async () => {
-        const result = await client.query({ query: 'SELECT 1', format: 'JSON', abort_signal: AbortSignal.timeout(2_000) })
+        const result = await client.query({
+          query: 'SELECT 1',
+          format: 'JSON',
+          abort_signal: AbortSignal.timeout(2_000),
+        })
         await result.text()
       }),
     close: () => client.close(),
