@@ -22,10 +22,11 @@ export interface InsertOptions {
 /** Inserts events so that any replay of anything converges. */
 export interface EventInserter {
   /**
-   * Stores the rows that are not stored yet; returns how many those were.
+   * Stores the rows that are not stored yet; returns how many those were, and how many ClickHouse read to find out: the
+   * batch some times over, and what the look-back took from the table.
    * Throws ClickHouseError; when its `retryable` is true, the same call again is right, whatever became of this one.
    */
-  insert(batch: EventBatch, options: InsertOptions): Promise<{ inserted: number }>
+  insert(batch: EventBatch, options: InsertOptions): Promise<{ inserted: number; readRows: number }>
   close(): void
 }
 
@@ -96,30 +97,41 @@ SELECT ${select} FROM
     LIMIT 1 BY site_id, event_id, timestamp
 )`
 
+/** How far apart undated copies may arrive and still be one event (contract section 3), in ms. */
+const copyWindow = 15 * 60 * 1000
+
 /**
- * Undated rows (timestamp = time of receipt): one per (site_id, event_id) within 15 minutes, in the batch and around it.
+ * Undated rows (timestamp = time of receipt): of each (site_id, event_id), those that are more than 15 minutes from any
+ * that is stored, and from the last one that was kept before them. So every row ends up stored, or within 15 minutes of
+ * a stored one, and a repeat of it, in whatever company, stores nothing.
  */
 const insertUndated = `
 INSERT INTO events (${columns.join(', ')})
 SELECT ${select} FROM
 (
     SELECT * FROM b
-    WHERE (site_id, event_id, timestamp) NOT IN
+    WHERE (site_id, event_id, timestamp) IN
     (
-        SELECT b.site_id, b.event_id, b.timestamp FROM b
-        INNER JOIN
+        SELECT site_id, event_id, arrayJoin(arrayFold(
+            (kept, at) -> if(at - kept[-1] > ${copyWindow}, arrayPushBack(kept, at), kept),
+            arrayFilter(at -> NOT arrayExists(other -> abs(at - other) <= ${copyWindow}, stored_at), sent_at),
+            emptyArrayInt64()))
+        FROM
         (
-            SELECT site_id, event_id, toUnixTimestamp64Milli(timestamp) AS stored_at FROM events
+            SELECT site_id, event_id, arraySort(groupUniqArray(timestamp)) AS sent_at FROM b GROUP BY site_id, event_id
+        ) AS sent
+        LEFT JOIN
+        (
+            SELECT site_id, event_id, groupArray(toUnixTimestamp64Milli(timestamp)) AS stored_at FROM events
             WHERE undated
               AND site_id IN (SELECT site_id FROM b)
-              AND timestamp >= (SELECT fromUnixTimestamp64Milli(min(timestamp) - 900000, 'UTC') FROM b)
-              AND timestamp <= (SELECT fromUnixTimestamp64Milli(max(timestamp) + 900000, 'UTC') FROM b)
+              AND timestamp >= (SELECT fromUnixTimestamp64Milli(min(timestamp) - ${copyWindow}, 'UTC') FROM b)
+              AND timestamp <= (SELECT fromUnixTimestamp64Milli(max(timestamp) + ${copyWindow}, 'UTC') FROM b)
               AND event_key IN (SELECT cityHash64(event_id) FROM b)
-        ) AS stored ON stored.site_id = b.site_id AND stored.event_id = b.event_id
-        WHERE abs(stored.stored_at - b.timestamp) <= 900000
+            GROUP BY site_id, event_id
+        ) AS stored USING (site_id, event_id)
     )
-    ORDER BY timestamp
-    LIMIT 1 BY site_id, event_id
+    LIMIT 1 BY site_id, event_id, timestamp
 )`
 
 const settings = {
@@ -128,6 +140,8 @@ const settings = {
   // A batch over more than 100 months is legal, if rare.
   throw_on_max_partitions_per_insert_block: '0',
   replace_running_query_max_wait_ms: '10000',
+  // A row of a newer build is refused rather than stored without the field that this build doesn't know.
+  input_format_skip_unknown_fields: '0',
 }
 
 /**
@@ -181,11 +195,19 @@ export function eventInserter(address: ClickHouseAddress): EventInserter {
           response.on('end', () => {
             const code = response.headers['x-clickhouse-exception-code']
             if (response.statusCode === 200 && code === undefined) {
-              const summary = JSON.parse(String(response.headers['x-clickhouse-summary'] ?? '{}')) as { written_rows?: string }
-              resolve({ inserted: Number(summary.written_rows ?? 0) })
+              const summary = JSON.parse(String(response.headers['x-clickhouse-summary'] ?? '{}')) as Record<
+                string,
+                string
+              >
+              resolve({ inserted: Number(summary.written_rows ?? 0), readRows: Number(summary.read_rows ?? 0) })
             } else {
               const text = Buffer.concat(chunks).toString('utf8').slice(0, 2_000)
-              reject(new ClickHouseError(code === undefined ? undefined : Number(code), text || `HTTP ${response.statusCode ?? 0}`))
+              reject(
+                new ClickHouseError(
+                  code === undefined ? undefined : Number(code),
+                  text || `HTTP ${response.statusCode ?? 0}`,
+                ),
+              )
             }
           })
         })
