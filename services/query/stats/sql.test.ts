@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { type ClickHouse, openClickHouse } from '@sluice/clickhouse/client'
+import { migrateClickHouse } from '@sluice/clickhouse/migrate'
+import { type TestClickHouse, testClickHouse } from '@sluice/engines/testing'
+import { metrics, readStatsQuestion } from './parameters.ts'
+import { groupsStatement, restStatement, typesStatement } from './sql.ts'
+
+const noon = Date.UTC(2024, 4, 15, 12)
+const hour = 3_600_000
+
+let database: TestClickHouse
+let clickHouse: ClickHouse
+
+beforeAll(async () => {
+  database = testClickHouse()
+  await migrateClickHouse(database.url)
+  clickHouse = openClickHouse(database.url)
+  // Three sites, an event every 6 s each, over a week: enough granules to leave most of them out.
+  await clickHouse.command(
+    `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at)
+     SELECT concat('site-', toString(number % 3)), 'prod', 'page_view', time, toString(number), time
+     FROM (SELECT number, fromUnixTimestamp64Milli({noon:Int64} + intDiv(number, 3) * 6000, 'UTC') AS time FROM numbers(300000))`,
+    { params: { noon } },
+  )
+})
+
+afterAll(async () => {
+  await clickHouse.close()
+  await database.drop()
+})
+
+test.each(metrics)('%s reads what the primary key finds for the site and the range, and no more', async (metric) => {
+  const range = { start_date: String(noon + 30 * hour), end_date: String(noon + 31 * hour) }
+  const question = readStatsQuestion(
+    { site_id: 'site-1', metric, group_by: 'country', ...range },
+    { now: noon, environment: 'prod' },
+  )
+  const statements =
+    metric === 'event_count_by_type'
+      ? [typesStatement(question)]
+      : [groupsStatement(question), restStatement(question, 'country', ['DE'])]
+  for (const { sql, params } of statements) {
+    const { rows } = await clickHouse.query<{ explain: string }>(`EXPLAIN indexes = 1 ${sql}`, params)
+    const plan = rows.map(({ explain }) => explain).join('\n')
+    const reads = plan.split('ReadFromMergeTree').slice(1)
+    expect(reads.length).toBeGreaterThan(0)
+    for (const read of reads) {
+      const [, chosen = '', all = ''] = /PrimaryKey[\s\S]*?Granules: (\d+)\/(\d+)/.exec(read) ?? []
+      expect(Number(all)).toBeGreaterThan(30)
+      // Sessions are looked for in the 24 hours on both sides too.
+      expect(Number(chosen)).toBeLessThanOrEqual(6)
+    }
+  }
+})
