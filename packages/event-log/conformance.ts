@@ -22,6 +22,14 @@ const timeoutMs = 10_000
 export function describeEventLog(name: string, { createUrl, options }: ConformanceSubject): void {
   const logs: EventLog[] = []
   const victims: ChildProcess[] = []
+  const gates: PromiseWithResolvers<undefined>[] = []
+
+  /** What a handler waits for; opened at the latest when the test is over, or closing the log would wait for ever. */
+  const createGate = () => {
+    const gate = Promise.withResolvers<undefined>()
+    gates.push(gate)
+    return gate
+  }
 
   const open = async (url: string): Promise<EventLog> => {
     const log = await openEventLog(url, { ...options, logger: silent })
@@ -68,6 +76,7 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
       .join() === '0,1,2,3'
 
   afterEach(async () => {
+    for (const gate of gates.splice(0)) gate.resolve(undefined)
     for (const victim of victims.splice(0)) victim.kill('SIGKILL')
     await Promise.all(logs.splice(0).map((log) => log.close()))
   })
@@ -169,7 +178,7 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
     test('a group goes on where it stopped, whatever another has read', async () => {
       const log = await openNew()
       const first = await publishEverywhere(log, 'first')
-      const reading = Promise.withResolvers<undefined>()
+      const reading = createGate()
       const other = collect(log, 'other', {}, () => reading.promise)
       await until('the other group', () => other.names.length === partitions)
       const before = collect(log, 'group')
@@ -264,7 +273,7 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
       const log = await openNew()
       await publishEverywhere(log, 'block')
       const held = new Map<Claim, LogBatch>()
-      const release = Promise.withResolvers<undefined>()
+      const release = createGate()
       const refusals: unknown[] = []
       const first = collect(log, 'group', {}, async (batch, claim) => {
         held.set(claim, batch)
@@ -290,7 +299,7 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
     test('a member that stops finishes and commits its batch, and takes no other', async () => {
       const log = await openNew()
       await publishNames(log, 2, ['a', 'b'])
-      const release = Promise.withResolvers<undefined>()
+      const release = createGate()
       const first = collect(log, 'group', { maxBatchRows: 1 }, () => release.promise)
       await until('the batch', () => first.names.length === 1)
       let stopped = false
@@ -324,7 +333,7 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
       const log = await openNew()
       await publishEverywhere(log, 'block')
       const failure = new Error('cannot write')
-      const release = Promise.withResolvers<undefined>()
+      const release = createGate()
       const first = collect(log, 'group', {}, async ({ partition }) => {
         await release.promise
         if (partition === 1) throw failure
@@ -408,7 +417,7 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
       const mebibyte = 1024 * 1024
       const payload = Buffer.alloc(mebibyte, 'x\n')
       const big = { partition: 0, headers: { v: 1, rows: 1, bytes: mebibyte } as const, payload }
-      const release = Promise.withResolvers<undefined>()
+      const release = createGate()
       const reader = collect(log, 'group', { maxBatchBytes: mebibyte }, async ({ partition }) => {
         if (partition === 0) await release.promise
       })
@@ -425,7 +434,7 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
 
     test('lag counts what is not committed', async () => {
       const log = await openNew()
-      const release = Promise.withResolvers<undefined>()
+      const release = createGate()
       const before = Date.now()
       await publishNames(log, 0, ['a', 'b', 'c'])
       const reader = collect(log, 'group', { maxBatchRows: 1 }, () => release.promise)

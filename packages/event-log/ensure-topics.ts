@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Admin, ConfigResourceTypes } from 'kafkajs'
 import { createKafkaAdmin, createKafkaClient, describeKafkaError } from './kafka-client.ts'
+import { forwardKafkaLines } from './kafka-lines.ts'
 import { parseKafkaUrl } from './kafka-url.ts'
 import type { EventLogLogger } from './logger.ts'
 
@@ -13,6 +14,7 @@ const topicResource = 2 as ConfigResourceTypes.TOPIC
 /** Kafka's 1 MiB is less than one block of a large batch. */
 const blockBytesMax = 16 * 1024 * 1024
 const askTimeoutMs = 15_000
+const usableTimeoutMs = 10_000
 const replicasWanted = 3
 const inSyncWanted = 2
 
@@ -51,9 +53,23 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
       // kafkajs's own wait takes "not known yet", which the next metadata may answer, for a failure.
       waitForLeaders: false,
     })
-    await waitForLeaders(admin, missing)
+    for (const name of missing) await untilAnswered(() => admin.fetchTopicOffsets(name))
     return missing
   })
+}
+
+/** A topic that was made a moment ago refuses writes here and there: waits until the leaders of all partitions answer. */
+async function untilAnswered(question: () => Promise<unknown>): Promise<void> {
+  const end = performance.now() + usableTimeoutMs
+  for (;;) {
+    try {
+      await question()
+      return
+    } catch (error) {
+      if (performance.now() > end) throw error
+      await setTimeout(50)
+    }
+  }
 }
 
 /**
@@ -95,26 +111,18 @@ export async function describeDurability(url: string, logger: EventLogLogger = s
   })
 }
 
-/** Resolves when every partition can be written to. Throws what Kafka said last after 15 s. */
-async function waitForLeaders(admin: Admin, topics: string[]): Promise<void> {
-  const deadline = Date.now() + askTimeoutMs
-  for (;;) {
-    try {
-      const metadata = await admin.fetchTopicMetadata({ topics })
-      if (metadata.topics.every(({ partitions }) => partitions.every(({ leader }) => leader >= 0))) return
-      if (Date.now() > deadline) throw new Error('the new topics have no leaders')
-    } catch (error) {
-      if (Date.now() > deadline) throw error
-    }
-    await setTimeout(100)
-  }
-}
-
 async function ask<T>(url: string, logger: EventLogLogger, work: (admin: Admin) => Promise<T>): Promise<T> {
   const address = parseKafkaUrl(url)
   const retry = { retries: 5, initialRetryTime: 200, maxRetryTime: 1000 }
   const admin = createKafkaAdmin(() =>
-    createKafkaClient({ address, logger, clientId: 'sluice-migrate', requestTimeoutMs: 5000, retry }),
+    createKafkaClient({
+      address,
+      logger,
+      forward: forwardKafkaLines(logger),
+      clientId: 'sluice-migrate',
+      requestTimeoutMs: 5000,
+      retry,
+    }),
   )
   try {
     return await admin.use(work, askTimeoutMs)

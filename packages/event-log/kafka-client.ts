@@ -10,6 +10,8 @@ export interface KafkaClientOptions {
   logger: EventLogLogger
   /** Shown in the brokers' logs and quotas. */
   clientId: string
+  /** Where kafkajs's own lines go. */
+  forward: (entry: LogEntry) => void
   /** After so long without an answer a request fails, and its connection with it. */
   requestTimeoutMs: number
   retry: RetryOptions
@@ -22,8 +24,13 @@ export interface KafkaClientOptions {
 export interface KafkaClient {
   readonly kafka: Kafka
   /**
+   * Destroys the connections to a broker (`host:port`) that left a request unanswered. kafkajs would keep them, and go
+   * on asking that broker, until TCP gives up: a quarter of an hour for a machine that lost its power.
+   */
+  cutOff(broker: string): void
+  /**
    * Runs `disconnect`, at most `ms` long, then destroys what connections are left: kafkajs waits for requests under
-   * way, which a frozen broker never answers. Never rejects.
+   * way, which a frozen broker never answers, and forgets connections that it made twice. Never rejects.
    */
   close(disconnect: () => Promise<void>, ms: number): Promise<void>
 }
@@ -33,7 +40,7 @@ const keepAliveDelayMs = 60_000
 
 export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
   const { address, logger, requestTimeoutMs } = options
-  const sockets = new Set<Socket>()
+  const sockets = new Map<Socket, string>()
   let closed = false
 
   const socketFactory: ISocketFactory = ({ host, port, ssl, onConnect }) => {
@@ -48,7 +55,9 @@ export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
     const socket = address.tls === undefined ? connectTcp({ host, port }, onConnect) : connectTls(target, onConnect)
     socket.setKeepAlive(true, keepAliveDelayMs)
     socket.setNoDelay(true)
-    sockets.add(socket)
+    // Each write that waits for the connection adds a listener.
+    socket.setMaxListeners(0)
+    sockets.set(socket, `${host}:${port}`)
     socket.once('close', () => sockets.delete(socket))
     return socket
   }
@@ -65,21 +74,25 @@ export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
     socketFactory,
     logLevel: logLevel.INFO,
     logCreator: () => (entry) => {
-      if (!closed) forward(entry, logger)
+      if (!closed) options.forward(entry)
     },
   })
 
   return {
     kafka,
+    cutOff(broker) {
+      for (const [socket, peer] of sockets) {
+        if (peer === broker) socket.destroy(new Error('it did not answer in time'))
+      }
+    },
     async close(disconnect, ms) {
       try {
         await withDeadline(disconnect(), ms, () => new Error(`Kafka did not let go within ${ms} ms`))
-        closed = true
       } catch (error) {
-        closed = true
         logger.debug({ err: error }, 'connections to Kafka are cut')
-        for (const socket of sockets) socket.destroy(new Error('The event log closed this connection'))
       }
+      closed = true
+      for (const socket of sockets.keys()) socket.destroy(new Error('the event log closed it'))
     },
   }
 }
@@ -94,14 +107,6 @@ function saslOptions({ mechanism, username, password }: NonNullable<KafkaAddress
     case 'scram-sha-512':
       return { mechanism, username, password }
   }
-}
-
-/** kafkajs calls much an error that it then recovers from by itself: its lines are warnings at most. */
-function forward({ level, namespace, log }: LogEntry, logger: EventLogLogger): void {
-  const { message, timestamp: _, logger: __, ...fields } = log
-  const line = { kafkajs: namespace, ...fields }
-  if (level === logLevel.ERROR || level === logLevel.WARN) logger.warn(line, message)
-  else logger.debug(line, message)
 }
 
 /** An admin connection that is made when it is needed and made anew after a failure. */
@@ -123,6 +128,9 @@ export function createKafkaAdmin(create: () => KafkaClient): KafkaAdmin {
   const connect = (): Connected => {
     const client = create()
     const admin = client.kafka.admin()
+    admin.on(admin.events.REQUEST_TIMEOUT, ({ payload }) => {
+      client.cutOff(payload.broker)
+    })
     return { client, admin, connected: admin.connect() }
   }
 

@@ -2,7 +2,7 @@ import type { Block } from '@sluice/contracts/block'
 import { unavailable } from '@sluice/contracts/errors'
 import { CompressionTypes, type Producer, type RecordMetadata } from 'kafkajs'
 import { pause, withDeadline } from './deadline.ts'
-import { describeKafkaError, type KafkaClient } from './kafka-client.ts'
+import { describeKafkaError, kafkaErrorType, type KafkaClient } from './kafka-client.ts'
 import { encodeRecord } from './kafka-record.ts'
 import type { EventLogLogger } from './logger.ts'
 
@@ -14,6 +14,18 @@ const compression = CompressionTypes.None
 const requestBytesMax = 1_000_000
 /** Lengths, headers and timestamps of one record, generously. */
 const recordOverheadBytes = 128
+/** While a partition changes its leader, for one. */
+const resendMs = 50
+/** What no repetition would change. */
+const refusedTypes = [
+  'MESSAGE_TOO_LARGE',
+  'RECORD_LIST_TOO_LARGE',
+  'INVALID_TOPIC_EXCEPTION',
+  'TOPIC_AUTHORIZATION_FAILED',
+  'CLUSTER_AUTHORIZATION_FAILED',
+  'INVALID_RECORD',
+]
+const metadataAgeMsMax = 5000
 const reconnectMsMin = 100
 const reconnectMsMax = 2000
 const disconnectTimeoutMs = 2000
@@ -23,7 +35,7 @@ export interface KafkaPublisherOptions {
   createClient: () => KafkaClient
   /** Number of partitions of the topic; rejects while Kafka is away. */
   partitions: () => Promise<number>
-  /** kafkajs holds on to blocks for some seconds after our deadline: above so many bytes no more are given to it. */
+  /** kafkajs holds on to a request until it times out, whatever our deadline: above so many bytes it gets no more. */
   unacknowledgedBytesMax: number
   logger: EventLogLogger
 }
@@ -49,11 +61,18 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       const producer = fresh.kafka.producer({
         allowAutoTopicCreation: false,
         idempotent: false,
+        // It would go on after our deadline, and may count a partition as written that it never sent: see `verify`.
+        retry: { retries: 0 },
+        // kafkajs learns of new leaders from a broker's refusal or a lost connection, but not from silence.
+        metadataMaxAge: metadataAgeMsMax,
         // The gateway chose the partition; every block carries it.
         createPartitioner:
           () =>
           ({ message }) =>
             message.partition ?? 0,
+      })
+      producer.on(producer.events.REQUEST_TIMEOUT, ({ payload }) => {
+        fresh.cutOff(payload.broker)
       })
       try {
         await producer.connect()
@@ -73,7 +92,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
     return connecting
   }
 
-  async function send(blocks: readonly Block[], bytes: number, timeoutMs: number, late: AbortSignal): Promise<void> {
+  async function send(blocks: readonly Block[], timeoutMs: number, late: AbortSignal): Promise<void> {
     const count = await options.partitions()
     for (const { partition } of blocks) {
       // kafkajs would drop such a record and report success.
@@ -82,32 +101,38 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       }
     }
     const connected = await producer()
-    // Nobody waits for it any more, and the caller repeats it: don't send it twice.
-    if (late.aborted) return
-    unacknowledgedBytes += bytes
-    try {
-      for (const request of split(blocks)) {
-        const acknowledged = await connected.sendBatch({
-          acks: -1,
-          timeout: timeoutMs,
-          compression,
-          topicMessages: [{ topic, messages: request.map(encodeRecord) }],
-        })
-        verify(request, acknowledged)
+    for (const request of split(blocks)) await sendRequest(connected, request, timeoutMs, late)
+  }
+
+  /** Tries again until it is acknowledged or `late`: nobody waits for it then, and the caller repeats it. */
+  async function sendRequest(connected: Producer, blocks: readonly Block[], timeoutMs: number, late: AbortSignal) {
+    const messages = blocks.map(encodeRecord)
+    const bytes = bytesOf(blocks)
+    while (!late.aborted) {
+      unacknowledgedBytes += bytes
+      try {
+        const topicMessages = [{ topic, messages }]
+        verify(blocks, await connected.sendBatch({ acks: -1, timeout: timeoutMs, compression, topicMessages }))
+        return
+      } catch (error) {
+        if (refusedTypes.includes(kafkaErrorType(error) ?? '')) throw error
+        logger.debug({ topic, reason: describeKafkaError(error) }, 'blocks are sent again')
+      } finally {
+        unacknowledgedBytes -= bytes
       }
-    } finally {
-      unacknowledgedBytes -= bytes
+      await pause(resendMs, late)
     }
+    throw new Error('not acknowledged in time')
   }
 
   async function publish(blocks: readonly Block[], timeoutMs: number): Promise<void> {
-    const bytes = blocks.reduce((sum, { payload }) => sum + payload.length, 0)
+    const bytes = bytesOf(blocks)
     if (unacknowledgedBytes > 0 && unacknowledgedBytes + bytes > options.unacknowledgedBytesMax) {
       throw unavailable(`Kafka has not acknowledged ${unacknowledgedBytes} bytes given to it before`)
     }
     const late = new AbortController()
     try {
-      await withDeadline(send(blocks, bytes, timeoutMs, late.signal), timeoutMs, () => {
+      await withDeadline(send(blocks, timeoutMs, late.signal), timeoutMs, () => {
         late.abort()
         return new Error(`not acknowledged within ${timeoutMs} ms`)
       })
@@ -138,6 +163,10 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
   }
 }
 
+function bytesOf(blocks: readonly Block[]): number {
+  return blocks.reduce((sum, { payload }) => sum + payload.length, 0)
+}
+
 /**
  * Kafka limits what one request brings to one partition (`max.message.bytes`, 1 MiB by default), not the single block:
  * what is too much for one request goes into several, one after the other so that the order stays.
@@ -159,9 +188,9 @@ function split(blocks: readonly Block[]): Block[][] {
 }
 
 /**
- * Every partition must have been acknowledged. kafkajs keeps one answer per broker across its retries: when a
- * partition's leader moves to a broker that has answered already, kafkajs never sends that partition's records and
- * reports success all the same.
+ * Every partition must have been acknowledged. kafkajs drops records of a partition that it does not know; and it keeps
+ * one answer per broker across its own retries, so when a partition's leader moved to a broker that had answered
+ * already, it never sent that partition's records and reported success (seen when brokers were killed).
  */
 function verify(blocks: readonly Block[], acknowledged: readonly RecordMetadata[]): void {
   const partitions = new Set(acknowledged.filter(({ errorCode }) => errorCode === 0).map(({ partition }) => partition))

@@ -1,7 +1,7 @@
 import type { Consumer, EachBatchPayload } from 'kafkajs'
 import { createClaimFeed, type ClaimFeed } from './claim-feed.ts'
 import type { ClaimSet } from './claim-set.ts'
-import { pause } from './deadline.ts'
+import { pause, withDeadline } from './deadline.ts'
 import { describeKafkaError, kafkaErrorType, type KafkaAdmin, type KafkaClient } from './kafka-client.ts'
 import { fetchOffsets, startOffset, type PartitionOffsets } from './kafka-offsets.ts'
 import { decodeRecord } from './kafka-record.ts'
@@ -57,7 +57,9 @@ interface Held {
 const fetchWaitMsMax = 100
 /** kafkajs's default of 1 MiB is two blocks of a busy gateway. */
 const fetchBytesMax = 16 * 1024 * 1024
+const metadataAgeMsMax = 5000
 const adminTimeoutMs = 5000
+const connectTimeoutMs = 6000
 const leaveTimeoutMs = 3000
 const commitAttempts = 4
 const mismatchesMax = 5
@@ -76,7 +78,8 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
   let generation = 0
   let joined = false
   let heardAt = performance.now()
-  /** True from the moment when the session may have expired until the group is heard of again. */
+  /** Joining may take as long as the slowest member needs to notice, and no heartbeat is sent meanwhile. */
+  let joining = true
   let expired = false
   /** The last offset that Kafka confirmed, by partition. */
   const storedOffsets = new Map<number, bigint>()
@@ -92,6 +95,8 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
     minBytes: 1,
     maxWaitTimeInMs: fetchWaitMsMax,
     allowAutoTopicCreation: false,
+    // kafkajs learns of new leaders from a broker's refusal, but not from silence.
+    metadataMaxAge: metadataAgeMsMax,
     retry: { retries: 5, initialRetryTime: 100, maxRetryTime: 1000, restartOnFailure: () => Promise.resolve(false) },
   })
 
@@ -130,15 +135,15 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
 
   /**
    * The group forgets a member that was silent for the session's length, so such a member must not go on, whatever
-   * kafkajs believes: after a freeze this is known here before any answer from the network.
+   * kafkajs believes: after a freeze this is known here before any answer from the network. It also ends what kafkajs
+   * would wait for in vain, a coordinator that is frozen, say.
    */
   const checkSession = (): boolean => {
-    const silentMs = performance.now() - heardAt
-    if (joined && !expired && silentMs > times.sessionTimeoutMs) {
+    const silentMs = Math.round(performance.now() - heardAt)
+    if (!expired && silentMs > times.sessionTimeoutMs + (joining ? times.rebalanceTimeoutMs : 0)) {
       expired = true
-      logger.warn({ group, silentMs: Math.round(silentMs) }, 'the group may have forgotten this member')
-      loseAll(`nothing heard of the group for ${Math.round(silentMs)} ms`)
-      pausePartitions(assigned)
+      loseAll(`nothing heard of the group for ${silentMs} ms`)
+      ended.resolve(new Error(`nothing heard of the group for ${silentMs} ms`))
     }
     return !expired
   }
@@ -273,22 +278,18 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
   consumer.on(events.GROUP_JOIN, ({ payload }) => {
     heardAt = performance.now()
     joined = true
-    expired = false
+    joining = false
     assign(payload.memberAssignment[topic] ?? [])
     logger.info({ group, member: payload.memberId, partitions: assigned }, 'joined the consumer group')
     // kafkajs joins to the end even if it was told to disconnect meanwhile.
     if (closed.signal.aborted) setImmediate(() => void client.close(() => consumer.disconnect(), leaveTimeoutMs))
   })
   consumer.on(events.REBALANCING, () => {
+    joining = true
     loseAll('the group is rebalancing')
   })
   consumer.on(events.HEARTBEAT, () => {
     heardAt = performance.now()
-    // The group had not forgotten us after all: claims begin again where they are committed.
-    if (expired) {
-      expired = false
-      assign(assigned)
-    }
   })
   consumer.on(events.COMMIT_OFFSETS, ({ payload }) => {
     heardAt = performance.now()
@@ -296,25 +297,24 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
       storedOffsets.set(partition, BigInt(offset))
     }
   })
+  consumer.on(events.REQUEST_TIMEOUT, ({ payload }) => {
+    client.cutOff(payload.broker)
+  })
   consumer.on(events.CRASH, ({ payload }) => {
     ended.resolve(payload.error)
   })
 
   // kafkajs may wait for ever in silence; nothing may.
-  const silentMsMax = 2 * times.sessionTimeoutMs + times.rebalanceTimeoutMs
-  const watch = setInterval(() => {
-    checkSession()
-    if (performance.now() - heardAt > silentMsMax) {
-      ended.resolve(new Error(`Kafka’s group coordinator was silent for ${silentMsMax} ms`))
-    }
-  }, times.heartbeatIntervalMs)
+  const watch = setInterval(checkSession, times.heartbeatIntervalMs)
   draining.addEventListener('abort', () => {
     // Heartbeats and commits go on until the handlers have finished.
     if (joined) pausePartitions(assigned)
   })
 
   async function start(): Promise<void> {
-    await consumer.connect()
+    // kafkajs would ask the same silent broker again and again; a new session asks another.
+    const late = () => new Error(`no broker answered within ${connectTimeoutMs} ms`)
+    await withDeadline(consumer.connect(), connectTimeoutMs, late)
     await consumer.subscribe({ topics: [topic], fromBeginning: true })
     if (closed.signal.aborted) return
     await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: takeBatch })

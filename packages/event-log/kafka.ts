@@ -1,13 +1,20 @@
+import { randomInt } from 'node:crypto'
 import { unavailable } from '@sluice/contracts/errors'
 import { createKafkaAdmin, createKafkaClient, describeKafkaError } from './kafka-client.ts'
 import { createKafkaConsumer } from './kafka-consumer.ts'
+import { forwardKafkaLines } from './kafka-lines.ts'
 import { createKafkaPublisher } from './kafka-producer.ts'
 import type { KafkaGroupTimes } from './kafka-session.ts'
 import type { KafkaAddress } from './kafka-url.ts'
 import type { EventLog, LogConsumer } from './log.ts'
 import type { EventLogLogger } from './logger.ts'
 
+/** A broker that leaves a request unanswered for so long is cut off. */
 const requestTimeoutMs = 5000
+/** Less for producing: what waits there are clients. */
+const produceTimeoutMs = 2500
+/** Answered from memory, and wanted when the group waits for it. */
+const adminTimeoutMs = 2000
 const checkTimeoutMs = 2000
 const askTimeoutMs = 5000
 
@@ -31,15 +38,23 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     heartbeatIntervalMs: options.heartbeatIntervalMs ?? 1000,
     rebalanceTimeoutMs: options.rebalanceTimeoutMs ?? 15_000,
   }
-  const createClient = (retries: number) => () =>
+  const forward = forwardKafkaLines(logger)
+  // kafkajs always asks the first broker first, however silent it is: each client gets another one to begin with.
+  let firstBroker = randomInt(address.brokers.length)
+  const rotateBrokers = () => {
+    firstBroker = (firstBroker + 1) % address.brokers.length
+    return [...address.brokers.slice(firstBroker), ...address.brokers.slice(0, firstBroker)]
+  }
+  const createClient = (retries: number, timeoutMs: number) => () =>
     createKafkaClient({
-      address,
+      address: { ...address, brokers: rotateBrokers() },
       logger,
+      forward,
       clientId,
-      requestTimeoutMs,
+      requestTimeoutMs: timeoutMs,
       retry: { retries, initialRetryTime: 100, maxRetryTime: 500, factor: 0.2, multiplier: 2 },
     })
-  const admin = createKafkaAdmin(createClient(1))
+  const admin = createKafkaAdmin(createClient(2, adminTimeoutMs))
   const consumers = new Set<LogConsumer>()
   let closing: Promise<void> | undefined
   let partitionCount: number | undefined
@@ -70,7 +85,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
 
   const publisher = createKafkaPublisher({
     topic,
-    createClient: createClient(2),
+    createClient: createClient(1, produceTimeoutMs),
     partitions,
     unacknowledgedBytesMax: options.unacknowledgedBytesMax ?? 128 * 1024 * 1024,
     logger,
@@ -98,7 +113,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
         if (running) consumers.add(consumer)
         else consumers.delete(consumer)
       }
-      const context = { topic, createClient: createClient(3), admin, times, logger, onRunning }
+      const context = { topic, createClient: createClient(3, requestTimeoutMs), admin, times, logger, onRunning }
       const consumer = createKafkaConsumer(context, consumerOptions)
       const run = () =>
         closing === undefined ? consumer.run() : Promise.reject(unavailable('The event log is closed'))
