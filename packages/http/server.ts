@@ -48,8 +48,9 @@ export function httpServer(
     socket.once('close', () => connections.delete(socket))
   })
 
-  /** Node closes connections that waited for their next request, but not those that never sent one. */
-  function letGo(): void {
+  // Called by server.close(). Node's own leaves connections that never sent a request, and cuts off answers that were
+  // handed over and are still on their way to a slow client.
+  server.closeIdleConnections = () => {
     for (const [socket, underWay] of connections) {
       if (underWay.size === 0) socket.destroy()
       for (const response of underWay) if (!response.headersSent) response.setHeader('Connection', 'close')
@@ -62,9 +63,7 @@ export function httpServer(
     start: () => listen(server, host, port, portVariable),
     stop: () => {
       stopping = true
-      const closed = close(server)
-      letGo()
-      return closed
+      return close(server)
     },
   }
 }
