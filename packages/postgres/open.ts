@@ -1,4 +1,4 @@
-import { SluiceError, unavailable } from '@sluice/contracts/errors'
+import { errorCode, SluiceError, unavailable } from '@sluice/contracts/errors'
 import { Kysely, PostgresDialect } from 'kysely'
 import { Pool } from 'pg'
 import type { Tables } from './tables.ts'
@@ -15,23 +15,28 @@ export interface Postgres {
   close(): Promise<void>
 }
 
-/**
- * A pool by URL; opens no connection before the first use.
- * `onIdleError` hears of connections that broke while idle (they are replaced by themselves).
- */
-export function openPostgres(
-  url: string,
-  options: { poolSize?: number; onIdleError?: (error: Error) => void } = {},
-): Postgres {
+export interface PostgresOptions {
+  poolSize?: number
+  /** Longest time of one statement in ms; 0: none. Default 10 s. */
+  queryTimeoutMs?: number
+  /** Hears of connections that broke while idle (they are replaced by themselves). */
+  onIdleError?: (error: Error) => void
+}
+
+/** A pool by URL; opens no connection before the first use. */
+export function openPostgres(url: string, options: PostgresOptions = {}): Postgres {
   const pool = new Pool({
     connectionString: url,
     max: options.poolSize ?? 10,
     connectionTimeoutMillis: 2_000,
     idleTimeoutMillis: 30_000,
-    query_timeout: 10_000,
+    query_timeout: options.queryTimeoutMs ?? 10_000,
     application_name: 'sluice',
   })
   pool.on('error', (error) => options.onIdleError?.(error))
+  // A connection that breaks while a statement runs fails the statement, and emits this as well: without a listener
+  // it would end the process.
+  pool.on('connect', (client) => client.on('error', () => undefined))
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
 
   async function run<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
@@ -57,12 +62,12 @@ export function openPostgres(
 }
 
 /**
- * Connection failures of Node (ECONNREFUSED …) and of pg itself (no SQLSTATE), and the SQLSTATE classes 08
- * (connection), 53 (resources) and 57P (shutting down): the same statement may work later.
+ * Connection failures of the system (ECONNREFUSED …) and of pg itself (no SQLSTATE), and the SQLSTATE classes 08
+ * (connection), 40 (rolled back: deadlocks), 53 (resources) and 57P (shutting down): the same statement may work later.
+ * Node's own codes (ERR_INVALID_URL …) are mistakes that no time mends.
  */
 function isAway(error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
-  if (code === undefined) return /timeout|terminated|Connection/i.test(error.message)
-  return /^(08|53|57P)/.test(code) || /^E[A-Z_]+$/.test(code)
+  const code = errorCode(error)
+  if (code === undefined) return error instanceof Error && /timeout|terminated|connection/i.test(error.message)
+  return /^(08|40|53|57P)/.test(code) || (/^E[A-Z_]+$/.test(code) && !code.startsWith('ERR_'))
 }
