@@ -138,10 +138,15 @@ export function keyStore(postgres: Postgres): KeyStore {
       postgres.run(async (db) => {
         const ids = [...lastUsed.keys()]
         const times = [...lastUsed.values()]
+        // Locked in one order: two processes that use the same keys would wait for each other for ever.
         await sql`
+          WITH used AS (
+            SELECT key_id, at FROM unnest(${ids}::text[], ${times}::timestamptz[]) AS used (key_id, at)
+            JOIN api_keys USING (key_id)
+            ORDER BY key_id FOR NO KEY UPDATE OF api_keys
+          )
           UPDATE api_keys SET last_used_at = greatest(last_used_at, used.at)
-          FROM unnest(${ids}::text[], ${times}::timestamptz[]) AS used (key_id, at)
-          WHERE api_keys.key_id = used.key_id`.execute(db)
+          FROM used WHERE api_keys.key_id = used.key_id`.execute(db)
       }),
   }
 }

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { SluiceError } from '@sluice/contracts/errors'
 import { sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
@@ -36,19 +37,30 @@ export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
   })
 }
 
-/** Runs `work` while no other process migrates; the lock goes with the connection. */
+/** Any number serves, as long as every build uses this one. */
+const migrationLock = 5_757_005
+const lockRetryMs = 200
+
+/** Runs `work` while no other process migrates, however long that takes; the lock goes with the connection. */
 export async function withMigrationLock<T>(postgres: Postgres, work: () => Promise<T>): Promise<T> {
   return postgres.run((db) =>
     db.connection().execute(async (connection) => {
-      // Any number serves, as long as every build uses this one.
-      await sql`SELECT pg_advisory_lock(5757005)`.execute(connection)
+      // Tried again and again: a statement that waits would be cut off by the pool's time-out.
+      while (!(await tryLock(connection))) await setTimeout(lockRetryMs)
       try {
         return await work()
       } finally {
-        await sql`SELECT pg_advisory_unlock(5757005)`.execute(connection)
+        await sql`SELECT pg_advisory_unlock(${migrationLock})`.execute(connection)
       }
     }),
   )
+}
+
+async function tryLock(connection: Postgres['db']): Promise<boolean> {
+  const { rows } = await sql<{ locked: boolean }>`SELECT pg_try_advisory_lock(${migrationLock}) AS locked`.execute(
+    connection,
+  )
+  return rows[0]?.locked === true
 }
 
 async function appliedMigrations(postgres: Postgres): Promise<string[]> {
