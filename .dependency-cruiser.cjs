@@ -1,6 +1,6 @@
 // Who may import whom: docs/architecture.md. contracts <- runtime <- adapters <- services <- standalone.
 const adapters = 'http|event-log|clickhouse|postgres'
-const tests = '\\.test\\.ts$|^tests/|^bench/|conformance\\.ts$'
+const tests = '\\.test(-support)?\\.ts$|/testing\\.ts$|^tests/|^bench/|conformance\\.ts$'
 
 module.exports = {
   forbidden: [

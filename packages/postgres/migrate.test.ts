@@ -1,0 +1,138 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
+import { checkPostgresSchema, migratePostgres, withMigrationLock } from './migrate.ts'
+import { openPostgres } from './open.ts'
+import { openTestPostgres, type TestPostgres } from './testing.ts'
+
+let postgres: TestPostgres
+
+beforeAll(async () => {
+  postgres = await openTestPostgres({ migrated: false })
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+beforeEach(async () => {
+  await sql`DROP SCHEMA public CASCADE`.execute(postgres.db)
+  await sql`CREATE SCHEMA public`.execute(postgres.db)
+})
+
+async function refusal(call: Promise<unknown>): Promise<unknown> {
+  return call.then(
+    () => 'accepted',
+    (error: unknown) => error,
+  )
+}
+
+test('an empty database gets everything; a second time there is nothing to do', async () => {
+  expect(await migratePostgres(postgres)).toStrictEqual(['001-keys-and-sites'])
+  await checkPostgresSchema(postgres)
+  expect(await migratePostgres(postgres)).toStrictEqual([])
+  await checkPostgresSchema(postgres)
+})
+
+describe('a schema that is older than the build', () => {
+  test('is refused with what to do', async () => {
+    expect(await refusal(checkPostgresSchema(postgres))).toMatchObject({
+      retryable: false,
+      internal: 'The Postgres schema is older than this build (missing: 001-keys-and-sites). Run "npm run migrate".',
+    })
+  })
+})
+
+describe('a schema that is newer than the build', () => {
+  beforeEach(async () => {
+    await migratePostgres(postgres)
+    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('002-of-tomorrow', now())`.execute(postgres.db)
+  })
+
+  const newer = {
+    retryable: false,
+    internal: 'The Postgres schema is newer than this build (unknown: 002-of-tomorrow). Run the newer build.',
+  }
+
+  test('is refused by services and by migrate, which changes nothing', async () => {
+    expect(await refusal(checkPostgresSchema(postgres))).toMatchObject(newer)
+    expect(await refusal(migratePostgres(postgres))).toMatchObject(newer)
+    const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(postgres.db)
+    expect(rows.map(({ name }) => name)).toStrictEqual(['001-keys-and-sites', '002-of-tomorrow'])
+  })
+})
+
+test('a migration that fails leaves nothing of itself, and can be repeated', async () => {
+  await sql`CREATE TABLE sites (in_the_way int)`.execute(postgres.db)
+  expect(await refusal(migratePostgres(postgres))).toMatchObject({ code: '42P07' })
+  const { rows } = await sql<{ found: boolean }>`SELECT to_regclass('api_keys') IS NOT NULL AS found`.execute(
+    postgres.db,
+  )
+  expect(rows).toStrictEqual([{ found: false }])
+  await sql`DROP TABLE sites`.execute(postgres.db)
+  expect(await migratePostgres(postgres)).toStrictEqual(['001-keys-and-sites'])
+})
+
+describe('the lock', () => {
+  test('lets one migrate at a time; the others wait and find nothing to do', async () => {
+    const processes = Array.from({ length: 4 }, () => openPostgres(postgres.url))
+    let inside = 0
+    const applied = await Promise.all(
+      processes.map((each) =>
+        withMigrationLock(each, async () => {
+          expect(++inside).toBe(1)
+          const names = await migratePostgres(each)
+          expect(inside--).toBe(1)
+          return names
+        }),
+      ),
+    )
+    expect(applied.flat()).toStrictEqual(['001-keys-and-sites'])
+    await Promise.all(processes.map((each) => each.close()))
+  })
+
+  test('is free again after a failure, which is passed on', async () => {
+    const failure = new Error('no disk')
+    expect(await refusal(withMigrationLock(postgres, () => Promise.reject(failure)))).toBe(failure)
+    expect(await withMigrationLock(postgres, () => Promise.resolve('free'))).toBe('free')
+  })
+
+  test('is waited for however long the other takes: longer than a statement may', async () => {
+    const other = openPostgres(postgres.url, { queryTimeoutMs: 300 })
+    const entered = Promise.withResolvers<undefined>()
+    const gate = Promise.withResolvers<undefined>()
+    const first = withMigrationLock(postgres, async () => {
+      entered.resolve(undefined)
+      await gate.promise
+      return 'first'
+    })
+    await entered.promise
+    const second = withMigrationLock(other, () => Promise.resolve('second'))
+    const early = await Promise.race([refusal(second), new Promise((resolve) => setTimeout(resolve, 1_000, 'waits'))])
+    expect(early).toBe('waits')
+    gate.resolve(undefined)
+    expect(await Promise.all([first, second])).toStrictEqual(['first', 'second'])
+    await other.close()
+  })
+
+  test('goes with the process that held it', async () => {
+    const dying = openPostgres(postgres.url)
+    const entered = Promise.withResolvers<undefined>()
+    const gate = Promise.withResolvers<undefined>()
+    const held = refusal(
+      withMigrationLock(dying, async () => {
+        entered.resolve(undefined)
+        await gate.promise
+      }),
+    )
+    await entered.promise
+    await sql`
+      SELECT pg_terminate_backend(pid) FROM pg_locks
+      WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`.execute(
+      postgres.db,
+    )
+    expect(await withMigrationLock(postgres, () => Promise.resolve('free'))).toBe('free')
+    gate.resolve(undefined)
+    expect(await held).toMatchObject({ status: 503 })
+    await dying.close()
+  })
+})
