@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { unavailable } from '@sluice/contracts/errors'
 import { createMetrics, Gauge } from '@sluice/runtime/metrics'
-import { supervise } from '@sluice/runtime/supervisor'
+import { type Component, supervise } from '@sluice/runtime/supervisor'
 import { capturedLogger } from '@sluice/runtime/testing'
 import { noKeys } from './key-cache.ts'
 import type { Route } from './route.ts'
@@ -87,16 +87,8 @@ describe('GET /readyz', () => {
   })
 
   test('names components that failed and wait for their next try', async () => {
-    const { logger } = capturedLogger()
     const failing = { name: 'event consumer', run: () => Promise.reject(new Error('canary')) }
-    const { server, components } = serve({ routes: [], pages: [], components: [failing], checks: [] }, noKeys, {
-      config: { SLUICE_HOST: '127.0.0.1', SLUICE_PORT: 0, SLUICE_METRICS_PORT: undefined },
-      logger,
-      metrics: createMetrics(),
-      failures: () => supervisor.failures(),
-    })
-    const supervisor = supervise(components, logger)
-    await supervisor.start()
+    const { server, supervisor } = await startSupervised([failing])
     const { status, body } = await request(`http://127.0.0.1:${server.port()}/readyz`)
     expect(status).toBe(200)
     expect(body.data).toStrictEqual({
@@ -107,7 +99,31 @@ describe('GET /readyz', () => {
     })
     await supervisor.stop()
   })
+
+  test('503 once the service stops, while its server still answers', async () => {
+    const { server, supervisor, components } = await startSupervised([])
+    // What is started last is stopped first.
+    await components.at(-1)?.stop?.()
+    const { status, body } = await request(`http://127.0.0.1:${server.port()}/readyz`)
+    expect(status).toBe(503)
+    expect(body).toMatchObject({ error: 'Not ready: service', data: { missing: { service: 'stopping' } } })
+    await supervisor.stop()
+  })
 })
+
+/** A service with the supervisor that it runs under. */
+async function startSupervised(components: Component[]) {
+  const { logger } = capturedLogger()
+  const served = serve({ routes: [], pages: [], components, checks: [] }, noKeys, {
+    config: { SLUICE_HOST: '127.0.0.1', SLUICE_PORT: 0, SLUICE_METRICS_PORT: undefined },
+    logger,
+    metrics: createMetrics(),
+    failures: () => supervisor.failures(),
+  })
+  const supervisor = supervise(served.components, logger)
+  await supervisor.start()
+  return { ...served, supervisor }
+}
 
 describe('metrics', () => {
   test('are on a port of their own and nowhere else', async () => {
