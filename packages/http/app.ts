@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { invalidFormat, notFound, SluiceError } from '@sluice/contracts/errors'
 import express, { type NextFunction, type Request, type Response } from 'express'
 import { type Dispatch, setRequestId } from './dispatch.ts'
@@ -10,8 +10,27 @@ export interface Page {
   handle: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>
 }
 
+/**
+ * Answers every request of a service. A route without path parameters is found by its method and path and goes straight
+ * to its steps: Express's chain would cost more than all of them (docs/decisions/004-direct-routes.md). Everything else
+ * is Express's: path parameters, pages, HEAD, 405, 404.
+ */
+export function createListener(routes: readonly Route[], pages: readonly Page[], dispatch: Dispatch): RequestListener {
+  const app = createApp(routes, pages, dispatch)
+  const direct = new Map(
+    routes.filter(({ path }) => !path.includes(':')).map((route) => [`${route.method} ${route.path}`, route]),
+  )
+  return (request, response) => {
+    const { method = '', url = '' } = request
+    const mark = url.indexOf('?')
+    const route = direct.get(`${method} ${mark < 0 ? url : url.slice(0, mark)}`)
+    if (route) void dispatch.route(route, {}, request, response)
+    else app(request, response)
+  }
+}
+
 /** The Express application of a route table: path parameters, HEAD, 405 with `Allow`, 404. */
-export function createApp(routes: readonly Route[], pages: readonly Page[], dispatch: Dispatch): express.Express {
+function createApp(routes: readonly Route[], pages: readonly Page[], dispatch: Dispatch): express.Express {
   const app = express()
   app.disable('x-powered-by')
   app.disable('etag')

@@ -3,7 +3,7 @@ import { type ReadyCheck, readiness } from '@sluice/runtime/health'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import type { Component } from '@sluice/runtime/supervisor'
-import { createApp, type Page } from './app.ts'
+import { createListener, type Page } from './app.ts'
 import { createDispatch } from './dispatch.ts'
 import type { KeyCache } from './key-cache.ts'
 import type { Route } from './route.ts'
@@ -71,8 +71,8 @@ export function serve(
     { path: '/readyz', handle: (_request, response) => ready(response) },
   ]
   const dispatch = createDispatch({ keys, logger, metrics })
-  const app = createApp(service.routes, [...probes, ...service.pages], dispatch)
-  const server = httpServer('http', app, {
+  const listener = createListener(service.routes, [...probes, ...service.pages], dispatch)
+  const server = httpServer('http', listener, {
     host: config.SLUICE_HOST,
     port: config.SLUICE_PORT,
     portVariable: 'SLUICE_PORT',

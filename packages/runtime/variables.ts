@@ -53,8 +53,7 @@ export function listenVariables(defaultPort: number, defaultHost: string) {
 /** The engines of a service that runs alone. */
 export const logUrl = variable({
   schema: engineUrl(['kafka']),
-  description:
-    'The event log: kafka://[user:password@]host:9092[,host:9092]/topic[?tls=true&sasl=scram-sha-512].',
+  description: 'The event log: kafka://[user:password@]host:9092[,host:9092]/topic[?tls=true&sasl=scram-sha-512].',
   secret: true as const,
 })
 
