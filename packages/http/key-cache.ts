@@ -31,17 +31,25 @@ export interface KeyCache extends Component {
   authenticate(key: string): Credential | Promise<Credential>
 }
 
-/** A revocation reaches every process within 2 s: one poll a second, and the poll's own time. */
-const pollIntervalMs = 1_000
-/** `last_used_at` is true within a minute. */
-const markUsedEveryPolls = 20
+export interface KeyCacheTimes {
+  /** A revocation reaches every process within 2 s: one poll a second, and the poll's own time. */
+  pollIntervalMs: number
+  /** `last_used_at` is true within a minute. */
+  markUsedEveryPolls: number
+}
+
+const defaultTimes: KeyCacheTimes = { pollIntervalMs: 1_000, markUsedEveryPolls: 20 }
 /** With Postgres away, cached keys serve this long (docs/decisions: availability over prompt revocation). */
 const serveUncheckedMs = 3_600_000
 const unknownKeyTtlMs = 5_000
 const cachedKeysMax = 10_000
 
 /** Caches keys by their SHA-256; the keys themselves are not kept. Its `run` polls for changes and writes `last_used_at`. */
-export function keyCache(source: KeySource, logger: Logger): KeyCache {
+export function keyCache(
+  source: KeySource,
+  logger: Logger,
+  { pollIntervalMs, markUsedEveryPolls }: KeyCacheTimes = defaultTimes,
+): KeyCache {
   const known = new LRUCache<string, CachedKey>({ max: cachedKeysMax })
   const unknown = new LRUCache<string, true>({ max: cachedKeysMax, ttl: unknownKeyTtlMs })
   const lookups = new Map<string, Promise<CachedKey | undefined>>()
@@ -70,6 +78,8 @@ export function keyCache(source: KeySource, logger: Logger): KeyCache {
 
   async function poll(): Promise<void> {
     const { keys, asOf } = await source.changedSince(cursor)
+    // Whatever was looked up before the first poll may have changed before it.
+    if (cursor === undefined) known.clear()
     for (const key of keys) {
       unknown.delete(key.hash)
       if (known.has(key.hash)) known.set(key.hash, key)
@@ -82,7 +92,12 @@ export function keyCache(source: KeySource, logger: Logger): KeyCache {
     if (used.size === 0) return
     const written = used
     used = new Map()
-    await source.markUsed(written)
+    try {
+      await source.markUsed(written)
+    } catch (error) {
+      used = new Map([...written, ...used])
+      throw error
+    }
   }
 
   return {
