@@ -5,7 +5,8 @@ import { variables } from './config.ts'
 
 try {
   const config = loadConfig(variables, process.env)
-  const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
+  // An index on a large table takes its time.
+  const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0 })
   try {
     const done = await migrate({
       postgres,
