@@ -72,6 +72,13 @@ describe('Postgres away is SluiceError 503, retryable', () => {
     await limited.drop()
   })
 
+  test('when a statement takes longer than it may', async () => {
+    const impatient = openPostgres(database.url, { queryTimeoutMs: 100 })
+    const slow = impatient.run((db) => sql`SELECT pg_sleep(1)`.execute(db))
+    expect(await refusal(slow)).toMatchObject(awayError)
+    await impatient.close()
+  })
+
   test('when a transaction was rolled back for a deadlock (40P01)', async () => {
     const raised = database.run((db) =>
       sql`DO $$ BEGIN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END $$`.execute(db),
