@@ -1,80 +1,28 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { type ClickHouse, openClickHouse, parseClickHouseUrl } from '@sluice/clickhouse/client'
-import { eventInserter } from '@sluice/clickhouse/insert-events'
-import { migrateClickHouse } from '@sluice/clickhouse/migrate'
-import type { EventRow } from '@sluice/contracts/event-row'
-import { type TestClickHouse, testClickHouse } from '@sluice/engines/testing'
+import type { ClickHouse } from '@sluice/clickhouse/client'
 import type { ApiRequest } from '@sluice/http/route'
 import { randomUUID } from 'node:crypto'
 import { apiRequest } from '../../../tests/api-request.ts'
-import { statsHandler, type StatsResult } from './handler.ts'
+import { hour, noon, openStatsDatabase, type SentEvent, type StatsDatabase } from '../../../tests/stats-database.ts'
+import { statsHandler } from './handler.ts'
 
-const minute = 60_000
-const hour = 60 * minute
-/** 12:00 UTC of a day; events of these tests are given in hours from here. */
-const noon = Date.UTC(2024, 4, 15, 12)
-
-let database: TestClickHouse
-let clickHouse: ClickHouse
+let database: StatsDatabase
+let ask: StatsDatabase['ask']
+let siteWith: StatsDatabase['siteWith']
 
 beforeAll(async () => {
-  database = testClickHouse()
-  await migrateClickHouse(database.url)
-  clickHouse = openClickHouse(database.readerUrl)
+  database = await openStatsDatabase()
+  ;({ ask, siteWith } = database)
 })
 
 afterAll(async () => {
-  await clickHouse.close()
   await database.drop()
 })
-
-type SentEvent = Partial<EventRow> & { at: number }
-
-/** Stores events (`at`: hours from noon) under a site of their own; returns its id. */
-async function siteWith(events: readonly SentEvent[]): Promise<string> {
-  const siteId = randomUUID()
-  const lines = events.map(({ at, ...fields }) => {
-    const timestamp = noon + at * hour
-    const row: EventRow = {
-      site_id: siteId,
-      environment: 'prod',
-      event_type: 'page_view',
-      event_id: randomUUID(),
-      timestamp,
-      received_at: timestamp,
-      ...fields,
-    }
-    return JSON.stringify(row)
-  })
-  const inserter = eventInserter(parseClickHouseUrl(database.url))
-  try {
-    const batch = { payloads: [Buffer.from(lines.join('\n'))], undated: false }
-    await inserter.insert(batch, { queryId: siteId, replaceRunning: false, timeoutMs: 10_000 })
-  } finally {
-    inserter.close()
-  }
-  return siteId
-}
-
-interface Asked extends Record<string, string | number> {
-  site_id: string
-  metric: string
-}
-
-/** Asks for the two hours from noon unless dates are given. */
-async function ask(asked: Asked, parts: Partial<ApiRequest> = {}): Promise<StatsResult> {
-  const dated = { start_date: noon, end_date: noon + 2 * hour, ...asked }
-  const query = Object.fromEntries(Object.entries(dated).map(([name, value]) => [name, String(value)]))
-  const handle = statsHandler({ clickHouse, sites: { isKnown: () => Promise.resolve(true) } })
-  const { status, data } = await handle(apiRequest({ receivedAt: noon, query, ...parts }))
-  expect(status).toBe(200)
-  return data as StatsResult
-}
 
 describe('200: what the answer holds', () => {
   test('value, range and the moment of the answer; period, group_by and breakdown only when asked', async () => {
     const siteId = await siteWith([{ at: -0.5 }])
-    const handle = statsHandler({ clickHouse, sites: { isKnown: () => Promise.resolve(true) } })
+    const handle = statsHandler({ clickHouse: database.reader, sites: { isKnown: () => Promise.resolve(true) } })
     const query = { site_id: siteId, metric: 'event_count' }
     expect(await handle(apiRequest({ receivedAt: noon, query }))).toStrictEqual({
       status: 200,
@@ -250,124 +198,6 @@ describe('event_count_by_type', () => {
   })
 })
 
-describe('sessions', () => {
-  const bounce = async (siteId: string, more: Record<string, string | number> = {}): Promise<number> =>
-    (await ask({ site_id: siteId, metric: 'bounce_rate', ...more })).value
-  const duration = async (siteId: string, more: Record<string, string | number> = {}): Promise<number> =>
-    (await ask({ site_id: siteId, metric: 'avg_session_duration', ...more })).value
-
-  test('events without a session count in no session metric', async () => {
-    const siteId = await siteWith([{ at: 0 }, { at: 1, session_id: '' }])
-    expect(await bounce(siteId)).toBe(0)
-    expect(await ask({ site_id: siteId, metric: 'unique_sessions' })).toMatchObject({ value: 0 })
-  })
-
-  test('durations have milliseconds, percentages 2 decimals, both rounded', async () => {
-    const siteId = await siteWith([
-      { at: 0, session_id: 'a' },
-      { at: 1000 / hour, session_id: 'a', event_type: 'purchase' },
-      { at: 0, session_id: 'b' },
-      { at: 0, session_id: 'c' },
-    ])
-    expect(await duration(siteId)).toBe(0.333)
-    expect(await bounce(siteId)).toBe(66.67)
-    expect(await ask({ site_id: siteId, metric: 'conversion_rate' })).toMatchObject({ value: 33.33 })
-  })
-
-  test('a session that starts in the range is taken whole, beyond the end too', async () => {
-    const siteId = await siteWith([
-      { at: 1, session_id: 's' },
-      { at: 5, session_id: 's', event_type: 'purchase' },
-    ])
-    expect(await duration(siteId)).toBe(4 * 3600)
-    expect(await bounce(siteId)).toBe(0)
-    expect(await ask({ site_id: siteId, metric: 'conversion_rate' })).toMatchObject({ value: 100 })
-  })
-
-  test('a session that started in the 24 hours before the range is not counted in it', async () => {
-    const siteId = await siteWith([
-      { at: -24, session_id: 's' },
-      { at: 1, session_id: 's' },
-    ])
-    expect(await bounce(siteId)).toBe(0)
-    expect(await ask({ site_id: siteId, metric: 'unique_sessions' })).toMatchObject({ value: 1 })
-  })
-
-  test('an id of which nothing lies in the 24 hours before the range starts anew', async () => {
-    const siteId = await siteWith([
-      { at: -24 - 1 / hour, session_id: 's' },
-      { at: 1, session_id: 's' },
-    ])
-    expect(await bounce(siteId)).toBe(100)
-  })
-
-  test('a session ends 24 hours after its first event, and its id counts once in a range', async () => {
-    const siteId = await siteWith([
-      { at: 0, session_id: 's' },
-      { at: 24 - 1 / hour, session_id: 's' },
-      { at: 24, session_id: 's', event_type: 'purchase' },
-      { at: 60, session_id: 's' },
-    ])
-    const wide = { end_date: noon + 100 * hour }
-    expect(await duration(siteId, wide)).toBe(24 * 3600 - 0.001)
-    const byDay = await ask({ site_id: siteId, metric: 'conversion_rate', group_by: 'day', ...wide })
-    expect(byDay.value).toBe(0)
-    expect((await ask({ site_id: siteId, metric: 'bounce_rate', ...wide, start_date: noon + 50 * hour })).value).toBe(
-      100,
-    )
-  })
-
-  test('buckets of the session metrics add up: each session is in that of its first event', async () => {
-    const siteId = await siteWith([
-      { at: 0.9, session_id: 'a' },
-      { at: 1.1, session_id: 'a' },
-      { at: 1.5, session_id: 'b' },
-    ])
-    const { value, breakdown } = await ask({ site_id: siteId, metric: 'bounce_rate', group_by: 'hour' })
-    expect(value).toBe(50)
-    expect(breakdown).toStrictEqual([
-      { timestamp: noon, value: 0 },
-      { timestamp: noon + hour, value: 100 },
-    ])
-  })
-
-  test('the country of a session is that of its first event; of events at one time, of the smaller event_id', async () => {
-    const siteId = await siteWith([
-      { at: 0, session_id: 's', event_id: 'b', country: 'FR' },
-      { at: 0, session_id: 's', event_id: 'a', country: 'DE' },
-      { at: 1, session_id: 's', event_id: '0', country: 'US' },
-    ])
-    const { breakdown } = await ask({ site_id: siteId, metric: 'avg_session_duration', group_by: 'country' })
-    expect(breakdown).toStrictEqual([{ timestamp: noon, key: 'DE', country: 'DE', value: 3600 }])
-  })
-
-  test('filters choose sessions by any one of their events; the measure is of the whole session', async () => {
-    const siteId = await siteWith([
-      { at: 0, session_id: 's', country: 'DE' },
-      { at: 1, session_id: 's', country: 'FR', device_type: 'mobile' },
-      { at: 0, session_id: 'other', country: 'DE' },
-    ])
-    expect(await duration(siteId, { country: 'fr' })).toBe(3600)
-    expect(await duration(siteId, { country: 'DE' })).toBe(1800)
-    expect(await bounce(siteId, { country: 'DE', device_type: 'mobile' })).toBe(0)
-    expect(await bounce(siteId, { country: 'FR', device_type: 'mobile' })).toBe(0)
-  })
-
-  test('the target of conversion_rate is purchase, or target_event', async () => {
-    const siteId = await siteWith([
-      { at: 0, session_id: 'a', event_type: 'purchase' },
-      { at: 0, session_id: 'b', event_type: 'sign up' },
-      { at: 1, session_id: 'b', event_type: 'sign up' },
-      { at: 0, session_id: 'c' },
-      { at: 0, session_id: 'd', event_type: 'sign up' },
-    ])
-    expect(await ask({ site_id: siteId, metric: 'conversion_rate' })).toMatchObject({ value: 25 })
-    expect(await ask({ site_id: siteId, metric: 'conversion_rate', target_event: 'sign up' })).toMatchObject({
-      value: 50,
-    })
-  })
-})
-
 describe('environment', () => {
   const events: SentEvent[] = [
     { at: 0, environment: 'prod', session_id: 's' },
@@ -402,7 +232,9 @@ test('values of parameters stay values, whatever is in them', async () => {
 
 describe('400 and 404', () => {
   const handle = (isKnown: boolean, query: ApiRequest['query']): Promise<unknown> =>
-    statsHandler({ clickHouse, sites: { isKnown: () => Promise.resolve(isKnown) } })(apiRequest({ query }))
+    statsHandler({ clickHouse: database.reader, sites: { isKnown: () => Promise.resolve(isKnown) } })(
+      apiRequest({ query }),
+    )
 
   test('404 for a site that nobody registered', async () => {
     await expect(handle(false, { site_id: 'nobody', metric: 'event_count' })).rejects.toMatchObject({
@@ -417,7 +249,7 @@ describe('400 and 404', () => {
 })
 
 test('a query whose client leaves is cancelled', async () => {
-  const owner = openClickHouse(database.url)
+  const { owner } = database
   const marker = randomUUID()
   const isRunning = async (): Promise<boolean> => {
     const { rows } = await owner.query<{ running: number }>(
@@ -435,18 +267,14 @@ test('a query whose client leaves is cancelled', async () => {
         options,
       ),
   }
-  try {
-    const client = new AbortController()
-    const handle = statsHandler({ clickHouse: slow, sites: { isKnown: () => Promise.resolve(true) } })
-    const answer = handle(apiRequest({ query: { site_id: 'any', metric: 'event_count' }, signal: client.signal }))
-    const failure = expect(answer).rejects.toThrow()
-    await until(isRunning)
-    client.abort()
-    await failure
-    await until(async () => !(await isRunning()))
-  } finally {
-    await owner.close()
-  }
+  const client = new AbortController()
+  const handle = statsHandler({ clickHouse: slow, sites: { isKnown: () => Promise.resolve(true) } })
+  const answer = handle(apiRequest({ query: { site_id: 'any', metric: 'event_count' }, signal: client.signal }))
+  const failure = expect(answer).rejects.toThrow()
+  await until(isRunning)
+  client.abort()
+  await failure
+  await until(async () => !(await isRunning()))
 })
 
 /** Asks until the condition holds; throws after 5 s. */
