@@ -30,12 +30,13 @@ export function collectBatchHandler({ publisher, sites }: { publisher: Publisher
     const errors: EventError[] = []
     let rejected = 0
 
-    for (const [index, { value, error: unreadable }] of items.entries()) {
+    for (const [index, { value, isLine, error: unreadable }] of items.entries()) {
       try {
         if (unreadable) throw unreadable
         const event = encodeEvent(value, receipt)
-        if (event.bytesAtMost > eventLimits.eventBytesMax && jsonBytes(value) > eventLimits.eventBytesMax)
+        if (!isLine && event.bytesAtMost > eventLimits.eventBytesMax && jsonBytes(value) > eventLimits.eventBytesMax) {
           throw eventTooLarge()
+        }
         accepted.push(event)
         siteIds.add(event.siteId)
       } catch (error) {

@@ -19,7 +19,7 @@ export function encodeBlocks(
   events: readonly EncodedEvent[],
   { partitions, freePartition }: { partitions: number; freePartition: number },
 ): Block[] {
-  const open = new Map<number, { lines: string[]; length: number }>()
+  const open = new Map<number, { lines: string[]; bytes: number }>()
   const blocks: Block[] = []
 
   const close = (key: number, lines: readonly string[]): void => {
@@ -36,17 +36,17 @@ export function encodeBlocks(
     const partition = keyHash === undefined ? freePartition : keyHash % partitions
     const key = partition * 2 + (undated ? 1 : 0)
     let block = open.get(key)
-    // UTF-16 units: at most three bytes each, which the limit leaves room for in all but contrived texts.
-    if (block && block.length + line.length > blockBytesMax) {
+    const bytes = Buffer.byteLength(line)
+    if (block && block.bytes + bytes > blockBytesMax) {
       close(key, block.lines)
       block = undefined
     }
     if (!block) {
-      block = { lines: [], length: 0 }
+      block = { lines: [], bytes: 0 }
       open.set(key, block)
     }
     block.lines.push(line)
-    block.length += line.length
+    block.bytes += bytes
   }
   for (const [key, { lines }] of open) close(key, lines)
   return blocks
