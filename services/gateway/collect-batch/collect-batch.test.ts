@@ -1,0 +1,348 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { gzipSync } from 'node:zlib'
+import { startGateway, type TestGateway } from '../gateway.test-support.ts'
+
+let gateway: TestGateway
+
+beforeAll(async () => {
+  gateway = await startGateway()
+})
+
+afterAll(async () => {
+  await gateway.stop()
+})
+
+const mebibyte = 1024 * 1024
+const ndjson = { headers: { 'Content-Type': 'application/x-ndjson' } }
+const accepted = (data: object) => ({ success: true, timestamp: expect.any(Number), data })
+const refused = (error: string, data?: object) => ({
+  success: false,
+  error,
+  timestamp: expect.any(Number),
+  ...(data && { data }),
+})
+
+function events(siteId: string, count: number, parts: object = {}): object[] {
+  return Array.from({ length: count }, (_, n) => ({ site_id: siteId, event_type: 'x', user_id: `u${n}`, ...parts }))
+}
+
+/** JSON of an event of exactly so many bytes. */
+function eventOf(siteId: string, bytes: number): string {
+  const head = `{"site_id":"${siteId}","event_type":"x","event_id":"large","l":["`
+  return `${head}${'x'.repeat(bytes - head.length - 3)}"]}`
+}
+
+describe('202', () => {
+  test('all events are in the log, in one block per partition and kind', async () => {
+    const { status, body } = await gateway.collectBatch({ events: events('all', 500) })
+    expect(status).toBe(202)
+    expect(body).toStrictEqual(accepted({ accepted: 500, rejected: 0, errors: [] }))
+    const rows = await gateway.stored('all', 500)
+    expect(new Set(rows.map(({ row }) => row.user_id)).size).toBe(500)
+    // Events whose ids the gateway made go together.
+    expect(new Set(rows.map(({ block }) => block)).size).toBe(1)
+    expect(rows[0]?.headers.rows).toBe(500)
+  })
+
+  test('2,000 events, and one', async () => {
+    expect((await gateway.collectBatch({ events: events('many', 2_000) })).body).toStrictEqual(
+      accepted({ accepted: 2_000, rejected: 0, errors: [] }),
+    )
+    await gateway.stored('many', 2_000)
+    expect((await gateway.collectBatch({ events: events('single', 1) })).status).toBe(202)
+    await gateway.stored('single', 1)
+  })
+
+  test('one event a line: blank lines and ends of lines do not matter', async () => {
+    const lines = events('lines', 3).map((event) => JSON.stringify(event))
+    for (const body of [lines.join('\n'), `${lines.join('\n')}\n`, `\n\n${lines.join('\r\n\r\n  \n')}\r\n \n`]) {
+      const { status, body: answer } = await gateway.collectBatch(body, ndjson)
+      expect(status).toBe(202)
+      expect(answer).toStrictEqual(accepted({ accepted: 3, rejected: 0, errors: [] }))
+    }
+    await gateway.stored('lines', 9)
+  })
+
+  test('gzip, both ways of writing a batch', async () => {
+    const list = gzipSync(JSON.stringify({ events: events('gzip', 100) }))
+    const lines = gzipSync(
+      events('gzip', 100)
+        .map((event) => JSON.stringify(event))
+        .join('\n'),
+    )
+    expect((await gateway.collectBatch(list, { headers: { 'Content-Encoding': 'gzip' } })).status).toBe(202)
+    expect(
+      (await gateway.collectBatch(lines, { headers: { ...ndjson.headers, 'Content-Encoding': 'gzip' } })).status,
+    ).toBe(202)
+    await gateway.stored('gzip', 200)
+  })
+
+  test('good events are accepted although others are bad, which are named by index and id', async () => {
+    const { status, body } = await gateway.collectBatch({
+      events: [
+        { site_id: 'mixed', event_type: 'x', event_id: 'good-0' },
+        { site_id: 'mixed', event_id: 'bad-1' },
+        'text',
+        null,
+        { site_id: 'mixed', event_type: 'x', event_id: 'good-4', timestamp: 1_767_000_000_000 },
+        { site_id: 'mixed', event_type: 'x', event_id: '', country: 'Germany' },
+        { site_id: 'mixed', event_type: 'x', event_id: 'e'.repeat(65) },
+        [{ site_id: 'mixed', event_type: 'x' }],
+      ],
+    })
+    expect(status).toBe(202)
+    expect(body).toStrictEqual(
+      accepted({
+        accepted: 2,
+        rejected: 6,
+        errors: [
+          { index: 1, event_id: 'bad-1', error: 'Missing required field: event_type' },
+          { index: 2, error: 'Invalid format: an event must be a JSON object' },
+          { index: 3, error: 'Invalid format: an event must be a JSON object' },
+          { index: 5, error: 'Invalid field: country must be 2 letters or digits' },
+          { index: 6, error: 'Invalid field: event_id exceeds maximum length of 64' },
+          { index: 7, error: 'Invalid format: an event must be a JSON object' },
+        ],
+      }),
+    )
+    const rows = await gateway.stored('mixed', 2)
+    expect(rows.map(({ row }) => row.event_id).sort()).toStrictEqual(['good-0', 'good-4'])
+    // One is undated, the other is not: two blocks.
+    expect(new Set(rows.map(({ headers }) => headers.undated))).toStrictEqual(new Set([true, undefined]))
+  })
+
+  test('lines that can not be read are that event’s error, named by index and line', async () => {
+    const good = JSON.stringify(events('torn', 1)[0])
+    const { status, body } = await gateway.collectBatch(
+      `\n\n${good}\n{"site_id":\n\n${good} ${good}\n${good}\n[`,
+      ndjson,
+    )
+    expect(status).toBe(202)
+    expect(body.data).toStrictEqual({
+      accepted: 2,
+      rejected: 3,
+      errors: [
+        { index: 1, error: 'Invalid format: line 4 is not valid JSON' },
+        { index: 2, error: 'Invalid format: line 6 is not valid JSON' },
+        { index: 4, error: 'Invalid format: line 8 is not valid JSON' },
+      ],
+    })
+    await gateway.stored('torn', 2)
+  })
+
+  test('the first 100 errors are listed, all are counted', async () => {
+    const bad = Array.from({ length: 150 }, (_, n) => ({ site_id: 'counted', event_id: `bad-${n}` }))
+    const { body } = await gateway.collectBatch({ events: [...bad, ...events('counted', 1)] })
+    const data = body.data as { accepted: number; rejected: number; errors: { index: number }[] }
+    expect(data).toMatchObject({ accepted: 1, rejected: 150 })
+    expect(data.errors.map(({ index }) => index)).toStrictEqual(Array.from({ length: 100 }, (_, n) => n))
+  })
+
+  test('events of many sites: all are known then', async () => {
+    const siteIds = Array.from({ length: 500 }, (_, n) => `site-${n}`)
+    const { status } = await gateway.collectBatch({ events: siteIds.flatMap((siteId) => events(siteId, 2)) })
+    expect(status).toBe(202)
+    const known = await gateway.postgres.db
+      .selectFrom('sites')
+      .select('site_id')
+      .where('site_id', 'in', siteIds)
+      .execute()
+    expect(known).toHaveLength(500)
+    await gateway.stored('site-499', 2)
+  })
+
+  test('copies meet in one partition, whatever is sent with them; other ids are spread', async () => {
+    const batch = [
+      ...events('spread', 1, { event_id: 'copy' }),
+      ...Array.from({ length: 200 }, (_, n) => ({ site_id: 'spread', event_type: 'x', event_id: `e${n}` })),
+      ...events('spread', 1, { event_id: 'copy', timestamp: 1_767_000_000_000 }),
+    ]
+    await gateway.collectBatch({ events: batch })
+    await gateway.collectBatch({ events: batch.toReversed() })
+    const rows = await gateway.stored('spread', 404)
+    const partitionsOf = (id: string) =>
+      new Set(rows.filter(({ row }) => row.event_id === id).map(({ partition }) => partition))
+    expect(partitionsOf('copy').size).toBe(1)
+    for (let n = 0; n < 200; n++) expect(partitionsOf(`e${n}`).size).toBe(1)
+    expect(new Set(rows.map(({ partition }) => partition)).size).toBe(8)
+  })
+})
+
+describe('an event over 32 KiB', () => {
+  test('is that event’s error in a list', async () => {
+    const list = `{"events": [${eventOf('sized', 32_768)}, ${eventOf('sized', 32_769)}]}`
+    const { status, body } = await gateway.collectBatch(list)
+    expect(status).toBe(202)
+    expect(body.data).toStrictEqual({
+      accepted: 1,
+      rejected: 1,
+      errors: [{ index: 1, event_id: 'large', error: 'Event is larger than 32768 bytes' }],
+    })
+  })
+
+  test('is measured without the white space that it was sent with', async () => {
+    const event = JSON.parse(eventOf('spaced', 32_768)) as object
+    const { body } = await gateway.collectBatch(JSON.stringify({ events: [event] }, null, 10))
+    expect(body.data).toMatchObject({ accepted: 1, rejected: 0 })
+  })
+
+  test('is that line’s error, as it was sent', async () => {
+    const { body } = await gateway.collectBatch(`${eventOf('line', 32_768)}\n${eventOf('line', 32_769)}`, ndjson)
+    expect(body.data).toStrictEqual({
+      accepted: 1,
+      rejected: 1,
+      errors: [{ index: 1, error: 'Event is larger than 32768 bytes' }],
+    })
+    // Written out, these numbers are five times as long as they were sent.
+    const numbers = `{"site_id":"numbers","event_type":"x","l":[${Array.from({ length: 5_000 }, () => '1e20').join(',')}]}`
+    expect((await gateway.collectBatch(numbers, ndjson)).body.data).toMatchObject({ accepted: 1, rejected: 0 })
+    const [stored] = await gateway.stored('numbers', 1)
+    expect(JSON.parse(stored?.row.properties?.l ?? '[]')).toHaveLength(5_000)
+  })
+})
+
+describe('400', () => {
+  test.each<[string, string]>([
+    ['', 'Invalid format: body is empty, a JSON object is expected'],
+    ['{"events": [}', 'Invalid format: body is not valid JSON'],
+    ['[]', 'Invalid format: body must be a JSON object with a list "events"'],
+    ['[{"site_id": "s", "event_type": "x"}]', 'Invalid format: body must be a JSON object with a list "events"'],
+    ['5', 'Invalid format: body must be a JSON object with a list "events"'],
+    ['{}', 'Missing required field: events'],
+    ['{"events": null}', 'Missing required field: events'],
+    ['{"__proto__": {"events": [1]}}', 'Missing required field: events'],
+    ['{"events": {}}', 'Invalid field: events must be a list'],
+    ['{"events": "[]"}', 'Invalid field: events must be a list'],
+    ['{"events": []}', 'Invalid field: events must hold at least 1 event'],
+    ['{"events": [1], "batch": 5}', 'Invalid field: batch is not known: a batch holds "events" alone'],
+    ['{"events": [1], "__proto__": 5}', 'Invalid field: __proto__ is not known: a batch holds "events" alone'],
+  ])('%s', async (sent, error) => {
+    const { status, body } = await gateway.collectBatch(sent)
+    expect(status).toBe(400)
+    expect(body).toStrictEqual(refused(error))
+  })
+
+  test.each(['', '\n', ' \r\n\t\n'])('no line at all: %j', async (sent) => {
+    const { status, body } = await gateway.collectBatch(sent, ndjson)
+    expect(status).toBe(400)
+    expect(body).toStrictEqual(refused('Invalid field: events must hold at least 1 event'))
+  })
+
+  test('2,001 events, of which nothing is taken', async () => {
+    const tooMany = events('too-many', 2_001)
+    for (const answer of [
+      await gateway.collectBatch({ events: tooMany }),
+      await gateway.collectBatch(tooMany.map((event) => JSON.stringify(event)).join('\n'), ndjson),
+    ]) {
+      expect(answer.status).toBe(400)
+      expect(answer.body).toStrictEqual(refused('Invalid field: events must hold at most 2000 events'))
+    }
+    expect(await gateway.stored('too-many', 0)).toStrictEqual([])
+  })
+
+  test('no good event: data.errors says why', async () => {
+    const { status, body } = await gateway.collectBatch({ events: [{ event_id: 'e1' }, 5] })
+    expect(status).toBe(400)
+    expect(body).toStrictEqual(
+      refused('Invalid field: events holds no valid event, see data.errors', {
+        accepted: 0,
+        rejected: 2,
+        errors: [
+          { index: 0, event_id: 'e1', error: 'Missing required field: site_id' },
+          { index: 1, error: 'Invalid format: an event must be a JSON object' },
+        ],
+      }),
+    )
+    expect((await gateway.collectBatch('not JSON\n', ndjson)).body).toStrictEqual(
+      refused('Invalid field: events holds no valid event, see data.errors', {
+        accepted: 0,
+        rejected: 1,
+        errors: [{ index: 0, error: 'Invalid format: line 1 is not valid JSON' }],
+      }),
+    )
+  })
+})
+
+describe('413', () => {
+  const tooLarge = refused('Request body is larger than 10485760 bytes')
+
+  test('a body of 10 MiB is taken, one byte more is not; nor 11 MiB, compressed or not', async () => {
+    const body = (bytes: number) => Buffer.alloc(bytes, ' ')
+    const good = Buffer.from(JSON.stringify({ events: events('limit', 1) }))
+    const padded = body(10 * mebibyte)
+    good.copy(padded)
+    expect((await gateway.collectBatch(padded)).status).toBe(202)
+    for (const answer of [
+      await gateway.collectBatch(Buffer.concat([padded, body(1)])),
+      await gateway.collectBatch(Buffer.concat([padded, body(mebibyte)])),
+      await gateway.collectBatch(gzipSync(Buffer.concat([padded, body(mebibyte)])), {
+        headers: { 'Content-Encoding': 'gzip' },
+      }),
+    ]) {
+      expect(answer.status).toBe(413)
+      expect(answer.body).toStrictEqual(tooLarge)
+    }
+    await gateway.stored('limit', 1)
+  })
+
+  test('a gzip bomb', async () => {
+    const member = gzipSync(Buffer.alloc(16 * mebibyte))
+    const bomb = Buffer.concat(Array.from({ length: 64 }, () => member))
+    const { status, body } = await gateway.collectBatch(bomb, { headers: { 'Content-Encoding': 'gzip' } })
+    expect(status).toBe(413)
+    expect(body).toStrictEqual(tooLarge)
+  })
+})
+
+describe('what kills others is refused in reasonable time, and the service goes on', () => {
+  const hostile: [string, string, typeof ndjson | undefined][] = [
+    ['400,000 [', '['.repeat(400_000), undefined],
+    ['400,000 [ as lines', '['.repeat(400_000), ndjson],
+    ['400,000 [ in a list', `{"events":[${'['.repeat(400_000)}${']'.repeat(400_000)}]}`, undefined],
+    [
+      '200,000 levels in a property',
+      `{"events":[{"site_id":"s","event_type":"x","a":${'['.repeat(200_000)}${']'.repeat(200_000)}}]}`,
+      undefined,
+    ],
+    ['levels of objects', `{"events":[${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}]}`, undefined],
+    ['1e999', '{"events":[{"site_id":"s","event_type":"x","timestamp":1e999}]}', undefined],
+    ['NUL', '{"events":[{"site_id":"\\u0000","event_type":"x"}]}', undefined],
+    ['ten million blank lines', '\n'.repeat(10 * mebibyte), ndjson],
+    ['five million numbers', `{"events":[${'1,'.repeat(5_000_000)}1]}`, undefined],
+    ['a million names', `{${Array.from({ length: 600_000 }, (_, n) => `"k${n}":1`).join(',')}}`, undefined],
+    [
+      'an event of 600,000 fields',
+      `{"events":[{"site_id":"s","event_type":"x",${Array.from({ length: 600_000 }, (_, n) => `"k${n}":1`).join(',')}}]}`,
+      undefined,
+    ],
+  ]
+
+  test.each(hostile)('%s', async (_what, body, options) => {
+    const started = performance.now()
+    const answer = await gateway.collectBatch(body, options)
+    expect(answer.status).toBe(400)
+    expect(performance.now() - started).toBeLessThan(10_000)
+    expect((await gateway.collectBatch({ events: events('alive', 1) })).status).toBe(202)
+  })
+})
+
+test('415: other types and encodings', async () => {
+  for (const headers of [{ 'Content-Type': 'text/csv' }, { 'Content-Encoding': 'compress' }]) {
+    expect((await gateway.collectBatch({ events: events('s', 1) }, { headers })).status).toBe(415)
+  }
+})
+
+test('the environment is the key’s', async () => {
+  await gateway.collectBatch({ events: events('dev', 2) }, { key: gateway.keys.dev })
+  for (const { row } of await gateway.stored('dev', 2)) expect(row.environment).toBe('dev')
+})
+
+test('the request’s log line has counts', async () => {
+  await gateway.collectBatch({ events: [...events('logged', 3), 5] }, { headers: { 'X-Request-Id': 'batch' } })
+  expect(gateway.service.lines().find(({ request_id }) => request_id === 'batch')).toMatchObject({
+    status: 202,
+    events: 3,
+    rejected: 1,
+    sites: 1,
+  })
+})

@@ -1,0 +1,265 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { gzipSync } from 'node:zlib'
+import type { EventLog } from '@sluice/event-log/log'
+import { unavailable } from '@sluice/contracts/errors'
+import { startGateway, type TestGateway } from '../gateway.test-support.ts'
+
+/** What the log does before it takes a publish; tests replace it. */
+let beforePublish: () => Promise<void> = () => Promise.resolve()
+const wrapLog = (log: EventLog): EventLog => ({
+  ...log,
+  publish: async (blocks, options) => {
+    await beforePublish()
+    await log.publish(blocks, options)
+  },
+})
+
+let gateway: TestGateway
+
+beforeAll(async () => {
+  gateway = await startGateway({ wrapLog })
+})
+
+afterAll(async () => {
+  await gateway.stop()
+})
+
+const accepted = { success: true, timestamp: expect.any(Number) }
+const refused = (error: string) => ({ success: false, error, timestamp: expect.any(Number) })
+
+describe('202', () => {
+  test('the event is in the log as it was sent, and its site is known', async () => {
+    const before = Date.now()
+    const { status, body } = await gateway.collect({
+      site_id: 'whole',
+      event_type: 'purchase',
+      timestamp: 1_767_000_000_000,
+      session_id: 's1',
+      user_id: 'ada',
+      url: 'https://shop.example/?q=ü',
+      referrer: 'https://search.example/',
+      country: 'de',
+      device_type: 'Mobile',
+      anonymous_id: 'a1',
+      event_id: 'e1',
+      plan: 'pro',
+      properties: { price: 9.5, gift: false, tags: ['a', 1], nested: { deep: 'x' }, none: null },
+    })
+    expect(status).toBe(202)
+    expect(body).toStrictEqual(accepted)
+    const [stored] = await gateway.stored('whole', 1)
+    expect(stored?.row).toStrictEqual({
+      site_id: 'whole',
+      environment: 'prod',
+      event_type: 'purchase',
+      timestamp: 1_767_000_000_000,
+      event_id: 'e1',
+      session_id: 's1',
+      user_id: 'ada',
+      anonymous_id: 'a1',
+      url: 'https://shop.example/?q=ü',
+      referrer: 'https://search.example/',
+      country: 'DE',
+      device_type: 'mobile',
+      properties: { plan: 'pro', price: '9.5', gift: 'false', tags: '["a",1]', 'nested.deep': 'x' },
+      property_types: { price: 'number', gift: 'boolean', tags: 'array' },
+      received_at: expect.any(Number),
+    })
+    expect(stored?.row.received_at).toBeGreaterThanOrEqual(before)
+    expect(stored?.row.received_at).toBeLessThanOrEqual(Date.now())
+    expect(stored?.headers).toStrictEqual({ v: 1, rows: 1, bytes: expect.any(Number) })
+    expect(await gateway.postgres.db.selectFrom('sites').select('site_id').execute()).toContainEqual({
+      site_id: 'whole',
+    })
+  })
+
+  test('the environment is the key’s', async () => {
+    await gateway.collect({ site_id: 'environments', event_type: 'x', user_id: 'p' })
+    await gateway.collect({ site_id: 'environments', event_type: 'x', user_id: 'd' }, { key: gateway.keys.dev })
+    const rows = (await gateway.stored('environments', 2)).map(({ row }) => [row.user_id, row.environment])
+    expect(Object.fromEntries(rows)).toStrictEqual({ p: 'prod', d: 'dev' })
+  })
+
+  test('an event without an id gets one of its own each time, a UUIDv7', async () => {
+    for (let n = 0; n < 3; n++) await gateway.collect({ site_id: 'ids', event_type: 'x' })
+    const ids = (await gateway.stored('ids', 3)).map(({ row }) => row.event_id)
+    expect(new Set(ids).size).toBe(3)
+    for (const id of ids) expect(id).toMatch(/^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/)
+  })
+
+  test('copies of an event meet in one partition; undated ones lie in blocks of their own', async () => {
+    const event = { site_id: 'copies', event_type: 'x', event_id: 'same' }
+    for (let n = 0; n < 4; n++) {
+      await gateway.collect({ ...event, timestamp: 1_767_000_000_000 })
+      await gateway.collect(event)
+    }
+    const rows = await gateway.stored('copies', 8)
+    expect(new Set(rows.map(({ partition }) => partition)).size).toBe(1)
+    for (const { row, headers } of rows) expect(headers.undated).toBe(row.undated === 1 ? true : undefined)
+    expect(rows.filter(({ headers }) => headers.undated)).toHaveLength(4)
+  })
+
+  test('a body of 32 KiB, compressed or not', async () => {
+    const body = (length: number) => {
+      const head = '{"site_id":"large","event_type":"x","l":["'
+      return `${head}${'x'.repeat(length - head.length - 3)}"]}`
+    }
+    expect(Buffer.byteLength(body(32_768))).toBe(32_768)
+    expect((await gateway.collect(body(32_768))).status).toBe(202)
+    const headers = { 'Content-Encoding': 'gzip' }
+    expect((await gateway.collect(gzipSync(body(32_768)), { headers })).status).toBe(202)
+    await gateway.stored('large', 2)
+    const tooLarge = refused('Request body is larger than 32768 bytes')
+    for (const answer of [
+      await gateway.collect(body(32_769)),
+      await gateway.collect(gzipSync(body(32_769)), { headers }),
+    ]) {
+      expect(answer.status).toBe(413)
+      expect(answer.body).toStrictEqual(tooLarge)
+    }
+  })
+
+  test('hostile names and texts arrive as plain data', async () => {
+    const { status } = await gateway.collect(
+      '{"site_id":"hostile","event_type":"\\ud83d","user_id":"a\\nb\\u2028","__proto__":{"x":1},"constructor":{"prototype":{"y":2}},"properties":{"__proto__":"p","\\udc00":"\\ud800"}}',
+    )
+    expect(status).toBe(202)
+    const [stored] = await gateway.stored('hostile', 1)
+    expect(stored?.row.event_type).toBe('\uFFFD')
+    expect(stored?.row.user_id).toBe('a\nb\u2028')
+    expect(JSON.stringify(stored?.row.properties)).toBe(
+      '{"__proto__.x":"1","constructor.prototype.y":"2","__proto__":"p","\uFFFD":"\uFFFD"}',
+    )
+    expect({}).not.toHaveProperty('x')
+  })
+
+  test('ill-formed UTF-8 becomes U+FFFD', async () => {
+    const body = Buffer.concat([
+      Buffer.from('{"site_id":"utf8","event_type":"a'),
+      Buffer.from([0xff, 0xc3, 0x28]),
+      Buffer.from('"}'),
+    ])
+    expect((await gateway.collect(body)).status).toBe(202)
+    const [stored] = await gateway.stored('utf8', 1)
+    expect(stored?.row.event_type).toBe('a\uFFFD\uFFFD(')
+  })
+})
+
+describe('an answer waits for the log', () => {
+  test('no 202 before the log has acknowledged the event', async () => {
+    const reached = Promise.withResolvers<undefined>()
+    const gate = Promise.withResolvers<undefined>()
+    beforePublish = async () => {
+      reached.resolve(undefined)
+      await gate.promise
+    }
+    let status: number | undefined
+    const answer = gateway.collect({ site_id: 'waits', event_type: 'x' }).then((given) => {
+      status = given.status
+    })
+    await reached.promise
+    // Longer than an answer takes otherwise: another request goes all the way meanwhile.
+    expect((await gateway.collect({ site_id: '' })).status).toBe(400)
+    expect((await fetch(`${gateway.service.url}/healthz`)).status).toBe(200)
+    expect(status).toBeUndefined()
+    beforePublish = () => Promise.resolve()
+    gate.resolve(undefined)
+    await answer
+    expect(status).toBe(202)
+    await gateway.stored('waits', 1)
+  })
+
+  test('503 with Retry-After when the log refuses; the event can be sent again', async () => {
+    beforePublish = () => Promise.reject(unavailable('the log: canary', new Error('disk full')))
+    const event = { site_id: 'refused', event_type: 'x', event_id: 'e1', timestamp: 1_767_000_000_000 }
+    const { status, headers, body } = await gateway.collect(event)
+    expect(status).toBe(503)
+    expect(headers.get('retry-after')).toBe('1')
+    expect(body).toStrictEqual(refused('Service temporarily unavailable'))
+    beforePublish = () => Promise.resolve()
+    expect((await gateway.collect(event)).status).toBe(202)
+    await gateway.stored('refused', 1)
+  })
+
+  test('500 without details when the log breaks', async () => {
+    beforePublish = () => Promise.reject(new RangeError('canary'))
+    const { status, body } = await gateway.collect({ site_id: 'broken', event_type: 'x' })
+    beforePublish = () => Promise.resolve()
+    expect(status).toBe(500)
+    expect(body).toStrictEqual(refused('Internal server error'))
+  })
+})
+
+describe('400', () => {
+  test.each<[string, string]>([
+    ['', 'Invalid format: body is empty, a JSON object is expected'],
+    [' \n', 'Invalid format: body is empty, a JSON object is expected'],
+    ['{', 'Invalid format: body is not valid JSON'],
+    ['{"site_id": "s",}', 'Invalid format: body is not valid JSON'],
+    ['{"site_id": NaN}', 'Invalid format: body is not valid JSON'],
+    ['[]', 'Invalid format: an event must be a JSON object'],
+    ['null', 'Invalid format: an event must be a JSON object'],
+    ['"event"', 'Invalid format: an event must be a JSON object'],
+    ['{}', 'Missing required field: site_id'],
+    ['{"site_id": "s"}', 'Missing required field: event_type'],
+    ['{"site_id": "s", "event_type": 5}', 'Invalid field: event_type must be a string'],
+    ['{"site_id": "s", "event_type": "x", "timestamp": 1e999}', 'Invalid field: timestamp must be a finite number'],
+    ['{"site_id": "s", "event_type": "x", "n": 1e999}', 'Invalid field: n must be a finite number'],
+    ['{"site_id": "s\\u0000", "event_type": "x"}', 'Invalid field: site_id must not contain NUL characters'],
+    ['{"site_id": "s", "event_type": "x", "a": "\\u0000"}', 'Invalid field: a must not contain NUL characters'],
+    [
+      `{"site_id": "s", "event_type": "x", "url": "${'u'.repeat(2049)}"}`,
+      'Invalid field: url exceeds maximum length of 2048',
+    ],
+  ])('%s', async (sent, error) => {
+    const { status, body } = await gateway.collect(sent)
+    expect(status).toBe(400)
+    expect(body).toStrictEqual(refused(error))
+  })
+})
+
+test('400: 16,000 levels of nesting, and the service goes on', async () => {
+  const deep = `${'['.repeat(16_000)}${']'.repeat(16_000)}`
+  for (const sent of [
+    deep,
+    '['.repeat(32_000),
+    '{"a":'.repeat(6_000),
+    `{"site_id":"s","event_type":"x","a":${deep}}`,
+    `{"site_id":${deep}}`,
+  ]) {
+    expect((await gateway.collect(sent)).status).toBe(400)
+  }
+  expect((await gateway.collect({ site_id: 'goes-on', event_type: 'x' })).status).toBe(202)
+})
+
+test('401, 403, 405, 415: the route asks for a key that may write, for POST and for JSON', async () => {
+  const event = { site_id: 's', event_type: 'x' }
+  expect((await gateway.collect(event, { key: 'none' })).status).toBe(401)
+  const response = await fetch(`${gateway.service.url}/collect`)
+  expect(response.status).toBe(405)
+  expect(response.headers.get('allow')).toBe('POST')
+  const { status, body } = await gateway.collect(event, { headers: { 'Content-Type': 'application/x-ndjson' } })
+  expect(status).toBe(415)
+  expect(body).toStrictEqual(refused('Content-Type must be application/json'))
+})
+
+test('nothing that was refused is in the log or in the list of sites', async () => {
+  expect((await gateway.collect({ site_id: 'never', event_type: '' })).status).toBe(400)
+  expect((await gateway.collect({ site_id: 'never', event_type: 'x', timestamp: 5 })).status).toBe(400)
+  await gateway.collect({ site_id: 'after', event_type: 'x' })
+  await gateway.stored('after', 1)
+  expect(await gateway.stored('never', 0)).toStrictEqual([])
+  const sites = await gateway.postgres.db.selectFrom('sites').select('site_id').execute()
+  expect(sites).not.toContainEqual({ site_id: 'never' })
+})
+
+test('the request’s log line has ids and counts, never the event or the key', async () => {
+  await gateway.collect(
+    { site_id: 'logged', event_type: 'x', user_id: 'a-user' },
+    { headers: { 'X-Request-Id': 'logged' } },
+  )
+  const line = gateway.service.lines().find(({ request_id }) => request_id === 'logged')
+  expect(line).toMatchObject({ route: '/collect', status: 202, key_id: 'key_prod', site_id: 'logged', events: 1 })
+  expect(gateway.service.text()).not.toContain('a-user')
+  expect(gateway.service.text()).not.toContain(gateway.keys.prod)
+})

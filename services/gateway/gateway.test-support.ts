@@ -1,0 +1,163 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { generateKey, hashKey, keyHint } from '@sluice/contracts/api-key'
+import type { BlockHeaders } from '@sluice/contracts/block'
+import type { EventRow } from '@sluice/contracts/event-row'
+import type { Environment, Scope } from '@sluice/contracts/scopes'
+import { waitUntil } from '@sluice/engines/processes'
+import type { EventLog } from '@sluice/event-log/log'
+import { openEventLog } from '@sluice/event-log/open-event-log'
+import { keyCache } from '@sluice/http/key-cache'
+import { type Envelope, request, startTestService, type TestService } from '@sluice/http/testing'
+import { keyStore } from '@sluice/postgres/keys'
+import { openPostgres, type Postgres } from '@sluice/postgres/open'
+import { openTestPostgres, type TestPostgres } from '@sluice/postgres/testing'
+import { createMetrics } from '@sluice/runtime/metrics'
+import { capturedLogger } from '@sluice/runtime/testing'
+import { buildGateway } from './build.ts'
+
+/** A row as it stands in the log. */
+export interface StoredRow {
+  row: EventRow
+  partition: number
+  headers: BlockHeaders
+  /** Counts up from block to block. */
+  block: number
+}
+
+export interface Answer {
+  status: number
+  headers: Headers
+  body: Envelope
+}
+
+export interface TestGateway {
+  service: TestService
+  postgres: TestPostgres
+  log: EventLog
+  /** Of a production and a development key that may write events. */
+  keys: Record<Environment, string>
+  /** Posts JSON of `body`, or `body` itself when it is a string or bytes. */
+  collect: (body: unknown, options?: PostOptions) => Promise<Answer>
+  collectBatch: (body: unknown, options?: PostOptions) => Promise<Answer>
+  /** What the log holds of a site, once that is `count` rows. */
+  stored: (siteId: string, count: number) => Promise<StoredRow[]>
+  stop: () => Promise<void>
+}
+
+export interface PostOptions {
+  key?: string
+  headers?: Record<string, string>
+}
+
+export interface GatewayParts {
+  /** Stands before the log that the gateway publishes to. */
+  wrapLog?: (log: EventLog) => EventLog
+  /** Where the gateway finds Postgres; by default the test's database itself. */
+  postgresUrl?: (url: string) => Promise<string>
+}
+
+/** A gateway on a real SQLite log, a real Postgres and the real HTTP server. */
+export async function startGateway({
+  wrapLog = (log) => log,
+  postgresUrl = (url) => Promise.resolve(url),
+}: GatewayParts = {}): Promise<TestGateway> {
+  const captured = capturedLogger()
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
+  const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
+  const database = await openTestPostgres()
+  const store = keyStore(database)
+  const keys = {
+    prod: await createKey(store, 'prod', ['events:write']),
+    dev: await createKey(store, 'dev', ['events:write']),
+  }
+  const postgres: Postgres = openPostgres(await postgresUrl(database.url))
+  const cache = keyCache(keyStore(postgres), captured.logger)
+  const built = buildGateway(
+    { log: wrapLog(log), postgres, describeDurability: () => Promise.resolve([]) },
+    { logger: captured.logger, metrics: createMetrics() },
+  )
+  const service = await startTestService(built, cache, captured)
+  const reader = readLog(log)
+
+  async function post(path: string, body: unknown, { key = keys.prod, headers = {} }: PostOptions = {}) {
+    const bytes = typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body)
+    return request(`${service.url}${path}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json', ...headers },
+      body: bytes,
+    })
+  }
+
+  return {
+    service,
+    postgres: database,
+    log,
+    keys,
+    collect: (body, options) => post('/collect', body, options),
+    collectBatch: (body, options) => post('/collect/batch', body, options),
+    stored: async (siteId, count) => {
+      const found = (): StoredRow[] => reader.rows.filter(({ row }) => row.site_id === siteId)
+      await waitUntil(() => found().length >= count, `${count} rows of ${siteId} are in the log`, 10_000)
+      return found()
+    },
+    stop: async () => {
+      await service.stop()
+      await reader.stop()
+      await log.close()
+      await postgres.close()
+      await database.drop()
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
+async function createKey(
+  store: ReturnType<typeof keyStore>,
+  environment: Environment,
+  scopes: readonly Scope[],
+): Promise<string> {
+  const key = generateKey(environment)
+  await store.create({
+    keyId: `key_${environment}`,
+    name: environment,
+    environment,
+    scopes,
+    hash: hashKey(key),
+    hint: keyHint(key),
+    expiresAt: null,
+    bootstrap: false,
+  })
+  return key
+}
+
+/** Reads everything that comes into the log. */
+function readLog(log: EventLog): { rows: readonly StoredRow[]; stop: () => Promise<void> } {
+  const rows: StoredRow[] = []
+  let block = 0
+  const consumer = log.consumer({
+    group: 'test',
+    maxBatchBytes: 1024 * 1024,
+    maxBatchRows: 1_000,
+    lingerMs: 0,
+    onClaim: async (claim) => {
+      for await (const batch of claim.batches()) {
+        for (const { partition, headers, payload } of batch.blocks) {
+          block++
+          const lines = payload.toString().split('\n').slice(0, -1)
+          for (const line of lines) rows.push({ row: JSON.parse(line) as EventRow, partition, headers, block })
+        }
+        await claim.commit(batch)
+      }
+    },
+  })
+  const running = consumer.run()
+  return {
+    rows,
+    stop: async () => {
+      await consumer.stop()
+      await running
+    },
+  }
+}

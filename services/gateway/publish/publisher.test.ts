@@ -1,0 +1,217 @@
+import { describe, expect, test } from '@jest/globals'
+import type { Block } from '@sluice/contracts/block'
+import { unavailable } from '@sluice/contracts/errors'
+import { createMetrics } from '@sluice/runtime/metrics'
+import type { EncodedEvent } from './encode-blocks.ts'
+import { createPublisher, type Publisher } from './publisher.ts'
+
+const mebibyte = 1024 * 1024
+
+/** A publish that waits for the test to settle it. */
+interface Call {
+  lines: string[]
+  blocks: readonly Block[]
+  timeoutMs: number
+  acknowledge: () => void
+  refuse: (error: unknown) => void
+}
+
+/** A log that hands its publishes to the test. */
+function scriptedLog(partitions: () => Promise<number> = () => Promise.resolve(4)) {
+  const calls: Call[] = []
+  const watchers: (() => void)[] = []
+  return {
+    calls,
+    log: {
+      partitions,
+      publish: (blocks: readonly Block[], { timeoutMs }: { timeoutMs: number }) => {
+        const { promise, resolve, reject } = Promise.withResolvers<undefined>()
+        const lines = blocks.flatMap(({ payload }) => payload.toString().split('\n').slice(0, -1))
+        const acknowledge = (): void => {
+          resolve(undefined)
+        }
+        calls.push({ lines, blocks, timeoutMs, acknowledge, refuse: reject })
+        for (const watch of watchers) watch()
+        return promise
+      },
+    },
+    /** Resolves with the n-th publish (from 0) once it is made. */
+    call: (n: number) =>
+      new Promise<Call>((resolve) => {
+        const watch = (): void => {
+          const call = calls[n]
+          if (call) resolve(call)
+        }
+        watchers.push(watch)
+        watch()
+      }),
+  }
+}
+
+function event(line: string): EncodedEvent {
+  return { line: `${line}\n`, keyHash: undefined, undated: false }
+}
+
+function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  const not = Symbol('not')
+  return Promise.race([promise.catch(() => undefined), new Promise((resolve) => setImmediate(resolve, not))]).then(
+    (first) => first !== not,
+  )
+}
+
+function figures(metrics: ReturnType<typeof createMetrics>, name: string): Promise<number | undefined> {
+  return metrics.getSingleMetricAsString(name).then((text) => Number(/^\w+ (\d+)$/m.exec(text)?.[1] ?? Number.NaN))
+}
+
+test('an event is published at once, and acknowledged when the log has', async () => {
+  const { log, call } = scriptedLog()
+  const publisher = createPublisher(log, createMetrics())
+  const published = publisher.publish([event('a'), event('b')])
+  const first = await call(0)
+  expect(first.lines).toStrictEqual(['a', 'b'])
+  expect(first.timeoutMs).toBe(2_000)
+  expect(await isSettled(published)).toBe(false)
+  first.acknowledge()
+  await published
+})
+
+test('requests that come while a publish is under way go together, at its end or a few milliseconds later', async () => {
+  const { log, calls, call } = scriptedLog()
+  const publisher = createPublisher(log, createMetrics())
+  const first = publisher.publish([event('a')])
+  const others = ['b', 'c', 'd'].map((line) => publisher.publish([event(line)]))
+  const second = await call(1)
+  expect(calls).toHaveLength(2)
+  expect(second.lines).toStrictEqual(['b', 'c', 'd'])
+  // The second does not wait for the first.
+  second.acknowledge()
+  await Promise.all(others)
+  expect(await isSettled(first)).toBe(false)
+  ;(await call(0)).acknowledge()
+  await first
+})
+
+test('what waits is published at once when the publish before it ends', async () => {
+  const { log, call } = scriptedLog()
+  const publisher = createPublisher(log, createMetrics())
+  const first = publisher.publish([event('a')])
+  ;(await call(0)).acknowledge()
+  const second = publisher.publish([event('b')])
+  await first
+  const started = performance.now()
+  ;(await call(1)).acknowledge()
+  await second
+  expect(performance.now() - started).toBeLessThan(1_000)
+})
+
+test('half a mebibyte does not wait for company', async () => {
+  const { log, calls } = scriptedLog()
+  const publisher = createPublisher(log, createMetrics())
+  const published = [
+    publisher.publish([event('a')]),
+    publisher.publish([event('b')]),
+    publisher.publish([event('x'.repeat(512 * 1024))]),
+  ]
+  // Two turns of the microtask queue at most: no timer has run.
+  await Promise.resolve()
+  await Promise.resolve()
+  expect(calls.map(({ lines }) => lines.length)).toStrictEqual([1, 2])
+  for (const { acknowledge } of calls) acknowledge()
+  await Promise.all(published)
+})
+
+test('events without an id take the partitions in turn, publish by publish', async () => {
+  const { log, calls, call } = scriptedLog()
+  const publisher = createPublisher(log, createMetrics())
+  for (let n = 0; n < 8; n++) {
+    const published = publisher.publish([event('a'), event('b')])
+    ;(await call(n)).acknowledge()
+    await published
+  }
+  expect(calls.map(({ blocks }) => blocks.map(({ partition }) => partition))).toStrictEqual(
+    [0, 1, 2, 3, 0, 1, 2, 3].map((partition) => [partition]),
+  )
+})
+
+describe('a publish that fails', () => {
+  test('rejects exactly the requests that it carried', async () => {
+    const { log, call } = scriptedLog()
+    const publisher = createPublisher(log, createMetrics())
+    const error = unavailable('the log is full')
+    const first = publisher.publish([event('a')])
+    const others = ['b', 'c'].map((line) => publisher.publish([event(line)]))
+    ;(await call(1)).refuse(error)
+    for (const other of others) await expect(other).rejects.toBe(error)
+    expect(await isSettled(first)).toBe(false)
+    ;(await call(0)).acknowledge()
+    await first
+    const next = publisher.publish([event('d')])
+    ;(await call(2)).acknowledge()
+    await next
+  })
+
+  test('or can not be made, because the log’s partitions are not known, is the same', async () => {
+    const error = unavailable('no metadata')
+    let isAway = true
+    const { log, call } = scriptedLog(() => (isAway ? Promise.reject(error) : Promise.resolve(4)))
+    const publisher = createPublisher(log, createMetrics())
+    await expect(publisher.publish([event('a')])).rejects.toBe(error)
+    isAway = false
+    const next = publisher.publish([event('b')])
+    ;(await call(0)).acknowledge()
+    await next
+  })
+
+  test('is counted; events of others are', async () => {
+    const { log, call } = scriptedLog()
+    const metrics = createMetrics()
+    const publisher = createPublisher(log, metrics)
+    const bad = publisher.publish([event('a'), event('b')])
+    ;(await call(0)).refuse(unavailable('x'))
+    await expect(bad).rejects.toThrow()
+    const good = publisher.publish([event('c'), event('d'), event('e')])
+    ;(await call(1)).acknowledge()
+    await good
+    expect(await figures(metrics, 'sluice_gateway_publish_failures_total')).toBe(1)
+    expect(await figures(metrics, 'sluice_gateway_events_published_total')).toBe(3)
+  })
+})
+
+describe('64 MiB that no log has acknowledged', () => {
+  const large = event('x'.repeat(8 * mebibyte - 1))
+
+  function fill(publisher: Publisher): Promise<void>[] {
+    return Array.from({ length: 8 }, () => publisher.publish([large]))
+  }
+
+  test('are the limit: 503 at once beyond it, and not before', async () => {
+    const { log, call, calls } = scriptedLog()
+    const metrics = createMetrics()
+    const publisher = createPublisher(log, metrics)
+    const held = fill(publisher)
+    await expect(publisher.publish([event('')])).rejects.toMatchObject({ status: 503, retryAfterSeconds: 1 })
+    expect(await figures(metrics, 'sluice_gateway_unacknowledged_bytes')).toBe(64 * mebibyte)
+
+    // Room again, once some of it is acknowledged …
+    ;(await call(0)).acknowledge()
+    await held[0]
+    const small = publisher.publish([event('small')])
+    await call(8)
+    for (const { acknowledge } of calls) acknowledge()
+    await Promise.all([...held, small])
+    expect(await figures(metrics, 'sluice_gateway_unacknowledged_bytes')).toBe(0)
+  })
+
+  test('are free again when the log refuses them', async () => {
+    const { log, calls, call } = scriptedLog()
+    const publisher = createPublisher(log, createMetrics())
+    const held = fill(publisher)
+    await call(7)
+    for (const { refuse } of calls) refuse(unavailable('x'))
+    for (const each of held) await expect(each).rejects.toThrow()
+    const again = fill(publisher)
+    await call(15)
+    for (const { acknowledge } of calls.slice(8)) acknowledge()
+    await Promise.all(again)
+  })
+})
