@@ -34,13 +34,14 @@ export function renderError(response: ServerResponse, error: unknown): unknown {
 }
 
 function send(response: ServerResponse, status: number, headers: Readonly<Record<string, string>>, body: object): void {
-  const bytes = Buffer.from(JSON.stringify(body))
+  // As text: node joins it with the head to one write.
+  const text = JSON.stringify(body)
   response.writeHead(status, {
     'Content-Type': 'application/json; charset=utf-8',
-    'Content-Length': bytes.length,
+    'Content-Length': Buffer.byteLength(text),
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
     ...headers,
   })
-  response.end(bytes)
+  response.end(text)
 }

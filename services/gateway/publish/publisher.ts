@@ -64,11 +64,15 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
   let unacknowledgedLength = 0
   let inFlight = 0
   let timer: NodeJS.Timeout | undefined
+  let soon: NodeJS.Immediate | undefined
   let turn = 0
 
   async function flush(): Promise<void> {
     clearTimeout(timer)
+    clearImmediate(soon)
     timer = undefined
+    soon = undefined
+    if (waiting.length === 0) return
     const requests = waiting
     waiting = []
     waitingLength = 0
@@ -104,7 +108,9 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
       return new Promise((resolve, reject) => {
         waiting.push({ events, length, resolve, reject })
         waitingLength += length
-        if (inFlight === 0 || waitingLength >= flushLengthMax) void flush()
+        if (waitingLength >= flushLengthMax) void flush()
+        // Once the requests that arrived together have been read.
+        else if (inFlight === 0) soon ??= setImmediate(() => void flush())
         else timer ??= setTimeout(() => void flush(), gatherMs)
       })
     },
