@@ -5,6 +5,8 @@ import type { KeyStore } from '@sluice/postgres/keys'
 import type { Logger } from '@sluice/runtime/logger'
 import { type Component, FatalError, pause } from '@sluice/runtime/supervisor'
 
+const defaultRetryMs = 1_000
+
 /**
  * Stores SLUICE_ADMIN_KEY as an admin key at the start, once Postgres answers. A key that is known stays as it is,
  * a revoked one stays revoked. Without the variable and without any key it says how to get one.
@@ -14,6 +16,7 @@ export function takeOverAdminKey(
   key: string | undefined,
   keys: Pick<KeyStore, 'any' | 'create' | 'findByHash'>,
   logger: Logger,
+  retryMs = defaultRetryMs,
 ): Component {
   let done = false
 
@@ -59,8 +62,9 @@ export function takeOverAdminKey(
       done = await tryOnce()
     },
     run: async (signal) => {
-      while (!done && !signal.aborted) {
-        await pause(1_000, signal)
+      while (!done) {
+        await pause(retryMs, signal)
+        if (signal.aborted) return
         done = await tryOnce()
       }
     },
