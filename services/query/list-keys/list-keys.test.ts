@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { startQuery, type TestQuery } from '../query.test-support.ts'
+
+let query: TestQuery
+/** Ids of all keys, newest first. */
+let ids: string[]
+
+const list = (search = '') => query.ask(`/api/v1/settings/keys${search}`)
+
+interface Listed {
+  keys: { key_id: string }[]
+  total: number
+  limit: number
+  offset: number
+}
+
+beforeAll(async () => {
+  query = await startQuery()
+  for (let n = 0; n < 60; n++) await query.createKey({ scopes: ['stats:read'] })
+  const { keys } = await query.keys.list({ limit: 1_000, offset: 0 })
+  ids = keys.map(({ keyId }) => keyId)
+})
+
+afterAll(async () => {
+  await query.stop()
+})
+
+test('200: 50 keys from the start, newest first, and how many there are', async () => {
+  const { status, body } = await list()
+  expect(status).toBe(200)
+  const data = body.data as Listed
+  expect(Object.keys(data)).toStrictEqual(['keys', 'total', 'limit', 'offset'])
+  expect(data).toMatchObject({ total: 61, limit: 50, offset: 0 })
+  expect(data.keys.map(({ key_id }) => key_id)).toStrictEqual(ids.slice(0, 50))
+})
+
+test('200: each entry is the key’s record, as reading it gives it', async () => {
+  const data = (await list('?limit=1')).body.data as Listed
+  const [first] = data.keys
+  expect(first).toStrictEqual((await query.ask(`/api/v1/settings/keys/${first?.key_id ?? ''}`)).body.data)
+  expect(JSON.stringify(data)).not.toMatch(/hash|svc_prod_\w/)
+})
+
+test.each([
+  ['?limit=1', [0, 1]],
+  ['?limit=1000', [0, 61]],
+  ['?offset=60', [60, 61]],
+  ['?offset=61', [61, 61]],
+  ['?limit=5&offset=10', [10, 15]],
+  ['?offset=9007199254740991', [61, 61]],
+])('200: %s', async (search, [from, to]) => {
+  const { status, body } = await list(search)
+  expect(status).toBe(200)
+  const data = body.data as Listed
+  expect(data.keys.map(({ key_id }) => key_id)).toStrictEqual(ids.slice(from, to))
+  expect(data.total).toBe(61)
+})
+
+test('200: revoked keys stay in the list, with their time', async () => {
+  const [last = ''] = ids
+  await query.ask(`/api/v1/settings/keys/${last}`, { method: 'DELETE' })
+  const data = (await list('?limit=1')).body.data as Listed
+  expect(data.keys).toStrictEqual([expect.objectContaining({ key_id: last, revoked_at: expect.any(Number) })])
+})
+
+describe('400', () => {
+  test.each([
+    ['limit=0', 'limit must be at least 1'],
+    ['limit=1001', 'limit must be at most 1000'],
+    ['limit=x', 'limit must be a number'],
+    ['limit=', 'limit must be a number'],
+    ['limit=1&limit=2', 'limit must be a number'],
+    ['offset=-1', 'offset must be at least 0'],
+    ['offset=1.5', 'offset must be an integer'],
+    ['offset=9007199254740993', 'offset must be a safe number'],
+    ['page=1', 'page is not known'],
+  ])('?%s', async (search, reason) => {
+    const { status, body } = await list(`?${search}`)
+    expect(status).toBe(400)
+    expect(body.error).toBe(`Invalid field: ${reason}`)
+  })
+})
+
+test('the api_key of the query is none of the parameters', async () => {
+  const { status } = await query.ask(`/api/v1/settings/keys?limit=1&api_key=${query.admin}`, { key: '' })
+  expect(status).toBe(200)
+})
