@@ -10,7 +10,7 @@ import type { EventLog } from '@sluice/event-log/log'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { keyCache } from '@sluice/http/key-cache'
 import { type Envelope, request, startTestService, type TestService } from '@sluice/http/testing'
-import { keyStore } from '@sluice/postgres/keys'
+import { keyStore, type KeyStore } from '@sluice/postgres/keys'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { openTestPostgres, type TestPostgres } from '@sluice/postgres/testing'
 import { createMetrics } from '@sluice/runtime/metrics'
@@ -36,8 +36,8 @@ export interface TestGateway {
   service: TestService
   postgres: TestPostgres
   log: EventLog
-  /** Of a production and a development key that may write events. */
-  keys: Record<Environment, string>
+  /** A production and a development key that may write events, and one that may do everything but that. */
+  keys: Record<Environment | 'reader', string>
   /** Posts JSON of `body`, or `body` itself when it is a string or bytes. */
   collect: (body: unknown, options?: PostOptions) => Promise<Answer>
   collectBatch: (body: unknown, options?: PostOptions) => Promise<Answer>
@@ -69,8 +69,9 @@ export async function startGateway({
   const database = await openTestPostgres()
   const store = keyStore(database)
   const keys = {
-    prod: await createKey(store, 'prod', ['events:write']),
-    dev: await createKey(store, 'dev', ['events:write']),
+    prod: await createKey(store, 'key_prod', ['events:write'], 'prod'),
+    dev: await createKey(store, 'key_dev', ['events:write'], 'dev'),
+    reader: await createKey(store, 'key_reader', ['stats:read', 'cohorts:read', 'cohorts:write'], 'prod'),
   }
   const postgres: Postgres = openPostgres(await postgresUrl(database.url))
   const cache = keyCache(keyStore(postgres), captured.logger)
@@ -78,7 +79,7 @@ export async function startGateway({
     { log: wrapLog(log), postgres, describeDurability: () => Promise.resolve([]) },
     { logger: captured.logger, metrics: createMetrics() },
   )
-  const service = await startTestService(built, cache, captured)
+  const service = await startTestService({ ...built, components: [cache, ...built.components] }, cache, captured)
   const reader = readLog(log)
 
   async function post(path: string, body: unknown, { key = keys.prod, headers = {} }: PostOptions = {}) {
@@ -114,14 +115,15 @@ export async function startGateway({
 }
 
 async function createKey(
-  store: ReturnType<typeof keyStore>,
-  environment: Environment,
+  store: KeyStore,
+  keyId: string,
   scopes: readonly Scope[],
+  environment: Environment,
 ): Promise<string> {
   const key = generateKey(environment)
   await store.create({
-    keyId: `key_${environment}`,
-    name: environment,
+    keyId,
+    name: 'test',
     environment,
     scopes,
     hash: hashKey(key),

@@ -235,6 +235,11 @@ test('400: 16,000 levels of nesting, and the service goes on', async () => {
 test('401, 403, 405, 415: the route asks for a key that may write, for POST and for JSON', async () => {
   const event = { site_id: 's', event_type: 'x' }
   expect((await gateway.collect(event, { key: 'none' })).status).toBe(401)
+  for (const send of [gateway.collect, gateway.collectBatch]) {
+    const forbidden = await send(event, { key: gateway.keys.reader })
+    expect(forbidden.status).toBe(403)
+    expect(forbidden.body).toStrictEqual(refused('Insufficient scope: requires events:write'))
+  }
   const response = await fetch(`${gateway.service.url}/collect`)
   expect(response.status).toBe(405)
   expect(response.headers.get('allow')).toBe('POST')
