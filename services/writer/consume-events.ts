@@ -7,8 +7,6 @@ import type { Component } from '@sluice/runtime/supervisor'
 import pLimit from 'p-limit'
 import { storeBatch } from './store-batch.ts'
 
-/** All writers of one log are one group: each partition has one of them. */
-const group = 'sluice-writer'
 /** 20,000 to 50,000 rows cost ClickHouse the least CPU each (docs/benchmarks.md). */
 const batchRowsMax = 50_000
 const batchBytesMax = 16 * 1024 * 1024
@@ -108,7 +106,9 @@ export function eventConsumer({ log, inserter, logger, metrics }: ConsumeDeps): 
     run: async (signal) => {
       const logId = await log.id()
       const member = log.consumer({
-        group,
+        // All writers of one log are one group: each partition has one of them. Another log on the same Kafka, another
+        // group: members that join or die there must not stop the work here.
+        group: `sluice-writer-${logId}`,
         maxBatchBytes: batchBytesMax,
         maxBatchRows: batchRowsMax,
         lingerMs,
