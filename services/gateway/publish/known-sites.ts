@@ -35,7 +35,6 @@ export function knownSites(registry: SiteRegistry, logger: Logger): KnownSites {
       await Promise.race([registered, late])
     } catch (error) {
       if (!(error instanceof SluiceError && error.retryable)) throw error
-      registered.catch(() => undefined)
       logger.warn({ sites: siteIds.length, err: error }, 'new sites were not registered, their next events try again')
     } finally {
       clearTimeout(timer)
