@@ -1,6 +1,7 @@
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { makeFolder } from '@sluice/runtime/make-folder'
 import { errorCode } from './error-code.ts'
 
 export interface DataFolderLock {
@@ -22,7 +23,7 @@ const ownerFile = '.lock-pid'
 export function lockDataFolder(dir: string, what: string): DataFolderLock {
   const folder = resolve(dir)
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     chmodSync(folder, 0o700)
   } catch (error) {
     const code = errorCode(error)

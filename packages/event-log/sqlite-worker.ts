@@ -1,9 +1,9 @@
 // The thread that owns the SQLite file: its calls are synchronous and wait for the disk.
 import { randomUUID } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
+import { makeFolder } from '@sluice/runtime/make-folder'
 import type { Commit, Opened, RequestMap, SqliteWorkerData, WorkerMessage, WorkerRequest } from './sqlite-protocol.ts'
 
 /** A block's row id is `partition * partitionStride + offset`: one B-tree, ordered as it is read. */
@@ -33,7 +33,7 @@ interface Log {
 }
 
 function open(data: SqliteWorkerData): Log {
-  mkdirSync(data.dir, { recursive: true, mode: 0o700 })
+  makeFolder(data.dir)
   const db = new DatabaseSync(join(data.dir, 'log.sqlite'), { timeout: 0 })
   try {
     return openTables(db, data)
