@@ -36,6 +36,8 @@ export async function buildStandalone(
   // The first start of all makes a key, unless one is given.
   const firstKey =
     config.SLUICE_ADMIN_KEY === undefined && !(await store.any()) ? await createAdminKey(store) : undefined
+  // At once: a start that fails later, on a port in use, must not leave a key that nobody has seen.
+  if (firstKey) process.stdout.write(`Admin key, shown this once: ${firstKey.key}\n`)
 
   return {
     service: {
@@ -61,7 +63,6 @@ export async function buildStandalone(
     ],
     onReady: (server) => {
       process.stdout.write(`Sluice is ready: http://localhost:${server.port()}\n`)
-      if (firstKey) process.stdout.write(`Admin key, shown this once: ${firstKey.key}\n`)
     },
   }
 }

@@ -1,0 +1,31 @@
+import { expect, test } from '@jest/globals'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { spawnService, startService } from '../../tests/harness/service-process.ts'
+
+test('a first start on a port in use says so and has shown the key that it made, which the next start takes', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-first-start-'))
+  const environment = { SLUICE_DATA_DIR: join(folder, 'data') }
+  const other = createServer()
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+  const { port } = other.address() as AddressInfo
+  try {
+    const first = await spawnService('standalone', environment, { port })
+    expect(await first.exited).toBe(1)
+    expect(first.output()).toContain(`Port ${port} on 127.0.0.1 is in use. Stop what uses it, or set SLUICE_PORT.`)
+    const key = /svc_prod_\w{34}/.exec(first.output())?.[0] ?? ''
+    expect(key).not.toBe('')
+
+    const second = await startService('standalone', environment)
+    expect(second.output()).not.toContain('svc_prod_')
+    const response = await fetch(`${second.url}/api/v1/settings/keys`, { headers: { Authorization: `Bearer ${key}` } })
+    expect(response.status).toBe(200)
+    expect(await second.stop()).toBe(0)
+  } finally {
+    other.close()
+    await rm(folder, { recursive: true, force: true })
+  }
+}, 60_000)
