@@ -5,7 +5,7 @@ import { gunzip, gzip } from 'node:zlib'
 
 const batchEvents = 2_000
 
-const url = process.env.SLUICE_URL ?? 'http://127.0.0.1:8080'
+const url = process.env.SLUICE_URL ?? `http://127.0.0.1:${process.env.SLUICE_PORT ?? 8080}`
 const key = process.env.SLUICE_KEY
 if (key === undefined) {
   console.error(
@@ -18,11 +18,7 @@ const file = await readFile(new URL('web-log.ndjson.gz', import.meta.url))
 const lines = (await promisify(gunzip)(file)).toString('utf8').trimEnd().split('\n')
 for (let from = 0; from < lines.length; from += batchEvents) {
   const batch = lines.slice(from, from + batchEvents)
-  const response = await fetch(`${url}/collect/batch`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/x-ndjson', 'Content-Encoding': 'gzip' },
-    body: await promisify(gzip)(batch.join('\n')),
-  })
+  const response = await send(batch)
   const answer = (await response.json()) as { error?: string }
   if (!response.ok) {
     console.error(`Sluice answered ${response.status}: ${answer.error ?? 'no reason'}`)
@@ -30,3 +26,16 @@ for (let from = 0; from < lines.length; from += batchEvents) {
   }
 }
 console.log(`Sent ${lines.length} events of the site web-log, 17 to 20 May 2015.`)
+
+async function send(batch: readonly string[]): Promise<Response> {
+  try {
+    return await fetch(`${url}/collect/batch`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/x-ndjson', 'Content-Encoding': 'gzip' },
+      body: await promisify(gzip)(batch.join('\n')),
+    })
+  } catch {
+    console.error(`No Sluice answers at ${url}: start it with npm start, or set SLUICE_URL.`)
+    process.exit(1)
+  }
+}

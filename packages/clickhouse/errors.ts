@@ -2,6 +2,7 @@ import { SluiceError } from '@sluice/contracts/errors'
 
 /** ClickHouse's error codes that decide what a caller does next. */
 export const clickHouseCode = {
+  unknownDatabase: 81,
   queryWithSameIdIsAlreadyRunning: 216,
   queryWasCancelled: 394,
 } as const

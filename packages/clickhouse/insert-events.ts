@@ -80,7 +80,8 @@ const select = columns
   .join(', ')
 
 /**
- * Dated rows: one per (site_id, event_id, timestamp). The look-back reads only the seconds that the batch itself
+ * Dated rows: one per (site_id, environment, event_id, timestamp), for what a dev key sends must not hide what a
+ * production key does. The look-back reads only the seconds that the batch itself
  * touches, and of them only rows with one of its ids: 0.02–0.11 s CPU for 20,000 rows of one hot site.
  */
 const insertDated = `
@@ -88,20 +89,20 @@ INSERT INTO events (${columns.join(', ')})
 SELECT ${select} FROM
 (
     SELECT * FROM b
-    WHERE (site_id, event_id, ${time}) NOT IN
+    WHERE (site_id, environment, event_id, ${time}) NOT IN
     (
-        SELECT site_id, event_id, timestamp FROM events
+        SELECT site_id, toString(environment), event_id, timestamp FROM events
         WHERE (site_id, toStartOfSecond(timestamp)) IN (SELECT site_id, toStartOfSecond(${time}) FROM b)
           AND event_key IN (SELECT cityHash64(event_id) FROM b)
     )
-    LIMIT 1 BY site_id, event_id, timestamp
+    LIMIT 1 BY site_id, environment, event_id, timestamp
 )`
 
 /** How far apart undated copies may arrive and still be one event (contract section 3), in ms. */
 const copyWindow = 15 * 60 * 1000
 
 /**
- * Undated rows (timestamp = time of receipt): of each (site_id, event_id), those that are more than 15 minutes from any
+ * Undated rows (timestamp = time of receipt): of each (site_id, environment, event_id), those that are more than 15 minutes from any
  * that is stored, and from the last one that was kept before them. So every row ends up stored, or within 15 minutes of
  * a stored one, and a repeat of it, in whatever company, stores nothing.
  */
@@ -110,28 +111,34 @@ INSERT INTO events (${columns.join(', ')})
 SELECT ${select} FROM
 (
     SELECT * FROM b
-    WHERE (site_id, event_id, timestamp) IN
+    WHERE (site_id, environment, event_id, timestamp) IN
     (
-        SELECT site_id, event_id, arrayJoin(arrayFold(
+        SELECT site_id, environment, event_id, arrayJoin(arrayFold(
             (kept, at) -> if(at - kept[-1] > ${copyWindow}, arrayPushBack(kept, at), kept),
             arrayFilter(at -> NOT arrayExists(other -> abs(at - other) <= ${copyWindow}, stored_at), sent_at),
             emptyArrayInt64()))
         FROM
         (
-            SELECT site_id, event_id, arraySort(groupUniqArray(timestamp)) AS sent_at FROM b GROUP BY site_id, event_id
+            SELECT site_id, environment, event_id, arraySort(groupUniqArray(timestamp)) AS sent_at
+            FROM b GROUP BY site_id, environment, event_id
         ) AS sent
         LEFT JOIN
         (
-            SELECT site_id, event_id, groupArray(toUnixTimestamp64Milli(timestamp)) AS stored_at FROM events
+            SELECT
+                site_id,
+                toString(events.environment) AS environment,
+                event_id,
+                groupArray(toUnixTimestamp64Milli(timestamp)) AS stored_at
+            FROM events
             WHERE undated
               AND site_id IN (SELECT site_id FROM b)
               AND timestamp >= (SELECT fromUnixTimestamp64Milli(min(timestamp) - ${copyWindow}, 'UTC') FROM b)
               AND timestamp <= (SELECT fromUnixTimestamp64Milli(max(timestamp) + ${copyWindow}, 'UTC') FROM b)
               AND event_key IN (SELECT cityHash64(event_id) FROM b)
-            GROUP BY site_id, event_id
-        ) AS stored USING (site_id, event_id)
+            GROUP BY site_id, environment, event_id
+        ) AS stored USING (site_id, environment, event_id)
     )
-    LIMIT 1 BY site_id, event_id, timestamp
+    LIMIT 1 BY site_id, environment, event_id, timestamp
 )`
 
 const settings = {

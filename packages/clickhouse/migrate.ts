@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { SluiceError } from '@sluice/contracts/errors'
 import { type ClickHouse, openClickHouse, parseClickHouseUrl } from './client.ts'
+import { ClickHouseError, clickHouseCode } from './errors.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
@@ -71,7 +72,11 @@ export async function migrateClickHouse(url: string): Promise<string[]> {
 /** Throws when the schema is older or newer than this build, and says what to do. */
 export async function checkClickHouseSchema(clickHouse: ClickHouse): Promise<void> {
   const known = await knownMigrations()
-  const applied = await appliedMigrations(clickHouse)
+  const applied = await appliedMigrations(clickHouse).catch((error: unknown) => {
+    // Nobody has migrated yet: not even the database is there.
+    if (error instanceof ClickHouseError && error.code === clickHouseCode.unknownDatabase) return []
+    throw error
+  })
   refuseNewer(applied, known)
   const missing = known.filter((name) => !applied.includes(name))
   if (missing.length > 0) {

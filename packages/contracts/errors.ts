@@ -97,3 +97,9 @@ export function unavailable(internal: string, cause?: unknown, retryAfterSeconds
     cause,
   })
 }
+
+/** What an operator reads of a failure: the internal text of ours, the message of others. */
+export function operatorText(error: unknown): string {
+  if (error instanceof SluiceError) return error.internal
+  return error instanceof Error ? error.message : String(error)
+}

@@ -33,6 +33,10 @@ const reasons: joi.LanguageMessages = Object.fromEntries(
  */
 export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context: joi.Context = {}): T {
   if (value === undefined) throw invalidFormat('must be an object')
+  // joi copies objects by assignment, which makes a prototype of it.
+  if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')) {
+    throw invalidField('__proto__', 'is not known')
+  }
   const result = schema.validate(value, {
     abortEarly: true,
     convert: false,

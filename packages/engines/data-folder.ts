@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { makeFolder } from '@sluice/runtime/make-folder'
@@ -17,11 +17,12 @@ const ownerFile = '.lock-pid'
  * process even at `kill -9`, and a left-over file means nothing.
  *
  * `what` names the folder's engine in messages, e.g. `ClickHouse`. Throws an Error that names the other process when it
- * holds the folder; a second lock from the same process is refused as well, and so is
- * a folder of another user.
+ * holds the folder; a second lock from the same process is refused as well, and so is a folder of another user or one
+ * with other files in it.
  */
 export function lockDataFolder(dir: string, what: string): DataFolderLock {
   const folder = resolve(dir)
+  refuseForeign(folder, what)
   try {
     makeFolder(folder)
     chmodSync(folder, 0o700)
@@ -55,6 +56,15 @@ export function lockDataFolder(dir: string, what: string): DataFolderLock {
       rmSync(join(folder, ownerFile), { force: true })
       database.close()
     },
+  }
+}
+
+/** A folder that holds something, but no lock of ours, is somebody's: its rights and its content stay as they are. */
+function refuseForeign(folder: string, what: string): void {
+  if (!existsSync(folder)) return
+  const content = readdirSync(folder)
+  if (content.length > 0 && !content.includes('.lock')) {
+    throw new Error(`${what} folder ${folder} holds other files: name an empty or a new one`)
   }
 }
 

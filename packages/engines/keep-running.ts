@@ -17,8 +17,8 @@ export interface EngineProcess {
 export interface KeptEngine {
   /** Of the present process; another one after a restart. */
   readonly pid: number
-  /** Resolves when the engine is down for good: with nothing after `stop`, else with the reason. Never rejects. */
-  readonly exited: Promise<Error | undefined>
+  /** Resolves when the engine is down for good, after `stop`. Never rejects. */
+  readonly exited: Promise<void>
   /** Ends it; resolves when it is gone. Idempotent. */
   stop(): Promise<void>
 }
@@ -27,11 +27,10 @@ const firstPauseMs = 100
 const longestPauseMs = 5_000
 /** An engine that lived so long starts with a clean record. */
 const healthyAfterMs = 60_000
-const attemptsMax = 10
 
 /**
  * Starts an engine by `start` and, whenever its process ends without being told to, starts it again: at once the first
- * time, then after 100 ms, doubling to 5 s. After 10 failures in a row it stays down and `exited` resolves.
+ * time, then after 100 ms, doubling to 5 s, for as long as it takes: whatever is in its way may go.
  * `start` resolves when the engine answers; its first rejection is thrown.
  */
 export async function keepRunning(
@@ -44,23 +43,21 @@ export async function keepRunning(
   const stopping = new AbortController()
   const isStopping = (): boolean => stopping.signal.aborted
 
-  async function watch(): Promise<Error | undefined> {
+  async function watch(): Promise<void> {
     let failures = 0
     for (;;) {
       const how = await current.exited
-      if (isStopping()) return undefined
+      if (isStopping()) return
       log?.error({ engine: name, pid: current.pid, how }, 'engine ended unexpectedly, it is started again')
       if (Date.now() - startedAt > healthyAfterMs) failures = 0
 
       for (let restarted = false; !restarted;) {
-        if (failures >= attemptsMax)
-          return new Error(`${name} ended (${how}) and did not come back in ${failures} attempts`)
         if (failures > 0) {
           await sleep(Math.min(firstPauseMs * 2 ** (failures - 1), longestPauseMs), undefined, {
             signal: stopping.signal,
           }).catch(() => undefined)
         }
-        if (isStopping()) return undefined
+        if (isStopping()) return
         failures += 1
         try {
           current = await start()

@@ -39,7 +39,7 @@ export interface KeyCacheTimes {
 }
 
 const defaultTimes: KeyCacheTimes = { pollIntervalMs: 1_000, markUsedEveryPolls: 20 }
-/** With Postgres away, cached keys serve this long (docs/decisions: availability over prompt revocation). */
+/** With Postgres away, cached keys serve this long: ingestion goes on, and nobody can revoke a key meanwhile anyway. */
 const serveUncheckedMs = 3_600_000
 const unknownKeyTtlMs = 5_000
 const cachedKeysMax = 10_000

@@ -10,6 +10,7 @@ const gunzipAsync = promisify(gunzip)
 export function checkContentType(request: IncomingMessage, rule: BodyRule): string {
   const [type = '', ...parameters] = (request.headers['content-type'] ?? '')
     .toLowerCase()
+    .replaceAll(/\s+=|=\s+/g, '=')
     .split(';')
     .map((part) => part.trim())
   if (!rule.types.includes(type)) {

@@ -1,5 +1,7 @@
 import { type Config, ConfigError, type Environment, loadConfig, type Variables } from '@sluice/runtime/config'
 import { createLogger, type Logger } from '@sluice/runtime/logger'
+import { portMistakes } from '@sluice/runtime/variables'
+import { operatorText } from '@sluice/contracts/errors'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { type Component, FatalError, supervise } from '@sluice/runtime/supervisor'
 import type { KeyCache } from './key-cache.ts'
@@ -44,7 +46,12 @@ export async function runService<V extends Variables>({
     context: Context,
   ) => Promise<Built>
 }): Promise<void> {
-  const config = configOrExit(variables, environment) as Parameters<typeof build>[0]
+  const config = configOrExit(() => {
+    const values = loadConfig(variables, environment) as Parameters<typeof build>[0]
+    const mistakes = portMistakes(values)
+    if (mistakes.length > 0) throw new ConfigError(mistakes)
+    return values
+  })
   const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL })
   const metrics = createMetrics()
   const stopAsked = onStopSignal()
@@ -74,14 +81,14 @@ export async function runService<V extends Variables>({
   } catch (error) {
     logger.fatal({ err: error }, 'failed')
     logger.flush()
-    process.stderr.write(`${name}: ${error instanceof Error ? error.message : String(error)}\n`)
+    process.stderr.write(`${name}: ${operatorText(error)}\n`)
     process.exit(1)
   }
 }
 
-function configOrExit<V extends Variables>(variables: V, environment: Environment): Config<V> {
+function configOrExit<C>(load: () => C): C {
   try {
-    return loadConfig(variables, environment)
+    return load()
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     process.stderr.write(`${error.message}\n`)

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Component } from '@sluice/runtime/supervisor'
@@ -43,6 +44,15 @@ export function httpServer(
       listener(request, response)
     },
   )
+  // What Node refuses before there is a request is answered in the interface's own form.
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (error.code === 'ECONNRESET' || !socket.writable) {
+      socket.destroy()
+      return
+    }
+    socket.end(rawAnswer(error.code), () => socket.destroy())
+  })
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('connection', (socket) => {
     connections.set(socket, new Set())
     socket.once('close', () => connections.delete(socket))
@@ -66,6 +76,25 @@ export function httpServer(
       return close(server)
     },
   }
+}
+
+const rawStatuses: Readonly<Record<string, [status: string, error: string]>> = {
+  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'Request headers are larger than 16 KiB'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'Request took too long'],
+}
+
+function rawAnswer(code = ''): string {
+  const [status, error] = rawStatuses[code] ?? ['400 Bad Request', 'Invalid format: not a valid HTTP request']
+  const body = JSON.stringify({ success: false, error, timestamp: Date.now() })
+  return [
+    `HTTP/1.1 ${status}`,
+    'Connection: close',
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `X-Request-Id: ${randomUUID()}`,
+    '',
+    body,
+  ].join('\r\n')
 }
 
 function listen(server: Server, host: string, port: number, portVariable: string): Promise<void> {

@@ -10,6 +10,8 @@ export interface Variable<T> {
   default?: string
   /** May be unset; the value is then undefined. */
   optional?: true
+  /** What the schema can't tell: throws an Error whose message goes on after the variable's name. */
+  check?: (text: string) => unknown
   /** Its value is never printed, not even in an error. */
   secret?: true
 }
@@ -58,6 +60,14 @@ export function loadConfig<V extends Variables>(variables: V, environment: Envir
       const reason =
         variable.secret === true && result.error.message.includes(text) ? 'is not valid' : result.error.message
       mistakes.push(`${name} ${reason}${shown}: ${variable.description}`)
+    } else {
+      try {
+        variable.check?.(text)
+      } catch (error) {
+        // A check may name the variable itself.
+        const reason = error instanceof Error ? error.message.replace(`${name}: `, '') : 'is not valid'
+        mistakes.push(`${name} ${reason}: ${variable.description}`)
+      }
     }
     values[name] = result.value as unknown
   }

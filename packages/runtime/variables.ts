@@ -1,5 +1,7 @@
+import { keyEnvironment } from '@sluice/contracts/api-key'
 import joi from 'joi'
 import type { Variable } from './config.ts'
+import { folderOf } from './file-url.ts'
 
 /** Keeps the value's type where an object literal of variables is written. */
 function variable<V extends Variable<unknown>>(definition: V): V {
@@ -8,9 +10,16 @@ function variable<V extends Variable<unknown>>(definition: V): V {
 
 /** Typed here: inside `variable()` the compiler would infer `unknown`. */
 const anyText: joi.StringSchema = joi.string()
-const port = joi.number().integer().min(0).max(65_535).required()
+const port = joi
+  .number()
+  .integer()
+  .min(0)
+  .max(65_535)
+  .required()
+  // joi takes 1e3 and 0x50 for numbers too.
+  .custom((value: number, helpers) => (/^\d+$/.test(String(helpers.original)) ? value : helpers.error('number.base')))
 
-/** A URL whose scheme is one of `schemes`; the adapter that opens it checks the rest. */
+/** A URL whose scheme is one of `schemes`. Kafka's, which are no URLs to URL, are checked by their adapter. */
 function engineUrl(schemes: readonly string[]): joi.StringSchema {
   return joi
     .string()
@@ -18,9 +27,30 @@ function engineUrl(schemes: readonly string[]): joi.StringSchema {
       if (!schemes.some((scheme) => text.startsWith(`${scheme}:`))) {
         throw new TypeError(`must start with ${schemes.map((scheme) => `${scheme}:`).join(' or ')}`)
       }
+      if (text.startsWith('file:')) folderOf(text)
+      else if (!text.startsWith('kafka:')) checkNetworkUrl(text)
       return text
     })
     .messages({ 'any.custom': '{{#error.message}}' })
+}
+
+function checkNetworkUrl(text: string): void {
+  if (!URL.canParse(text)) throw new TypeError('is not a URL: host, port or percent-encoding are wrong')
+  const { hostname, protocol, pathname } = new URL(text)
+  if (hostname === '') throw new TypeError('names no host')
+  if (protocol.startsWith('http') && !/^\/\w*$/.test(pathname)) {
+    throw new TypeError('must end in a database name of letters, digits and underscores')
+  }
+}
+
+/** What is wrong with two ports that are each right; in words for the list of mistakes. */
+export function portMistakes(config: { SLUICE_PORT: number; SLUICE_METRICS_PORT: number | undefined }): string[] {
+  const { SLUICE_PORT: port, SLUICE_METRICS_PORT: metricsPort } = config
+  if (metricsPort === undefined && port > 64_535) {
+    return [`SLUICE_METRICS_PORT is required: SLUICE_PORT + 1000 is ${port + 1_000}, which is no port`]
+  }
+  if (port !== 0 && metricsPort === port) return [`SLUICE_METRICS_PORT must differ from SLUICE_PORT (both are ${port})`]
+  return []
 }
 
 /** Where a service listens. `defaultPort` is its port when it runs alone. */
@@ -71,6 +101,9 @@ export const postgresUrl = variable({
 
 export const adminKey = variable({
   schema: anyText,
+  check: (key: string) => {
+    if (keyEnvironment(key) === undefined) throw new Error('is not a key: prefix, length or checksum are wrong')
+  },
   description: 'First admin key (npm run admin-key makes one); taken over at the start if it is not known yet.',
   secret: true as const,
   optional: true as const,

@@ -1,10 +1,11 @@
 // npm run admin-key: makes an admin key and prints it; revokes the ones that were made this way, or at a start, before.
+import { operatorText } from '@sluice/contracts/errors'
 import { attachPostgres, startPostgres } from '@sluice/engines/postgres'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
 import { migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
-import { ConfigError, loadConfig } from '@sluice/runtime/config'
+import { loadConfig } from '@sluice/runtime/config'
 import { postgresUrl, standaloneEngines } from '@sluice/runtime/variables'
 
 const variables = {
@@ -42,6 +43,6 @@ try {
     await found.stop()
   }
 } catch (error) {
-  console.error(error instanceof ConfigError ? error.message : error)
+  console.error(operatorText(error))
   process.exitCode = 1
 }

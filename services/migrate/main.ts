@@ -1,5 +1,6 @@
+import { operatorText } from '@sluice/contracts/errors'
 import { openPostgres } from '@sluice/postgres/open'
-import { ConfigError, loadConfig } from '@sluice/runtime/config'
+import { loadConfig } from '@sluice/runtime/config'
 import { migrate } from './build.ts'
 import { variables } from './config.ts'
 
@@ -20,8 +21,7 @@ try {
     await postgres.close()
   }
 } catch (error) {
-  if (error instanceof ConfigError) console.error(error.message)
-  else console.error(error)
+  console.error(operatorText(error))
   process.exitCode = 1
 }
 

@@ -9,6 +9,9 @@ import { homePage } from './home/page.ts'
 import { queryRoutes } from './router.ts'
 import { takeOverAdminKey } from './take-over-admin-key.ts'
 
+/** ClickHouse ends a question after 30 s by itself; one that is frozen must not hold its askers for longer either. */
+export const questionTimeoutMs = 31_000
+
 export interface QueryEngines {
   clickHouse: ClickHouse
   postgres: Postgres

@@ -7,7 +7,7 @@ import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
 import { closing } from '@sluice/runtime/supervisor'
-import { buildQuery } from './build.ts'
+import { buildQuery, questionTimeoutMs } from './build.ts'
 import { variables } from './config.ts'
 
 await runService({
@@ -16,7 +16,7 @@ await runService({
   environment: process.env,
   build: (config, context) => {
     const { logger } = context
-    const clickHouse = openClickHouse(config.SLUICE_CLICKHOUSE_URL)
+    const clickHouse = openClickHouse(config.SLUICE_CLICKHOUSE_URL, { requestTimeoutMs: questionTimeoutMs })
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const keys = keyCache(keyStore(postgres), logger)
     return Promise.resolve({

@@ -8,7 +8,7 @@ import { migrate } from '@sluice/migrate/build'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
-import { buildQuery } from '@sluice/query/build'
+import { buildQuery, questionTimeoutMs } from '@sluice/query/build'
 import { closing } from '@sluice/runtime/supervisor'
 import { buildWriter } from '@sluice/writer/build'
 import { type EngineConfig, startEngines } from './engines.ts'
@@ -25,7 +25,7 @@ export async function buildStandalone(
 
   const log = await openEventLog(engines.log, { logger })
   const clickHouse = openClickHouse(engines.clickHouse)
-  const reader = openClickHouse(engines.clickHouseReader)
+  const reader = openClickHouse(engines.clickHouseReader, { requestTimeoutMs: questionTimeoutMs })
   const store = keyStore(postgres)
   const keys = keyCache(store, logger)
   const services = [

@@ -1,5 +1,6 @@
 import { startClickHouse } from '@sluice/engines/clickhouse'
 import { startPostgres } from '@sluice/engines/postgres'
+import { folderOf } from '@sluice/runtime/file-url'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Component } from '@sluice/runtime/supervisor'
 
@@ -42,8 +43,4 @@ export async function startEngines(config: EngineConfig, logger: Logger): Promis
 
 function isEmbedded(url: string): boolean {
   return url.startsWith('file:')
-}
-
-function folderOf(url: string): string {
-  return url.slice('file:'.length)
 }

@@ -55,8 +55,10 @@ describeWithKafka('gateway, writer and query, each on its own, on Kafka, ClickHo
 
   it('a service refuses a schema that nobody migrated, and says what to run', async () => {
     const { SLUICE_CLICKHOUSE_URL: url = '', ...rest } = cluster.environment.writer
-    const writer = await spawnService('writer', { ...rest, SLUICE_CLICKHOUSE_URL: new URL('/default', url).href })
-    expect(await writer.exited).toBe(1)
-    expect(writer.output()).toContain('npm run migrate')
+    for (const path of ['/default', '/test_that_nobody_made']) {
+      const writer = await spawnService('writer', { ...rest, SLUICE_CLICKHOUSE_URL: new URL(path, url).href })
+      expect(await writer.exited).toBe(1)
+      expect(writer.output()).toContain('npm run migrate')
+    }
   })
 })

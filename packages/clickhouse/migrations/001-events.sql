@@ -1,4 +1,4 @@
--- One table of truth. Rows reach it only through insert-events.ts, which keeps every (site_id, event_id, timestamp) once;
+-- One table of truth. Rows reach it only through insert-events.ts, which keeps every (site_id, environment, event_id, timestamp) once;
 -- ReplacingMergeTree is the safety net behind that. Reasons and figures: docs/decisions/002-exactly-once.md.
 CREATE TABLE IF NOT EXISTS events
 (
@@ -34,6 +34,6 @@ CREATE TABLE IF NOT EXISTS events
 ENGINE = ReplacingMergeTree
 PARTITION BY if(timestamp < toDateTime64('2020-01-01 00:00:00', 3, 'UTC'), toYear(timestamp), toYYYYMM(timestamp))
 PRIMARY KEY (site_id, timestamp)
-ORDER BY (site_id, timestamp, event_id)
+ORDER BY (site_id, timestamp, event_id, environment)
 -- Without the two fsyncs a log position could be committed before its rows are on disk.
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;
