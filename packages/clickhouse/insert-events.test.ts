@@ -407,3 +407,21 @@ describe('rows keep what was sent', () => {
     expect(rows).toStrictEqual([{ visitors: 3 }])
   })
 })
+
+test('one event sent with a dev and a production key is an event of each, dated or undated', async () => {
+  const dated = event()
+  const undatedEvent = undated('u', 0)
+  for (const environment of ['dev', 'prod'] as const) {
+    expect(await insert([{ ...dated, environment }])).toBe(1)
+    expect(await insert([{ ...dated, environment }])).toBe(0)
+    expect(await insert([{ ...undatedEvent, environment }])).toBe(1)
+    expect(await insert([{ ...undatedEvent, environment }])).toBe(0)
+  }
+  const both = event()
+  expect(
+    await insert([
+      { ...both, environment: 'dev' },
+      { ...both, environment: 'prod' },
+    ]),
+  ).toBe(2)
+})

@@ -72,7 +72,7 @@ export async function migrateClickHouse(url: string): Promise<string[]> {
 /** Throws when the schema is older or newer than this build, and says what to do. */
 export async function checkClickHouseSchema(clickHouse: ClickHouse): Promise<void> {
   const known = await knownMigrations()
-  const applied = await appliedMigrations(clickHouse).catch((error: unknown) => {
+  const applied = await appliedMigrations(clickHouse).catch((error: unknown): string[] => {
     // Nobody has migrated yet: not even the database is there.
     if (error instanceof ClickHouseError && error.code === clickHouseCode.unknownDatabase) return []
     throw error

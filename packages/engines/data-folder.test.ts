@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { lockDataFolder } from './data-folder.ts'
@@ -17,6 +17,17 @@ describe('lockDataFolder', () => {
     const lock = lockDataFolder(dir, 'Test')
     expect(statSync(dir).mode & 0o777).toBe(0o700)
     lock.release()
+  })
+
+  test('refuses a folder that holds other files, and leaves it as it is', () => {
+    mkdirSync(dir, { recursive: true })
+    chmodSync(dir, 0o755)
+    writeFileSync(join(dir, 'mine.txt'), 'mine')
+    expect(() => lockDataFolder(dir, 'Test')).toThrow(
+      `Test folder ${dir} holds other files: name an empty or a new one`,
+    )
+    expect(statSync(dir).mode & 0o777).toBe(0o755)
+    expect(readdirSync(dir)).toEqual(['mine.txt'])
   })
 
   test('refuses a second lock in the same process, until the first is released', () => {

@@ -18,7 +18,7 @@ export interface KeptEngine {
   /** Of the present process; another one after a restart. */
   readonly pid: number
   /** Resolves when the engine is down for good, after `stop`. Never rejects. */
-  readonly exited: Promise<void>
+  readonly exited: Promise<undefined>
   /** Ends it; resolves when it is gone. Idempotent. */
   stop(): Promise<void>
 }
@@ -43,11 +43,11 @@ export async function keepRunning(
   const stopping = new AbortController()
   const isStopping = (): boolean => stopping.signal.aborted
 
-  async function watch(): Promise<void> {
+  async function watch(): Promise<undefined> {
     let failures = 0
     for (;;) {
       const how = await current.exited
-      if (isStopping()) return
+      if (isStopping()) return undefined
       log?.error({ engine: name, pid: current.pid, how }, 'engine ended unexpectedly, it is started again')
       if (Date.now() - startedAt > healthyAfterMs) failures = 0
 
@@ -57,7 +57,7 @@ export async function keepRunning(
             signal: stopping.signal,
           }).catch(() => undefined)
         }
-        if (isStopping()) return
+        if (isStopping()) return undefined
         failures += 1
         try {
           current = await start()

@@ -148,13 +148,14 @@ describe('the life of an embedded Postgres', () => {
     const { pid } = postgres
     await Promise.all([postgres.stop(), postgres.stop()])
     expect(isAlive(pid)).toBe(false)
-    expect(await postgres.exited).toBeUndefined()
+    await postgres.exited
     expect(attachPostgres(dir)).toBeUndefined()
   })
 
   test('a data folder that it can’t use is an error that says why', async () => {
     const dir = join(root, 'broken')
     mkdirSync(join(dir, 'data'), { recursive: true })
+    writeFileSync(join(dir, '.lock'), '')
     await expect(startPostgres({ dir })).rejects.toThrow('Postgres did not start')
   })
 })

@@ -10,16 +10,15 @@ const gunzipAsync = promisify(gunzip)
 export function checkContentType(request: IncomingMessage, rule: BodyRule): string {
   const [type = '', ...parameters] = (request.headers['content-type'] ?? '')
     .toLowerCase()
-    .replaceAll(/\s+=|=\s+/g, '=')
     .split(';')
     .map((part) => part.trim())
   if (!rule.types.includes(type)) {
     throw unsupportedMediaType(`Content-Type must be ${rule.types.join(' or ')}`)
   }
   const charset = parameters
-    .find((parameter) => parameter.startsWith('charset='))
-    ?.slice('charset='.length)
-    .replaceAll('"', '')
+    .map((parameter) => parameter.split('=').map((part) => part.trim()))
+    .find(([name]) => name === 'charset')?.[1]
+    ?.replaceAll('"', '')
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
     throw unsupportedMediaType('Content-Type charset must be utf-8')
   }

@@ -149,3 +149,21 @@ test('HTTP/1.0 and absolute URLs are answered', async () => {
   expect(await absolute.closed).toContain('"status":"alive"')
   expect((await request(`${url}/healthz`)).status).toBe(200)
 })
+
+test.each([
+  ['an unknown method', 'FETCH / HTTP/1.1\r\nHost: a\r\n\r\n', 400],
+  ['two lengths', 'POST /collect HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400],
+  ['headers over the limit', `GET / HTTP/1.1\r\nHost: a\r\nX-Large: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+])('%s is refused in the envelope, with a request id', async (_name, text, status) => {
+  const { port } = await start([])
+  const connection = await connectRaw(port)
+  connection.send(text)
+  const answer = await connection.closed
+  expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+  expect(answer).toMatch(/X-Request-Id: [\w-]{36}/)
+  expect(JSON.parse(answer.slice(answer.indexOf('{')))).toEqual({
+    success: false,
+    error: expect.any(String),
+    timestamp: expect.any(Number),
+  })
+})

@@ -1,7 +1,15 @@
 import { describe, expect, test } from '@jest/globals'
 import joi from 'joi'
 import { ConfigError, loadConfig, type Variables } from './config.ts'
-import { adminKey, clickHouseUrl, listenVariables, logUrl, postgresUrl, standaloneEngines } from './variables.ts'
+import {
+  adminKey,
+  clickHouseUrl,
+  listenVariables,
+  logUrl,
+  portMistakes,
+  postgresUrl,
+  standaloneEngines,
+} from './variables.ts'
 
 const variables = {
   ...listenVariables(8080, '0.0.0.0'),
@@ -112,4 +120,32 @@ test.each([
 ] as const)('standalone takes %s embedded or not, and needs none', (name, urls) => {
   expect(mistakes({}, standaloneEngines)).toStrictEqual([])
   for (const url of urls) expect(loadConfig(standaloneEngines, { [name]: url })).toHaveProperty(name, url)
+})
+
+test.each([
+  ['SLUICE_CLICKHOUSE_URL', 'http://'],
+  ['SLUICE_CLICKHOUSE_URL', 'http://u:p@host/a/b'],
+  ['SLUICE_POSTGRES_URL', 'postgres://u:p@h:notaport/x'],
+  ['SLUICE_ADMIN_KEY', 'short'],
+  ['SLUICE_PORT', '1e3'],
+])('%s=%s is a mistake of that variable', (name, text) => {
+  const [mistake, ...others] = mistakes({ ...right, [name]: text })
+  expect(mistake).toMatch(new RegExp(`^${name} `))
+  expect(others).toEqual([])
+})
+
+test('an embedded engine whose URL names no folder is a mistake', () => {
+  expect(mistakes({ SLUICE_POSTGRES_URL: 'file:' }, standaloneEngines)).toEqual([
+    expect.stringMatching(/^SLUICE_POSTGRES_URL names no folder/),
+  ])
+})
+
+test('two ports that are each right can be wrong together', () => {
+  const ports = (SLUICE_PORT: number, SLUICE_METRICS_PORT?: number) =>
+    portMistakes({ SLUICE_PORT, SLUICE_METRICS_PORT })
+  expect(ports(8080)).toEqual([])
+  expect(ports(0, 0)).toEqual([])
+  expect(ports(64_535)).toEqual([])
+  expect(ports(64_536)).toEqual([expect.stringContaining('SLUICE_METRICS_PORT is required')])
+  expect(ports(9000, 9000)).toEqual([expect.stringContaining('must differ')])
 })

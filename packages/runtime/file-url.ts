@@ -7,6 +7,6 @@ import { fileURLToPath } from 'node:url'
  */
 export function folderOf(url: string): string {
   const path = url.startsWith('file://') ? fileURLToPath(url) : url.slice('file:'.length)
-  if (path === '') throw new Error('names no folder: file:<folder>')
+  if (path === '') throw new Error('names no folder')
   return resolve(path)
 }

@@ -44,7 +44,7 @@ function checkNetworkUrl(text: string): void {
 }
 
 /** What is wrong with two ports that are each right; in words for the list of mistakes. */
-export function portMistakes(config: { SLUICE_PORT: number; SLUICE_METRICS_PORT: number | undefined }): string[] {
+export function portMistakes(config: { SLUICE_PORT: number; SLUICE_METRICS_PORT?: number | undefined }): string[] {
   const { SLUICE_PORT: port, SLUICE_METRICS_PORT: metricsPort } = config
   if (metricsPort === undefined && port > 64_535) {
     return [`SLUICE_METRICS_PORT is required: SLUICE_PORT + 1000 is ${port + 1_000}, which is no port`]

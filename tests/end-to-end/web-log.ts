@@ -40,8 +40,8 @@ export async function expectWebLogAnswers(sluice: Client): Promise<void> {
     expect(status).toBe(200)
     return data
   }
-  const byKey = async (parameters: Record<string, string>) =>
-    Object.fromEntries((await ask(parameters)).breakdown.map(({ key, value }) => [key, value]))
+  const byKey = async (parameters: Record<string, string>): Promise<Record<string, number>> =>
+    Object.fromEntries((await ask(parameters)).breakdown.map(({ key, value }): [string, number] => [key ?? '', value]))
 
   for (const [metric, value] of Object.entries(expected.whole_range)) {
     expect({ metric, value: (await ask({ metric })).value }).toEqual({ metric, value })

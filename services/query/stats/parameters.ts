@@ -108,7 +108,7 @@ export function readStatsQuestion(
   if (isTimeUnit(groupBy) && bucketCount(start, end, groupBy) > bucketsMax) {
     throw invalidField(
       'group_by',
-      `must make at most ${bucketsMax} buckets of the range: ask for a shorter one, or for day`,
+      `must make at most ${bucketsMax} buckets of the range: ask for a shorter one, or for longer buckets`,
     )
   }
   return {
