@@ -6,6 +6,8 @@ export interface SqliteWorkerData {
   partitions: number
   /** Bound on the database file in bytes; appends above it fail as on a full disk. */
   fileBytesMax: number | undefined
+  /** Bytes of the disk that appends leave free. */
+  freeBytesMin: number
 }
 
 /** A block to append; its payload stands in the request's `data`, one after the other. */

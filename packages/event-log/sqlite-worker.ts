@@ -1,5 +1,6 @@
 // The thread that owns the SQLite file: its calls are synchronous and wait for the disk.
 import { randomUUID } from 'node:crypto'
+import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -74,7 +75,7 @@ function openTables(db: DatabaseSync, data: SqliteWorkerData): Log {
   if (data.fileBytesMax !== undefined) {
     db.exec(`PRAGMA max_page_count=${Math.max(1, Math.floor(data.fileBytesMax / pragma(db, 'page_size')))}`)
   }
-  return createLog(db, String(meta.get('id')), Number(meta.get('partitions')))
+  return createLog(db, data, { id: String(meta.get('id')), partitions: Number(meta.get('partitions')) })
 }
 
 /** Gives a long outage's space back to the disk when a log is opened that was drained since; else pages are reused. */
@@ -89,7 +90,7 @@ function pragma(db: DatabaseSync, name: string): number {
   return Number(Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0])
 }
 
-function createLog(db: DatabaseSync, id: string, partitions: number): Log {
+function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }: Omit<Opened, 'ends'>): Log {
   const insertBlock = db.prepare('INSERT INTO blocks (id, appended_at, headers, payload) VALUES (?, ?, ?, ?)')
   const selectBlocks = db.prepare(
     'SELECT id, appended_at, headers, payload FROM blocks WHERE id >= ? AND id < ? ORDER BY id',
@@ -183,37 +184,54 @@ function createLog(db: DatabaseSync, id: string, partitions: number): Log {
     return true
   }
 
-  const append = ({ appends, data }: RequestMap['write']['request'], next: number[]) => {
+  const append = ({ appends, data: payloads }: RequestMap['write']['request'], next: number[]) => {
     const appendedAt = Date.now()
     let position = 0
     for (const { partition, headers, bytes } of appends) {
       const offset = next[partition] ?? 0
-      insertBlock.run(partition * partitionStride + offset, appendedAt, headers, new Uint8Array(data, position, bytes))
+      insertBlock.run(
+        partition * partitionStride + offset,
+        appendedAt,
+        headers,
+        new Uint8Array(payloads, position, bytes),
+      )
       next[partition] = offset + 1
       position += bytes
     }
   }
 
+  const pageBytes = pragma(db, 'page_size')
+
+  /** Filled to the brim, the disk would take neither commits nor the checkpoint that makes room: the log would be stuck. */
+  const roomError = (): string | undefined => {
+    const { bavail, bsize } = statfsSync(data.dir)
+    const freeBytes = bavail * bsize + pragma(db, 'freelist_count') * pageBytes
+    if (freeBytes >= data.freeBytesMin) return undefined
+    return `the disk and the file have ${freeBytes} bytes left, ${data.freeBytesMin} are kept free`
+  }
+
   const handlers: Handlers = {
     write(request) {
-      const next = [...ends]
-      let appendError: string | undefined
-      try {
-        transaction(() => {
-          storePositions(request.commits)
-          append(request, next)
-        })
-        for (const [partition, end] of next.entries()) ends[partition] = end
-      } catch (error) {
-        if (request.appends.length === 0) throw error
-        appendError = messageOf(error)
-        if (request.commits.length > 0) {
-          // On a full disk positions must still move on, for that frees space: an emptied WAL is written from its start.
-          db.exec('PRAGMA wal_checkpoint(PASSIVE)')
+      let appendError = request.appends.length > 0 ? roomError() : undefined
+      if (appendError === undefined) {
+        const next = [...ends]
+        try {
           transaction(() => {
             storePositions(request.commits)
+            append(request, next)
           })
+          for (const [partition, end] of next.entries()) ends[partition] = end
+        } catch (error) {
+          if (request.appends.length === 0) throw error
+          appendError = messageOf(error)
         }
+      }
+      if (appendError !== undefined && request.commits.length > 0) {
+        // Positions must still move on, for that frees space; an emptied WAL is written from its start.
+        db.exec('PRAGMA wal_checkpoint(PASSIVE)')
+        transaction(() => {
+          storePositions(request.commits)
+        })
       }
       rememberPositions(request.commits)
       return { ends: [...ends], appendError }

@@ -125,6 +125,23 @@ describe('sqlite: the folder', () => {
   })
 })
 
+describe('sqlite: a disk that fills up', () => {
+  test('refuses blocks with 503 while there is room for commits', async () => {
+    const dir = await createDir()
+    const log = await open(dir)
+    await log.publish([block(0, 'a')], { timeoutMs })
+    await log.close()
+
+    const full = await open(dir, { freeBytesMin: 2 ** 60 })
+    await expect(full.publish([block(0, 'b')], { timeoutMs })).rejects.toMatchObject({
+      status: 503,
+      internal: expect.stringMatching(/\d+ bytes left/) as unknown,
+    })
+    const reader = collect(full, 'group')
+    await until('the block', () => reader.committed.includes('a'))
+  })
+})
+
 describe('sqlite: time and death', () => {
   test('a publish that is not written in time is refused with 503, and never written if it had not begun', async () => {
     const log = await open(await createDir())

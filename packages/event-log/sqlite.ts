@@ -21,6 +21,11 @@ export interface SqliteLogOptions {
    * as on a full disk. Default: none.
    */
   fileBytesMax?: number
+  /**
+   * Publishes are refused with 503 while disk and file together have fewer free bytes. Must hold a full WAL twice, or commits would
+   * fail as well and nothing could be deleted any more. Default 128 MiB.
+   */
+  freeBytesMin?: number
   /** Sees each engine that is started; for tests that end its thread. */
   onEngine?: (engine: SqliteEngine) => void
 }
@@ -52,6 +57,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       dir,
       partitions: options.partitions ?? 8,
       fileBytesMax: options.fileBytesMax,
+      freeBytesMin: options.freeBytesMin ?? 128 * 1024 * 1024,
     })
     ends = engine.opened.ends
     options.onEngine?.(engine)
