@@ -39,8 +39,11 @@ if (task === 'consume') {
     async onClaim(claim) {
       for await (const batch of claim.batches()) {
         const names = batch.blocks.map(nameOf)
-        // The third block of each partition is handed over and never committed.
-        if (batch.nextOffset > 2n) return (report({ abandoned: names[0] }), new Promise(() => undefined))
+        if (batch.nextOffset > 2n) {
+          // The third block of each partition is handed over and never committed.
+          report({ abandoned: names[0] })
+          await new Promise(() => undefined)
+        }
         await claim.commit(batch)
         report({ committed: names[0] })
       }
