@@ -72,14 +72,18 @@ export function keyCache(
     if (key) {
       known.set(hash, key)
       if (polledAt === 0) polledAt = Date.now()
-    } else unknown.set(hash, true)
+    } else {
+      known.delete(hash)
+      unknown.set(hash, true)
+    }
     return key
   }
 
   async function poll(): Promise<void> {
     const { keys, asOf } = await source.changedSince(cursor)
-    // Whatever was looked up before the first poll may have changed before it.
-    if (cursor === undefined) known.clear()
+    // Whatever was looked up before the first poll may have changed before it: looked up again, and not dropped, so that
+    // a Postgres that goes away right now finds these keys cached.
+    if (cursor === undefined) for (const hash of [...known.keys()]) await lookUp(hash)
     for (const key of keys) {
       unknown.delete(key.hash)
       if (known.has(key.hash)) known.set(key.hash, key)
