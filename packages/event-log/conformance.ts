@@ -195,6 +195,11 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
       expect(other.names.sort()).toEqual([...first, ...second].sort())
     })
 
+    test('groups of the same name in two logs have nothing to do with each other', async () => {
+      const readers = await Promise.all([openNew(), openNew()].map(async (log) => collect(await log, 'group')))
+      await until('all partitions of both', () => readers.every((reader) => allHeld(reader)))
+    })
+
     test('what was handed over and not committed is handed over again', async () => {
       const log = await openNew()
       await publishNames(log, 0, ['a', 'b', 'c'])

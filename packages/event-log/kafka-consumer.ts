@@ -31,7 +31,7 @@ export interface KafkaConsumerContext {
 
 /**
  * A member of a Kafka consumer group. A rebalance loses all its claims, kept partitions included: each begins again at
- * its committed position. While Kafka is away it goes on trying; `run` rejects only when a handler failed or when
+ * its committed position. Kafka knows the group as `<topic>.<group>`. While Kafka is away it goes on trying; `run` rejects only when a handler failed or when
  * Kafka refuses this client for good.
  */
 export function createKafkaConsumer(context: KafkaConsumerContext, options: ConsumerOptions): LogConsumer {

@@ -68,7 +68,9 @@ const fencedTypes = ['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'REBALANCE_IN_PR
 
 export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
   const { topic, client, consumerOptions, times, claims, draining, logger } = options
-  const { group } = consumerOptions
+  // Kafka's groups know no topics: kafkajs gives partitions to every member, those of another topic included, where
+  // nobody would read them.
+  const group = `${topic}.${consumerOptions.group}`
   const ended = Promise.withResolvers<unknown>()
   const closed = new AbortController()
   /** By partition; replaced as a whole by each assignment. */

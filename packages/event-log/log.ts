@@ -28,6 +28,7 @@ export interface EventLog {
 }
 
 export interface ConsumerOptions {
+  /** Members of one group share the partitions; groups of two logs have nothing to do with each other. */
   group: string
   /** A batch has at most this many bytes of payload, unless its only block is larger; it is handed over once full. */
   maxBatchBytes: number
