@@ -99,6 +99,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       firstOffset: entries[0]?.offset ?? position,
       nextOffset: (entries.at(-1)?.offset ?? position) + 1n,
       blocks: entries.map((entry) => entry.block),
+      offsets: entries.map(({ offset }) => offset),
       rows: entries.reduce((sum, { block }) => sum + block.headers.rows, 0),
       bytes: entries.reduce((sum, { block }) => sum + block.payload.length, 0),
       oldestAppendedAt: entries.reduce((oldest, entry) => Math.min(oldest, entry.appendedAt), Infinity),

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { runInNewContext } from 'node:vm'
 import { setFlagsFromString } from 'node:v8'
 import { afterEach, describe, expect, test } from '@jest/globals'
+import type { DeadLetter } from '@sluice/contracts/block'
 import { block, collect, nameOf, silent, until, type Collector } from './collect.conformance.ts'
 import type { Claim, EventLog, LogBatch } from './log.ts'
 import { openEventLog, type OpenEventLogOptions } from './open-event-log.ts'
@@ -152,12 +153,31 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
         { partition: 3, headers, payload: payload.toString() },
         { partition: 3, headers: special, payload: payload.toString() },
       ])
+      expect(reader.batches.flatMap(({ offsets }) => offsets)).toEqual([0n, 1n])
       for (const batch of reader.batches) {
         expect(batch.rows).toBe(2 * batch.blocks.length)
         expect(batch.bytes).toBe(payload.length * batch.blocks.length)
         expect(batch.oldestAppendedAt).toBeGreaterThanOrEqual(before - 1000)
         expect(batch.oldestAppendedAt).toBeLessThanOrEqual(Date.now() + 1000)
       }
+    })
+
+    test('a dead letter comes back as it was', async () => {
+      const log = await openNew()
+      const payload = Buffer.from([0xff, 0x7b, 0x00, 0x0a])
+      const letter: DeadLetter = {
+        reason: 'refused',
+        code: 27,
+        text: 'can’t “parse”\n',
+        at: 1,
+        partition: 2,
+        offset: '90071992547409931',
+      }
+      const headers = { v: 1, rows: 1, bytes: payload.length, undated: true, letter } as const
+      await log.publish([{ partition: 0, headers, payload }], { timeoutMs })
+      const reader = collect(log, 'reader')
+      await until('the letter', () => reader.names.length === 1)
+      expect(reader.batches[0]?.blocks).toEqual([{ partition: 0, headers, payload }])
     })
 
     test('nothing to publish is nothing to wait for; a partition that does not exist is refused', async () => {
@@ -193,6 +213,24 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
       await until('all blocks', () => other.committed.length >= 2 * partitions)
       expect(after.names.sort()).toEqual(second)
       expect(other.names.sort()).toEqual([...first, ...second].sort())
+    })
+
+    test('tells where a group stands, before it joined, while it reads, and after', async () => {
+      const log = await openNew()
+      const standing = async () =>
+        (await log.positions('group')).map(({ partition, next, end }) => `${partition}: ${next}/${end}`).sort()
+      expect(await standing()).toEqual(['0: 0/0', '1: 0/0', '2: 0/0', '3: 0/0'])
+      await publishNames(log, 1, ['a', 'b'])
+      await publishNames(log, 3, ['c'])
+      expect(await standing()).toEqual(['0: 0/0', '1: 0/2', '2: 0/0', '3: 0/1'])
+      const reader = collect(log, 'group', { maxBatchRows: 1 })
+      await until('all blocks', () => reader.committed.length === 3)
+      expect(await standing()).toEqual(['0: 0/0', '1: 2/2', '2: 0/0', '3: 1/1'])
+      await publishNames(log, 0, ['d'])
+      await until('the next block', () => reader.committed.length === 4)
+      await reader.consumer.stop()
+      await publishNames(log, 0, ['e'])
+      expect(await standing()).toEqual(['0: 1/2', '1: 2/2', '2: 0/0', '3: 1/1'])
     })
 
     test('groups of the same name in two logs have nothing to do with each other', async () => {

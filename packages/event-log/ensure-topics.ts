@@ -26,7 +26,7 @@ export interface EnsureTopicsOptions {
 
 /**
  * Makes `<topic>` and `<topic>.dead` of a `kafka:` URL where they are missing, with `min(3, brokers)` replicas; with three,
- * a write needs two in-sync replicas. A replica that lags never becomes leader. Returns the names of those it made.
+ * a write needs two in-sync replicas. A replica that lags never becomes leader; dead letters are kept for ever. Returns the names of those it made.
  * Throws when Kafka can't be reached within 15 s or refuses.
  */
 export async function ensureTopics(url: string, options: EnsureTopicsOptions = {}): Promise<string[]> {
@@ -42,13 +42,15 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
       { name: 'unclean.leader.election.enable', value: 'false' },
       ...(replicationFactor === replicasWanted ? [{ name: 'min.insync.replicas', value: String(inSyncWanted) }] : []),
     ]
+    // What waits for a person waits for longer than Kafka's week.
+    const keptForEver = { name: 'retention.ms', value: '-1' }
     // False: another migration was faster.
     await admin.createTopics({
       topics: missing.map((name) => ({
         topic: name,
         numPartitions: options.partitions ?? 8,
         replicationFactor,
-        configEntries,
+        configEntries: name === topic ? configEntries : [...configEntries, keptForEver],
       })),
       // kafkajs's own wait takes "not known yet", which the next metadata may answer, for a failure.
       waitForLeaders: false,

@@ -10,6 +10,14 @@ export interface PartitionOffsets {
   high: bigint
 }
 
+/**
+ * A group's name in Kafka. Its groups know no topics: kafkajs gives partitions to every member, those of another topic
+ * included, where nobody would read them.
+ */
+export function kafkaGroup(topic: string, group: string): string {
+  return `${topic}.${group}`
+}
+
 /** Asks Kafka for a group's positions and the bounds of all partitions. */
 export async function fetchOffsets(admin: Admin, group: string, topic: string): Promise<Map<number, PartitionOffsets>> {
   const [bounds, positions] = await Promise.all([

@@ -1,12 +1,14 @@
-import type { Block, BlockHeaders } from '@sluice/contracts/block'
+import type { Block, BlockHeaders, DeadLetter } from '@sluice/contracts/block'
 import type { IHeaders, KafkaMessage, Message } from 'kafkajs'
 import type { LogEntry } from './claim-feed.ts'
 
 /** A block as a Kafka record: no key, the payload as value, the headers as text. */
 export function encodeRecord({ partition, headers, payload }: Block): Message {
-  const { v, rows, bytes, undated } = headers
-  const texts = { v: String(v), rows: String(rows), bytes: String(bytes) }
-  return { partition, value: payload, headers: undated ? { ...texts, undated: 'true' } : texts }
+  const { v, rows, bytes, undated, letter } = headers
+  const texts: Record<string, string> = { v: String(v), rows: String(rows), bytes: String(bytes) }
+  if (undated) texts.undated = 'true'
+  if (letter) texts.letter = JSON.stringify(letter)
+  return { partition, value: payload, headers: texts }
 }
 
 /**
@@ -16,6 +18,7 @@ export function encodeRecord({ partition, headers, payload }: Block): Message {
 export function decodeRecord(partition: number, { offset, timestamp, value, headers }: KafkaMessage): LogEntry {
   const payload = value ?? Buffer.alloc(0)
   const version = readCount(headers?.v) ?? 0
+  const letter = readLetter(headers?.letter)
   return {
     offset: BigInt(offset),
     appendedAt: Number(timestamp),
@@ -27,6 +30,7 @@ export function decodeRecord(partition: number, { offset, timestamp, value, head
         rows: readCount(headers?.rows) ?? 0,
         bytes: payload.length,
         ...(readText(headers?.undated) === 'true' && { undated: true }),
+        ...(letter && { letter }),
       },
       payload,
     },
@@ -36,6 +40,14 @@ export function decodeRecord(partition: number, { offset, timestamp, value, head
 function readCount(value: IHeaders[string]): number | undefined {
   const count = readText(value)
   return count !== undefined && /^\d{1,15}$/.test(count) ? Number(count) : undefined
+}
+
+function readLetter(value: IHeaders[string]): DeadLetter | undefined {
+  try {
+    return JSON.parse(readText(value) ?? '') as DeadLetter
+  } catch {
+    return undefined
+  }
 }
 
 function readText(value: IHeaders[string]): string | undefined {

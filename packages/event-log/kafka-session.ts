@@ -3,7 +3,7 @@ import { createClaimFeed, type ClaimFeed } from './claim-feed.ts'
 import type { ClaimSet } from './claim-set.ts'
 import { pause, withDeadline } from './deadline.ts'
 import { describeKafkaError, kafkaErrorType, type KafkaAdmin, type KafkaClient } from './kafka-client.ts'
-import { fetchOffsets, startOffset, type PartitionOffsets } from './kafka-offsets.ts'
+import { fetchOffsets, kafkaGroup, startOffset, type PartitionOffsets } from './kafka-offsets.ts'
 import { decodeRecord } from './kafka-record.ts'
 import type { ConsumerOptions, PartitionLag } from './log.ts'
 import type { EventLogLogger } from './logger.ts'
@@ -68,9 +68,7 @@ const fencedTypes = ['UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'REBALANCE_IN_PR
 
 export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
   const { topic, client, consumerOptions, times, claims, draining, logger } = options
-  // Kafka's groups know no topics: kafkajs gives partitions to every member, those of another topic included, where
-  // nobody would read them.
-  const group = `${topic}.${consumerOptions.group}`
+  const group = kafkaGroup(topic, consumerOptions.group)
   const ended = Promise.withResolvers<unknown>()
   const closed = new AbortController()
   /** By partition; replaced as a whole by each assignment. */

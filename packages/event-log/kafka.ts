@@ -3,6 +3,7 @@ import { unavailable } from '@sluice/contracts/errors'
 import { createKafkaAdmin, createKafkaClient, describeKafkaError } from './kafka-client.ts'
 import { createKafkaConsumer } from './kafka-consumer.ts'
 import { forwardKafkaLines } from './kafka-lines.ts'
+import { fetchOffsets, kafkaGroup, startOffset } from './kafka-offsets.ts'
 import { createKafkaPublisher } from './kafka-producer.ts'
 import type { KafkaGroupTimes } from './kafka-session.ts'
 import type { KafkaAddress } from './kafka-url.ts'
@@ -118,6 +119,14 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
       const run = () =>
         closing === undefined ? consumer.run() : Promise.reject(unavailable('The event log is closed'))
       return { ...consumer, run }
+    },
+    async positions(group) {
+      try {
+        const offsets = await admin.use((asked) => fetchOffsets(asked, kafkaGroup(topic, group), topic), askTimeoutMs)
+        return [...offsets].map(([partition, known]) => ({ partition, next: startOffset(known), end: known.high }))
+      } catch (error) {
+        throw explain(error)
+      }
     },
     async check() {
       if (closing !== undefined) throw unavailable('The event log is closed')

@@ -21,6 +21,11 @@ export interface EventLog {
   publish(blocks: readonly Block[], options: { timeoutMs: number }): Promise<void>
   /** A member of a consumer group. Nothing is read before `run`. */
   consumer(options: ConsumerOptions): LogConsumer
+  /**
+   * Where a group stands in every partition, whether it has members or not. Asking makes the group known, as joining
+   * does. Throws SluiceError 503 while the log is away.
+   */
+  positions(group: string): Promise<readonly GroupPosition[]>
   /** Resolves when the log answers; rejects with the reason otherwise. For readiness, so it must be cheap. */
   check(): Promise<void>
   /** Ends producers, consumers and connections; waits for publishes under way. */
@@ -53,6 +58,14 @@ export interface LogConsumer {
   lag(): readonly PartitionLag[]
 }
 
+export interface GroupPosition {
+  partition: number
+  /** Offset of the next block that the group reads. */
+  next: bigint
+  /** The offset after the newest block: equal to `next` when the group has read everything. */
+  end: bigint
+}
+
 export interface PartitionLag {
   partition: number
   blocks: number
@@ -80,6 +93,8 @@ export interface LogBatch {
   /** The offset after the last block: what a commit stores. */
   readonly nextOffset: bigint
   readonly blocks: readonly Block[]
+  /** The offset of each of them. */
+  readonly offsets: readonly bigint[]
   readonly rows: number
   readonly bytes: number
   /** Unix ms at which the oldest block was appended: its age is the freshness that readers see. */

@@ -93,6 +93,13 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     return known
   }
 
+  async function learnPositions(running: SqliteEngine, name: string): Promise<readonly number[]> {
+    const group = groupOf(name)
+    const { positions } = await running.call('join', { group: name })
+    group.positions = positions.map((position, partition) => Math.max(position, group.positions[partition] ?? 0))
+    return group.positions
+  }
+
   function consumer(consumerOptions: ConsumerOptions): LogConsumer {
     const stopped = Promise.withResolvers<undefined>()
     const group = groupOf(consumerOptions.group)
@@ -137,8 +144,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
 
     async function run(): Promise<void> {
       const joined = await engine()
-      const { positions } = await joined.call('join', { group: consumerOptions.group })
-      group.positions = positions.map((position, partition) => Math.max(position, group.positions[partition] ?? 0))
+      await learnPositions(joined, consumerOptions.group)
       void joined.ended.then(fail)
       group.members.join(member)
       try {
@@ -206,6 +212,11 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       await writes.publish(blocks, timeoutMs)
     },
     consumer,
+    async positions(group) {
+      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      const positions = await learnPositions(await engine(), group)
+      return positions.map((next, partition) => ({ partition, next: BigInt(next), end: BigInt(ends[partition] ?? 0) }))
+    },
     async check() {
       if (closing !== undefined) throw unavailable(`${name} is closed`)
       const ping = engine().then((answering) => answering.call('ping', {}))

@@ -27,6 +27,7 @@ function batchOf(...blocks: Block[]): LogBatch {
     firstOffset: 10n,
     nextOffset: 10n + BigInt(blocks.length),
     blocks,
+    offsets: blocks.map((_, index) => 10n + BigInt(index)),
     rows: blocks.length,
     bytes: blocks.reduce((sum, { payload }) => sum + payload.length, 0),
     oldestAppendedAt: Date.now(),
