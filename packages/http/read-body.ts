@@ -1,10 +1,8 @@
 import type { IncomingMessage } from 'node:http'
-import { promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
-import { errorCode, invalidFormat, type SluiceError, tooLarge, unsupportedMediaType } from '@sluice/contracts/errors'
+import { type ContentEncoding, contentEncodings } from '@sluice/contracts/bodies'
+import { invalidFormat, unsupportedMediaType } from '@sluice/contracts/errors'
+import { bodyTooLarge, decompress } from './decompress.ts'
 import type { BodyRule } from './route.ts'
-
-const gunzipAsync = promisify(gunzip)
 
 /** Throws 415 unless the request's media type and encoding are ones that the route takes. Returns the media type. */
 export function checkContentType(request: IncomingMessage, rule: BodyRule): string {
@@ -22,9 +20,8 @@ export function checkContentType(request: IncomingMessage, rule: BodyRule): stri
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
     throw unsupportedMediaType('Content-Type charset must be utf-8')
   }
-  if (!['identity', 'gzip'].includes(encodingOf(request))) {
-    throw unsupportedMediaType('Content-Encoding must be gzip or absent')
-  }
+  // Throws for others.
+  encodingOf(request)
   return type
 }
 
@@ -34,17 +31,22 @@ export function checkContentType(request: IncomingMessage, rule: BodyRule): stri
  */
 export async function readBody(request: IncomingMessage, rule: BodyRule): Promise<Buffer> {
   const raw = await readRaw(request, rule.maxBytes)
-  if (encodingOf(request) !== 'gzip') return raw
-  try {
-    return await gunzipAsync(raw, { maxOutputLength: rule.maxBytes })
-  } catch (error) {
-    if (errorCode(error) === 'ERR_BUFFER_TOO_LARGE') throw bodyTooLarge(rule.maxBytes)
-    throw invalidFormat('body is not valid gzip')
-  }
+  const encoding = encodingOf(request)
+  return encoding === undefined ? raw : decompress(raw, encoding, rule.maxBytes)
 }
 
-function encodingOf(request: IncomingMessage): string {
-  return (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
+/** Undefined: the body is as it is. Throws 415 for an encoding that is not taken, or more than one. */
+function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
+  const header = request.headers['content-encoding']
+  if (header === undefined) return undefined
+  const name = header.trim().toLowerCase()
+  if (name === 'identity') return undefined
+  if (name === 'x-gzip') return 'gzip'
+  const encoding = contentEncodings.find((each) => each === name)
+  if (encoding === undefined) {
+    throw unsupportedMediaType(`Content-Encoding must be ${contentEncodings.join(', ')} or absent`)
+  }
+  return encoding
 }
 
 function readRaw(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
@@ -89,8 +91,4 @@ function discard(request: IncomingMessage): void {
     length += chunk.length
     if (length > discardedBytesMax) request.destroy()
   })
-}
-
-function bodyTooLarge(maxBytes: number): SluiceError {
-  return tooLarge(`Request body is larger than ${maxBytes} bytes`)
 }

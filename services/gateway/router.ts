@@ -1,3 +1,4 @@
+import { batchMediaTypes, eventMediaTypes } from '@sluice/contracts/bodies'
 import { eventLimits } from '@sluice/contracts/event-fields'
 import type { Route } from '@sluice/http/route'
 import { collectHandler } from './collect/handler.ts'
@@ -13,7 +14,7 @@ export function gatewayRoutes(deps: { publisher: Publisher; sites: KnownSites })
       path: '/collect',
       scope: 'events:write',
       limit: 'events',
-      body: { types: ['application/json'], maxBytes: eventLimits.eventBytesMax },
+      body: { types: eventMediaTypes, maxBytes: eventLimits.eventBytesMax },
       handle: collectHandler(deps),
     },
     {
@@ -21,7 +22,7 @@ export function gatewayRoutes(deps: { publisher: Publisher; sites: KnownSites })
       path: '/collect/batch',
       scope: 'events:write',
       limit: 'events',
-      body: { types: ['application/json', 'application/x-ndjson'], maxBytes: eventLimits.batchBytesMax },
+      body: { types: batchMediaTypes, maxBytes: eventLimits.batchBytesMax },
       handle: collectBatchHandler(deps),
     },
   ]

@@ -119,6 +119,30 @@ describe('202', () => {
     }
   })
 
+  test('JSON as text/plain, as browsers’ beacons send it, of one event and of a batch', async () => {
+    const event = { site_id: 'beacon', event_type: 'x', user_id: 'ü' }
+    for (const type of ['text/plain', 'text/plain;charset=UTF-8', 'Text/Plain; charset="utf-8"']) {
+      const headers = { 'Content-Type': type }
+      expect((await gateway.collect(event, { headers })).status).toBe(202)
+      expect((await gateway.collectBatch({ events: [event] }, { headers })).status).toBe(202)
+    }
+    for (const { row } of await gateway.stored('beacon', 6)) expect(row.user_id).toBe('ü')
+
+    const latin = { headers: { 'Content-Type': 'text/plain; charset=iso-8859-1' } }
+    const plain = { headers: { 'Content-Type': 'text/plain' } }
+    for (const send of [gateway.collect, gateway.collectBatch]) {
+      const { status, body } = await send(event, latin)
+      expect(status).toBe(415)
+      expect(body).toStrictEqual(refused('Content-Type charset must be utf-8'))
+      expect((await send('site_id=beacon', plain)).body).toStrictEqual(
+        refused('Invalid format: body is not valid JSON'),
+      )
+    }
+    // Text is JSON; one event a line is a type of its own.
+    const lines = `${JSON.stringify(event)}\n${JSON.stringify(event)}`
+    expect((await gateway.collectBatch(lines, plain)).status).toBe(400)
+  })
+
   test('hostile names and texts arrive as plain data', async () => {
     const { status } = await gateway.collect(
       '{"site_id":"hostile","event_type":"\\ud83d","user_id":"a\\nb\\u2028","__proto__":{"x":1},"constructor":{"prototype":{"y":2}},"properties":{"__proto__":"p","\\udc00":"\\ud800"}}',
@@ -245,7 +269,7 @@ test('401, 403, 405, 415: the route asks for a key that may write, for POST and 
   expect(response.headers.get('allow')).toBe('POST')
   const { status, body } = await gateway.collect(event, { headers: { 'Content-Type': 'application/x-ndjson' } })
   expect(status).toBe(415)
-  expect(body).toStrictEqual(refused('Content-Type must be application/json'))
+  expect(body).toStrictEqual(refused('Content-Type must be application/json or text/plain'))
 })
 
 test('nothing that was refused is in the log or in the list of sites', async () => {
