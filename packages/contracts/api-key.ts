@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { Environment } from './scopes.ts'
 
@@ -47,7 +47,7 @@ export function keyEnvironment(key: string): Environment | undefined {
 
 /** SHA-256 of a key in hex: all that is ever stored or cached of it. */
 export function hashKey(key: string): string {
-  return createHash('sha256').update(key).digest('hex')
+  return hash('sha256', key)
 }
 
 /** How a record names its key to people: prefix and the last four characters, `svc_prod_…a1B2`. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { invalidFormat, notFound, SluiceError } from '@sluice/contracts/errors'
 import express, { type NextFunction, type Request, type Response } from 'express'
-import { type Dispatch, setRequestId } from './dispatch.ts'
+import { type Dispatch, requestIdOf } from './dispatch.ts'
 import type { Route } from './route.ts'
 
 /** Something public that is not part of the JSON interface, e.g. the page at `/`. */
@@ -40,7 +40,7 @@ function createApp(routes: readonly Route[], pages: readonly Page[], dispatch: D
 
   for (const { path, handle } of pages) {
     app.get(path, (request, response) => {
-      setRequestId(request, response)
+      response.setHeader('X-Request-Id', requestIdOf(request))
       return handle(request, response)
     })
     app.all(path, (request, response) => {

@@ -5,7 +5,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { KeyCache } from './key-cache.ts'
 import { renderAnswer, renderError } from './render.ts'
-import type { Route } from './route.ts'
+import type { ApiRequest, Credential, Route } from './route.ts'
 import { type Exchange, steps } from './steps.ts'
 
 export interface DispatchDeps {
@@ -50,11 +50,15 @@ export function createDispatch({ keys, logger, metrics }: DispatchDeps): Dispatc
   )
   const observeDuration = labelled((route: string, method: string) => durations.labels(route, method))
 
-  /** Sets the request id, and counts and logs the request when its answer has ended. */
-  function observe(path: string, request: IncomingMessage, response: ServerResponse) {
+  /** Counts and logs the request when its answer has ended. */
+  function observe(
+    { path, quiet = false }: Pick<Route, 'path' | 'quiet'>,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ) {
     const receivedAt = Date.now()
     const started = performance.now()
-    const requestId = setRequestId(request, response)
+    const requestId = requestIdOf(request)
     const fields: Record<string, unknown> = {}
     response.once('close', () => {
       const method = request.method ?? ''
@@ -62,6 +66,8 @@ export function createDispatch({ keys, logger, metrics }: DispatchDeps): Dispatc
       const status = response.headersSent ? response.statusCode : clientLeft
       count(path, method, status).inc()
       observeDuration(path, method).observe(durationMs / 1000)
+      const level = status >= 500 ? 'error' : quiet && status < 400 ? 'debug' : 'info'
+      if (!logger.isLevelEnabled(level)) return
       const line = {
         request_id: requestId,
         method,
@@ -71,78 +77,112 @@ export function createDispatch({ keys, logger, metrics }: DispatchDeps): Dispatc
         ...(response.writableFinished ? {} : { aborted: true }),
         ...fields,
       }
-      if (status >= 500) logger.error(line, 'request')
-      else plainLines.info(line, 'request')
+      if (level === 'error') logger.error(line, 'request')
+      else plainLines[level](line, 'request')
     })
     return { receivedAt, requestId, fields }
   }
 
   return {
     fail: (error, request, response) => {
-      const { fields } = observe('', request, response)
-      const ours = renderError(response, error)
+      const { fields, requestId } = observe({ path: '' }, request, response)
+      const ours = renderError(response, requestId, error)
       if (ours !== undefined) fields.err = ours
     },
     route: async (route, params, request, response) => {
-      const { receivedAt, requestId, fields } = observe(route.path, request, response)
-      let abort: AbortController | undefined
-      response.once('close', () => {
-        if (!response.writableFinished) abort?.abort()
-      })
+      const { receivedAt, requestId, fields } = observe(route, request, response)
       const exchange: Exchange = {
         request,
         route,
         query: queryOf(request.url ?? ''),
         keys,
         credential: undefined,
-        body: { bytes: Buffer.alloc(0), type: '' },
+        body: { bytes: noBytes, type: '' },
       }
       try {
         for (const step of steps) {
           const pending = step(exchange)
           if (pending) await pending
         }
-        const { credential, body } = exchange
-        if (!credential) throw new Error('a route’s steps let a request without a credential pass')
-        fields.key_id = credential.keyId
-        const answer = await route.handle({
-          requestId,
-          receivedAt,
-          credential,
-          params,
-          query: plainQuery(exchange.query),
-          body,
-          // Made when a handler asks for it: most don't, and it is not cheap.
-          get signal() {
-            abort ??= new AbortController()
-            if (response.closed) abort.abort()
-            return abort.signal
-          },
-          log: (more) => Object.assign(fields, more),
-        })
-        renderAnswer(response, answer)
+        fields.key_id = exchange.credential?.keyId
+        const answer = await route.handle(
+          new HandledRequest(exchange, { requestId, receivedAt, params, response, fields }),
+        )
+        renderAnswer(response, requestId, answer)
       } catch (error) {
         if (exchange.credential) fields.key_id = exchange.credential.keyId
         if (error instanceof SluiceError) fields.error = error.internal
-        const ours = renderError(response, error)
+        const ours = renderError(response, requestId, error)
         if (ours !== undefined) fields.err = ours
       }
     },
   }
 }
 
+/**
+ * What a handler gets of an exchange that has passed its steps. A class, for the accessor's sake: in an object literal
+ * it would make each object a dictionary and let the whole request outlive the young generation; that alone was half of
+ * the gateway's garbage collection (docs/benchmarks.md).
+ */
+class HandledRequest implements ApiRequest {
+  readonly requestId: string
+  readonly receivedAt: number
+  readonly credential: Credential
+  readonly params: Readonly<Record<string, string>>
+  readonly query: ApiRequest['query']
+  readonly body: ApiRequest['body']
+  readonly log: ApiRequest['log']
+  readonly #response: ServerResponse
+  #abort: AbortController | undefined
+
+  constructor(
+    { credential, query, body }: Exchange,
+    { requestId, receivedAt, params, response, fields }: RequestScope,
+  ) {
+    if (!credential) throw new Error('a route’s steps let a request without a credential pass')
+    this.requestId = requestId
+    this.receivedAt = receivedAt
+    this.credential = credential
+    this.params = params
+    this.query = plainQuery(query)
+    this.body = body
+    this.log = (more) => Object.assign(fields, more)
+    this.#response = response
+  }
+
+  /** Made when a handler asks for it: most don't, and it is not cheap. */
+  get signal(): AbortSignal {
+    if (this.#abort) return this.#abort.signal
+    const abort = new AbortController()
+    this.#abort = abort
+    const response = this.#response
+    if (response.closed) abort.abort()
+    response.once('close', () => {
+      if (!response.writableFinished) abort.abort()
+    })
+    return abort.signal
+  }
+}
+
+interface RequestScope {
+  requestId: string
+  receivedAt: number
+  params: Readonly<Record<string, string>>
+  response: ServerResponse
+  /** Of the request's log line. */
+  fields: Record<string, unknown>
+}
+
 /** Status in logs and metrics of a request whose client left before the answer began, as nginx has it. */
 const clientLeft = 499
 
 /**
- * Gives the response its `X-Request-Id` and returns it: a sane incoming one, short and printable, so that it can't forge
- * log lines or headers, or a new one.
+ * The request's id for its answer's `X-Request-Id` and its log line: a sane incoming one, short and printable, so that it
+ * can't forge log lines or headers, or a new one.
  */
-export function setRequestId(request: IncomingMessage, response: ServerResponse): string {
+export function requestIdOf(request: IncomingMessage): string {
   const incoming = request.headers['x-request-id']
-  const requestId = typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) ? incoming : randomUUID()
-  response.setHeader('X-Request-Id', requestId)
-  return requestId
+  return typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) ? incoming : randomUUID()
 }
 
 /** Remembers what `make` gives per labels: prom-client would hash them at every request. */
@@ -161,7 +201,9 @@ function labelled<Labels extends (string | number)[], Child>(
   }
 }
 
+const noBytes = Buffer.alloc(0)
 const noQuery = new URLSearchParams()
+const emptyQuery: Readonly<Record<string, string>> = Object.freeze(Object.create(null) as Record<string, string>)
 
 function queryOf(url: string): URLSearchParams {
   const mark = url.indexOf('?')
@@ -169,7 +211,8 @@ function queryOf(url: string): URLSearchParams {
 }
 
 /** Without `api_key`; a null prototype, so that `__proto__` is a parameter like any other. */
-function plainQuery(query: URLSearchParams): Record<string, string | string[]> {
+function plainQuery(query: URLSearchParams): ApiRequest['query'] {
+  if (query.size === 0) return emptyQuery
   const plain = Object.create(null) as Record<string, string | string[]>
   for (const name of new Set(query.keys())) {
     if (name === 'api_key') continue

@@ -44,6 +44,8 @@ export interface Route {
   limit: LimitClass
   /** Absent: a body is not read. */
   body?: BodyRule
+  /** Its successes come by the thousand: they are counted by the metrics, and logged at `debug` only. */
+  quiet?: boolean
   handle: (request: ApiRequest) => Promise<Answer>
 }
 

@@ -1,7 +1,7 @@
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino'
 
 /** Structured JSON lines; one wide line per request and per batch at `info`. */
-export type Logger = Pick<PinoLogger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'flush' | 'child'>
+export type Logger = Pick<PinoLogger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'flush' | 'child' | 'isLevelEnabled'>
 
 export interface LoggerOptions {
   service: string
