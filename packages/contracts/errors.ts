@@ -87,6 +87,15 @@ export function unsupportedMediaType(message: string): SluiceError {
   return new SluiceError(415, { message })
 }
 
+/** 429 with `Retry-After`: a limit of the credential is passed. */
+export function rateLimited(retryAfterSeconds: number): SluiceError {
+  return new SluiceError(429, {
+    message: `Rate limit exceeded. Retry after ${retryAfterSeconds} seconds.`,
+    retryable: true,
+    retryAfterSeconds,
+  })
+}
+
 /** 503: an engine can't take it now; always retryable, always with `Retry-After`. */
 export function unavailable(internal: string, cause?: unknown, retryAfterSeconds = 1): SluiceError {
   return new SluiceError(503, {

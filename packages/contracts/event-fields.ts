@@ -17,6 +17,12 @@ export const eventLimits = {
   batchEventsMax: 2_000,
   /** After decompression. */
   batchBytesMax: 10 * 1024 * 1024,
+  /** All rejected events of a batch are counted, this many are listed. */
+  listedErrorsMax: 100,
+  /** Sites that one key may register in any 24 hours. */
+  newSitesPerDayMax: 1_000,
+  /** Undated copies of an event that arrive within this time are one. */
+  copyWindowMs: 15 * 60_000,
 } as const
 
 export const deviceTypes = ['desktop', 'mobile', 'tablet'] as const

@@ -4,6 +4,8 @@ import { checkPostgresSchema, migratePostgres, withMigrationLock } from './migra
 import { openPostgres } from './open.ts'
 import { openTestPostgres, type TestPostgres } from './testing.ts'
 
+const all = ['001-keys-and-sites', '002-site-registrations']
+
 let postgres: TestPostgres
 
 beforeAll(async () => {
@@ -27,7 +29,7 @@ async function refusal(call: Promise<unknown>): Promise<unknown> {
 }
 
 test('an empty database gets everything; a second time there is nothing to do', async () => {
-  expect(await migratePostgres(postgres)).toStrictEqual(['001-keys-and-sites'])
+  expect(await migratePostgres(postgres)).toStrictEqual(all)
   await checkPostgresSchema(postgres)
   expect(await migratePostgres(postgres)).toStrictEqual([])
   await checkPostgresSchema(postgres)
@@ -37,7 +39,8 @@ describe('a schema that is older than the build', () => {
   test('is refused with what to do', async () => {
     expect(await refusal(checkPostgresSchema(postgres))).toMatchObject({
       retryable: false,
-      internal: 'The Postgres schema is older than this build (missing: 001-keys-and-sites). Run "npm run migrate".',
+      internal:
+        'The Postgres schema is older than this build (missing: 001-keys-and-sites, 002-site-registrations). Run "npm run migrate".',
     })
   })
 })
@@ -45,19 +48,19 @@ describe('a schema that is older than the build', () => {
 describe('a schema that is newer than the build', () => {
   beforeEach(async () => {
     await migratePostgres(postgres)
-    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('002-of-tomorrow', now())`.execute(postgres.db)
+    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('999-of-tomorrow', now())`.execute(postgres.db)
   })
 
   const newer = {
     retryable: false,
-    internal: 'The Postgres schema is newer than this build (unknown: 002-of-tomorrow). Run the newer build.',
+    internal: 'The Postgres schema is newer than this build (unknown: 999-of-tomorrow). Run the newer build.',
   }
 
   test('is refused by services and by migrate, which changes nothing', async () => {
     expect(await refusal(checkPostgresSchema(postgres))).toMatchObject(newer)
     expect(await refusal(migratePostgres(postgres))).toMatchObject(newer)
     const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(postgres.db)
-    expect(rows.map(({ name }) => name)).toStrictEqual(['001-keys-and-sites', '002-of-tomorrow'])
+    expect(rows.map(({ name }) => name)).toStrictEqual([...all, '999-of-tomorrow'])
   })
 })
 
@@ -69,7 +72,7 @@ test('a migration that fails leaves nothing of itself, and can be repeated', asy
   )
   expect(rows).toStrictEqual([{ found: false }])
   await sql`DROP TABLE sites`.execute(postgres.db)
-  expect(await migratePostgres(postgres)).toStrictEqual(['001-keys-and-sites'])
+  expect(await migratePostgres(postgres)).toStrictEqual(all)
 })
 
 describe('the lock', () => {
@@ -86,7 +89,7 @@ describe('the lock', () => {
         }),
       ),
     )
-    expect(applied.flat()).toStrictEqual(['001-keys-and-sites'])
+    expect(applied.flat()).toStrictEqual(all)
     await Promise.all(processes.map((each) => each.close()))
   })
 

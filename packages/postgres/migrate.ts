@@ -3,10 +3,12 @@ import { SluiceError } from '@sluice/contracts/errors'
 import { sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
+import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import type { Postgres } from './open.ts'
 
 const migrations: Record<string, Migration> = {
   '001-keys-and-sites': keysAndSites,
+  '002-site-registrations': siteRegistrations,
 }
 
 function migrator(postgres: Postgres): Migrator {

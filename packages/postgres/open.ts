@@ -63,11 +63,12 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
 
 /**
  * Connection failures of the system (ECONNREFUSED …) and of pg itself (no SQLSTATE), and the SQLSTATE classes 08
- * (connection), 40 (rolled back: deadlocks), 53 (resources) and 57P (shutting down): the same statement may work later.
+ * (connection), 40 (rolled back: deadlocks), 53 (resources), 57P (shutting down), and 55P03 (a lock that took too long):
+ * the same statement may work later.
  * Node's own codes (ERR_INVALID_URL …) are mistakes that no time mends.
  */
 function isAway(error: unknown): boolean {
   const code = errorCode(error)
   if (code === undefined) return error instanceof Error && /timeout|terminated|connection/i.test(error.message)
-  return /^(08|40|53|57P)/.test(code) || (/^E[A-Z_]+$/.test(code) && !code.startsWith('ERR_'))
+  return /^(08|40|53|57P|55P03)/.test(code) || (/^E[A-Z_]+$/.test(code) && !code.startsWith('ERR_'))
 }

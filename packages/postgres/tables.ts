@@ -31,4 +31,6 @@ interface ApiKeysTable {
 interface SitesTable {
   site_id: string
   created_at: Generated<Date>
+  /** The key whose event or request was the first to name it; null: none, it was found by its events. */
+  registered_by: Defaulted<string | null>
 }

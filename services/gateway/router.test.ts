@@ -19,7 +19,12 @@ describe.each([
       steps.push(`${step} ends`)
     }
     const route = gatewayRoutes({
-      sites: { register: () => slowly('register') },
+      sites: {
+        register: async () => {
+          await slowly('register')
+          return new Map()
+        },
+      },
       publisher: { publish: () => slowly('publish') },
     }).find((each) => each.path === path)
     const answer = await route?.handle(request)
@@ -30,7 +35,7 @@ describe.each([
   test('answers with the log’s refusal', async () => {
     const refusal = new SluiceError(503, { message: 'Service temporarily unavailable' })
     const route = gatewayRoutes({
-      sites: { register: () => undefined },
+      sites: { register: () => new Map() },
       publisher: { publish: () => Promise.reject(refusal) },
     }).find((each) => each.path === path)
     await expect(route?.handle(request)).rejects.toBe(refusal)

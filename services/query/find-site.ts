@@ -15,7 +15,10 @@ const knownTtlMs = 1_000
  * Sites by Postgres, then by their events: a gateway that accepts a new site's events while Postgres is away can't
  * register it, so this does it when somebody asks for the site.
  */
-export function siteLookup(sites: SiteStore, clickHouse: Pick<ClickHouse, 'query'>): SiteLookup {
+export function siteLookup(
+  sites: Pick<SiteStore, 'isKnown' | 'register'>,
+  clickHouse: Pick<ClickHouse, 'query'>,
+): SiteLookup {
   const known = new LRUCache<string, true>({ max: cachedSitesMax, ttl: knownTtlMs })
 
   async function hasEvents(siteId: string): Promise<boolean> {

@@ -1,3 +1,4 @@
+import { rateLimited } from '@sluice/contracts/errors'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import { parseJson } from '@sluice/http/json-body'
 import type { KnownSites } from '../publish/known-sites.ts'
@@ -9,7 +10,9 @@ export function collectHandler({ publisher, sites }: { publisher: Publisher; sit
   return async ({ body, receivedAt, credential, log }: ApiRequest): Promise<Answer> => {
     const event = encodeEvent(parseJson(body.bytes), { receivedAt, environment: credential.environment })
     log({ site_id: event.siteId, events: 1, bytes: body.bytes.length })
-    await sites.register(new Set([event.siteId]))
+    const refused = await sites.register(credential.keyId, new Set([event.siteId]))
+    const retryAfterSeconds = refused.get(event.siteId)
+    if (retryAfterSeconds !== undefined) throw rateLimited(retryAfterSeconds)
     await publisher.publish([event])
     return { status: 202 }
   }

@@ -1,19 +1,23 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { unavailable } from '@sluice/contracts/errors'
+import { eventLimits } from '@sluice/contracts/event-fields'
 import { waitUntil } from '@sluice/engines/processes'
 import { request } from '@sluice/http/testing'
+import type { Refusal } from '@sluice/postgres/sites'
 import { type Cuttable, cuttable } from '@sluice/postgres/testing'
 import { capturedLogger } from '@sluice/runtime/testing'
 import { startGateway, type TestGateway } from '../gateway.test-support.ts'
 import { knownSites } from './known-sites.ts'
+
+const none: Refusal = { refused: [], retryAfterSeconds: 0 }
 
 /** A registry that remembers what it was asked, and answers as the test says. */
 function scriptedRegistry() {
   const asked: (readonly string[])[] = []
   const registry = {
     asked,
-    answer: () => Promise.resolve(),
-    register: (siteIds: readonly string[]) => {
+    answer: (): Promise<Refusal> => Promise.resolve(none),
+    registerFor: (_keyId: string, siteIds: readonly string[]) => {
       asked.push(siteIds)
       return registry.answer()
     },
@@ -25,19 +29,19 @@ describe('registering', () => {
   test('happens once for each site; known ones cost nothing', async () => {
     const registry = scriptedRegistry()
     const sites = knownSites(registry, capturedLogger().logger)
-    await sites.register(new Set(['a', 'b']))
-    await sites.register(new Set(['b', 'c']))
+    await sites.register('key', new Set(['a', 'b']))
+    await sites.register('key', new Set(['b', 'c']))
     expect(registry.asked).toStrictEqual([['a', 'b'], ['c']])
-    expect(sites.register(new Set(['a', 'b', 'c']))).toBeUndefined()
+    expect(sites.register('key', new Set(['a', 'b', 'c']))).toStrictEqual(new Map())
   })
 
   test('is waited for: a site is known before its event is answered', async () => {
     const registry = scriptedRegistry()
     const gate = Promise.withResolvers<undefined>()
-    registry.answer = () => gate.promise.then(() => undefined)
+    registry.answer = () => gate.promise.then(() => none)
     const sites = knownSites(registry, capturedLogger().logger)
     let done = false
-    const registered = Promise.resolve(sites.register(new Set(['a']))).then(() => {
+    const registered = Promise.resolve(sites.register('key', new Set(['a']))).then(() => {
       done = true
     })
     await new Promise(setImmediate)
@@ -51,25 +55,25 @@ describe('registering', () => {
     const { logger, lines } = capturedLogger()
     const sites = knownSites(registry, logger)
     registry.answer = () => Promise.reject(unavailable('away'))
-    await sites.register(new Set(['a']))
+    await sites.register('key', new Set(['a']))
     expect(lines()).toStrictEqual([expect.objectContaining({ level: 'warn', sites: 1 })])
-    registry.answer = () => Promise.resolve()
-    await sites.register(new Set(['a']))
+    registry.answer = () => Promise.resolve(none)
+    await sites.register('key', new Set(['a']))
     expect(registry.asked).toHaveLength(2)
-    expect(sites.register(new Set(['a']))).toBeUndefined()
+    expect(sites.register('key', new Set(['a']))).toStrictEqual(new Map())
   })
 
   test('that takes too long is not waited for, and counts when it ends', async () => {
     const registry = scriptedRegistry()
     const gate = Promise.withResolvers<undefined>()
-    registry.answer = () => gate.promise.then(() => undefined)
+    registry.answer = () => gate.promise.then(() => none)
     const sites = knownSites(registry, capturedLogger().logger)
     const started = performance.now()
-    await sites.register(new Set(['a']))
+    await sites.register('key', new Set(['a']))
     expect(performance.now() - started).toBeLessThan(1_500)
     gate.resolve(undefined)
     await new Promise(setImmediate)
-    expect(sites.register(new Set(['a']))).toBeUndefined()
+    expect(sites.register('key', new Set(['a']))).toStrictEqual(new Map())
   })
 
   test('that fails after its time is no unhandled rejection', async () => {
@@ -77,7 +81,7 @@ describe('registering', () => {
     const gate = Promise.withResolvers<never>()
     registry.answer = () => gate.promise
     const sites = knownSites(registry, capturedLogger().logger)
-    await sites.register(new Set(['a']))
+    await sites.register('key', new Set(['a']))
     gate.reject(new TypeError('late'))
     await new Promise(setImmediate)
   })
@@ -86,7 +90,202 @@ describe('registering', () => {
     const registry = scriptedRegistry()
     registry.answer = () => Promise.reject(new TypeError('broken'))
     const sites = knownSites(registry, capturedLogger().logger)
-    await expect(sites.register(new Set(['a']))).rejects.toThrow('broken')
+    await expect(sites.register('key', new Set(['a']))).rejects.toThrow('broken')
+  })
+})
+
+describe('sites that a key may not register', () => {
+  const refuse = (...siteIds: string[]) => Promise.resolve({ refused: siteIds, retryAfterSeconds: 90 })
+
+  test('are returned with the seconds until it may; the others are known', async () => {
+    const registry = scriptedRegistry()
+    const sites = knownSites(registry, capturedLogger().logger)
+    registry.answer = () => refuse('c')
+    expect(await sites.register('key', new Set(['a', 'b', 'c']))).toStrictEqual(new Map([['c', 90]]))
+    expect(sites.register('key', new Set(['a', 'b']))).toStrictEqual(new Map())
+  })
+
+  test('are not asked about again for a while, by that key', async () => {
+    const registry = scriptedRegistry()
+    const sites = knownSites(registry, capturedLogger().logger)
+    registry.answer = () => refuse('a')
+    await sites.register('key', new Set(['a']))
+    expect(sites.register('key', new Set(['a']))).toStrictEqual(new Map([['a', 90]]))
+    registry.answer = () => Promise.resolve(none)
+    expect(await sites.register('key', new Set(['b', 'a']))).toStrictEqual(new Map([['a', 90]]))
+    expect(registry.asked).toStrictEqual([['a'], ['b']])
+    // Another key may, and then everybody may write to it.
+    expect(await sites.register('other', new Set(['a']))).toStrictEqual(new Map())
+    expect(sites.register('key', new Set(['a']))).toStrictEqual(new Map())
+  })
+
+  test('with Postgres away stay refused as long as that is known, and others are taken', async () => {
+    const registry = scriptedRegistry()
+    const sites = knownSites(registry, capturedLogger().logger)
+    registry.answer = () => refuse('a')
+    await sites.register('key', new Set(['a']))
+    registry.answer = () => Promise.reject(unavailable('away'))
+    expect(await sites.register('key', new Set(['a', 'b']))).toStrictEqual(new Map([['a', 90]]))
+  })
+})
+
+describe('new sites that come while Postgres registers others of the key', () => {
+  function held() {
+    const registry = scriptedRegistry()
+    const gates: PromiseWithResolvers<Refusal>[] = []
+    registry.answer = () => {
+      const gate = Promise.withResolvers<Refusal>()
+      gates.push(gate)
+      return gate.promise
+    }
+    return { registry, gates }
+  }
+  const turn = () => new Promise(setImmediate)
+
+  test('go together in the next call; each request hears of its own', async () => {
+    const { registry, gates } = held()
+    const sites = knownSites(registry, capturedLogger().logger)
+    const first = sites.register('key', new Set(['a']))
+    await turn()
+    const second = sites.register('key', new Set(['b', 'c']))
+    const third = sites.register('key', new Set(['c', 'd']))
+    const other = sites.register('other', new Set(['e']))
+    await turn()
+    expect(registry.asked).toStrictEqual([['a'], ['e']])
+    for (const gate of gates) gate.resolve(none)
+    await Promise.all([first, other])
+    await turn()
+    expect(registry.asked).toStrictEqual([['a'], ['e'], ['b', 'c', 'd']])
+    gates[2]?.resolve({ refused: ['d', 'b'], retryAfterSeconds: 5 })
+    expect(await second).toStrictEqual(new Map([['b', 5]]))
+    expect(await third).toStrictEqual(new Map([['d', 5]]))
+  })
+
+  test('do not suffer from its failure', async () => {
+    const { registry, gates } = held()
+    const { logger, lines } = capturedLogger()
+    const sites = knownSites(registry, logger)
+    const first = sites.register('key', new Set(['a']))
+    await turn()
+    const second = sites.register('key', new Set(['b']))
+    gates[0]?.reject(unavailable('away'))
+    expect(await first).toStrictEqual(new Map())
+    expect(lines()).toHaveLength(1)
+    await turn()
+    gates[1]?.resolve(none)
+    await second
+    expect(sites.register('key', new Set(['b']))).toStrictEqual(new Map())
+    expect(registry.asked).toStrictEqual([['a'], ['b']])
+  })
+
+  test('are taken unregistered when they are too many', async () => {
+    const { registry, gates } = held()
+    const { logger, lines } = capturedLogger()
+    const sites = knownSites(registry, logger)
+    const first = sites.register('key', new Set(['a']))
+    await turn()
+    const named = (from: number, count: number) => new Set(Array.from({ length: count }, (_, n) => `s${from + n}`))
+    const second = sites.register('key', named(0, 10_000))
+    expect(await sites.register('key', named(10_000, 1))).toStrictEqual(new Map())
+    expect(lines()).toStrictEqual([expect.objectContaining({ level: 'warn', sites: 1 })])
+    gates[0]?.resolve(none)
+    await first
+    await turn()
+    expect(registry.asked[1]).toHaveLength(10_000)
+    gates[1]?.resolve(none)
+    await second
+  })
+})
+
+describe('a key registers 1,000 sites a day', () => {
+  let gateway: TestGateway
+
+  beforeAll(async () => {
+    gateway = await startGateway()
+  })
+
+  afterAll(async () => {
+    await gateway.stop()
+  })
+
+  const max = eventLimits.newSitesPerDayMax
+  const message = /^Rate limit exceeded\. Retry after (\d+) seconds\.$/
+  const event = (siteId: string, parts: object = {}) => ({ site_id: siteId, event_type: 'x', ...parts })
+  const retryAfter = (text = ''): number => Number(message.exec(text)?.[1])
+
+  async function isKnown(siteId: string): Promise<boolean> {
+    const rows = await gateway.postgres.db.selectFrom('sites').select('site_id').where('site_id', '=', siteId).execute()
+    return rows.length > 0
+  }
+
+  test('the next one is 429 alone and an error of its event in a batch; nothing of it is stored', async () => {
+    const sites = Array.from({ length: max }, (_, n) => event(`site-${n}`))
+    const first = await gateway.collectBatch({ events: sites })
+    expect(first.body.data).toStrictEqual({ accepted: max, rejected: 0, errors: [] })
+
+    const alone = await gateway.collect(event('new-alone'))
+    expect(alone.status).toBe(429)
+    const seconds = retryAfter(alone.body.error)
+    expect(seconds).toBeGreaterThan(86_000)
+    expect(seconds).toBeLessThanOrEqual(86_400)
+    expect(alone.headers.get('retry-after')).toBe(String(seconds))
+
+    const mixed = await gateway.collectBatch({
+      events: [
+        event('site-0'),
+        event('new-a', { event_id: 'first' }),
+        { site_id: 'site-0', event_id: 'bad' },
+        event('new-b'),
+        event('site-1'),
+        event('new-a', { event_id: 'again' }),
+      ],
+    })
+    expect(mixed.status).toBe(202)
+    expect(mixed.body.data).toStrictEqual({
+      accepted: 2,
+      rejected: 4,
+      errors: [
+        { index: 1, event_id: 'first', error: expect.stringMatching(message) },
+        { index: 2, event_id: 'bad', error: 'Missing required field: event_type' },
+        { index: 3, error: expect.stringMatching(message) },
+        { index: 5, event_id: 'again', error: expect.stringMatching(message) },
+      ],
+    })
+
+    const bad = await gateway.collectBatch({ events: [event('new-c'), event('new-d')] })
+    expect(bad.status).toBe(400)
+    expect(bad.body).toMatchObject({
+      error: 'Invalid field: events holds no valid event, see data.errors',
+      data: { accepted: 0, rejected: 2, errors: [{ index: 0 }, { index: 1 }] },
+    })
+
+    expect((await gateway.collect(event('site-2'))).status).toBe(202)
+    await gateway.stored('site-2', 2)
+    for (const siteId of ['new-alone', 'new-a', 'new-b', 'new-c', 'new-d']) {
+      expect(await isKnown(siteId)).toBe(false)
+      expect(await gateway.stored(siteId, 0)).toStrictEqual([])
+    }
+
+    // Another key has its own thousand, and what it registers is there for all.
+    expect((await gateway.collect(event('new-a'), { key: gateway.keys.dev })).status).toBe(202)
+    expect((await gateway.collect(event('new-a'))).status).toBe(202)
+  })
+
+  test('the first 100 errors of a batch are listed by index, whatever they are', async () => {
+    const events = Array.from({ length: 400 }, (_, n) => (n % 2 === 0 ? { site_id: 'site-0' } : event(`more-${n}`)))
+    const { body } = await gateway.collectBatch({ events: [...events, event('site-0')] })
+    const { errors, ...counts } = body.data as { errors: { index: number }[] }
+    expect(counts).toStrictEqual({ accepted: 1, rejected: 400 })
+    expect(errors.map(({ index }) => index)).toStrictEqual(Array.from({ length: 100 }, (_, n) => n))
+  })
+
+  test('a thousand and some that come at once are a thousand', async () => {
+    await gateway.postgres.db.deleteFrom('sites').execute()
+    const answers = await Promise.all(
+      Array.from({ length: max + 50 }, (_, n) => gateway.collect(event(`burst-${n}`), { key: gateway.keys.dev })),
+    )
+    expect(answers.filter(({ status }) => status === 202)).toHaveLength(max)
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(50)
   })
 })
 

@@ -1,0 +1,87 @@
+import { eventLimits } from '@sluice/contracts/event-fields'
+import { eventIdOf, eventTooLarge } from '@sluice/contracts/event'
+import { rateLimited, SluiceError } from '@sluice/contracts/errors'
+import type { EventRow } from '@sluice/contracts/event-row'
+import type { ApiRequest } from '@sluice/http/route'
+import { encodeEvent } from '../collect/encode-event.ts'
+import type { EncodedEvent } from '../publish/encode-blocks.ts'
+import type { RefusedSites } from '../publish/known-sites.ts'
+import { readEvents } from './read-events.ts'
+
+export interface EventError {
+  index: number
+  event_id?: string
+  error: string
+}
+
+export interface EncodedBatch {
+  /** The good events, in the order of the batch. */
+  accepted: EncodedBatchEvent[]
+  /** Of the good events. */
+  siteIds: Set<string>
+  rejected: number
+  /** The first of the rejected ones. */
+  errors: EventError[]
+}
+
+interface EncodedBatchEvent extends EncodedEvent {
+  siteId: string
+  /** Its place in the batch, from 0. */
+  index: number
+}
+
+/** Encodes the good events of a batch, and says of the others why not. Throws SluiceError 400 when it is no batch at all. */
+export function encodeBatch({ body, receivedAt, credential }: ApiRequest): EncodedBatch {
+  const receipt = { receivedAt, environment: credential.environment }
+  const accepted: EncodedBatchEvent[] = []
+  const siteIds = new Set<string>()
+  const errors: EventError[] = []
+  let rejected = 0
+  let index = 0
+
+  for (const { value, isLine, error: unreadable } of readEvents(body)) {
+    try {
+      if (unreadable) throw unreadable
+      const event = encodeEvent(value, receipt)
+      if (!isLine && event.bytesAtMost > eventLimits.eventBytesMax && jsonBytes(value) > eventLimits.eventBytesMax) {
+        throw eventTooLarge()
+      }
+      const { siteId, line, keyHash, undated } = event
+      accepted.push({ index, siteId, line, keyHash, undated })
+      siteIds.add(siteId)
+    } catch (error) {
+      if (!(error instanceof SluiceError)) throw error
+      rejected++
+      if (errors.length < eventLimits.listedErrorsMax) errors.push(eventError(index, eventIdOf(value), error))
+    }
+    index++
+  }
+  return { accepted, siteIds, rejected, errors }
+}
+
+/** The batch without the events of sites that the key may not register. */
+export function withoutSites({ accepted, rejected, errors }: EncodedBatch, refused: RefusedSites): EncodedBatch {
+  const left = accepted.filter(({ siteId }) => !refused.has(siteId))
+  const refusals = accepted
+    .filter(({ siteId }) => refused.has(siteId))
+    .slice(0, eventLimits.listedErrorsMax)
+    .map(({ index, siteId, line, keyHash }) => {
+      // Only an id that the client sent has a hash.
+      const eventId = keyHash === undefined ? undefined : (JSON.parse(line) as EventRow).event_id
+      return eventError(index, eventId, rateLimited(refused.get(siteId) ?? 1))
+    })
+  return {
+    accepted: left,
+    siteIds: new Set(left.map(({ siteId }) => siteId)),
+    rejected: rejected + accepted.length - left.length,
+    errors: [...errors, ...refusals].sort((a, b) => a.index - b.index).slice(0, eventLimits.listedErrorsMax),
+  }
+}
+
+function eventError(index: number, eventId: string | undefined, { message }: SluiceError): EventError {
+  return { index, ...(eventId === undefined ? {} : { event_id: eventId }), error: message }
+}
+
+function jsonBytes(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value))
+}
