@@ -1,7 +1,8 @@
 import { eventLimits } from '@sluice/contracts/event-fields'
 import { eventTooLarge } from '@sluice/contracts/event'
-import { invalidField, invalidFormat, missingField, type SluiceError } from '@sluice/contracts/errors'
+import { invalidField, invalidFormat, missingField, SluiceError } from '@sluice/contracts/errors'
 import { parseJson } from '@sluice/http/json-body'
+import { splitList } from './split-list.ts'
 
 /** One item of a batch: a parsed value, or why it can't be one. */
 export type BatchItem =
@@ -13,15 +14,39 @@ export type BatchItem =
     }
   | { value?: never; isLine?: never; error: SluiceError }
 
+/** A list up to this size is parsed as a whole: in the worst case that takes 65 MB. */
+const parsedWholeBytesMax = 1024 * 1024
+
 /**
  * The events of a batch's body: `{"events": [...]}` or one JSON object a line. A line that is not JSON is that event's
- * error, not the batch's. Throws SluiceError 400 when there is no list, or an empty or too long one.
+ * error, not the batch's. Throws SluiceError 400 when there is no list, or an empty or too long one; for large bodies
+ * that may show only on the way. Those are parsed item by item, so that a caller that keeps no values never has more
+ * than one in memory.
  */
-export function readEvents({ bytes, type }: { bytes: Buffer; type: string }): BatchItem[] {
-  return type === 'application/x-ndjson' ? readLines(bytes) : readList(parseJson(bytes))
+export function readEvents({ bytes, type }: { bytes: Buffer; type: string }): Iterable<BatchItem> {
+  if (type === 'application/x-ndjson') return readLines(bytes)
+  return bytes.length > parsedWholeBytesMax ? readSplitList(bytes) : readList(bytes)
 }
 
-function readList(body: unknown): BatchItem[] {
+function readList(bytes: Buffer): BatchItem[] {
+  return listOf(parseJson(bytes)).map((value) => ({ value, isLine: false }))
+}
+
+function* readSplitList(bytes: Buffer): Generator<BatchItem> {
+  const { skeleton, items } = splitList(bytes)
+  const list = listOf(parseJson(Buffer.from(skeleton)))
+  let used = 0
+  for (const value of list) {
+    const item = Array.isArray(value) ? items[value[0] as number] : undefined
+    if (item !== undefined) used++
+    if (item instanceof SluiceError) yield { error: item }
+    else yield { value: item === undefined ? value : parseJson(item), isLine: false }
+  }
+  // A list that a second "events" replaced, and that nobody parsed.
+  if (used !== items.length) throw invalidFormat('body names "events" twice')
+}
+
+function listOf(body: unknown): unknown[] {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw invalidFormat('body must be a JSON object with a list "events"')
   }
@@ -33,22 +58,22 @@ function readList(body: unknown): BatchItem[] {
     throw invalidField(unknown.slice(0, 64).toWellFormed(), 'is not known: a batch holds "events" alone')
   }
   checkCount(events.length)
-  return events.map((value: unknown) => ({ value, isLine: false }))
+  return events as unknown[]
 }
 
-function readLines(bytes: Buffer): BatchItem[] {
+function* readLines(bytes: Buffer): Generator<BatchItem> {
   const text = bytes.toString('utf8')
-  const items: BatchItem[] = []
+  let count = 0
   let number = 1
   let countedTo = 0
   // From a line's first character to its end: millions of blank lines are skipped without a step for each.
   for (const { 0: line, index } of text.matchAll(/\S[^\n]*/g)) {
     for (; countedTo < index; countedTo++) if (text.charCodeAt(countedTo) === newline) number++
-    items.push(readLine(line, number))
-    if (items.length > eventLimits.batchEventsMax) break
+    count++
+    if (count > eventLimits.batchEventsMax) break
+    yield readLine(line, number)
   }
-  checkCount(items.length)
-  return items
+  checkCount(count)
 }
 
 const newline = 10
