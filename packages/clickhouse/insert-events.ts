@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
+import { eventLimits } from '@sluice/contracts/event-fields'
 import type { ClickHouseAddress } from './client.ts'
 import { ClickHouseError } from './errors.ts'
 
@@ -98,8 +99,8 @@ SELECT ${select} FROM
     LIMIT 1 BY site_id, environment, event_id, timestamp
 )`
 
-/** How far apart undated copies may arrive and still be one event (contract section 3), in ms. */
-const copyWindow = 15 * 60 * 1000
+/** How far apart undated copies may arrive and still be one event. */
+const { copyWindowMs } = eventLimits
 
 /**
  * Undated rows (timestamp = time of receipt): of each (site_id, environment, event_id), those that are more than 15 minutes from any
@@ -114,8 +115,8 @@ SELECT ${select} FROM
     WHERE (site_id, environment, event_id, timestamp) IN
     (
         SELECT site_id, environment, event_id, arrayJoin(arrayFold(
-            (kept, at) -> if(at - kept[-1] > ${copyWindow}, arrayPushBack(kept, at), kept),
-            arrayFilter(at -> NOT arrayExists(other -> abs(at - other) <= ${copyWindow}, stored_at), sent_at),
+            (kept, at) -> if(at - kept[-1] > ${copyWindowMs}, arrayPushBack(kept, at), kept),
+            arrayFilter(at -> NOT arrayExists(other -> abs(at - other) <= ${copyWindowMs}, stored_at), sent_at),
             emptyArrayInt64()))
         FROM
         (
@@ -132,8 +133,8 @@ SELECT ${select} FROM
             FROM events
             WHERE undated
               AND site_id IN (SELECT site_id FROM b)
-              AND timestamp >= (SELECT fromUnixTimestamp64Milli(min(timestamp) - ${copyWindow}, 'UTC') FROM b)
-              AND timestamp <= (SELECT fromUnixTimestamp64Milli(max(timestamp) + ${copyWindow}, 'UTC') FROM b)
+              AND timestamp >= (SELECT fromUnixTimestamp64Milli(min(timestamp) - ${copyWindowMs}, 'UTC') FROM b)
+              AND timestamp <= (SELECT fromUnixTimestamp64Milli(max(timestamp) + ${copyWindowMs}, 'UTC') FROM b)
               AND event_key IN (SELECT cityHash64(event_id) FROM b)
             GROUP BY site_id, environment, event_id
         ) AS stored USING (site_id, environment, event_id)
