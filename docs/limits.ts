@@ -1,0 +1,147 @@
+import { batchMediaTypes, contentEncodings, eventMediaTypes } from '@sluice/contracts/bodies'
+import { eventLimits } from '@sluice/contracts/event-fields'
+import { propertyLimits } from '@sluice/contracts/properties'
+
+export const limits = { ...eventLimits, ...propertyLimits }
+
+export type LimitName = keyof typeof limits
+
+/** An answer's status and `error`; parts in angle brackets depend on the request. */
+export interface Refusal {
+  status: number
+  error: string
+}
+
+export interface LimitDescription {
+  /** What is limited, for the page. */
+  what: string
+  /** The limit with its unit, for the page. */
+  value: string
+  /** What happens one beyond the limit; a text when nothing is refused. */
+  beyond: Refusal | string
+  /** The event's error in a batch, where it is another one. */
+  inBatch?: string
+}
+
+const hours = (ms: number): string => `${ms / 3_600_000} hours`
+const number = (value: number): string => value.toLocaleString('en')
+const refused = (status: number, error: string): Refusal => ({ status, error })
+
+function text(field: string, max: number): LimitDescription {
+  return {
+    what: `\`${field}\``,
+    value: `${number(max)} characters`,
+    beyond: refused(400, `Invalid field: ${field} exceeds maximum length of ${max}`),
+  }
+}
+
+function body(what: string, max: number): LimitDescription {
+  return { what, value: `${number(max)} bytes`, beyond: refused(413, `Request body is larger than ${max} bytes`) }
+}
+
+/** Every limit of collection: a new one without a line here does not compile. */
+export const limitDescriptions: Readonly<Record<LimitName, LimitDescription>> = {
+  siteIdLengthMax: text('site_id', limits.siteIdLengthMax),
+  eventTypeLengthMax: text('event_type', limits.eventTypeLengthMax),
+  futureMsMax: {
+    what: '`timestamp` ahead of the time of receipt',
+    value: hours(limits.futureMsMax),
+    beyond: refused(400, `Invalid field: timestamp must not be more than ${hours(limits.futureMsMax)} in the future`),
+  },
+  timestampMsMin: {
+    what: 'earliest `timestamp`',
+    value: `${limits.timestampMsMin} (${new Date(limits.timestampMsMin).toISOString().slice(0, 10)})`,
+    beyond: refused(
+      400,
+      `Invalid field: timestamp must be Unix time in milliseconds, not before ${new Date(limits.timestampMsMin).getUTCFullYear()}`,
+    ),
+  },
+  sessionIdLengthMax: text('session_id', limits.sessionIdLengthMax),
+  userIdLengthMax: text('user_id', limits.userIdLengthMax),
+  anonymousIdLengthMax: text('anonymous_id', limits.anonymousIdLengthMax),
+  eventIdLengthMax: text('event_id', limits.eventIdLengthMax),
+  urlLengthMax: text('url', limits.urlLengthMax),
+  referrerLengthMax: text('referrer', limits.referrerLengthMax),
+  keysMax: {
+    what: 'properties, after flattening',
+    value: number(limits.keysMax),
+    beyond: refused(400, `Invalid field: properties must not have more than ${limits.keysMax} keys after flattening`),
+  },
+  keyLengthMax: {
+    what: 'name of a property, after flattening',
+    value: `${number(limits.keyLengthMax)} characters`,
+    beyond: refused(400, `Invalid field: <property> has a name longer than ${limits.keyLengthMax}`),
+  },
+  stringLengthMax: {
+    what: 'text of a property',
+    value: `${number(limits.stringLengthMax)} characters`,
+    beyond: refused(400, `Invalid field: <property> exceeds maximum length of ${limits.stringLengthMax}`),
+  },
+  depthMax: {
+    what: 'nesting of an event, itself included',
+    value: `${number(limits.depthMax)} levels`,
+    beyond: refused(400, `Invalid field: <property> is nested deeper than ${limits.depthMax} levels`),
+  },
+  eventBytesMax: {
+    ...body('one event: alone its body, in a batch its compact JSON or its line', limits.eventBytesMax),
+    inBatch: `Event is larger than ${limits.eventBytesMax} bytes`,
+  },
+  batchEventsMax: {
+    what: 'events of a batch',
+    value: number(limits.batchEventsMax),
+    beyond: refused(400, `Invalid field: events must hold at most ${limits.batchEventsMax} events`),
+  },
+  batchBytesMax: body('body of a batch, after decompression and before', limits.batchBytesMax),
+  listedErrorsMax: {
+    what: 'errors that the answer to a batch lists, the first ones',
+    value: number(limits.listedErrorsMax),
+    beyond: 'counted in `rejected`, not listed',
+  },
+  newSitesPerDayMax: {
+    what: 'sites that a key registers in any 24 hours',
+    value: number(limits.newSitesPerDayMax),
+    beyond: refused(429, 'Rate limit exceeded. Retry after <n> seconds.'),
+  },
+  copyWindowMs: {
+    what: 'time between copies of an event that has an `event_id` and no `timestamp`',
+    value: `${limits.copyWindowMs / 60_000} minutes`,
+    beyond: 'an event of its own',
+  },
+}
+
+/** The text of docs/limits.md, from the constants of packages/contracts. */
+export function limitsPage(): string {
+  const rows = Object.entries(limitDescriptions).map(
+    ([name, { what, value, beyond, inBatch }]) =>
+      `| ${what} | ${value} | ${beyondText(beyond)}${inBatch === undefined ? '' : `; in a batch \`${inBatch}\``} | \`${name}\` |`,
+  )
+  return `# Limits of collection
+
+Generated by \`npm run docs\` from the constants of \`packages/contracts\`; \`services/gateway/collect/limits.test.ts\` sends
+each limit, and one more.
+
+Characters are code points, bytes are those of UTF-8. In a batch, what is wrong with an event is that event's error, and
+the others are accepted.
+
+| Limit | Value | Beyond it | Constant |
+| --- | --- | --- | --- |
+${rows.join('\n')}
+
+## Bodies
+
+- \`POST /collect\` takes ${list(eventMediaTypes)}.
+- \`POST /collect/batch\` takes ${list(batchMediaTypes)}.
+- \`Content-Encoding\` is ${list(contentEncodings)}, \`identity\` or absent.
+
+Others are 415, and so is a charset other than utf-8. Compressed data that is broken, cut off, or followed by more is 400.
+Decompression stops at the limit of the body.
+`
+}
+
+function beyondText(beyond: Refusal | string): string {
+  return typeof beyond === 'string' ? beyond : `${beyond.status} \`${beyond.error}\``
+}
+
+function list(names: readonly string[]): string {
+  return names.map((name) => `\`${name}\``).join(', ')
+}
