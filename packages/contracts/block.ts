@@ -15,8 +15,10 @@ export interface BlockHeaders {
   v: typeof blockVersion
   /** Number of rows in the payload. */
   rows: number
-  /** Length of the payload in bytes. */
+  /** Length of the payload in bytes, before compression. */
   bytes: number
+  /** How the log stores the payload; readers of the log get it as it was. Absent: as it is. */
+  encoding?: 'zstd'
   /** True when every row is undated with a client's `event_id`; blocks never mix the two kinds. */
   undated?: true
   /** In the log of dead letters alone: why the rows are there. */

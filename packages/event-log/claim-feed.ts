@@ -1,7 +1,8 @@
 import type { Block } from '@sluice/contracts/block'
+import { decompressBlock } from './compression.ts'
 import type { Claim, ConsumerOptions, LogBatch } from './log.ts'
 
-/** A block as the log holds it. */
+/** A block as the log holds it: its payload may be compressed. */
 export interface LogEntry {
   offset: bigint
   /** Unix ms. */
@@ -80,7 +81,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     let rows = 0
     let count = 0
     for (const { block } of waiting) {
-      bytes += block.payload.length
+      bytes += block.headers.bytes
       rows += block.headers.rows
       if (count > 0 && (bytes > limits.maxBatchBytes || rows > limits.maxBatchRows)) {
         return { count, complete: true }
@@ -98,10 +99,11 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       partition,
       firstOffset: entries[0]?.offset ?? position,
       nextOffset: (entries.at(-1)?.offset ?? position) + 1n,
-      blocks: entries.map((entry) => entry.block),
+      // Not before: what is compressed may be a thousand times larger.
+      blocks: entries.map(({ block }) => decompressBlock(block)),
       offsets: entries.map(({ offset }) => offset),
       rows: entries.reduce((sum, { block }) => sum + block.headers.rows, 0),
-      bytes: entries.reduce((sum, { block }) => sum + block.payload.length, 0),
+      bytes: entries.reduce((sum, { block }) => sum + block.headers.bytes, 0),
       oldestAppendedAt: entries.reduce((oldest, entry) => Math.min(oldest, entry.appendedAt), Infinity),
     }
     waitingBytes -= batch.bytes
@@ -179,7 +181,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       const arrivedAt = performance.now()
       for (const entry of entries) {
         waiting.push({ ...entry, arrivedAt })
-        waitingBytes += entry.block.payload.length
+        waitingBytes += entry.block.headers.bytes
         waitingRows += entry.block.headers.rows
       }
       position = last.offset + 1n

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import type { Block, BlockHeaders } from '@sluice/contracts/block'
 import type { Claim, ConsumerOptions, EventLog, LogBatch, LogConsumer } from './log.ts'
 import type { EventLogLogger } from './logger.ts'
@@ -17,9 +18,10 @@ export async function until(what: string, condition: () => boolean, deadlineMs =
   }
 }
 
-/** A block whose payload is its name, repeated to `bytes` at least. */
+/** A block whose payload is its name, then as many random bytes as it wants to `bytes`: they don't compress. */
 export function block(partition: number, name: string, headers: Partial<BlockHeaders> = {}, bytes = 0): Block {
-  const payload = Buffer.alloc(Math.max(bytes, name.length + 1), `${name}\n`)
+  const line = Buffer.from(`${name}\n`)
+  const payload = Buffer.concat([line, randomBytes(Math.max(0, bytes - line.length))])
   return { partition, headers: { v: 1, rows: 1, bytes: payload.length, ...headers }, payload }
 }
 

@@ -1,13 +1,13 @@
 import type { Block } from '@sluice/contracts/block'
 import { unavailable } from '@sluice/contracts/errors'
 import { CompressionTypes, type Producer, type RecordMetadata } from 'kafkajs'
+import { compressBlocks } from './compression.ts'
 import { pause, withDeadline } from './deadline.ts'
 import { describeKafkaError, kafkaErrorType, type KafkaClient } from './kafka-client.ts'
 import { encodeRecord } from './kafka-record.ts'
 import type { EventLogLogger } from './logger.ts'
 
-// Blocks compress to a fifth; kafkajs's only codec without a dependency is gzip, which costs the gateway more CPU than
-// all else it does. Another codec would be registered and named here.
+// Payloads are compressed before they get here: kafkajs's codecs would copy and add up the bytes first.
 const compression = CompressionTypes.None
 
 /** Kafka's default for `max.message.bytes`, less what its own headers take. */
@@ -101,7 +101,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       }
     }
     const connected = await producer()
-    for (const request of split(blocks)) await sendRequest(connected, request, timeoutMs, late)
+    for (const request of split(await compressBlocks(blocks))) await sendRequest(connected, request, timeoutMs, late)
   }
 
   /** Tries again until it is acknowledged or `late`: nobody waits for it then, and the caller repeats it. */

@@ -4,9 +4,10 @@ import type { LogEntry } from './claim-feed.ts'
 
 /** A block as a Kafka record: no key, the payload as value, the headers as text. */
 export function encodeRecord({ partition, headers, payload }: Block): Message {
-  const { v, rows, bytes, undated, letter } = headers
+  const { v, rows, bytes, undated, encoding, letter } = headers
   const texts: Record<string, string> = { v: String(v), rows: String(rows), bytes: String(bytes) }
   if (undated) texts.undated = 'true'
+  if (encoding) texts.encoding = encoding
   if (letter) texts.letter = JSON.stringify(letter)
   return { partition, value: payload, headers: texts }
 }
@@ -18,6 +19,7 @@ export function encodeRecord({ partition, headers, payload }: Block): Message {
 export function decodeRecord(partition: number, { offset, timestamp, value, headers }: KafkaMessage): LogEntry {
   const payload = value ?? Buffer.alloc(0)
   const version = readCount(headers?.v) ?? 0
+  const compressed = readText(headers?.encoding) === 'zstd'
   const letter = readLetter(headers?.letter)
   return {
     offset: BigInt(offset),
@@ -28,7 +30,8 @@ export function decodeRecord(partition: number, { offset, timestamp, value, head
         // The type knows our version alone; the reader checks it all the same.
         v: version as BlockHeaders['v'],
         rows: readCount(headers?.rows) ?? 0,
-        bytes: payload.length,
+        bytes: compressed ? (readCount(headers?.bytes) ?? 0) : payload.length,
+        ...(compressed && { encoding: 'zstd' }),
         ...(readText(headers?.undated) === 'true' && { undated: true }),
         ...(letter && { letter }),
       },

@@ -160,7 +160,8 @@ describe('sqlite: time and death', () => {
     const reader = collect(log, 'group')
     await log.publish([block(0, 'a')], { timeoutMs })
     await until('the block', () => reader.committed.length === 1)
-    const waiting = log.publish([block(0, 'b', {}, 20 * mebibyte)], { timeoutMs })
+    // Too large to be compressed, which would take until after the thread's end.
+    const waiting = log.publish([block(0, 'b', {}, 65 * mebibyte)], { timeoutMs })
     await Promise.all([
       engines[0]?.terminate(),
       expect(waiting).rejects.toMatchObject({ status: 503 }),

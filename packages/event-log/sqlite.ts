@@ -2,6 +2,7 @@ import type { BlockHeaders } from '@sluice/contracts/block'
 import { unavailable } from '@sluice/contracts/errors'
 import { createClaimFeed, type ClaimFeed, type LogEntry } from './claim-feed.ts'
 import { createClaimSet } from './claim-set.ts'
+import { compressBlocks } from './compression.ts'
 import { withDeadline } from './deadline.ts'
 import type { ConsumerOptions, EventLog, LogConsumer } from './log.ts'
 import type { EventLogLogger } from './logger.ts'
@@ -209,7 +210,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       for (const { partition } of blocks) {
         if (!(partition in ends)) throw new RangeError(`${name} has no partition ${partition}`)
       }
-      await writes.publish(blocks, timeoutMs)
+      await writes.publish(await compressBlocks(blocks), timeoutMs)
     },
     consumer,
     async positions(group) {
