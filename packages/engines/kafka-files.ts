@@ -75,7 +75,8 @@ async function fillCache(): Promise<void> {
 
     // Formatting a folder takes 0.7 s; its result is the same each time but for two ids.
     const data = join(draft, 'data')
-    const properties = renderProperties({ dataDir: data, port: 9092, controllerPort: 9093, sessionTimeoutMsMin: 6_000 })
+    const ports = { port: 9092, advertisedPort: 9092, controllerPort: 9093 }
+    const properties = renderProperties({ dataDir: data, ...ports, sessionTimeoutMsMin: 6_000 })
     writeFileSync(join(draft, 'server.properties'), properties)
     const format = [
       'kafka.tools.StorageTool',
@@ -100,6 +101,7 @@ async function fillCache(): Promise<void> {
 export interface KafkaSettings {
   dataDir: string
   port: number
+  advertisedPort: number
   controllerPort: number
   sessionTimeoutMsMin: number
 }
@@ -108,12 +110,13 @@ export interface KafkaSettings {
  * server.properties of one KRaft node that is broker and controller. Topics are made by whoever needs them.
  * A killed broker may come back only when its session with the controller has ended: with Kafka's 9 s that takes 13 s.
  */
-export function renderProperties({ dataDir, port, controllerPort, sessionTimeoutMsMin }: KafkaSettings): string {
+export function renderProperties(settings: KafkaSettings): string {
+  const { dataDir, port, advertisedPort, controllerPort, sessionTimeoutMsMin } = settings
   return `process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:${controllerPort}
 listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}
-advertised.listeners=PLAINTEXT://127.0.0.1:${port}
+advertised.listeners=PLAINTEXT://127.0.0.1:${advertisedPort}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs=${dataDir}

@@ -16,12 +16,14 @@ export interface LocalKafka {
   readonly pid: number
   /** Shuts it down in order; resolves when it is gone. The end: gives the folder free. */
   stop(): Promise<void>
+  /** Shuts it down in order, for a `restart` later. */
+  shutDown(): Promise<void>
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>
   /** Freezes it: connections stay open and nothing answers. */
   pause(): void
   resume(): void
-  /** Starts it again on the same port and data, after `kill` or as it runs; resolves when it answers. */
+  /** Starts it again on the same port and data, after `kill`, `shutDown` or as it runs; resolves when it answers. */
   restart(): Promise<void>
 }
 
@@ -29,6 +31,8 @@ export interface KafkaOptions {
   dir: string
   /** A free port is taken when it isn't given. */
   port?: number
+  /** The port that clients are told to use, when something stands between: a proxy that cuts. Default `port`. */
+  advertisedPort?: number
   /** Lowest session timeout that consumers may ask for, in ms. Kafka's own 6,000 makes tests of rebalances slow. */
   sessionTimeoutMsMin?: number
   /** Gives up a start that is under way; startKafka rejects then. */
@@ -47,6 +51,7 @@ const stopTimeoutMs = 5_000
 export async function startKafka({
   dir,
   port: askedPort,
+  advertisedPort,
   sessionTimeoutMsMin = 1_000,
   signal,
 }: KafkaOptions): Promise<LocalKafka> {
@@ -56,7 +61,13 @@ export async function startKafka({
     const files = await kafkaFiles()
     const port = askedPort ?? (await findFreePort())
     const dataDir = join(folder, 'data')
-    const properties = renderProperties({ dataDir, port, controllerPort: await findFreePort(), sessionTimeoutMsMin })
+    const properties = renderProperties({
+      dataDir,
+      port,
+      advertisedPort: advertisedPort ?? port,
+      controllerPort: await findFreePort(),
+      sessionTimeoutMsMin,
+    })
     writeFileSync(propertiesFile(folder), properties)
     formatFolder(dataDir, files)
     await endOrphan(readPid(folder), propertiesFile(folder), 'SIGKILL')
@@ -86,6 +97,7 @@ export async function startKafka({
         rmSync(pidFile(folder), { force: true })
         lock.release()
       },
+      shutDown: stopBroker,
       kill,
       pause: () => {
         process.kill(broker.pid, 'SIGSTOP')

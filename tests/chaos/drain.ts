@@ -1,0 +1,67 @@
+import { openClickHouse } from '@sluice/clickhouse/client'
+import { waitUntil } from '@sluice/engines/processes'
+import type { PassingInsert } from '../harness/clickhouse-proxy.ts'
+import type { Rig } from './rig.ts'
+
+const site = 'sentinel'
+/** So many that every partition gets some of both kinds. */
+const sentinels = 200
+
+/**
+ * Waits until all that was sent before is stored: events with new ids, of both kinds and in every partition, come after
+ * it in the log, so once they are visible the rest has been dealt with.
+ */
+export async function waitForDrain(rig: Rig, timeoutMs: number): Promise<void> {
+  const prefix = await sendSentinels(rig)
+  const clickHouse = openClickHouse(rig.clickHouse.url)
+  try {
+    const visible = async (): Promise<boolean> => {
+      const { rows } = await clickHouse.query<{ found: number }>(
+        'SELECT uniqExact(event_id) AS found FROM events WHERE site_id = {site:String} AND startsWith(event_id, {prefix:String})',
+        { site, prefix },
+      )
+      return rows[0]?.found === sentinels
+    }
+    await waitUntil(visible, 'the log is drained', timeoutMs)
+  } finally {
+    await clickHouse.close()
+  }
+}
+
+/** Waits until each writer inserts something: whatever was done to it, it takes its share of the partitions again. */
+export async function waitForBothWriters(rig: Rig, timeoutMs: number): Promise<void> {
+  const inserting = new Set<number>()
+  for (const [index, line] of rig.lines.clickHouse.entries()) {
+    line.hooks = {
+      onArrived: (_insert: PassingInsert) => {
+        inserting.add(index)
+        return Promise.resolve()
+      },
+    }
+  }
+  const both = async (): Promise<boolean> => {
+    await sendSentinels(rig)
+    return inserting.size === 2
+  }
+  await waitUntil(both, 'both writers insert', timeoutMs).finally(() => {
+    for (const line of rig.lines.clickHouse) line.hooks = {}
+  })
+}
+
+/** Returns what their ids begin with. */
+async function sendSentinels({ gateways, key }: Rig): Promise<string> {
+  const prefix = `${process.hrtime.bigint()}-`
+  const events = Array.from({ length: sentinels }, (_, n) => ({
+    site_id: site,
+    event_type: 'x',
+    event_id: `${prefix}${n}`,
+    ...(n % 2 === 0 && { timestamp: Date.UTC(2026, 0, 1) }),
+  }))
+  const response = await fetch(`${gateways[0].url}/collect/batch`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ events }),
+  })
+  if (response.status !== 202) throw new Error(`the sentinels were answered ${response.status}`)
+  return prefix
+}

@@ -1,0 +1,92 @@
+import { drawBelow, seededRandom } from './random.ts'
+
+/** A row of `events` as the audit reads it. */
+export interface StoredEvent {
+  site_id: string
+  environment: string
+  event_type: string
+  /** Unix ms. */
+  timestamp: number
+  event_id: string
+  undated: number
+  session_id: string
+  user_id: string
+  anonymous_id: string
+  url: string
+  referrer: string
+  country: string
+  device_type: string
+  properties: Record<string, string>
+  property_types: Record<string, string>
+}
+
+export interface DrawnEvent {
+  /** What the sender sends. */
+  sent: Record<string, unknown>
+  /** What must be found of it. An undated event has its time of receipt, which only the store knows. */
+  stored: Omit<StoredEvent, 'timestamp'> & { timestamp: number | undefined }
+}
+
+const dayStart = Date.UTC(2026, 0, 15)
+const undatedEvery = 8
+
+/**
+ * The event number `n` of a seed. Sender and audit draw it each for themselves, so that neither holds a million.
+ * Half of the events are of one hot site; every eighth has no timestamp.
+ */
+export function drawEvent(seed: number, n: number): DrawnEvent {
+  const random = seededRandom(seed, n)
+  const site = drawBelow(random, 20)
+  const undated = n % undatedEvery === 0
+  const timestamp = undated ? undefined : dayStart + drawBelow(random, 86_400_000)
+  const visitor = drawBelow(random, 1_000)
+  const price = drawBelow(random, 10_000) / 100
+  const [isMobile, isMember] = [random() < 0.5, random() < 0.3]
+  const fields = {
+    site_id: site < 10 ? 'hot' : `site-${site}`,
+    event_type: n % 7 === 0 ? 'purchase' : 'page_view',
+    event_id: eventId(seed, n),
+    session_id: `session-${visitor}`,
+    url: `https://shop.example.com/products/${drawBelow(random, 500)}?from=é`,
+    referrer: isMember ? 'https://www.example.org/search' : '',
+    country: isMobile ? 'DE' : 'US',
+    device_type: isMobile ? 'mobile' : 'desktop',
+  }
+  const who = isMember ? { user_id: `user-${visitor}` } : { anonymous_id: `visitor-${visitor}` }
+  const { referrer, ...always } = fields
+  return {
+    sent: {
+      ...always,
+      ...who,
+      ...(referrer !== '' && { referrer }),
+      ...(timestamp !== undefined && { timestamp }),
+      properties: { n, plan: 'pro "A"', member: isMember, cart: { price, sizes: ['m', n % 3] } },
+    },
+    stored: {
+      ...fields,
+      user_id: '',
+      anonymous_id: '',
+      ...who,
+      environment: 'prod',
+      timestamp,
+      undated: undated ? 1 : 0,
+      properties: {
+        n: String(n),
+        plan: 'pro "A"',
+        member: String(isMember),
+        'cart.price': String(price),
+        'cart.sizes': JSON.stringify(['m', n % 3]),
+      },
+      property_types: { n: 'number', member: 'boolean', 'cart.price': 'number', 'cart.sizes': 'array' },
+    },
+  }
+}
+
+/** Runs of different seeds may share a store. */
+export function eventId(seed: number, n: number): string {
+  return `${idPrefix(seed)}${n}`
+}
+
+export function idPrefix(seed: number): string {
+  return `run${seed}-`
+}

@@ -1,0 +1,66 @@
+/** A mistake in the product that a run must see. */
+export interface Mistake {
+  name: string
+  edits: readonly {
+    file: string
+    /** Stands there exactly once. */
+    from: string
+    to: string
+  }[]
+  /** Of a run that sees it. */
+  faults: string
+  shows: 'lost' | 'twice'
+}
+
+export const mistakes: readonly Mistake[] = [
+  {
+    name: 'the insert does not look at what is stored',
+    edits: [
+      {
+        file: 'packages/clickhouse/insert-events.ts',
+        from: 'WHERE (site_id, environment, event_id, ${time}) NOT IN',
+        to: 'WHERE (site_id, environment, event_id, ${time}) IS NULL OR 1 OR (site_id, environment, event_id, ${time}) NOT IN',
+      },
+    ],
+    faults: 'cut-insert-answer=2',
+    shows: 'twice',
+  },
+  {
+    name: 'an insert runs beside another of its partition',
+    edits: [
+      {
+        file: 'packages/clickhouse/insert-events.ts',
+        from: 'query_id: queryId,',
+        to: 'query_id: `${queryId}-${performance.now()}`,',
+      },
+    ],
+    faults: 'cut-insert-running=2,freeze-writer-inserting=1',
+    shows: 'twice',
+  },
+  {
+    name: '202 before the log has acknowledged',
+    edits: [
+      { file: 'services/gateway/collect/handler.ts', events: '[event]' },
+      { file: 'services/gateway/collect-batch/handler.ts', events: 'accepted' },
+    ].map(({ file, events }) => ({
+      file,
+      from: `await publisher.publish(${events})`,
+      to: `publisher.publish(${events}).catch(() => undefined)`,
+    })),
+    faults: 'kill-kafka=2,kill-gateway=2',
+    shows: 'lost',
+  },
+  {
+    name: 'the position is committed before the insert',
+    edits: [
+      { file: 'services/writer/consume-events.ts', from: 'await claim.commit(batch)', to: '// committed above' },
+      {
+        file: 'services/writer/consume-events.ts',
+        from: 'const started = performance.now()',
+        to: 'const started = performance.now(); await claim.commit(batch)',
+      },
+    ],
+    faults: 'kill-writer-before-insert=3',
+    shows: 'lost',
+  },
+]

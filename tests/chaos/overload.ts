@@ -1,0 +1,161 @@
+import { openClickHouse } from '@sluice/clickhouse/client'
+import { waitForDrain } from './drain.ts'
+import { generateLoad, type LoadAnswer, type LoadReport, type LoadStage } from '../harness/load-generator.ts'
+import type { Rig } from './rig.ts'
+import type { Outcome, Say } from './scenario.ts'
+
+export interface OverloadOptions {
+  /** How long each overload lasts. */
+  stageSeconds: number
+  say: Say
+}
+
+const batchEvents = 100
+/** The most that any of these takes is the capacity. */
+const peakConnections = [16, 64, 256]
+const overloadConnections = 512
+const goodputShareMin = 0.9
+const recoveryMsMax = 5_000
+/** At half of the capacity an answer takes a fraction of this. */
+const healthyMs = 1_000
+const recoverySeconds = 15
+const drainTimeoutMs = 600_000
+
+/**
+ * R4: clients that don't wait for each other send 2 and 3 times of what Sluice can take. It must go on taking what it
+ * can, refuse the rest with 429 or 503, and be as before soon after the overload. What it took must be stored, once.
+ */
+export async function overload(rig: Rig, { stageSeconds, say }: OverloadOptions): Promise<Outcome> {
+  const requestFor = requestTemplate(rig.key)
+  const accepted = new Set<number>()
+  const statuses: Record<string, number> = {}
+  let broken = 0
+  let from = 0
+
+  async function send(connections: number, stages: readonly LoadStage[]): Promise<LoadReport> {
+    const urls = rig.gateways.map(({ url }) => url)
+    const report = await generateLoad({ urls, requestFor, connections, stages, from })
+    from = report.to
+    broken += report.broken
+    for (const { n, status } of report.answers) {
+      statuses[status] = (statuses[status] ?? 0) + 1
+      if (status === 202) accepted.add(n)
+    }
+    return report
+  }
+
+  const stageMs = stageSeconds * 1000
+  let peak = 0
+  for (const connections of peakConnections) {
+    const { answers } = await send(connections, [{ perSecond: Infinity, seconds: stageSeconds }])
+    const { perSecond } = taken(answers, stageMs)
+    say(`${connections} connections that wait for their answers: ${perSecond * batchEvents} events/s`)
+    peak = Math.max(peak, perSecond)
+    // The next measurement must not share the cores with what this one left to be stored.
+    await waitForDrain(rig, drainTimeoutMs)
+  }
+  const overloads = []
+  for (const times of [2, 3]) {
+    const { answers, unsent } = await send(overloadConnections, [
+      { perSecond: times * peak, seconds: stageSeconds },
+      { perSecond: peak / 2, seconds: recoverySeconds },
+    ])
+    const { perSecond, p50_ms, p99_ms } = taken(answers, stageMs)
+    const goodput_share = Number((perSecond / peak).toFixed(2))
+    const recovered_ms = recoveryTime(answers, stageMs)
+    say(`${times} times that: ${goodput_share} of it is taken, as before after ${recovered_ms} ms`)
+    overloads.push({ times, goodput_share, p50_ms, p99_ms, unsent, answered: answers.length, recovered_ms })
+    await waitForDrain(rig, drainTimeoutMs)
+  }
+  const { lost, twice } = await auditRequests(rig, accepted)
+  return {
+    figures: { peak_events_per_second: peak * batchEvents, overloads, statuses, broken, lost, twice },
+    problems: [
+      ...overloads.flatMap(({ times, goodput_share, recovered_ms }) => [
+        ...(goodput_share < goodputShareMin ? [`at ${times} times the capacity ${goodput_share} of it was taken`] : []),
+        ...(recovered_ms > recoveryMsMax ? [`${recovered_ms} ms until all was as before ${times} times`] : []),
+      ]),
+      ...Object.keys(statuses)
+        .filter((status) => !['202', '429', '503'].includes(status))
+        .map((status) => `answers ${status}`),
+      ...(broken > 0 ? [`${broken} requests got no answer`] : []),
+      ...(lost > 0 ? [`${lost} requests lost events`] : []),
+      ...(twice > 0 ? [`${twice} requests have events twice`] : []),
+    ],
+    details: [],
+  }
+}
+
+/** Requests answered 202 in the first `ms`, and how long they took. */
+function taken(answers: readonly LoadAnswer[], ms: number): { perSecond: number; p50_ms: number; p99_ms: number } {
+  const times = answers
+    .filter(({ status, answeredAt }) => status === 202 && answeredAt <= ms)
+    .map(({ dueAt, answeredAt }) => answeredAt - dueAt)
+    .sort((a, b) => a - b)
+  const quantile = (share: number): number => Math.round(times[Math.floor(times.length * share)] ?? 0)
+  return { perSecond: Math.round(times.length / (ms / 1000)), p50_ms: quantile(0.5), p99_ms: quantile(0.99) }
+}
+
+/** From an overload's end until the last request came due that was answered late, or not by 202. */
+function recoveryTime(answers: readonly LoadAnswer[], overloadMs: number): number {
+  const bad = answers
+    .filter(({ status, dueAt, answeredAt }) => status !== 202 || answeredAt - dueAt > healthyMs)
+    .map(({ dueAt }) => dueAt - overloadMs)
+  return Math.round(bad.reduce((last, at) => Math.max(last, at), 0))
+}
+
+/** Eight characters in each event's id that name its request. */
+const placeholder = '########'
+
+function requestTemplate(key: string): (n: number) => Buffer {
+  const events = Array.from({ length: batchEvents }, (_, index) => ({
+    event_id: `r${placeholder}-${index}`,
+    site_id: 'overload',
+    event_type: 'page_view',
+    timestamp: Date.UTC(2026, 1, 1) + index * 997,
+    session_id: `session-${index}`,
+    user_id: `user-${index}`,
+    url: `https://shop.example.com/products/${index}`,
+    country: 'DE',
+    device_type: 'mobile',
+    properties: { plan: 'pro', quantity: index },
+  }))
+  const body = JSON.stringify({ events })
+  const head = [
+    'POST /collect/batch HTTP/1.1',
+    'Host: 127.0.0.1',
+    `Authorization: Bearer ${key}`,
+    'Content-Type: application/json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    '\r\n',
+  ].join('\r\n')
+  const template = Buffer.from(head + body)
+  const offsets: number[] = []
+  for (let at = template.indexOf(placeholder); at >= 0; at = template.indexOf(placeholder, at + 1)) offsets.push(at)
+  return (n) => {
+    const request = Buffer.from(template)
+    for (const at of offsets) request.write(requestName(n), at, 'latin1')
+    return request
+  }
+}
+
+function requestName(n: number): string {
+  return n.toString(16).padStart(placeholder.length, '0')
+}
+
+async function auditRequests(rig: Rig, accepted: ReadonlySet<number>): Promise<{ lost: number; twice: number }> {
+  const clickHouse = openClickHouse(rig.clickHouse.url)
+  try {
+    const { rows } = await clickHouse.query<{ request: string; stored: number; ids: number }>(
+      `SELECT substring(event_id, 2, 8) AS request, count() AS stored, uniqExact(event_id) AS ids
+       FROM events WHERE site_id = 'overload' GROUP BY request`,
+    )
+    const whole = new Set(rows.filter(({ ids }) => ids === batchEvents).map(({ request }) => request))
+    return {
+      lost: [...accepted].filter((n) => !whole.has(requestName(n))).length,
+      twice: rows.filter(({ stored, ids }) => stored > ids).length,
+    }
+  } finally {
+    await clickHouse.close()
+  }
+}

@@ -1,0 +1,65 @@
+import { drawBelow, seededRandom, shuffled } from './random.ts'
+
+/** Everything that goes wrong in a run; faults.ts does it. */
+export const faultKinds = [
+  'kill-gateway',
+  'kill-writer',
+  'kill-writer-before-insert',
+  'kill-writer-after-insert',
+  'kill-kafka',
+  'kill-clickhouse',
+  'kill-postgres',
+  'freeze-writer',
+  'freeze-writer-inserting',
+  'freeze-clickhouse',
+  'slow-clickhouse',
+  'cut-clients',
+  'stall-clients',
+  'cut-kafka',
+  'stall-kafka',
+  'cut-insert-upload',
+  'cut-insert-running',
+  'cut-insert-answer',
+] as const
+
+export type FaultKind = (typeof faultKinds)[number]
+
+export type FaultCounts = Readonly<Partial<Record<FaultKind, number>>>
+
+export interface Fault {
+  kind: FaultKind
+  /** Which of the two gateways or writers. */
+  target: 0 | 1
+  /** Begins when this share of the events is acknowledged. */
+  at: number
+}
+
+/**
+ * The faults of a run: each kind as often as asked for, the kinds in turn rather than one after the other, in an order
+ * and at moments that the seed alone decides. A fault has a share of the events to itself and begins in its first half,
+ * so that events go on while it lasts.
+ */
+export function drawSchedule(seed: number, counts: FaultCounts): Fault[] {
+  const random = seededRandom(seed)
+  const rounds = Math.max(0, ...Object.values(counts))
+  const kinds = Array.from({ length: rounds }, (_, round) =>
+    shuffled(
+      random,
+      faultKinds.filter((kind) => {
+        const due = (rounds: number): number =>
+          Math.floor((rounds * (counts[kind] ?? 0)) / Math.max(...Object.values(counts)))
+        return due(round + 1) > due(round)
+      }),
+    ),
+  ).flat()
+  return kinds.map((kind, index) => ({
+    kind,
+    target: drawBelow(random, 2) as 0 | 1,
+    at: (index + random() / 2) / kinds.length,
+  }))
+}
+
+/** The share of the events that may be sent while fault number `index` is not over. */
+export function shareUntil(index: number, faults: number): number {
+  return index >= faults ? 1 : (index + 1) / faults
+}

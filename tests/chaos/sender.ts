@@ -1,0 +1,209 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { drawEvent } from './events.ts'
+import { drawBelow, seededRandom } from './random.ts'
+
+export interface SenderOptions {
+  /** Requests go to these in turn. */
+  urls: readonly string[]
+  key: string
+  seed: number
+  events: number
+  /** Events of a batch; every tenth request is a single event to /collect. */
+  batchEvents: number
+  /** Requests under way at a time. */
+  concurrency: number
+  /** Events begun per second; Infinity: as fast as they are taken. */
+  eventsPerSecond: number
+  /** Share of the acknowledged requests that are sent again later, with the same ids. */
+  resendShare: number
+  /** A client that has no answer after so long hangs up and repeats. */
+  requestTimeoutMs: number
+  /** After a refusal or a broken connection. */
+  retryPauseMs: number
+  /** Resolves when event number `n` may be sent. */
+  mayBegin?: (n: number) => Promise<void>
+  /** Called with the number of acknowledged events. */
+  onProgress?: (acknowledged: number) => void
+  /** Rejects when a request got no 202 for so long. */
+  patienceMs: number
+}
+
+/** One try of one request, for the story of a lost event. */
+export interface Attempt {
+  /** Unix ms. */
+  at: number
+  ms: number
+  /** The status, or why there is none. */
+  outcome: number | string
+}
+
+export interface SentRequest {
+  from: number
+  to: number
+  attempts: Attempt[]
+}
+
+/** What the sender knows: every event was answered 202 at least once. */
+export interface Ledger {
+  seed: number
+  events: number
+  /** Unix ms. */
+  beganAt: number
+  endedAt: number
+  requests: SentRequest[]
+  figures: SenderFigures
+}
+
+export interface SenderFigures {
+  seconds: number
+  requests: number
+  resent: number
+  /** Tries that got no answer: cut, refused, timed out. */
+  unanswered: number
+  /** Tries by status. */
+  statuses: Record<string, number>
+  p50_ms: number
+  p99_ms: number
+  /** Of an answer other than 202. */
+  slowest_refusal_ms: number
+  refusals_without_retry_after: number
+  longest_without_202_ms: number
+}
+
+/** So late that the first copy is most likely stored, and not in the same batch of a writer. */
+const resendAfterRequests = 50
+
+/**
+ * Sends events as a careful producer does: until each is acknowledged, a request without a 202 again with the same
+ * `event_id`s. Some acknowledged ones are sent again on purpose. Rejects when an answer is none that a good request may
+ * get.
+ */
+export async function sendAll(options: SenderOptions): Promise<Ledger> {
+  const { urls, key, seed, events, requestTimeoutMs } = options
+  const requests = drawRequests(options)
+  const resendDraw = seededRandom(seed, -2)
+  const counts = { resent: 0, unanswered: 0, withoutRetryAfter: 0, slowestRefusalMs: 0, longestGapMs: 0 }
+  const statuses: Record<string, number> = {}
+  const latencies: number[] = []
+  const beganAt = Date.now()
+  let acknowledged = 0
+  let waiting = 0
+  /** Since when a 202 is due: the last one, or the first request after a pause of ours. */
+  let dueSince = beganAt
+  let turn = 0
+  let next = 0
+
+  async function attempt({ from, to, attempts }: SentRequest): Promise<boolean> {
+    const url = urls[turn++ % urls.length] ?? ''
+    const sent = Array.from({ length: to - from }, (_, index) => drawEvent(seed, from + index).sent)
+    const at = Date.now()
+    const outcome = await post(url, key, sent, requestTimeoutMs)
+    const ms = Date.now() - at
+    attempts.push({ at, ms, outcome: outcome.status ?? outcome.failure })
+    if (outcome.status === undefined) {
+      counts.unanswered++
+      return false
+    }
+    statuses[outcome.status] = (statuses[outcome.status] ?? 0) + 1
+    if (outcome.status === 202) {
+      if (to - from > 1 && outcome.accepted !== to - from)
+        throw new Error(`of ${to - from} good events ${outcome.accepted ?? 'none'} were accepted: ${outcome.text}`)
+      latencies.push(ms)
+      return true
+    }
+    if (outcome.status < 500 && outcome.status !== 429) throw new Error(`a good request was refused: ${outcome.text}`)
+    counts.slowestRefusalMs = Math.max(counts.slowestRefusalMs, ms)
+    if (outcome.retryAfter === null) counts.withoutRetryAfter++
+    return false
+  }
+
+  async function sendUntilAcknowledged(request: SentRequest): Promise<void> {
+    const startedAt = Date.now()
+    if (waiting++ === 0) dueSince = startedAt
+    while (!(await attempt(request))) {
+      if (Date.now() - startedAt > options.patienceMs)
+        throw new Error(`no 202 within ${options.patienceMs} ms, last: ${request.attempts.at(-1)?.outcome ?? ''}`)
+      await pause(options.retryPauseMs)
+    }
+    waiting--
+    const now = Date.now()
+    counts.longestGapMs = Math.max(counts.longestGapMs, now - dueSince)
+    dueSince = now
+  }
+
+  async function work(): Promise<void> {
+    for (let request = requests[next++]; request !== undefined; request = requests[next++]) {
+      const index = next - 1
+      await options.mayBegin?.(request.to)
+      const dueInMs = beganAt + (request.from / options.eventsPerSecond) * 1000 - Date.now()
+      // Behind its time after an outage, the sender makes up for it: that is load too.
+      if (dueInMs > 0) await pause(dueInMs)
+      await sendUntilAcknowledged(request)
+      acknowledged += request.to - request.from
+      options.onProgress?.(acknowledged)
+      const earlier = requests[index - resendAfterRequests]
+      if (earlier?.attempts.at(-1)?.outcome === 202 && resendDraw() < options.resendShare) {
+        await sendUntilAcknowledged(earlier)
+        counts.resent++
+      }
+    }
+  }
+
+  await Promise.all(Array.from({ length: options.concurrency }, work))
+  const endedAt = Date.now()
+  latencies.sort((a, b) => a - b)
+  const quantile = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? 0
+  return {
+    seed,
+    events,
+    beganAt,
+    endedAt,
+    requests,
+    figures: {
+      seconds: (endedAt - beganAt) / 1000,
+      requests: requests.length,
+      resent: counts.resent,
+      unanswered: counts.unanswered,
+      statuses,
+      p50_ms: quantile(0.5),
+      p99_ms: quantile(0.99),
+      slowest_refusal_ms: counts.slowestRefusalMs,
+      refusals_without_retry_after: counts.withoutRetryAfter,
+      longest_without_202_ms: counts.longestGapMs,
+    },
+  }
+}
+
+/** Which events each request carries: all of them, in order. */
+function drawRequests({ seed, events, batchEvents }: SenderOptions): SentRequest[] {
+  const random = seededRandom(seed, -1)
+  const requests: SentRequest[] = []
+  for (let from = 0; from < events;) {
+    const to = Math.min(events, from + (drawBelow(random, 10) === 0 ? 1 : batchEvents))
+    requests.push({ from, to, attempts: [] })
+    from = to
+  }
+  return requests
+}
+
+type Outcome =
+  | { status: number; accepted: number | undefined; retryAfter: string | null; text: string }
+  | { status?: undefined; failure: string }
+
+async function post(url: string, key: string, events: readonly object[], timeoutMs: number): Promise<Outcome> {
+  const [single] = events
+  try {
+    const response = await fetch(`${url}${events.length === 1 ? '/collect' : '/collect/batch'}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify(events.length === 1 ? single : { events }),
+      signal: AbortSignal.timeout(timeoutMs),
+    })
+    const text = await response.text()
+    const { data } = JSON.parse(text) as { data?: { accepted?: number } }
+    return { status: response.status, accepted: data?.accepted, retryAfter: response.headers.get('retry-after'), text }
+  } catch (error) {
+    const cause = error instanceof Error ? (error.cause ?? error) : error
+    return { failure: cause instanceof Error ? cause.message : String(cause) }
+  }
+}

@@ -1,0 +1,115 @@
+import { audit, type Audit } from './audit.ts'
+import { waitForBothWriters, waitForDrain } from './drain.ts'
+import type { Rig } from './rig.ts'
+import { shareUntil } from './schedule.ts'
+import type { Outcome, Say } from './scenario.ts'
+import { type Ledger, sendAll, type SenderOptions } from './sender.ts'
+
+/** Something that goes wrong while events are sent. */
+export interface TimedFault {
+  name: string
+  /** Begins when this share of the events is acknowledged. */
+  at: number
+  /** Resolves when it is over. */
+  run: () => Promise<void>
+}
+
+export interface LoadOptions {
+  load: Pick<SenderOptions, 'seed' | 'events' | 'eventsPerSecond'> & Partial<SenderOptions>
+  faults: readonly TimedFault[]
+  say: Say
+}
+
+/** A batch may wait for a group that lost its last member: 10 s for the session, 15 for the rebalance. */
+const drainTimeoutMs = 180_000
+
+/**
+ * Sends events while faults happen, one after the other, then compares the store with the sender's list. What was
+ * answered 202 must be stored once and unaltered, and a good request may only be answered 202 or 503.
+ */
+export async function underLoad(rig: Rig, { load, faults, say }: LoadOptions): Promise<Outcome & { ledger: Ledger }> {
+  const coupled = couple(faults, load.events, say)
+  const sending = sendAll({
+    urls: rig.lines.clients.map(({ port }) => `http://127.0.0.1:${port}`),
+    key: rig.key,
+    batchEvents: 100,
+    concurrency: 8,
+    resendShare: 0.05,
+    requestTimeoutMs: 3_000,
+    retryPauseMs: 100,
+    patienceMs: 120_000,
+    mayBegin: coupled.mayBegin,
+    onProgress: coupled.onProgress,
+    ...load,
+  })
+  const [ledger] = await Promise.all([sending, coupled.run()])
+  const endedAt = Date.now()
+  await waitForDrain(rig, drainTimeoutMs)
+  const drained_ms = Date.now() - endedAt
+  say(`all are acknowledged and the log is drained after ${drained_ms} ms`)
+  await waitForBothWriters(rig, drainTimeoutMs)
+
+  // An insert that still runs, of a writer that was woken say, belongs to the result.
+  await Promise.all(rig.writers.map((writer) => writer.stop()))
+  const { differences, ...counts } = await audit(rig.clickHouse.url, ledger)
+  await Promise.all(rig.writers.map((writer) => writer.start()))
+  return {
+    ledger,
+    figures: { ...counts, ...ledger.figures, drained_ms },
+    problems: [...judgeCounts(counts), ...judgeStatuses(ledger.figures.statuses)],
+    details: differences,
+  }
+}
+
+interface Coupled {
+  /** Resolves when event number `n` may be sent: the faults before it are over. */
+  mayBegin: (n: number) => Promise<void>
+  onProgress: (acknowledged: number) => void
+  /** Resolves when all faults are over; rejects with the first that went wrong. */
+  run: () => Promise<void>
+}
+
+/** Couples faults and events: a fault begins at its share of the acknowledged events, and the next share waits for its end. */
+function couple(faults: readonly TimedFault[], events: number, say: Say): Coupled {
+  let over = 0
+  let acknowledged = 0
+  let changed = Promise.withResolvers<undefined>()
+  const tell = (): void => {
+    changed.resolve(undefined)
+    changed = Promise.withResolvers()
+  }
+  const until = async (condition: () => boolean): Promise<void> => {
+    while (!condition()) await changed.promise
+  }
+  return {
+    mayBegin: (n) => until(() => n <= shareUntil(over, faults.length) * events),
+    onProgress: (now) => {
+      acknowledged = now
+      tell()
+    },
+    run: async () => {
+      for (const { name, at, run } of faults) {
+        await until(() => acknowledged >= at * events)
+        const beganAt = Date.now()
+        await run().catch((error: unknown) => {
+          throw new Error(`${name}: ${String(error)}`, { cause: error })
+        })
+        say(`${name} (${Date.now() - beganAt} ms)`)
+        over++
+        tell()
+      }
+    },
+  }
+}
+
+function judgeCounts({ lost, twice, altered, foreign }: Omit<Audit, 'differences'>): string[] {
+  return Object.entries({ lost, twice, altered, foreign }).flatMap(([what, count]) =>
+    count > 0 ? [`${count} ${what}`] : [],
+  )
+}
+
+function judgeStatuses(statuses: Readonly<Record<string, number>>): string[] {
+  return Object.entries(statuses).flatMap(([status, count]) =>
+    status === '202' || status === '503' ? [] : [`${count} answers ${status}`],
+  )
+}

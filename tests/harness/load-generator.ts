@@ -1,0 +1,151 @@
+import { connect, type Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+
+export interface GeneratedLoad {
+  /** Requests go to these in turn, `http://127.0.0.1:<port>`. */
+  urls: readonly string[]
+  /** The whole request number `n`, head and body. */
+  requestFor: (n: number) => Buffer
+  connections: number
+  /** One after the other, without a break. */
+  stages: readonly LoadStage[]
+  /** The number of the first request. */
+  from: number
+}
+
+export interface LoadStage {
+  /**
+   * Requests begun per second, whether earlier ones are answered or not, as many independent clients do; Infinity: each
+   * connection sends its next one when it has an answer.
+   */
+  perSecond: number
+  seconds: number
+}
+
+export interface LoadAnswer {
+  n: number
+  status: number
+  /** When the request was due and when it was answered, in ms since the load began. */
+  dueAt: number
+  answeredAt: number
+}
+
+export interface LoadReport {
+  answers: LoadAnswer[]
+  /** Came due when as many waited for a connection as there are connections: clients that found none. */
+  unsent: number
+  /** Connections that broke, or gave no answer in the end, while a request was under way. */
+  broken: number
+  /** The number after the last request. */
+  to: number
+}
+
+const tickMs = 5
+const answersTimeoutMs = 60_000
+
+/**
+ * Sends prepared requests over raw connections: on two cores a client library would be what is measured. Holds at most
+ * one request for each connection, and the times of as many that wait for one.
+ */
+export async function generateLoad(load: GeneratedLoad): Promise<LoadReport> {
+  const { urls, requestFor, connections, stages, from } = load
+  const report: LoadReport = { answers: [], unsent: 0, broken: 0, to: from }
+  const beganAt = performance.now()
+  const now = (): number => performance.now() - beganAt
+  const all = Array.from({ length: connections }, (_, index) => openConnection(urls[index % urls.length] ?? ''))
+  const free = [...all]
+  const due: number[] = []
+  let isClosedLoop = false
+
+  const sendNext = (connection: Connection): void => {
+    const dueAt = isClosedLoop ? now() : due.shift()
+    if (dueAt === undefined) {
+      free.push(connection)
+      return
+    }
+    const n = report.to++
+    connection.send(requestFor(n), (status) => {
+      if (status === undefined) report.broken++
+      else report.answers.push({ n, status, dueAt, answeredAt: now() })
+      sendNext(connection)
+    })
+  }
+
+  let stageBeganAt = 0
+  for (const { perSecond, seconds } of stages) {
+    isClosedLoop = perSecond === Infinity
+    let begun = 0
+    for (let elapsedMs = 0; elapsedMs < seconds * 1000; elapsedMs = now() - stageBeganAt) {
+      for (; !isClosedLoop && begun < (elapsedMs / 1000) * perSecond; begun++) {
+        if (due.length >= connections) report.unsent++
+        else due.push(stageBeganAt + (begun / perSecond) * 1000)
+      }
+      if (isClosedLoop || due.length > 0) for (const connection of free.splice(0)) sendNext(connection)
+      await pause(tickMs)
+    }
+    stageBeganAt += seconds * 1000
+  }
+  isClosedLoop = false
+  report.unsent += due.splice(0).length
+  while (free.length < connections && now() < stageBeganAt + answersTimeoutMs) await pause(tickMs)
+  report.broken += connections - free.length
+  for (const connection of all) connection.close()
+  return report
+}
+
+interface Connection {
+  /** Calls back with the answer's status, or undefined when the connection broke. */
+  send(request: Buffer, onAnswer: (status: number | undefined) => void): void
+  close(): void
+}
+
+/** One HTTP/1.1 connection that is made when it is needed, and anew after it broke. */
+function openConnection(url: string): Connection {
+  const port = Number(new URL(url).port)
+  let socket: Socket | undefined
+  let onAnswer: ((status: number | undefined) => void) | undefined
+  let received: Buffer = Buffer.alloc(0)
+
+  const answer = (status: number | undefined): void => {
+    const callBack = onAnswer
+    onAnswer = undefined
+    received = Buffer.alloc(0)
+    // Not within the other's stack: a refused connection would recurse.
+    if (callBack) setImmediate(callBack, status)
+  }
+  const open = (): Socket => {
+    const opened = connect(port, '127.0.0.1')
+    opened.setNoDelay(true)
+    opened.on('data', (chunk: Buffer) => {
+      received = received.length === 0 ? chunk : Buffer.concat([received, chunk])
+      const status = readStatus(received)
+      if (status !== undefined) answer(status)
+    })
+    opened.on('error', () => undefined)
+    opened.on('close', () => {
+      socket = undefined
+      answer(undefined)
+    })
+    return opened
+  }
+  return {
+    send: (request, callBack) => {
+      onAnswer = callBack
+      socket ??= open()
+      socket.write(request)
+    },
+    close: () => {
+      onAnswer = undefined
+      socket?.destroy()
+    },
+  }
+}
+
+/** The status of an answer that has come in whole; undefined before that. Sluice's answers have a Content-Length. */
+function readStatus(answer: Buffer): number | undefined {
+  const headEnd = answer.indexOf('\r\n\r\n')
+  if (headEnd < 0) return undefined
+  const head = answer.toString('latin1', 0, headEnd)
+  const length = Number(/^content-length: *(\d+)/im.exec(head)?.[1] ?? 0)
+  return answer.length >= headEnd + 4 + length ? Number(head.slice(9, 12)) : undefined
+}
