@@ -7,7 +7,7 @@ export const limits = { ...eventLimits, ...propertyLimits }
 export type LimitName = keyof typeof limits
 
 /** An answer's status and `error`; parts in angle brackets depend on the request. */
-export interface Refusal {
+interface Refusal {
   status: number
   error: string
 }
