@@ -3,7 +3,7 @@ import { variables as migrate } from '@sluice/migrate/config'
 import { variables as query } from '@sluice/query/config'
 import type { Variables } from '@sluice/runtime/config'
 import { variables as standalone } from '@sluice/standalone/config'
-import { variables as writer } from '@sluice/writer/config'
+import { replayVariables, variables as writer } from '@sluice/writer/config'
 
 const processes: readonly { title: string; command: string; about: string; variables: Variables }[] = [
   {
@@ -30,6 +30,12 @@ const processes: readonly { title: string; command: string; about: string; varia
     command: 'npm run migrate',
     about: 'Makes and updates schemas and topics, then ends.',
     variables: migrate,
+  },
+  {
+    title: 'Dead letters',
+    command: 'npm run replay-dead-letters',
+    about: 'Gives the log back what the writer could not store, then ends. See [operations](operations.md).',
+    variables: replayVariables,
   },
 ]
 

@@ -32,10 +32,50 @@ const retryableCodes = new Set<number>([
   999, // KEEPER_EXCEPTION
 ])
 
+/**
+ * Codes that may mean a row that can't be read, as tried with broken rows. They may mean a wrong table as well:
+ * `findBadRows` tells.
+ */
+const dataCodes = new Set<number>([
+  6, // CANNOT_PARSE_TEXT
+  25, // CANNOT_PARSE_ESCAPE_SEQUENCE: half of a surrogate pair
+  26, // CANNOT_PARSE_QUOTED_STRING: an empty object
+  27, // CANNOT_PARSE_INPUT_ASSERTION_FAILED: no JSON, text for a number
+  33, // CANNOT_READ_ALL_DATA
+  41, // CANNOT_PARSE_DATETIME
+  53, // TYPE_MISMATCH
+  69, // ARGUMENT_OUT_OF_BOUND
+  70, // CANNOT_CONVERT_TYPE
+  72, // CANNOT_PARSE_NUMBER
+  117, // INCORRECT_DATA: an unknown field, a field twice
+  130, // CANNOT_READ_ARRAY_FROM_TEXT
+  131, // TOO_LARGE_STRING_SIZE
+  306, // TOO_DEEP_RECURSION
+  321, // VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE
+  349, // CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN
+  467, // CANNOT_PARSE_BOOL
+  691, // UNKNOWN_ELEMENT_OF_ENUM
+])
+
+/** Codes of a statement that was too much for the server as it is now; a smaller one may pass. */
+const sizeCodes = new Set<number>([
+  158, // TOO_MANY_ROWS
+  159, // TIMEOUT_EXCEEDED
+  173, // CANNOT_ALLOCATE_MEMORY
+  191, // SET_SIZE_LIMIT_EXCEEDED
+  241, // MEMORY_LIMIT_EXCEEDED
+  307, // TOO_MANY_BYTES
+  396, // TOO_MANY_ROWS_OR_BYTES
+])
+
 /** A statement that ClickHouse refused, with the code it gave. */
 export class ClickHouseError extends SluiceError {
   /** ClickHouse's own error code, or undefined when no answer came (connection refused, cut, timed out). */
   readonly code: number | undefined
+  /** The rows may be to blame. */
+  readonly isOfData: boolean
+  /** Fewer rows may do. */
+  readonly isOfSize: boolean
 
   constructor(code: number | undefined, internal: string, cause?: unknown) {
     const retryable = code === undefined || retryableCodes.has(code)
@@ -47,5 +87,7 @@ export class ClickHouseError extends SluiceError {
       cause,
     })
     this.code = code
+    this.isOfData = code !== undefined && dataCodes.has(code)
+    this.isOfSize = code !== undefined && sizeCodes.has(code)
   }
 }

@@ -1,9 +1,8 @@
-import { randomUUID } from 'node:crypto'
-import http from 'node:http'
-import https from 'node:https'
 import { eventLimits } from '@sluice/contracts/event-fields'
 import type { ClickHouseAddress } from './client.ts'
-import { ClickHouseError } from './errors.ts'
+import { eventStructure } from './event-structure.ts'
+import { externalTablePoster, type ExternalTableQuery } from './external-table.ts'
+import { type BadRow, findBadRows } from './find-bad-rows.ts'
 
 /** Rows to store, as the log carries them: JSON lines of `EventRow` (contracts/event-row.ts). */
 export interface EventBatch {
@@ -28,8 +27,15 @@ export interface EventInserter {
    * Throws ClickHouseError; when its `retryable` is true, the same call again is right, whatever became of this one.
    */
   insert(batch: EventBatch, options: InsertOptions): Promise<{ inserted: number; readRows: number }>
+  /**
+   * Which of these lines ClickHouse can't read as events, and why. Asks about the lines alone, not about the table, so
+   * a wrong table or schema makes no row bad. Stores nothing. Throws ClickHouseError when it could not ask.
+   */
+  findBadRows(lines: readonly Buffer[], options: { timeoutMs: number }): Promise<readonly BadRow[]>
   close(): void
 }
+
+type ExternalTableStatement = Pick<ExternalTableQuery, 'sql' | 'structure' | 'parameters'>
 
 const columns = [
   'site_id',
@@ -49,26 +55,6 @@ const columns = [
   'property_types',
   'received_at',
 ]
-
-/** The external table `b`: times stay integers, the insert converts them. */
-const structure = [
-  'site_id String',
-  'environment String',
-  'event_type String',
-  'timestamp Int64',
-  'event_id String',
-  'undated UInt8',
-  'session_id String',
-  'user_id String',
-  'anonymous_id String',
-  'url String',
-  'referrer String',
-  'country String',
-  'device_type String',
-  'properties Map(String, String)',
-  'property_types Map(String, String)',
-  'received_at Int64',
-].join(', ')
 
 const time = `fromUnixTimestamp64Milli(timestamp, 'UTC')`
 
@@ -142,90 +128,37 @@ SELECT ${select} FROM
     LIMIT 1 BY site_id, environment, event_id, timestamp
 )`
 
-const settings = {
-  async_insert: '0',
-  wait_end_of_query: '1',
-  // A batch over more than 100 months is legal, if rare.
-  throw_on_max_partitions_per_insert_block: '0',
-  replace_running_query_max_wait_ms: '10000',
-  // A row of a newer build is refused rather than stored without the field that this build doesn't know.
-  input_format_skip_unknown_fields: '0',
+/** The insert of a batch's kind, for whoever posts it by other means. */
+export function insertStatement(undated: boolean): ExternalTableStatement {
+  return {
+    sql: undated ? insertUndated : insertDated,
+    structure: eventStructure,
+    parameters: {
+      async_insert: '0',
+      // A batch over more than 100 months is legal, if rare.
+      throw_on_max_partitions_per_insert_block: '0',
+      replace_running_query_max_wait_ms: '10000',
+    },
+  }
 }
 
-/**
- * Posts batches as the HTTP external table `b` (multipart), which @clickhouse/client has no call for.
- * Keeps connections open; `close` ends them.
- */
+/** Connections stay open between batches; `close` ends them. */
 export function eventInserter(address: ClickHouseAddress): EventInserter {
-  const { request } = address.origin.startsWith('https:') ? https : http
-  const Agent = address.origin.startsWith('https:') ? https.Agent : http.Agent
-  const agent = new Agent({ keepAlive: true, maxSockets: 64 })
-  const boundary = `sluice-${randomUUID()}`
-  const head = Buffer.from(
-    `--${boundary}\r\nContent-Disposition: form-data; name="b"; filename="b"\r\nContent-Type: application/octet-stream\r\n\r\n`,
-  )
-  const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
-
+  const poster = externalTablePoster(address)
   return {
-    insert: ({ payloads, undated }, { queryId, replaceRunning, timeoutMs }) => {
-      const search = new URLSearchParams({
-        ...settings,
-        database: address.database,
-        query: undated ? insertUndated : insertDated,
-        query_id: queryId,
-        replace_running_query: replaceRunning ? '1' : '0',
-        max_execution_time: String(Math.ceil(timeoutMs / 1000)),
-        b_format: 'JSONEachRow',
-        b_structure: structure,
+    insert: async ({ payloads, undated }, { queryId, replaceRunning, timeoutMs }) => {
+      const { parameters, ...statement } = insertStatement(undated)
+      const { writtenRows, readRows } = await poster.post({
+        ...statement,
+        payloads,
+        parameters: { ...parameters, query_id: queryId, replace_running_query: replaceRunning ? '1' : '0' },
+        timeoutMs,
       })
-      const contentLength = payloads.reduce((sum, { length }) => sum + length, head.length + tail.length)
-
-      return new Promise((resolve, reject) => {
-        const call = request(`${address.origin}/?${search.toString()}`, {
-          method: 'POST',
-          agent,
-          // ClickHouse goes on with an insert whose client left: after a time-out the caller must replace it.
-          signal: AbortSignal.timeout(timeoutMs),
-          headers: {
-            'Content-Type': `multipart/form-data; boundary=${boundary}`,
-            'Content-Length': contentLength,
-            Authorization: `Basic ${Buffer.from(`${address.username}:${address.password}`).toString('base64')}`,
-          },
-        })
-        const fail = (error: unknown): void => {
-          reject(new ClickHouseError(undefined, error instanceof Error ? error.message : String(error), error))
-        }
-        call.on('error', fail)
-        call.on('response', (response) => {
-          const chunks: Buffer[] = []
-          response.on('data', (chunk: Buffer) => chunks.push(chunk))
-          response.on('error', fail)
-          response.on('end', () => {
-            const code = response.headers['x-clickhouse-exception-code']
-            if (response.statusCode === 200 && code === undefined) {
-              const summary = JSON.parse(String(response.headers['x-clickhouse-summary'] ?? '{}')) as Record<
-                string,
-                string
-              >
-              resolve({ inserted: Number(summary.written_rows ?? 0), readRows: Number(summary.read_rows ?? 0) })
-            } else {
-              const text = Buffer.concat(chunks).toString('utf8').slice(0, 2_000)
-              reject(
-                new ClickHouseError(
-                  code === undefined ? undefined : Number(code),
-                  text || `HTTP ${response.statusCode ?? 0}`,
-                ),
-              )
-            }
-          })
-        })
-        call.write(head)
-        for (const payload of payloads) call.write(payload)
-        call.end(tail)
-      })
+      return { inserted: writtenRows, readRows }
     },
+    findBadRows: (rows, { timeoutMs }) => findBadRows(poster, rows, timeoutMs),
     close: () => {
-      agent.destroy()
+      poster.close()
     },
   }
 }

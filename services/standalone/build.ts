@@ -1,6 +1,6 @@
 import { openClickHouse } from '@sluice/clickhouse/client'
 import { describeDurability } from '@sluice/event-log/ensure-topics'
-import { openEventLog } from '@sluice/event-log/open-event-log'
+import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
 import { buildGateway } from '@sluice/gateway/build'
 import { keyCache } from '@sluice/http/key-cache'
 import type { Built, Context } from '@sluice/http/run-service'
@@ -24,13 +24,14 @@ export async function buildStandalone(
   await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })
 
   const log = await openEventLog(engines.log, { logger })
+  const deadLetters = await openEventLog(deadLetterUrl(engines.log), { logger })
   const clickHouse = openClickHouse(engines.clickHouse)
   const reader = openClickHouse(engines.clickHouseReader, { requestTimeoutMs: questionTimeoutMs })
   const store = keyStore(postgres)
   const keys = keyCache(store, logger)
   const services = [
     buildGateway({ log, postgres, describeDurability: () => describeDurability(engines.log, logger) }, context),
-    buildWriter({ log, clickHouse }, context),
+    buildWriter({ log, deadLetters, clickHouse }, context),
     buildQuery(config, { clickHouse: reader, postgres }, context),
   ]
   // The first start of all makes a key, unless one is given.
@@ -60,6 +61,7 @@ export async function buildStandalone(
       closing('clickhouse reader', reader),
       keys,
       closing('log', log),
+      closing('dead letters', deadLetters),
     ],
     onReady: (server) => {
       process.stdout.write(`Sluice is ready: http://localhost:${server.port()}\n`)

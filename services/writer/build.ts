@@ -7,12 +7,15 @@ import { eventConsumer } from './consume-events.ts'
 
 export interface WriterEngines {
   log: EventLog
+  /** The log that `deadLetterUrl` names. */
+  deadLetters: EventLog
   clickHouse: ClickHouse
 }
 
 /** The writer on its engines. Its port serves health and metrics only. */
-export function buildWriter({ log, clickHouse }: WriterEngines, { logger, metrics }: Context): Service {
+export function buildWriter({ log, deadLetters, clickHouse }: WriterEngines, { logger, metrics }: Context): Service {
   const inserter = eventInserter(clickHouse.address)
+  const consumer = eventConsumer({ log, deadLetters, inserter, logger, metrics })
   return {
     routes: [],
     pages: [],
@@ -24,11 +27,14 @@ export function buildWriter({ log, clickHouse }: WriterEngines, { logger, metric
           return Promise.resolve()
         },
       },
-      eventConsumer({ log, inserter, logger, metrics }),
+      consumer,
     ],
     checks: [
       { name: 'log', required: true, check: () => log.check() },
       { name: 'clickhouse', required: true, check: () => clickHouse.check() },
+      // Good rows go on without it.
+      { name: 'dead letters', required: false, check: () => deadLetters.check() },
     ],
+    warnings: consumer.warnings,
   }
 }

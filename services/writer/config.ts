@@ -1,9 +1,20 @@
 import { parseKafkaUrl } from '@sluice/event-log/kafka-url'
-import { clickHouseUrl, listenVariables, logUrl } from '@sluice/runtime/variables'
+import { clickHouseUrl, listenVariables, logUrl, standaloneEngines } from '@sluice/runtime/variables'
 
 /** The writer's configuration when it runs alone. */
 export const variables = {
   ...listenVariables(8082, '0.0.0.0'),
   SLUICE_LOG_URL: { ...logUrl, check: parseKafkaUrl },
   SLUICE_CLICKHOUSE_URL: clickHouseUrl,
+}
+
+/** `npm run replay-dead-letters` finds a standalone's log too. */
+export const replayVariables = {
+  SLUICE_DATA_DIR: standaloneEngines.SLUICE_DATA_DIR,
+  SLUICE_LOG_URL: {
+    ...standaloneEngines.SLUICE_LOG_URL,
+    check: (url: string) => {
+      if (url.startsWith('kafka:')) parseKafkaUrl(url)
+    },
+  },
 }

@@ -1,6 +1,6 @@
 import { openClickHouse } from '@sluice/clickhouse/client'
 import { checkClickHouseSchema } from '@sluice/clickhouse/migrate'
-import { openEventLog } from '@sluice/event-log/open-event-log'
+import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
 import { noKeys } from '@sluice/http/key-cache'
 import { runService } from '@sluice/http/run-service'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
@@ -16,13 +16,15 @@ await runService({
     const { logger } = context
     const clickHouse = openClickHouse(config.SLUICE_CLICKHOUSE_URL)
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
+    const deadLetters = await openEventLog(deadLetterUrl(config.SLUICE_LOG_URL), { logger })
     return {
-      service: buildWriter({ log, clickHouse }, context),
+      service: buildWriter({ log, deadLetters, clickHouse }, context),
       keys: noKeys,
       engines: [
         closing('clickhouse', clickHouse),
         schemaGuard('clickhouse', () => checkClickHouseSchema(clickHouse), logger),
         closing('log', log),
+        closing('dead letters', deadLetters),
       ],
     }
   },

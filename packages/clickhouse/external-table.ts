@@ -1,0 +1,113 @@
+import { randomUUID } from 'node:crypto'
+import http from 'node:http'
+import https from 'node:https'
+import type { ClickHouseAddress } from './client.ts'
+import { ClickHouseError } from './errors.ts'
+
+export interface ExternalTableQuery {
+  /** Reads the rows as table `b`. */
+  sql: string
+  /** Columns of `b`, as in `a String, b UInt8`. */
+  structure: string
+  /** JSON lines, in one piece or several. */
+  payloads: readonly Buffer[]
+  /** Settings and the like, as parameters of the URL. */
+  parameters: Readonly<Record<string, string>>
+  timeoutMs: number
+}
+
+export interface ExternalTableAnswer {
+  text: string
+  /** As ClickHouse counts them: rows that the query wrote, and that it read from `b` and elsewhere. */
+  writtenRows: number
+  readRows: number
+}
+
+export interface ExternalTablePoster {
+  /** Throws ClickHouseError; without a code when no answer came. */
+  post(query: ExternalTableQuery): Promise<ExternalTableAnswer>
+  close(): void
+}
+
+/**
+ * Runs queries over rows that come with them: an HTTP external table (multipart), which @clickhouse/client has no call
+ * for. Keeps connections open; `close` ends them.
+ */
+export function externalTablePoster(address: ClickHouseAddress): ExternalTablePoster {
+  const { request } = address.origin.startsWith('https:') ? https : http
+  const Agent = address.origin.startsWith('https:') ? https.Agent : http.Agent
+  const agent = new Agent({ keepAlive: true, maxSockets: 64 })
+  const boundary = `sluice-${randomUUID()}`
+  const head = Buffer.from(
+    `--${boundary}\r\nContent-Disposition: form-data; name="b"; filename="b"\r\nContent-Type: application/octet-stream\r\n\r\n`,
+  )
+  const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
+
+  return {
+    post: ({ sql, structure, payloads, parameters, timeoutMs }) => {
+      const search = new URLSearchParams({
+        wait_end_of_query: '1',
+        // A row of a newer build is refused rather than read without the field that this build doesn't know.
+        input_format_skip_unknown_fields: '0',
+        max_execution_time: String(Math.ceil(timeoutMs / 1000)),
+        ...parameters,
+        database: address.database,
+        query: sql,
+        b_format: 'JSONEachRow',
+        b_structure: structure,
+      })
+      const contentLength = payloads.reduce((sum, { length }) => sum + length, head.length + tail.length)
+
+      return new Promise((resolve, reject) => {
+        const call = request(`${address.origin}/?${search.toString()}`, {
+          method: 'POST',
+          agent,
+          // ClickHouse goes on with an insert whose client left: after a time-out the caller must replace it.
+          signal: AbortSignal.timeout(timeoutMs),
+          headers: {
+            'Content-Type': `multipart/form-data; boundary=${boundary}`,
+            'Content-Length': contentLength,
+            Authorization: `Basic ${Buffer.from(`${address.username}:${address.password}`).toString('base64')}`,
+          },
+        })
+        const fail = (error: unknown): void => {
+          reject(new ClickHouseError(undefined, error instanceof Error ? error.message : String(error), error))
+        }
+        call.on('error', fail)
+        call.on('response', (response) => {
+          const chunks: Buffer[] = []
+          response.on('data', (chunk: Buffer) => chunks.push(chunk))
+          response.on('error', fail)
+          response.on('end', () => {
+            const code = response.headers['x-clickhouse-exception-code']
+            const text = Buffer.concat(chunks).toString('utf8')
+            if (response.statusCode === 200 && code === undefined) {
+              const summary = JSON.parse(String(response.headers['x-clickhouse-summary'] ?? '{}')) as Record<
+                string,
+                string
+              >
+              resolve({
+                text,
+                writtenRows: Number(summary.written_rows ?? 0),
+                readRows: Number(summary.read_rows ?? 0),
+              })
+            } else {
+              reject(
+                new ClickHouseError(
+                  code === undefined ? undefined : Number(code),
+                  text.slice(0, 2_000) || `HTTP ${response.statusCode ?? 0}`,
+                ),
+              )
+            }
+          })
+        })
+        call.write(head)
+        for (const payload of payloads) call.write(payload)
+        call.end(tail)
+      })
+    },
+    close: () => {
+      agent.destroy()
+    },
+  }
+}

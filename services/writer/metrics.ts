@@ -1,0 +1,63 @@
+import { deadLetterReasons } from '@sluice/contracts/block'
+import type { PartitionLag } from '@sluice/event-log/log'
+import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
+
+/** The writer's figures; docs/operations.md tells what to watch. `lag` is asked at each scrape. */
+export function writerMetrics(metrics: Metrics, lag: () => readonly PartitionLag[]) {
+  const registers = [metrics]
+  new Gauge({
+    name: 'sluice_writer_lag_blocks',
+    help: 'Blocks that are in the log and not committed yet.',
+    labelNames: ['partition'],
+    registers,
+    collect() {
+      this.reset()
+      for (const { partition, blocks } of lag()) this.set({ partition: String(partition) }, blocks)
+    },
+  })
+  new Gauge({
+    name: 'sluice_writer_freshness_seconds',
+    help: 'Age of the oldest event that is in the log and not stored yet; 0 when all are.',
+    labelNames: ['partition'],
+    registers,
+    // At the scrape: a writer that is stuck must look older each time.
+    collect() {
+      this.reset()
+      for (const { partition, blocks, oldestAppendedAt } of lag()) {
+        const label = { partition: String(partition) }
+        if (blocks === 0) this.set(label, 0)
+        else if (oldestAppendedAt !== undefined) this.set(label, Math.max(0, Date.now() - oldestAppendedAt) / 1000)
+      }
+    },
+  })
+  const deadLetters = new Counter({
+    name: 'sluice_writer_dead_letters_total',
+    help: 'Rows that could not be stored and went to the log of dead letters.',
+    labelNames: ['reason'],
+    registers,
+  })
+  // An alert on an increase misses the first one of a series that was not there before.
+  for (const reason of deadLetterReasons) deadLetters.inc({ reason }, 0)
+  return {
+    deadLetters,
+    rows: new Counter({ name: 'sluice_writer_rows_total', help: 'Rows read from the log.', registers }),
+    inserted: new Counter({ name: 'sluice_writer_rows_inserted_total', help: 'Rows that were new.', registers }),
+    retries: new Counter({
+      name: 'sluice_writer_retries_total',
+      help: 'Attempts to store a batch or its dead letters that failed and were repeated.',
+      registers,
+    }),
+    seconds: new Histogram({
+      name: 'sluice_writer_batch_seconds',
+      help: 'Time to store a batch, with all its attempts and the commit.',
+      buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60],
+      registers,
+    }),
+    batchRows: new Histogram({
+      name: 'sluice_writer_batch_rows',
+      help: 'Rows of a batch: below some thousands under load, inserts cost more than they need to.',
+      buckets: [10, 100, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000],
+      registers,
+    }),
+  }
+}
