@@ -1,115 +1,121 @@
-import { eventLimits, type SentEvent } from './event-fields.ts'
-import type { PropertyType } from './event-row.ts'
-import { type FlatProperties, propertyLimits } from './properties.ts'
+import type { Receipt } from './event.ts'
+import { deviceTypes, eventLimits } from './event-fields.ts'
+import { propertyLimits } from './properties.ts'
 
-/** JSON writes a character as at most six bytes, `\u001f`. */
-const bytesPerCharacter = 6
-/** Quotes, colon and comma around a name and its value, or the digits of a number. */
-const bytesPerField = 40
+/** The row of a plainly right event (`EventRow`), as JSON. */
+export interface PlainRow {
+  json: string
+  siteId: string
+  /** The client's; undefined when the row got a new one. */
+  eventId: string | undefined
+  undated: boolean
+}
+
+const textLengthsMax: ReadonlyMap<string, number> = new Map([
+  ['site_id', eventLimits.siteIdLengthMax],
+  ['event_type', eventLimits.eventTypeLengthMax],
+  ['session_id', eventLimits.sessionIdLengthMax],
+  ['user_id', eventLimits.userIdLengthMax],
+  ['anonymous_id', eventLimits.anonymousIdLengthMax],
+  ['event_id', eventLimits.eventIdLengthMax],
+  ['url', eventLimits.urlLengthMax],
+  ['referrer', eventLimits.referrerLengthMax],
+])
+const plainDeviceTypes: ReadonlySet<unknown> = new Set(deviceTypes)
+const plainCountry = /^[A-Z0-9]{2}$/
 
 /**
- * Reads an event that is plainly right, at a tenth of what the joi schema costs: known fields of the right type and
- * length, flat properties, well-formed text. Everything else, right or wrong, is undefined here and left to the schema,
- * which alone decides and words the error; a property test shows that the two never disagree.
+ * Writes the row of an event that is plainly right, at a twentieth of what the joi schema and a row object cost: known
+ * fields of the right type and length, flat properties, well-formed text. Everything else, right or wrong, is undefined
+ * here and left to `toEventRow`, which alone decides and words the error; a property test shows that the two never
+ * disagree. `escapeFree`: the event was parsed from JSON without a backslash, so that no text in it holds a character
+ * that JSON escapes, a NUL or half a surrogate pair.
  */
-export function readPlainEvent(
+export function writePlainRow(
   value: unknown,
-  receivedAt: number,
-): { sent: SentEvent; flat: FlatProperties; bytesAtMost: number } | undefined {
+  { receivedAt, environment, newEventId }: Receipt,
+  escapeFree: boolean,
+): PlainRow | undefined {
   if (typeof value !== 'object' || value === null) return undefined
-  let hasSite = false
-  let hasType = false
-  let characters = 0
-  let fields = 0
-  let flat: FlatProperties = noProperties
-
-  for (const name of Object.keys(value)) {
-    const field = (value as Record<string, unknown>)[name]
-    fields++
+  const sent = value as Readonly<Record<string, unknown>>
+  // Concatenated, not built and stringified: half the price.
+  let json = `{"environment":"${environment}","received_at":${receivedAt}`
+  for (const name in sent) {
+    const field = sent[name]
     switch (name) {
-      case 'site_id':
-        if (!isPlainText(field, eventLimits.siteIdLengthMax)) return undefined
-        hasSite = true
-        characters += field.length
-        break
-      case 'event_type':
-        if (!isPlainText(field, eventLimits.eventTypeLengthMax)) return undefined
-        hasType = true
-        characters += field.length
-        break
       case 'timestamp':
         if (!isPlainTime(field, receivedAt)) return undefined
-        break
-      case 'session_id':
-      case 'user_id':
-      case 'anonymous_id':
-      case 'event_id':
-        // All four have the same limit.
-        if (!isPlainText(field, eventLimits.eventIdLengthMax)) return undefined
-        characters += field.length
-        break
-      case 'url':
-      case 'referrer':
-        if (!isPlainText(field, eventLimits.urlLengthMax)) return undefined
-        characters += field.length
+        json += `,"timestamp":${field}`
         break
       case 'country':
-        if (typeof field !== 'string' || !/^[A-Z0-9]{2}$/.test(field)) return undefined
+        if (typeof field !== 'string' || !plainCountry.test(field)) return undefined
+        json += `,"country":"${field}"`
         break
       case 'device_type':
-        if (field !== 'desktop' && field !== 'mobile' && field !== 'tablet') return undefined
+        if (!plainDeviceTypes.has(field)) return undefined
+        json += `,"device_type":"${field as string}"`
         break
       case 'properties': {
-        const read = readPlainProperties(field)
-        if (!read) return undefined
-        flat = read.flat
-        fields += read.fields
-        characters += read.characters
+        const properties = writePlainProperties(field, escapeFree)
+        if (properties === undefined) return undefined
+        json += properties
         break
       }
-      default:
-        return undefined
+      default: {
+        const text = plainText(field, textLengthsMax.get(name) ?? -1, escapeFree)
+        if (text === undefined || text === '') return undefined
+        json += `,"${name}":"${text}"`
+      }
     }
   }
-  if (!hasSite || !hasType) return undefined
-  return { sent: value as SentEvent, flat, bytesAtMost: characters * bytesPerCharacter + fields * bytesPerField }
-}
-
-const noProperties: FlatProperties = { properties: undefined, types: undefined }
-
-function readPlainProperties(value: unknown): { flat: FlatProperties; fields: number; characters: number } | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
-  const names = Object.keys(value)
-  if (names.length > propertyLimits.keysMax) return undefined
-  let properties: Record<string, string> | undefined
-  let types: Record<string, PropertyType> | undefined
-  let characters = 0
-  for (const name of names) {
-    if (name === '__proto__' || !isPlainText(name, propertyLimits.keyLengthMax)) return undefined
-    const item = (value as Record<string, unknown>)[name]
-    let text: string
-    if (typeof item === 'string') {
-      if (item !== '' && !isPlainText(item, propertyLimits.stringLengthMax)) return undefined
-      text = item
-    } else if (typeof item === 'number' && Number.isFinite(item)) {
-      text = String(item)
-      ;(types ??= {})[name] = 'number'
-    } else if (typeof item === 'boolean') {
-      text = String(item)
-      ;(types ??= {})[name] = 'boolean'
-    } else return undefined
-    ;(properties ??= {})[name] = text
-    characters += name.length + text.length
+  const { site_id: siteId, event_type: type, event_id: eventId, timestamp } = sent
+  if (siteId === undefined || type === undefined) return undefined
+  if (timestamp === undefined) json += `,"timestamp":${receivedAt}`
+  if (eventId === undefined) json += `,"event_id":"${newEventId()}"`
+  const undated = timestamp === undefined && eventId !== undefined
+  return {
+    json: undated ? `${json},"undated":1}` : `${json}}`,
+    siteId: siteId as string,
+    eventId: eventId as string | undefined,
+    undated,
   }
-  return { flat: { properties, types }, fields: names.length, characters }
 }
 
-/** Not empty, not too long even in UTF-16 units, without NUL and without surrogates, paired or not. */
-function isPlainText(value: unknown, lengthMax: number): value is string {
-  return typeof value === 'string' && value !== '' && value.length <= lengthMax && !/[\0\ud800-\udfff]/.test(value)
+/** The row's two fields, each with a comma before it; '' for no properties at all. */
+function writePlainProperties(value: unknown, escapeFree: boolean): string | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+  const sent = value as Readonly<Record<string, unknown>>
+  let properties = ''
+  let types = ''
+  let keys = 0
+  for (const key in sent) {
+    const name = plainText(key, propertyLimits.keyLengthMax, escapeFree)
+    if (name === undefined || name === '' || ++keys > propertyLimits.keysMax) return undefined
+    const item = sent[key]
+    let text: string | undefined
+    if (typeof item === 'string') {
+      text = plainText(item, propertyLimits.stringLengthMax, escapeFree)
+      if (text === undefined) return undefined
+    } else if (typeof item === 'boolean' || (typeof item === 'number' && Number.isFinite(item))) {
+      text = String(item)
+      types += `,"${name}":"${typeof item}"`
+    } else return undefined
+    properties += `,"${name}":"${text}"`
+  }
+  if (properties === '') return ''
+  const written = `,"properties":{${properties.slice(1)}}`
+  return types === '' ? written : `${written},"property_types":{${types.slice(1)}}`
 }
 
-function isPlainTime(value: unknown, receivedAt: number): boolean {
+/** A text as it stands between JSON's quotes; undefined unless it is one, short enough even in UTF-16 units. */
+function plainText(value: unknown, lengthMax: number, escapeFree: boolean): string | undefined {
+  if (typeof value !== 'string' || value.length > lengthMax) return undefined
+  // eslint-disable-next-line no-control-regex -- JSON escapes control characters
+  if (escapeFree || !/[\0-\x1f"\\\ud800-\udfff]/.test(value)) return value
+  return /[\0\ud800-\udfff]/.test(value) ? undefined : JSON.stringify(value).slice(1, -1)
+}
+
+function isPlainTime(value: unknown, receivedAt: number): value is number {
   return (
     Number.isInteger(value) &&
     (value as number) >= eventLimits.timestampMsMin &&

@@ -3,7 +3,7 @@ import { eventIdOf, eventTooLarge } from '@sluice/contracts/event'
 import { rateLimited, SluiceError } from '@sluice/contracts/errors'
 import type { EventRow } from '@sluice/contracts/event-row'
 import type { ApiRequest } from '@sluice/http/route'
-import { encodeEvent } from '../collect/encode-event.ts'
+import { encodeEvent, isEscapeFree } from '../collect/encode-event.ts'
 import type { EncodedEvent } from '../publish/encode-blocks.ts'
 import type { RefusedSites } from '../publish/known-sites.ts'
 import { readEvents } from './read-events.ts'
@@ -32,7 +32,7 @@ interface EncodedBatchEvent extends EncodedEvent {
 
 /** Encodes the good events of a batch, and says of the others why not. Throws SluiceError 400 when it is no batch at all. */
 export function encodeBatch({ body, receivedAt, credential }: ApiRequest): EncodedBatch {
-  const receipt = { receivedAt, environment: credential.environment }
+  const receipt = { receivedAt, environment: credential.environment, escapeFree: isEscapeFree(body.bytes) }
   const accepted: EncodedBatchEvent[] = []
   const siteIds = new Set<string>()
   const errors: EventError[] = []

@@ -3,12 +3,16 @@ import type { Answer, ApiRequest } from '@sluice/http/route'
 import { parseJson } from '@sluice/http/json-body'
 import type { KnownSites } from '../publish/known-sites.ts'
 import type { Publisher } from '../publish/publisher.ts'
-import { encodeEvent } from './encode-event.ts'
+import { encodeEvent, isEscapeFree } from './encode-event.ts'
 
 /** POST /collect: one event in, 202 once the log has acknowledged it (contract section 3). */
 export function collectHandler({ publisher, sites }: { publisher: Publisher; sites: KnownSites }) {
   return async ({ body, receivedAt, credential, log }: ApiRequest): Promise<Answer> => {
-    const event = encodeEvent(parseJson(body.bytes), { receivedAt, environment: credential.environment })
+    const event = encodeEvent(parseJson(body.bytes), {
+      receivedAt,
+      environment: credential.environment,
+      escapeFree: isEscapeFree(body.bytes),
+    })
     log({ site_id: event.siteId, events: 1, bytes: body.bytes.length })
     const refused = await sites.register(credential.keyId, new Set([event.siteId]))
     const retryAfterSeconds = refused.get(event.siteId)
