@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import { describeWithKafka } from '@sluice/engines/testing'
 import { exactlyOnce, smallFaults } from './exactly-once.ts'
 import { kafkaAway } from './kafka-away.ts'
+import { poison } from './poison.ts'
 import { postgresAway } from './postgres-away.ts'
 import { startRig, type Rig } from './rig.ts'
 import type { Outcome } from './scenario.ts'
@@ -36,6 +37,10 @@ describeWithKafka('with everything failing', () => {
 
   it('R2: without Kafka every request is refused in time, and what was acknowledged survives', async () => {
     expectNoProblems(await kafkaAway(rig, { seed: 2, outageSeconds: 4, refusalMsMax: 10_000, say }))
+  }, 300_000)
+
+  it('R3: rows that can not be stored become dead letters, and hold nothing up', async () => {
+    expectNoProblems(await poison(rig, { seed: 3, events: 5_000, say }))
   }, 300_000)
 
   it('R6: without Postgres known keys go on; with it back a revoked key is refused everywhere', async () => {

@@ -4,6 +4,7 @@ import { kafkaMissing } from '@sluice/engines/kafka-files'
 import { exactlyOnce, fullFaults } from './exactly-once.ts'
 import { kafkaAway } from './kafka-away.ts'
 import { overload } from './overload.ts'
+import { poison } from './poison.ts'
 import { postgresAway } from './postgres-away.ts'
 import { type Rig, startRig } from './rig.ts'
 import type { Outcome, Say } from './scenario.ts'
@@ -28,6 +29,7 @@ const scenarios = new Map<string, Scenario>([
     'kafka-away',
     (rig, { seed, seconds = 150 }, say) => kafkaAway(rig, { seed, outageSeconds: seconds, refusalMsMax: 2_500, say }),
   ],
+  ['poison', (rig, { seed }, say) => poison(rig, { seed, events: 20_000, say })],
   ['overload', (rig, { seconds = 30 }, say) => overload(rig, { stageSeconds: seconds, say })],
   [
     'postgres-away',

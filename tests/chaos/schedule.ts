@@ -46,8 +46,7 @@ export function drawSchedule(seed: number, counts: FaultCounts): Fault[] {
     shuffled(
       random,
       faultKinds.filter((kind) => {
-        const due = (rounds: number): number =>
-          Math.floor((rounds * (counts[kind] ?? 0)) / Math.max(...Object.values(counts)))
+        const due = (done: number): number => Math.floor((done * (counts[kind] ?? 0)) / rounds)
         return due(round + 1) > due(round)
       }),
     ),
