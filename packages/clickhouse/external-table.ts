@@ -29,6 +29,25 @@ export interface ExternalTablePoster {
   close(): void
 }
 
+/** Where the rows are posted to, as the multipart field `b`. */
+export function externalTableUrl(
+  address: ClickHouseAddress,
+  { sql, structure, parameters, timeoutMs }: Omit<ExternalTableQuery, 'payloads'>,
+): string {
+  const search = new URLSearchParams({
+    wait_end_of_query: '1',
+    // A row of a newer build is refused rather than read without the field that this build doesn't know.
+    input_format_skip_unknown_fields: '0',
+    max_execution_time: String(Math.ceil(timeoutMs / 1000)),
+    ...parameters,
+    database: address.database,
+    query: sql,
+    b_format: 'JSONEachRow',
+    b_structure: structure,
+  })
+  return `${address.origin}/?${search.toString()}`
+}
+
 /**
  * Runs queries over rows that come with them: an HTTP external table (multipart), which @clickhouse/client has no call
  * for. Keeps connections open; `close` ends them.
@@ -44,26 +63,15 @@ export function externalTablePoster(address: ClickHouseAddress): ExternalTablePo
   const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
 
   return {
-    post: ({ sql, structure, payloads, parameters, timeoutMs }) => {
-      const search = new URLSearchParams({
-        wait_end_of_query: '1',
-        // A row of a newer build is refused rather than read without the field that this build doesn't know.
-        input_format_skip_unknown_fields: '0',
-        max_execution_time: String(Math.ceil(timeoutMs / 1000)),
-        ...parameters,
-        database: address.database,
-        query: sql,
-        b_format: 'JSONEachRow',
-        b_structure: structure,
-      })
+    post: ({ payloads, ...query }) => {
       const contentLength = payloads.reduce((sum, { length }) => sum + length, head.length + tail.length)
 
       return new Promise((resolve, reject) => {
-        const call = request(`${address.origin}/?${search.toString()}`, {
+        const call = request(externalTableUrl(address, query), {
           method: 'POST',
           agent,
           // ClickHouse goes on with an insert whose client left: after a time-out the caller must replace it.
-          signal: AbortSignal.timeout(timeoutMs),
+          signal: AbortSignal.timeout(query.timeoutMs),
           headers: {
             'Content-Type': `multipart/form-data; boundary=${boundary}`,
             'Content-Length': contentLength,
