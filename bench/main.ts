@@ -2,10 +2,14 @@
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestSingle } from './ingest-single.ts'
 import { environment } from './report.ts'
+import { writerBacklog } from './writer-backlog.ts'
+import { writerShapes } from './writer-shapes.ts'
 
 const benches: Readonly<Record<string, () => Promise<object>>> = {
   'ingest-single': ingestSingle,
   'ingest-batch': ingestBatch,
+  'writer-backlog': writerBacklog,
+  'writer-shapes': writerShapes,
 }
 
 const name = process.argv[2] ?? ''

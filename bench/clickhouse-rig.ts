@@ -1,0 +1,48 @@
+import { type ClickHouse, openClickHouse } from '@sluice/clickhouse/client'
+import { migrateClickHouse } from '@sluice/clickhouse/migrate'
+import { startClickHouse } from '@sluice/engines/clickhouse'
+import { waitUntil } from '@sluice/engines/processes'
+
+/** A ClickHouse for a benchmark, and what it costs. */
+export interface ClickHouseRig {
+  /** A migrated database of this name, which begins with `sluice`. */
+  database(name: string): Promise<{ url: string; clickHouse: ClickHouse }>
+  /** Seconds of CPU that all its threads took until now, merges included. */
+  cpuSeconds(): Promise<number>
+  /** Resolves when it merges nothing any more, or after a minute. */
+  settle(): Promise<void>
+  stop(): Promise<void>
+}
+
+export async function startClickHouseRig(dir: string): Promise<ClickHouseRig> {
+  const engine = await startClickHouse({ dir })
+  const server = openClickHouse(new URL('/default', engine.url).href)
+  const opened: ClickHouse[] = [server]
+  const number = async (sql: string): Promise<number> => {
+    const { rows } = await server.query<{ value: number }>(sql)
+    return rows[0]?.value ?? 0
+  }
+  return {
+    database: async (name) => {
+      const url = new URL(`/${name}`, engine.url).href
+      await migrateClickHouse(url)
+      const clickHouse = openClickHouse(url)
+      opened.push(clickHouse)
+      return { url, clickHouse }
+    },
+    // The embedded server keeps no query log; its counters hold the same events.
+    cpuSeconds: async () =>
+      (await number(`SELECT sum(value) AS value FROM system.events WHERE event = 'OSCPUVirtualTimeMicroseconds'`)) /
+      1e6,
+    settle: () =>
+      waitUntil(
+        async () => (await number('SELECT count() AS value FROM system.merges')) === 0,
+        'merges end',
+        60_000,
+      ).catch(() => undefined),
+    stop: async () => {
+      await Promise.all(opened.map((client) => client.close()))
+      await engine.stop()
+    },
+  }
+}

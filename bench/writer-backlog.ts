@@ -1,0 +1,178 @@
+import { execFile, spawn } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { type ClickHouse, parseClickHouseUrl } from '@sluice/clickhouse/client'
+import { externalTableUrl } from '@sluice/clickhouse/external-table'
+import { insertStatement } from '@sluice/clickhouse/insert-events'
+import { startKafka } from '@sluice/engines/kafka'
+import { findFreePort } from '@sluice/engines/processes'
+import { ensureTopics } from '@sluice/event-log/ensure-topics'
+import { openEventLog } from '@sluice/event-log/open-event-log'
+import { type ClickHouseRig, startClickHouseRig } from './clickhouse-rig.ts'
+import { rounded } from './report.ts'
+import { benchBlock, benchLines, hotSite } from './writer-rows.ts'
+
+/** BENCH_EVENTS=200000 for a quick look. */
+const events = Number(process.env.BENCH_EVENTS ?? 5_000_000)
+const partitions = 8
+const blockRows = 500
+/** What the writer makes of full partitions: 16 MiB of some 430 bytes each. */
+const batchRows = 39_000
+const pollMs = 100
+
+interface Drained {
+  rowsPerSecond: number
+  clickHouseCpuPerMillion: number
+}
+
+/**
+ * S3: a backlog in Kafka that one writer process drains, against curl posting the same rows with the same statement, as
+ * many at a time as the writer. The broker has nothing to do meanwhile but serve the writer.
+ */
+export async function writerBacklog(): Promise<object> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
+  const clickHouse = await startClickHouseRig(join(folder, 'clickhouse'))
+  const kafka = await startKafka({ dir: join(folder, 'kafka') })
+  const logUrl = `kafka://${kafka.brokers}/bench.events`
+  try {
+    await ensureTopics(logUrl, { partitions })
+    await fill(logUrl)
+    const files = await writeFiles(folder)
+
+    const reference = await clickHouse.database('sluice_reference')
+    const curl = await measure(clickHouse, reference.clickHouse, () => postFiles(files, reference.url))
+    await clickHouse.settle()
+    const ours = await clickHouse.database('sluice_writer')
+    const process_ = await startWriter(logUrl, ours.url)
+    const writer = await measure(clickHouse, ours.clickHouse, () => Promise.resolve())
+    const figures = await process_.figures()
+    await process_.stop()
+    return {
+      bar: 0.8,
+      ratio: rounded(writer.rowsPerSecond / curl.rowsPerSecond),
+      rows: events,
+      writer: { ...figures, ...writer },
+      curl,
+    }
+  } finally {
+    await kafka.stop()
+    await clickHouse.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** The block that begins with row `from` goes to the partition of its turn. */
+const partitionOf = (from: number): number => (from / blockRows) % partitions
+
+async function fill(logUrl: string): Promise<void> {
+  const ignore = (): void => undefined
+  const log = await openEventLog(logUrl, {
+    logger: { debug: ignore, info: ignore, warn: console.error, error: console.error },
+  })
+  for (let from = 0; from < events;) {
+    const blocks = []
+    for (; from < events && blocks.length < 32; from += blockRows) {
+      blocks.push(benchBlock(partitionOf(from), from, Math.min(blockRows, events - from), hotSite))
+    }
+    await log.publish(blocks, { timeoutMs: 30_000 })
+  }
+  await log.close()
+}
+
+/** The same rows in the same batches: those of a partition together. */
+async function writeFiles(folder: string): Promise<string[]> {
+  const open = Array.from({ length: partitions }, () => ({ rows: 0, parts: [] as Buffer[] }))
+  const files: string[] = []
+  const close = async (batch: (typeof open)[number]): Promise<void> => {
+    const file = join(folder, `batch-${files.length}`)
+    files.push(file)
+    await writeFile(file, Buffer.concat(batch.parts))
+    batch.rows = 0
+    batch.parts = []
+  }
+  for (let from = 0; from < events; from += blockRows) {
+    const batch = open[partitionOf(from)]
+    if (batch === undefined) continue
+    const rows = Math.min(blockRows, events - from)
+    batch.parts.push(benchLines(from, rows, hotSite))
+    batch.rows += rows
+    if (batch.rows + blockRows > batchRows) await close(batch)
+  }
+  for (const batch of open) if (batch.rows > 0) await close(batch)
+  return files
+}
+
+async function postFiles(files: readonly string[], url: string): Promise<void> {
+  const address = parseClickHouseUrl(url)
+  const target = externalTableUrl(address, { ...insertStatement(false), timeoutMs: 60_000 })
+  const run = promisify(execFile)
+  const waiting = [...files]
+  const post = async (): Promise<void> => {
+    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+      const user = `${address.username}:${address.password}`
+      await run('curl', ['-sS', '--fail-with-body', '-u', user, '-F', `b=@${file};filename=b`, target])
+    }
+  }
+  await Promise.all(Array.from({ length: Math.max(2, availableParallelism()) }, post))
+}
+
+/** From the first row stored to the last; whoever starts first pays for its own start only. */
+async function measure(rig: ClickHouseRig, clickHouse: ClickHouse, work: () => Promise<void>): Promise<Drained> {
+  const count = async (): Promise<number> => {
+    const { rows } = await clickHouse.query<{ rows: number }>('SELECT count() AS rows FROM events')
+    return rows[0]?.rows ?? 0
+  }
+  const cpuBefore = await rig.cpuSeconds()
+  const working = work()
+  let first: { at: number; rows: number } | undefined
+  for (;;) {
+    const rows = await count()
+    const at = performance.now()
+    if (rows > 0) first ??= { at, rows }
+    if (rows >= events && first) {
+      await working
+      const cpu = (await rig.cpuSeconds()) - cpuBefore
+      return {
+        rowsPerSecond: Math.round((rows - first.rows) / ((at - first.at) / 1000)),
+        clickHouseCpuPerMillion: rounded((cpu / events) * 1e6),
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, pollMs))
+  }
+}
+
+/** The service itself, as production runs it. */
+async function startWriter(logUrl: string, clickHouseUrl: string) {
+  const metricsPort = await findFreePort()
+  const program = fileURLToPath(new URL('../services/writer/main.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], {
+    env: {
+      SLUICE_HOST: '127.0.0.1',
+      SLUICE_PORT: '0',
+      SLUICE_METRICS_PORT: String(metricsPort),
+      SLUICE_LOG_URL: logUrl,
+      SLUICE_CLICKHOUSE_URL: clickHouseUrl,
+    },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const exited = new Promise((resolve) => child.once('exit', resolve))
+  return {
+    /** Of the process so far. */
+    figures: async () => {
+      const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
+      const figure = (name: string): number => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
+      return {
+        writerCpuPerMillion: rounded((figure('process_cpu_seconds_total') / events) * 1e6),
+        rssMib: Math.round(figure('process_resident_memory_bytes') / 2 ** 20),
+        rowsPerBatch: Math.round(figure('sluice_writer_batch_rows_sum') / figure('sluice_writer_batch_rows_count')),
+      }
+    },
+    stop: async () => {
+      child.kill('SIGTERM')
+      await exited
+    },
+  }
+}

@@ -1,0 +1,51 @@
+import type { Block } from '@sluice/contracts/block'
+import type { EventRow } from '@sluice/contracts/event-row'
+
+/** Which event the n-th is: where it belongs, when it was, what its id is. */
+export type Shape = (n: number) => Pick<EventRow, 'site_id' | 'timestamp' | 'event_id'>
+
+export const startedAt = Date.UTC(2026, 0, 15, 12)
+const id = (n: number): string => `bench-${n.toString(36).padStart(8, '0')}`
+const fiveYearsMs = 5 * 365 * 86_400_000
+
+/** One site at 50,000 events a second. */
+export const hotSite: Shape = (n) => ({ site_id: 'hot', timestamp: startedAt + Math.floor(n / 50), event_id: id(n) })
+
+/** The same rate over 1,000 sites. */
+export const thousandSites: Shape = (n) => ({ ...hotSite(n), site_id: `site-${(n * 7_919) % 1_000}` })
+
+/** One site, each event in another month of five years than the one before. */
+export const scattered: Shape = (n) => ({
+  site_id: 'hot',
+  timestamp: startedAt - ((n * 2_654_435_761) % fiveYearsMs),
+  event_id: id(n),
+})
+
+/** A row of some 380 bytes, as the gateway writes it. */
+export function benchRow(n: number, shape: Shape): EventRow {
+  return {
+    ...shape(n),
+    environment: 'prod',
+    event_type: n % 9 === 0 ? 'purchase' : 'page_view',
+    session_id: `session-${n % 5_000}`,
+    user_id: `user-${n % 2_000}`,
+    url: `https://shop.example.com/products/${n % 500}?utm_source=newsletter`,
+    referrer: 'https://www.example.org/search',
+    country: n % 3 === 0 ? 'DE' : 'US',
+    device_type: n % 2 === 0 ? 'mobile' : 'desktop',
+    properties: { plan: 'pro', price: '19.99', quantity: String(n % 5) },
+    property_types: { price: 'number', quantity: 'number' },
+    received_at: startedAt + Math.floor(n / 50),
+  }
+}
+
+export function benchLines(from: number, count: number, shape: Shape): Buffer {
+  let text = ''
+  for (let n = from; n < from + count; n++) text += `${JSON.stringify(benchRow(n, shape))}\n`
+  return Buffer.from(text)
+}
+
+export function benchBlock(partition: number, from: number, rows: number, shape: Shape): Block {
+  const payload = benchLines(from, rows, shape)
+  return { partition, headers: { v: 1, rows, bytes: payload.length }, payload }
+}
