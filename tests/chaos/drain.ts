@@ -1,9 +1,13 @@
 import { openClickHouse } from '@sluice/clickhouse/client'
 import { waitUntil } from '@sluice/engines/processes'
+import { setTimeout as lasting } from 'node:timers/promises'
 import type { PassingInsert } from '../harness/clickhouse-proxy.ts'
 import type { Rig } from './rig.ts'
 
 const site = 'sentinel'
+const sentinelPauseMs = 200
+/** The gateway may still be on its way back to Kafka. */
+const acceptedTimeoutMs = 30_000
 /** So many that every partition gets some of both kinds. */
 const sentinels = 200
 
@@ -41,6 +45,7 @@ export async function waitForBothWriters(rig: Rig, timeoutMs: number): Promise<v
   }
   const both = async (): Promise<boolean> => {
     await sendSentinels(rig)
+    await lasting(sentinelPauseMs)
     return inserting.size === 2
   }
   await waitUntil(both, 'both writers insert', timeoutMs).finally(() => {
@@ -57,11 +62,15 @@ async function sendSentinels({ gateways, key }: Rig): Promise<string> {
     event_id: `${prefix}${n}`,
     ...(n % 2 === 0 && { timestamp: Date.UTC(2026, 0, 1) }),
   }))
-  const response = await fetch(`${gateways[0].url}/collect/batch`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ events }),
-  })
-  if (response.status !== 202) throw new Error(`the sentinels were answered ${response.status}`)
+  const isAccepted = async (): Promise<boolean> => {
+    const response = await fetch(`${gateways[0].url}/collect/batch`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify({ events }),
+    })
+    await response.arrayBuffer()
+    return response.status === 202
+  }
+  await waitUntil(isAccepted, 'the sentinels are accepted', acceptedTimeoutMs)
   return prefix
 }

@@ -109,11 +109,13 @@ async function run([name, scenario]: [string, Scenario], options: Options, again
   const say: Say = (line) => {
     console.error(`${((Date.now() - beganAt) / 1000).toFixed(1).padStart(7)} s  ${name}: ${line}`)
   }
-  const rig = await startRig()
+  const starting = startRig()
   const end = (): void => {
-    void rig.stop().then(() => process.exit(130))
+    // Half started it can't be stopped; it is in a few seconds.
+    void starting.then((rig) => rig.stop()).finally(() => process.exit(130))
   }
   process.once('SIGINT', end).once('SIGTERM', end)
+  const rig = await starting
   try {
     say('everything runs')
     const { figures, problems, details } = await scenario(rig, options, say)

@@ -16,7 +16,7 @@ export interface PostgresAwayOptions {
 
 const eventsPerSecond = 500
 /** Before the outage, and for the revocation after it. */
-const spareSeconds = 20
+const spareSeconds = 12
 const backTimeoutMs = 30_000
 const askTimeoutMs = 15_000
 
@@ -30,6 +30,7 @@ export async function postgresAway(
 ): Promise<Outcome> {
   const admin: Record<string, number> = {}
   const unknownKey: Record<string, number> = {}
+  let adminMsMax = 0
   let revokedMs = 0
   let ingestedInOutage = 0
 
@@ -37,7 +38,9 @@ export async function postgresAway(
   async function stayAway(): Promise<void> {
     const end = Date.now() + (outageSeconds / 2) * 1000
     while (Date.now() < end) {
+      const askedAt = Date.now()
       count(admin, await statusOf(`${rig.query.url}${keysPath}`, rig.key))
+      adminMsMax = Math.max(adminMsMax, Date.now() - askedAt)
       count(unknownKey, await statusOf(`${rig.gateways[0].url}/collect`, generateKey('prod'), oneEvent))
       await lasting(200)
     }
@@ -85,7 +88,14 @@ export async function postgresAway(
   })
   const { statuses, unanswered } = ledger.figures
   return {
-    figures: { outage_seconds: outageSeconds, admin, unknown_key: unknownKey, revoked_ms: revokedMs, ...figures },
+    figures: {
+      outage_seconds: outageSeconds,
+      admin,
+      admin_ms_max: adminMsMax,
+      unknown_key: unknownKey,
+      revoked_ms: revokedMs,
+      ...figures,
+    },
     problems: [
       ...problems,
       ...(Object.keys(statuses).join() === '202' && unanswered === 0 ? [] : ['an event of a known key was not taken']),

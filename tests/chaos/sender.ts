@@ -24,8 +24,10 @@ export interface SenderOptions {
   mayBegin?: (n: number) => Promise<void>
   /** Called with the number of acknowledged events. */
   onProgress?: (acknowledged: number) => void
-  /** Rejects when a request got no 202 for so long. */
+  /** Rejects when a request got no 202 for so long … */
   patienceMs: number
+  /** … or when this aborts. */
+  signal: AbortSignal
 }
 
 /** One try of one request, for the story of a lost event. */
@@ -123,6 +125,7 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
     while (!(await attempt(request))) {
       if (Date.now() - startedAt > options.patienceMs)
         throw new Error(`no 202 within ${options.patienceMs} ms, last: ${request.attempts.at(-1)?.outcome ?? ''}`)
+      options.signal.throwIfAborted()
       await pause(options.retryPauseMs)
     }
     waiting--

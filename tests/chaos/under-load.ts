@@ -28,7 +28,14 @@ const drainTimeoutMs = 180_000
  * answered 202 must be stored once and unaltered, and a good request may only be answered 202 or 503.
  */
 export async function underLoad(rig: Rig, { load, faults, say }: LoadOptions): Promise<Outcome & { ledger: Ledger }> {
-  const coupled = couple(faults, load.events, say)
+  // When one of the two fails, the other would wait for it for ever.
+  const failed = new AbortController()
+  const orFail = <T>(running: Promise<T>): Promise<T> =>
+    running.catch((error: unknown) => {
+      failed.abort(error)
+      throw error
+    })
+  const coupled = couple(faults, load.events, { say, signal: failed.signal })
   const sending = sendAll({
     urls: rig.lines.clients.map(({ port }) => `http://127.0.0.1:${port}`),
     key: rig.key,
@@ -40,9 +47,10 @@ export async function underLoad(rig: Rig, { load, faults, say }: LoadOptions): P
     patienceMs: 120_000,
     mayBegin: coupled.mayBegin,
     onProgress: coupled.onProgress,
+    signal: failed.signal,
     ...load,
   })
-  const [ledger] = await Promise.all([sending, coupled.run()])
+  const [ledger] = await Promise.all([orFail(sending), orFail(coupled.run())])
   const endedAt = Date.now()
   await waitForDrain(rig, drainTimeoutMs)
   const drained_ms = Date.now() - endedAt
@@ -70,7 +78,11 @@ interface Coupled {
 }
 
 /** Couples faults and events: a fault begins at its share of the acknowledged events, and the next share waits for its end. */
-function couple(faults: readonly TimedFault[], events: number, say: Say): Coupled {
+function couple(
+  faults: readonly TimedFault[],
+  events: number,
+  { say, signal }: { say: Say; signal: AbortSignal },
+): Coupled {
   let over = 0
   let acknowledged = 0
   let changed = Promise.withResolvers<undefined>()
@@ -78,8 +90,12 @@ function couple(faults: readonly TimedFault[], events: number, say: Say): Couple
     changed.resolve(undefined)
     changed = Promise.withResolvers()
   }
+  signal.addEventListener('abort', tell)
   const until = async (condition: () => boolean): Promise<void> => {
-    while (!condition()) await changed.promise
+    while (!condition()) {
+      signal.throwIfAborted()
+      await changed.promise
+    }
   }
   return {
     mayBegin: (n) => until(() => n <= shareUntil(over, faults.length) * events),
