@@ -96,12 +96,16 @@ function taken(answers: readonly LoadAnswer[], ms: number): { perSecond: number;
   return { perSecond: Math.round(times.length / (ms / 1000)), p50_ms: quantile(0.5), p99_ms: quantile(0.99) }
 }
 
-/** From an overload's end until the last request came due that was answered late, or not by 202. */
+/** From an overload's end until the end of the last second in which more than 1 % of the answers were late, or no 202. */
 function recoveryTime(answers: readonly LoadAnswer[], overloadMs: number): number {
-  const bad = answers
-    .filter(({ status, dueAt, answeredAt }) => status !== 202 || answeredAt - dueAt > healthyMs)
-    .map(({ dueAt }) => dueAt - overloadMs)
-  return Math.round(bad.reduce((last, at) => Math.max(last, at), 0))
+  const seconds = Array.from({ length: recoverySeconds }, () => ({ all: 0, bad: 0 }))
+  for (const { status, dueAt, answeredAt } of answers) {
+    const second = seconds[Math.floor((dueAt - overloadMs) / 1000)]
+    if (!second) continue
+    second.all++
+    if (status !== 202 || answeredAt - dueAt > healthyMs) second.bad++
+  }
+  return 1000 * (1 + seconds.findLastIndex(({ all, bad }) => bad > all / 100))
 }
 
 /** Eight characters in each event's id that name its request. */
