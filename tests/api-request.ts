@@ -10,6 +10,7 @@ export function apiRequest(parts: Partial<ApiRequest> = {}): ApiRequest {
     query: {},
     body: { bytes: Buffer.alloc(0), type: '' },
     signal: new AbortController().signal,
+    releaseBody: () => undefined,
     log: () => undefined,
     ...parts,
   }

@@ -4,12 +4,14 @@ import { SluiceError } from '@sluice/contracts/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { KeyCache } from './key-cache.ts'
+import type { Admission } from './admission.ts'
 import { renderAnswer, renderError } from './render.ts'
 import type { ApiRequest, Credential, Route } from './route.ts'
 import { type Exchange, steps } from './steps.ts'
 
 export interface DispatchDeps {
   keys: Pick<KeyCache, 'authenticate'>
+  admission: Admission
   logger: Logger
   metrics: Metrics
 }
@@ -27,7 +29,7 @@ export interface Dispatch {
 }
 
 /** Framework-free: it needs node:http's request and response only, so that any server can stand in front. */
-export function createDispatch({ keys, logger, metrics }: DispatchDeps): Dispatch {
+export function createDispatch({ keys, admission, logger, metrics }: DispatchDeps): Dispatch {
   const requests = new Counter({
     name: 'sluice_http_requests_total',
     help: 'Requests by route and status.',
@@ -96,6 +98,9 @@ export function createDispatch({ keys, logger, metrics }: DispatchDeps): Dispatc
         route,
         query: queryOf(request.url ?? ''),
         keys,
+        admission,
+        heldBytes: 0,
+        heldBodyBytes: 0,
         credential: undefined,
         body: { bytes: noBytes, type: '' },
       }
@@ -114,6 +119,8 @@ export function createDispatch({ keys, logger, metrics }: DispatchDeps): Dispatc
         if (error instanceof SluiceError) fields.error = error.internal
         const ours = renderError(response, requestId, error)
         if (ours !== undefined) fields.err = ours
+      } finally {
+        admission.release(exchange.heldBytes + exchange.heldBodyBytes)
       }
     },
   }
@@ -132,13 +139,12 @@ class HandledRequest implements ApiRequest {
   readonly query: ApiRequest['query']
   readonly body: ApiRequest['body']
   readonly log: ApiRequest['log']
+  readonly #exchange: Exchange
   readonly #response: ServerResponse
   #abort: AbortController | undefined
 
-  constructor(
-    { credential, query, body }: Exchange,
-    { requestId, receivedAt, params, response, fields }: RequestScope,
-  ) {
+  constructor(exchange: Exchange, { requestId, receivedAt, params, response, fields }: RequestScope) {
+    const { credential, query, body } = exchange
     if (!credential) throw new Error('a route’s steps let a request without a credential pass')
     this.requestId = requestId
     this.receivedAt = receivedAt
@@ -146,8 +152,16 @@ class HandledRequest implements ApiRequest {
     this.params = params
     this.query = plainQuery(query)
     this.body = body
+    this.#exchange = exchange
     this.log = (more) => Object.assign(fields, more)
     this.#response = response
+  }
+
+  releaseBody(): void {
+    const exchange = this.#exchange
+    exchange.body.bytes = noBytes
+    exchange.admission.release(exchange.heldBodyBytes)
+    exchange.heldBodyBytes = 0
   }
 
   /** Made when a handler asks for it: most don't, and it is not cheap. */

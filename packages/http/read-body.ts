@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { type ContentEncoding, contentEncodings } from '@sluice/contracts/bodies'
-import { invalidFormat, unsupportedMediaType } from '@sluice/contracts/errors'
+import { invalidFormat, type SluiceError, unsupportedMediaType } from '@sluice/contracts/errors'
 import { bodyTooLarge, decompress } from './decompress.ts'
 import type { BodyRule } from './route.ts'
 
@@ -25,14 +25,22 @@ export function checkContentType(request: IncomingMessage, rule: BodyRule): stri
   return type
 }
 
+/** Told of each part of a body before it is kept; the 503 when there is no memory for it. */
+export type Hold = (bytes: number) => SluiceError | undefined
+
 /**
  * Reads and decompresses a body of at most `rule.maxBytes`, counting after decompression as well as before.
- * Throws 413 beyond that, 400 for broken compression, and a 400 that nobody reads when the client leaves.
+ * Throws 413 beyond that, 400 for broken compression, a 400 that nobody reads when the client leaves, and what `hold`
+ * refuses with.
  */
-export async function readBody(request: IncomingMessage, rule: BodyRule): Promise<Buffer> {
-  const raw = await readRaw(request, rule.maxBytes)
+export async function readBody(request: IncomingMessage, rule: BodyRule, hold: Hold): Promise<Buffer> {
+  const raw = await readRaw(request, rule.maxBytes, hold)
   const encoding = encodingOf(request)
-  return encoding === undefined ? raw : decompress(raw, encoding, rule.maxBytes)
+  if (encoding === undefined) return raw
+  const bytes = await decompress(raw, encoding, rule.maxBytes)
+  const refusal = hold(bytes.length)
+  if (refusal) throw refusal
+  return bytes
 }
 
 /** Undefined: the body is as it is. Throws 415 for an encoding that is not taken, or more than one. */
@@ -49,7 +57,7 @@ function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
   return encoding
 }
 
-function readRaw(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+function readRaw(request: IncomingMessage, maxBytes: number, hold: Hold): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) {
     discard(request)
     return Promise.reject(bodyTooLarge(maxBytes))
@@ -59,16 +67,19 @@ function readRaw(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
     if (request.destroyed) reject(invalidFormat('body ended early'))
     const chunks: Buffer[] = []
     let length = 0
-    request.on('data', (chunk: Buffer) => {
+    const take = (chunk: Buffer): void => {
       length += chunk.length
-      if (length > maxBytes) {
-        request.removeAllListeners('data')
-        discard(request)
-        reject(bodyTooLarge(maxBytes))
+      const refusal = length > maxBytes ? bodyTooLarge(maxBytes) : hold(chunk.length)
+      if (refusal === undefined) {
+        chunks.push(chunk)
         return
       }
-      chunks.push(chunk)
-    })
+      chunks.length = 0
+      request.off('data', take)
+      discard(request)
+      reject(refusal)
+    }
+    request.on('data', take)
     request.on('end', () => {
       resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length))
     })

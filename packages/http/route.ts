@@ -19,6 +19,8 @@ export interface ApiRequest {
   query: Readonly<Record<string, string | string[]>>
   /** The decoded body: bytes and media type; empty for routes without one. */
   body: { bytes: Buffer; type: string }
+  /** The body has served: its memory is free for others while the handler goes on. */
+  releaseBody(): void
   /** Aborted when the client leaves before the answer. */
   signal: AbortSignal
   /** Fields for the request's one log line: ids and counts, never secrets or bodies. */

@@ -3,12 +3,8 @@ import { createServer, type RequestListener, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net'
 import type { Component } from '@sluice/runtime/supervisor'
 import { FatalError } from '@sluice/runtime/supervisor'
+import { serverLimits } from './server-limits.ts'
 
-/** Slow clients are cut off: headers within 10 s, the whole request within 60 s. */
-const headersTimeoutMs = 10_000
-const requestTimeoutMs = 60_000
-/** Longer than the idle time of usual load balancers (60 s), so that the balancer closes first and no request is lost. */
-const keepAliveTimeoutMs = 65_000
 /** What is under way at a stop has this long; the process has 10 s in all. */
 const drainMs = 5_000
 
@@ -34,7 +30,13 @@ export function httpServer(
   let stopping = false
 
   const server = createServer(
-    { headersTimeout: headersTimeoutMs, requestTimeout: requestTimeoutMs, keepAliveTimeout: keepAliveTimeoutMs },
+    {
+      maxHeaderSize: serverLimits.headerBytesMax,
+      headersTimeout: serverLimits.headersTimeoutMs,
+      requestTimeout: serverLimits.requestTimeoutMs,
+      connectionsCheckingInterval: serverLimits.timeoutCheckMs,
+      keepAliveTimeout: serverLimits.keepAliveTimeoutMs,
+    },
     (request, response) => {
       const { socket } = request
       const underWay = connections.get(socket)
@@ -47,6 +49,9 @@ export function httpServer(
       listener(request, response)
     },
   )
+  server.maxHeadersCount = serverLimits.headersMax
+  server.maxConnections = serverLimits.connectionsMax
+  server.timeout = serverLimits.idleTimeoutMs
   // What Node refuses before there is a request is answered in the interface's own form.
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     if (error.code === 'ECONNRESET' || !socket.writable) {

@@ -3,6 +3,7 @@ import { type ReadyCheck, readiness } from '@sluice/runtime/health'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import type { Component } from '@sluice/runtime/supervisor'
+import { createAdmission } from './admission.ts'
 import { createListener, type Page } from './app.ts'
 import { createDispatch } from './dispatch.ts'
 import type { KeyCache } from './key-cache.ts'
@@ -46,13 +47,15 @@ export function serve(
     failures?: () => readonly string[]
   },
 ): { server: HttpServer; components: Component[] } {
+  const admission = createAdmission(metrics)
   let stopping = false
 
   async function ready(response: ServerResponse): Promise<void> {
-    const { ready: engines, missing, degraded } = await readiness(service.checks)
+    const { missing, degraded } = await readiness(service.checks)
     if (stopping) missing.service = 'stopping'
+    if (admission.full()) missing.memory = 'requests under way hold all they may'
     for (const name of failures()) degraded[name] = 'failed, is run again'
-    const isReady = engines && !stopping
+    const isReady = Object.keys(missing).length === 0
     sendJson(response, isReady ? 200 : 503, {
       success: isReady,
       ...(isReady ? {} : { error: `Not ready: ${Object.keys(missing).join(', ')}` }),
@@ -70,7 +73,7 @@ export function serve(
     },
     { path: '/readyz', handle: (_request, response) => ready(response) },
   ]
-  const dispatch = createDispatch({ keys, logger, metrics })
+  const dispatch = createDispatch({ keys, admission, logger, metrics })
   const listener = createListener(service.routes, [...probes, ...service.pages], dispatch)
   const server = httpServer('http', listener, {
     host: config.SLUICE_HOST,

@@ -1,9 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 import { insufficientScope, invalidApiKey } from '@sluice/contracts/errors'
 import { grants } from '@sluice/contracts/scopes'
+import type { Admission } from './admission.ts'
 import type { KeyCache } from './key-cache.ts'
 import { checkContentType, readBody } from './read-body.ts'
 import type { Credential, Route } from './route.ts'
+import { serverLimits } from './server-limits.ts'
 
 /** A request on its way through the steps; each step fills in what the later ones and the handler need. */
 export interface Exchange {
@@ -12,6 +14,10 @@ export interface Exchange {
   /** With `api_key`, which handlers never see. */
   readonly query: URLSearchParams
   readonly keys: Pick<KeyCache, 'authenticate'>
+  readonly admission: Admission
+  /** What the request counts for besides its body, and its body, to be released when it has been answered. */
+  heldBytes: number
+  heldBodyBytes: number
   credential: Credential | undefined
   body: { bytes: Buffer; type: string }
 }
@@ -24,12 +30,20 @@ type Step = (exchange: Exchange) => void | Promise<void>
  * issue on access.
  */
 export const steps: readonly Step[] = [
+  // Overload is the cheapest answer: nothing is looked up, nothing read.
+  admit,
   authenticate,
   // rate limit: after the credential, before the scope
   requireScope,
   requireContentType,
   takeBody,
 ]
+
+function admit(exchange: Exchange): void {
+  const refusal = exchange.admission.hold(serverLimits.requestBytes)
+  if (refusal) throw refusal
+  exchange.heldBytes = serverLimits.requestBytes
+}
 
 /** The header wins over the query; an Authorization scheme other than Bearer is ignored (contract section 2). */
 function authenticate(exchange: Exchange): void | Promise<void> {
@@ -61,5 +75,11 @@ function requireContentType(exchange: Exchange): void {
 }
 
 async function takeBody(exchange: Exchange): Promise<void> {
-  if (exchange.route.body) exchange.body.bytes = await readBody(exchange.request, exchange.route.body)
+  const { request, route } = exchange
+  if (!route.body) return
+  exchange.body.bytes = await readBody(request, route.body, (bytes) => {
+    const refusal = exchange.admission.hold(bytes)
+    if (refusal === undefined) exchange.heldBodyBytes += bytes
+    return refusal
+  })
 }

@@ -4,19 +4,16 @@ import type { KnownSites } from '../publish/known-sites.ts'
 import type { Publisher } from '../publish/publisher.ts'
 import { encodeBatch, withoutSites } from './encode-batch.ts'
 
-const noBytes = Buffer.alloc(0)
-
 /**
  * POST /collect/batch: good events are accepted although others are bad; 202 once the log has acknowledged the good
  * ones, 400 when there is none (contract section 3).
  */
 export function collectBatchHandler({ publisher, sites }: { publisher: Publisher; sites: KnownSites }) {
   return async (request: ApiRequest): Promise<Answer> => {
-    const { body } = request
-    const bytes = body.bytes.length
+    const bytes = request.body.bytes.length
     const valid = encodeBatch(request)
-    // It has served: 10 MiB of white space, sent as a few bytes, must not stay in memory while the event waits for the log.
-    body.bytes = noBytes
+    // 10 MiB of white space, sent as a few bytes, must not stay in memory while the event waits for the log.
+    request.releaseBody()
     const refused = await sites.register(request.credential.keyId, valid.siteIds)
     const { accepted, siteIds, rejected, errors } = refused.size === 0 ? valid : withoutSites(valid, refused)
 
