@@ -47,7 +47,8 @@ function readCount(value: IHeaders[string]): number | undefined {
 
 function readLetter(value: IHeaders[string]): DeadLetter | undefined {
   try {
-    return JSON.parse(readText(value) ?? '') as DeadLetter
+    const letter = JSON.parse(readText(value) ?? '') as DeadLetter | null
+    return Number.isInteger(letter?.partition) ? (letter ?? undefined) : undefined
   } catch {
     return undefined
   }

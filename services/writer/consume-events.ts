@@ -16,7 +16,8 @@ const batchRowsMax = 50_000
 const batchBytesMax = 16 * 1024 * 1024
 /** What waits for company this long becomes visible within half a second all the same. */
 const lingerMsDefault = 200
-const buryTimeoutMs = 10_000
+/** Nobody waits for it but the partition, and a whole batch may have to go. */
+const buryTimeoutMs = 30_000
 /** What was under way when a stop came may take so long; a service stops within 10 s. */
 const stopGraceMs = 5_000
 

@@ -1,0 +1,19 @@
+import { expect, test } from '@jest/globals'
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('../', import.meta.url))
+
+/** Names of Sluice's own figures in a text; a histogram's parts count as the histogram. */
+const figuresIn = (text: string) => new Set(text.match(/\bsluice_(http|gateway|writer|query|worker)_\w+/g))
+
+test('the page lists every figure that a service registers, and no other', () => {
+  const files = globSync('{services,packages}/**/*.ts', { cwd: root, exclude: ['**/node_modules/**'] })
+  const registered = files
+    .filter((file) => !/\.(test|test-support)\.ts$/.test(file))
+    .flatMap((file) => readFileSync(`${root}${file}`, 'utf8').match(/name: 'sluice_\w+'/g) ?? [])
+    .flatMap((text) => [...figuresIn(text)])
+  const listed = figuresIn(readFileSync(`${root}docs/operations.md`, 'utf8'))
+  expect(registered.length).toBeGreaterThan(10)
+  expect([...listed].sort()).toEqual([...new Set(registered)].sort())
+})
