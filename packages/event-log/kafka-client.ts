@@ -1,7 +1,7 @@
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls, type ConnectionOptions } from 'node:tls'
 import { Kafka, logLevel, type Admin, type ISocketFactory, type LogEntry, type RetryOptions } from 'kafkajs'
-import { withDeadline } from './deadline.ts'
+import { withDeadline } from '@sluice/runtime/deadline'
 import type { KafkaAddress } from './kafka-url.ts'
 import type { EventLogLogger } from './logger.ts'
 

@@ -1,5 +1,5 @@
 import { createClaimSet } from './claim-set.ts'
-import { pause } from './deadline.ts'
+import { pause } from '@sluice/runtime/supervisor'
 import { describeKafkaError, kafkaErrorType, type KafkaAdmin, type KafkaClient } from './kafka-client.ts'
 import { openKafkaSession, type KafkaGroupTimes, type KafkaSession } from './kafka-session.ts'
 import type { ConsumerOptions, LogConsumer } from './log.ts'

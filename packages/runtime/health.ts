@@ -1,4 +1,5 @@
 import { errorCode } from '@sluice/contracts/errors'
+import { withDeadline } from './deadline.ts'
 
 /** One thing that a service needs, or would like to have. */
 export interface ReadyCheck {
@@ -25,16 +26,10 @@ export async function readiness(checks: readonly ReadyCheck[], timeoutMs = defau
   const degraded: Record<string, string> = {}
   await Promise.all(
     checks.map(async ({ name, required, check }) => {
-      const { promise: late, reject } = Promise.withResolvers<never>()
-      const timer = setTimeout(() => {
-        reject(new Error(`no answer within ${timeoutMs} ms`))
-      }, timeoutMs)
       try {
-        await Promise.race([check(), late])
+        await withDeadline(check(), timeoutMs, () => new Error(`no answer within ${timeoutMs} ms`))
       } catch (error) {
         ;(required ? missing : degraded)[name] = reason(error)
-      } finally {
-        clearTimeout(timer)
       }
     }),
   )

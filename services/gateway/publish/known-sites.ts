@@ -1,4 +1,5 @@
 import { SluiceError, unavailable } from '@sluice/contracts/errors'
+import { withDeadline } from '@sluice/runtime/deadline'
 import type { Logger } from '@sluice/runtime/logger'
 import { LRUCache } from 'lru-cache'
 
@@ -52,12 +53,8 @@ export function knownSites(registry: SiteRegistry, logger: Logger): KnownSites {
     siteIds: readonly string[],
     refused: ReadonlyMap<string, number>,
   ): Promise<RefusedSites> {
-    const { promise: late, reject } = Promise.withResolvers<never>()
-    const timer = setTimeout(() => {
-      reject(unavailable('Postgres is slow'))
-    }, registerTimeoutMs)
     try {
-      const answer = await Promise.race([ask(keyId, siteIds), late])
+      const answer = await withDeadline(ask(keyId, siteIds), registerTimeoutMs, () => unavailable('Postgres is slow'))
       const all = new Map(refused)
       for (const siteId of siteIds) {
         const seconds = answer.get(siteId)
@@ -68,8 +65,6 @@ export function knownSites(registry: SiteRegistry, logger: Logger): KnownSites {
       if (!(error instanceof SluiceError && error.retryable)) throw error
       logger.warn({ sites: siteIds.length, err: error }, 'new sites were not registered, their next events try again')
       return refused
-    } finally {
-      clearTimeout(timer)
     }
   }
 

@@ -201,6 +201,19 @@ describe('a publish that fails', () => {
   })
 })
 
+test('a log that never tells its partitions is a 503 within 2.5 s, and asked again by the next event', async () => {
+  const answers = [new Promise<number>(() => undefined), Promise.resolve(4)]
+  const { log, call } = scriptedLog(() => answers.shift() ?? Promise.reject(new Error('asked once too often')))
+  const publisher = createPublisher(log, createMetrics())
+  const started = performance.now()
+  await expect(publisher.publish([event('a')])).rejects.toMatchObject({ status: 503, retryAfterSeconds: 1 })
+  expect(performance.now() - started).toBeLessThan(2_500)
+  const published = publisher.publish([event('b')])
+  const first = await call(0)
+  first.acknowledge()
+  await published
+})
+
 describe('64 MiB that no log has acknowledged', () => {
   const large = event('x'.repeat(8 * mebibyte - 1))
 

@@ -1,5 +1,6 @@
 import type { Block } from '@sluice/contracts/block'
 import { unavailable } from '@sluice/contracts/errors'
+import { withDeadline } from '@sluice/runtime/deadline'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import { encodeBlocks, type EncodedEvent } from './encode-blocks.ts'
 
@@ -66,6 +67,13 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
   let timer: NodeJS.Timeout | undefined
   let soon: NodeJS.Immediate | undefined
   let turn = 0
+  /** Constant while the log is open. */
+  let partitions: number | undefined
+
+  /** A log that was never reached may take its time to find out, and more than the sender's. */
+  function askPartitions(): Promise<number> {
+    return withDeadline(log.partitions(), publishTimeoutMs, () => unavailable('the log does not tell its partitions'))
+  }
 
   async function flush(): Promise<void> {
     clearTimeout(timer)
@@ -79,10 +87,12 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     inFlight++
     const stopTimer = seconds.startTimer()
     try {
-      const partitions = await log.partitions()
+      const started = performance.now()
+      partitions ??= await askPartitions()
       const events = requests.flatMap((request) => request.events)
       const blocks = encodeBlocks(events, { partitions, freePartition: turn++ % partitions })
-      await log.publish(blocks, { timeoutMs: publishTimeoutMs })
+      const timeoutMs = Math.max(1, publishTimeoutMs - (performance.now() - started))
+      await log.publish(blocks, { timeoutMs })
       published.inc(events.length)
       for (const { resolve } of requests) resolve()
     } catch (error) {
