@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net'
 /** An insert on its way from a writer to ClickHouse. */
 export interface PassingInsert {
   readonly queryId: string
+  /** ClickHouse has answered it, or can't any more. */
+  readonly isOver: boolean
   /** Ends the writer's connection. ClickHouse does what it was given all the same. */
   cut(): void
 }
@@ -34,14 +36,16 @@ export async function clickHouseProxy(clickHouseUrl: string): Promise<ClickHouse
     const url = new URL(request.url ?? '/', target.origin)
     const queryId = url.searchParams.get('query_id') ?? ''
     const isInsert = queryId.startsWith('writer-')
-    const insert = { queryId, cut: () => request.socket.destroy() }
+    const insert = { queryId, isOver: false, cut: () => request.socket.destroy() }
     const isCut = (): boolean => request.socket.destroyed
     const body = await readAll(request)
     if (isInsert) await state.hooks.onArrived?.(insert)
     if (isCut()) return
     if (isInsert && state.slowSeconds > 0) slowDown(url, state.slowSeconds)
 
-    const answer = await post(url, request, body)
+    const answer = await post(url, request, body).finally(() => {
+      insert.isOver = true
+    })
     if (isInsert && answer.status === 200) await state.hooks.onAnswered?.(insert)
     if (isCut()) return
     response.writeHead(answer.status, answer.headers)
