@@ -1,4 +1,6 @@
 // npm run bench -- <name>: one figure of docs/benchmarks.md, measured against its reference in the same run.
+import { endToEnd } from './end-to-end.ts'
+import { freshness } from './freshness.ts'
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestSingle } from './ingest-single.ts'
 import { environment } from './report.ts'
@@ -8,6 +10,8 @@ import { writerShapes } from './writer-shapes.ts'
 const benches: Readonly<Record<string, () => Promise<object>>> = {
   'ingest-single': ingestSingle,
   'ingest-batch': ingestBatch,
+  'end-to-end': endToEnd,
+  freshness,
   'writer-backlog': writerBacklog,
   'writer-shapes': writerShapes,
 }

@@ -1,0 +1,34 @@
+import { benchEvent } from './events.ts'
+
+/**
+ * Requests that post batches of new events, prepared but for what makes each of them new: ids that no request had before,
+ * and timestamps of its own second. Filling that in costs the load generator next to nothing.
+ */
+export function batchRequests({ key, events, sites }: { key: string; events: number; sites: number }) {
+  const run = '0'.repeat(8)
+  const second = '1'.repeat(10)
+  const body = JSON.stringify({
+    events: Array.from({ length: events }, (_, n) => ({
+      ...benchEvent(n),
+      event_id: `${run}-${n}`,
+      timestamp: Number(`${second}${String(n % 1000).padStart(3, '0')}`),
+      site_id: sites === 1 ? 'shop' : '%site%',
+    })),
+  })
+  const parts = body.split('%site%')
+  return (n: number): Buffer => {
+    // A batch of many sites is one of many producers' agents: any sites together.
+    const text = parts.map((part, at) => (at === 0 ? part : `site-${(n * 31 + at * 7) % sites}${part}`)).join('')
+    const filled = text
+      .replaceAll(run, n.toString(36).padStart(8, '0'))
+      .replaceAll(second, String(Math.floor(Date.now() / 1000) - 1))
+    const head = [
+      'POST /collect/batch HTTP/1.1',
+      'Host: sluice',
+      `Authorization: Bearer ${key}`,
+      'Content-Type: application/json',
+      `Content-Length: ${Buffer.byteLength(filled)}`,
+    ]
+    return Buffer.from(`${head.join('\r\n')}\r\n\r\n${filled}`)
+  }
+}

@@ -1,0 +1,58 @@
+import { generateLoad } from '../tests/harness/load-generator.ts'
+import { client } from '../tests/harness/client.ts'
+import { batchRequests } from './batch-requests.ts'
+import { startSluice } from './sluice-rig.ts'
+
+const batchEvents = 10
+const eventsPerSecond = 1_000
+const askers = 4
+const pollMs = 10
+/** BENCH_SECONDS=10 for a quick look. */
+const seconds = Number(process.env.BENCH_SECONDS ?? 60)
+
+/**
+ * S5: from an event's 202 until /api/v1/stats counts it, while 1,000 events a second come in. Four analysts send an event
+ * of a site of their own and ask until they see it, again and again.
+ */
+export async function freshness(): Promise<object> {
+  const rig = await startSluice()
+  try {
+    const load = generateLoad({
+      urls: [rig.gateway.url],
+      requestFor: batchRequests({ key: rig.key, events: batchEvents, sites: 100 }),
+      connections: 8,
+      stages: [{ perSecond: eventsPerSecond / batchEvents, seconds }],
+      from: 0,
+    })
+    const sluice = client({ gatewayUrl: rig.gateway.url, queryUrl: rig.query.url, key: rig.key })
+    const delays: number[] = []
+    const end = performance.now() + seconds * 1000
+    const ask = async (_: unknown, asker: number): Promise<void> => {
+      const site_id = `asker-${asker}`
+      for (let sent = 1; performance.now() < end; sent++) {
+        const { status } = await sluice.collectBatch([{ site_id, event_type: 'seen' }])
+        if (status !== 202) throw new Error(`an event got ${status}`)
+        const acceptedAt = performance.now()
+        for (;;) {
+          const answer = await sluice.stats({ site_id, metric: 'event_count', start_date: Date.now() - 3_600_000 })
+          if (answer.status === 200 && answer.data.value >= sent) break
+          await new Promise((resolve) => setTimeout(resolve, pollMs))
+        }
+        delays.push(performance.now() - acceptedAt)
+      }
+    }
+    await Promise.all(Array.from({ length: askers }, ask))
+    await load
+    delays.sort((a, b) => a - b)
+    const at = (share: number): number => Math.round(delays[Math.floor(delays.length * share)] ?? 0)
+    return {
+      bar: { p50_ms: 500, p99_ms: 2_000 },
+      samples: delays.length,
+      p50_ms: at(0.5),
+      p99_ms: at(0.99),
+      max_ms: at(1 - 1 / delays.length),
+    }
+  } finally {
+    await rig.stop()
+  }
+}

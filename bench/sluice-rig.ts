@@ -1,0 +1,76 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { generateKey } from '@sluice/contracts/api-key'
+import { startClickHouse } from '@sluice/engines/clickhouse'
+import { startKafka } from '@sluice/engines/kafka'
+import { startPostgres } from '@sluice/engines/postgres'
+import { findFreePort } from '@sluice/engines/processes'
+import { type ServiceName, type ServiceProcess, spawnService, startService } from '../tests/harness/service-process.ts'
+
+/** A service as production runs it, and what it tells of itself. */
+export interface MeasuredService extends ServiceProcess {
+  /** The figure of /metrics, by its label where it has one: the largest of them. */
+  figure(name: string): Promise<number>
+  /** Resident memory in MiB, the highest since its start. */
+  rssPeakMib(): Promise<number>
+}
+
+/** A whole Sluice on real engines: one gateway, one writer, one query service, every part a process of its own. */
+export interface SluiceRig {
+  key: string
+  clickHouseUrl: string
+  gateway: MeasuredService
+  writer: MeasuredService
+  query: MeasuredService
+  stop(): Promise<void>
+}
+
+export async function startSluice(): Promise<SluiceRig> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
+  const [kafka, clickHouse, postgres] = await Promise.all([
+    startKafka({ dir: join(folder, 'kafka') }),
+    startClickHouse({ dir: join(folder, 'clickhouse') }),
+    startPostgres({ dir: join(folder, 'postgres') }),
+  ])
+  const key = generateKey('prod')
+  const log = { SLUICE_LOG_URL: `kafka://${kafka.brokers}/bench.events` }
+  const store = { SLUICE_CLICKHOUSE_URL: clickHouse.url }
+  const database = { SLUICE_POSTGRES_URL: postgres.url }
+  const migrated = await spawnService('migrate', { ...log, ...store, ...database })
+  if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)
+  const query = await startMeasured('query', { ...store, ...database, SLUICE_ADMIN_KEY: key })
+  const gateway = await startMeasured('gateway', { ...log, ...database })
+  const writer = await startMeasured('writer', { ...log, ...store })
+  return {
+    key,
+    clickHouseUrl: clickHouse.url,
+    gateway,
+    writer,
+    query,
+    stop: async () => {
+      await Promise.all([gateway.stop(), writer.stop(), query.stop()])
+      await Promise.all([kafka.stop(), clickHouse.stop(), postgres.stop()])
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+async function startMeasured(name: ServiceName, environment: Record<string, string>): Promise<MeasuredService> {
+  const metricsPort = await findFreePort()
+  const service = await startService(name, { ...environment, SLUICE_METRICS_PORT: String(metricsPort) })
+  return {
+    ...service,
+    figure: async (figure) => {
+      const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
+      return Math.max(
+        0,
+        ...[...text.matchAll(new RegExp(`^${figure}(?:\\{.*\\})? (\\S+)$`, 'gm'))].map((at) => Number(at[1])),
+      )
+    },
+    rssPeakMib: async () => {
+      const status = await readFile(`/proc/${service.pid}/status`, 'utf8')
+      return Math.round(Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? Number.NaN) / 1024)
+    },
+  }
+}
