@@ -40,13 +40,12 @@ export const mistakes: readonly Mistake[] = [
   {
     name: '202 before the log has acknowledged',
     edits: [
-      { file: 'services/gateway/collect/handler.ts', events: '[event]' },
-      { file: 'services/gateway/collect-batch/handler.ts', events: 'accepted' },
-    ].map(({ file, events }) => ({
-      file,
-      from: `await publisher.publish(${events})`,
-      to: `publisher.publish(${events}).catch(() => undefined)`,
-    })),
+      {
+        file: 'services/gateway/publish/publisher.ts',
+        from: 'return new Promise((resolve, reject) => {',
+        to: 'return new Promise((resolve, reject) => { resolve()',
+      },
+    ],
     faults: 'kill-kafka=2,kill-gateway=2',
     shows: 'lost',
   },
