@@ -10,10 +10,14 @@ export interface Child {
 }
 
 /** Forks `bench/<file>`; resolves when it has sent `{port}`. Its log goes nowhere, as to a fast collector. */
-export async function startChild(file: string, environment: Readonly<Record<string, string>> = {}): Promise<Child> {
+export async function startChild(
+  file: string,
+  environment: Readonly<Record<string, string>> = {},
+  flags: readonly string[] = [],
+): Promise<Child> {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), {
     env: { PATH: process.env.PATH, ...environment },
-    execArgv: ['--disable-warning=ExperimentalWarning'],
+    execArgv: ['--disable-warning=ExperimentalWarning', ...flags],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   })
   const exited = new Promise<void>((resolve) =>

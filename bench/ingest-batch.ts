@@ -3,9 +3,10 @@ import { benchEvent } from './events.ts'
 import { startRig } from './gateway-rig.ts'
 import { load } from './load.ts'
 import { median, rounded } from './report.ts'
+import { nodeFlags } from '../tests/harness/node-flags.ts'
 
 const batchEvents = 500
-const connections = 8
+const connections = 16
 const rounds = 3
 const referenceSeconds = 5
 
@@ -20,11 +21,11 @@ export async function ingestBatch(): Promise<object> {
   const rig = await startRig()
   const results: object[] = []
   for (const log of rig.logs) {
-    const gateway = await startChild('gateway-server.ts', {
-      LOG_URL: log.url,
-      SLUICE_POSTGRES_URL: rig.postgresUrl,
-      SLUICE_PORT: '0',
-    })
+    const gateway = await startChild(
+      'gateway-server.ts',
+      { LOG_URL: log.url, SLUICE_POSTGRES_URL: rig.postgresUrl, SLUICE_PORT: '0' },
+      nodeFlags('services/gateway/main.ts'),
+    )
     const runs = []
     for (let round = 0; round < rounds; round++) {
       const bare = parseAndStringify(bodies)

@@ -3,6 +3,7 @@ import { benchEvent } from './events.ts'
 import { startRig } from './gateway-rig.ts'
 import { load } from './load.ts'
 import { median, rounded } from './report.ts'
+import { nodeFlags } from '../tests/harness/node-flags.ts'
 
 const connections = 64
 const rounds = 3
@@ -17,11 +18,11 @@ export async function ingestSingle(): Promise<object> {
   const reference = await startChild('reference-server.ts')
   const results: object[] = []
   for (const log of rig.logs) {
-    const gateway = await startChild('gateway-server.ts', {
-      LOG_URL: log.url,
-      SLUICE_POSTGRES_URL: rig.postgresUrl,
-      SLUICE_PORT: '0',
-    })
+    const gateway = await startChild(
+      'gateway-server.ts',
+      { LOG_URL: log.url, SLUICE_POSTGRES_URL: rig.postgresUrl, SLUICE_PORT: '0' },
+      nodeFlags('services/gateway/main.ts'),
+    )
     const runs = []
     for (let round = 0; round < rounds; round++) {
       const bare = await load(`${reference.url}/collect`, { bodies, connections, headers: {} })

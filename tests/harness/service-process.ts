@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { findFreePort, waitUntil } from '@sluice/engines/processes'
+import { nodeFlags } from './node-flags.ts'
 
 /** A service in a process of its own, as production runs it. */
 export interface ServiceProcess {
@@ -28,11 +29,13 @@ export async function spawnService(
   options: { port?: number; entry?: string } = {},
 ): Promise<ServiceProcess> {
   const port = options.port ?? (await findFreePort())
+  const program = `services/${name}/${options.entry ?? 'main'}.ts`
   const child = spawn(
     process.execPath,
     [
       '--disable-warning=ExperimentalWarning',
-      fileURLToPath(new URL(`../../services/${name}/${options.entry ?? 'main'}.ts`, import.meta.url)),
+      ...nodeFlags(program),
+      fileURLToPath(new URL(`../../${program}`, import.meta.url)),
     ],
     {
       env: {

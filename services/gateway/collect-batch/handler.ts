@@ -22,7 +22,7 @@ export function collectBatchHandler({ publisher, sites }: { publisher: Publisher
     if (accepted.length === 0) {
       throw new SluiceError(400, { message: 'Invalid field: events holds no valid event, see data.errors', data })
     }
-    await publisher.publish(accepted)
-    return { status: 202, data }
+    // No await: what this function holds, the events' text above all, is free while the log takes its time.
+    return publisher.publish(accepted).then(() => ({ status: 202, data }))
   }
 }

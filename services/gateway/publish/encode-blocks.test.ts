@@ -1,13 +1,24 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { Block } from '@sluice/contracts/block'
-import { encodeBlocks, type EncodedEvent } from './encode-blocks.ts'
+import { blockEncoder, type EncodedEvent } from './encode-blocks.ts'
 
 const kibibyte = 1024
 const into = { partitions: 8, freePartition: 3 }
 
 function event(line: string, keyHash?: number, undated = false): EncodedEvent {
   return { line: `${line}\n`, keyHash, undated }
+}
+
+/** Blocks of events that came in requests of `perRequest`. */
+function encodeBlocks(
+  events: readonly EncodedEvent[],
+  into: { partitions: number; freePartition: number },
+  perRequest = 1_000,
+): Block[] {
+  const encoder = blockEncoder(into)
+  for (let from = 0; from < events.length; from += perRequest) encoder.add(events.slice(from, from + perRequest))
+  return encoder.finish()
 }
 
 function linesOf({ payload }: Block): string[] {
@@ -35,16 +46,19 @@ test('dated and undated events of one partition lie in blocks of their own, whic
   ])
 })
 
-test.each(['x', 'ü', '漢', '\u{1F600}'])(
-  'a block has at most 512 KiB, in bytes of UTF-8, of lines of %s',
-  (character) => {
-    const line = character.repeat(2_000)
-    const events = Array.from({ length: 1_000 }, () => event(line))
-    const blocks = encodeBlocks(events, into)
+test.each(
+  ['x', 'ü', '漢', '\u{1F600}'].flatMap((character) =>
+    [1, 7, 1_000].map((perRequest) => [character, perRequest] as const),
+  ),
+)(
+  'a block has at most 512 KiB, in bytes of UTF-8, and not much less: lines of %s in requests of %i',
+  (character, perRequest) => {
+    const events = Array.from({ length: 1_000 }, (_, n) => event(`${n}${character.repeat(2_000)}`))
+    const blocks = encodeBlocks(events, into, perRequest)
     for (const { payload } of blocks) expect(payload.length).toBeLessThanOrEqual(512 * kibibyte)
-    const bytes = 1_000 * (Buffer.byteLength(line) + 1)
-    expect(blocks).toHaveLength(Math.ceil(1_000 / Math.floor((512 * kibibyte) / (bytes / 1_000))))
-    expect(blocks.flatMap(linesOf)).toStrictEqual(events.map(() => line))
+    const bytes = blocks.reduce((sum, { payload }) => sum + payload.length, 0)
+    expect(blocks.length).toBeLessThanOrEqual(Math.ceil(bytes / (256 * kibibyte)))
+    expect(blocks.flatMap(linesOf)).toStrictEqual(events.map(({ line }) => line.slice(0, -1)))
   },
 )
 
@@ -63,23 +77,29 @@ test('every event is in exactly one block, in order, where it belongs; headers t
     { maxLength: 50 },
   )
   fc.assert(
-    fc.property(events, fc.integer({ min: 1, max: 12 }), fc.nat(), (sent, partitions, turn) => {
-      const freePartition = turn % partitions
-      const blocks = encodeBlocks(sent, { partitions, freePartition })
-      const expected = new Map<string, string[]>()
-      for (const { line, keyHash, undated } of sent) {
-        const place = `${keyHash === undefined ? freePartition : keyHash % partitions} ${undated}`
-        expected.set(place, [...(expected.get(place) ?? []), line.slice(0, -1)])
-      }
-      const found = blocks.map((block): [string, string[]] => {
-        const { partition, headers, payload } = block
-        expect(headers.v).toBe(1)
-        expect(headers.rows).toBe(linesOf(block).length)
-        expect(headers.bytes).toBe(payload.length)
-        return [`${partition} ${headers.undated === true}`, linesOf(block)]
-      })
-      expect(new Map(found)).toStrictEqual(expected)
-      expect(found).toHaveLength(expected.size)
-    }),
+    fc.property(
+      events,
+      fc.integer({ min: 1, max: 12 }),
+      fc.nat(),
+      fc.integer({ min: 1, max: 60 }),
+      (sent, partitions, turn, perRequest) => {
+        const freePartition = turn % partitions
+        const blocks = encodeBlocks(sent, { partitions, freePartition }, perRequest)
+        const expected = new Map<string, string[]>()
+        for (const { line, keyHash, undated } of sent) {
+          const place = `${keyHash === undefined ? freePartition : keyHash % partitions} ${undated}`
+          expected.set(place, [...(expected.get(place) ?? []), line.slice(0, -1)])
+        }
+        const found = blocks.map((block): [string, string[]] => {
+          const { partition, headers, payload } = block
+          expect(headers.v).toBe(1)
+          expect(headers.rows).toBe(linesOf(block).length)
+          expect(headers.bytes).toBe(payload.length)
+          return [`${partition} ${headers.undated === true}`, linesOf(block)]
+        })
+        expect(new Map(found)).toStrictEqual(expected)
+        expect(found).toHaveLength(expected.size)
+      },
+    ),
   )
 })

@@ -9,45 +9,94 @@ export interface EncodedEvent {
   undated: boolean
 }
 
-/** A block stays well below Kafka's default message limit of 1 MiB; one event is at most some 100 KiB as a row. */
+/** Gathers the events of many requests into as few blocks as partitions and kinds allow. */
+export interface BlockEncoder {
+  /** Takes a request's events as bytes: strings that wait for the log would outlive many garbage collections. */
+  add(events: readonly EncodedEvent[]): void
+  /** The blocks of all events so far, in their order by partition and kind. */
+  finish(): Block[]
+}
+
+/** A block stays well below Kafka's default message limit of 1 MiB. */
 const blockBytesMax = 512 * 1024
+/** Lines are turned into bytes in pieces of at most this many characters, 384 KiB, or one line, some 100 KiB. */
+const pieceLengthMax = 128 * 1024
 
-/**
- * Packs events into as few blocks as partitions and kinds allow. Events without a client's id go to `freePartition`.
- */
-export function encodeBlocks(
-  events: readonly EncodedEvent[],
-  { partitions, freePartition }: { partitions: number; freePartition: number },
-): Block[] {
-  const open = new Map<number, { lines: string[]; bytes: number }>()
+interface Piece {
+  payload: Buffer
+  rows: number
+}
+
+/** Events without a client's id go to `freePartition`. */
+export function blockEncoder({
+  partitions,
+  freePartition,
+}: {
+  partitions: number
+  freePartition: number
+}): BlockEncoder {
+  /** By partition and kind: twice the partition, one more for undated rows. */
+  const pieces = new Map<number, Piece[]>()
+
+  function keyOf({ keyHash, undated }: EncodedEvent): number {
+    return (keyHash === undefined ? freePartition : keyHash % partitions) * 2 + (undated ? 1 : 0)
+  }
+
+  function addPiece(key: number, text: string, rows: number): void {
+    const piece = { payload: Buffer.from(text), rows }
+    const before = pieces.get(key)
+    if (before) before.push(piece)
+    else pieces.set(key, [piece])
+  }
+
+  return {
+    add: (events) => {
+      const [only] = events
+      if (only && events.length === 1) {
+        addPiece(keyOf(only), only.line, 1)
+        return
+      }
+      const open = new Map<number, { text: string; rows: number }>()
+      for (const event of events) {
+        const { line } = event
+        const key = keyOf(event)
+        const pile = open.get(key)
+        if (pile === undefined) open.set(key, { text: line, rows: 1 })
+        else if (pile.text.length + line.length > pieceLengthMax) {
+          addPiece(key, pile.text, pile.rows)
+          pile.text = line
+          pile.rows = 1
+        } else {
+          pile.text += line
+          pile.rows++
+        }
+      }
+      for (const [key, { text, rows }] of open) addPiece(key, text, rows)
+    },
+    finish: () => [...pieces].flatMap(([key, ofKey]) => blocksOf(ofKey, Math.floor(key / 2), key % 2 === 1)),
+  }
+}
+
+function blocksOf(pieces: readonly Piece[], partition: number, undated: boolean): Block[] {
   const blocks: Block[] = []
-
-  const close = (key: number, lines: readonly string[]): void => {
-    const payload = Buffer.from(lines.join(''))
-    const undated = key % 2 === 1
+  let open: Piece[] = []
+  let bytes = 0
+  const close = (): void => {
+    const rows = open.reduce((sum, piece) => sum + piece.rows, 0)
+    const [first] = open
     blocks.push({
-      partition: Math.floor(key / 2),
-      headers: { v: blockVersion, rows: lines.length, bytes: payload.length, ...(undated ? { undated } : undefined) },
-      payload,
+      partition,
+      headers: { v: blockVersion, rows, bytes, ...(undated ? { undated } : undefined) },
+      payload: open.length === 1 && first ? first.payload : Buffer.concat(open.map(({ payload }) => payload)),
     })
+    open = []
+    bytes = 0
   }
-
-  for (const { line, keyHash, undated } of events) {
-    const partition = keyHash === undefined ? freePartition : keyHash % partitions
-    const key = partition * 2 + (undated ? 1 : 0)
-    let block = open.get(key)
-    const bytes = Buffer.byteLength(line)
-    if (block && block.bytes + bytes > blockBytesMax) {
-      close(key, block.lines)
-      block = undefined
-    }
-    if (!block) {
-      block = { lines: [], bytes: 0 }
-      open.set(key, block)
-    }
-    block.lines.push(line)
-    block.bytes += bytes
+  for (const piece of pieces) {
+    if (open.length > 0 && bytes + piece.payload.length > blockBytesMax) close()
+    open.push(piece)
+    bytes += piece.payload.length
   }
-  for (const [key, { lines }] of open) close(key, lines)
+  close()
   return blocks
 }

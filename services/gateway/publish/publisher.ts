@@ -2,7 +2,7 @@ import type { Block } from '@sluice/contracts/block'
 import { unavailable } from '@sluice/contracts/errors'
 import { withDeadline } from '@sluice/runtime/deadline'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
-import { encodeBlocks, type EncodedEvent } from './encode-blocks.ts'
+import { type BlockEncoder, blockEncoder, type EncodedEvent } from './encode-blocks.ts'
 
 /** What the gateway needs of the log. */
 export interface PublishLog {
@@ -28,7 +28,7 @@ const unacknowledgedLengthMax = 64 * 1024 * 1024
 const publishTimeoutMs = 2_000
 
 interface Waiting {
-  events: readonly EncodedEvent[]
+  events: number
   length: number
   resolve: () => void
   reject: (error: unknown) => void
@@ -62,6 +62,8 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
 
   let waiting: Waiting[] = []
   let waitingLength = 0
+  /** Of what waits. */
+  let encoder: BlockEncoder | undefined
   let unacknowledgedLength = 0
   let inFlight = 0
   let timer: NodeJS.Timeout | undefined
@@ -70,11 +72,6 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
   /** Constant while the log is open. */
   let partitions: number | undefined
 
-  /** A log that was never reached may take its time to find out, and more than the sender's. */
-  function askPartitions(): Promise<number> {
-    return withDeadline(log.partitions(), publishTimeoutMs, () => unavailable('the log does not tell its partitions'))
-  }
-
   async function flush(): Promise<void> {
     clearTimeout(timer)
     clearImmediate(soon)
@@ -82,18 +79,15 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     soon = undefined
     if (waiting.length === 0) return
     const requests = waiting
+    const blocks = encoder?.finish() ?? []
     waiting = []
     waitingLength = 0
+    encoder = undefined
     inFlight++
     const stopTimer = seconds.startTimer()
     try {
-      const started = performance.now()
-      partitions ??= await askPartitions()
-      const events = requests.flatMap((request) => request.events)
-      const blocks = encodeBlocks(events, { partitions, freePartition: turn++ % partitions })
-      const timeoutMs = Math.max(1, publishTimeoutMs - (performance.now() - started))
-      await log.publish(blocks, { timeoutMs })
-      published.inc(events.length)
+      await log.publish(blocks, { timeoutMs: publishTimeoutMs })
+      published.inc(requests.reduce((sum, { events }) => sum + events, 0))
       for (const { resolve } of requests) resolve()
     } catch (error) {
       failed.inc()
@@ -107,22 +101,40 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     }
   }
 
+  /** For timers: made once, so that a timer holds on to no request. */
+  const flushSoon = (): void => {
+    void flush()
+  }
+
+  function gather(events: readonly EncodedEvent[], into: number): Promise<void> {
+    const length = events.reduce((sum, { line }) => sum + line.length, 0)
+    if (unacknowledgedLength + length > unacknowledgedLengthMax) {
+      return Promise.reject(unavailable('too many bytes wait for the log'))
+    }
+    unacknowledgedLength += length
+    unacknowledged.set(unacknowledgedLength)
+    encoder ??= blockEncoder({ partitions: into, freePartition: turn++ % into })
+    encoder.add(events)
+    return new Promise((resolve, reject) => {
+      waiting.push({ events: events.length, length, resolve, reject })
+      waitingLength += length
+      if (waitingLength >= flushLengthMax) void flush()
+      // Once the requests that arrived together have been read.
+      else if (inFlight === 0) soon ??= setImmediate(flushSoon)
+      else timer ??= setTimeout(flushSoon, gatherMs)
+    })
+  }
+
+  async function learnAndGather(events: readonly EncodedEvent[]): Promise<void> {
+    partitions = await log.partitions()
+    await gather(events, partitions)
+  }
+
   return {
     publish: (events) => {
-      const length = events.reduce((sum, { line }) => sum + line.length, 0)
-      if (unacknowledgedLength + length > unacknowledgedLengthMax) {
-        return Promise.reject(unavailable('too many bytes wait for the log'))
-      }
-      unacknowledgedLength += length
-      unacknowledged.set(unacknowledgedLength)
-      return new Promise((resolve, reject) => {
-        waiting.push({ events, length, resolve, reject })
-        waitingLength += length
-        if (waitingLength >= flushLengthMax) void flush()
-        // Once the requests that arrived together have been read.
-        else if (inFlight === 0) soon ??= setImmediate(() => void flush())
-        else timer ??= setTimeout(() => void flush(), gatherMs)
-      })
+      if (partitions !== undefined) return gather(events, partitions)
+      // A log that was never reached may take its time to tell, and more than the sender's.
+      return withDeadline(learnAndGather(events), publishTimeoutMs, () => unavailable('the log does not answer'))
     },
   }
 }
