@@ -103,18 +103,20 @@ test('requests that come while a publish is under way go together a few millisec
   await first
 })
 
-test('what waits is published at once when the publish before it ends', async () => {
+test('what waits when a publish ends goes together with what its answers bring', async () => {
   const { log, calls, call } = scriptedLog()
   const publisher = createPublisher(log, createMetrics())
   const first = publisher.publish([event('a')])
-  ;(await call(0)).acknowledge()
-  const second = publisher.publish([event('b')])
+  const { acknowledge } = await call(0)
+  const waiting = publisher.publish([event('b')])
+  acknowledge()
   await first
-  // The few milliseconds of gathering are not over.
-  for (let turn = 0; turn < 5; turn++) await Promise.resolve()
+  const next = publisher.publish([event('c')])
+  const second = await call(1)
+  expect(second.lines).toStrictEqual(['b', 'c'])
+  second.acknowledge()
+  await Promise.all([waiting, next])
   expect(calls).toHaveLength(2)
-  ;(await call(1)).acknowledge()
-  await second
 })
 
 test('half a mebibyte does not wait for company', async () => {
