@@ -1,6 +1,7 @@
 // npm run bench -- <name>: one figure of docs/benchmarks.md, measured against its reference in the same run.
 import { endToEnd } from './end-to-end.ts'
 import { freshness } from './freshness.ts'
+import { gatewayMemory } from './gateway-memory.ts'
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestSingle } from './ingest-single.ts'
 import { environment } from './report.ts'
@@ -12,6 +13,7 @@ const benches: Readonly<Record<string, () => Promise<object>>> = {
   'ingest-batch': ingestBatch,
   'end-to-end': endToEnd,
   freshness,
+  'gateway-memory': gatewayMemory,
   'writer-backlog': writerBacklog,
   'writer-shapes': writerShapes,
 }
