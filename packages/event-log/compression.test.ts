@@ -10,16 +10,16 @@ const compressible: Block = {
   payload: rows,
 }
 
-it('large blocks are stored smaller and come back as they were; rows and bytes stay in sight', async () => {
-  const [stored] = await compressBlocks([compressible])
+it('large blocks are stored smaller and come back as they were; rows and bytes stay in sight', () => {
+  const [stored] = compressBlocks([compressible])
   expect(stored?.headers).toEqual({ v: 1, rows: 1000, bytes: rows.length, undated: true, encoding: 'zstd' })
   expect(stored?.payload.length).toBeLessThan(rows.length / 10)
   expect(stored && decompressBlock(stored)).toEqual(compressible)
 })
 
-it('small blocks and what does not compress stay as they are', async () => {
+it('small blocks and what does not compress stay as they are', () => {
   const blocks = [block(0, 'small'), block(1, 'random', {}, 100_000)]
-  expect(await compressBlocks(blocks)).toEqual(blocks)
+  expect(compressBlocks(blocks)).toEqual(blocks)
   expect(blocks.map(decompressBlock)).toEqual(blocks)
 })
 
@@ -30,8 +30,8 @@ it.each([
   ['a length that no block has', { headers: { bytes: Number.MAX_SAFE_INTEGER } }],
 ])(
   '%s is no block of ours: version 0, its payload untouched',
-  async (_, { headers, payload }: { headers?: object; payload?: Buffer }) => {
-    const [stored] = await compressBlocks([compressible])
+  (_, { headers, payload }: { headers?: object; payload?: Buffer }) => {
+    const [stored] = compressBlocks([compressible])
     if (!stored) throw new Error('one block in, one out')
     const broken: Block = { ...stored, headers: { ...stored.headers, ...headers }, payload: payload ?? stored.payload }
     const { headers: read, payload: kept } = decompressBlock(broken)

@@ -1,8 +1,5 @@
-import { promisify } from 'node:util'
-import { constants, zstdCompress, zstdDecompressSync } from 'node:zlib'
+import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Block, BlockHeaders } from '@sluice/contracts/block'
-
-const compress = promisify(zstdCompress)
 
 /** Smaller payloads cost more to compress than to write (docs/benchmarks.md). */
 const compressedBytesMin = 8 * 1024
@@ -12,18 +9,16 @@ const level = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
 const compressedBytesMax = 64 * 1024 * 1024
 
 /**
- * Blocks as a log stores them: payloads worth it as zstd, with `headers.encoding`. Compression runs beside the event
- * loop, and costs less than kafkajs's checksum of what it saves.
+ * Blocks as a log stores them: payloads worth it as zstd, with `headers.encoding`. It costs less than kafkajs's checksum
+ * of what it saves; and on the event loop, for a trip to a thread and back costs as much of it again.
  */
-export function compressBlocks(blocks: readonly Block[]): Promise<readonly Block[]> {
-  return Promise.all(blocks.map(compressed))
-}
-
-async function compressed(block: Block): Promise<Block> {
-  const { length } = block.payload
-  if (length < compressedBytesMin || length > compressedBytesMax) return block
-  const payload = await compress(block.payload, level)
-  return payload.length < length ? { ...block, headers: { ...block.headers, encoding: 'zstd' }, payload } : block
+export function compressBlocks(blocks: readonly Block[]): readonly Block[] {
+  return blocks.map((block) => {
+    const { length } = block.payload
+    if (length < compressedBytesMin || length > compressedBytesMax) return block
+    const payload = zstdCompressSync(block.payload, level)
+    return payload.length < length ? { ...block, headers: { ...block.headers, encoding: 'zstd' }, payload } : block
+  })
 }
 
 /**

@@ -102,7 +102,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       }
     }
     const connected = await producer()
-    for (const request of split(await compressBlocks(blocks))) await sendRequest(connected, request, timeoutMs, late)
+    for (const request of split(compressBlocks(blocks))) await sendRequest(connected, request, timeoutMs, late)
   }
 
   /** Tries again until it is acknowledged or `late`: nobody waits for it then, and the caller repeats it. */

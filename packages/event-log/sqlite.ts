@@ -210,7 +210,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       for (const { partition } of blocks) {
         if (!(partition in ends)) throw new RangeError(`${name} has no partition ${partition}`)
       }
-      await writes.publish(await compressBlocks(blocks), timeoutMs)
+      await writes.publish(compressBlocks(blocks), timeoutMs)
     },
     consumer,
     async positions(group) {

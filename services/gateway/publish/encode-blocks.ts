@@ -11,8 +11,11 @@ export interface EncodedEvent {
 
 /** Gathers the events of many requests into as few blocks as partitions and kinds allow. */
 export interface BlockEncoder {
-  /** Takes a request's events as bytes: strings that wait for the log would outlive many garbage collections. */
-  add(events: readonly EncodedEvent[]): void
+  /**
+   * Takes a request's events as bytes, and returns how many: strings that wait for the log would outlive many garbage
+   * collections.
+   */
+  add(events: readonly EncodedEvent[]): number
   /** The blocks of all events so far, in their order by partition and kind. */
   finish(): Block[]
 }
@@ -42,20 +45,21 @@ export function blockEncoder({
     return (keyHash === undefined ? freePartition : keyHash % partitions) * 2 + (undated ? 1 : 0)
   }
 
-  function addPiece(key: number, text: string, rows: number): void {
+  function addPiece(key: number, text: string, rows: number): number {
     const piece = { payload: Buffer.from(text), rows }
     const before = pieces.get(key)
     if (before) before.push(piece)
     else pieces.set(key, [piece])
+    return piece.payload.length
   }
 
   return {
     add: (events) => {
       const [only] = events
       if (only && events.length === 1) {
-        addPiece(keyOf(only), only.line, 1)
-        return
+        return addPiece(keyOf(only), only.line, 1)
       }
+      let bytes = 0
       const open = new Map<number, { text: string; rows: number }>()
       for (const event of events) {
         const { line } = event
@@ -63,7 +67,7 @@ export function blockEncoder({
         const pile = open.get(key)
         if (pile === undefined) open.set(key, { text: line, rows: 1 })
         else if (pile.text.length + line.length > pieceLengthMax) {
-          addPiece(key, pile.text, pile.rows)
+          bytes += addPiece(key, pile.text, pile.rows)
           pile.text = line
           pile.rows = 1
         } else {
@@ -71,7 +75,8 @@ export function blockEncoder({
           pile.rows++
         }
       }
-      for (const [key, { text, rows }] of open) addPiece(key, text, rows)
+      for (const [key, { text, rows }] of open) bytes += addPiece(key, text, rows)
+      return bytes
     },
     finish: () => [...pieces].flatMap(([key, ofKey]) => blocksOf(ofKey, Math.floor(key / 2), key % 2 === 1)),
   }

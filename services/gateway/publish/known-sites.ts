@@ -25,7 +25,7 @@ export interface KnownSites {
 
 const cachedSitesMax = 100_000
 /** Postgres must not hold an event up for longer: the whole answer has 2.5 s. */
-const registerTimeoutMs = 500
+const registerTimeoutMs = 400
 /** A refused site may be registered by another key meanwhile; until then Postgres is not asked again. */
 const refusalTtlMs = 10_000
 const cachedRefusalsMax = 10_000

@@ -27,16 +27,16 @@ const gatherMs = 5
 const gatherAfterMs = 2
 /** A log that had nothing to do for so long gets the next event at once. */
 const quietMs = 10
-/** … or until it holds this many characters. */
-const flushLengthMax = 512 * 1024
-/** Characters accepted and not yet acknowledged; beyond it the answer is 503 at once. */
-const unacknowledgedLengthMax = 64 * 1024 * 1024
+/** … or until it holds this many bytes. */
+const flushBytesMax = 512 * 1024
+/** Accepted and not yet acknowledged; from there on the answer is 503 at once. */
+const unacknowledgedBytesMax = 64 * 1024 * 1024
 /** Leaves room in the 2.5 s within which a 503 must come. */
-const publishTimeoutMs = 2_000
+const publishTimeoutMs = 1_900
 
 interface Waiting {
   events: number
-  length: number
+  bytes: number
   resolve: () => void
   reject: (error: unknown) => void
 }
@@ -68,10 +68,10 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
   })
 
   let waiting: Waiting[] = []
-  let waitingLength = 0
+  let waitingBytes = 0
   /** Of what waits. */
   let encoder: BlockEncoder | undefined
-  let unacknowledgedLength = 0
+  let unacknowledgedBytes = 0
   let inFlight = 0
   /** When the last publish ended. */
   let endedAt = -Infinity
@@ -88,14 +88,14 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     soon = undefined
     if (waiting.length === 0) return
     const requests = waiting
-    const blocks = encoder?.finish() ?? []
+    const gathered = encoder
     waiting = []
-    waitingLength = 0
+    waitingBytes = 0
     encoder = undefined
     inFlight++
     const stopTimer = seconds.startTimer()
     try {
-      await log.publish(blocks, { timeoutMs: publishTimeoutMs })
+      await log.publish(gathered?.finish() ?? [], { timeoutMs: publishTimeoutMs })
       published.inc(requests.reduce((sum, { events }) => sum + events, 0))
       for (const { resolve } of requests) resolve()
     } catch (error) {
@@ -104,8 +104,8 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     } finally {
       stopTimer()
       inFlight--
-      for (const { length } of requests) unacknowledgedLength -= length
-      unacknowledged.set(unacknowledgedLength)
+      for (const { bytes } of requests) unacknowledgedBytes -= bytes
+      unacknowledged.set(unacknowledgedBytes)
       endedAt = performance.now()
       if (waiting.length > 0 && inFlight === 0) {
         clearTimeout(timer)
@@ -120,18 +120,18 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
   }
 
   function gather(events: readonly EncodedEvent[], into: number): Promise<void> {
-    const length = events.reduce((sum, { line }) => sum + line.length, 0)
-    if (unacknowledgedLength + length > unacknowledgedLengthMax) {
+    // Before they are bytes their number is not known: what comes over the limit is the last to come.
+    if (unacknowledgedBytes >= unacknowledgedBytesMax) {
       return Promise.reject(unavailable('too many bytes wait for the log'))
     }
-    unacknowledgedLength += length
-    unacknowledged.set(unacknowledgedLength)
     encoder ??= blockEncoder({ partitions: into, freePartition: turn++ % into })
-    encoder.add(events)
+    const bytes = encoder.add(events)
+    unacknowledgedBytes += bytes
+    unacknowledged.set(unacknowledgedBytes)
     return new Promise((resolve, reject) => {
-      waiting.push({ events: events.length, length, resolve, reject })
-      waitingLength += length
-      if (waitingLength >= flushLengthMax) void flush()
+      waiting.push({ events: events.length, bytes, resolve, reject })
+      waitingBytes += bytes
+      if (waitingBytes >= flushBytesMax) void flush()
       else if (inFlight > 0) timer ??= setTimeout(flushSoon, gatherMs)
       else if (performance.now() - endedAt < quietMs) timer ??= setTimeout(flushSoon, gatherAfterMs)
       // Once the requests that arrived together have been read.
