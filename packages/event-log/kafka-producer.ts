@@ -36,7 +36,10 @@ export interface KafkaPublisherOptions {
   createClient: () => KafkaClient
   /** Number of partitions of the topic; rejects while Kafka is away. */
   partitions: () => Promise<number>
-  /** kafkajs holds on to a request until it times out, whatever our deadline: above so many bytes it gets no more. */
+  /**
+   * Of publishes under way, before compression. kafkajs holds on to a request until it times out, whatever our deadline:
+   * above so many bytes it gets no more.
+   */
   unacknowledgedBytesMax: number
   logger: EventLogLogger
 }
@@ -54,6 +57,8 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
   const underWay = new Set<Promise<unknown>>()
   let client: KafkaClient | undefined
   let connecting: Promise<Producer> | undefined
+  let connected: Producer | undefined
+  const waiting = new Set<PromiseWithResolvers<Producer>>()
   let unacknowledgedBytes = 0
 
   async function connect(): Promise<Producer> {
@@ -88,9 +93,38 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
     }
   }
 
-  const producer = (): Promise<Producer> => {
-    connecting ??= connect()
-    return connecting
+  function startConnecting(): Promise<Producer> {
+    const attempt = connect()
+    attempt.then(
+      (fresh) => {
+        connected = fresh
+        for (const { resolve } of waiting) resolve(fresh)
+      },
+      (error: unknown) => {
+        connecting = undefined
+        for (const { reject } of waiting) reject(error)
+      },
+    )
+    return attempt
+  }
+
+  /** Rejects when `late` comes first. No race: each of them would stay with the promise of a Kafka that never comes. */
+  async function producer(late: AbortSignal): Promise<Producer> {
+    if (connected) return connected
+    const waiter = Promise.withResolvers<Producer>()
+    const giveUp = () => {
+      waiter.reject(new Error('not connected in time'))
+    }
+    if (late.aborted) giveUp()
+    late.addEventListener('abort', giveUp)
+    waiting.add(waiter)
+    connecting ??= startConnecting()
+    try {
+      return await waiter.promise
+    } finally {
+      waiting.delete(waiter)
+      late.removeEventListener('abort', giveUp)
+    }
   }
 
   async function send(blocks: readonly Block[], timeoutMs: number, late: AbortSignal): Promise<void> {
@@ -101,25 +135,21 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
         throw new RangeError(`The topic ${topic} has no partition ${partition}`)
       }
     }
-    const connected = await producer()
-    for (const request of split(compressBlocks(blocks))) await sendRequest(connected, request, timeoutMs, late)
+    const usable = await producer(late)
+    for (const request of split(compressBlocks(blocks))) await sendRequest(usable, request, timeoutMs, late)
   }
 
   /** Tries again until it is acknowledged or `late`: nobody waits for it then, and the caller repeats it. */
-  async function sendRequest(connected: Producer, blocks: readonly Block[], timeoutMs: number, late: AbortSignal) {
+  async function sendRequest(usable: Producer, blocks: readonly Block[], timeoutMs: number, late: AbortSignal) {
     const messages = blocks.map(encodeRecord)
-    const bytes = bytesOf(blocks)
     while (!late.aborted) {
-      unacknowledgedBytes += bytes
       try {
         const topicMessages = [{ topic, messages }]
-        verify(blocks, await connected.sendBatch({ acks: -1, timeout: timeoutMs, compression, topicMessages }))
+        verify(blocks, await usable.sendBatch({ acks: -1, timeout: timeoutMs, compression, topicMessages }))
         return
       } catch (error) {
         if (refusedTypes.includes(kafkaErrorType(error) ?? '')) throw error
         logger.debug({ topic, reason: describeKafkaError(error) }, 'blocks are sent again')
-      } finally {
-        unacknowledgedBytes -= bytes
       }
       await pause(resendMs, late)
     }
@@ -132,8 +162,12 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       throw unavailable(`Kafka has not acknowledged ${unacknowledgedBytes} bytes given to it before`)
     }
     const late = new AbortController()
+    unacknowledgedBytes += bytes
+    const sent = send(blocks, timeoutMs, late.signal).finally(() => {
+      unacknowledgedBytes -= bytes
+    })
     try {
-      await withDeadline(send(blocks, timeoutMs, late.signal), timeoutMs, () => {
+      await withDeadline(sent, timeoutMs, () => {
         late.abort()
         return new Error(`not acknowledged within ${timeoutMs} ms`)
       })
