@@ -17,6 +17,11 @@ const askTimeoutMs = 15_000
 const usableTimeoutMs = 10_000
 const replicasWanted = 3
 const inSyncWanted = 2
+const dayMs = 86_400_000
+/** Kafka deletes what is older, stored or not: a writer may be away for so long. For ever would fill the disks. */
+const retentionDays = 30
+/** Kafka's own default; nobody lets a writer be away for longer without noticing. */
+const retentionDaysWanted = 7
 
 export interface EnsureTopicsOptions {
   /** Partitions of the topics that are made; existing ones are left as they are. Default 8. */
@@ -26,8 +31,8 @@ export interface EnsureTopicsOptions {
 
 /**
  * Makes `<topic>` and `<topic>.dead` of a `kafka:` URL where they are missing, with `min(3, brokers)` replicas; with three,
- * a write needs two in-sync replicas. A replica that lags never becomes leader; dead letters are kept for ever. Returns the names of those it made.
- * Throws when Kafka can't be reached within 15 s or refuses.
+ * a write needs two in-sync replicas. A replica that lags never becomes leader. Events are kept for 30 days whatever they
+ * take, dead letters for ever. Returns the names of those it made. Throws when Kafka can't be reached within 15 s or refuses.
  */
 export async function ensureTopics(url: string, options: EnsureTopicsOptions = {}): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
@@ -40,17 +45,21 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
     const configEntries = [
       { name: 'max.message.bytes', value: String(blockBytesMax) },
       { name: 'unclean.leader.election.enable', value: 'false' },
+      // Said here, because a cluster may have other defaults.
+      { name: 'cleanup.policy', value: 'delete' },
+      { name: 'retention.bytes', value: '-1' },
       ...(replicationFactor === replicasWanted ? [{ name: 'min.insync.replicas', value: String(inSyncWanted) }] : []),
     ]
-    // What waits for a person waits for longer than Kafka's week.
+    // What waits for a person waits for longer than any limit.
     const keptForEver = { name: 'retention.ms', value: '-1' }
+    const keptForAWhile = { name: 'retention.ms', value: String(retentionDays * dayMs) }
     // False: another migration was faster.
     await admin.createTopics({
       topics: missing.map((name) => ({
         topic: name,
         numPartitions: options.partitions ?? 8,
         replicationFactor,
-        configEntries: name === topic ? configEntries : [...configEntries, keptForEver],
+        configEntries: [...configEntries, name === topic ? keptForAWhile : keptForEver],
       })),
       // kafkajs's own wait takes "not known yet", which the next metadata may answer, for a failure.
       waitForLeaders: false,
@@ -76,7 +85,7 @@ async function untilAnswered(question: () => Promise<unknown>): Promise<void> {
 
 /**
  * Why an acknowledged event could still be lost in this cluster, one sentence each; empty for three replicas, two of
- * them in sync, and no unclean election, and for `file:`. Rejects while Kafka can't be reached.
+ * them in sync, no unclean election and a week of retention at least, and for `file:`. Rejects while Kafka can't be reached.
  */
 export async function describeDurability(url: string, logger: EventLogLogger = silent): Promise<string[]> {
   if (!url.startsWith('kafka:')) return []
@@ -89,28 +98,50 @@ export async function describeDurability(url: string, logger: EventLogLogger = s
         {
           type: topicResource,
           name: topic,
-          configNames: ['min.insync.replicas', 'unclean.leader.election.enable'],
+          configNames: [
+            'min.insync.replicas',
+            'unclean.leader.election.enable',
+            'retention.ms',
+            'retention.bytes',
+            'cleanup.policy',
+          ],
         },
       ],
     })
     const entries = resources.flatMap(({ configEntries }) => configEntries)
-    const valueOf = (name: string) => entries.find(({ configName }) => configName === name)?.configValue
     const replicas = Math.min(...topics.flatMap(({ partitions }) => partitions.map(({ replicas }) => replicas.length)))
-    const inSync = Number(valueOf('min.insync.replicas'))
-    return [
-      ...(replicas < replicasWanted
-        ? [`Topic ${topic} has ${replicas} replicas: with fewer than ${replicasWanted}, lost machines lose events`]
-        : []),
-      ...(inSync < inSyncWanted
-        ? [`Topic ${topic} has min.insync.replicas=${inSync}: below ${inSyncWanted}, one lost machine can lose events`]
-        : []),
-      ...(valueOf('unclean.leader.election.enable') === 'true'
-        ? [
-            `Topic ${topic} has unclean.leader.election.enable=true: a replica that lags may become leader and lose events`,
-          ]
-        : []),
-    ]
+    const settings = new Map(entries.map(({ configName, configValue }) => [configName, configValue]))
+    return risks(replicas, settings).map((risk) => `Topic ${topic} has ${risk}`)
   })
+}
+
+function risks(replicas: number, settings: ReadonlyMap<string, string>): string[] {
+  const found: string[] = []
+  if (replicas < replicasWanted) {
+    found.push(`${replicas} replicas: with fewer than ${replicasWanted}, lost machines lose events`)
+  }
+  const inSync = Number(settings.get('min.insync.replicas'))
+  if (inSync < inSyncWanted) {
+    found.push(`min.insync.replicas=${inSync}: below ${inSyncWanted}, one lost machine can lose events`)
+  }
+  if (settings.get('unclean.leader.election.enable') === 'true') {
+    found.push('unclean.leader.election.enable=true: a replica that lags may become leader and lose events')
+  }
+  const retentionMs = Number(settings.get('retention.ms'))
+  if (retentionMs >= 0 && retentionMs < retentionDaysWanted * dayMs) {
+    found.push(
+      `retention.ms=${retentionMs}: below ${retentionDaysWanted} days, a writer that is away for longer loses events`,
+    )
+  }
+  const retentionBytes = Number(settings.get('retention.bytes'))
+  if (retentionBytes >= 0) {
+    found.push(`retention.bytes=${retentionBytes}: events beyond it are deleted, stored or not`)
+  }
+  const policy = settings.get('cleanup.policy') ?? ''
+  if (policy.includes('compact')) {
+    found.push(`cleanup.policy=${policy}: compaction deletes events, stored or not`)
+  }
+  return found
 }
 
 async function ask<T>(url: string, logger: EventLogLogger, work: (admin: Admin) => Promise<T>): Promise<T> {

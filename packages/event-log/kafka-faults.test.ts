@@ -67,6 +67,42 @@ describeWithKafka('kafka: topics', () => {
     expect(await describeDurability('file:data/log')).toEqual([])
   })
 
+  test('keep events for a month and dead letters for ever, whatever they take', async () => {
+    const url = await createUrl()
+    const admin = clientOf(url).admin()
+    await admin.connect()
+    const settingsOf = async (name: string) => {
+      const { resources } = await admin.describeConfigs({
+        includeSynonyms: false,
+        // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a topic; the enum exists as a type only
+        resources: [{ type: 2, name, configNames: ['retention.ms', 'retention.bytes', 'cleanup.policy'] }],
+      })
+      return Object.fromEntries(
+        resources.flatMap(({ configEntries }) =>
+          configEntries.map(({ configName, configValue }) => [configName, configValue]),
+        ),
+      )
+    }
+    const kept = { 'retention.bytes': '-1', 'cleanup.policy': 'delete' }
+    expect(await settingsOf(topicOf(url))).toEqual({ ...kept, 'retention.ms': '2592000000' })
+    expect(await settingsOf(`${topicOf(url)}.dead`)).toEqual({ ...kept, 'retention.ms': '-1' })
+    await admin.disconnect()
+  })
+
+  test('that Kafka may empty before the writer has read them are named a risk', async () => {
+    const url = testKafka()?.url ?? ''
+    const admin = clientOf(url).admin()
+    await admin.connect()
+    const settings = { 'retention.ms': '604799999', 'retention.bytes': '1000000', 'cleanup.policy': 'compact,delete' }
+    const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }))
+    await admin.createTopics({ topics: [{ topic: topicOf(url), configEntries }] })
+    await admin.disconnect()
+    const warnings = (await describeDurability(url)).join('\n')
+    expect(warnings).toContain('retention.ms=604799999: below 7 days')
+    expect(warnings).toContain('retention.bytes=1000000')
+    expect(warnings).toContain('cleanup.policy=compact,delete')
+  })
+
   test('that are missing are named, with what makes them', async () => {
     const log = await open(testKafka()?.url ?? '')
     await expect(log.partitions()).rejects.toMatchObject({ status: 503, internal: expect.stringContaining('migrate') })
