@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { unavailable } from '@sluice/contracts/errors'
 import { eventLimits } from '@sluice/contracts/event-fields'
 import { waitUntil } from '@sluice/engines/processes'
@@ -61,6 +61,22 @@ describe('registering', () => {
     await sites.register('key', new Set(['a']))
     expect(registry.asked).toHaveLength(2)
     expect(sites.register('key', new Set(['a']))).toStrictEqual(new Map())
+  })
+
+  test('with Postgres away is told once a second, with the number of sites', async () => {
+    const registry = scriptedRegistry()
+    const { logger, lines } = capturedLogger()
+    const sites = knownSites(registry, logger)
+    registry.answer = () => Promise.reject(unavailable('away'))
+    const clock = jest.spyOn(performance, 'now').mockReturnValue(50_000)
+    for (let n = 0; n < 10; n++) await sites.register('key', new Set(['a', 'b']))
+    clock.mockReturnValue(51_000)
+    await sites.register('key', new Set(['a']))
+    clock.mockRestore()
+    expect(lines()).toStrictEqual([
+      expect.objectContaining({ level: 'warn', sites: 2, reason: 'away' }),
+      expect.objectContaining({ level: 'warn', sites: 19, reason: 'away' }),
+    ])
   })
 
   test('that takes too long is not waited for, and counts when it ends', async () => {

@@ -29,6 +29,8 @@ const registerTimeoutMs = 400
 /** A refused site may be registered by another key meanwhile; until then Postgres is not asked again. */
 const refusalTtlMs = 10_000
 const cachedRefusalsMax = 10_000
+/** Postgres that is away would otherwise be told with every event of a new site. */
+const toldEveryMs = 1_000
 /** New sites of one key that wait while Postgres registers others. */
 const gatheredSitesMax = 10_000
 
@@ -38,6 +40,18 @@ export function knownSites(registry: SiteRegistry, logger: Logger): KnownSites {
   const known = new LRUCache<string, true>({ max: cachedSitesMax })
   /** Unix ms at which a key may register a site. */
   const refusals = new LRUCache<string, number>({ max: cachedRefusalsMax, ttl: refusalTtlMs })
+  let toldAt = -Infinity
+  let untold = 0
+
+  function tellUnregistered(sites: number, reason: string): void {
+    untold += sites
+    const now = performance.now()
+    if (now - toldAt < toldEveryMs) return
+    logger.warn({ sites: untold, reason }, 'new sites were not registered, their next events try again')
+    toldAt = now
+    untold = 0
+  }
+
   const ask = oneCallAtATime(async (keyId, siteIds) => {
     const { refused, retryAfterSeconds } = await registry.registerFor(keyId, siteIds)
     const refusedIds = new Set(refused)
@@ -63,7 +77,7 @@ export function knownSites(registry: SiteRegistry, logger: Logger): KnownSites {
       return all
     } catch (error) {
       if (!(error instanceof SluiceError && error.retryable)) throw error
-      logger.warn({ sites: siteIds.length, err: error }, 'new sites were not registered, their next events try again')
+      tellUnregistered(siteIds.length, error.internal)
       return refused
     }
   }
