@@ -421,7 +421,8 @@ describe('a failure', () => {
     })
     const line = service.lines().find(({ request_id }) => request_id === 'away')
     expect(line).toMatchObject({ level: 'error', status: 503, error: 'Postgres: canary' })
-    expect(JSON.stringify(line)).toContain('ECONNREFUSED')
+    // Overload brings thousands of these: a stack would cost more than the rest of the request.
+    expect(line).not.toHaveProperty('err')
   })
 })
 

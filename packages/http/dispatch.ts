@@ -45,7 +45,8 @@ export function createDispatch({ keys, admission, logger, metrics }: DispatchDep
   })
 
   // Lines of requests that went as they should hold fields of our choosing alone: redaction has nothing to find in
-  // them, and costs a twentieth of a gateway's time. Errors, which may hold anything, go through it.
+  // them, and costs a twentieth of a gateway's time. Errors, which may hold anything, go through it; those of overload
+  // are told by their text alone, because refusing must be the cheapest answer.
   const plainLines = logger.child({}, { redact: [] })
   const count = labelled((route: string, method: string, status: number) =>
     requests.labels(route, method, String(status)),
@@ -79,7 +80,7 @@ export function createDispatch({ keys, admission, logger, metrics }: DispatchDep
         ...(response.writableFinished ? {} : { aborted: true }),
         ...fields,
       }
-      if (level === 'error') logger.error(line, 'request')
+      if ('err' in fields) logger[level](line, 'request')
       else plainLines[level](line, 'request')
     })
     return { receivedAt, requestId, fields }
@@ -88,8 +89,7 @@ export function createDispatch({ keys, admission, logger, metrics }: DispatchDep
   return {
     fail: (error, request, response) => {
       const { fields, requestId } = observe({ path: '' }, request, response)
-      const ours = renderError(response, requestId, error)
-      if (ours !== undefined) fields.err = ours
+      logFailure(fields, error, renderError(response, requestId, error))
     },
     route: async (route, params, request, response) => {
       const { receivedAt, requestId, fields } = observe(route, request, response)
@@ -116,9 +116,7 @@ export function createDispatch({ keys, admission, logger, metrics }: DispatchDep
         renderAnswer(response, requestId, answer)
       } catch (error) {
         if (exchange.credential) fields.key_id = exchange.credential.keyId
-        if (error instanceof SluiceError) fields.error = error.internal
-        const ours = renderError(response, requestId, error)
-        if (ours !== undefined) fields.err = ours
+        logFailure(fields, error, renderError(response, requestId, error))
       } finally {
         admission.release(exchange.heldBytes + exchange.heldBodyBytes)
       }
@@ -185,6 +183,15 @@ interface RequestScope {
   response: ServerResponse
   /** Of the request's log line. */
   fields: Record<string, unknown>
+}
+
+/** What is retryable is told by its text, which names the reason: a stack costs more than the request did. */
+function logFailure(fields: Record<string, unknown>, error: unknown, ours: unknown): void {
+  if (error instanceof SluiceError) {
+    fields.error = error.internal
+    if (error.retryable) return
+  }
+  if (ours !== undefined) fields.err = ours
 }
 
 /** Status in logs and metrics of a request whose client left before the answer began, as nginx has it. */

@@ -2,7 +2,7 @@ import { type Config, ConfigError, type Environment, loadConfig, type Variables 
 import { createLogger, type Logger } from '@sluice/runtime/logger'
 import { portMistakes } from '@sluice/runtime/variables'
 import { operatorText } from '@sluice/contracts/errors'
-import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import { Counter, createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { type Component, FatalError, supervise } from '@sluice/runtime/supervisor'
 import type { KeyCache } from './key-cache.ts'
 import type { HttpServer } from './server.ts'
@@ -52,8 +52,16 @@ export async function runService<V extends Variables>({
     if (mistakes.length > 0) throw new ConfigError(mistakes)
     return values
   })
-  const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL })
   const metrics = createMetrics()
+  const dropped = new Counter({
+    name: 'sluice_log_lines_dropped_total',
+    help: 'Lines of the log that the reader of standard output was too slow for.',
+    registers: [metrics],
+  })
+  const onDropped = () => {
+    dropped.inc()
+  }
+  const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL, onDropped })
   const stopAsked = onStopSignal()
   try {
     const { service, keys, engines, onReady } = await build(config, { logger, metrics })

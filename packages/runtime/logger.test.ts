@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { expect, test } from '@jest/globals'
 import { SluiceError } from '@sluice/contracts/errors'
 import { capturedLogger } from './testing.ts'
@@ -11,6 +13,34 @@ test('a line is JSON with level, time in Unix ms and service', () => {
   expect(line).toMatchObject({ level: 'info', service: 'test', rows: 5, msg: 'batch' })
   expect(line?.time).toBeGreaterThanOrEqual(before)
   expect(line?.time).toBeLessThanOrEqual(Date.now())
+})
+
+test('what nobody reads from standard output is dropped and counted, and does not fill the memory', async () => {
+  const code = `
+    import { writeSync } from 'node:fs'
+    import { setImmediate } from 'node:timers/promises'
+    import { createLogger } from ${JSON.stringify(new URL('logger.ts', import.meta.url).href)}
+    let dropped = 0
+    const logger = createLogger({ service: 'test', level: 'info', onDropped: () => dropped++ })
+    const text = 'x'.repeat(100_000)
+    for (let n = 0; n < 200; n++) {
+      logger.info({ text })
+      await setImmediate()
+    }
+    writeSync(2, String(dropped))
+    process.kill(process.pid, 'SIGKILL')
+  `
+  // Its standard output is a pipe that nobody reads.
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', code], { stdio: ['ignore', 'pipe', 'pipe'] })
+  let errors = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    errors += chunk.toString()
+  })
+  await once(child, 'exit')
+  child.stdout.destroy()
+  // 20 MB were logged and 8 MiB may wait, besides what a pipe holds.
+  expect(Number(errors)).toBeGreaterThan(100)
+  expect(Number(errors)).toBeLessThan(130)
 })
 
 test('what is less severe than the level is left out', () => {

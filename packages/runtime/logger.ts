@@ -1,20 +1,28 @@
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino'
 
 /** Structured JSON lines; one wide line per request and per batch at `info`. */
-export type Logger = Pick<PinoLogger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'flush' | 'child' | 'isLevelEnabled'>
+export type Logger = Pick<
+  PinoLogger,
+  'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'flush' | 'child' | 'isLevelEnabled'
+>
 
 export interface LoggerOptions {
   service: string
   level: 'debug' | 'info' | 'warn' | 'error'
   /** Defaults to standard output. */
   destination?: DestinationStream
+  /** Hears of each line that standard output's reader is too slow for. */
+  onDropped?: () => void
 }
+
+/** Waits for the reader of standard output, some 30,000 lines; what comes beyond them is dropped. */
+const waitingBytesMax = 8 * 1024 * 1024
 
 /**
  * A logger of its own; nothing is global. Lines are written in blocks (within 100 ms), because a write per request
  * would cost the gateway more than the request does; `flush` is called before the process ends.
  */
-export function createLogger({ service, level, destination }: LoggerOptions): Logger {
+export function createLogger({ service, level, destination, onDropped }: LoggerOptions): Logger {
   return pino(
     {
       level,
@@ -27,6 +35,18 @@ export function createLogger({ service, level, destination }: LoggerOptions): Lo
         censor: '[redacted]',
       },
     },
-    destination ?? pino.destination({ dest: 1, sync: false, minLength: 8_192, periodicFlush: 100 }),
+    destination ?? standardOutput(onDropped),
   )
+}
+
+function standardOutput(onDropped: (() => void) | undefined): DestinationStream {
+  const output = pino.destination({
+    dest: 1,
+    sync: false,
+    minLength: 8_192,
+    periodicFlush: 100,
+    maxLength: waitingBytesMax,
+  })
+  if (onDropped) output.on('drop', onDropped)
+  return output
 }
