@@ -39,7 +39,15 @@ export async function kafkaAway(
   }
   const { figures, problems, details, ledger } = await underLoad(rig, {
     // A careful client waits as long as Retry-After says, and does not hang up on a gateway that takes its time.
-    load: { seed, events, eventsPerSecond, concurrency: 32, retryPauseMs: 1_000, requestTimeoutMs: 15_000 },
+    load: {
+      seed,
+      events,
+      eventsPerSecond,
+      concurrency: 32,
+      retryPauseMs: 1_000,
+      requestTimeoutMs: 15_000,
+      patienceMs: outageSeconds * 1_000 + 120_000,
+    },
     faults: [
       { name: 'Kafka stopped', at: 0.1, run: () => awayAfter(() => kafka.shutDown()) },
       { name: 'Kafka killed', at: 0.4, run: () => awayAfter(() => kafka.kill()) },
