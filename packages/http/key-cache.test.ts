@@ -322,6 +322,39 @@ describe('last_used_at', () => {
   })
 })
 
+describe('with Postgres hanging', () => {
+  test('a key that is not cached is 503 within a second or so, and works when Postgres answers late', async () => {
+    const { key, keyId } = await createKey()
+    const gate = Promise.withResolvers<undefined>()
+    const slow: KeySource = {
+      ...store,
+      findByHash: async (hash) => {
+        await gate.promise
+        return store.findByHash(hash)
+      },
+    }
+    const { cache, source } = await startProcess(slow)
+    const started = performance.now()
+    await expect(cache.authenticate(key)).rejects.toEqual(away)
+    expect(performance.now() - started).toBeLessThan(2_500)
+    gate.resolve(undefined)
+    expect(await cache.authenticate(key)).toMatchObject({ keyId })
+    expect(source.calls.findByHash).toBe(1)
+  })
+
+  test('a thousand look-ups wait, and one more is 503 at once', async () => {
+    const gate = Promise.withResolvers<undefined>()
+    const { cache, source } = await startProcess({ ...store, findByHash: () => gate.promise })
+    const waiting = Array.from({ length: 1_000 }, async () => cache.authenticate(generateKey('prod')))
+    const refusals = Promise.allSettled(waiting)
+    expect(() => cache.authenticate(generateKey('prod'))).toThrow(away)
+    expect(source.calls.findByHash).toBe(1_000)
+    gate.resolve(undefined)
+    expect((await refusals).every(({ status }) => status === 'rejected')).toBe(true)
+    await expect(cache.authenticate(generateKey('prod'))).rejects.toEqual(refused)
+  })
+})
+
 describe('with Postgres away', () => {
   let way: Cuttable
 

@@ -1,6 +1,7 @@
 import { hashKey, keyEnvironment } from '@sluice/contracts/api-key'
 import { invalidApiKey, SluiceError, unavailable } from '@sluice/contracts/errors'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
+import { withDeadline } from '@sluice/runtime/deadline'
 import type { Logger } from '@sluice/runtime/logger'
 import { type Component, pause } from '@sluice/runtime/supervisor'
 import { LRUCache } from 'lru-cache'
@@ -43,6 +44,10 @@ const defaultTimes: KeyCacheTimes = { pollIntervalMs: 1_000, markUsedEveryPolls:
 const serveUncheckedMs = 3_600_000
 const unknownKeyTtlMs = 5_000
 const cachedKeysMax = 10_000
+/** A request waits no longer for a Postgres that hangs; the look-up itself goes on until its statement times out. */
+const lookupTimeoutMs = 1_000
+/** Keys that look right cost nothing to make: with Postgres hanging, more of them would only wait. */
+const lookupsMax = 1_000
 
 /** Caches keys by their SHA-256; the keys themselves are not kept. Its `run` polls for changes and writes `last_used_at`. */
 export function keyCache(
@@ -113,10 +118,12 @@ export function keyCache(
       if (keyEnvironment(presented) === undefined || unknown.has(hash)) throw invalidApiKey()
       let lookup = lookups.get(hash)
       if (!lookup) {
+        if (lookups.size >= lookupsMax) throw unavailable('too many keys are being looked up')
         lookup = lookUp(hash).finally(() => lookups.delete(hash))
         lookups.set(hash, lookup)
       }
-      return lookup.then((found) => {
+      const late = () => unavailable(`a key was not looked up within ${lookupTimeoutMs} ms`)
+      return withDeadline(lookup, lookupTimeoutMs, late).then((found) => {
         if (!found) throw invalidApiKey()
         return accept(found)
       })
