@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { unavailable } from '@sluice/contracts/errors'
+import { waitUntil } from '@sluice/engines/processes'
 import { createMetrics, Gauge } from '@sluice/runtime/metrics'
 import { type Component, supervise } from '@sluice/runtime/supervisor'
 import { capturedLogger } from '@sluice/runtime/testing'
@@ -76,14 +77,32 @@ describe('GET /readyz', () => {
     expect(JSON.stringify(body)).not.toContain('canary')
   })
 
-  test('asks anew each time', async () => {
+  test('asks anew after a second', async () => {
     let isThere = false
     const { url } = await start({
       checks: [{ name: 'log', required: true, check: () => (isThere ? there : away).check() }],
     })
-    expect((await request(`${url}/readyz`)).status).toBe(503)
+    const isReady = async () => (await request(`${url}/readyz`)).status === 200
+    expect(await isReady()).toBe(false)
     isThere = true
+    await waitUntil(isReady, 'the log is there', 5_000)
+  })
+
+  test('does not ask for each of those who come together, or within a second', async () => {
+    let asked = 0
+    const gate = Promise.withResolvers<undefined>()
+    const check = () => {
+      asked++
+      return gate.promise
+    }
+    const { url } = await start({ checks: [{ name: 'log', required: true, check }] })
+    const together = Array.from({ length: 20 }, () => request(`${url}/readyz`))
+    await waitUntil(() => asked > 0, 'the log is asked', 5_000)
+    gate.resolve(undefined)
+    for (const { status } of await Promise.all(together)) expect(status).toBe(200)
     expect((await request(`${url}/readyz`)).status).toBe(200)
+    // One, and a few more on a machine so busy that the requests took seconds.
+    expect(asked).toBeLessThan(5)
   })
 
   test('names components that failed and wait for their next try', async () => {

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type ReadyCheck, readiness } from '@sluice/runtime/health'
+import { type Readiness, type ReadyCheck, readiness } from '@sluice/runtime/health'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import type { Component } from '@sluice/runtime/supervisor'
@@ -20,6 +20,9 @@ export interface Service {
   /** Standing warnings for /readyz, e.g. a log with too few replicas. */
   warnings?: () => readonly string[]
 }
+
+/** Probes are public and each asks the engines: those of a moment share their answer. */
+const readinessAgeMsMax = 1_000
 
 export interface ListenConfig {
   SLUICE_HOST: string
@@ -48,10 +51,13 @@ export function serve(
   },
 ): { server: HttpServer; components: Component[] } {
   const admission = createAdmission(metrics)
+  const askReadiness = remembered(() => readiness(service.checks), readinessAgeMsMax)
   let stopping = false
 
   async function ready(response: ServerResponse): Promise<void> {
-    const { missing, degraded } = await readiness(service.checks)
+    const asked = await askReadiness()
+    const missing = { ...asked.missing }
+    const degraded = { ...asked.degraded }
     if (stopping) missing.service = 'stopping'
     if (admission.full()) missing.memory = 'requests under way hold all they may'
     for (const name of failures()) degraded[name] = 'failed, is run again'
@@ -94,6 +100,20 @@ export function serve(
     },
   }
   return { server, components: [...service.components, metricsServer, server, announceStop] }
+}
+
+/** One call at a time, for all who ask meanwhile and for `ms` after its answer. `ask` never rejects. */
+function remembered(ask: () => Promise<Readiness>, ms: number): () => Promise<Readiness> {
+  let answer: Promise<Readiness> | undefined
+  let answeredAt: number | undefined
+  return () => {
+    if (answer && (answeredAt === undefined || performance.now() - answeredAt < ms)) return answer
+    answeredAt = undefined
+    answer = ask().finally(() => {
+      answeredAt = performance.now()
+    })
+    return answer
+  }
 }
 
 function metricsListener(metrics: Metrics, logger: Logger) {
