@@ -63,6 +63,21 @@ describe('202', () => {
     await gateway.stored('lines', 9)
   })
 
+  test('a byte order mark first, in a list of any size and in lines', async () => {
+    const list = JSON.stringify({ events: events('marked', 2) })
+    const lines = events('marked', 2).map((event) => JSON.stringify(event))
+    const bodies = [
+      [list, undefined],
+      [`${list}${' '.repeat(1024 * 1024)}`, undefined],
+      [lines.join('\n'), ndjson],
+    ] as const
+    for (const [body, options] of bodies) {
+      const answer = await gateway.collectBatch(`\uFEFF${body}`, options)
+      expect(answer.body).toStrictEqual(accepted({ accepted: 2, rejected: 0, errors: [] }))
+    }
+    await gateway.stored('marked', 6)
+  })
+
   test('gzip, both ways of writing a batch', async () => {
     const list = gzipSync(JSON.stringify({ events: events('gzip', 100) }))
     const lines = gzipSync(

@@ -214,6 +214,15 @@ describe('an answer waits for the log', () => {
   })
 })
 
+test('a byte order mark before the event is passed over, once', async () => {
+  const event = JSON.stringify({ site_id: 'marked', event_type: 'x' })
+  expect((await gateway.collect(`\uFEFF${event}`)).status).toBe(202)
+  await gateway.stored('marked', 1)
+  const { status, body } = await gateway.collect(`\uFEFF\uFEFF${event}`)
+  expect(status).toBe(400)
+  expect(body).toStrictEqual(refused('Invalid format: body is not valid JSON'))
+})
+
 describe('400', () => {
   test.each<[string, string]>([
     ['', 'Invalid format: body is empty, a JSON object is expected'],
