@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('../', import.meta.url))
 
 /** Names of Sluice's own figures in a text; a histogram's parts count as the histogram. */
-const figuresIn = (text: string) => new Set(text.match(/\bsluice_(http|gateway|writer|query|worker)_\w+/g))
+const figuresIn = (text: string) => new Set(text.match(/\bsluice_(http|log|gateway|writer|query|worker)_\w+/g))
 
 test('the page lists every figure that a service registers, and no other', () => {
   const files = globSync('{services,packages}/**/*.ts', { cwd: root, exclude: ['**/node_modules/**'] })
