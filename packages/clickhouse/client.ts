@@ -5,6 +5,7 @@ import {
   type ClickHouseSettings,
 } from '@clickhouse/client'
 import { ClickHouseError } from './errors.ts'
+import { wholeAnswers } from './whole-answers.ts'
 
 /** Where a ClickHouse is, from `http(s)://user:password@host:port/database`. */
 export interface ClickHouseAddress {
@@ -71,7 +72,11 @@ export function openClickHouse(url: string, options: { requestTimeoutMs?: number
     max_open_connections: 32,
     // Failures are thrown and logged once by whoever answers for them; the driver would print them to the terminal too.
     log: { level: ClickHouseLogLevel.OFF },
-    clickhouse_settings: { output_format_json_quote_64bit_integers: 0, date_time_output_format: 'iso' },
+    clickhouse_settings: {
+      ...wholeAnswers,
+      output_format_json_quote_64bit_integers: 0,
+      date_time_output_format: 'iso',
+    },
   })
 
   async function run<T>(call: () => Promise<T>): Promise<T> {

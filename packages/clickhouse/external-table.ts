@@ -3,6 +3,7 @@ import http from 'node:http'
 import https from 'node:https'
 import type { ClickHouseAddress } from './client.ts'
 import { ClickHouseError } from './errors.ts'
+import { wholeAnswers } from './whole-answers.ts'
 
 export interface ExternalTableQuery {
   /** Reads the rows as table `b`. */
@@ -35,7 +36,13 @@ export function externalTableUrl(
   { sql, structure, parameters, timeoutMs }: Omit<ExternalTableQuery, 'payloads'>,
 ): string {
   const search = new URLSearchParams({
+    ...wholeAnswers,
     wait_end_of_query: '1',
+    // A row that can't be read is never passed over in silence.
+    input_format_allow_errors_num: '0',
+    input_format_allow_errors_ratio: '0',
+    // It takes one query over `b` for another, whatever rows came with them.
+    use_query_cache: '0',
     // A row of a newer build is refused rather than read without the field that this build doesn't know.
     input_format_skip_unknown_fields: '0',
     max_execution_time: String(Math.ceil(timeoutMs / 1000)),
