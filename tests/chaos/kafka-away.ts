@@ -46,7 +46,8 @@ export async function kafkaAway(
       concurrency: 32,
       retryPauseMs: 1_000,
       requestTimeoutMs: 15_000,
-      patienceMs: outageSeconds * 1_000 + 120_000,
+      // After an outage what was held up comes at once, so that the next one may follow within a second.
+      patienceMs: 3 * outageSeconds * 1_000 + 120_000,
     },
     faults: [
       { name: 'Kafka stopped', at: 0.1, run: () => awayAfter(() => kafka.shutDown()) },
