@@ -5,6 +5,7 @@ import { type ClickHouse, openClickHouse, parseClickHouseUrl } from './client.ts
 import { ClickHouseError } from './errors.ts'
 import { type EventInserter, eventInserter } from './insert-events.ts'
 import { migrateClickHouse } from './migrate.ts'
+import { withProfile } from './profile.test-support.ts'
 
 const noon = Date.UTC(2024, 4, 15, 12)
 
@@ -146,4 +147,35 @@ describe('nothing but the rows makes a row bad', () => {
     await expect(broken.findBadRows([line({ environment: 'x' })], { timeoutMs: 5_000 })).rejects.toMatchObject({ code })
     broken.close()
   })
+})
+
+describe('a row is given up only by an answer that is whole', () => {
+  const lines = Array.from({ length: 200 }, (_, n) => line(n % 2 === 0 ? {} : { timestamp: 'noon' }))
+  const shortened = [
+    ['a limit', { limit: '10' }],
+    ['an offset', { offset: '5' }],
+    ['half of what is read', { read_overflow_mode: 'break', max_rows_to_read: '10', max_block_size: '10' }],
+  ] as const
+
+  test.each(shortened)('a profile with %s changes nothing', async (_, settings) => {
+    const server = await withProfile(clickHouse.address, settings)
+    const careful = eventInserter(server.address)
+    // A profile's limit on what is read is a refusal, which is waited on.
+    const found = await careful.findBadRows(lines, { timeoutMs: 20_000 }).catch((error: unknown) => error)
+    if (found instanceof Error) expect(found).toMatchObject({ isOfData: false })
+    else expect((found as unknown[]).length).toBe(100)
+    careful.close()
+    await server.close()
+  })
+
+  test.each(shortened.slice(0, 2))(
+    'with %s in spite of what the statement says: rejects, to be tried again',
+    async (_, forced) => {
+      const server = await withProfile(clickHouse.address, {}, forced)
+      const careful = eventInserter(server.address)
+      await expect(careful.findBadRows(lines, { timeoutMs: 20_000 })).rejects.toMatchObject({ retryable: true })
+      careful.close()
+      await server.close()
+    },
+  )
 })

@@ -25,6 +25,7 @@ const findGood = `
 SELECT n FROM b
 WHERE environment IN (${list(environments)})
   AND arrayAll(type -> type IN (${list(propertyTypes)}), mapValues(property_types))
+ORDER BY n
 FORMAT TabSeparated`
 
 /** Fails for a bad row, with the reason. */
@@ -47,20 +48,15 @@ export async function findBadRows(
   timeoutMs: number,
 ): Promise<readonly BadRow[]> {
   const notJson = new Set([...lines.keys()].filter((index) => !isJsonObject(lines[index])))
-  const numbered = [...lines.entries()]
-    .filter(([index]) => !notJson.has(index))
-    .map(([index, line]) => Buffer.concat([Buffer.from(`{"n":${index},`), line.subarray(1), newLine]))
-  const { text } = await poster.post({
-    sql: findGood,
-    structure: `n UInt32, ${eventStructure}`,
-    // In one piece: a write per row would cost more than the query.
-    payloads: [Buffer.concat(numbered)],
-    parameters: { input_format_allow_errors_num: String(lines.length) },
-    timeoutMs,
-  })
-  const good = new Set(text.split('\n').map((line) => (line === '' ? -1 : Number(line))))
+  const numbered = [...lines.entries()].filter(([index]) => !notJson.has(index))
+  const good = await readable(poster, numbered, timeoutMs)
 
   const bad: BadRow[] = []
+  const refused = numbered.filter(([index]) => !good.has(index))
+  // Those that are not asked about one by one are asked about once more, among themselves.
+  const unasked = refused.slice(reasonsMax)
+  if (unasked.length > 0 && (await readable(poster, unasked, timeoutMs)).size > 0) throw contradiction()
+
   let asked = 0
   let last: Pick<BadRow, 'code' | 'text'> = { text: '' }
   for (const [index, line] of lines.entries()) {
@@ -72,6 +68,44 @@ export async function findBadRows(
     }
   }
   return bad
+}
+
+/**
+ * The indexes of the lines that ClickHouse can read. Throws when the answer is not whole: an event that it can read goes
+ * along at either end, and the answer is sorted.
+ */
+async function readable(
+  poster: ExternalTablePoster,
+  lines: readonly (readonly [index: number, line: Buffer])[],
+  timeoutMs: number,
+): Promise<Set<number>> {
+  const last = (lines.at(-1)?.[0] ?? 0) + 2
+  const probe = Buffer.from('"environment":"prod"}')
+  const numbered = [[-1, probe] as const, ...lines.map(([index, line]) => [index, line.subarray(1)] as const)]
+  const { text } = await poster.post({
+    sql: findGood,
+    structure: `n UInt32, ${eventStructure}`,
+    // In one piece: a write per row would cost more than the query.
+    payloads: [
+      Buffer.concat(
+        [...numbered, [last - 1, probe] as const].map(([index, rest]) =>
+          Buffer.concat([Buffer.from(`{"n":${index + 1},`), rest, newLine]),
+        ),
+      ),
+    ],
+    parameters: { input_format_allow_errors_num: String(lines.length) },
+    timeoutMs,
+  })
+  const numbers = text.split('\n').slice(0, -1).map(Number)
+  if (numbers[0] !== 0 || numbers.at(-1) !== last) {
+    throw new ClickHouseError(undefined, 'the answer about rows that may be bad is not whole')
+  }
+  return new Set(numbers.slice(1, -1).map((number) => number - 1))
+}
+
+/** No row is given up that was once found good: it is asked again. */
+function contradiction(): ClickHouseError {
+  return new ClickHouseError(undefined, 'a row was left out of the good ones, and can be read alone')
 }
 
 const newLine = Buffer.from('\n')
@@ -93,10 +127,10 @@ async function reasonOf(
 ): Promise<Pick<BadRow, 'code' | 'text'>> {
   try {
     await poster.post({ sql: explain, structure: eventStructure, payloads: [line], parameters: {}, timeoutMs })
-    return { text: 'ClickHouse can’t read the row, and does not say why' }
   } catch (error) {
     // The server's own trouble says nothing about the row.
     if (!(error instanceof ClickHouseError) || error.retryable) throw error
     return { ...(error.code !== undefined && { code: error.code }), text: error.internal }
   }
+  throw contradiction()
 }
