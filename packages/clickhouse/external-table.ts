@@ -97,15 +97,11 @@ export function externalTablePoster(address: ClickHouseAddress): ExternalTablePo
             const code = response.headers['x-clickhouse-exception-code']
             const text = Buffer.concat(chunks).toString('utf8')
             if (response.statusCode === 200 && code === undefined) {
-              const summary = JSON.parse(String(response.headers['x-clickhouse-summary'] ?? '{}')) as Record<
-                string,
-                string
-              >
-              resolve({
-                text,
-                writtenRows: Number(summary.written_rows ?? 0),
-                readRows: Number(summary.read_rows ?? 0),
-              })
+              try {
+                resolve({ text, ...readSummary(response.headers['x-clickhouse-summary']) })
+              } catch (error) {
+                fail(error)
+              }
             } else {
               reject(
                 new ClickHouseError(
@@ -125,4 +121,12 @@ export function externalTablePoster(address: ClickHouseAddress): ExternalTablePo
       agent.destroy()
     },
   }
+}
+
+/** Throws when it is none: a proxy's answer, say, so the query may not have run. */
+function readSummary(header: string | string[] | undefined): Omit<ExternalTableAnswer, 'text'> {
+  const summary = JSON.parse(String(header ?? '{}')) as Partial<Record<string, string>> | null
+  const counts = { writtenRows: Number(summary?.written_rows ?? 0), readRows: Number(summary?.read_rows ?? 0) }
+  if (!Object.values(counts).every(Number.isSafeInteger)) throw new Error('X-ClickHouse-Summary has no numbers')
+  return counts
 }
