@@ -249,6 +249,8 @@ describe('rows that can’t be read', () => {
 describe('records that are no blocks', () => {
   const foreign: [string, Partial<Block['headers']>, string, string][] = [
     ['without our headers', { v: 0 as never, rows: 0 }, 'anything', 'unreadable'],
+    ['of a version that no newer writer of ours will have soon', { v: 11 as never }, 'a\n', 'unreadable'],
+    ['with a number of somebody else’s for a version', { v: 1767225600000 as never }, 'a\n', 'unreadable'],
     ['with fewer rows than they say', { rows: 3 }, 'a\nb\n', 'row_count'],
     ['with more', { rows: 1 }, 'a\nb\n', 'row_count'],
     ['cut short', { rows: 2 }, 'a\nb', 'row_count'],
