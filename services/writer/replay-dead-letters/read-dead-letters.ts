@@ -4,16 +4,21 @@ import type { EventLog, LogBatch, LogConsumer } from '@sluice/event-log/log'
 const group = 'sluice-replay-dead-letters'
 const limits = { maxBatchBytes: 8 * 1024 * 1024, maxBatchRows: 10_000, lingerMs: 0 }
 /** Kafka takes seconds to give out its partitions. */
-const idleMsMax = 30_000
+const idleMsMaxDefault = 30_000
 
 /**
  * Hands over every dead letter that nobody has replayed yet, up to the end as of now; what comes later waits for the next
  * time, or a row that comes back at once would be read for ever. With `commit` they count as replayed once `handle` is
- * done. Rejects when `handle` does, and when no letter came for 30 s although some are left.
+ * done. Rejects when `handle` does, and when no letter came for `idleMsMax`
+ * (30 s) although some are left.
  */
 export async function readDeadLetters(
   deadLetters: EventLog,
-  { handle, commit }: { handle: (batch: LogBatch) => Promise<void>; commit: boolean },
+  {
+    handle,
+    commit,
+    idleMsMax = idleMsMaxDefault,
+  }: { handle: (batch: LogBatch) => Promise<void>; commit: boolean; idleMsMax?: number },
 ): Promise<void> {
   const positions = await deadLetters.positions(group)
   /** By partition with letters left, where its last one ends. */
@@ -25,7 +30,15 @@ export async function readDeadLetters(
     const text = `No dead letter came for ${idleMsMax / 1000} s, and some are left: is another replay running?`
     idle.reject(new Error(text))
   }
-  let timer = setTimeout(fail, idleMsMax)
+  /** Partitions go side by side: one's work is no idleness, nor the end of another's. */
+  let handling = 0
+  let progressAt = performance.now()
+  const watch = setInterval(
+    () => {
+      if (handling === 0 && performance.now() - progressAt >= idleMsMax) fail()
+    },
+    Math.min(1_000, idleMsMax / 4),
+  )
 
   const consumer: LogConsumer = deadLetters.consumer({
     group,
@@ -34,10 +47,14 @@ export async function readDeadLetters(
       for await (const batch of claim.batches()) {
         const end = ends.get(claim.partition)
         if (end === undefined) continue
-        clearTimeout(timer)
-        await handle(batch)
-        if (commit) await claim.commit(batch)
-        timer = setTimeout(fail, idleMsMax)
+        handling++
+        try {
+          await handle(batch)
+          if (commit) await claim.commit(batch)
+        } finally {
+          handling--
+          progressAt = performance.now()
+        }
         if (batch.nextOffset >= end) ends.delete(claim.partition)
         if (ends.size === 0) void consumer.stop()
       }
@@ -46,7 +63,7 @@ export async function readDeadLetters(
   try {
     await Promise.race([consumer.run(), idle.promise])
   } finally {
-    clearTimeout(timer)
+    clearInterval(watch)
     await consumer.stop()
   }
 }
