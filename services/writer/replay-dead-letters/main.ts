@@ -1,5 +1,6 @@
 // npm run replay-dead-letters [-- --list]: gives the log of events back what the writer could not store.
 import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Block } from '@sluice/contracts/block'
 import { operatorText } from '@sluice/contracts/errors'
@@ -34,7 +35,7 @@ try {
   const config = loadConfig(replayVariables, process.env)
   const url = config.SLUICE_LOG_URL ?? `file:${config.SLUICE_DATA_DIR}/log`
   // Opening it would make a new one.
-  if (url.startsWith('file:') && !existsSync(folderOf(url))) {
+  if (url.startsWith('file:') && !existsSync(join(folderOf(url), 'log.sqlite'))) {
     throw new Error(`There is no event log in ${folderOf(url)}. Set SLUICE_LOG_URL or SLUICE_DATA_DIR.`)
   }
   const log = await openEventLog(url, { logger })

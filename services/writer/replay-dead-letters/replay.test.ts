@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process'
-import { rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import type { Block, DeadLetter } from '@sluice/contracts/block'
@@ -142,8 +144,10 @@ describe('the command', () => {
 
   test('says in a sentence what it can’t do, and ends with 1', async () => {
     place = await createPlace()
+    const empty = await mkdtemp(join(tmpdir(), 'sluice-no-log-'))
     const failures: [Record<string, string>, string[], RegExp][] = [
       [{ SLUICE_DATA_DIR: '/nowhere' }, [], /^There is no event log in \/nowhere\/log\. Set SLUICE_LOG_URL/],
+      [{ SLUICE_LOG_URL: `file:${empty}` }, ['--list'], /^There is no event log in /],
       [{ SLUICE_LOG_URL: 'http://x' }, [], /^The configuration has 1 mistake:\n.*SLUICE_LOG_URL/],
       [{ SLUICE_LOG_URL: 'kafka://127.0.0.1:1/topic' }, [], /^Kafka: /],
       [{ SLUICE_LOG_URL: place.url }, [], /in use by another process\. Stop that one/],
@@ -155,6 +159,8 @@ describe('the command', () => {
       expect(errors).not.toMatch(/^ +at /m)
       expect({ code, output }).toStrictEqual({ code: 1, output: '' })
     }
+    expect(await readdir(empty)).toStrictEqual([])
+    await rm(empty, { recursive: true })
     await rm('/nowhere', { recursive: true, force: true })
   }, 60_000)
 })
