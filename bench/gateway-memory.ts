@@ -16,7 +16,7 @@ const seconds = Number(process.env.BENCH_SECONDS ?? 600)
  */
 export async function gatewayMemory(): Promise<object> {
   const rig = await startSluice()
-  const samples: { second: number; rssMib: number }[] = []
+  const samples: Record<'second' | 'rss' | 'heap' | 'external', number>[] = []
   try {
     await rig.writer.stop()
     const request = {
@@ -28,12 +28,17 @@ export async function gatewayMemory(): Promise<object> {
     const peakPerSecond = peak.answers.length / peakSeconds
 
     const beganAt = performance.now()
-    const sampler = setInterval(() => {
-      void rig.gateway.figure('process_resident_memory_bytes').then(
-        (rss) =>
-          samples.push({ second: Math.round((performance.now() - beganAt) / 1000), rssMib: Math.round(rss / 2 ** 20) }),
-        () => undefined,
+    const sample = async (): Promise<void> => {
+      const second = Math.round((performance.now() - beganAt) / 1000)
+      const [rss, heap, external] = await Promise.all(
+        ['process_resident_memory_bytes', 'nodejs_heap_size_total_bytes', 'nodejs_external_memory_bytes'].map((name) =>
+          rig.gateway.figure(name),
+        ),
       )
+      samples.push({ second, rss: mib(rss), heap: mib(heap), external: mib(external) })
+    }
+    const sampler = setInterval(() => {
+      sample().catch(() => undefined)
     }, sampleMs)
     const statuses: Record<number, number> = {}
     const report = await generateLoad({
@@ -44,6 +49,10 @@ export async function gatewayMemory(): Promise<object> {
     })
     clearInterval(sampler)
     for (const { status } of report.answers) statuses[status] = (statuses[status] ?? 0) + 1
+    const maxByMinute = (figure: 'rss' | 'heap' | 'external'): number[] =>
+      Array.from({ length: Math.ceil(seconds / 60) }, (_, minute) =>
+        Math.max(0, ...samples.filter(({ second }) => Math.floor(second / 60) === minute).map((each) => each[figure])),
+      )
     const goodput = (report.answers.filter(({ status }) => status === 202).length / seconds) * batchEvents
     return {
       peak_events_per_second: Math.round(peakPerSecond * batchEvents),
@@ -52,12 +61,15 @@ export async function gatewayMemory(): Promise<object> {
       statuses,
       broken: report.broken,
       found_no_connection: report.unsent,
-      rss_mib_by_minute: Array.from({ length: Math.floor(seconds / 60) }, (_, minute) =>
-        Math.max(0, ...samples.filter(({ second }) => Math.floor(second / 60) === minute).map(({ rssMib }) => rssMib)),
-      ),
-      rss_mib_max: Math.max(...samples.map(({ rssMib }) => rssMib)),
+      mib_max_by_minute: {
+        rss: maxByMinute('rss'),
+        heap: maxByMinute('heap'),
+        external: maxByMinute('external'),
+      },
     }
   } finally {
     await rig.stop()
   }
 }
+
+const mib = (bytes = Number.NaN): number => Math.round(bytes / 2 ** 20)
