@@ -26,6 +26,18 @@ export const mistakes: readonly Mistake[] = [
     shows: 'twice',
   },
   {
+    name: 'the insert of undated events does not look at what is stored',
+    edits: [
+      {
+        file: 'packages/clickhouse/insert-events.ts',
+        from: 'arrayFilter(at -> NOT arrayExists(',
+        to: 'arrayFilter(at -> 1 OR NOT arrayExists(',
+      },
+    ],
+    faults: 'cut-insert-answer=2',
+    shows: 'twice',
+  },
+  {
     name: 'an insert runs beside another of its partition',
     edits: [
       {
