@@ -64,10 +64,7 @@ export interface Receipt {
  * Throws SluiceError 400 for the first problem, in the order of the contract's table. The whole rule, with its words:
  * plain-event.ts only answers sooner.
  */
-export function toEventRow(
-  value: unknown,
-  receipt: Receipt,
-): { row: EventRow; clientId: boolean } {
+export function toEventRow(value: unknown, receipt: Receipt): { row: EventRow; clientId: boolean } {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw invalidFormat('an event must be a JSON object')
   }
