@@ -16,6 +16,7 @@ const seconds = Number(process.env.BENCH_SECONDS ?? 600)
  */
 export async function gatewayMemory(): Promise<object> {
   const rig = await startSluice()
+  let sampler: NodeJS.Timeout | undefined
   const samples: Record<'second' | 'rss' | 'heap' | 'external', number>[] = []
   try {
     await rig.writer.stop()
@@ -37,7 +38,7 @@ export async function gatewayMemory(): Promise<object> {
       )
       samples.push({ second, rss: mib(rss), heap: mib(heap), external: mib(external) })
     }
-    const sampler = setInterval(() => {
+    sampler = setInterval(() => {
       sample().catch(() => undefined)
     }, sampleMs)
     const statuses: Record<number, number> = {}
@@ -47,7 +48,6 @@ export async function gatewayMemory(): Promise<object> {
       stages: [{ perSecond: times * peakPerSecond, seconds }],
       from: peak.to,
     })
-    clearInterval(sampler)
     for (const { status } of report.answers) statuses[status] = (statuses[status] ?? 0) + 1
     const maxByMinute = (figure: 'rss' | 'heap' | 'external'): number[] =>
       Array.from({ length: Math.ceil(seconds / 60) }, (_, minute) =>
@@ -68,6 +68,7 @@ export async function gatewayMemory(): Promise<object> {
       },
     }
   } finally {
+    clearInterval(sampler)
     await rig.stop()
   }
 }

@@ -1,3 +1,4 @@
+import { withDeadline } from '@sluice/runtime/deadline'
 import pLimit from 'p-limit'
 
 /** A turn that lasts longer waits rather than works: nobody else must wait for it. */
@@ -12,13 +13,8 @@ export function turns(count: number): <T>(work: () => Promise<T>) => Promise<T> 
   return async <T>(work: () => Promise<T>): Promise<T> => {
     const result = Promise.withResolvers<T>()
     await slots(async () => {
-      const passed = Promise.withResolvers<undefined>()
-      const timer = setTimeout(() => {
-        passed.resolve(undefined)
-      }, turnMsMax)
       result.resolve(work())
-      await Promise.race([result.promise.catch(() => undefined), passed.promise])
-      clearTimeout(timer)
+      await withDeadline(result.promise, turnMsMax, () => new Error('the turn is over')).catch(() => undefined)
     })
     return result.promise
   }

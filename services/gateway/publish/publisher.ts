@@ -20,6 +20,8 @@ export interface Publisher {
 
 /** While a publish is under way, the next one gathers requests for this long … */
 const gatherMs = 5
+/** … or until it holds this many bytes … */
+const flushBytesMax = 512 * 1024
 /**
  * … or until this long after it ended: those that were answered with it send their next ones now, and one publish of
  * all costs half as much as two of some (docs/benchmarks.md).
@@ -27,8 +29,6 @@ const gatherMs = 5
 const gatherAfterMs = 2
 /** A log that had nothing to do for so long gets the next event at once. */
 const quietMs = 10
-/** … or until it holds this many bytes. */
-const flushBytesMax = 512 * 1024
 /** Accepted and not yet acknowledged; from there on the answer is 503 at once. */
 const unacknowledgedBytesMax = 64 * 1024 * 1024
 /** Leaves room in the 2.5 s within which a 503 must come. */
@@ -61,10 +61,13 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     help: 'Time from a publish to its acknowledgement.',
     registers: [metrics],
   })
-  const unacknowledged = new Gauge({
+  new Gauge({
     name: 'sluice_gateway_unacknowledged_bytes',
     help: 'Accepted, not yet acknowledged by the log.',
     registers: [metrics],
+    collect() {
+      this.set(unacknowledgedBytes)
+    },
   })
 
   let waiting: Waiting[] = []
@@ -105,7 +108,6 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
       stopTimer()
       inFlight--
       for (const { bytes } of requests) unacknowledgedBytes -= bytes
-      unacknowledged.set(unacknowledgedBytes)
       endedAt = performance.now()
       if (waiting.length > 0 && inFlight === 0) {
         clearTimeout(timer)
@@ -127,7 +129,6 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     encoder ??= blockEncoder({ partitions: into, freePartition: turn++ % into })
     const bytes = encoder.add(events)
     unacknowledgedBytes += bytes
-    unacknowledged.set(unacknowledgedBytes)
     return new Promise((resolve, reject) => {
       waiting.push({ events: events.length, bytes, resolve, reject })
       waitingBytes += bytes
