@@ -56,6 +56,8 @@ type BadRows = Awaited<ReturnType<EventInserter['findBadRows']>>
 interface StoreOptions {
   firstOfClaim?: boolean
   lost?: AbortController
+  /** Aborts `lost` at the first failure that is followed by another attempt. */
+  loseAtRetry?: string
   /** What the rows turn out to be when they are asked about. */
   findBadRows?: (lines: readonly string[]) => BadRows
 }
@@ -64,7 +66,7 @@ interface StoreOptions {
 async function store(
   batch: LogBatch,
   steps: Step[],
-  { firstOfClaim = false, lost = new AbortController(), findBadRows = () => [] }: StoreOptions = {},
+  { firstOfClaim = false, lost = new AbortController(), loseAtRetry, findBadRows = () => [] }: StoreOptions = {},
 ) {
   const { calls, insert } = scripted(...steps)
   const { logger, lines } = capturedLogger()
@@ -82,6 +84,7 @@ async function store(
       logger,
       onRetry: () => {
         retries++
+        if (loseAtRetry !== undefined) lost.abort(new Error(loseAtRetry))
       },
     },
   )
@@ -266,13 +269,8 @@ describe('records that are no blocks', () => {
   })
 
   test('of a newer version: the batch waits for a newer writer, loudly, and loses nothing', async () => {
-    const lost = new AbortController()
     const newer = { ...block('b'), headers: { ...block('b').headers, v: 2 as never } }
-    const stored = store(batchOf(block('a'), newer), [1], { lost })
-    setTimeout(() => {
-      lost.abort(new Error('stopped'))
-    }, 50)
-    const { inserted, dead, calls, lines } = await stored
+    const { inserted, dead, calls, lines } = await store(batchOf(block('a'), newer), [1], { loseAtRetry: 'stopped' })
     expect(inserted).toMatchObject({ message: 'stopped' })
     expect([dead, calls]).toStrictEqual([[], []])
     expect(JSON.stringify(lines[0])).toContain('upgrade the writer')
@@ -328,13 +326,9 @@ describe('a claim that is lost', () => {
   })
 
   test('while the next try is waited for ends at once', async () => {
-    const lost = new AbortController()
     const started = performance.now()
-    const stored = store(one, [busy, busy, busy, busy, busy, busy, busy, 1], { lost })
-    setTimeout(() => {
-      lost.abort(new Error('lost'))
-    }, 50)
-    const { inserted } = await stored
+    const script = [busy, busy, busy, busy, busy, busy, busy, 1]
+    const { inserted } = await store(one, script, { loseAtRetry: 'lost' })
     expect(inserted).toMatchObject({ message: 'lost' })
     expect(performance.now() - started).toBeLessThan(2_000)
   })
