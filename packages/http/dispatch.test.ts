@@ -36,6 +36,7 @@ const routes: Route[] = [
   },
   { ...common, method: 'GET', path: '/things/:id', scope: 'events:write' },
   { ...common, method: 'DELETE', path: '/things/:id', scope: 'events:write' },
+  { ...common, method: 'GET', path: '/quiet', scope: 'events:write', quiet: true },
   { ...common, method: 'GET', path: '/things/:id/parts/:part', scope: 'events:write' },
   ...scopes.map((scope): Route => ({ ...common, method: 'GET', path: `/scope/${scope.replace(':', '-')}`, scope })),
 ]
@@ -427,6 +428,17 @@ describe('a failure', () => {
 })
 
 describe('the log', () => {
+  test('of a quiet route tells successes at debug, refusals and failures as ever', async () => {
+    const levelOf = async (id: string, answer: () => Promise<Answer>): Promise<unknown> => {
+      handle = answer
+      await ask('/quiet', { headers: { 'X-Request-Id': id } })
+      return service.lines().find(({ request_id }) => request_id === id)?.level
+    }
+    expect(await levelOf('taken', () => Promise.resolve({ status: 202 }))).toBe('debug')
+    expect(await levelOf('bad', () => Promise.reject(new SluiceError(400, { message: 'bad' })))).toBe('info')
+    expect(await levelOf('down', () => Promise.reject(unavailable('down')))).toBe('error')
+  })
+
   test('has one line per request, with what the handler adds', async () => {
     const before = service.lines().length
     handle = ({ log }) => {
