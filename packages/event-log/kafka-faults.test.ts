@@ -253,6 +253,23 @@ describeWithKafka('kafka: a broker', () => {
     return { acknowledged, refusedAfterMs, done }
   }
 
+  describe('that never had a group', () => {
+    test('tells where a new one stands, once it has made the topic for it', async () => {
+      const log = await open(url)
+      expect(await log.positions('first')).toMatchObject([{ next: 0n }, { next: 0n }])
+    })
+
+    test('is waited for longer than a request would wait', async () => {
+      const log = await open(url)
+      kafka.pause()
+      const asked = log.positions('second')
+      asked.catch(() => undefined)
+      await expect(log.id()).rejects.toMatchObject({ status: 503 })
+      kafka.resume()
+      expect(await asked).toMatchObject([{ next: 0n }, { next: 0n }])
+    })
+  })
+
   describe('that is killed and started again', () => {
     test('costs 503 within the deadline, and nothing that was acknowledged', async () => {
       const log = await open(url)

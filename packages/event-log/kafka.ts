@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import type { Admin } from 'kafkajs'
 import { unavailable } from '@sluice/contracts/errors'
 import { createKafkaAdmin, createKafkaClient, describeKafkaError } from './kafka-client.ts'
 import { createKafkaConsumer } from './kafka-consumer.ts'
@@ -18,6 +19,8 @@ const produceTimeoutMs = 2500
 const adminTimeoutMs = 2000
 const checkTimeoutMs = 2000
 const askTimeoutMs = 5000
+/** A broker that never had a group first makes the topic that keeps their positions, which takes it seconds. */
+const positionsTimeoutMs = 20_000
 
 export interface KafkaLogOptions extends Partial<KafkaGroupTimes> {
   logger: EventLogLogger
@@ -56,6 +59,8 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
       retry: { retries, initialRetryTime: 100, maxRetryTime: 500, factor: 0.2, multiplier: 2 },
     })
   const admin = createKafkaAdmin(createClient(2, adminTimeoutMs))
+  /** For a command, which can wait, and must when its group is new. */
+  const patientAdmin = createKafkaAdmin(createClient(40, adminTimeoutMs))
   const consumers = new Set<LogConsumer>()
   let closing: Promise<void> | undefined
   let partitionCount: number | undefined
@@ -95,7 +100,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
   async function close(): Promise<void> {
     await publisher.close()
     await Promise.all([...consumers].map((each) => each.stop()))
-    await admin.close()
+    await Promise.all([admin.close(), patientAdmin.close()])
   }
 
   return {
@@ -122,7 +127,8 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     },
     async positions(group) {
       try {
-        const offsets = await admin.use((asked) => fetchOffsets(asked, kafkaGroup(topic, group), topic), askTimeoutMs)
+        const work = (asked: Admin) => fetchOffsets(asked, kafkaGroup(topic, group), topic)
+        const offsets = await patientAdmin.use(work, positionsTimeoutMs)
         return [...offsets].map(([partition, known]) => ({ partition, next: startOffset(known), end: known.high }))
       } catch (error) {
         throw explain(error)
