@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { ensureTopics } from '@sluice/event-log/ensure-topics'
 import { startKafka } from '@sluice/engines/kafka'
 import { kafkaMissing } from '@sluice/engines/kafka-files'
+import { redisMissing, startRedis } from '@sluice/engines/redis'
 import { startPostgres } from '@sluice/engines/postgres'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
@@ -14,6 +15,7 @@ import { openPostgres } from '@sluice/postgres/open'
 export interface Rig {
   key: string
   postgresUrl: string
+  redisUrl: string
   /** `file`, and `kafka` where this machine can run one. */
   logs: { name: string; url: string }[]
   stop(): Promise<void>
@@ -25,6 +27,10 @@ export async function startRig(): Promise<Rig> {
   const missing = kafkaMissing()
   if (missing !== undefined) console.error(`Without Kafka: ${missing}`)
   const kafka = missing === undefined ? await startKafka({ dir: join(folder, 'kafka') }) : undefined
+
+  const withoutRedis = redisMissing()
+  if (withoutRedis !== undefined) throw new Error(withoutRedis)
+  const redis = await startRedis({ dir: join(folder, 'redis') })
 
   const client = openPostgres(postgres.url)
   await migratePostgres(client)
@@ -39,10 +45,12 @@ export async function startRig(): Promise<Rig> {
   return {
     key: admin?.key ?? '',
     postgresUrl: postgres.url,
+    redisUrl: redis.url,
     logs,
     stop: async () => {
       await kafka?.stop()
       await postgres.stop()
+      await redis.stop()
       await rm(folder, { recursive: true, force: true })
     },
   }

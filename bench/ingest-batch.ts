@@ -23,7 +23,7 @@ export async function ingestBatch(): Promise<object> {
   for (const log of rig.logs) {
     const gateway = await startChild(
       'gateway-server.ts',
-      { LOG_URL: log.url, SLUICE_POSTGRES_URL: rig.postgresUrl, SLUICE_PORT: '0' },
+      { LOG_URL: log.url, SLUICE_POSTGRES_URL: rig.postgresUrl, SLUICE_REDIS_URL: rig.redisUrl, SLUICE_PORT: '0' },
       nodeFlags('services/gateway/main.ts'),
     )
     const runs = []

@@ -10,7 +10,8 @@ const rounds = 3
 
 /**
  * S1: single events accepted, authenticated and durable over 64 connections, against a bare node:http server that
- * reads, parses and answers. The two take turns; the ratio is the median over the rounds.
+ * reads, parses and answers; and what access costs: the same gateway without keys and limits. They take turns; ratios are
+ * medians over the rounds.
  */
 export async function ingestSingle(): Promise<object> {
   const bodies = Array.from({ length: 20_000 }, (_, n) => JSON.stringify(benchEvent(n)))
@@ -18,11 +19,14 @@ export async function ingestSingle(): Promise<object> {
   const reference = await startChild('reference-server.ts')
   const results: object[] = []
   for (const log of rig.logs) {
-    const gateway = await startChild(
-      'gateway-server.ts',
-      { LOG_URL: log.url, SLUICE_POSTGRES_URL: rig.postgresUrl, SLUICE_PORT: '0' },
-      nodeFlags('services/gateway/main.ts'),
-    )
+    const environment = {
+      LOG_URL: log.url,
+      SLUICE_POSTGRES_URL: rig.postgresUrl,
+      SLUICE_REDIS_URL: rig.redisUrl,
+      SLUICE_PORT: '0',
+    }
+    const flags = nodeFlags('services/gateway/main.ts')
+    const gateway = await startChild('gateway-server.ts', environment, flags)
     const runs = []
     for (let round = 0; round < rounds; round++) {
       const bare = await load(`${reference.url}/collect`, { bodies, connections, headers: {} })
@@ -31,13 +35,23 @@ export async function ingestSingle(): Promise<object> {
         connections,
         headers: { authorization: `Bearer ${rig.key}` },
       })
-      runs.push({ bare, ours, ratio: ours.requestsPerSecond / bare.requestsPerSecond })
+      const own = log.url.startsWith('file:') ? { LOG_URL: `${log.url}-open` } : {}
+      const open = await startChild('gateway-server.ts', { ...environment, ...own, OPEN_TO_ALL: '1' }, flags)
+      const withoutAccess = await load(`${open.url}/collect`, {
+        bodies,
+        connections,
+        headers: { authorization: 'Bearer anybody' },
+      })
+      await open.stop()
+      const accessCost = 1 - ours.requestsPerSecond / withoutAccess.requestsPerSecond
+      runs.push({ bare, ours, accessCost, ratio: ours.requestsPerSecond / bare.requestsPerSecond })
     }
     results.push({
       log: log.name,
       ratio: rounded(median(runs.map(({ ratio }) => ratio))),
       events_per_second: Math.round(median(runs.map(({ ours }) => ours.requestsPerSecond))),
       reference_per_second: Math.round(median(runs.map(({ bare }) => bare.requestsPerSecond))),
+      access_cost: rounded(median(runs.map(({ accessCost }) => accessCost))),
       p50_ms: median(runs.map(({ ours }) => ours.p50Ms)),
       p99_ms: median(runs.map(({ ours }) => ours.p99Ms)),
       rss_mib: await gateway.rssMib(),

@@ -5,6 +5,7 @@ import { generateKey } from '@sluice/contracts/api-key'
 import { startClickHouse } from '@sluice/engines/clickhouse'
 import { startKafka } from '@sluice/engines/kafka'
 import { startPostgres } from '@sluice/engines/postgres'
+import { startRedis } from '@sluice/engines/redis'
 import { findFreePort } from '@sluice/engines/processes'
 import { type ServiceName, type ServiceProcess, spawnService, startService } from '../tests/harness/service-process.ts'
 
@@ -28,19 +29,21 @@ export interface SluiceRig {
 
 export async function startSluice(): Promise<SluiceRig> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
-  const [kafka, clickHouse, postgres] = await Promise.all([
+  const [kafka, clickHouse, postgres, redis] = await Promise.all([
     startKafka({ dir: join(folder, 'kafka') }),
     startClickHouse({ dir: join(folder, 'clickhouse') }),
     startPostgres({ dir: join(folder, 'postgres') }),
+    startRedis({ dir: join(folder, 'redis') }),
   ])
   const key = generateKey('prod')
   const log = { SLUICE_LOG_URL: `kafka://${kafka.brokers}/bench.events` }
   const store = { SLUICE_CLICKHOUSE_URL: clickHouse.url }
   const database = { SLUICE_POSTGRES_URL: postgres.url }
+  const counters = { SLUICE_REDIS_URL: redis.url }
   const migrated = await spawnService('migrate', { ...log, ...store, ...database })
   if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)
-  const query = await startMeasured('query', { ...store, ...database, SLUICE_ADMIN_KEY: key })
-  const gateway = await startMeasured('gateway', { ...log, ...database })
+  const query = await startMeasured('query', { ...store, ...database, ...counters, SLUICE_ADMIN_KEY: key })
+  const gateway = await startMeasured('gateway', { ...log, ...database, ...counters })
   const writer = await startMeasured('writer', { ...log, ...store })
   return {
     key,
@@ -50,7 +53,7 @@ export async function startSluice(): Promise<SluiceRig> {
     query,
     stop: async () => {
       await Promise.all([gateway.stop(), writer.stop(), query.stop()])
-      await Promise.all([kafka.stop(), clickHouse.stop(), postgres.stop()])
+      await Promise.all([kafka.stop(), clickHouse.stop(), postgres.stop(), redis.stop()])
       await rm(folder, { recursive: true, force: true })
     },
   }

@@ -5,7 +5,17 @@ export function apiRequest(parts: Partial<ApiRequest> = {}): ApiRequest {
   return {
     requestId: 'test',
     receivedAt: Date.now(),
-    credential: { keyId: 'key_test', environment: 'prod', scopes: ['admin'] },
+    credential: {
+      keyId: 'key_test',
+      environment: 'prod',
+      scopes: ['admin'],
+      siteIds: null,
+      rateLimits: null,
+      expiresAt: null,
+    },
+    session: undefined,
+    client: { address: '127.0.0.1', isSecure: false },
+    spend: () => undefined,
     params: {},
     query: {},
     body: { bytes: Buffer.alloc(0), type: '' },

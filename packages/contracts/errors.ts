@@ -72,6 +72,16 @@ export function insufficientScope(scope: string): SluiceError {
   return new SluiceError(403, { message: `Insufficient scope: requires ${scope}` })
 }
 
+/** 403: a write names a site that the key is not bound to. Reads answer 404, as for a site that does not exist. */
+export function siteNotAllowed(): SluiceError {
+  return new SluiceError(403, { message: 'Key is not allowed for this site' })
+}
+
+/** 409 with a plain sentence: not now, or not any more. */
+export function conflict(message: string): SluiceError {
+  return new SluiceError(409, { message })
+}
+
 /** 404 `<what> not found`, or a bare `Not found` for a route. */
 export function notFound(what?: string): SluiceError {
   return new SluiceError(404, { message: what === undefined ? 'Not found' : `${what} not found` })

@@ -2,7 +2,7 @@ import joi from 'joi'
 import { invalidFormat, SluiceError } from './errors.ts'
 import type { EventRow } from './event-row.ts'
 import { deviceTypes, eventLimits, type SentEvent } from './event-fields.ts'
-import { type FlatProperties, flattenProperties } from './properties.ts'
+import { type FlatProperties, flattenProperties, propertyLimits } from './properties.ts'
 import type { Environment } from './scopes.ts'
 import { exceeds, text, validate } from './validate.ts'
 
@@ -16,6 +16,8 @@ const timestamp = joi
     if (value > receivedAt + eventLimits.futureMsMax) return helpers.error('timestamp.future')
     return Math.trunc(value)
   })
+  .meta({ minimum: eventLimits.timestampMsMin })
+  .description('Unix ms, a fraction is dropped; not over 24 hours ahead. Default: the time of receipt.')
   .messages({
     'timestamp.past': 'must be Unix time in milliseconds, not before 1971',
     'timestamp.future': 'must not be more than 24 hours in the future',
@@ -23,29 +25,40 @@ const timestamp = joi
 
 /** The known fields, in the order of the contract's table: the first problem in this order is reported. */
 const fields = {
-  site_id: text(eventLimits.siteIdLengthMax).required(),
-  event_type: text(eventLimits.eventTypeLengthMax).required(),
+  site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
+  event_type: text(eventLimits.eventTypeLengthMax).required().example('page_view').description('Any value.'),
   timestamp,
-  session_id: text(eventLimits.sessionIdLengthMax),
-  user_id: text(eventLimits.userIdLengthMax),
-  url: text(eventLimits.urlLengthMax),
+  session_id: text(eventLimits.sessionIdLengthMax)
+    .example('s1')
+    .description('Without it the event counts in no metric of sessions.'),
+  user_id: text(eventLimits.userIdLengthMax).example('ada'),
+  url: text(eventLimits.urlLengthMax).example('https://example.com/pricing'),
   referrer: text(eventLimits.referrerLengthMax),
   country: joi
     .string()
     .empty(joi.valid('', null))
-    .pattern(/^[a-z0-9]{2}$/i)
-    .messages({ 'string.pattern.base': 'must be 2 letters or digits' }),
+    .pattern(/^[A-Za-z0-9]{2}$/)
+    .messages({ 'string.pattern.base': 'must be 2 letters or digits' })
+    .description('2 letters or digits, stored upper-case.'),
   device_type: joi
     .string()
     .empty(joi.valid('', null))
     .valid(...deviceTypes)
     .insensitive(),
-  anonymous_id: text(eventLimits.anonymousIdLengthMax),
-  event_id: text(eventLimits.eventIdLengthMax),
-  properties: joi.object().empty(joi.valid('', null)),
+  anonymous_id: text(eventLimits.anonymousIdLengthMax).description('Who it is before a `user_id` is known.'),
+  event_id: text(eventLimits.eventIdLengthMax).description(
+    'Events with the same site, id and timestamp are one event, however often sent; without timestamp, copies within 15 minutes are one. Default: a UUIDv7.',
+  ),
+  properties: joi
+    .object()
+    .empty(joi.valid('', null))
+    .example({ plan: 'pro' })
+    .description(
+      `At most ${propertyLimits.keysMax} keys of at most ${propertyLimits.keyLengthMax}, after nested objects are flattened with dots: texts of at most ${propertyLimits.stringLengthMax}, numbers, booleans; lists are kept as JSON text; null is absent. Unknown fields of the event are properties too.`,
+    ),
 }
 
-const sentEvent = joi.object<SentEvent>(fields)
+export const sentEvent = joi.object<SentEvent>(fields)
 const knownFields: ReadonlySet<string> = new Set(Object.keys(fields))
 
 export interface Receipt {

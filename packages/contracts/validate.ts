@@ -76,6 +76,7 @@ export function text(max: number): joi.StringSchema {
       if (value.includes('\0')) return helpers.error('string.nul')
       return value.toWellFormed()
     })
+    .meta({ maxLength: max, pattern: '^[^\\u0000]*$' })
 }
 
 /** True when `value` has more than `max` code points; most texts are decided by their length in UTF-16 units. */
@@ -83,4 +84,29 @@ export function exceeds(value: string, max: number): boolean {
   if (value.length <= max) return false
   if (value.length > max * 2) return true
   return Array.from(value).length > max
+}
+
+/** Unix time in ms, up to what a Date can hold. */
+export const time = joi.number().integer().min(0).max(8_640_000_000_000_000)
+
+const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** `<n>s|m|h|d`, e.g. `7d` or `0s`, as ms up to `maxMs` (contract section 10). */
+export function duration(maxMs: number): joi.StringSchema {
+  return joi
+    .string()
+    .custom((value: string, helpers) => {
+      const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(value) ?? []
+      const ms = Number(count) * (unitMs[unit] ?? Number.NaN)
+      if (Number.isNaN(ms)) return helpers.error('duration')
+      return ms <= maxMs ? ms : helpers.error('duration.max', { max: `${maxMs / 86_400_000}d` })
+    })
+    .meta({
+      pattern: '^[0-9]{1,9}[smhd]$',
+      description: `A number and a unit, s, m, h or d; at most ${maxMs / 86_400_000}d.`,
+    })
+    .messages({
+      duration: 'must be a number and a unit, s, m, h or d, e.g. 7d',
+      'duration.max': 'must be at most {{#max}}',
+    })
 }

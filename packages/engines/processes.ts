@@ -1,19 +1,22 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
+import { randomInt } from 'node:crypto'
+import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errorCode } from './error-code.ts'
 
+/**
+ * Below the ports that systems give to outgoing connections (from 32,768 on Linux, 49,152 on macOS): one of those may be
+ * taken, by a connection of ours, between the finding and the listening.
+ */
+const ports = { first: 15_000, end: 32_000 } as const
+
 /** A TCP port of 127.0.0.1 that nobody listens on at this moment. */
 export async function findFreePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
+  for (;;) {
+    const port = randomInt(ports.first, ports.end)
+    if (await isFreePort(port)) return port
+  }
 }
 
 /** True when this process could listen on 127.0.0.1:`port` now. */

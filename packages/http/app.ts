@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { invalidFormat, notFound, SluiceError } from '@sluice/contracts/errors'
 import express, { type NextFunction, type Request, type Response } from 'express'
 import { type Dispatch, requestIdOf } from './dispatch.ts'
+import { preflightHeaders } from './headers.ts'
 import type { Route } from './route.ts'
 
 /** Something public that is not part of the JSON interface, e.g. the page at `/`. */
@@ -15,8 +16,12 @@ export interface Page {
  * to its steps: Express's chain would cost more than all of them (docs/decisions/004-direct-routes.md). Everything else
  * is Express's: path parameters, pages, HEAD, 405, 404.
  */
-export function createListener(routes: readonly Route[], pages: readonly Page[], dispatch: Dispatch): RequestListener {
-  const app = createApp(routes, pages, dispatch)
+export function createListener(
+  routes: readonly Route[],
+  pages: readonly Page[],
+  { dispatch, corsOrigins }: { dispatch: Dispatch; corsOrigins: ReadonlySet<string> },
+): RequestListener {
+  const app = createApp(routes, pages, { dispatch, corsOrigins })
   const direct = new Map(
     routes.filter(({ path }) => !path.includes(':')).map((route) => [`${route.method} ${route.path}`, route]),
   )
@@ -30,7 +35,11 @@ export function createListener(routes: readonly Route[], pages: readonly Page[],
 }
 
 /** The Express application of a route table: path parameters, HEAD, 405 with `Allow`, 404. */
-function createApp(routes: readonly Route[], pages: readonly Page[], dispatch: Dispatch): express.Express {
+function createApp(
+  routes: readonly Route[],
+  pages: readonly Page[],
+  { dispatch, corsOrigins }: { dispatch: Dispatch; corsOrigins: ReadonlySet<string> },
+): express.Express {
   const app = express()
   app.disable('x-powered-by')
   app.disable('etag')
@@ -52,6 +61,12 @@ function createApp(routes: readonly Route[], pages: readonly Page[], dispatch: D
     app.all(path, (request: Request<Record<string, string>>, response: Response) => {
       const route = byMethod.get(request.method === 'HEAD' ? 'GET' : request.method)
       if (!route) {
+        const preflight =
+          request.method === 'OPTIONS' ? preflightHeaders([...byMethod.values()], corsOrigins, request) : undefined
+        if (preflight) {
+          response.writeHead(204, { ...preflight, 'X-Request-Id': requestIdOf(request) }).end()
+          return
+        }
         dispatch.fail(methodNotAllowed(allowedMethods(byMethod)), request, response)
         return
       }

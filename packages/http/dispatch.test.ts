@@ -219,7 +219,14 @@ describe('credentials', () => {
 
   test('reach the handler as id, environment and scopes, never as the key', async () => {
     await ask(`/things/a?api_key=${devKey}&api_key=x`, { key: '' })
-    expect(seen?.credential).toStrictEqual({ keyId: 'key_dev', environment: 'dev', scopes: ['events:write'] })
+    expect(seen?.credential).toStrictEqual({
+      keyId: 'key_dev',
+      environment: 'dev',
+      scopes: ['events:write'],
+      siteIds: null,
+      rateLimits: null,
+      expiresAt: null,
+    })
     expect(seen?.query).toEqual({})
     expect(JSON.stringify(seen)).not.toContain(devKey)
   })

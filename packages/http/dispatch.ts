@@ -3,14 +3,20 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { SluiceError } from '@sluice/contracts/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
-import type { KeyCache } from './key-cache.ts'
+import type { Access } from './access.ts'
 import type { Admission } from './admission.ts'
+import type { ClientReader } from './client.ts'
+import { crossOriginHeaders, type Headers, rateLimitHeaders, transportHeaders } from './headers.ts'
+import { onceByKey } from './idempotency.ts'
 import { renderAnswer, renderError } from './render.ts'
-import type { ApiRequest, Credential, Route } from './route.ts'
+import type { Answer, ApiRequest, Client, Credential, Route, RouteRule, Session } from './route.ts'
 import { type Exchange, steps } from './steps.ts'
 
 export interface DispatchDeps {
-  keys: Pick<KeyCache, 'authenticate'>
+  access: Access
+  clients: ClientReader
+  /** Whose pages may read answers of /api/v1. */
+  corsOrigins: ReadonlySet<string>
   admission: Admission
   logger: Logger
   metrics: Metrics
@@ -29,7 +35,7 @@ export interface Dispatch {
 }
 
 /** Framework-free: it needs node:http's request and response only, so that any server can stand in front. */
-export function createDispatch({ keys, admission, logger, metrics }: DispatchDeps): Dispatch {
+export function createDispatch({ access, clients, corsOrigins, admission, logger, metrics }: DispatchDeps): Dispatch {
   const requests = new Counter({
     name: 'sluice_http_requests_total',
     help: 'Requests by route and status.',
@@ -55,7 +61,7 @@ export function createDispatch({ keys, admission, logger, metrics }: DispatchDep
 
   /** Counts and logs the request when its answer has ended. */
   function observe(
-    { path, quiet = false }: Pick<Route, 'path' | 'quiet'>,
+    { path, quiet }: Pick<RouteRule, 'path' | 'quiet'>,
     request: IncomingMessage,
     response: ServerResponse,
   ) {
@@ -69,7 +75,7 @@ export function createDispatch({ keys, admission, logger, metrics }: DispatchDep
       const status = response.headersSent ? response.statusCode : clientLeft
       count(path, method, status).inc()
       observeDuration(path, method).observe(durationMs / 1000)
-      const level = status >= 500 ? 'error' : quiet && status < 400 ? 'debug' : 'info'
+      const level = status >= 500 ? 'error' : quiet === true && status < 400 ? 'debug' : 'info'
       if (!logger.isLevelEnabled(level)) return
       const line = {
         request_id: requestId,
@@ -86,10 +92,30 @@ export function createDispatch({ keys, admission, logger, metrics }: DispatchDep
     return { receivedAt, requestId, fields }
   }
 
+  function carryOut(route: Route, handled: HandledRequest, exchange: Exchange): Promise<Answer> {
+    if (route.scope === 'public') return route.handle(handled)
+    const { credential, request, body } = exchange
+    if (!credential) throw new Error('a route’s steps let a request without a credential pass')
+    if (!route.idempotent) return route.handle(handled as ApiRequest)
+    return onceByKey({ request, credential, body: body.bytes }, access.answers, () =>
+      route.handle(handled as ApiRequest),
+    )
+  }
+
+  /** What every answer to a request tells, whatever it is. */
+  function headersOf({ request, route, rate }: Exchange, requestId: string): Headers {
+    return {
+      'X-Request-Id': requestId,
+      ...crossOriginHeaders(route, corsOrigins, request),
+      ...transportHeaders(clients.read(request)),
+      ...(rate && rateLimitHeaders(rate)),
+    }
+  }
+
   return {
     fail: (error, request, response) => {
       const { fields, requestId } = observe({ path: '' }, request, response)
-      logFailure(fields, error, renderError(response, requestId, error))
+      logFailure(fields, error, renderError(response, { 'X-Request-Id': requestId }, error))
     },
     route: async (route, params, request, response) => {
       const { receivedAt, requestId, fields } = observe(route, request, response)
@@ -97,11 +123,14 @@ export function createDispatch({ keys, admission, logger, metrics }: DispatchDep
         request,
         route,
         query: queryOf(request.url ?? ''),
-        keys,
+        access,
+        clients,
         admission,
         heldBytes: 0,
         heldBodyBytes: 0,
         credential: undefined,
+        session: undefined,
+        rate: undefined,
         body: { bytes: noBytes, type: '' },
       }
       try {
@@ -110,13 +139,13 @@ export function createDispatch({ keys, admission, logger, metrics }: DispatchDep
           if (pending) await pending
         }
         fields.key_id = exchange.credential?.keyId
-        const answer = await route.handle(
-          new HandledRequest(exchange, { requestId, receivedAt, params, response, fields }),
-        )
-        renderAnswer(response, requestId, answer)
+        const handled = new HandledRequest(exchange, { requestId, receivedAt, params, response, fields })
+        const answer = await carryOut(route, handled, exchange)
+        renderAnswer(response, headersOf(exchange, requestId), answer)
       } catch (error) {
         if (exchange.credential) fields.key_id = exchange.credential.keyId
-        logFailure(fields, error, renderError(response, requestId, error))
+        if (error instanceof SluiceError && error.status === 413) await exchange.rate?.giveBack()
+        logFailure(fields, error, renderError(response, headersOf(exchange, requestId), error))
       } finally {
         admission.release(exchange.heldBytes + exchange.heldBodyBytes)
       }
@@ -129,10 +158,12 @@ export function createDispatch({ keys, admission, logger, metrics }: DispatchDep
  * it would make each object a dictionary and let the whole request outlive the young generation; that alone was half of
  * the gateway's garbage collection (docs/benchmarks.md).
  */
-class HandledRequest implements ApiRequest {
+class HandledRequest implements Omit<ApiRequest, 'credential'> {
   readonly requestId: string
   readonly receivedAt: number
-  readonly credential: Credential
+  /** Undefined at public routes, whose handlers don't know it. */
+  readonly credential: Credential | undefined
+  readonly session: Session | undefined
   readonly params: Readonly<Record<string, string>>
   readonly query: ApiRequest['query']
   readonly body: ApiRequest['body']
@@ -142,17 +173,25 @@ class HandledRequest implements ApiRequest {
   #abort: AbortController | undefined
 
   constructor(exchange: Exchange, { requestId, receivedAt, params, response, fields }: RequestScope) {
-    const { credential, query, body } = exchange
-    if (!credential) throw new Error('a route’s steps let a request without a credential pass')
+    const { credential, session, query, body } = exchange
     this.requestId = requestId
     this.receivedAt = receivedAt
     this.credential = credential
+    this.session = session
     this.params = params
     this.query = plainQuery(query)
     this.body = body
     this.#exchange = exchange
     this.log = (more) => Object.assign(fields, more)
     this.#response = response
+  }
+
+  get client(): Client {
+    return this.#exchange.clients.read(this.#exchange.request)
+  }
+
+  spend(cost: number): void | Promise<void> {
+    return this.#exchange.rate?.spend(cost)
   }
 
   releaseBody(): void {

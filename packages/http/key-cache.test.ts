@@ -4,7 +4,14 @@ import { unavailable } from '@sluice/contracts/errors'
 import { waitUntil } from '@sluice/engines/processes'
 import { type KeyStore, keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
-import { type Cuttable, cuttable, openTestPostgres, type TestPostgres } from '@sluice/postgres/testing'
+import {
+  type Cuttable,
+  cuttable,
+  openTestPostgres,
+  type TestPostgres,
+  createTestKey,
+  newTestKey,
+} from '@sluice/postgres/testing'
 import { type Supervisor, supervise } from '@sluice/runtime/supervisor'
 import { type CapturedLogger, capturedLogger } from '@sluice/runtime/testing'
 import { type KeyCache, keyCache, type KeySource } from './key-cache.ts'
@@ -16,7 +23,6 @@ let postgres: TestPostgres
 let store: KeyStore
 /** The caches of a test, as the processes of an installation. */
 const processes: Supervisor[] = []
-let number = 0
 
 beforeAll(async () => {
   postgres = await openTestPostgres()
@@ -32,21 +38,7 @@ afterEach(async () => {
   jest.restoreAllMocks()
 })
 
-async function createKey(expiresAt: Date | null = null): Promise<{ key: string; keyId: string }> {
-  const key = generateKey('prod')
-  const keyId = `key_${number++}`
-  await store.create({
-    keyId,
-    name: 'test',
-    environment: 'prod',
-    scopes: ['events:write'],
-    hash: hashKey(key),
-    hint: keyHint(key),
-    expiresAt,
-    bootstrap: false,
-  })
-  return { key, keyId }
-}
+const createKey = (expiresAt: Date | null = null) => createTestKey(store, { expiresAt })
 
 interface Counted extends KeySource {
   calls: { findByHash: number; changedSince: number; markUsed: number }
@@ -106,7 +98,14 @@ test('a key is looked up once, then answered at once, without its scopes changin
   const { cache, source } = await startProcess()
   const first = cache.authenticate(key)
   expect(first).toBeInstanceOf(Promise)
-  const credential = { keyId, environment: 'prod', scopes: ['events:write'] }
+  const credential = {
+    keyId,
+    environment: 'prod',
+    scopes: ['events:write'],
+    siteIds: null,
+    rateLimits: null,
+    expiresAt: null,
+  }
   expect(await first).toStrictEqual(credential)
   for (let n = 0; n < 1_000; n++) expect(cache.authenticate(key)).toStrictEqual(credential)
   expect(source.calls.findByHash).toBe(1)
@@ -132,7 +131,7 @@ describe('a revoked key', () => {
     const [one, other] = [await startProcess(), await startProcess()]
     const { key, keyId } = await createKey()
     for (const { cache } of [one, other]) await cache.authenticate(key)
-    await store.revoke(keyId)
+    await store.revoke(keyId, null)
     const revokedAt = performance.now()
     for (const { cache } of [one, other]) {
       await waitUntil(() => isRefused(cache, key), 'the key is refused', 5_000)
@@ -142,7 +141,7 @@ describe('a revoked key', () => {
 
   test('is refused at once by a process that has not', async () => {
     const { key, keyId } = await createKey()
-    await store.revoke(keyId)
+    await store.revoke(keyId, null)
     const { cache } = await startProcess()
     expect(await isRefused(cache, key)).toBe(true)
   })
@@ -163,7 +162,7 @@ describe('a revoked key', () => {
     const { cache, source } = await startProcess(slow, { pollIntervalMs: 20, markUsedEveryPolls: 1_000 })
     const answer = cache.authenticate(key)
     await found.promise
-    await store.revoke(keyId)
+    await store.revoke(keyId, null)
     const polls = source.calls.changedSince
     await waitUntil(() => source.calls.changedSince > polls + 2, 'polls that saw the change', 5_000)
     gate.resolve(undefined)
@@ -226,16 +225,7 @@ describe('an unknown key', () => {
     const { cache } = await startProcess()
     const key = generateKey('prod')
     expect(await isRefused(cache, key)).toBe(true)
-    await store.create({
-      keyId: `key_${number++}`,
-      name: 'late',
-      environment: 'prod',
-      scopes: ['admin'],
-      hash: hashKey(key),
-      hint: keyHint(key),
-      expiresAt: null,
-      bootstrap: true,
-    })
+    await store.create({ ...newTestKey().newKey, hash: hashKey(key), hint: keyHint(key) }, null)
     const made = performance.now()
     await waitUntil(async () => !(await isRefused(cache, key)), 'the key works', 5_000)
     expect(performance.now() - made).toBeLessThan(2_000)
@@ -278,10 +268,10 @@ describe('last_used_at', () => {
     const { cache, source } = await startProcess(store, { pollIntervalMs: 10, markUsedEveryPolls: 3 })
     const before = Date.now()
     for (let n = 0; n < 1_000; n++) await cache.authenticate(key)
-    await waitUntil(async () => (await store.find(keyId))?.lastUsedAt != null, 'it is written', 5_000)
+    await waitUntil(async () => (await store.find(keyId, null))?.lastUsedAt != null, 'it is written', 5_000)
     const writes = source.calls.markUsed
     expect(writes).toBeLessThanOrEqual(3)
-    const usedAt = (await store.find(keyId))?.lastUsedAt?.getTime() ?? 0
+    const usedAt = (await store.find(keyId, null))?.lastUsedAt?.getTime() ?? 0
     expect(usedAt).toBeGreaterThanOrEqual(before)
     expect(usedAt).toBeLessThanOrEqual(Date.now())
     // Unused since: nothing more to write.
@@ -295,7 +285,7 @@ describe('last_used_at', () => {
     const { cache, stop } = await startProcess()
     await cache.authenticate(key)
     await stop()
-    expect((await store.find(keyId))?.lastUsedAt).toBeInstanceOf(Date)
+    expect((await store.find(keyId, null))?.lastUsedAt).toBeInstanceOf(Date)
   })
 
   test('is not lost while Postgres is away', async () => {
@@ -309,16 +299,16 @@ describe('last_used_at', () => {
     await cache.authenticate(key)
     await waitUntil(() => source.calls.markUsed > 2, 'writes that fail', 5_000)
     isAway = false
-    await waitUntil(async () => (await store.find(keyId))?.lastUsedAt != null, 'it is written', 5_000)
+    await waitUntil(async () => (await store.find(keyId, null))?.lastUsedAt != null, 'it is written', 5_000)
   })
 
   test('is not touched by refusals', async () => {
     const { key, keyId } = await createKey()
-    await store.revoke(keyId)
+    await store.revoke(keyId, null)
     const { cache, stop } = await startProcess()
     expect(await isRefused(cache, key)).toBe(true)
     await stop()
-    expect((await store.find(keyId))?.lastUsedAt).toBeNull()
+    expect((await store.find(keyId, null))?.lastUsedAt).toBeNull()
   })
 })
 
@@ -387,7 +377,7 @@ describe('with Postgres away', () => {
     expect(captured.lines()).toHaveLength(1)
 
     // Revoked meanwhile: noticed by the first poll that gets through.
-    await store.revoke(cached.keyId)
+    await store.revoke(cached.keyId, null)
     await way.mend()
     await waitUntil(() => isRefused(cache, cached.key), 'the revocation arrives', 10_000)
     expect(await cache.authenticate(other.key)).toMatchObject({ keyId: other.keyId })

@@ -1,5 +1,6 @@
 import { hashKey, keyEnvironment } from '@sluice/contracts/api-key'
 import { invalidApiKey, SluiceError, unavailable } from '@sluice/contracts/errors'
+import type { RateLimits } from '@sluice/contracts/limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
 import { withDeadline } from '@sluice/runtime/deadline'
 import type { Logger } from '@sluice/runtime/logger'
@@ -12,6 +13,8 @@ export interface CachedKey {
   keyId: string
   environment: Environment
   scopes: readonly Scope[]
+  siteIds: readonly string[] | null
+  rateLimits: RateLimits | null
   hash: string
   expiresAt: Date | null
   revokedAt: Date | null
@@ -30,6 +33,8 @@ export interface KeyCache extends Component {
    * Throws (or rejects with) 401 for an unusable key, 503 when Postgres is needed and away.
    */
   authenticate(key: string): Credential | Promise<Credential>
+  /** The same for a key of which only the hash is known: a session's. */
+  authenticateHash(hash: string): Credential | Promise<Credential>
 }
 
 export interface KeyCacheTimes {
@@ -69,7 +74,14 @@ export function keyCache(
       throw unavailable('keys could not be checked for an hour: Postgres is away')
     }
     used.set(key.keyId, new Date(now))
-    return { keyId: key.keyId, environment: key.environment, scopes: key.scopes }
+    return {
+      keyId: key.keyId,
+      environment: key.environment,
+      scopes: key.scopes,
+      siteIds: key.siteIds,
+      rateLimits: key.rateLimits,
+      expiresAt: key.expiresAt?.getTime() ?? null,
+    }
   }
 
   async function lookUp(hash: string): Promise<CachedKey | undefined> {
@@ -109,25 +121,27 @@ export function keyCache(
     }
   }
 
+  function authenticateHash(hash: string, isKey: () => boolean = () => true): Credential | Promise<Credential> {
+    const key = known.get(hash)
+    if (key) return accept(key)
+    if (!isKey() || unknown.has(hash)) throw invalidApiKey()
+    let lookup = lookups.get(hash)
+    if (!lookup) {
+      if (lookups.size >= lookupsMax) throw unavailable('too many keys are being looked up')
+      lookup = lookUp(hash).finally(() => lookups.delete(hash))
+      lookups.set(hash, lookup)
+    }
+    const late = () => unavailable(`a key was not looked up within ${lookupTimeoutMs} ms`)
+    return withDeadline(lookup, lookupTimeoutMs, late).then((found) => {
+      if (!found) throw invalidApiKey()
+      return accept(found)
+    })
+  }
+
   return {
     name: 'key cache',
-    authenticate: (presented) => {
-      const hash = hashKey(presented)
-      const key = known.get(hash)
-      if (key) return accept(key)
-      if (keyEnvironment(presented) === undefined || unknown.has(hash)) throw invalidApiKey()
-      let lookup = lookups.get(hash)
-      if (!lookup) {
-        if (lookups.size >= lookupsMax) throw unavailable('too many keys are being looked up')
-        lookup = lookUp(hash).finally(() => lookups.delete(hash))
-        lookups.set(hash, lookup)
-      }
-      const late = () => unavailable(`a key was not looked up within ${lookupTimeoutMs} ms`)
-      return withDeadline(lookup, lookupTimeoutMs, late).then((found) => {
-        if (!found) throw invalidApiKey()
-        return accept(found)
-      })
-    },
+    authenticate: (presented) => authenticateHash(hashKey(presented), () => keyEnvironment(presented) !== undefined),
+    authenticateHash: (hash) => authenticateHash(hash),
     run: async (signal) => {
       let away = false
       for (let polls = 1; !signal.aborted; polls++) {
@@ -147,11 +161,4 @@ export function keyCache(
       })
     },
   }
-}
-
-/** For services without routes of their own: nobody has anything to ask of them. */
-export const noKeys: Pick<KeyCache, 'authenticate'> = {
-  authenticate: () => {
-    throw invalidApiKey()
-  },
 }

@@ -2,7 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import { type ContentEncoding, contentEncodings } from '@sluice/contracts/bodies'
 import { invalidFormat, type SluiceError, unsupportedMediaType } from '@sluice/contracts/errors'
 import { bodyTooLarge, decompress } from './decompress.ts'
-import type { BodyRule } from './route.ts'
+import type { BodyRule as Body } from '@sluice/contracts/operation'
+
+/** Of an operation's body, what reading it needs. */
+type BodyRule = Pick<Body, 'types' | 'maxBytes'>
 
 /** Throws 415 unless the request's media type and encoding are ones that the route takes. Returns the media type. */
 export function checkContentType(request: IncomingMessage, rule: BodyRule): string {

@@ -1,17 +1,22 @@
 import type { ServerResponse } from 'node:http'
 import { SluiceError } from '@sluice/contracts/errors'
+import type { Headers } from './headers.ts'
 import type { Answer } from './route.ts'
 
-/** Sends an answer in its envelope: `{success: true, timestamp, data?}`. */
-export function renderAnswer(response: ServerResponse, requestId: string, { status, data, headers }: Answer): void {
-  send(response, status, { 'X-Request-Id': requestId, ...headers }, { success: true, timestamp: Date.now(), data })
+/** Sends an answer in its envelope: `{success: true, timestamp, data?}`. `common`: headers that any answer to the request has. */
+export function renderAnswer(
+  response: ServerResponse,
+  common: Headers,
+  { status, data, headers, timestamp = Date.now() }: Answer & { timestamp?: number },
+): void {
+  send(response, status, headers === undefined ? common : { ...common, ...headers }, { success: true, timestamp, data })
 }
 
 /**
  * Sends a failure in its envelope: `{success: false, error, timestamp, data?}`. What is not a SluiceError is a bare
  * 500. Returns the error to log with its cause when the failure is ours, else undefined.
  */
-export function renderError(response: ServerResponse, requestId: string, error: unknown): unknown {
+export function renderError(response: ServerResponse, common: Headers, error: unknown): unknown {
   const known =
     error instanceof SluiceError ? error : new SluiceError(500, { message: 'Internal server error', cause: error })
   if (response.headersSent) {
@@ -22,7 +27,7 @@ export function renderError(response: ServerResponse, requestId: string, error: 
   send(
     response,
     known.status,
-    { 'X-Request-Id': requestId, ...known.headers, ...retryAfter },
+    { ...common, ...known.headers, ...retryAfter },
     {
       success: false,
       error: known.status === 500 ? 'Internal server error' : known.message,

@@ -1,18 +1,27 @@
-import type { Environment, LimitClass, Scope } from '@sluice/contracts/scopes'
+import type { BodyRule, Operation } from '@sluice/contracts/operation'
+import type { RateLimits } from '@sluice/contracts/limits'
+import type { Environment, Scope } from '@sluice/contracts/scopes'
 
 /** Who asks: what the steps before the handler found out about the credential. */
 export interface Credential {
   keyId: string
   environment: Environment
   scopes: readonly Scope[]
+  /** The sites that the key is bound to; null: it may name any. */
+  siteIds: readonly string[] | null
+  /** The key's own limits; null: the defaults. */
+  rateLimits: RateLimits | null
+  /** Unix ms; null: the key does not expire. */
+  expiresAt: number | null
 }
 
-/** What a handler is given; every step of steps.ts has passed. */
-export interface ApiRequest {
+/** What a handler of a public operation is given; every step of steps.ts has passed. */
+export interface PublicRequest {
   requestId: string
   /** Unix ms at which the request's headers were read. */
   receivedAt: number
-  credential: Credential
+  /** Who sent it, by what trusted proxies say. */
+  client: Client
   /** The path's `:name` parts, decoded. */
   params: Readonly<Record<string, string>>
   /** Query parameters without `api_key`; a repeated one is a list. */
@@ -27,6 +36,31 @@ export interface ApiRequest {
   log: (fields: Readonly<Record<string, string | number | boolean>>) => void
 }
 
+/** What every other handler is given. */
+export interface ApiRequest extends PublicRequest {
+  credential: Credential
+  /** The session that the credential comes from. */
+  session: Session | undefined
+  /**
+   * Counts `cost` against the limit of the route's class, for routes that say `cost: 'body'`. Throws 429 when it does
+   * not fit, then nothing is counted; 413 when it never could.
+   */
+  spend(cost: number): void | Promise<void>
+}
+
+export interface Session {
+  /** SHA-256 of its token. */
+  hash: string
+  /** Unix ms, when nothing is asked on it any more. */
+  expiresAt: number
+}
+
+export interface Client {
+  address: string
+  /** The client speaks HTTPS, to us or to a trusted proxy. */
+  isSecure: boolean
+}
+
 /** What a handler answers; the envelope (`success`, `timestamp`) is added around it. */
 export interface Answer {
   status: 200 | 201 | 202
@@ -34,26 +68,15 @@ export interface Answer {
   headers?: Readonly<Record<string, string>>
 }
 
-/**
- * One operation, as data: what to check before its handler runs, in the order of contract section 1.
- * The tables are services/<service>/router.ts.
- */
-export interface Route {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** Path with `:name` parts, as in the contract. */
-  path: string
-  scope: Scope
-  limit: LimitClass
-  /** Absent: a body is not read. */
-  body?: BodyRule
-  /** Its successes come by the thousand: they are counted by the metrics, and logged at `debug` only. */
-  quiet?: boolean
-  handle: (request: ApiRequest) => Promise<Answer>
-}
+/** What the steps must know of an operation; contracts/operation.ts says what each field means. */
+export type RouteRule = Pick<
+  Operation,
+  'method' | 'path' | 'scope' | 'limit' | 'cost' | 'idempotent' | 'anyOrigin' | 'quiet'
+> & { body?: Pick<BodyRule, 'types' | 'maxBytes'> }
 
-export interface BodyRule {
-  /** Media types taken; anything else is 415. */
-  types: readonly string[]
-  /** Largest body after decompression; anything larger is 413. */
-  maxBytes: number
-}
+/** An operation of the interface with what carries it out. The tables are services/<service>/router.ts. */
+export type Route = RouteRule &
+  (
+    | { scope: 'public'; handle: (request: PublicRequest) => Promise<Answer> }
+    | { scope: Exclude<Operation['scope'], 'public'>; handle: (request: ApiRequest) => Promise<Answer> }
+  )

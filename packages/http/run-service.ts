@@ -4,7 +4,7 @@ import { portMistakes } from '@sluice/runtime/variables'
 import { operatorText } from '@sluice/contracts/errors'
 import { Counter, createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { type Component, FatalError, supervise } from '@sluice/runtime/supervisor'
-import type { KeyCache } from './key-cache.ts'
+import type { Access } from './access.ts'
 import type { HttpServer } from './server.ts'
 import { type ListenConfig, serve, type Service } from './service.ts'
 
@@ -16,7 +16,7 @@ export interface Context {
 
 export interface Built {
   service: Service
-  keys: Pick<KeyCache, 'authenticate'>
+  access: Access
   /** Clients of engines: opened before, closed after everything else. */
   engines: readonly Component[]
   /** Called once everything has started. */
@@ -64,8 +64,8 @@ export async function runService<V extends Variables>({
   const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL, onDropped })
   const stopAsked = onStopSignal()
   try {
-    const { service, keys, engines, onReady } = await build(config, { logger, metrics })
-    const { server, components } = serve(service, keys, {
+    const { service, access, engines, onReady } = await build(config, { logger, metrics })
+    const { server, components } = serve(service, access, {
       config,
       logger,
       metrics,

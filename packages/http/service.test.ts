@@ -4,7 +4,7 @@ import { waitUntil } from '@sluice/engines/processes'
 import { createMetrics, Gauge } from '@sluice/runtime/metrics'
 import { type Component, supervise } from '@sluice/runtime/supervisor'
 import { capturedLogger } from '@sluice/runtime/testing'
-import { noKeys } from './key-cache.ts'
+import { noAccess } from './access.ts'
 import type { Route } from './route.ts'
 import { serve, type Service } from './service.ts'
 import { request, startTestService, type TestService } from './testing.ts'
@@ -12,7 +12,7 @@ import { request, startTestService, type TestService } from './testing.ts'
 let service: TestService | undefined
 
 async function start(parts: Partial<Service> = {}): Promise<TestService> {
-  service = await startTestService(parts, noKeys)
+  service = await startTestService(parts, noAccess)
   return service
 }
 
@@ -133,7 +133,7 @@ describe('GET /readyz', () => {
 /** A service with the supervisor that it runs under. */
 async function startSupervised(components: Component[]) {
   const { logger } = capturedLogger()
-  const served = serve({ routes: [], pages: [], components, checks: [] }, noKeys, {
+  const served = serve({ routes: [], pages: [], components, checks: [] }, noAccess, {
     config: { SLUICE_HOST: '127.0.0.1', SLUICE_PORT: 0, SLUICE_METRICS_PORT: undefined },
     logger,
     metrics: createMetrics(),
@@ -205,9 +205,9 @@ test('two routes of one method and path are a mistake at the start', async () =>
     limit: 'admin',
     handle: () => Promise.resolve({ status: 200 }),
   }
-  await expect(startTestService({ routes: [route, route] }, noKeys)).rejects.toThrow('two routes for GET /x')
+  await expect(startTestService({ routes: [route, route] }, noAccess)).rejects.toThrow('two routes for GET /x')
 })
 
 test('a service without keys takes none', () => {
-  expect(() => noKeys.authenticate('x')).toThrow('Invalid API key')
+  expect(() => noAccess.keys.authenticate('x')).toThrow('Invalid API key')
 })

@@ -6,7 +6,8 @@ import type { Component } from '@sluice/runtime/supervisor'
 import { createAdmission } from './admission.ts'
 import { createListener, type Page } from './app.ts'
 import { createDispatch } from './dispatch.ts'
-import type { KeyCache } from './key-cache.ts'
+import type { Access } from './access.ts'
+import { clientReader } from './client.ts'
 import type { Route } from './route.ts'
 import { type HttpServer, httpServer } from './server.ts'
 
@@ -28,6 +29,8 @@ export interface ListenConfig {
   SLUICE_HOST: string
   SLUICE_PORT: number
   SLUICE_METRICS_PORT: number | undefined
+  SLUICE_TRUSTED_PROXIES?: readonly string[]
+  SLUICE_CORS_ORIGINS?: readonly string[]
 }
 
 /**
@@ -36,7 +39,7 @@ export interface ListenConfig {
  */
 export function serve(
   service: Service,
-  keys: Pick<KeyCache, 'authenticate'>,
+  access: Access,
   {
     config,
     logger,
@@ -79,8 +82,10 @@ export function serve(
     },
     { path: '/readyz', handle: (_request, response) => ready(response) },
   ]
-  const dispatch = createDispatch({ keys, admission, logger, metrics })
-  const listener = createListener(service.routes, [...probes, ...service.pages], dispatch)
+  const corsOrigins = new Set(config.SLUICE_CORS_ORIGINS)
+  const clients = clientReader(config.SLUICE_TRUSTED_PROXIES ?? [])
+  const dispatch = createDispatch({ access, clients, corsOrigins, admission, logger, metrics })
+  const listener = createListener(service.routes, [...probes, ...service.pages], { dispatch, corsOrigins })
   const server = httpServer('http', listener, {
     host: config.SLUICE_HOST,
     port: config.SLUICE_PORT,

@@ -1,24 +1,32 @@
 import type { IncomingMessage } from 'node:http'
 import { insufficientScope, invalidApiKey } from '@sluice/contracts/errors'
 import { grants } from '@sluice/contracts/scopes'
+import type { Access } from './access.ts'
 import type { Admission } from './admission.ts'
-import type { KeyCache } from './key-cache.ts'
+import { type Authenticated, authenticateSession, presented, refuseCrossSite } from './authenticate.ts'
+import type { ClientReader } from './client.ts'
+import { RateLimit } from './rate-limit.ts'
 import { checkContentType, readBody } from './read-body.ts'
-import type { Credential, Route } from './route.ts'
+import type { Credential, RouteRule, Session } from './route.ts'
 import { serverLimits } from './server-limits.ts'
 
 /** A request on its way through the steps; each step fills in what the later ones and the handler need. */
 export interface Exchange {
   readonly request: IncomingMessage
-  readonly route: Route
+  readonly route: RouteRule
   /** With `api_key`, which handlers never see. */
   readonly query: URLSearchParams
-  readonly keys: Pick<KeyCache, 'authenticate'>
+  readonly access: Access
+  readonly clients: ClientReader
   readonly admission: Admission
   /** What the request counts for besides its body, and its body, to be released when it has been answered. */
   heldBytes: number
   heldBodyBytes: number
   credential: Credential | undefined
+  /** The session that the credential comes from. */
+  session: Session | undefined
+  /** Where the credential's limit of the route's class stands. */
+  rate: RateLimit | undefined
   body: { bytes: Buffer; type: string }
 }
 
@@ -26,14 +34,13 @@ type Step = (exchange: Exchange) => void | Promise<void>
 
 /**
  * What is checked before a handler, in the order of contract section 1: route and method (dispatch.ts), credential,
- * rate, scope, content type, body. Sessions join `authenticate`, and rate limits take the place marked below, with the
- * issue on access.
+ * rate, scope, content type, body.
  */
 export const steps: readonly Step[] = [
   // Overload is the cheapest answer: nothing is looked up, nothing read.
   admit,
   authenticate,
-  // rate limit: after the credential, before the scope
+  limitRate,
   requireScope,
   requireContentType,
   takeBody,
@@ -45,29 +52,41 @@ function admit(exchange: Exchange): void {
   exchange.heldBytes = serverLimits.requestBytes
 }
 
-/** The header wins over the query; an Authorization scheme other than Bearer is ignored (contract section 2). */
 function authenticate(exchange: Exchange): void | Promise<void> {
-  const presented = bearer(exchange.request.headers.authorization) ?? exchange.query.get('api_key')
-  if (presented === null) throw invalidApiKey()
-  const credential = exchange.keys.authenticate(presented)
-  if (!(credential instanceof Promise)) {
-    exchange.credential = credential
-    return
+  const { request, route, access, clients } = exchange
+  if (route.scope === 'public') return
+  const given = presented(request, exchange.query)
+  if (given === undefined) throw invalidApiKey()
+  if ('key' in given) {
+    const credential = access.keys.authenticate(given.key)
+    if (!(credential instanceof Promise)) {
+      exchange.credential = credential
+      return
+    }
+    return credential.then((found) => {
+      exchange.credential = found
+    })
   }
-  return credential.then((found) => {
-    exchange.credential = found
+  return authenticateSession(given.token, access).then(({ credential, session }: Authenticated) => {
+    exchange.credential = credential
+    exchange.session = session
+    refuseCrossSite(request, clients.host(request))
   })
 }
 
-function bearer(authorization: string | undefined): string | undefined {
-  if (authorization === undefined) return undefined
-  const space = authorization.indexOf(' ')
-  const scheme = space < 0 ? authorization : authorization.slice(0, space)
-  return scheme.toLowerCase() === 'bearer' ? authorization.slice(scheme.length).trim() : undefined
+function limitRate(exchange: Exchange): void | Promise<void> {
+  const { credential, route, access } = exchange
+  if (credential === undefined || route.limit === undefined) return
+  const rate = new RateLimit(access.limiter, route.limit, credential)
+  exchange.rate = rate
+  // What its body costs is known only when it has been read.
+  if (route.cost === 'body') rate.refuseExhausted()
+  else return rate.spend(1)
 }
 
-function requireScope({ credential, route }: Exchange): void {
-  if (!credential || !grants(credential.scopes, route.scope)) throw insufficientScope(route.scope)
+function requireScope({ credential, route: { scope } }: Exchange): void {
+  if (scope === 'public' || scope === 'authenticated') return
+  if (!credential || !grants(credential.scopes, scope)) throw insufficientScope(scope)
 }
 
 function requireContentType(exchange: Exchange): void {

@@ -4,8 +4,10 @@ import { hashKey } from '@sluice/contracts/api-key'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { supervise } from '@sluice/runtime/supervisor'
 import { type CapturedLogger, capturedLogger } from '@sluice/runtime/testing'
+import { type Access, noAccess } from './access.ts'
+import { checkAnswer } from './check-answer.test-support.ts'
 import { type CachedKey, type KeyCache, keyCache } from './key-cache.ts'
-import { serve, type Service } from './service.ts'
+import { type ListenConfig, serve, type Service } from './service.ts'
 
 export interface TestService extends CapturedLogger {
   /** `http://127.0.0.1:<port>`. */
@@ -17,19 +19,24 @@ export interface TestService extends CapturedLogger {
   stop: () => Promise<void>
 }
 
-/** Runs a service on free ports of 127.0.0.1 with a logger that writes into memory. */
+/** Runs a service on free ports of 127.0.0.1 with a logger that writes into memory. Given keys alone, there are no limits and no sessions. */
 export async function startTestService(
   service: Partial<Service>,
-  keys: Pick<KeyCache, 'authenticate'>,
+  access: Access | Access['keys'],
   captured: CapturedLogger = capturedLogger(),
+  variables: Pick<ListenConfig, 'SLUICE_TRUSTED_PROXIES' | 'SLUICE_CORS_ORIGINS'> = {},
 ): Promise<TestService> {
   const { logger } = captured
   const metrics = createMetrics()
-  const { server, components } = serve({ routes: [], pages: [], components: [], checks: [], ...service }, keys, {
-    config: { SLUICE_HOST: '127.0.0.1', SLUICE_PORT: 0, SLUICE_METRICS_PORT: undefined },
-    logger,
-    metrics,
-  })
+  const { server, components } = serve(
+    { routes: [], pages: [], components: [], checks: [], ...service },
+    'keys' in access ? access : unlimited(access),
+    {
+      config: { SLUICE_HOST: '127.0.0.1', SLUICE_PORT: 0, SLUICE_METRICS_PORT: undefined, ...variables },
+      logger,
+      metrics,
+    },
+  )
   const supervisor = supervise(components, logger)
   await supervisor.start()
   const metricsServer = components.find(({ name }) => name === 'metrics') as typeof server
@@ -43,14 +50,34 @@ export async function startTestService(
   }
 }
 
+function unlimited(keys: Access['keys']): Access {
+  const endless = { granted: true, remaining: 1_000, resetAt: Date.now() + 60_000 }
+  return {
+    ...noAccess,
+    keys,
+    limiter: {
+      spend: () => Promise.resolve(endless),
+      giveBack: () => Promise.resolve(),
+      known: () => endless,
+    },
+  }
+}
+
 /** The real key cache over keys that are given instead of stored. */
-export function keysInMemory(
-  keys: Readonly<Record<string, Pick<CachedKey, 'scopes'> & Partial<CachedKey>>>,
-): Pick<KeyCache, 'authenticate'> {
+export function keysInMemory(keys: Readonly<Record<string, Pick<CachedKey, 'scopes'> & Partial<CachedKey>>>): KeyCache {
   const byHash = new Map(
     Object.entries(keys).map(([key, record], n): [string, CachedKey] => [
       hashKey(key),
-      { keyId: `key_${n}`, environment: 'prod', hash: hashKey(key), expiresAt: null, revokedAt: null, ...record },
+      {
+        keyId: `key_${n}`,
+        environment: 'prod',
+        siteIds: null,
+        rateLimits: null,
+        hash: hashKey(key),
+        expiresAt: null,
+        revokedAt: null,
+        ...record,
+      },
     ]),
   )
   const source = {
@@ -68,13 +95,15 @@ export interface Envelope {
   data?: unknown
 }
 
-/** fetch, with the body as the envelope that every JSON answer has. */
+/** fetch, with the body as the envelope that every JSON answer has; fails when the OpenAPI document has another answer. */
 export async function request(
   url: string,
   options: RequestInit = {},
 ): Promise<{ status: number; headers: Headers; body: Envelope }> {
   const response = await fetch(url, options)
-  return { status: response.status, headers: response.headers, body: (await response.json()) as Envelope }
+  const answer = { status: response.status, headers: response.headers, body: (await response.json()) as Envelope }
+  checkAnswer(options.method ?? 'GET', url, answer)
+  return answer
 }
 
 /** A connection of its own, for bytes that no client would send. */

@@ -1,7 +1,7 @@
 import { openClickHouse } from '@sluice/clickhouse/client'
 import { checkClickHouseSchema } from '@sluice/clickhouse/migrate'
 import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
-import { noKeys } from '@sluice/http/key-cache'
+import { noAccess } from '@sluice/http/access'
 import { runService } from '@sluice/http/run-service'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
 import { closing } from '@sluice/runtime/supervisor'
@@ -19,7 +19,7 @@ await runService({
     const deadLetters = await openEventLog(deadLetterUrl(config.SLUICE_LOG_URL), { logger })
     return {
       service: buildWriter({ log, deadLetters, clickHouse }, context),
-      keys: noKeys,
+      access: noAccess,
       engines: [
         closing('clickhouse', clickHouse),
         schemaGuard('clickhouse', () => checkClickHouseSchema(clickHouse), logger),

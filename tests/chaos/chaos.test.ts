@@ -1,15 +1,16 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import { describeWithKafka } from '@sluice/engines/testing'
+import { describeWithServices } from '../harness/describe-with-services.ts'
 import { exactlyOnce, smallFaults } from './exactly-once.ts'
 import { kafkaAway } from './kafka-away.ts'
 import { poison } from './poison.ts'
 import { postgresAway } from './postgres-away.ts'
+import { redisAway } from './redis-away.ts'
 import { startRig, type Rig } from './rig.ts'
 import type { Outcome } from './scenario.ts'
 
 // The small runs of docs/faults.md; `npm run chaos` has the full ones. Bounds in time are wider here than the promises,
 // which a busy machine could break without a fault of ours.
-describeWithKafka('with everything failing', () => {
+describeWithServices('with everything failing', () => {
   let rig: Rig
   let said: string[] = []
   const say = (line: string): void => {
@@ -41,6 +42,10 @@ describeWithKafka('with everything failing', () => {
 
   it('R3: rows that can not be stored become dead letters, and hold nothing up', async () => {
     expectNoProblems(await poison(rig, { seed: 3, events: 5_000, say }))
+  }, 300_000)
+
+  it('R5: without Redis events go on, limits hold in each process, sessions fail closed', async () => {
+    expectNoProblems(await redisAway(rig, { seed: 5, say }))
   }, 300_000)
 
   it('R6: without Postgres known keys go on; with it back a revoked key is refused everywhere', async () => {

@@ -13,7 +13,7 @@ export interface ExactlyOnceOptions {
   say: Say
 }
 
-/** Each of the five killed 30 times in turn, writers at every point of an insert; the rest as often as time allows. */
+/** Each of the six killed 30 times in turn, writers at every point of an insert; the rest as often as time allows. */
 export const fullFaults: FaultCounts = {
   'kill-gateway': 30,
   'kill-writer': 10,
@@ -22,9 +22,11 @@ export const fullFaults: FaultCounts = {
   'kill-kafka': 30,
   'kill-clickhouse': 30,
   'kill-postgres': 30,
+  'kill-redis': 30,
   'freeze-writer': 3,
   'freeze-writer-inserting': 3,
   'freeze-clickhouse': 5,
+  'freeze-redis': 5,
   'slow-clickhouse': 5,
   'cut-clients': 5,
   'stall-clients': 5,
@@ -42,6 +44,7 @@ export const smallFaults: FaultCounts = {
   'kill-kafka': 1,
   'kill-clickhouse': 1,
   'kill-postgres': 1,
+  'kill-redis': 1,
   'freeze-writer-inserting': 1,
   'cut-clients': 1,
   'stall-clients': 1,

@@ -48,6 +48,11 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
   'kill-clickhouse': ({ clickHouse }) => killEngine(clickHouse, () => clickHouseAnswers(clickHouse.url)),
   'kill-postgres': ({ postgres, query }) => killEngine(postgres, () => isReady(query)),
 
+  'kill-redis': async ({ redis }) => {
+    await redis.kill()
+    await redis.restart()
+  },
+
   'freeze-writer': async ({ writers }, target) => {
     writers[target].freeze()
     await lasting(frozenMs)
@@ -77,6 +82,12 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
     process.kill(pid, 'SIGSTOP')
     await lasting(stalledMs)
     process.kill(pid, 'SIGCONT')
+  },
+
+  'freeze-redis': async ({ redis }) => {
+    redis.pause()
+    await lasting(stalledMs)
+    redis.resume()
   },
 
   'slow-clickhouse': async (rig) => {

@@ -1,11 +1,13 @@
 // npm run chaos: the scenarios of docs/faults.md, one after the other, each on a rig of its own.
 import { parseArgs } from 'node:util'
 import { kafkaMissing } from '@sluice/engines/kafka-files'
+import { redisMissing } from '@sluice/engines/redis'
 import { exactlyOnce, fullFaults } from './exactly-once.ts'
 import { kafkaAway } from './kafka-away.ts'
 import { overload } from './overload.ts'
 import { poison } from './poison.ts'
 import { postgresAway } from './postgres-away.ts'
+import { redisAway } from './redis-away.ts'
 import { type Rig, startRig } from './rig.ts'
 import type { Outcome, Say } from './scenario.ts'
 import { type FaultCounts, faultKinds } from './schedule.ts'
@@ -36,6 +38,7 @@ const scenarios = new Map<string, Scenario>([
     (rig, { seed, seconds = 300 }, say) =>
       postgresAway(rig, { seed, outageSeconds: seconds, revokedMsMax: 2_000, say }),
   ],
+  ['redis-away', (rig, { seed }, say) => redisAway(rig, { seed, say })],
 ])
 
 const usage = `npm run chaos -- [scenario…] [--seed N] [--events N] [--seconds N] [--faults kind=count,…]
@@ -136,7 +139,7 @@ async function run([name, scenario]: [string, Scenario], options: Options, again
 
 try {
   const { named, options, again } = readCommand(process.argv.slice(2))
-  const missing = kafkaMissing()
+  const missing = kafkaMissing() ?? redisMissing()
   if (missing !== undefined) throw new UsageError(missing)
   for (const each of named) if (!(await run(each, options, again))) process.exitCode = 1
 } catch (error) {

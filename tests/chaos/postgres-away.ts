@@ -1,6 +1,7 @@
 import { generateKey } from '@sluice/contracts/api-key'
 import { waitUntil } from '@sluice/engines/processes'
 import { setTimeout as lasting } from 'node:timers/promises'
+import { askTimeoutMs, createSpareKey, keysPath, revokeKey, statusOf } from './administration.ts'
 import type { Rig } from './rig.ts'
 import type { Outcome, Say } from './scenario.ts'
 import { underLoad } from './under-load.ts'
@@ -18,7 +19,6 @@ const eventsPerSecond = 500
 /** Before the outage, and for the revocation after it. */
 const spareSeconds = 12
 const backTimeoutMs = 30_000
-const askTimeoutMs = 15_000
 
 /**
  * R6: with Postgres away, keys that are known go on ingesting and administration answers 503. With it back, a revoked key
@@ -108,40 +108,7 @@ export async function postgresAway(
   }
 }
 
-const keysPath = '/api/v1/settings/keys'
 const oneEvent = JSON.stringify({ site_id: 'revocation', event_type: 'x' })
-
-/** POST with a body, GET without. Rejects when there is no answer in time. */
-async function statusOf(url: string, key: string, body?: string): Promise<number> {
-  const response = await fetch(url, {
-    headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
-    ...(body !== undefined && { method: 'POST', body }),
-    signal: AbortSignal.timeout(askTimeoutMs),
-  })
-  await response.arrayBuffer()
-  return response.status
-}
-
-async function createSpareKey({ query, key }: Rig): Promise<{ id: string; key: string }> {
-  const response = await fetch(`${query.url}${keysPath}`, {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ name: 'spare', scopes: ['events:write', 'stats:read'], environment: 'prod' }),
-  })
-  const text = await response.text()
-  if (response.status !== 201) throw new Error(`a key could not be made: ${text}`)
-  const { data } = JSON.parse(text) as { data: { key_id: string; key: string } }
-  return { id: data.key_id, key: data.key }
-}
-
-async function revokeKey({ query, key }: Rig, id: string): Promise<void> {
-  const response = await fetch(`${query.url}${keysPath}/${id}`, {
-    method: 'DELETE',
-    headers: { Authorization: `Bearer ${key}` },
-  })
-  await response.arrayBuffer()
-  if (response.status !== 200) throw new Error(`the key could not be revoked: ${response.status}`)
-}
 
 function count(counts: Record<string, number>, status: number): void {
   counts[status] = (counts[status] ?? 0) + 1

@@ -4,6 +4,7 @@ import { type EmbeddedClickHouse, startClickHouse } from '@sluice/engines/clickh
 import { type LocalKafka, startKafka } from '@sluice/engines/kafka'
 import { type EmbeddedPostgres, startPostgres } from '@sluice/engines/postgres'
 import { findFreePort } from '@sluice/engines/processes'
+import { type LocalRedis, startRedis } from '@sluice/engines/redis'
 import { ensureTopics } from '@sluice/event-log/ensure-topics'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -31,7 +32,7 @@ export interface Place {
 
 /**
  * A whole Sluice, every part a process of its own, and a line between any two parts that can be cut:
- * client – gateway – Kafka – writer – ClickHouse, and gateway – Postgres – query.
+ * client – gateway – Kafka – writer – ClickHouse, and gateway – Postgres – query. Redis is killed and frozen itself.
  */
 export interface Rig {
   /** May do everything. */
@@ -42,6 +43,7 @@ export interface Rig {
   kafka: LocalKafka
   clickHouse: EmbeddedClickHouse
   postgres: EmbeddedPostgres
+  redis: LocalRedis
   lines: {
     /** One for each gateway. */
     clients: readonly [TcpProxy, TcpProxy]
@@ -96,10 +98,11 @@ async function startParts(
   const kafkaPort = await findFreePort()
   const kafkaLine = await line(kafkaPort)
   const kafkaOptions = { dir: join(folder, 'kafka'), port: kafkaPort, advertisedPort: kafkaLine.port }
-  const [kafka, clickHouse, postgres] = await together([
+  const [kafka, clickHouse, postgres, redis] = await together([
     kept(startKafka(kafkaOptions), (engine) => engine.stop()),
     kept(startClickHouse({ dir: join(folder, 'clickhouse') }), (engine) => engine.stop()),
     kept(startPostgres({ dir: join(folder, 'postgres'), durable: false }), (engine) => engine.stop()),
+    kept(startRedis({ dir: join(folder, 'redis') }), (engine) => engine.stop()),
   ])
   const postgresLine = await line(Number(new URL(postgres.url).port))
 
@@ -108,14 +111,15 @@ async function startParts(
   const log = { SLUICE_LOG_URL: logUrl }
   const database = { SLUICE_POSTGRES_URL: withPort(postgres.url, postgresLine.port) }
   const store = { SLUICE_CLICKHOUSE_URL: clickHouse.url }
+  const counters = { SLUICE_REDIS_URL: redis.url }
   await ensureTopics(logUrl, { partitions })
   await migrate({ ...log, ...database, ...store })
   await keepEveryPart(clickHouse.url)
 
   const pair = <T>(start: () => Promise<T>): Promise<[T, T]> => together([start(), start()])
   const clickHouseLines = await pair(() => kept(clickHouseProxy(clickHouse.url), (proxy) => proxy.close()))
-  const query = await place('query', { ...database, ...store, SLUICE_ADMIN_KEY: key })
-  const gateways = await pair(() => place('gateway', { ...log, ...database }))
+  const query = await place('query', { ...database, ...store, ...counters, SLUICE_ADMIN_KEY: key })
+  const gateways = await pair(() => place('gateway', { ...log, ...database, ...counters }))
   const [first, second] = clickHouseLines
   const writers = await together([
     place('writer', { ...log, SLUICE_CLICKHOUSE_URL: first.url }),
@@ -123,7 +127,7 @@ async function startParts(
   ])
   const clients = await together([line(portOf(gateways[0])), line(portOf(gateways[1]))])
   const lines = { clients, kafka: kafkaLine, postgres: postgresLine, clickHouse: clickHouseLines }
-  return { key, gateways, writers, query, kafka, clickHouse, postgres, lines, logUrl }
+  return { key, gateways, writers, query, kafka, clickHouse, postgres, redis, lines, logUrl }
 }
 
 /** Like Promise.all, but rejects only once all have come to an end: a start that goes on would not be undone. */

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import { describeWithKafka } from '@sluice/engines/testing'
 import { client, type Client } from '../harness/client.ts'
 import { type Cluster, createCluster } from '../harness/cluster.ts'
+import { describeWithServices } from '../harness/describe-with-services.ts'
 import { type ServiceProcess, spawnService, startService } from '../harness/service-process.ts'
 import { expectWebLogAnswers, sendWebLog } from './web-log.ts'
 
-describeWithKafka('gateway, writer and query, each on its own, on Kafka, ClickHouse and Postgres', () => {
+describeWithServices('gateway, writer and query, each on its own, on Kafka, ClickHouse and Postgres', () => {
   let cluster: Cluster
   let services: Record<'gateway' | 'writer' | 'query', ServiceProcess>
   let sluice: Client

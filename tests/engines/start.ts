@@ -3,6 +3,7 @@ import { startKafka } from '@sluice/engines/kafka'
 import { isKafkaCached, kafkaFiles, kafkaMissing } from '@sluice/engines/kafka-files'
 import { startPostgres } from '@sluice/engines/postgres'
 import { findFreePort, isAlive } from '@sluice/engines/processes'
+import { redisMissing, startRedis } from '@sluice/engines/redis'
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,9 +13,10 @@ const folderName = /^sluice-tests-(\d+)-/
 
 /**
  * jest's globalSetup: one set of real engines for the whole run, in a temporary folder. An engine that you have already
- * is named by SLUICE_TEST_CLICKHOUSE_URL (and …_READER_URL), SLUICE_TEST_POSTGRES_URL or SLUICE_TEST_KAFKA_URL
- * (`kafka://host:port`) and is not started. Their URLs reach the tests through these variables; tests take them by
- * `@sluice/engines/testing`. Kafka takes 3 s to start, so only the suites that need it wait for it (describeWithKafka).
+ * is named by SLUICE_TEST_CLICKHOUSE_URL (and …_READER_URL), SLUICE_TEST_POSTGRES_URL, SLUICE_TEST_KAFKA_URL
+ * (`kafka://host:port`) or SLUICE_TEST_REDIS_URL and is not started. Their URLs reach the tests through these variables;
+ * tests take them by `@sluice/engines/testing`. Kafka takes 3 s to start, so only the suites that need it wait for it
+ * (describeWithKafka).
  */
 export default async function start(): Promise<void> {
   removeLeftovers()
@@ -33,6 +35,16 @@ export default async function start(): Promise<void> {
     const engine = await startPostgres({ dir: join(folder, 'postgres'), durable: false })
     engines.push(engine)
     process.env.SLUICE_TEST_POSTGRES_URL = engine.url
+  }
+  const redis = async (): Promise<void> => {
+    const missing = redisMissing()
+    if (missing !== undefined) {
+      console.log(`Left out: what needs Redis. ${missing}, or set SLUICE_TEST_REDIS_URL`)
+      return
+    }
+    const engine = await startRedis({ dir: join(folder, 'redis') })
+    engines.push(engine)
+    process.env.SLUICE_TEST_REDIS_URL = engine.url
   }
   const kafka = async (): Promise<void> => {
     const missing = kafkaMissing() ?? (await fetchKafka())
@@ -58,6 +70,7 @@ export default async function start(): Promise<void> {
   await Promise.all([
     process.env.SLUICE_TEST_CLICKHOUSE_URL === undefined && clickHouse(),
     process.env.SLUICE_TEST_POSTGRES_URL === undefined && postgres(),
+    process.env.SLUICE_TEST_REDIS_URL === undefined && redis(),
     process.env.SLUICE_TEST_KAFKA_URL === undefined && kafka(),
   ])
 }

@@ -1,5 +1,5 @@
 import { generateKey } from '@sluice/contracts/api-key'
-import { testClickHouse, testKafka, testPostgres } from '@sluice/engines/testing'
+import { testClickHouse, testKafka, testPostgres, testRedis } from '@sluice/engines/testing'
 import { type ServiceProcess, spawnService } from './service-process.ts'
 
 /** Fresh topic and databases on the real engines of this test run, migrated, and what each service is told of them. */
@@ -10,16 +10,18 @@ export interface Cluster {
   drop(): Promise<void>
 }
 
-/** Throws when this run has no Kafka: callers are `describeWithKafka`. */
+/** Throws when this run has no Kafka or no Redis: callers are `describeWithKafka` and `describeWithRedis`. */
 export async function createCluster(): Promise<Cluster> {
   const kafka = testKafka()
-  if (!kafka) throw new Error('this run has no Kafka')
+  const redis = testRedis()
+  if (!kafka || !redis) throw new Error('this run has no Kafka, or no Redis')
   const clickHouse = testClickHouse()
   const postgres = await testPostgres()
   const key = generateKey('prod')
   const log = { SLUICE_LOG_URL: kafka.url }
   const store = { SLUICE_CLICKHOUSE_URL: clickHouse.url }
   const database = { SLUICE_POSTGRES_URL: postgres.url }
+  const counters = { SLUICE_REDIS_URL: redis.url }
 
   const migrate: ServiceProcess = await spawnService('migrate', { ...log, ...store, ...database })
   const code = await migrate.exited
@@ -28,9 +30,9 @@ export async function createCluster(): Promise<Cluster> {
     key,
     clickHouseUrl: clickHouse.url,
     environment: {
-      gateway: { ...log, ...database },
+      gateway: { ...log, ...database, ...counters },
       writer: { ...log, ...store },
-      query: { ...store, ...database, SLUICE_ADMIN_KEY: key },
+      query: { ...store, ...database, ...counters, SLUICE_ADMIN_KEY: key },
     },
     drop: async () => {
       await clickHouse.drop()

@@ -1,0 +1,131 @@
+import { waitUntil } from '@sluice/engines/processes'
+import { createSpareKey, keysPath, statusOf } from './administration.ts'
+import type { Rig } from './rig.ts'
+import type { Outcome, Say } from './scenario.ts'
+import { underLoad } from './under-load.ts'
+
+const eventsPerSecond = 500
+/** Of a key of its own, per minute; what is spent of it before Redis goes away is known to each process. */
+const limit = 1_000
+const spentBefore = 600
+/** By how much of the limit a process may be wrong (R5). */
+const tolerance = 0.1
+const backTimeoutMs = 30_000
+
+/**
+ * R5: with Redis away (killed, then frozen) events go on, each process holds a key's limit by itself, and sessions are
+ * refused. With it back, sessions of before a freeze work again.
+ */
+export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Say }): Promise<Outcome> {
+  const figures: Record<string, unknown> = {}
+  const problems: string[] = []
+
+  async function outage(
+    name: string,
+    begin: () => void | Promise<void>,
+    end: () => void | Promise<void>,
+  ): Promise<void> {
+    const { key } = await createSpareKey(rig, { rate_limits: { events_per_minute: limit } })
+    const before = await sendEach(rig, key, spentBefore / 2)
+    const cookie = await openSession(rig)
+    const session = (): Promise<number> => statusWithCookie(rig, cookie)
+    if ((await session()) !== 200) problems.push(`${name}: a session did not work before`)
+
+    await begin()
+    // More than the limit from each gateway, which now count alone; each knows what both had spent when it last heard.
+    const away = await sendEach(rig, key, limit)
+    const statuses = { session: await session(), key: await statusOf(`${rig.query.url}${keysPath}`, rig.key) }
+    figures[name] = { taken_before: before.map(({ taken }) => taken), while_away: away, ...statuses }
+    const room = limit * (1 + tolerance) - spentBefore / 2
+    for (const { taken, other } of away) {
+      if (taken > room) problems.push(`${name}: a gateway took ${taken} events, ${room} is the most`)
+      if (taken < limit * (1 - tolerance) - spentBefore) problems.push(`${name}: a gateway took ${taken} events only`)
+      if (other > 0) problems.push(`${name}: ${other} answers were neither 202 nor 429`)
+    }
+    if (statuses.session !== 503) problems.push(`${name}: a session was answered ${statuses.session}`)
+    if (statuses.key !== 200) problems.push(`${name}: a key was answered ${statuses.key}`)
+    await end()
+    const works = async (): Promise<boolean> => (await statusWithCookie(rig, await openSession(rig))) === 200
+    await waitUntil(works, 'sessions work again', backTimeoutMs)
+  }
+
+  const { redis } = rig
+  const freeze = (): void => {
+    redis.pause()
+  }
+  const wake = (): void => {
+    redis.resume()
+  }
+  const result = await underLoad(rig, {
+    load: { seed, events: eventsPerSecond * 20, eventsPerSecond },
+    faults: [
+      {
+        name: 'killed',
+        at: 0.2,
+        run: () =>
+          outage(
+            'killed',
+            () => redis.kill(),
+            () => redis.restart(),
+          ),
+      },
+      { name: 'frozen', at: 0.6, run: () => outage('frozen', freeze, wake) },
+    ],
+    say,
+  })
+  const { statuses, unanswered } = result.ledger.figures
+  const others = Object.keys(statuses).filter((status) => status !== '202')
+  return {
+    figures: { ...figures, ...result.figures },
+    problems: [
+      ...problems,
+      ...result.problems,
+      ...(others.length === 0 && unanswered === 0 ? [] : [`events got ${others.join()} or no answer (${unanswered})`]),
+    ],
+    details: result.details,
+  }
+}
+
+interface Taken {
+  taken: number
+  refused: number
+  other: number
+}
+
+const concurrency = 50
+
+/** Sends `count` events to each gateway, as fast as they are answered. */
+function sendEach(rig: Rig, key: string, count: number): Promise<Taken[]> {
+  const body = JSON.stringify({ site_id: 'limits', event_type: 'x' })
+  return Promise.all(
+    rig.gateways.map(async ({ url }) => {
+      const result = { taken: 0, refused: 0, other: 0 }
+      let left = count
+      const client = async (): Promise<void> => {
+        while (left-- > 0) {
+          const status = await statusOf(`${url}/collect`, key, body)
+          result[status === 202 ? 'taken' : status === 429 ? 'refused' : 'other']++
+        }
+      }
+      await Promise.all(Array.from({ length: concurrency }, client))
+      return result
+    }),
+  )
+}
+
+/** The value of the `Cookie` header; empty when none could be opened. */
+async function openSession({ query, key }: Rig): Promise<string> {
+  const response = await fetch(`${query.url}/api/v1/session`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ api_key: key }),
+  })
+  const { data } = (await response.json()) as { data?: { session_token: string } }
+  return data === undefined ? '' : `session=${data.session_token}`
+}
+
+async function statusWithCookie({ query }: Rig, cookie: string): Promise<number> {
+  const response = await fetch(`${query.url}/api/v1/session`, { headers: { Cookie: cookie } })
+  await response.arrayBuffer()
+  return response.status
+}

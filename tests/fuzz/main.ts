@@ -1,0 +1,144 @@
+// npm run fuzz: generated requests, right ones and wrong ones, against every operation of /openapi.json.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { generateKey } from '@sluice/contracts/api-key'
+import { operations } from '@sluice/contracts/operations'
+import { type ServiceProcess, startService } from '../harness/service-process.ts'
+import { installSchemathesis, MissingError, type Round, runSchemathesis } from './schemathesis.ts'
+
+const usage = `npm run fuzz -- [--cases N] [--seed N]
+
+--cases  at least so many requests (20000)
+--seed   decides what they are (1)`
+
+class UsageError extends Error {}
+
+interface Command {
+  cases: number
+  seed: number
+}
+
+function readCommand(args: string[]): Command {
+  try {
+    const { values } = parseArgs({ args, options: { cases: { type: 'string' }, seed: { type: 'string' } } })
+    return { cases: readCount(values.cases ?? '20000'), seed: readCount(values.seed ?? '1') }
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}
+
+function readCount(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`"${text}" is no count`)
+  return Number(text)
+}
+
+const interrupted = new AbortController()
+
+/** Cases ever so slow; a run that takes longer hangs. */
+const slowestCasesPerSecond = 10
+const startSeconds = 180
+
+/** Runs until there were enough cases: operations with few parameters run out of new ones. Returns the problems. */
+async function fuzz(
+  { cases, seed }: Command,
+  sluice: ServiceProcess,
+  at: { folder: string; key: string; bin: string },
+) {
+  const tooLong = AbortSignal.timeout((startSeconds + cases / slowestCasesPerSecond) * 1000)
+  const signal = AbortSignal.any([tooLong, interrupted.signal])
+  const keyId = await ownKeyId(sluice.url, at.key)
+  const rounds: Round[] = []
+  const done = (): number => sum(rounds.flatMap(({ statuses }) => Object.values(statuses)))
+  while (done() < cases) {
+    const casesEach = Math.ceil((cases - done()) / Object.keys(operations).length)
+    rounds.push(
+      await runSchemathesis(at.bin, { url: sluice.url, ...at, keyId, casesEach, seed: seed + rounds.length, signal }),
+    )
+    if (sum(Object.values(rounds.at(-1)?.statuses ?? {})) === 0) break
+  }
+  return report(rounds, cases)
+}
+
+function report(rounds: readonly Round[], cases: number): string[] {
+  const statuses = added(rounds.map((round) => round.statuses))
+  const byOperation = added(rounds.map((round) => round.operations))
+  const total = sum([...statuses.values()])
+  const serverErrors = sum([...statuses].filter(([status]) => Number(status) >= 500).map(([, count]) => count))
+  const unanswered = sum(rounds.flatMap((round) => Object.values(round.unanswered)))
+  const untouched = Object.values(operations)
+    .map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, '{$1}')}`)
+    .filter((label) => !byOperation.has(label))
+  console.log(`\n${total} cases over ${byOperation.size} operations`)
+  for (const [label, count] of byOperation) console.log(`  ${String(count).padStart(7)}  ${label}`)
+  console.log('statuses')
+  for (const [status, count] of [...statuses].sort()) console.log(`  ${String(count).padStart(7)}  ${status}`)
+  return [
+    total < cases && `only ${total} of ${cases} cases came about`,
+    untouched.length > 0 && `no case for ${untouched.join(', ')}`,
+    serverErrors > 0 && `${serverErrors} answers of 500 and above`,
+    unanswered > 0 && `${unanswered} requests without an answer`,
+    rounds.some(({ exitCode }) => exitCode !== 0) && 'failures that are told above, with their curl commands',
+  ].filter((problem) => problem !== false)
+}
+
+async function ownKeyId(url: string, key: string): Promise<string> {
+  const response = await fetch(`${url}/api/v1/session`, { headers: { Authorization: `Bearer ${key}` } })
+  const { data } = (await response.json()) as { data: { key_id: string } }
+  return data.key_id
+}
+
+function added(counts: readonly Readonly<Record<string, number>>[]): Map<string, number> {
+  const total = new Map<string, number>()
+  for (const [name, count] of counts.flatMap((each) => Object.entries(each))) {
+    total.set(name, (total.get(name) ?? 0) + count)
+  }
+  return total
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0)
+}
+
+async function main(command: Command): Promise<string[]> {
+  const bin = await installSchemathesis()
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-fuzz-'))
+  const key = generateKey('prod')
+  try {
+    const sluice = await startService('standalone', { SLUICE_DATA_DIR: join(folder, 'data'), SLUICE_ADMIN_KEY: key })
+    try {
+      const problems = await fuzz(command, sluice, { folder, key, bin })
+      if (problems.length > 0) console.log(`what standalone said last:\n${sluice.output().slice(-8_192)}`)
+      return problems
+    } finally {
+      await sluice.stop()
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+// Asked to end, it stops what it started first.
+process.once('SIGINT', () => {
+  interrupted.abort(new Error('interrupted'))
+})
+process.once('SIGTERM', () => {
+  interrupted.abort(new Error('interrupted'))
+})
+
+try {
+  const began = performance.now()
+  const command = readCommand(process.argv.slice(2))
+  const problems = await main(command)
+  for (const problem of problems) console.error(`failed: ${problem}`)
+  console.log(
+    `${problems.length === 0 ? 'passed' : 'failed'} in ${Math.round((performance.now() - began) / 1000)} s, seed ${command.seed}`,
+  )
+  process.exitCode = problems.length === 0 ? 0 : 1
+} catch (error) {
+  process.exitCode = 1
+  if (error instanceof UsageError) console.error(`${error.message}\n\n${usage}`)
+  else if (error instanceof MissingError) console.error(error.message)
+  else throw error
+}

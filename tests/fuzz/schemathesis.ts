@@ -1,0 +1,112 @@
+import { execFile, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { access, mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { fileURLToPath } from 'node:url'
+
+const run = promisify(execFile)
+const requirements = fileURLToPath(new URL('requirements.txt', import.meta.url))
+const cache = fileURLToPath(new URL('../../.cache/schemathesis/', import.meta.url))
+
+/** Something that only the user can bring about; the message says what. */
+export class MissingError extends Error {}
+
+/**
+ * The folder of schemathesis's commands, in a virtual environment of Python that is made when it is not there yet: its
+ * name holds a hash of the versions, so that other versions get one of their own.
+ */
+export async function installSchemathesis(): Promise<string> {
+  const versions = createHash('sha256')
+    .update(await readFile(requirements))
+    .digest('hex')
+    .slice(0, 12)
+  const folder = `${cache}${versions}`
+  try {
+    await access(`${folder}/installed`)
+    return `${folder}/bin`
+  } catch {
+    // Not there, or left half made.
+  }
+  await run('python3', ['-c', 'import ensurepip, venv']).catch(() => {
+    throw new MissingError('npm run fuzz needs Python 3 with venv: apt-get install python3-venv')
+  })
+  await rm(folder, { recursive: true, force: true })
+  await mkdir(cache, { recursive: true })
+  await run('python3', ['-m', 'venv', folder])
+  await run(`${folder}/bin/pip`, ['install', '--quiet', '--disable-pip-version-check', '-r', requirements])
+  await run('touch', [`${folder}/installed`])
+  return `${folder}/bin`
+}
+
+/** What came of one run. */
+export interface Round {
+  /** Of schemathesis: 0 when no check failed. */
+  exitCode: number | NodeJS.Signals
+  statuses: Readonly<Record<string, number>>
+  /** Cases by operation. */
+  operations: Readonly<Record<string, number>>
+  /** Cases that got no answer at all, by operation. */
+  unanswered: Readonly<Record<string, number>>
+}
+
+export interface RoundOptions {
+  url: string
+  key: string
+  keyId: string
+  /** Cases that are generated for each operation, besides examples and those at the edges of the schemas. */
+  casesEach: number
+  seed: number
+  /** Holds what schemathesis writes. */
+  folder: string
+  signal: AbortSignal
+}
+
+const checks = [
+  'not_a_server_error',
+  'status_code_conformance',
+  'content_type_conformance',
+  'response_schema_conformance',
+]
+
+/** One run of schemathesis over all operations; its report goes to the terminal. Rejects when it made no count. */
+export async function runSchemathesis(bin: string, options: RoundOptions): Promise<Round> {
+  const { url, key, keyId, casesEach, seed, folder, signal } = options
+  const counts = `${folder}/counts.json`
+  await rm(counts, { force: true })
+  const child = spawn(
+    `${bin}/schemathesis`,
+    [
+      ...['run', `${url}/openapi.json`],
+      ...['--url', url],
+      ...['--header', `Authorization: Bearer ${key}`],
+      ...['--checks', checks.join(',')],
+      ...['--mode', 'all'],
+      ...['--max-examples', String(casesEach)],
+      ...['--seed', String(seed)],
+      ...['--continue-on-failure', '--no-color', '--warnings', 'off'],
+      ...['--generation-with-security-parameters', 'false', '--generation-database', 'none'],
+      ...['--suppress-health-check', 'all', '--output-sanitize', 'false', '--request-timeout', '30'],
+    ],
+    {
+      cwd: folder,
+      env: {
+        PATH: process.env.PATH,
+        PYTHONPATH: fileURLToPath(new URL('.', import.meta.url)),
+        PYTHONDONTWRITEBYTECODE: '1',
+        SCHEMATHESIS_HOOKS: 'hooks',
+        FUZZ_KEY_ID: keyId,
+        FUZZ_COUNTS: counts,
+      },
+      stdio: ['ignore', 'inherit', 'inherit'],
+      signal,
+      killSignal: 'SIGTERM',
+    },
+  )
+  const exitCode = await new Promise<number | NodeJS.Signals>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (code, killedBy) => {
+      resolve(killedBy ?? code ?? -1)
+    })
+  })
+  return { exitCode, ...(JSON.parse(await readFile(counts, 'utf8')) as Omit<Round, 'exitCode'>) }
+}

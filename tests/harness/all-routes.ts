@@ -1,0 +1,96 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { generateKey } from '@sluice/contracts/api-key'
+import type { Scope } from '@sluice/contracts/scopes'
+import { openClickHouse } from '@sluice/clickhouse/client'
+import { migrateClickHouse } from '@sluice/clickhouse/migrate'
+import { testClickHouse } from '@sluice/engines/testing'
+import { openEventLog } from '@sluice/event-log/open-event-log'
+import { buildGateway } from '@sluice/gateway/build'
+import { keyCache } from '@sluice/http/key-cache'
+import { request, startTestService, type TestService } from '@sluice/http/testing'
+import { keyStore } from '@sluice/postgres/keys'
+import { type SiteStore, siteStore } from '@sluice/postgres/sites'
+import { createTestKey, openTestPostgres, type TestPostgres } from '@sluice/postgres/testing'
+import { buildQuery } from '@sluice/query/build'
+import { openRedis } from '@sluice/redis/open'
+import { createMetrics } from '@sluice/runtime/metrics'
+import { capturedLogger } from '@sluice/runtime/testing'
+
+/** Every operation behind one port, as standalone has them, on the engines of the test run; nothing moves events on. */
+export interface TestSluice {
+  url: string
+  /** A key that may do everything. */
+  admin: string
+  sites: SiteStore
+  service: TestService
+  postgres: TestPostgres
+  /** Of the file log. */
+  folder: string
+  createKey: (parts: { scopes: readonly Scope[]; siteIds: readonly string[] | null }) => Promise<string>
+  /** A key to ask about; returns its id. */
+  createKeyId: (parts: { siteIds: readonly string[] | null }) => Promise<string>
+  /** Returns the value of the `Cookie` header. */
+  openSession: (key: string) => Promise<string>
+  stop: () => Promise<void>
+}
+
+const limits = { events_per_minute: 10_000_000, queries_per_minute: 10_000_000, admin_per_minute: 10_000_000 }
+
+export async function startAll({ redisUrl = 'memory:' } = {}): Promise<TestSluice> {
+  const captured = capturedLogger()
+  const context = { logger: captured.logger, metrics: createMetrics() }
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-rights-'))
+  const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
+  const postgres = await openTestPostgres()
+  const database = testClickHouse()
+  await migrateClickHouse(database.url)
+  const clickHouse = openClickHouse(database.readerUrl)
+  const redis = openRedis(redisUrl, captured)
+  const store = keyStore(postgres)
+  const cache = keyCache(store, captured.logger)
+  const admin = generateKey('prod')
+  const settings = { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: true }
+  const gateway = buildGateway(
+    settings,
+    { log, postgres, redis, describeDurability: () => Promise.resolve([]) },
+    context,
+  )
+  const query = buildQuery(settings, { clickHouse, postgres, redis, keyCache: cache }, context)
+  const service = await startTestService(
+    {
+      routes: [...gateway.routes, ...query.routes],
+      components: [cache, ...gateway.components, ...query.components],
+    },
+    { ...redis, keys: cache },
+    captured,
+  )
+  return {
+    url: service.url,
+    service,
+    postgres,
+    folder,
+    admin,
+    sites: siteStore(postgres),
+    createKey: async (parts) => (await createTestKey(store, { ...parts, rateLimits: limits })).key,
+    createKeyId: async (parts) => (await createTestKey(store, { ...parts, scopes: ['stats:read'] })).keyId,
+    openSession: async (key) => {
+      const { body } = await request(`${service.url}/api/v1/session`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ api_key: key }),
+      })
+      return `session=${(body.data as { session_token: string }).session_token}`
+    },
+    stop: async () => {
+      await service.stop()
+      await log.close()
+      await redis.close()
+      await clickHouse.close()
+      await database.drop()
+      await postgres.drop()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}

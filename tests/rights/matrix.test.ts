@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Operation } from '@sluice/contracts/operation'
+import { type OperationId, operations } from '@sluice/contracts/operations'
+import { grants, type Scope, scopes } from '@sluice/contracts/scopes'
+import { request } from '@sluice/http/testing'
+import { samples, type Target } from './samples.ts'
+import { startAll, type TestSluice } from '../harness/all-routes.ts'
+
+/** How a credential is presented. */
+const transports = ['bearer', 'query', 'cookie', 'none'] as const
+type Transport = (typeof transports)[number]
+
+/** Whose the site or object is, to the key that is bound to `own`. */
+const owners = ['own', 'foreign', 'absent'] as const
+type Owner = (typeof owners)[number]
+
+interface Holder {
+  scope: Scope
+  isBound: boolean
+  key: string
+  cookie: string
+}
+
+let sluice: TestSluice
+const holders: Holder[] = []
+const run = randomUUID().slice(0, 8)
+const sites: Readonly<Record<Owner, string>> = {
+  own: `own-${run}`,
+  foreign: `foreign-${run}`,
+  absent: `absent-${run}`,
+}
+let cells = 0
+
+beforeAll(async () => {
+  sluice = await startAll()
+  for (const scope of scopes) {
+    for (const isBound of [false, true]) {
+      const key = await sluice.createKey({ scopes: [scope], siteIds: isBound ? [sites.own] : null })
+      holders.push({ scope, isBound, key, cookie: await sluice.openSession(key) })
+    }
+  }
+  await sluice.sites.register([sites.own, sites.foreign])
+}, 60_000)
+
+afterAll(async () => {
+  await sluice.stop()
+})
+
+/** A site and a key of their own for each cell: some operations use them up, others make an absent site known. */
+async function targetOf(operation: Operation, owner: Owner): Promise<Target> {
+  const unique = `${run}-${cells++}`
+  const siteId = owner === 'absent' ? `${sites.absent}-${unique}` : sites[owner]
+  const needsKey = operation.rights.of === 'object' && operation.rights.name === 'Key'
+  const keyId = needsKey && owner !== 'absent' ? await sluice.createKeyId({ siteIds: [siteId] }) : `key_${unique}`
+  return { siteId, keyId, apiKey: sluice.admin, unique }
+}
+
+async function send(operation: Operation, target: Target, holder: Holder, transport: Transport) {
+  const { params = {}, query = {}, body } = samples[operation.id as OperationId](target)
+  const path = operation.path.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? ''))
+  const search = new URLSearchParams({ ...query, ...(transport === 'query' ? { api_key: holder.key } : {}) })
+  // A session that was logged out would be refused in the next cell.
+  const cookie = operation.id === 'deleteSession' ? await sluice.openSession(holder.key) : holder.cookie
+  return request(`${sluice.url}${path}?${search.toString()}`, {
+    method: operation.method,
+    headers: {
+      ...(transport === 'bearer' ? { Authorization: `Bearer ${holder.key}` } : {}),
+      ...(transport === 'cookie' ? { Cookie: cookie } : {}),
+      ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+}
+
+/** What contract sections 1, 2 and 10 say; `granted`: whatever the operation answers to whom it may concern. */
+function expected(operation: Operation, holder: Holder, owner: Owner, transport: Transport): number | 'granted' {
+  const { scope, rights, limit, id } = operation
+  if (scope === 'public') return 'granted'
+  if (transport === 'none') return 401
+  if (scope !== 'authenticated' && !grants([holder.scope], scope)) return 403
+  const isForeign = holder.isBound ? owner !== 'own' : false
+  switch (rights.of) {
+    case 'none':
+    case 'list':
+      return 'granted'
+    case 'object':
+      return isForeign || owner === 'absent' ? 404 : 'granted'
+    case 'site':
+      if (limit === 'queries') return isForeign || owner === 'absent' ? 404 : 'granted'
+      // Of a batch that holds nothing else.
+      if (isForeign) return id === 'collectBatch' ? 400 : 403
+      return 'granted'
+  }
+}
+
+const granted: Partial<Record<OperationId, readonly number[]>> = {
+  // It may be made, were it not there already.
+  createSite: [201, 409],
+}
+
+describe.each(Object.values(operations) as Operation[])('$method $path', (operation) => {
+  test.each(transports)(
+    'by %s',
+    async (transport) => {
+      const wrong: object[] = []
+      for (const holder of holders) {
+        const bodies: Partial<Record<Owner, string>> = {}
+        for (const owner of owners) {
+          const target = await targetOf(operation, owner)
+          const { status, body } = await send(operation, target, holder, transport)
+          const rule = expected(operation, holder, owner, transport)
+          const { scope, isBound } = holder
+          const cell = { scope, isBound, owner, status, rule, error: body.error }
+          const right =
+            rule === 'granted'
+              ? (granted[operation.id as OperationId] ?? [operation.answer.status]).includes(status)
+              : status === rule
+          if (!right) wrong.push(cell)
+          if (isBound && owner !== 'own') bodies[owner] = JSON.stringify({ ...body, timestamp: 0, data: undefined })
+          // Nothing of a site that the key is not bound to shows anywhere.
+          if (isBound && JSON.stringify(body.data ?? null).includes(sites.foreign)) {
+            if (owner === 'own' || operation.rights.of === 'list') wrong.push({ ...cell, leak: true })
+          }
+        }
+        // What is there and what is not are told alike.
+        if (bodies.foreign !== bodies.absent) wrong.push({ scope: holder.scope, ...bodies })
+      }
+      expect(wrong).toStrictEqual([])
+    },
+    60_000,
+  )
+})

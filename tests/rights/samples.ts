@@ -1,0 +1,38 @@
+import type { OperationId } from '@sluice/contracts/operations'
+
+/** What a cell of the matrix asks about. */
+export interface Target {
+  siteId: string
+  /** Of a key that is bound to the site. */
+  keyId: string
+  /** A key that may open a session. */
+  apiKey: string
+  /** No two cells' are equal. */
+  unique: string
+}
+
+export interface Sample {
+  params?: Record<string, string>
+  query?: Record<string, string>
+  body?: unknown
+}
+
+/** A good request for every operation: one without a row here does not compile. */
+export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> = {
+  collect: ({ siteId }) => ({ body: { site_id: siteId, event_type: 'view' } }),
+  collectBatch: ({ siteId }) => ({ body: { events: [{ site_id: siteId, event_type: 'view' }] } }),
+  stats: ({ siteId }) => ({ query: { site_id: siteId, metric: 'event_count' } }),
+  createSession: ({ apiKey }) => ({ body: { api_key: apiKey } }),
+  getSession: () => ({}),
+  deleteSession: () => ({}),
+  createKey: ({ siteId }) => ({ body: { name: 'made', scopes: ['stats:read'], site_ids: [siteId] } }),
+  listKeys: () => ({ query: { limit: '1000' } }),
+  getKey: ({ keyId }) => ({ params: { key_id: keyId } }),
+  updateKey: ({ keyId }) => ({ params: { key_id: keyId }, body: { name: 'renamed' } }),
+  revokeKey: ({ keyId }) => ({ params: { key_id: keyId } }),
+  rotateKey: ({ keyId }) => ({ params: { key_id: keyId }, body: { overlap: '1h' } }),
+  createSite: ({ siteId }) => ({ body: { site_id: siteId } }),
+  listSites: () => ({ query: { limit: '1000' } }),
+  getSite: ({ siteId }) => ({ params: { site_id: siteId } }),
+  updateSite: ({ siteId }) => ({ params: { site_id: siteId }, body: { name: 'renamed' } }),
+}
