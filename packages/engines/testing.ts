@@ -88,6 +88,24 @@ export async function waitForKafka(url: string): Promise<void> {
   await waitUntil(() => kafkaAnswers(hostname, Number(port)), `Kafka at ${hostname}:${port} answers`, 59_000)
 }
 
+/**
+ * The URL of a Redis with a prefix of keys that nobody has used; undefined when this run has no Redis. Suites that need
+ * one are made by describeWithRedis.
+ */
+export function testRedis(): { url: string } | undefined {
+  const url = process.env.SLUICE_TEST_REDIS_URL
+  if (url === undefined) return undefined
+  const own = new URL(url)
+  own.searchParams.set('prefix', `test.${randomBytes(6).toString('hex')}:`)
+  return { url: own.href }
+}
+
+/** `describe` for suites that need Redis: counted as skipped, and named so, when there is none. */
+export function describeWithRedis(name: string, suite: () => void): void {
+  if (testRedis() === undefined) describe.skip(`${name} (no Redis)`, suite)
+  else describe(name, suite)
+}
+
 function freshName(): string {
   return `${prefix}${randomBytes(8).toString('hex')}`
 }

@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isAlive, waitUntil } from './processes.ts'
+import { redisAnswers } from './redis-probe.ts'
+import { redisMissing, startRedis, type LocalRedis } from './redis.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'sluice-redis-'))
+const describeIfRuns = redisMissing() === undefined ? describe : describe.skip
+
+afterAll(() => {
+  rmSync(root, { recursive: true, force: true })
+})
+
+describeIfRuns('a local Redis', () => {
+  const dir = join(root, 'redis')
+  let redis: LocalRedis
+  const answers = (): Promise<boolean> => redisAnswers('127.0.0.1', redis.port)
+
+  beforeAll(async () => {
+    redis = await startRedis({ dir })
+  })
+
+  afterAll(async () => {
+    await redis.stop()
+    expect(isAlive(redis.pid)).toBe(false)
+  })
+
+  test('refuses a second one in the same folder', async () => {
+    await expect(startRedis({ dir })).rejects.toThrow('is in use by this process')
+  })
+
+  test('answers nothing while it is paused, and does when it is resumed', async () => {
+    expect(await answers()).toBe(true)
+    redis.pause()
+    expect(await answers()).toBe(false)
+    redis.resume()
+    await waitUntil(answers, 'Redis answers', 5_000)
+  })
+
+  test('answers on the same port after it was killed and started again', async () => {
+    const { pid, url } = redis
+    await redis.kill()
+    expect(isAlive(pid)).toBe(false)
+    expect(await answers()).toBe(false)
+    await redis.restart()
+    expect(redis.url).toBe(url)
+    expect(redis.pid).not.toBe(pid)
+    expect(await answers()).toBe(true)
+  })
+
+  test('a setting that it does not know is told with what Redis said', async () => {
+    const starting = startRedis({ dir: join(root, 'wrong'), settings: { 'no-such-setting': 'x' } })
+    await expect(starting).rejects.toThrow(/Redis did not start:[^]*no-such-setting/)
+  })
+})
