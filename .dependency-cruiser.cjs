@@ -1,5 +1,5 @@
 // Who may import whom: docs/architecture.md. contracts <- runtime <- adapters <- services <- standalone.
-const adapters = 'http|event-log|clickhouse|postgres'
+const adapters = 'http|event-log|clickhouse|postgres|redis'
 const tests = '\\.test(-support)?\\.ts$|/testing\\.ts$|^tests/|^bench/|conformance\\.ts$'
 
 module.exports = {
@@ -52,6 +52,12 @@ module.exports = {
       severity: 'error',
       from: { pathNot: `^packages/event-log/|^bench/` },
       to: { path: 'node_modules/kafkajs/' },
+    },
+    {
+      name: 'ioredis-in-redis',
+      severity: 'error',
+      from: { pathNot: '^packages/redis/' },
+      to: { path: 'node_modules/(ioredis|rate-limiter-flexible)/' },
     },
     {
       name: 'clickhouse-client-in-clickhouse',

@@ -8,6 +8,7 @@ import {
   logUrl,
   portMistakes,
   postgresUrl,
+  redisUrl,
   standaloneEngines,
 } from './variables.ts'
 
@@ -16,6 +17,7 @@ const variables = {
   SLUICE_LOG_URL: logUrl,
   SLUICE_CLICKHOUSE_URL: clickHouseUrl,
   SLUICE_POSTGRES_URL: postgresUrl,
+  SLUICE_REDIS_URL: redisUrl,
   SLUICE_ADMIN_KEY: adminKey,
 }
 
@@ -23,6 +25,7 @@ const right = {
   SLUICE_LOG_URL: 'kafka://host:9092/topic',
   SLUICE_CLICKHOUSE_URL: 'https://user:pass@host:8443/sluice',
   SLUICE_POSTGRES_URL: 'postgresql://user:pass@host/sluice',
+  SLUICE_REDIS_URL: 'rediss://:pass@host/1',
 }
 
 function mistakes(environment: Record<string, string | undefined>, of: Variables = variables): readonly string[] {
@@ -64,6 +67,7 @@ test('all mistakes are told at once, each with its variable and what it is for',
   const environment = {
     SLUICE_LOG_URL: 'amqp://host',
     SLUICE_POSTGRES_URL: 'postgres://host/sluice',
+    SLUICE_REDIS_URL: 'memory:',
     SLUICE_PORT: '65536',
     SLUICE_METRICS_PORT: 'ninety',
     SLUICE_LOG_LEVEL: 'loud',
@@ -74,8 +78,9 @@ test('all mistakes are told at once, each with its variable and what it is for',
     expect.stringMatching(/^SLUICE_LOG_LEVEL must be one of \[debug, info, warn, error\] \(it is "loud"\): /),
     expect.stringMatching(/^SLUICE_LOG_URL must start with kafka:: The event log/),
     expect.stringMatching(/^SLUICE_CLICKHOUSE_URL is required: ClickHouse/),
+    expect.stringMatching(/^SLUICE_REDIS_URL must start with redis: or rediss:: Redis/),
   ])
-  expect(() => loadConfig(variables, environment)).toThrow(/^The configuration has 5 mistakes:\n {2}- SLUICE_PORT /)
+  expect(() => loadConfig(variables, environment)).toThrow(/^The configuration has 6 mistakes:\n {2}- SLUICE_PORT /)
   expect(() => loadConfig(variables, { ...right, SLUICE_PORT: 'x' })).toThrow(/^The configuration has 1 mistake:\n/)
 })
 
@@ -94,6 +99,7 @@ describe('a secret that is wrong is named, never printed', () => {
       'SLUICE_CLICKHOUSE_URL',
       'SLUICE_LOG_URL',
       'SLUICE_POSTGRES_URL',
+      'SLUICE_REDIS_URL',
     ])
   })
 
@@ -117,6 +123,7 @@ test.each([
   ['SLUICE_LOG_URL', ['kafka://h/t', 'file:data/log']],
   ['SLUICE_CLICKHOUSE_URL', ['http://h', 'https://h', 'file:/data/clickhouse']],
   ['SLUICE_POSTGRES_URL', ['postgres://h', 'postgresql://h', 'file:data/postgres']],
+  ['SLUICE_REDIS_URL', ['redis://h', 'rediss://:pass@h:6380/15?prefix=a:', 'memory:']],
 ] as const)('standalone takes %s embedded or not, and needs none', (name, urls) => {
   expect(mistakes({}, standaloneEngines)).toStrictEqual([])
   for (const url of urls) expect(loadConfig(standaloneEngines, { [name]: url })).toHaveProperty(name, url)
@@ -126,6 +133,8 @@ test.each([
   ['SLUICE_CLICKHOUSE_URL', 'http://'],
   ['SLUICE_CLICKHOUSE_URL', 'http://u:p@host/a/b'],
   ['SLUICE_POSTGRES_URL', 'postgres://u:p@h:notaport/x'],
+  ['SLUICE_REDIS_URL', 'redis://'],
+  ['SLUICE_REDIS_URL', 'redis://h/sluice'],
   ['SLUICE_ADMIN_KEY', 'short'],
   ['SLUICE_PORT', '1e3'],
 ])('%s=%s is a mistake of that variable', (name, text) => {
@@ -134,9 +143,12 @@ test.each([
   expect(others).toEqual([])
 })
 
-test('an embedded engine whose URL names no folder is a mistake', () => {
+test('an embedded engine whose URL names no folder is a mistake, and so is memory with a name', () => {
   expect(mistakes({ SLUICE_POSTGRES_URL: 'file:' }, standaloneEngines)).toEqual([
     expect.stringMatching(/^SLUICE_POSTGRES_URL names no folder/),
+  ])
+  expect(mistakes({ SLUICE_REDIS_URL: 'memory:a' }, standaloneEngines)).toEqual([
+    expect.stringMatching(/^SLUICE_REDIS_URL must be memory: and no more/),
   ])
 })
 

@@ -28,10 +28,15 @@ function engineUrl(schemes: readonly string[]): joi.StringSchema {
         throw new TypeError(`must start with ${schemes.map((scheme) => `${scheme}:`).join(' or ')}`)
       }
       if (text.startsWith('file:')) folderOf(text)
+      else if (text.startsWith('memory:')) checkMemoryUrl(text)
       else if (!text.startsWith('kafka:')) checkNetworkUrl(text)
       return text
     })
     .messages({ 'any.custom': '{{#error.message}}' })
+}
+
+function checkMemoryUrl(text: string): void {
+  if (text !== 'memory:') throw new TypeError('must be memory: and no more')
 }
 
 function checkNetworkUrl(text: string): void {
@@ -40,6 +45,9 @@ function checkNetworkUrl(text: string): void {
   if (hostname === '') throw new TypeError('names no host')
   if (protocol.startsWith('http') && !/^\/\w*$/.test(pathname)) {
     throw new TypeError('must end in a database name of letters, digits and underscores')
+  }
+  if (protocol.startsWith('redis') && !/^\/?\d{0,5}$/.test(pathname)) {
+    throw new TypeError('must end in the number of a database')
   }
 }
 
@@ -99,6 +107,13 @@ export const postgresUrl = variable({
   secret: true as const,
 })
 
+export const redisUrl = variable({
+  schema: engineUrl(['redis', 'rediss']),
+  description:
+    'Redis, for rate limits, sessions and idempotent answers: redis(s)://[[user]:password@]host:6379[/database][?ca=<PEM file>&prefix=sluice:].',
+  secret: true as const,
+})
+
 export const adminKey = variable({
   schema: anyText,
   check: (key: string) => {
@@ -133,5 +148,11 @@ export const standaloneEngines = {
     schema: engineUrl(['postgres', 'postgresql', 'file']),
     description: `${postgresUrl.description} Default: file:<SLUICE_DATA_DIR>/postgres.`,
     optional: true as const,
+  }),
+  SLUICE_REDIS_URL: variable({
+    ...redisUrl,
+    schema: engineUrl(['redis', 'rediss', 'memory']),
+    description: `${redisUrl.description} memory: keeps them in this process, until it ends.`,
+    default: 'memory:',
   }),
 }

@@ -1,0 +1,3 @@
+import { describeRedis } from './conformance.ts'
+
+describeRedis('memory', () => 'memory:')

@@ -1,0 +1,53 @@
+import type { Result } from 'ioredis'
+import type { Sessions, Times } from './ports.ts'
+import type { RedisConnection } from './redis-connection.ts'
+
+declare module 'ioredis' {
+  interface RedisCommander<Context> {
+    createSession(key: string, keyHash: string, idleMs: number, ageMsMax: number): Result<number, Context>
+    findSession(key: string, idleMs: number): Result<[keyHash: string, leftMs: number] | null, Context>
+  }
+}
+
+/** Redis's own clock, in ms: the one that all processes share. */
+const clock = `
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+`
+
+const createScript = `${clock}
+redis.call('hset', KEYS[1], 'key', ARGV[1], 'ends', now + ARGV[3])
+return redis.call('pexpire', KEYS[1], math.min(ARGV[2], ARGV[3]))
+`
+
+const findScript = `${clock}
+local session = redis.call('hmget', KEYS[1], 'key', 'ends')
+if not session[1] then return false end
+local left = math.min(ARGV[1], session[2] - now)
+redis.call('pexpire', KEYS[1], left)
+if left <= 0 then return false end
+return {session[1], left}
+`
+
+/** Sessions as hashes at `session:<hash of the token>`, which Redis removes by itself. */
+export function redisSessions(connection: RedisConnection, { sessionIdleMs, sessionAgeMsMax }: Times): Sessions {
+  const { client } = connection
+  client.defineCommand('createSession', { numberOfKeys: 1, lua: createScript })
+  client.defineCommand('findSession', { numberOfKeys: 1, lua: findScript })
+  const keyOf = (tokenHash: string): string => `session:${tokenHash}`
+
+  return {
+    async create(tokenHash, { keyHash }) {
+      await connection.ask(() => client.createSession(keyOf(tokenHash), keyHash, sessionIdleMs, sessionAgeMsMax))
+    },
+    async find(tokenHash) {
+      const found = await connection.ask(() => client.findSession(keyOf(tokenHash), sessionIdleMs))
+      if (found === null) return undefined
+      const [keyHash, leftMs] = found
+      return { keyHash, expiresAt: Date.now() + leftMs }
+    },
+    async delete(tokenHash) {
+      await connection.ask(() => client.del(keyOf(tokenHash)))
+    },
+  }
+}

@@ -1,0 +1,79 @@
+import { expect, test } from '@jest/globals'
+import { openRedis } from './open.ts'
+import { parseRedisUrl } from './redis-url.ts'
+
+const mistakesIn = (url: string): string => {
+  try {
+    parseRedisUrl(url)
+  } catch (error) {
+    return String(error)
+  }
+  return 'none'
+}
+
+test('a host is enough', () => {
+  expect(parseRedisUrl('redis://cache.example')).toEqual({
+    host: 'cache.example',
+    port: 6379,
+    username: undefined,
+    password: undefined,
+    db: 0,
+    tls: undefined,
+    prefix: 'sluice:',
+  })
+})
+
+test('TLS, percent-encoded user and password, database, prefix, IPv6', () => {
+  expect(parseRedisUrl('rediss://us%40er:p%3Aa%2Fs:s@[::1]:6380/15?prefix=a%26b:')).toEqual({
+    host: '::1',
+    port: 6380,
+    username: 'us@er',
+    password: 'p:a/s:s',
+    db: 15,
+    tls: { ca: undefined },
+    prefix: 'a&b:',
+  })
+  expect(parseRedisUrl('redis://:secret@h/')).toMatchObject({ username: undefined, password: 'secret', db: 0 })
+})
+
+test.each([
+  ['http://h', 'expected redis://host:6379'],
+  ['redis:h', 'expected redis://host:6379'],
+  ['redis://h:99999', 'expected redis://host:6379'],
+  ['redis://', 'the host is missing'],
+  ['redis://h:0', 'the port'],
+  ['redis://h/sluice', 'the database is not a number'],
+  ['redis://h/1/2', 'the database is not a number'],
+  ['redis://user@h', 'the password is missing'],
+  ['redis://:%zz@h', 'the password is not percent-encoded'],
+  ['redis://h?db=1', 'unknown parameter (known: ca, prefix)'],
+  ['redis://h?prefix=a&prefix=b', '"prefix" is given twice'],
+  ['redis://h?ca=/x.pem', '"ca" needs rediss:'],
+  ['rediss://h?ca=/does/not/exist.pem', '/does/not/exist.pem'],
+  ['rediss://h?ca=/dev/null', 'no PEM certificate'],
+])('%s: %s', (url, mistake) => {
+  expect(mistakesIn(url)).toContain('SLUICE_REDIS_URL')
+  expect(mistakesIn(url)).toContain(mistake)
+})
+
+test('all mistakes at once', () => {
+  const mistakes = mistakesIn('redis://user@h:0/x?db=1&ca=x')
+  for (const mistake of ['port', 'database', 'password', 'parameter', 'rediss:']) expect(mistakes).toContain(mistake)
+})
+
+test.each([
+  'redis://user:sec/ret@h',
+  'redis://user:sec#ret@h',
+  'redis://user:sec?ret@h',
+  'redis://user:sec%ret@h',
+  'redis://user:sec@ret@h/x?y=1',
+])('a mistake does not show the password: %s', (url) => {
+  expect(mistakesIn(url)).not.toBe('none')
+  expect(mistakesIn(url)).not.toMatch(/sec|ret@/)
+})
+
+test('opening tells them', () => {
+  const logger = { debug: () => undefined, info: () => undefined, warn: () => undefined }
+  expect(() => openRedis('redis://h/x', { logger })).toThrow('SLUICE_REDIS_URL: the database is not a number')
+  expect(() => openRedis('file:data', { logger })).toThrow('SLUICE_REDIS_URL: expected redis://')
+})

@@ -1,0 +1,6 @@
+import { describeWithRedis, testRedis } from '@sluice/engines/testing'
+import { describeRedis } from './conformance.ts'
+
+describeWithRedis('redis', () => {
+  describeRedis('redis', () => testRedis()?.url ?? '')
+})
