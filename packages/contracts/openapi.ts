@@ -1,0 +1,334 @@
+import { contentEncodings } from './bodies.ts'
+import type { ErrorStatus } from './errors.ts'
+import { defaultLimits, limitWindowSeconds } from './limits.ts'
+import { exampleOf } from './openapi-example.ts'
+import { toJsonSchema } from './openapi-schema.ts'
+import type {
+  Header,
+  JsonSchema,
+  MediaType,
+  OpenApiDocument,
+  OperationObject,
+  Parameter,
+  Reference,
+  RequestBody,
+  Response,
+} from './openapi-types.ts'
+import type { BodyRule, Operation } from './operation.ts'
+
+type Schemas = Record<string, JsonSchema>
+
+/** Wide enough for what the interface tells in two paragraphs; the rest stands at the operations. */
+const description = `JSON in, JSON out. Every answer carries \`success\` and \`timestamp\` (Unix ms); successes that tell something have \`data\`, failures \`error\`. Every answer has \`X-Request-Id\`; a sane one that you send comes back. All times are Unix milliseconds, lengths count code points, and NUL is refused in every text.
+
+A key goes into \`Authorization: Bearer <key>\`, or into \`?api_key=\` where a header can't be set; browsers may open a session and send its cookie. The header wins over the query, the query over the cookie. Answers to a good credential tell how far its limit is: \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\`, \`X-RateLimit-Reset\`. Unknown fields and parameters are refused, except in events, where they are kept as properties.
+
+Checked in this order: path, method, credential, rate, scope, content type, body, site. Only the first problem is told.
+
+Where services run apart, \`/collect\` and \`/collect/batch\` are served by the gateway, everything else by the query service.`
+
+/**
+ * The OpenAPI 3.1 document of a table of operations: what /openapi.json serves and /docs renders, and what tests check
+ * answers against. `serverUrl` names where the interface is served; by default where the document was found.
+ */
+export function openApiDocument(
+  operations: Readonly<Record<string, Operation>>,
+  { version, serverUrl = '/' }: { version: string; serverUrl?: string },
+): OpenApiDocument {
+  const table = Object.values(operations)
+  const schemas: Schemas = { Success: envelope(), Error: errorEnvelope() }
+  const responses: Record<string, Response> = {}
+  const paths: OpenApiDocument['paths'] = {}
+  for (const operation of table) {
+    const path = operation.path.replace(/:(\w+)/g, '{$1}')
+    const method = operation.method.toLowerCase() as Lowercase<Operation['method']>
+    paths[path] = { ...paths[path], [method]: describeOperation(operation, { schemas, responses }) }
+  }
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'Sluice',
+      version,
+      summary: 'Self-hosted event analytics: durable ingestion, exact statistics.',
+      description,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: serverUrl }],
+    tags: [...new Set(table.map(({ section }) => section))].map((name) => ({ name })),
+    paths,
+    components: { securitySchemes, schemas: sorted(schemas), headers, responses: sorted(responses) },
+  }
+}
+
+/** The statuses of failures that an operation may answer, in ascending order: contract section 1, "Status and message". */
+export function failuresOf(operation: Operation): ErrorStatus[] {
+  const { method, path, scope, limit, rights, query, body, errors = [], idempotent } = operation
+  const isPublic = scope === 'public'
+  const isWrite = method !== 'GET'
+  const takesPath = path.includes(':')
+  const conditions: [ErrorStatus, boolean][] = [
+    [400, query !== undefined || body !== undefined || takesPath],
+    [401, !isPublic],
+    // A scope that is missing, a cookie sent by another site's page, a site that the key is not bound to.
+    [403, !isPublic && (scope !== 'authenticated' || isWrite)],
+    [404, takesPath || (rights.of === 'site' && rights.in === 'query')],
+    [409, idempotent === true],
+    [413, body !== undefined],
+    [415, body !== undefined],
+    [429, limit !== undefined],
+    [500, true],
+    [503, true],
+  ]
+  const statuses = conditions.filter(([, applies]) => applies).map(([status]) => status)
+  return [...new Set([...statuses, ...errors])].sort((a, b) => a - b)
+}
+
+/** What a status means, and its response's name among the components. */
+const failures: Record<ErrorStatus, { name: string; meaning: string }> = {
+  400: { name: 'BadRequest', meaning: '`Missing required field: …`, `Invalid field: …` or `Invalid format: …`' },
+  401: {
+    name: 'Unauthorized',
+    meaning: '`Invalid API key`: no credential, or an unknown, mistyped, expired or revoked one',
+  },
+  403: {
+    name: 'Forbidden',
+    meaning: '`Insufficient scope: requires …`, `Key is not allowed for this site` or `Cross-site request refused`',
+  },
+  404: { name: 'NotFound', meaning: '`… not found`: unknown, or of a site that the key may not read' },
+  405: { name: 'MethodNotAllowed', meaning: 'Wrong method; `Allow` names the right ones' },
+  409: { name: 'Conflict', meaning: 'It exists already, is not ready, or was changed meanwhile' },
+  413: { name: 'TooLarge', meaning: 'The body is larger than it may be, before or after decompression' },
+  415: { name: 'UnsupportedMediaType', meaning: 'A media type, charset or encoding that is not taken' },
+  429: { name: 'TooManyRequests', meaning: '`Rate limit exceeded. Retry after <n> seconds.`' },
+  500: {
+    name: 'InternalError',
+    meaning: '`Internal server error`: our fault; the log has the cause under the request id',
+  },
+  503: { name: 'Unavailable', meaning: '`Service temporarily unavailable`: nothing was lost, repeat it' },
+}
+
+const headers: Record<string, Header> = {
+  'X-Request-Id': {
+    description: 'Names the request in logs; a sane one that was sent comes back.',
+    required: true,
+    schema: { type: 'string', minLength: 1 },
+  },
+  'X-RateLimit-Limit': rateHeader('How often the key may do this in a minute.'),
+  'X-RateLimit-Remaining': rateHeader('How often it still may.'),
+  'X-RateLimit-Reset': rateHeader('When it may as often as before, in Unix seconds.'),
+  'Retry-After': {
+    description: 'Seconds until a retry makes sense.',
+    required: true,
+    schema: { type: 'integer', minimum: 0 },
+  },
+}
+
+function rateHeader(text: string): Header {
+  return { description: text, required: true, schema: { type: 'integer', minimum: 0 } }
+}
+
+const rateHeaders = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'] as const
+
+const securitySchemes: OpenApiDocument['components']['securitySchemes'] = {
+  bearer: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer <key>`.' },
+  api_key: {
+    type: 'apiKey',
+    in: 'query',
+    name: 'api_key',
+    description: 'An API key in the query, where a header can’t be set. Proxies may log it: prefer the header.',
+  },
+  session: {
+    type: 'apiKey',
+    in: 'cookie',
+    name: 'session',
+    description: 'The session that `createSession` opened, for browsers.',
+  },
+}
+
+interface Shared {
+  schemas: Schemas
+  responses: Record<string, Response>
+}
+
+function describeOperation(operation: Operation, shared: Shared): OperationObject {
+  const { id, section, summary, scope, body } = operation
+  const parameters = parametersOf(operation, shared.schemas)
+  return {
+    operationId: id,
+    tags: [section],
+    summary,
+    description: [access(operation), operation.anyOrigin && 'Answers pages of any origin.'].filter(Boolean).join(' '),
+    security: scope === 'public' ? [] : Object.keys(securitySchemes).map((name) => ({ [name]: roles(scope) })),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && { requestBody: requestBody(body, shared.schemas) }),
+    responses: {
+      [operation.answer.status]: success(operation, shared.schemas),
+      ...Object.fromEntries(failuresOf(operation).map((status) => [status, failure(status, operation, shared)])),
+    },
+  }
+}
+
+/** Since 3.1 a security requirement may name what a credential needs, whatever its scheme. */
+function roles(scope: Operation['scope']): string[] {
+  return scope === 'authenticated' ? [] : [scope]
+}
+
+function access({ scope, limit, cost }: Operation): string {
+  if (scope === 'public') return 'Needs no credential.'
+  const needs = scope === 'authenticated' ? 'Any credential will do.' : `Scope: \`${scope}\`.`
+  if (limit === undefined) return needs
+  const counts = cost === 'body' ? `Each event counts` : 'Counts'
+  const most = defaultLimits[limit].toLocaleString('en')
+  return `${needs} ${counts} against the limit of \`${limit}\`: ${most} in ${limitWindowSeconds} seconds, unless the key has its own.`
+}
+
+function parametersOf({ path, query, idempotent }: Operation, schemas: Schemas): Parameter[] {
+  const parameters: Parameter[] = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', minLength: 1, examples: [pathExamples[name] ?? name] },
+  }))
+  if (query) {
+    const { properties = {}, required = [] } = toJsonSchema(query, 'input', schemas)
+    for (const [name, { description, ...property }] of Object.entries(properties)) {
+      parameters.push({
+        name,
+        in: 'query',
+        ...(required.includes(name) && { required: true }),
+        ...(description !== undefined && { description }),
+        // There is no null in a query.
+        schema: Array.isArray(property.type) ? { ...property, type: property.type[0] ?? 'string' } : property,
+      })
+    }
+  }
+  if (idempotent) {
+    parameters.push({
+      name: 'Idempotency-Key',
+      in: 'header',
+      description:
+        'Carries the request out once: a repeat with the same body gets the first answer for 24 hours, one with another body, or while the first is under way, 409.',
+      schema: { type: 'string', minLength: 1, maxLength: 255 },
+    })
+  }
+  return parameters
+}
+
+const pathExamples: Readonly<Record<string, string>> = { site_id: 'my-site', key_id: 'key_01KAK5V6Z0F3N8Q2R7T4W9X1YB' }
+
+function requestBody({ types, maxBytes, schema }: BodyRule, schemas: Schemas): RequestBody {
+  const json = toJsonSchema(schema, 'input', schemas)
+  const example = exampleOf(json, schemas)
+  const contents: Record<string, MediaType> = {
+    'application/json': { schema: json, example },
+    // Beacons of browsers: the same JSON, under a name that needs no preflight.
+    'text/plain': {
+      schema: {
+        type: 'string',
+        contentMediaType: 'application/json',
+        description: 'The same JSON, as beacons send it.',
+      },
+      example: JSON.stringify(example),
+    },
+    'application/x-ndjson': {
+      schema: { type: 'string', description: 'One event a line, nothing around them.' },
+      example: lines(example),
+    },
+  }
+  return {
+    description: `At most ${sizeOf(maxBytes)} after decompression. \`Content-Encoding\` may be ${contentEncodings.map((each) => `\`${each}\``).join(', ')}.`,
+    required: true,
+    content: Object.fromEntries(types.map((type) => [type, contents[type] ?? { schema: {} }])),
+  }
+}
+
+function sizeOf(bytes: number): string {
+  const kib = bytes / 1024
+  return kib % 1024 === 0 ? `${kib / 1024} MiB` : `${kib} KiB`
+}
+
+/** The items of the one list that a batch is. */
+function lines(batch: unknown): string {
+  const [items] = Object.values(batch as Record<string, unknown>)
+  return Array.isArray(items) ? items.map((item) => `${JSON.stringify(item)}\n`).join('') : ''
+}
+
+function success({ limit, idempotent, answer }: Operation, schemas: Schemas): Response {
+  const data = answer.data && toJsonSchema(answer.data, 'output', schemas)
+  return {
+    description: answer.status === 201 ? 'Made' : answer.status === 202 ? 'Accepted' : 'Done',
+    headers: {
+      ...headersOf(limit === undefined ? [] : rateHeaders),
+      ...(idempotent && {
+        'Idempotency-Replayed': {
+          description: '`true`: this is the answer of an earlier request with the same Idempotency-Key.',
+          schema: { const: 'true' },
+        },
+      }),
+      ...Object.fromEntries(
+        Object.entries(answer.headers ?? {}).map(([name, text]) => [
+          name,
+          { description: text, required: true, schema: { type: 'string' } },
+        ]),
+      ),
+    },
+    content: json(data ? envelope(data) : { $ref: '#/components/schemas/Success' }),
+  }
+}
+
+function failure(status: ErrorStatus, { limit, failureData }: Operation, shared: Shared): Response | Reference {
+  const { name, meaning } = failures[status]
+  const data = failureData?.status === status ? toJsonSchema(failureData.data, 'output', shared.schemas) : undefined
+  // The others may come before the rate is known: a path that can't be decoded, a page of another site.
+  const comesCounted = [409, 413, 415, 429].includes(status)
+  const isCounted = comesCounted && limit !== undefined
+  const response: Response = {
+    description: meaning,
+    headers: headersOf([
+      ...(isCounted ? rateHeaders : []),
+      ...(status === 429 || status === 503 ? ['Retry-After'] : []),
+    ]),
+    content: json(data ? errorEnvelope(data) : { $ref: '#/components/schemas/Error' }),
+  }
+  if (data) return response
+  const component = comesCounted && !isCounted ? `Uncounted${name}` : name
+  shared.responses[component] ??= response
+  return { $ref: `#/components/responses/${component}` }
+}
+
+function headersOf(names: readonly string[]): Record<string, Reference> {
+  return Object.fromEntries(['X-Request-Id', ...names].map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+}
+
+function json(schema: JsonSchema): Record<string, MediaType> {
+  return { 'application/json': { schema } }
+}
+
+const timestamp: JsonSchema = { type: 'integer', description: 'Unix ms.' }
+
+function envelope(data?: JsonSchema): JsonSchema {
+  return {
+    type: 'object',
+    properties: { success: { const: true }, timestamp, ...(data && { data }) },
+    required: ['success', 'timestamp', ...(data ? ['data'] : [])],
+    additionalProperties: false,
+  }
+}
+
+function errorEnvelope(data?: JsonSchema): JsonSchema {
+  return {
+    type: 'object',
+    properties: {
+      success: { const: false },
+      error: { type: 'string', minLength: 1 },
+      timestamp,
+      ...(data && { data }),
+    },
+    required: ['success', 'error', 'timestamp'],
+    additionalProperties: false,
+  }
+}
+
+function sorted<T>(entries: Record<string, T>): Record<string, T> {
+  return Object.fromEntries(Object.entries(entries).sort(([a], [b]) => (a < b ? -1 : 1)))
+}
