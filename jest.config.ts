@@ -6,7 +6,13 @@ const config: Config = {
   testPathIgnorePatterns: ['/node_modules/', '/data/'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: {
-    '\\.ts$': ['@swc/jest', { jsc: { parser: { syntax: 'typescript' }, target: 'es2024' }, module: { type: 'es6' } }],
+    '\\.ts$': [
+      '@swc/jest',
+      {
+        jsc: { parser: { syntax: 'typescript' }, target: 'es2024', experimental: { keepImportAttributes: true } },
+        module: { type: 'es6' },
+      },
+    ],
   },
   transformIgnorePatterns: ['/node_modules/'],
   globalSetup: './tests/engines/start.ts',

@@ -26,6 +26,8 @@ export const operations = {
     rights: { of: 'site', in: 'body' },
     body: { types: eventMediaTypes, maxBytes: eventLimits.eventBytesMax, schema: eventBody },
     answer: { status: 202 },
+    // Where sites don't register themselves.
+    errors: [404],
     anyOrigin: true,
     quiet: true,
   },

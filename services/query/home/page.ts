@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import type { Page } from '@sluice/http/app'
+import { htmlPage } from '../html-page.ts'
 
 const style = `
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
@@ -8,16 +8,15 @@ pre { padding: 1rem; overflow-x: auto; border: 1px solid color-mix(in srgb, curr
 code { font: 0.9rem/1.5 ui-monospace, monospace }
 `
 
-const html = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Sluice</title>
-<style>${style}</style>
-<main>
+/** `/`: the first commands, with this server's address filled in, until the dashboard takes the place. */
+export const homePage: Page = htmlPage('/', {
+  title: 'Sluice',
+  style,
+  body: (host) => `<main>
 <h1>Sluice is running</h1>
 <p>Send a first event with your key, the one that the first start printed:</p>
-<pre><code>export SLUICE_KEY=svc_prod_…
+<pre><code>export SLUICE_URL=http://${host}
+export SLUICE_KEY=svc_prod_…
 curl -s "$SLUICE_URL/collect" -H "Authorization: Bearer $SLUICE_KEY" \\
   -H 'Content-Type: application/json' \\
   -d '{"site_id": "my-site", "event_type": "page_view", "session_id": "s1", "user_id": "ada"}'</code></pre>
@@ -30,24 +29,6 @@ curl -s "$SLUICE_URL/collect" -H "Authorization: Bearer $SLUICE_KEY" \\
 <p>Make a key with least rights for each of your services:</p>
 <pre><code>curl -s "$SLUICE_URL/api/v1/settings/keys" -H "Authorization: Bearer $SLUICE_KEY" \\
   -H 'Content-Type: application/json' -d '{"name": "web shop", "scopes": ["events:write"]}'</code></pre>
-</main>
-</html>
-`
-
-const policy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
-
-/** `/`: the first commands, with this server's address filled in, until the dashboard takes the place. */
-export const homePage: Page = {
-  path: '/',
-  handle: (request, response) => {
-    // Hosts are letters, digits and a few marks; anything else could be markup and is not echoed.
-    const host = /^[\w.:[\]-]+$/.test(request.headers.host ?? '') ? request.headers.host : 'localhost:8080'
-    response.writeHead(200, {
-      'Content-Type': 'text/html; charset=utf-8',
-      'Content-Security-Policy': policy,
-      'X-Content-Type-Options': 'nosniff',
-      'Referrer-Policy': 'no-referrer',
-    })
-    response.end(html.replace('export SLUICE_KEY', `export SLUICE_URL=http://${host ?? ''}\nexport SLUICE_KEY`))
-  },
-}
+<p>Everything that is served: <a href="/docs">the HTTP interface</a>.</p>
+</main>`,
+})
