@@ -25,16 +25,18 @@ def before_load_schema(ctx, raw_schema):
         content["text/plain"] = {"schema": content["application/json"]["schema"]}
 
 
+def to_bytes(value):
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
+
+
 @schemathesis.serializer("text/plain")
 def text(ctx, value):
-    return value if isinstance(value, bytes) else json.dumps(value).encode()
+    return to_bytes(value)
 
 
 @schemathesis.serializer("application/x-ndjson")
 def lines(ctx, value):
-    if isinstance(value, list):
-        return "".join(json.dumps(each) + "\n" for each in value).encode()
-    return text(ctx, value)
+    return b"".join(to_bytes(each) + b"\n" for each in value) if isinstance(value, list) else to_bytes(value)
 
 
 @schemathesis.hook

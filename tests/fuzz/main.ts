@@ -7,6 +7,7 @@ import { generateKey } from '@sluice/contracts/api-key'
 import { operations } from '@sluice/contracts/operations'
 import { type ServiceProcess, startService } from '../harness/service-process.ts'
 import { installSchemathesis, MissingError, type Round, runSchemathesis } from './schemathesis.ts'
+import { casesOf, summary } from './summary.ts'
 
 const usage = `npm run fuzz -- [--cases N] [--seed N]
 
@@ -34,6 +35,9 @@ function readCount(text: string): number {
   return Number(text)
 }
 
+/** As schemathesis names operations. */
+const labels = Object.values(operations).map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, '{$1}')}`)
+
 const interrupted = new AbortController()
 
 /** Cases ever so slow; a run that takes longer hangs. */
@@ -50,55 +54,22 @@ async function fuzz(
   const signal = AbortSignal.any([tooLong, interrupted.signal])
   const keyId = await ownKeyId(sluice.url, at.key)
   const rounds: Round[] = []
-  const done = (): number => sum(rounds.flatMap(({ statuses }) => Object.values(statuses)))
-  while (done() < cases) {
-    const casesEach = Math.ceil((cases - done()) / Object.keys(operations).length)
+  while (casesOf(rounds) < cases) {
+    const casesEach = Math.ceil((cases - casesOf(rounds)) / labels.length)
     rounds.push(
       await runSchemathesis(at.bin, { url: sluice.url, ...at, keyId, casesEach, seed: seed + rounds.length, signal }),
     )
-    if (sum(Object.values(rounds.at(-1)?.statuses ?? {})) === 0) break
+    if (casesOf(rounds.slice(-1)) === 0) break
   }
-  return report(rounds, cases)
-}
-
-function report(rounds: readonly Round[], cases: number): string[] {
-  const statuses = added(rounds.map((round) => round.statuses))
-  const byOperation = added(rounds.map((round) => round.operations))
-  const total = sum([...statuses.values()])
-  const serverErrors = sum([...statuses].filter(([status]) => Number(status) >= 500).map(([, count]) => count))
-  const unanswered = sum(rounds.flatMap((round) => Object.values(round.unanswered)))
-  const untouched = Object.values(operations)
-    .map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, '{$1}')}`)
-    .filter((label) => !byOperation.has(label))
-  console.log(`\n${total} cases over ${byOperation.size} operations`)
-  for (const [label, count] of byOperation) console.log(`  ${String(count).padStart(7)}  ${label}`)
-  console.log('statuses')
-  for (const [status, count] of [...statuses].sort()) console.log(`  ${String(count).padStart(7)}  ${status}`)
-  return [
-    total < cases && `only ${total} of ${cases} cases came about`,
-    untouched.length > 0 && `no case for ${untouched.join(', ')}`,
-    serverErrors > 0 && `${serverErrors} answers of 500 and above`,
-    unanswered > 0 && `${unanswered} requests without an answer`,
-    rounds.some(({ exitCode }) => exitCode !== 0) && 'failures that are told above, with their curl commands',
-  ].filter((problem) => problem !== false)
+  const { lines, problems } = summary(rounds, { cases, labels })
+  console.log(lines.join('\n'))
+  return problems
 }
 
 async function ownKeyId(url: string, key: string): Promise<string> {
   const response = await fetch(`${url}/api/v1/session`, { headers: { Authorization: `Bearer ${key}` } })
   const { data } = (await response.json()) as { data: { key_id: string } }
   return data.key_id
-}
-
-function added(counts: readonly Readonly<Record<string, number>>[]): Map<string, number> {
-  const total = new Map<string, number>()
-  for (const [name, count] of counts.flatMap((each) => Object.entries(each))) {
-    total.set(name, (total.get(name) ?? 0) + count)
-  }
-  return total
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, each) => total + each, 0)
 }
 
 async function main(command: Command): Promise<string[]> {

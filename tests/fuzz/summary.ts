@@ -1,0 +1,50 @@
+import type { Round } from './schemathesis.ts'
+
+export function casesOf(rounds: readonly Pick<Round, 'statuses'>[]): number {
+  return sum(rounds.flatMap(({ statuses }) => Object.values(statuses)))
+}
+
+/** What came of all rounds, for people, and what is wrong with it; `labels` name the operations that must have been met. */
+export function summary(
+  rounds: readonly Round[],
+  { cases, labels }: { cases: number; labels: readonly string[] },
+): { lines: string[]; problems: string[] } {
+  const statuses = added(rounds.map((round) => round.statuses))
+  const byOperation = added(rounds.map((round) => round.operations))
+  const total = casesOf(rounds)
+  const serverErrors = sum([...statuses].filter(([status]) => Number(status) >= 500).map(([, count]) => count))
+  const unanswered = sum(rounds.flatMap((round) => Object.values(round.unanswered)))
+  const untouched = labels.filter((label) => !byOperation.has(label))
+  const problems = [
+    total < cases && `only ${total} of ${cases} cases came about`,
+    untouched.length > 0 && `no case for ${untouched.join(', ')}`,
+    serverErrors > 0 && `${serverErrors} answers of 500 and above`,
+    unanswered > 0 && `${unanswered} requests without an answer`,
+    rounds.some(({ exitCode }) => exitCode !== 0) && 'what is told above, with its curl commands',
+  ]
+  return {
+    lines: [
+      `\n${total} cases over ${byOperation.size} operations`,
+      ...counted(byOperation),
+      'Their statuses',
+      ...counted(new Map([...statuses].sort())),
+    ],
+    problems: problems.filter((problem) => problem !== false),
+  }
+}
+
+function counted(counts: ReadonlyMap<string, number>): string[] {
+  return [...counts].map(([name, count]) => `${String(count).padStart(8)}  ${name}`)
+}
+
+function added(counts: readonly Readonly<Record<string, number>>[]): Map<string, number> {
+  const total = new Map<string, number>()
+  for (const [name, count] of counts.flatMap((each) => Object.entries(each))) {
+    total.set(name, (total.get(name) ?? 0) + count)
+  }
+  return total
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0)
+}
