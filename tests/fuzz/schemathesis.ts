@@ -42,9 +42,8 @@ export async function installSchemathesis(): Promise<string> {
 export interface Round {
   /** Of schemathesis: 0 when no check failed. */
   exitCode: number | NodeJS.Signals
-  statuses: Readonly<Record<string, number>>
-  /** Cases by operation. */
-  operations: Readonly<Record<string, number>>
+  /** Cases that were answered, by operation and status. */
+  answers: Readonly<Record<string, Readonly<Record<string, number>>>>
   /** Cases that got no answer at all, by operation. */
   unanswered: Readonly<Record<string, number>>
 }

@@ -1,7 +1,7 @@
 import type { Round } from './schemathesis.ts'
 
-export function casesOf(rounds: readonly Pick<Round, 'statuses'>[]): number {
-  return sum(rounds.flatMap(({ statuses }) => Object.values(statuses)))
+export function casesOf(rounds: readonly Pick<Round, 'answers'>[]): number {
+  return sum(rounds.flatMap(({ answers }) => Object.values(answers).flatMap((statuses) => Object.values(statuses))))
 }
 
 /** What came of all rounds, for people, and what is wrong with it; `labels` name the operations that must have been met. */
@@ -9,12 +9,13 @@ export function summary(
   rounds: readonly Round[],
   { cases, labels }: { cases: number; labels: readonly string[] },
 ): { lines: string[]; problems: string[] } {
-  const statuses = added(rounds.map((round) => round.statuses))
-  const byOperation = added(rounds.map((round) => round.operations))
+  const met = new Set(rounds.flatMap(({ answers }) => Object.keys(answers)))
+  const statusesOf = (label: string) => added(rounds.map(({ answers }) => answers[label] ?? {}))
+  const statuses = added(rounds.flatMap(({ answers }) => Object.values(answers)))
   const total = casesOf(rounds)
   const serverErrors = sum([...statuses].filter(([status]) => Number(status) >= 500).map(([, count]) => count))
   const unanswered = sum(rounds.flatMap((round) => Object.values(round.unanswered)))
-  const untouched = labels.filter((label) => !byOperation.has(label))
+  const untouched = labels.filter((label) => !met.has(label))
   const problems = [
     total < cases && `only ${total} of ${cases} cases came about`,
     untouched.length > 0 && `no case for ${untouched.join(', ')}`,
@@ -23,18 +24,15 @@ export function summary(
     rounds.some(({ exitCode }) => exitCode !== 0) && 'what is told above, with its curl commands',
   ]
   return {
-    lines: [
-      `\n${total} cases over ${byOperation.size} operations`,
-      ...counted(byOperation),
-      'Their statuses',
-      ...counted(new Map([...statuses].sort())),
-    ],
+    lines: [...[...met].map((label) => line(label, statusesOf(label))), line('all', statuses)],
     problems: problems.filter((problem) => problem !== false),
   }
 }
 
-function counted(counts: ReadonlyMap<string, number>): string[] {
-  return [...counts].map(([name, count]) => `${String(count).padStart(8)}  ${name}`)
+/** `      11  GET /a: 200 × 10, 404 × 1` */
+function line(name: string, statuses: ReadonlyMap<string, number>): string {
+  const counts = [...statuses].sort().map(([status, count]) => `${status} × ${count}`)
+  return `${String(sum([...statuses.values()])).padStart(8)}  ${name}: ${counts.join(', ')}`
 }
 
 function added(counts: readonly Readonly<Record<string, number>>[]): Map<string, number> {
