@@ -50,7 +50,7 @@ const siteIds = joi
   .description(
     'The sites that the key is bound to, which are registered by it. Null: every site. Left out of a new key: those of its maker.',
   )
-const expiresAt = time.allow(null).description('Unix ms. Null: never.')
+const expiresAt = time.allow(null).description('Unix ms, in the future. Null: never.')
 const limits = rateLimits.description('The key’s own limits. Null: the defaults.')
 
 export const createKeyBody = joi.object<CreateKeyBody>({

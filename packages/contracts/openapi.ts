@@ -21,7 +21,7 @@ type Schemas = Record<string, JsonSchema>
 /** Wide enough for what the interface tells in two paragraphs; the rest stands at the operations. */
 const description = `JSON in, JSON out. Every answer carries \`success\` and \`timestamp\` (Unix ms); successes that tell something have \`data\`, failures \`error\`. Every answer has \`X-Request-Id\`; a sane one that you send comes back. All times are Unix milliseconds, lengths count code points, and NUL is refused in every text.
 
-A key goes into \`Authorization: Bearer <key>\`, or into \`?api_key=\` where a header can't be set; browsers may open a session and send its cookie. The header wins over the query, the query over the cookie. Answers to a good credential tell how far its limit is: \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\`, \`X-RateLimit-Reset\`. Unknown fields and parameters are refused, except in events, where they are kept as properties.
+A key goes into \`Authorization: Bearer <key>\`, or into \`?api_key=\` where a header can't be set; browsers may open a session and send its cookie. The header wins over the query, the query over the cookie. Answers to a good credential tell how far its limit is: \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\`, \`X-RateLimit-Reset\`. Unknown fields and parameters are refused, except in events, where they are kept as properties; there, \`null\` and \`""\` in optional fields mean absent.
 
 Checked in this order: path, method, credential, rate, scope, content type, body, site. Only the first problem is told.
 
