@@ -1,4 +1,5 @@
 import joi from 'joi'
+import { patternLimits, patternProblem } from './pattern.ts'
 import { propertyLimits } from './properties.ts'
 import { exceeds } from './validate.ts'
 
@@ -72,10 +73,9 @@ export const conditionLimits = {
   valueLengthMax: 2_048,
   /** Values of `in` and `not_in`. */
   valuesMax: 1_000,
-  /** Of all values and names of a criteria or filter together. */
-  valuesLengthMax: 65_536,
-  /** The value of `matches`. */
-  patternLengthMax: 512,
+  /** Of all values and properties of a criteria or filter together, in UTF-16 units: they travel in a URL of 1 MiB. */
+  textLengthMax: 65_536,
+  ...patternLimits,
 } as const
 
 /** What a condition's `property` names. */
@@ -115,13 +115,53 @@ export function numberOf(text: string): number | undefined {
   return Number.isFinite(number) ? number : undefined
 }
 
+const conditionJson = {
+  type: 'object',
+  properties: {
+    property: {
+      type: 'string',
+      description: `One of ${eventFields.join(', ')}; ${propertyPrefix}<name>; ${userFields.map((field) => userPrefix + field).join(', ')} and these by their bare names.`,
+    },
+    operator: { type: 'string', enum: operators },
+    value: {
+      description:
+        'A text or a number; a list of them for in and not_in; none for exists and not_exists. Countries, devices and hosts are compared in any case, all else minds case. The value of matches is an RE2 pattern, found anywhere in the text; the operators greater… and less… compare numbers.',
+    },
+  },
+  required: ['property', 'operator'],
+  additionalProperties: false,
+}
+
+/** JSON Schema of criteria with so many levels, itself being one; `others` are further fields. */
+function criteriaJson(levels: number, others: object = {}): object {
+  return {
+    type: 'object',
+    properties: {
+      type: { type: 'string', enum: ['and', 'or'] },
+      ...others,
+      conditions: { ...conditionsJson(levels), minItems: 1 },
+    },
+    required: ['type', 'conditions'],
+    additionalProperties: false,
+  }
+}
+
+function conditionsJson(levels: number): object {
+  return { type: 'array', items: levels === 1 ? conditionJson : { anyOf: [conditionJson, criteriaJson(levels - 1)] } }
+}
+
+const { criteriaDepthMax, conditionsMax } = conditionLimits
+const scopeJson = { type: 'string', enum: ['event', 'user'], default: 'event' }
+
 /**
- * A cohort's criteria. Returns `Criteria` with values as text. Optional here; `null` and `""` are absent.
+ * A cohort's criteria. Returns `Criteria` with values as text. Not required here; `null` and `""` are absent.
  * A wrong one is a 400 that names the field by its dotted path: `criteria.conditions.0.operator`.
  */
-export const criteriaSchema: joi.Schema<Criteria> = tree((value, reader) => reader.criteria(value, [], 1)).meta({
-  type: 'object',
-})
+export const criteriaSchema: joi.Schema<Criteria> = tree((value, reader) => reader.criteria(value, [], 1))
+  .meta(criteriaJson(criteriaDepthMax, { scope: scopeJson }))
+  .description(
+    `At most ${conditionsMax} conditions in ${criteriaDepthMax} levels. With scope user each may be met by another event.`,
+  )
 
 /**
  * A list of conditions and criteria that must all be met: stats' `filter`, the `conditions` of a funnel's step. Also
@@ -129,7 +169,9 @@ export const criteriaSchema: joi.Schema<Criteria> = tree((value, reader) => read
  */
 export const filterSchema: joi.Schema<Filter> = tree((value, reader) =>
   reader.items(typeof value === 'string' ? reader.json(value) : value, [], 1),
-).meta({ type: 'array' })
+)
+  .meta(conditionsJson(criteriaDepthMax))
+  .description(`Conditions that must all be met; at most ${conditionsMax}, nested ones included.`)
 
 type Path = readonly (string | number)[]
 
@@ -240,8 +282,12 @@ class Reader {
       case 'in':
       case 'not_in':
         return this.#list(value, operator, path)
-      case 'matches':
-        return this.#single(value, path, conditionLimits.patternLengthMax)
+      case 'matches': {
+        const pattern = this.#single(value, path, conditionLimits.patternLengthMax)
+        const problem = patternProblem(pattern)
+        if (problem !== undefined) throw new Refusal(path, problem)
+        return pattern
+      }
       case 'greater_than':
       case 'greater_than_or_equal':
       case 'less_than':
@@ -289,8 +335,8 @@ class Reader {
     if (exceeds(text, max)) throw new Refusal(path, `exceeds maximum length of ${max}`)
     if (text.includes('\0')) throw new Refusal(path, 'must not contain NUL characters')
     this.#length += text.length
-    if (this.#length > conditionLimits.valuesLengthMax) {
-      throw new Refusal([], `must not hold more than ${conditionLimits.valuesLengthMax} characters of values`)
+    if (this.#length > conditionLimits.textLengthMax) {
+      throw new Refusal([], `must not hold more than ${conditionLimits.textLengthMax} characters of values`)
     }
     return text.toWellFormed()
   }
