@@ -4,7 +4,7 @@ import { checkPostgresSchema, migratePostgres, withMigrationLock } from './migra
 import { openPostgres } from './open.ts'
 import { openTestPostgres, type TestPostgres } from './testing.ts'
 
-const all = ['001-keys-and-sites', '002-site-registrations']
+const all = ['001-keys-and-sites', '002-site-registrations', '003-key-grants-and-site-settings']
 
 let postgres: TestPostgres
 
@@ -39,8 +39,7 @@ describe('a schema that is older than the build', () => {
   test('is refused with what to do', async () => {
     expect(await refusal(checkPostgresSchema(postgres))).toMatchObject({
       retryable: false,
-      internal:
-        'The Postgres schema is older than this build (missing: 001-keys-and-sites, 002-site-registrations). Run "npm run migrate".',
+      internal: `The Postgres schema is older than this build (missing: ${all.join(', ')}). Run "npm run migrate".`,
     })
   })
 })

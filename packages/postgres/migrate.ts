@@ -4,11 +4,13 @@ import { sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
+import * as grantsAndSettings from './migrations/003-key-grants-and-site-settings.ts'
 import type { Postgres } from './open.ts'
 
 const migrations: Record<string, Migration> = {
   '001-keys-and-sites': keysAndSites,
   '002-site-registrations': siteRegistrations,
+  '003-key-grants-and-site-settings': grantsAndSettings,
 }
 
 function migrator(postgres: Postgres): Migrator {

@@ -3,8 +3,8 @@ import { eventLimits } from '@sluice/contracts/event-fields'
 import { SluiceError } from '@sluice/contracts/errors'
 import { sql } from 'kysely'
 import { openPostgres } from './open.ts'
-import { siteStore, type SiteStore } from './sites.ts'
-import { openTestPostgres, type TestPostgres } from './testing.ts'
+import { registerNamed, siteStore, type SiteStore } from './sites.ts'
+import { forgetChanges, openTestPostgres, type TestPostgres } from './testing.ts'
 
 let postgres: TestPostgres
 let sites: SiteStore
@@ -27,12 +27,12 @@ async function count(): Promise<number> {
 }
 
 test('a site is known once registered; repeats change nothing', async () => {
-  expect(await sites.isKnown('shop')).toBe(false)
+  expect(await sites.find('shop')).toBeUndefined()
   await sites.register(['shop'])
   const first = await postgres.db.selectFrom('sites').selectAll().execute()
   await sites.register(['shop', 'shop', 'blog'])
-  expect(await sites.isKnown('shop')).toBe(true)
-  expect(await sites.isKnown('blog')).toBe(true)
+  expect(await sites.find('shop')).toBeDefined()
+  expect(await sites.find('blog')).toBeDefined()
   expect(await postgres.db.selectFrom('sites').selectAll().where('site_id', '=', 'shop').execute()).toStrictEqual(first)
 })
 
@@ -43,9 +43,9 @@ test('none to register is fine', async () => {
 test.each(['Shop', ' shop', 'ſhop', '\u{1F600}', "'; DROP TABLE sites; --", '\u00fc', 'u\u0308', '\uFFFD'])(
   '%j is a site of its own',
   async (siteId) => {
-    expect(await sites.isKnown(siteId)).toBe(false)
+    expect(await sites.find(siteId)).toBeUndefined()
     await sites.register([siteId])
-    expect(await sites.isKnown(siteId)).toBe(true)
+    expect(await sites.find(siteId)).toBeDefined()
   },
 )
 
@@ -65,9 +65,127 @@ test('racing registrations of the same sites in different orders never deadlock'
   expect(await count()).toBe(before + 3_000)
 })
 
+const plain = { timezone: 'UTC', conversion_event: null, retention_days: null }
+
+/** Postgres's clock, as polls go by it. */
+const asOf = async () => (await sites.changedSince(undefined)).asOf
+
+describe('a site', () => {
+  test('that an event registered has its id as its name, and else the defaults', async () => {
+    await sites.registerFor('key_gateway', ['by-event'])
+    expect(await sites.find('by-event')).toStrictEqual({
+      siteId: 'by-event',
+      settings: { name: 'by-event', ...plain },
+      createdAt: expect.any(Date),
+    })
+    expect(await sites.find('nobody')).toBeUndefined()
+  })
+
+  test('is created with what is given, once', async () => {
+    const settings = { name: 'Shop', timezone: 'Europe/Berlin', conversion_event: 'order', retention_days: 30 }
+    const record = await sites.create('created', settings, 'key_admin')
+    expect(record).toStrictEqual({ siteId: 'created', settings, createdAt: expect.any(Date) })
+    expect(await sites.find('created')).toStrictEqual(record)
+    expect(await sites.create('created', { name: 'Other' }, 'key_other')).toBeUndefined()
+    expect(await sites.find('created')).toStrictEqual(record)
+    expect((await sites.create('created-plainly', {}, 'key_admin'))?.settings).toStrictEqual({
+      name: 'created-plainly',
+      ...plain,
+    })
+  })
+
+  test('is created once by many at once', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => sites.create('created-by-many', {}, 'key_admin')),
+    )
+    expect(answers.filter((record) => record !== undefined)).toHaveLength(1)
+  })
+
+  test('is changed in what is given; null clears; others stay', async () => {
+    const before = await sites.create('changed', { name: 'Shop', conversion_event: 'order', retention_days: 7 }, 'key')
+    const other = await sites.create('not-changed', { name: 'Other' }, 'key')
+    const settings = { name: 'Shop', timezone: 'Asia/Tokyo', conversion_event: null, retention_days: 7 }
+    const record = { ...before, settings }
+    expect(await sites.update('changed', { timezone: 'Asia/Tokyo', conversion_event: null })).toStrictEqual(record)
+    expect(await sites.find('changed')).toStrictEqual(record)
+    expect(await sites.find('not-changed')).toStrictEqual(other)
+    expect(await sites.update('nobody', { name: 'x' })).toBeUndefined()
+  })
+})
+
+test('lists are in the order of the ids’ bytes, in pages, with the number of all', async () => {
+  await postgres.db.deleteFrom('sites').execute()
+  const ids = ['', ' x', '-', 'A', 'B', 'a', 'a b', 'ab', 'b', '\u00e4', '\u2713', '\u{1F600}']
+  await sites.register(ids.toReversed())
+  const idsOf = async (limit: number, offset: number, siteIds: readonly string[] | null = null) => {
+    const page = await sites.list({ limit, offset }, siteIds)
+    return { ids: page.sites.map(({ siteId }) => siteId), total: page.total }
+  }
+  expect(await idsOf(50, 0)).toStrictEqual({ ids, total: 12 })
+  expect(await idsOf(2, 3)).toStrictEqual({ ids: ['A', 'B'], total: 12 })
+  expect(await idsOf(2, 12)).toStrictEqual({ ids: [], total: 12 })
+  expect(await idsOf(50, 0, ['b', 'a', 'nobody'])).toStrictEqual({ ids: ['a', 'b'], total: 2 })
+  expect(await idsOf(1, 1, ['b', 'a'])).toStrictEqual({ ids: ['b'], total: 2 })
+  expect(await idsOf(50, 0, [])).toStrictEqual({ ids: [], total: 0 })
+  expect((await sites.list({ limit: 1, offset: 3 }, null)).sites).toStrictEqual([await sites.find('A')])
+  await postgres.db.deleteFrom('sites').execute()
+})
+
+describe('what gateways ask', () => {
+  test('findKnown tells the registered ones, with their retention', async () => {
+    await sites.create('kept-7', { retention_days: 7 }, 'key')
+    await sites.register(['kept'])
+    const known = await sites.findKnown(['kept', 'nobody', 'kept-7'])
+    expect(Object.fromEntries(known)).toStrictEqual({ kept: null, 'kept-7': 7 })
+    expect((await sites.findKnown([])).size).toBe(0)
+  })
+
+  test('registerFor tells the retention of those that were known', async () => {
+    await sites.create('kept-30', { retention_days: 30 }, 'key')
+    expect(await sites.registerFor('key_gateway', ['kept-30', 'new-here'])).toStrictEqual({
+      refused: [],
+      retryAfterSeconds: 0,
+      retentionDays: new Map([['kept-30', 30]]),
+    })
+  })
+
+  test('changedSince tells what was created, named or changed on purpose, and not what events registered', async () => {
+    await forgetChanges(postgres)
+    const since = await asOf()
+    await sites.registerFor('key_gateway', ['poll-event'])
+    await sites.register(['poll-found'])
+    expect((await sites.changedSince(since)).sites).toStrictEqual([])
+    await sites.create('poll-created', { retention_days: 5 }, 'key')
+    await registerNamed(postgres.db, ['poll-named', 'poll-event'], 'key')
+    await sites.update('poll-found', { retention_days: 9 })
+    const { sites: changed } = await sites.changedSince(since)
+    expect(Object.fromEntries(changed.map(({ siteId, retentionDays }) => [siteId, retentionDays]))).toStrictEqual({
+      'poll-created': 5,
+      'poll-named': null,
+      'poll-found': 9,
+    })
+    await forgetChanges(postgres)
+    expect((await sites.changedSince(await asOf())).sites).toStrictEqual([])
+  })
+
+  test('changedSince does not miss a change that was stamped before and committed after the last call', async () => {
+    await sites.create('poll-late', {}, 'key')
+    await forgetChanges(postgres)
+    let since: Date | undefined
+    await postgres.db.transaction().execute(async (transaction) => {
+      await sql`UPDATE sites SET retention_days = 3, changed_at = now() WHERE site_id = 'poll-late'`.execute(
+        transaction,
+      )
+      since = await asOf()
+      expect((await sites.changedSince(since)).sites).toStrictEqual([])
+    })
+    expect((await sites.changedSince(since)).sites).toStrictEqual([{ siteId: 'poll-late', retentionDays: 3 }])
+  })
+})
+
 describe('a key registers 1,000 sites in 24 hours', () => {
   const max = eventLimits.newSitesPerDayMax
-  const none = { refused: [], retryAfterSeconds: 0 }
+  const none = { refused: [], retryAfterSeconds: 0, retentionDays: new Map() }
   const day = 86_400
   const named = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, n) => `${prefix}-${n}`)
 
@@ -91,7 +209,7 @@ describe('a key registers 1,000 sites in 24 hours', () => {
     expect(refused).toStrictEqual(['one-more'])
     expect(retryAfterSeconds).toBeGreaterThan(day - 60)
     expect(retryAfterSeconds).toBeLessThanOrEqual(day)
-    expect(await sites.isKnown('one-more')).toBe(false)
+    expect(await sites.find('one-more')).toBeUndefined()
     expect(await registeredBy('one')).toBe(max)
   })
 
@@ -99,7 +217,7 @@ describe('a key registers 1,000 sites in 24 hours', () => {
     await sites.registerFor('order', named('order', max - 2))
     expect((await sites.registerFor('order', ['z', 'order-0', 'm', 'z', 'a', 'b'])).refused).toStrictEqual(['a', 'b'])
     for (const [siteId, known] of Object.entries({ z: true, m: true, a: false, b: false })) {
-      expect([siteId, await sites.isKnown(siteId)]).toStrictEqual([siteId, known])
+      expect([siteId, (await sites.find(siteId)) !== undefined]).toStrictEqual([siteId, known])
     }
   })
 
@@ -134,6 +252,28 @@ describe('a key registers 1,000 sites in 24 hours', () => {
     expect(await sites.registerFor('days', named('tomorrow', max))).toStrictEqual(none)
   })
 
+  test('those that were named on purpose count, and are never refused', async () => {
+    await registerNamed(postgres.db, named('on-purpose', max + 200), 'purpose')
+    expect(await registeredBy('purpose')).toBe(max + 200)
+    // 900 now, 200 twelve hours ago, 100 eighteen hours ago: when these are a day old there is no room yet.
+    for (const [count, hours] of [
+      [300, 12],
+      [100, 6],
+    ]) {
+      await sql`
+        UPDATE sites SET created_at = created_at - make_interval(hours => ${hours})
+        WHERE site_id IN (SELECT site_id FROM sites WHERE registered_by = 'purpose' ORDER BY site_id LIMIT ${count})`.execute(
+        postgres.db,
+      )
+    }
+    const { refused, retryAfterSeconds } = await sites.registerFor('purpose', ['purpose-more'])
+    expect(refused).toStrictEqual(['purpose-more'])
+    expect(retryAfterSeconds).toBeGreaterThan(day / 2 - 60)
+    expect(retryAfterSeconds).toBeLessThanOrEqual(day / 2)
+    await registerNamed(postgres.db, ['purpose-more'], 'purpose')
+    expect(await sites.find('purpose-more')).toBeDefined()
+  })
+
   test('exactly, when processes race for the same and for different sites', async () => {
     const processes = Array.from({ length: 4 }, () => openPostgres(postgres.url))
     const stores = processes.map(siteStore)
@@ -158,7 +298,7 @@ describe('a key registers 1,000 sites in 24 hours', () => {
     const refused = new Set(answers.flat())
     // 60 calls of 3 sites each and one that all name.
     expect(refused.size).toBe(181 - 100)
-    for (const siteId of refused) expect(await sites.isKnown(siteId)).toBe(false)
+    for (const siteId of refused) expect(await sites.find(siteId)).toBeUndefined()
     await Promise.all(processes.map((process) => process.close()))
   })
 

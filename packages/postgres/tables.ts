@@ -1,3 +1,4 @@
+import type { RateLimits } from '@sluice/contracts/limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
 import type { ColumnType, Generated } from 'kysely'
 
@@ -15,10 +16,14 @@ interface ApiKeysTable {
   name: string
   environment: Environment
   scopes: Scope[]
+  /** The sites that the key is bound to; null: every site. */
+  site_ids: string[] | null
+  /** Null: the defaults. */
+  rate_limits: RateLimits | null
   /** SHA-256 in hex; the key itself is nowhere. */
   hash: string
   hint: string
-  /** True for keys made by SLUICE_ADMIN_KEY, a first start or `npm run admin-key`. */
+  /** True for keys made by SLUICE_ADMIN_KEY, a first start or `npm run admin-key`, and for what these are rotated to. */
   bootstrap: Defaulted<boolean>
   created_at: Generated<Date>
   last_used_at: Defaulted<Date | null>
@@ -30,7 +35,17 @@ interface ApiKeysTable {
 
 interface SitesTable {
   site_id: string
+  /** Null: the site's id. */
+  name: Defaulted<string | null>
+  /** IANA name. */
+  timezone: Defaulted<string>
+  /** The `event_type` that `conversion_rate` counts; null: the default. */
+  conversion_event: Defaulted<string | null>
+  /** Null: events are kept for ever. */
+  retention_days: Defaulted<number | null>
   created_at: Generated<Date>
   /** The key whose event or request was the first to name it; null: none, it was found by its events. */
   registered_by: Defaulted<string | null>
+  /** Set by whoever names the site or changes it on purpose; processes poll by it. Null: an event registered it. */
+  changed_at: Defaulted<Date | null>
 }

@@ -1,6 +1,9 @@
-// What tests use of Postgres: a database of their own, and a way to it that can be cut.
+// What tests use of Postgres: a database of their own, keys in it, and a way to it that can be cut.
+import { generateKey, hashKey, keyHint } from '@sluice/contracts/api-key'
 import { testPostgres } from '@sluice/engines/testing'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { ulid } from 'ulid'
+import type { KeyStore, NewKey } from './keys.ts'
 import { migratePostgres } from './migrate.ts'
 import { openPostgres, type Postgres } from './open.ts'
 
@@ -23,6 +26,46 @@ export async function openTestPostgres({ migrated = true } = {}): Promise<TestPo
       await database.drop()
     },
   }
+}
+
+/** A key that may send events of every site, unless said otherwise: as the store takes it, and the key itself. */
+export function newTestKey(parts: Partial<NewKey> = {}): { key: string; newKey: NewKey } {
+  const { environment = 'prod' } = parts
+  const key = generateKey(environment)
+  return {
+    key,
+    newKey: {
+      keyId: `key_${ulid()}`,
+      name: 'test',
+      environment,
+      scopes: ['events:write'],
+      siteIds: null,
+      rateLimits: null,
+      hash: hashKey(key),
+      hint: keyHint(key),
+      expiresAt: null,
+      bootstrap: false,
+      ...parts,
+    },
+  }
+}
+
+/** Stores such a key. */
+export async function createTestKey(
+  store: Pick<KeyStore, 'create'>,
+  parts: Partial<NewKey> = {},
+): Promise<{ key: string; keyId: string }> {
+  const { key, newKey } = newTestKey(parts)
+  const record = await store.create(newKey, null)
+  if (!record) throw new Error('the key was there already')
+  return { key, keyId: record.keyId }
+}
+
+/** As if every key and site had been changed long ago: polls look back for some seconds, and hear of what is changed now. */
+export async function forgetChanges({ db }: Postgres): Promise<void> {
+  const changed_at = new Date(Date.now() - 60_000)
+  await db.updateTable('api_keys').set({ changed_at }).execute()
+  await db.updateTable('sites').set({ changed_at }).where('changed_at', 'is not', null).execute()
 }
 
 export interface Cuttable {
