@@ -66,6 +66,14 @@ describe('the JSON Schema of a joi schema', () => {
     expect(() => toJsonSchema(joi.object({ word: joi.string().pattern(/^a$/i) }), 'input', {})).toThrow(/no flags/)
   })
 
+  it('a type in .meta() is what the value is, whatever stood before it', () => {
+    const list = joi.array().items(text(8)).max(3).meta({ description: 'A list.' })
+    const schema = joi.object({ list: list.meta({ type: 'string', maxLength: 9 }) })
+    expect(toJsonSchema(schema, 'input', {}).properties).toEqual({
+      list: { type: 'string', maxLength: 9, description: 'A list.' },
+    })
+  })
+
   it('a schema with an id becomes a component, once', () => {
     const components: Record<string, JsonSchema> = {}
     const thing = joi.object({ name: text(8).required() }).id('Thing')

@@ -38,18 +38,18 @@ function amend(json: JsonSchema, joi: Description, components: Record<string, Js
   if (rules.some(({ args }) => args?.regex !== undefined && !args.regex.endsWith('/'))) {
     throw new Error(`JSON Schema has no flags for patterns: ${JSON.stringify(joi)}`)
   }
-  let amended: JsonSchema = Object.assign({}, json, ...metas) as JsonSchema
+  let amended = withKeywords(json, metas)
   const words = [json.description, ...metas.map(({ description }) => description)]
   if (flags.insensitive) words.push('Upper and lower case are the same.')
   const description = words.filter((each) => each !== undefined).join(' ')
   if (description !== '') amended.description = description
   if (joi.examples) amended.examples = joi.examples
-  if (json.properties) {
+  if (json.properties && amended.properties === json.properties) {
     amended.properties = Object.fromEntries(
       Object.entries(json.properties).map(([key, property]) => [key, amend(property, keys[key] ?? {}, components)]),
     )
   }
-  if (json.items && item) amended.items = amend(json.items, item, components)
+  if (json.items && amended.items === json.items && item) amended.items = amend(json.items, item, components)
 
   const absent = flags.presence === 'required' ? [] : (flags.empty?.allow ?? [])
   if (absent.includes('') || amended.enum || !typesOf(amended).includes('string')) delete amended.minLength
@@ -58,6 +58,13 @@ function amend(json: JsonSchema, joi: Description, components: Record<string, Js
 
   if (flags.id === undefined) return amended
   return { $ref: shared(components, flags.id, amended) }
+}
+
+/** Each `.meta()` adds to those before it; one that names a type starts over: the value is another than joi thinks. */
+function withKeywords(json: JsonSchema, metas: readonly JsonSchema[]): JsonSchema {
+  const start = metas.findLastIndex(({ type }) => type !== undefined)
+  const kept = start < 0 ? json : 'default' in json ? { default: json.default } : {}
+  return Object.assign({}, kept, ...metas.slice(Math.max(0, start))) as JsonSchema
 }
 
 function typesOf({ type = [] }: JsonSchema): string[] {
