@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
+import { Migrator } from 'kysely/migration'
+import { keyStore } from './keys.ts'
 import { checkPostgresSchema, migratePostgres, withMigrationLock } from './migrate.ts'
+import * as keysAndSites from './migrations/001-keys-and-sites.ts'
+import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import { openPostgres } from './open.ts'
+import { siteStore } from './sites.ts'
 import { openTestPostgres, type TestPostgres } from './testing.ts'
 
 const all = ['001-keys-and-sites', '002-site-registrations', '003-key-grants-and-site-settings']
@@ -60,6 +65,37 @@ describe('a schema that is newer than the build', () => {
     expect(await refusal(migratePostgres(postgres))).toMatchObject(newer)
     const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(postgres.db)
     expect(rows.map(({ name }) => name)).toStrictEqual([...all, '999-of-tomorrow'])
+  })
+})
+
+test('keys and sites of before stay what they are; a key that a start made gets the highest limits', async () => {
+  const before = { '001-keys-and-sites': keysAndSites, '002-site-registrations': siteRegistrations }
+  const { error } = await new Migrator({
+    db: postgres.db,
+    provider: { getMigrations: () => Promise.resolve(before) },
+  }).migrateToLatest()
+  expect(error).toBeUndefined()
+  await sql`
+    INSERT INTO api_keys (key_id, name, environment, scopes, hash, hint, bootstrap)
+    VALUES ('key_first', 'admin', 'prod', '{admin}', 'h1', 'x', true), ('key_shop', 'shop', 'dev', '{}', 'h2', 'x', false)`.execute(
+    postgres.db,
+  )
+  await sql`INSERT INTO sites (site_id) VALUES ('shop')`.execute(postgres.db)
+
+  expect(await migratePostgres(postgres)).toStrictEqual(all.slice(2))
+  const keys = keyStore(postgres)
+  const max = 10_000_000
+  expect(await keys.findByHash('h1')).toMatchObject({
+    scopes: ['admin'],
+    siteIds: null,
+    rateLimits: { events_per_minute: max, queries_per_minute: max, admin_per_minute: max },
+  })
+  expect(await keys.findByHash('h2')).toMatchObject({ environment: 'dev', siteIds: null, rateLimits: null })
+  expect((await siteStore(postgres).find('shop'))?.settings).toStrictEqual({
+    name: 'shop',
+    timezone: 'UTC',
+    conversion_event: null,
+    retention_days: null,
   })
 })
 
