@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { createKeyBody } from './keys.ts'
+import { createKeyBody, rotateKeyBody, updateKeyBody } from './keys.ts'
 import { validate } from './validate.ts'
 
 function read(body: unknown): unknown {
@@ -25,10 +25,15 @@ test('everything may be given', () => {
     name: '\u{1F600}'.repeat(128),
     scopes: ['admin', 'cohorts:write', 'cohorts:read', 'stats:read', 'events:write'],
     environment: 'dev',
+    site_ids: ['shop', '\u{1F600}'.repeat(64)],
     expires_at: 8_640_000_000_000,
+    rate_limits: { events_per_minute: 1, queries_per_minute: 10_000_000, admin_per_minute: 2 },
   }
   expect(read(body)).toStrictEqual(body)
-  expect(read({ ...body, expires_at: null })).toStrictEqual({ ...body, expires_at: null })
+  const nothing = { site_ids: null, expires_at: null, rate_limits: null }
+  expect(read({ ...body, ...nothing })).toStrictEqual({ ...body, ...nothing })
+  const thousand = Array.from({ length: 1_000 }, (_, n) => `s${n}`)
+  expect(read({ ...body, site_ids: thousand, rate_limits: {} })).toMatchObject({ site_ids: thousand, rate_limits: {} })
 })
 
 test('a field __proto__ is refused like any other that is not known', () => {
@@ -54,8 +59,85 @@ describe('400 names the field', () => {
     [{ name: 'n', environment: 'test' }, 'Invalid field: environment must be one of: prod, dev'],
     [{ name: 'n', expires_at: '2030' }, 'Invalid field: expires_at must be a number'],
     [{ name: 'n', expires_at: 1.5 }, 'Invalid field: expires_at must be an integer'],
+    [{ name: 'n', site_ids: 'shop' }, 'Invalid field: site_ids must be an array'],
+    [{ name: 'n', site_ids: [] }, 'Invalid field: site_ids must name at least one site, or be null'],
+    [{ name: 'n', site_ids: [''] }, 'Invalid field: site_ids.0 must not be empty'],
+    [{ name: 'n', site_ids: ['s', null] }, 'Invalid field: site_ids.1 must be a string'],
+    [{ name: 'n', site_ids: ['a\0'] }, 'Invalid field: site_ids.0 must not contain NUL characters'],
+    [{ name: 'n', site_ids: ['s'.repeat(65)] }, 'Invalid field: site_ids.0 exceeds maximum length of 64'],
+    [{ name: 'n', site_ids: ['s', 't', 's'] }, 'Invalid field: site_ids.2 must name each site once'],
+    [
+      { name: 'n', site_ids: Array.from({ length: 1_001 }, (_, n) => `s${n}`) },
+      'Invalid field: site_ids must contain at most 1000 items',
+    ],
+    [{ name: 'n', rate_limits: 5 }, 'Invalid field: rate_limits must be an object'],
+    [{ name: 'n', rate_limits: { events: 5 } }, 'Invalid field: rate_limits.events is not known'],
+    [
+      { name: 'n', rate_limits: { admin_per_minute: 0 } },
+      'Invalid field: rate_limits.admin_per_minute must be at least 1',
+    ],
+    [
+      { name: 'n', rate_limits: { events_per_minute: 10_000_001 } },
+      'Invalid field: rate_limits.events_per_minute must be at most 10000000',
+    ],
+    [
+      { name: 'n', rate_limits: { queries_per_minute: null } },
+      'Invalid field: rate_limits.queries_per_minute must be a number',
+    ],
     [{ name: 'n', key: 'svc_prod_' }, 'Invalid field: key is not known'],
   ])('%j', (body, message) => {
     expect(() => read(body)).toThrow(expect.objectContaining({ status: 400, message }))
+  })
+})
+
+describe('a change', () => {
+  test('holds what was sent, and no defaults', () => {
+    for (const body of [
+      {},
+      { name: 'n' },
+      { scopes: ['admin'], site_ids: null, expires_at: null, rate_limits: null },
+    ]) {
+      expect(validate(updateKeyBody, body)).toStrictEqual(body)
+    }
+  })
+
+  test.each<[object, string]>([
+    [{ name: '' }, 'Invalid field: name must not be empty'],
+    [{ name: null }, 'Invalid field: name must be a string'],
+    [{ scopes: null }, 'Invalid field: scopes must be an array'],
+    [{ environment: 'prod' }, 'Invalid field: environment is not known'],
+  ])('400 for %j', (body, message) => {
+    expect(() => validate(updateKeyBody, body)).toThrow(expect.objectContaining({ status: 400, message }))
+  })
+})
+
+describe('the overlap of a rotation', () => {
+  test.each([
+    [{}, 0],
+    [{ overlap: '0s' }, 0],
+    [{ overlap: '90s' }, 90_000],
+    [{ overlap: '15m' }, 900_000],
+    [{ overlap: '48h' }, 172_800_000],
+    [{ overlap: '90d' }, 7_776_000_000],
+  ])('%j is %d ms', (body, overlap) => {
+    expect(validate(rotateKeyBody, body)).toStrictEqual({ overlap })
+  })
+
+  const form = 'must be a number and a unit, s, m, h or d, e.g. 7d'
+
+  test.each([
+    [7, 'must be a string'],
+    [null, 'must be a string'],
+    ['', 'must not be empty'],
+    ['7', form],
+    ['7 d', form],
+    ['-7d', form],
+    ['1.5d', form],
+    ['7D', form],
+    ['91d', 'must be at most 90d'],
+    ['7776001s', 'must be at most 90d'],
+  ])('400 for %j', (overlap, reason) => {
+    const message = `Invalid field: overlap ${reason}`
+    expect(() => validate(rotateKeyBody, { overlap })).toThrow(expect.objectContaining({ status: 400, message }))
   })
 })

@@ -79,9 +79,9 @@ export const siteResource = joi
  * Offsets like `+02:00` are none: they know no summer.
  */
 export function canonicalTimeZone(name: string): string | undefined {
-  if (/^[+-]/.test(name)) return undefined
   try {
-    return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone
+    const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions()
+    return /^[+-]/.test(timeZone) ? undefined : timeZone
   } catch {
     return undefined
   }
