@@ -1,4 +1,6 @@
 import type { EventRow } from '@sluice/contracts/event-row'
+import { type AskedCondition, meets, valueOf } from './meets.ts'
+import { bucketsByClock, rangeBefore } from './zone-clock.ts'
 
 /** What the oracle reads of an event. */
 export type RawEvent = Pick<
@@ -10,8 +12,12 @@ export type RawEvent = Pick<
   | 'event_id'
   | 'session_id'
   | 'user_id'
+  | 'anonymous_id'
+  | 'url'
+  | 'referrer'
   | 'country'
   | 'device_type'
+  | 'properties'
 >
 
 /** A stats request in plain words; every field as in contract section 4, times in Unix ms. */
@@ -21,16 +27,24 @@ export interface RawQuestion {
   start_date: number
   end_date: number
   environment: 'prod' | 'dev' | 'all'
+  timezone?: string
   group_by?: string
   country?: string
   device_type?: string
+  event_type?: string
+  filter?: AskedCondition[]
   target_event?: string
+  compare?: string
   limit?: number
+  exact?: boolean
 }
+
+type Entry = Record<string, string | number>
 
 export interface ExpectedStats {
   value: number
-  breakdown?: Record<string, string | number>[]
+  breakdown?: Entry[]
+  compare?: ExpectedStats & { start_date: number; end_date: number }
 }
 
 const hour = 60 * 60 * 1000
@@ -56,22 +70,33 @@ interface Item {
  * contract and without a thought for speed. Checks the SQL; shares nothing with it.
  */
 export function expectedStats(sent: readonly RawEvent[], question: RawQuestion): ExpectedStats {
+  const { start_date, end_date, timezone = 'UTC', compare, ...same } = question
+  const measured = expectedOver(sent, question)
+  if (compare === undefined) return measured
+  const [start, end] = rangeBefore(start_date, end_date, compare, timezone)
+  const compared = { start_date: start, end_date: end }
+  return { ...measured, compare: { ...compared, ...expectedOver(sent, { ...same, ...compared, timezone }) } }
+}
+
+function expectedOver(sent: readonly RawEvent[], question: RawQuestion): ExpectedStats {
   const events = withoutCopies(sent).filter(
     ({ site_id, environment }) =>
       site_id === question.site_id && (question.environment === 'all' || environment === question.environment),
   )
   const items = isSessionMetric(question.metric) ? sessions(events, question) : eventItems(events, question)
   const value = measure(items, question)
+  const { group_by: groupBy } = question
   if (question.metric === 'event_count_by_type') return { value, breakdown: byType(items, question) }
-  switch (question.group_by) {
-    case undefined:
-      return { value }
-    case 'hour':
-    case 'day':
-      return { value, breakdown: byBucket(items, question, question.group_by === 'hour' ? hour : day) }
-    default:
-      return { value, breakdown: byValue(items, question, question.group_by as 'country' | 'device_type') }
-  }
+  if (groupBy === undefined) return { value }
+  return { value, breakdown: isUnit(groupBy) ? byBucket(items, question, groupBy) : byValue(items, question, groupBy) }
+}
+
+const units = ['hour', 'day', 'week', 'month'] as const
+
+type Unit = (typeof units)[number]
+
+function isUnit(groupBy: string | undefined): groupBy is Unit {
+  return (units as readonly (string | undefined)[]).includes(groupBy)
 }
 
 function isSessionMetric(metric: string): boolean {
@@ -86,10 +111,12 @@ function withoutCopies(events: readonly RawEvent[]): RawEvent[] {
   return [...byIdentity.values()]
 }
 
-function matches(event: RawEvent, { country, device_type }: RawQuestion): boolean {
+function matches(event: RawEvent, { country, device_type, event_type, filter = [] }: RawQuestion): boolean {
   return (
     (country === undefined || event.country === country) &&
-    (device_type === undefined || event.device_type === device_type)
+    (device_type === undefined || event.device_type === device_type) &&
+    (event_type === undefined || event.event_type === event_type) &&
+    filter.every((condition) => meets(event, condition))
   )
 }
 
@@ -125,6 +152,8 @@ function measure(items: readonly Item[], { metric, target_event = 'purchase' }: 
       return distinct(items.map(({ at }) => at.user_id))
     case 'unique_sessions':
       return distinct(items.map(({ at }) => at.session_id))
+    case 'visitors':
+      return distinct(items.map(({ at }) => visitorOf(at)))
     case 'avg_session_duration': {
       const spent = items.map(({ at, events }) => (events.at(-1)?.timestamp ?? 0) - at.timestamp)
       const total = spent.reduce((sum, ms) => sum + ms, 0)
@@ -150,26 +179,29 @@ function percent(part: number, whole: number): number {
   return whole === 0 ? 0 : Math.round((10_000 * part) / whole) / 100
 }
 
-function bucketOf(timestamp: number, width: number): number {
-  return timestamp - (timestamp % width)
+/** The three kinds of ids are kept apart. */
+function visitorOf({ user_id = '', anonymous_id = '', session_id = '' }: RawEvent): string {
+  if (user_id !== '') return `user ${user_id}`
+  if (anonymous_id !== '') return `anonymous ${anonymous_id}`
+  return session_id === '' ? '' : `session ${session_id}`
 }
 
-function byBucket(items: readonly Item[], question: RawQuestion, width: number): Record<string, number>[] {
-  const entries = []
-  for (let start = bucketOf(question.start_date, width); start < question.end_date; start += width) {
-    const inBucket = items.filter(({ at }) => at.timestamp >= start && at.timestamp < start + width)
-    entries.push({ timestamp: start, value: measure(inBucket, question) })
-  }
-  return entries
+function bucketsOf({ start_date, end_date, timezone = 'UTC' }: RawQuestion, unit: Unit): number[] {
+  return bucketsByClock(start_date, end_date, unit, timezone)
 }
 
-function byValue(
-  items: readonly Item[],
-  question: RawQuestion,
-  dimension: 'country' | 'device_type',
-): Record<string, string | number>[] {
+function byBucket(items: readonly Item[], question: RawQuestion, unit: Unit): Entry[] {
+  const starts = bucketsOf(question, unit)
+  return starts.map((timestamp, index) => {
+    const end = starts[index + 1] ?? Infinity
+    const inBucket = items.filter(({ at }) => at.timestamp >= timestamp && at.timestamp < end)
+    return { timestamp, value: measure(inBucket, question) }
+  })
+}
+
+function byValue(items: readonly Item[], question: RawQuestion, dimension: string): Entry[] {
   const { start_date: timestamp, limit = 100 } = question
-  const groups = [...Map.groupBy(items, ({ at }) => at[dimension] ?? '')]
+  const groups = [...Map.groupBy(items, ({ at }) => valueOf(at, dimension))]
     .map(([key, members]) => ({ key, members, value: measure(members, question) }))
     .sort((a, b) => b.value - a.value || compareText(a.key, b.key))
   const entries = groups.slice(0, limit).map(({ key, value }) => ({ timestamp, key, [dimension]: key, value }))
@@ -178,17 +210,22 @@ function byValue(
   return [...entries, { timestamp, key: '(other)', [dimension]: '(other)', value: measure(rest, question) }]
 }
 
-function byType(items: readonly Item[], question: RawQuestion): Record<string, string | number>[] {
+function byType(items: readonly Item[], question: RawQuestion): Entry[] {
   const { group_by: groupBy, start_date: start, limit = 100 } = question
   const types = [...Map.groupBy(items, ({ at }) => at.event_type)]
     .sort(([a, ofA], [b, ofB]) => ofB.length - ofA.length || compareText(a, b))
     .map(([type]) => type)
   const listed = new Set(types.slice(0, limit))
+  const starts = isUnit(groupBy) ? bucketsOf(question, groupBy) : []
+  const partOf = (event: RawEvent): string | number => {
+    if (isUnit(groupBy)) return starts.findLast((start) => start <= event.timestamp) ?? Number.NaN
+    return groupBy === undefined || groupBy === 'event_type' ? '' : valueOf(event, groupBy)
+  }
 
   const entries = [
     ...Map.groupBy(items, ({ at }) => {
       const isListed = listed.has(at.event_type)
-      return JSON.stringify([isListed, isListed ? at.event_type : '(other)', partOf(at, groupBy)])
+      return JSON.stringify([isListed, isListed ? at.event_type : '(other)', partOf(at)])
     }),
   ].map(([group, members]) => {
     const [isListed, key, part] = JSON.parse(group) as [boolean, string, string | number]
@@ -206,16 +243,8 @@ function byType(items: readonly Item[], question: RawQuestion): Record<string, s
     .map(({ key, part, value }) => ({
       timestamp: typeof part === 'number' ? part : start,
       key,
+      ...(groupBy === undefined || isUnit(groupBy) ? {} : { [groupBy]: part }),
       event_type: key,
-      ...(groupBy === 'country' || groupBy === 'device_type' ? { [groupBy]: part } : {}),
       value,
     }))
-}
-
-/** The bucket, country or device of an event; `''` without a grouping. */
-function partOf(event: RawEvent, groupBy: string | undefined): string | number {
-  if (groupBy === 'hour') return bucketOf(event.timestamp, hour)
-  if (groupBy === 'day') return bucketOf(event.timestamp, day)
-  if (groupBy === 'country' || groupBy === 'device_type') return event[groupBy] ?? ''
-  return ''
 }

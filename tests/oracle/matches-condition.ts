@@ -32,10 +32,10 @@ export function matchesCondition(event: ConditionEvent, asked: AskedCondition): 
       ? asked.conditions.every((condition) => matchesCondition(event, condition))
       : asked.conditions.some((condition) => matchesCondition(event, condition))
   }
-  const stored = valueOf(event, asked.property)
+  const stored = valueOf(event, asked.property.toWellFormed())
   const isNegative = ['not_equals', 'not_contains', 'not_in', 'not_exists'].includes(asked.operator)
   if (stored === '') return isNegative
-  const values = [asked.value].flat().map((value) => inCaseOf(asked.property, String(value)))
+  const values = [asked.value].flat().map((value) => inCaseOf(asked.property, String(value).toWellFormed()))
   const [value = ''] = values
   switch (asked.operator) {
     case 'equals':
@@ -122,11 +122,16 @@ function numberIn(text: string): number {
   return Number.isFinite(number) ? number : Number.NaN
 }
 
-/** Of an absolute URL with `//`, or of a path. */
+/** The path begins at the first slash after the host, or at the first of all without `//`; only after `//` is a host. */
 function partsOf(url = ''): { host: string; path: string } {
   const [address = ''] = url.split(/[?#]/)
-  const [, authority, path] = /^[a-z][a-z0-9+.-]*:\/\/([^/]*)(.*)$/is.exec(address) ?? []
-  if (authority === undefined) return { host: '', path: address.startsWith('/') ? address : '' }
-  const [, host = ''] = /^(?:.*@)?\[?([^@\]]*?)\]?(?::[0-9]*)?$/s.exec(authority) ?? []
-  return { host, path: path ?? '' }
+  const slash = address.indexOf('/')
+  const hasAuthority = slash >= 0 && address.startsWith('//', slash)
+  const pathStart = hasAuthority ? address.indexOf('/', slash + 2) : slash
+  const path = pathStart < 0 ? '' : address.slice(pathStart)
+  if (!hasAuthority || !/^[a-z][a-z0-9+.-]*:$/i.test(address.slice(0, slash))) return { host: '', path }
+  const authority = address.slice(slash + 2, pathStart < 0 ? undefined : pathStart)
+  const withPort = authority.slice(authority.lastIndexOf('@') + 1)
+  const end = withPort.startsWith('[') ? withPort.indexOf(']') + 1 : withPort.search(/[:[]|$/)
+  return { host: withPort.slice(0, end), path }
 }

@@ -1,41 +1,36 @@
-import { bucketStarts, isTimeUnit, type TimeUnit } from './buckets.ts'
-import type { Dimension, StatsQuestion } from './parameters.ts'
-import type { GroupRow, TypeRow } from './sql.ts'
+import type { Dimension } from '@sluice/contracts/stats'
+import { isTimeUnit } from './buckets.ts'
+import type { StatsQuestion } from './parameters.ts'
+import type { BucketRow, GroupRow, TypeRow } from './sql.ts'
 
-/** Stands for the groups beyond the limit. A type of this very name has an entry of its own besides. */
-export const otherKey = '(other)'
+/** Stands for the groups beyond the limit. A value of this very name has an entry of its own besides. */
+const otherKey = '(other)'
 
-/** One entry of `data.breakdown` (contract section 4). */
-export interface BreakdownEntry {
+/** One entry of `data.breakdown` (contract section 4). Groups by value have a field named by their dimension besides. */
+export interface BreakdownEntry extends Partial<Record<Dimension, string>> {
   /** Unix ms: the bucket's start, for groups by value the range's. */
   timestamp: number
   /** The group's value; `''` when events have none. Absent in buckets. */
   key?: string
-  country?: string
-  device_type?: string
-  event_type?: string
   value: number
 }
 
 /** One entry for each bucket of the range, those without a row being 0. */
-export function bucketEntries(
-  { start, end }: StatsQuestion,
-  unit: TimeUnit,
-  rows: readonly GroupRow[],
-): BreakdownEntry[] {
-  const values = new Map(rows.map(({ key, value }) => [Number(key), value]))
-  return bucketStarts(start, end, unit).map((timestamp) => ({ timestamp, value: values.get(timestamp) ?? 0 }))
+export function bucketEntries({ buckets }: StatsQuestion, rows: readonly BucketRow[]): BreakdownEntry[] {
+  const values = new Map(rows.map(({ start, value }) => [start, value]))
+  return buckets.map((timestamp) => ({ timestamp, value: values.get(timestamp) ?? 0 }))
 }
 
-/** One entry for each row, in its order, and one for the rest when it was measured. */
-export function valueEntries(
+/** One entry for each row, in its order. */
+export function groupEntries(
   { start }: StatsQuestion,
   dimension: Dimension,
   rows: readonly GroupRow[],
-  rest: number | undefined,
 ): BreakdownEntry[] {
-  const groups = rest === undefined ? rows : [...rows, { key: otherKey, value: rest }]
-  return groups.map(({ key, value }) => ({ timestamp: start, key: String(key), [dimension]: String(key), value }))
+  return rows.map(({ named, key: group, value }) => {
+    const key = named ? group : otherKey
+    return { timestamp: start, key, ...valueOf(dimension, key), value }
+  })
 }
 
 /** One entry for each row: pairs without events are left out. */
@@ -46,9 +41,13 @@ export function typeEntries({ start, groupBy }: StatsQuestion, rows: readonly Ty
     return {
       timestamp: start,
       key,
+      ...(groupBy === undefined ? {} : valueOf(groupBy, String(part))),
       event_type: key,
-      ...(groupBy === undefined ? {} : { [groupBy]: String(part) }),
       value,
     }
   })
+}
+
+function valueOf(dimension: Dimension, value: string): Partial<Record<Dimension, string>> {
+  return { [dimension]: value }
 }

@@ -5,14 +5,14 @@ const hour = 3_600_000
 
 test('24 hours that begin at a full hour are 24 buckets, else 25', () => {
   const full = Date.UTC(2024, 4, 1, 12)
-  expect(bucketStarts(full, full + 24 * hour, 'hour')).toHaveLength(24)
-  expect(bucketStarts(full + 1, full + 1 + 24 * hour, 'hour')).toHaveLength(25)
+  expect(bucketStarts({ start: full, end: full + 24 * hour }, 'hour', 'UTC')).toHaveLength(24)
+  expect(bucketStarts({ start: full + 1, end: full + 1 + 24 * hour }, 'hour', 'UTC')).toHaveLength(25)
 })
 
 test('buckets are labelled by their start, also the first, which may lie before the range', () => {
   const from = Date.UTC(2024, 1, 28, 23, 59)
   const to = Date.UTC(2024, 2, 1, 0, 0, 0, 1)
-  expect(bucketStarts(from, to, 'day')).toStrictEqual([
+  expect(bucketStarts({ start: from, end: to }, 'day', 'UTC')).toStrictEqual([
     Date.UTC(2024, 1, 28),
     Date.UTC(2024, 1, 29),
     Date.UTC(2024, 2, 1),
@@ -20,5 +20,5 @@ test('buckets are labelled by their start, also the first, which may lie before 
 })
 
 test('ranges that begin before 1970 have buckets too', () => {
-  expect(bucketStarts(-1, 1, 'hour')).toStrictEqual([-hour, 0])
+  expect(bucketStarts({ start: -1, end: 1 }, 'hour', 'UTC')).toStrictEqual([-hour, 0])
 })

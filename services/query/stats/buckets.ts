@@ -1,32 +1,113 @@
-export const hourMs = 3_600_000
+import { canonicalTimeZone } from '@sluice/contracts/sites'
+import { statsLimits, type TimeUnit, timeUnits } from '@sluice/contracts/stats'
+import { Temporal } from 'temporal-polyfill'
 
-/** Length of each time unit in ms; buckets are whole multiples of it since 1970, so they start at full UTC hours and days. */
-const unitsMs = { hour: hourMs, day: 24 * hourMs } as const
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
 
-export type TimeUnit = keyof typeof unitsMs
-
-/** More buckets than this are refused (contract section 4). */
-export const bucketsMax = 5_000
+/** No bucket is longer, whatever a zone does to its clocks, in ms. */
+const longestMs: Readonly<Record<TimeUnit, number>> = {
+  hour: hourMs,
+  day: 2 * dayMs,
+  week: 9 * dayMs,
+  month: 33 * dayMs,
+}
 
 export function isTimeUnit(grouping: string | undefined): grouping is TimeUnit {
-  return grouping !== undefined && Object.hasOwn(unitsMs, grouping)
+  return (timeUnits as readonly (string | undefined)[]).includes(grouping)
 }
 
-/** Length of a bucket in ms. */
-export function bucketMs(unit: TimeUnit): number {
-  return unitsMs[unit]
+/** True for ranges that surely make more buckets than an answer may hold, so that these need not be made to be counted. */
+export function isFarTooLong({ start, end }: Range, unit: TimeUnit): boolean {
+  return (end - start) / longestMs[unit] > statsLimits.bucketsMax
 }
 
-/** How many buckets the range `[start, end)` (Unix ms) touches. */
-export function bucketCount(start: number, end: number, unit: TimeUnit): number {
-  return Math.ceil(end / unitsMs[unit]) - Math.floor(start / unitsMs[unit])
+/** `[start, end)` in Unix ms. */
+export interface Range {
+  start: number
+  end: number
 }
 
 /**
- * Starts (Unix ms) of all buckets that `[start, end)` touches, ascending. The first may start before the range and the
- * last may end after it: both then hold only a part.
+ * Starts (Unix ms) of all buckets that the range touches, ascending. The first may start before the range and the last
+ * may end after it: both then hold only a part.
+ *
+ * A day begins when its date first shows on the zone's clocks: one that was skipped has no bucket, one without a
+ * midnight begins later. An hour ends when the clocks show another one or are put back: of two hours of one name each
+ * has its bucket.
  */
-export function bucketStarts(start: number, end: number, unit: TimeUnit): number[] {
-  const first = Math.floor(start / unitsMs[unit])
-  return Array.from({ length: bucketCount(start, end, unit) }, (_, index) => (first + index) * unitsMs[unit])
+export function bucketStarts(range: Range, unit: TimeUnit, timeZone: string): number[] {
+  const starts = unit === 'hour' ? hourStarts(range, timeZone) : dateStarts(range, unit, timeZone)
+  // The first date may be one whose time is over: after clocks were put back across midnight it shows once more.
+  return starts.slice(starts.findLastIndex((start) => start <= range.start))
+}
+
+const step = { day: { days: 1 }, week: { weeks: 1 }, month: { months: 1 } } as const
+
+function dateStarts({ start, end }: Range, unit: Exclude<TimeUnit, 'hour'>, timeZone: string): number[] {
+  const starts: number[] = []
+  let date = firstDate(zoned(start, timeZone).toPlainDate(), unit)
+  for (;;) {
+    const at = date.toZonedDateTime(timeZone).epochMilliseconds
+    if (at >= end) return starts
+    // A date that was skipped begins with the next one.
+    if (at === starts.at(-1)) starts.pop()
+    starts.push(at)
+    date = date.add(step[unit])
+  }
+}
+
+/** The Monday of a date's week, the first of its month, or the date. */
+function firstDate(date: Temporal.PlainDate, unit: Exclude<TimeUnit, 'hour'>): Temporal.PlainDate {
+  switch (unit) {
+    case 'day':
+      return date
+    case 'week':
+      return date.subtract({ days: date.dayOfWeek - 1 })
+    case 'month':
+      return date.with({ day: 1 })
+  }
+}
+
+/** Between two changes of its clocks, a zone's hours begin every 3,600 s. */
+function hourStarts({ start, end }: Range, timeZone: string): number[] {
+  const starts: number[] = []
+  let from = start - hourMs
+  let before: number | undefined
+  while (from < end) {
+    const now = zoned(from, timeZone)
+    const offset = now.offsetNanoseconds / 1e6
+    const change = now.getTimeZoneTransition('next')?.epochMilliseconds ?? Infinity
+    const sinceHour = modulo(from + offset, hourMs)
+    const isChange = before !== undefined && (offset < before || isAnotherHour(from, before, offset))
+    if (sinceHour === 0 || isChange) starts.push(from)
+    for (let at = from + hourMs - sinceHour; at < Math.min(change, end); at += hourMs) starts.push(at)
+    before = offset
+    from = change
+  }
+  return starts
+}
+
+/** Whether clocks that change at `at` from one offset to another then show another hour than just before. */
+function isAnotherHour(at: number, before: number, after: number): boolean {
+  return Math.floor((at - 1 + before) / hourMs) !== Math.floor((at + after) / hourMs)
+}
+
+function modulo(value: number, by: number): number {
+  return ((value % by) + by) % by
+}
+
+export function zoned(at: number, timeZone: string): Temporal.ZonedDateTime {
+  return Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
+}
+
+/** A zone's name as it was given, but for its case; abbreviations that only Intl knows (`PST`) become names. */
+export function timeZoneId(name: string): string {
+  try {
+    return zoned(0, name).timeZoneId
+  } catch (error) {
+    const canonical = canonicalTimeZone(name)
+    if (canonical === undefined) throw error
+    return canonical
+  }
 }

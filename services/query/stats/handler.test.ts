@@ -3,7 +3,14 @@ import type { ClickHouse } from '@sluice/clickhouse/client'
 import type { ApiRequest } from '@sluice/http/route'
 import { randomUUID } from 'node:crypto'
 import { apiRequest } from '../../../tests/api-request.ts'
-import { hour, noon, openStatsDatabase, type SentEvent, type StatsDatabase } from '../../../tests/stats-database.ts'
+import {
+  everySite,
+  hour,
+  noon,
+  openStatsDatabase,
+  type SentEvent,
+  type StatsDatabase,
+} from '../../../tests/stats-database.ts'
 import { statsHandler } from './handler.ts'
 
 let database: StatsDatabase
@@ -22,7 +29,7 @@ afterAll(async () => {
 describe('200: what the answer holds', () => {
   test('value, range and the moment of the answer; period, group_by and breakdown only when asked', async () => {
     const siteId = await siteWith([{ at: -0.5 }])
-    const handle = statsHandler({ clickHouse: database.reader, sites: { isKnown: () => Promise.resolve(true) } })
+    const handle = statsHandler({ clickHouse: database.reader, ...everySite() })
     const query = { site_id: siteId, metric: 'event_count' }
     expect(await handle(apiRequest({ receivedAt: noon, query }))).toStrictEqual({
       status: 200,
@@ -33,6 +40,7 @@ describe('200: what the answer holds', () => {
         start_date: noon - 24 * hour,
         end_date: noon,
         timezone: 'UTC',
+        complete_until: noon,
         timestamp: noon,
       },
     })
@@ -50,6 +58,7 @@ describe('200: what the answer holds', () => {
         timezone: 'UTC',
         group_by: 'day',
         breakdown: [{ timestamp: noon - 12 * hour, value: 1 }],
+        complete_until: noon,
         timestamp: noon,
       },
     })
@@ -204,7 +213,8 @@ describe('environment', () => {
     { at: 1, environment: 'dev', session_id: 's' },
     { at: 1, environment: 'dev', session_id: 't' },
   ]
-  const dev = { credential: { keyId: 'key_dev', environment: 'dev', scopes: ['stats:read'] } } as const
+  const { credential } = apiRequest()
+  const dev = { credential: { ...credential, environment: 'dev' } } as const
 
   test('is that of the credential, unless the request names one', async () => {
     const site_id = await siteWith(events)
@@ -232,9 +242,11 @@ test('values of parameters stay values, whatever is in them', async () => {
 
 describe('400 and 404', () => {
   const handle = (isKnown: boolean, query: ApiRequest['query']): Promise<unknown> =>
-    statsHandler({ clickHouse: database.reader, sites: { isKnown: () => Promise.resolve(isKnown) } })(
-      apiRequest({ query }),
-    )
+    statsHandler({
+      clickHouse: database.reader,
+      ...everySite(),
+      ...(isKnown ? {} : { sites: { find: () => Promise.resolve(undefined) } }),
+    })(apiRequest({ query }))
 
   test('404 for a site that nobody registered', async () => {
     await expect(handle(false, { site_id: 'nobody', metric: 'event_count' })).rejects.toMatchObject({
@@ -268,7 +280,7 @@ test('a query whose client leaves is cancelled', async () => {
       ),
   }
   const client = new AbortController()
-  const handle = statsHandler({ clickHouse: slow, sites: { isKnown: () => Promise.resolve(true) } })
+  const handle = statsHandler({ clickHouse: slow, ...everySite() })
   const answer = handle(apiRequest({ query: { site_id: 'any', metric: 'event_count' }, signal: client.signal }))
   const failure = expect(answer).rejects.toThrow()
   await until(isRunning)

@@ -2,17 +2,36 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { type ClickHouse, openClickHouse, parseClickHouseUrl } from '@sluice/clickhouse/client'
 import { type EventInserter, eventInserter } from '@sluice/clickhouse/insert-events'
 import { migrateClickHouse } from '@sluice/clickhouse/migrate'
+import { groupFields, metrics, timeUnits } from '@sluice/contracts/stats'
 import { type TestClickHouse, testClickHouse } from '@sluice/engines/testing'
 import fc from 'fast-check'
 import { randomInt, randomUUID } from 'node:crypto'
 import { apiRequest } from '../../../tests/api-request.ts'
 import { expectedStats, type RawEvent, type RawQuestion } from '../../../tests/oracle/expected-stats.ts'
+import type { AskedCondition } from '../../../tests/oracle/meets.ts'
+import { everySite, noon } from '../../../tests/stats-database.ts'
 import { statsHandler } from './handler.ts'
-import { metrics } from './parameters.ts'
 
 const hour = 3_600_000
-/** A full hour, not a full day, next to the end of a month: partitions change at the one, buckets at the other. */
-const origin = Date.UTC(2024, 1, 29, 21)
+
+/** Around these moments events and ranges lie, mostly in these zones: next to whatever days and hours may do. */
+const places: readonly (readonly [zone: string, origin: number])[] = [
+  // A full hour, not a full day, next to the end of a month: partitions change at the one, buckets at the other.
+  ['UTC', Date.UTC(2024, 1, 29, 21)],
+  ['UTC', Date.UTC(2024, 1, 29, 21)],
+  ['Europe/Berlin', Date.UTC(2024, 2, 31, 1)],
+  ['Europe/Berlin', Date.UTC(2024, 9, 27, 1)],
+  ['America/New_York', Date.UTC(2024, 10, 3, 6)],
+  ['Australia/Lord_Howe', Date.UTC(2024, 3, 6, 15)],
+  ['Asia/Kolkata', Date.UTC(2023, 11, 31, 18, 30)],
+  ['Asia/Kathmandu', Date.UTC(2023, 11, 31, 18, 15)],
+  ['America/Sao_Paulo', Date.UTC(2018, 10, 4, 3)],
+  ['Africa/Cairo', Date.UTC(2024, 3, 25, 22)],
+  ['America/St_Johns', Date.UTC(2006, 9, 29, 2, 31)],
+  ['Pacific/Apia', Date.UTC(2011, 11, 30, 10)],
+]
+
+const day = 24 * hour
 
 let database: TestClickHouse
 let clickHouse: ClickHouse
@@ -32,21 +51,24 @@ afterAll(async () => {
 })
 
 /**
- * Moments at few places, so that events tie, meet the edges of ranges and buckets to the millisecond, and lie exactly a
- * session's 24 h apart or just not.
+ * Moments at few distances from the origin, so that events tie, meet the edges of ranges and buckets to the millisecond,
+ * and lie exactly a session's 24 h apart or just not. `far`: days from there.
  */
-const moment = fc
-  .tuple(
-    fc.oneof(
-      { arbitrary: fc.constantFrom(-24, -1, 0, 1, 23, 24, 25, 48), weight: 4 },
-      { arbitrary: fc.integer({ min: -72, max: 96 }), weight: 1 },
-    ),
-    fc.oneof(
-      { arbitrary: fc.constantFrom(0, 0, 0, 0, -1, 1), weight: 4 },
-      { arbitrary: fc.integer({ min: 0, max: hour - 1 }), weight: 1 },
-    ),
-  )
-  .map(([hours, ms]) => origin + hours * hour + ms)
+const moment = (far: readonly number[]) =>
+  fc
+    .tuple(
+      fc.constantFrom(...far),
+      fc.oneof(
+        { arbitrary: fc.constantFrom(-24, -1, 0, 1, 23, 24, 25, 48), weight: 4 },
+        { arbitrary: fc.integer({ min: -72, max: 96 }), weight: 1 },
+      ),
+      fc.oneof(
+        { arbitrary: fc.constantFrom(0, 0, 0, 0, -1, 1), weight: 4 },
+        { arbitrary: fc.constantFrom(15, 30, 45).map((minutes) => minutes * 60_000), weight: 1 },
+        { arbitrary: fc.integer({ min: 0, max: hour - 1 }), weight: 1 },
+      ),
+    )
+    .map(([days, hours, ms]) => days * day + hours * hour + ms)
 
 const ids = (prefix: string): fc.Arbitrary<string> => fc.constantFrom('', `${prefix}1`, `${prefix}2`, `${prefix}3`)
 
@@ -66,10 +88,28 @@ const drawnEvent: fc.Arbitrary<DrawnEvent> = fc.record(
     site_id: fc.constantFrom('a', 'a', 'a', 'b'),
     environment: fc.constantFrom('prod', 'prod', 'dev'),
     event_type: fc.constantFrom('page_view', 'page_view', 'click', 'purchase', 'sign-up', '(other)', 'é'),
-    timestamp: moment,
+    // From the origin on, until the trial has one. A year before is what previous_year compares with.
+    timestamp: moment([...Array<number>(12).fill(0), -7, 30, -365, -366]),
     rank: fc.nat(99),
     session_id: ids('s'),
     user_id: ids('u'),
+    anonymous_id: ids('u'),
+    url: fc.constantFrom(
+      '',
+      'https://example.com',
+      'https://example.com/',
+      'https://example.com/a%20b?x=1#y',
+      'https://example.com/a%20b',
+      '/a%20b?x',
+      '//example.com/é',
+      'https://example.com//b',
+      'nothing',
+    ),
+    referrer: fc.constantFrom('', 'https://Search.Example:8443/?q', 'http://search.example/x', 'android-app://a.b.c/'),
+    properties: fc.record(
+      { plan: fc.constantFrom('free', 'pro', ''), 'a.b': fc.constantFrom('1', '10', '9', 'x', '1e1') },
+      { requiredKeys: [] },
+    ),
     country,
     device_type: fc.constantFrom('desktop', 'mobile', 'tablet'),
     copies: fc.constantFrom(1, 1, 1, 2),
@@ -78,23 +118,67 @@ const drawnEvent: fc.Arbitrary<DrawnEvent> = fc.record(
   { requiredKeys: ['site_id', 'environment', 'event_type', 'timestamp', 'rank', 'copies'] },
 )
 
-const grouping = fc.constantFrom<Partial<RawQuestion>>(
-  {},
-  { group_by: 'hour' },
-  { group_by: 'day' },
-  { group_by: 'device_type' },
-  { group_by: 'country' },
-  { group_by: 'country', limit: 1 },
-  { group_by: 'device_type', limit: 2 },
+const grouping = fc.oneof(
+  fc.constantFrom<Partial<RawQuestion>>(
+    {},
+    ...timeUnits.map((unit) => ({ group_by: unit })),
+    { group_by: 'hour' },
+    { group_by: 'day' },
+    { group_by: 'country', limit: 1 },
+    { group_by: 'device_type', limit: 2 },
+  ),
+  fc.constantFrom(...groupFields, 'properties.plan', 'properties.a.b', 'properties.none').map((field) => ({
+    group_by: field,
+  })),
+)
+
+const condition = fc.oneof(
+  fc.constantFrom<AskedCondition>(
+    { property: 'country', operator: 'in', value: ['de', 'FR'] },
+    { property: 'event_type', operator: 'not_equals', value: 'click' },
+    { property: 'properties.plan', operator: 'equals', value: 'pro' },
+    { property: 'properties.plan', operator: 'not_in', value: ['pro', 'x'] },
+    { property: 'properties.a.b', operator: 'greater_than', value: 9 },
+    { property: 'properties.a.b', operator: 'less_than_or_equal', value: '9.5' },
+    { property: 'url', operator: 'contains', value: 'example' },
+    { property: 'path', operator: 'starts_with', value: '/a%20' },
+    { property: 'referrer_host', operator: 'matches', value: '^search\\.' },
+    { property: 'user_id', operator: 'exists' },
+    { property: 'user.email', operator: 'not_exists' },
+    { property: 'plan', operator: 'equals', value: 'pro' },
+    {
+      type: 'or',
+      conditions: [
+        { property: 'user_id', operator: 'equals', value: 'u1' },
+        {
+          type: 'and',
+          conditions: [
+            { property: 'device_type', operator: 'equals', value: 'Mobile' },
+            { property: 'anonymous_id', operator: 'not_exists' },
+          ],
+        },
+      ],
+    },
+  ),
 )
 
 const filters = fc.oneof(
-  { arbitrary: fc.constant({}), weight: 3 },
+  { arbitrary: fc.constant({}), weight: 5 },
   { arbitrary: fc.record({ country: fc.constantFrom('DE', 'FR', '4X', 'ZZ') }), weight: 1 },
   { arbitrary: fc.record({ device_type: fc.constantFrom('desktop', 'mobile') }), weight: 1 },
-  { arbitrary: fc.record({ country: fc.constantFrom('DE', 'FR'), device_type: fc.constant('desktop') }), weight: 1 },
+  { arbitrary: fc.record({ event_type: fc.constantFrom('page_view', 'é', 'none') }), weight: 1 },
+  { arbitrary: fc.record({ filter: fc.array(condition, { maxLength: 2 }) }), weight: 3 },
+  {
+    arbitrary: fc.record({
+      country: fc.constantFrom('DE', 'FR'),
+      device_type: fc.constant('desktop'),
+      filter: fc.array(condition, { maxLength: 1 }),
+    }),
+    weight: 1,
+  },
 )
 
+/** Its range counts from the origin on, until the trial has one. */
 const question: fc.Arbitrary<RawQuestion> = fc
   .tuple(
     fc.record({
@@ -103,60 +187,90 @@ const question: fc.Arbitrary<RawQuestion> = fc
       metric: fc.constantFrom(...metrics, 'avg_session_duration', 'bounce_rate', 'conversion_rate'),
       environment: fc.constantFrom('prod', 'prod', 'dev', 'all'),
     }),
-    fc.tuple(moment, moment).filter(([a, b]) => a !== b),
+    fc.tuple(moment([0, 0, 0, 0, -7, 30]), moment([0, 0, 0, 0, 0, 7])).filter(([a, b]) => a !== b),
     grouping,
     filters,
     fc.constantFrom<Partial<RawQuestion>>({}, { limit: 2 }, { target_event: 'sign-up' }, { target_event: 'é' }),
+    fc.constantFrom<Partial<RawQuestion>>({}, {}, {}, { compare: 'previous_period' }, { compare: 'previous_year' }),
+    fc.constantFrom<Partial<RawQuestion>>({}, {}, { exact: true }, { exact: false }),
+    // Mostly the zone of the trial's place.
+    fc.option(fc.constantFrom('Europe/Berlin', 'Asia/Kolkata', 'Pacific/Apia', 'Etc/GMT+12'), { freq: 4, nil: '' }),
   )
-  .map(([asked, edges, ...more]) => ({
-    start_date: Math.min(...edges),
-    end_date: Math.max(...edges),
-    ...asked,
-    ...(Object.assign({}, ...more) as Partial<RawQuestion>),
-  }))
+  .map(([asked, edges, ...rest]) => {
+    const timezone = rest.at(-1) as string
+    const more = Object.assign({}, ...rest.slice(0, -1)) as Partial<RawQuestion>
+    return { start_date: Math.min(...edges), end_date: Math.max(...edges), timezone, ...asked, ...more }
+  })
 
 interface Trial {
+  place: (typeof places)[number]
   events: DrawnEvent[]
   questions: RawQuestion[]
 }
 
 const trial: fc.Arbitrary<Trial> = fc.record({
+  place: fc.constantFrom(...places),
   events: fc.array(drawnEvent, { minLength: 10, maxLength: 30, size: 'max' }),
   questions: fc.array(question, { minLength: 6, maxLength: 6 }),
 })
 
-const trialCount = 200
+/** 2,040 questions. */
+const trialCount = 340
+/** Trials at work at once: while one waits for ClickHouse, the next is computed. */
+const atOnce = 4
 
 test('every metric, grouping, filter and range of random events is what the oracle says', async () => {
   const seed = randomInt(2 ** 31)
   // All are stored at once, which takes a fraction of the time; only one that fails is played again, and made smaller.
-  const trials = fc.sample(trial, { numRuns: trialCount, seed }).map(underOwnSites)
+  const trials = fc.sample(trial, { numRuns: trialCount, seed }).map(placed)
   await store(trials.flatMap(({ events }) => events))
-  for (const [index, drawn] of trials.entries()) {
-    try {
-      await check(drawn)
-    } catch (error) {
-      const replayed = fc.asyncProperty(trial, async (smaller) => {
-        const own = underOwnSites(smaller)
-        await store(own.events)
-        await check(own)
-      })
-      await fc.assert(replayed, { seed, path: String(index), numRuns: 1, interruptAfterTimeLimit: 15_000 })
-      throw error
-    }
+  for (let first = 0; first < trials.length; first += atOnce) {
+    const checked = await Promise.allSettled(trials.slice(first, first + atOnce).map(check))
+    const failed = checked.findIndex(({ status }) => status === 'rejected')
+    if (failed >= 0) await playAgain(seed, first + failed)
   }
-}, 90_000)
+}, 300_000)
 
-/** Gives a trial's sites names that no other has, so that all can share one table, and its events ids, copies and twins. */
-function underOwnSites({ events, questions }: Trial): { events: RawEvent[]; questions: RawQuestion[] } {
+/** Makes a trial that failed smaller, and fails with it. */
+async function playAgain(seed: number, index: number): Promise<never> {
+  const replayed = fc.asyncProperty(trial, async (smaller) => {
+    const own = placed(smaller)
+    await store(own.events)
+    await check(own)
+  })
+  await fc.assert(replayed, { seed, path: String(index), numRuns: 1, interruptAfterTimeLimit: 30_000 })
+  throw new Error(`trial ${index} of seed ${seed} failed once, and not again`)
+}
+
+interface PlacedTrial {
+  events: RawEvent[]
+  questions: RawQuestion[]
+}
+
+/**
+ * Puts a trial at its place. Its sites get names that no other has, so that all trials can share one table, and its
+ * events ids, copies and twins.
+ */
+function placed({ place: [zone, origin], events, questions }: Trial): PlacedTrial {
   const suffix = randomUUID()
   return {
     events: events.flatMap(({ rank, copies, twin, ...drawn }, index) => {
-      const event: RawEvent = { ...drawn, site_id: `${drawn.site_id}-${suffix}`, event_id: `${rank}-${index}` }
+      const event: RawEvent = {
+        ...drawn,
+        site_id: `${drawn.site_id}-${suffix}`,
+        event_id: `${rank}-${index}`,
+        timestamp: origin + drawn.timestamp,
+      }
       const twins = twin === undefined ? [] : [{ ...event, country: twin, event_id: `${99 - rank}-${index}-twin` }]
       return [...Array<RawEvent>(copies).fill(event), ...twins]
     }),
-    questions: questions.map((asked) => ({ ...asked, site_id: `${asked.site_id}-${suffix}` })),
+    questions: questions.map(({ start_date, end_date, timezone = '', ...asked }) => ({
+      ...asked,
+      site_id: `${asked.site_id}-${suffix}`,
+      start_date: origin + start_date,
+      end_date: origin + end_date,
+      timezone: timezone === '' ? zone : timezone,
+    })),
   }
 }
 
@@ -166,7 +280,7 @@ async function store(events: readonly RawEvent[]): Promise<void> {
   await inserter.insert(batch, { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 })
 }
 
-async function check({ events, questions }: { events: RawEvent[]; questions: RawQuestion[] }): Promise<void> {
+async function check({ events, questions }: PlacedTrial): Promise<void> {
   const answers = await Promise.all(questions.map(async (asked) => ({ asked, answer: await ask(asked) })))
   expect(answers).toStrictEqual(questions.map((asked) => ({ asked, answer: expectedData(events, asked) })))
 }
@@ -178,22 +292,28 @@ const frugal: Pick<ClickHouse, 'query'> = {
 }
 
 async function ask(asked: RawQuestion): Promise<unknown> {
-  const query = Object.fromEntries(Object.entries(asked).map(([name, value]) => [name, String(value)]))
-  const handle = statsHandler({ clickHouse: frugal, sites: { isKnown: () => Promise.resolve(true) } })
-  const { data } = await handle(apiRequest({ query, receivedAt: origin }))
+  const query = Object.fromEntries(
+    Object.entries(asked).map(([name, value]) => [
+      name,
+      typeof value === 'object' ? JSON.stringify(value) : String(value),
+    ]),
+  )
+  const handle = statsHandler({ clickHouse: frugal, ...everySite() })
+  const { data } = await handle(apiRequest({ query, receivedAt: noon }))
   return data
 }
 
 function expectedData(events: readonly RawEvent[], asked: RawQuestion): unknown {
-  const { metric, site_id, start_date, end_date, group_by } = asked
+  const { metric, site_id, start_date, end_date, timezone, group_by } = asked
   return {
     metric,
     site_id,
     start_date,
     end_date,
-    timezone: 'UTC',
+    timezone,
     ...(group_by === undefined ? {} : { group_by }),
     ...expectedStats(events, asked),
-    timestamp: origin,
+    complete_until: noon,
+    timestamp: noon,
   }
 }

@@ -1,19 +1,21 @@
 import { describe, expect, test } from '@jest/globals'
 import { SluiceError } from '@sluice/contracts/errors'
-import { readStatsQuestion } from './parameters.ts'
+import { readStatsRequest, type StatsQuestion } from './parameters.ts'
 
 const hour = 3_600_000
 const now = Date.UTC(2024, 4, 1, 12, 30)
 const least = { site_id: 'site', metric: 'event_count' }
 
-type Query = Parameters<typeof readStatsQuestion>[0]
+const site = { timezone: 'UTC', conversion_event: null }
 
-const read = (query: Query): ReturnType<typeof readStatsQuestion> =>
-  readStatsQuestion({ ...least, ...query }, { now, environment: 'prod' })
+type Query = Record<string, unknown>
+
+const read = (query: Query, settings: Partial<typeof site> = {}): StatsQuestion =>
+  readStatsRequest({ ...least, ...query }, { now, environment: 'prod' }).toQuestion({ ...site, ...settings })
 
 function problem(query: Query): string {
   try {
-    readStatsQuestion(query, { now, environment: 'prod' })
+    readStatsRequest(query, { now, environment: 'prod' }).toQuestion(site)
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error
     expect(error.status).toBe(400)
@@ -64,10 +66,9 @@ test('empty parameters are absent', () => {
 })
 
 test('the environment is the credential’s unless the request says otherwise', () => {
-  expect(readStatsQuestion(least, { now, environment: 'dev' }).environment).toBe('dev')
-  for (const environment of ['prod', 'dev', 'all']) {
-    expect(readStatsQuestion({ ...least, environment }, { now, environment: 'dev' }).environment).toBe(environment)
-  }
+  const ofDev = (query: Query) => readStatsRequest({ ...least, ...query }, { now, environment: 'dev' }).toQuestion(site)
+  expect(ofDev({}).environment).toBe('dev')
+  for (const environment of ['prod', 'dev', 'all']) expect(ofDev({ environment }).environment).toBe(environment)
 })
 
 test('the target of conversion_rate is purchase unless the request says otherwise', () => {
@@ -94,7 +95,7 @@ describe('400 for a wrong value, with what is allowed', () => {
     [{ site_id: 'x'.repeat(65) }, 'site_id exceeds maximum length of 64'],
     [
       { metric: 'events' },
-      'metric must be one of: event_count, unique_users, unique_sessions, avg_session_duration, event_count_by_type, bounce_rate, conversion_rate',
+      'metric must be one of: event_count, unique_users, unique_sessions, avg_session_duration, event_count_by_type, bounce_rate, conversion_rate, visitors',
     ],
     [{ metric: 'constructor' }, expect.stringMatching(/^metric must be one of/) as unknown as string],
     ...['1.5', '-1', '1e3', '0x10', ' 1', 'yesterday', '2024-01-01', 'NaN', '7258118400001', '9'.repeat(30)].map(
@@ -103,7 +104,10 @@ describe('400 for a wrong value, with what is allowed', () => {
     [{ end_date: 'now' }, `end_date ${dates}`],
     [{ period: '2h' }, 'period must be one of: 1h, 24h, 7d, 30d'],
     [{ period: '24H' }, 'period must be one of: 1h, 24h, 7d, 30d'],
-    [{ group_by: 'week' }, 'group_by must be one of: hour, day, device_type, country'],
+    [
+      { group_by: 'year' },
+      'group_by must be one of: hour, day, week, month, device_type, country, event_type, url, path, referrer_host, properties.<name>',
+    ],
     [{ country: 'DEU' }, 'country must be 2 letters or digits'],
     [{ country: 'ÄÖ' }, 'country must be 2 letters or digits'],
     [{ device_type: 'phone' }, 'device_type must be one of: desktop, mobile, tablet'],
@@ -123,7 +127,7 @@ describe('400 for a wrong value, with what is allowed', () => {
     expect(problem({ ...least, [name]: ['1', '1'] })).toBe(`Invalid field: ${name} must be given only once`)
   })
 
-  test.each(['timezone', 'compare', 'filter', 'event_type', 'Metric', '__proto__x', 'constructor'])(
+  test.each(['offset', 'time_zone', 'Metric', '__proto__x', 'constructor'])(
     '%s is not known: to ignore it would answer another question',
     (name) => {
       expect(problem({ ...least, [name]: 'x' })).toBe(`Invalid field: ${name} is not a known parameter`)

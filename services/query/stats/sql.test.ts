@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { type ClickHouse, openClickHouse } from '@sluice/clickhouse/client'
 import { migrateClickHouse } from '@sluice/clickhouse/migrate'
 import { type TestClickHouse, testClickHouse } from '@sluice/engines/testing'
-import { metrics, readStatsQuestion } from './parameters.ts'
-import { groupsStatement, restStatement, typesStatement } from './sql.ts'
+import { metrics } from '@sluice/contracts/stats'
+import { readStatsRequest } from './parameters.ts'
+import { groupsStatement, rangeStatement, typesStatement } from './sql.ts'
 
 const noon = Date.UTC(2024, 4, 15, 12)
 const hour = 3_600_000
@@ -31,14 +32,14 @@ afterAll(async () => {
 
 test.each(metrics)('%s reads what the primary key finds for the site and the range, and no more', async (metric) => {
   const range = { start_date: String(noon + 84 * hour), end_date: String(noon + 85 * hour) }
-  const question = readStatsQuestion(
+  const question = readStatsRequest(
     { site_id: 'site-1', metric, group_by: 'country', ...range },
     { now: noon, environment: 'prod' },
-  )
+  ).toQuestion({ timezone: 'UTC', conversion_event: null })
   const statements =
     metric === 'event_count_by_type'
       ? [typesStatement(question)]
-      : [groupsStatement(question), restStatement(question, 'country', ['DE'])]
+      : [groupsStatement(question), rangeStatement(question)]
   for (const { sql, params } of statements) {
     const { rows } = await clickHouse.query<{ explain: string }>(`EXPLAIN indexes = 1 ${sql}`, params)
     const plan = rows.map(({ explain }) => explain).join('\n')

@@ -1,0 +1,68 @@
+import type { ClickHouse, QueryParams, QueryResult } from '@sluice/clickhouse/client'
+import { ClickHouseError } from '@sluice/clickhouse/errors'
+import { invalidField, SluiceError } from '@sluice/contracts/errors'
+
+/** A SELECT with the values of its placeholders. */
+export interface Statement {
+  sql: string
+  params: QueryParams
+}
+
+export interface AskOptions {
+  /** Most rows of the answer. */
+  rowsMax: number
+  /** The 400 of a question whose answer has more. */
+  tooMany: () => Error
+}
+
+/** Asks ClickHouse a question that a client asks of us. */
+export type Ask = <Row>(statement: Statement, options?: AskOptions) => Promise<QueryResult<Row>>
+
+/**
+ * Limits of one query: a question that passes them fails alone. With `readonly` ClickHouse cancels what a client that
+ * left had asked for.
+ */
+const settings = {
+  readonly: '2',
+  cancel_http_readonly_queries_on_client_close: 1,
+  max_execution_time: 30,
+  max_memory_usage: '4000000000',
+  max_rows_to_read: '20000000000',
+} as const
+
+/** ClickHouse's codes of a question that is refused for what it is, whenever it is asked. */
+const code = { tooManyRows: 158, memoryLimit: 241, tooManyResultRows: 396, unreadablePattern: 427 } as const
+
+/**
+ * Throws 400 for a question that is more than one may ask, or whose `matches` holds a pattern that can't be read; 503 for
+ * one that took too long, or that ClickHouse can't take now.
+ */
+export function asker(clickHouse: Pick<ClickHouse, 'query'>, signal: AbortSignal): Ask {
+  return async ({ sql, params }, options) => {
+    const limits = options && { max_result_rows: String(options.rowsMax), result_overflow_mode: 'throw' as const }
+    try {
+      return await clickHouse.query(sql, params, { signal, settings: { ...settings, ...limits } })
+    } catch (error) {
+      throw askersFault(error, options) ?? error
+    }
+  }
+}
+
+function askersFault(error: unknown, options: AskOptions | undefined): Error | undefined {
+  if (!(error instanceof ClickHouseError)) return undefined
+  if (error.code === code.unreadablePattern) return invalidField('filter', 'has a value of matches that RE2 can’t read')
+  if (error.code === code.tooManyResultRows && options) return options.tooMany()
+  if (error.code === code.tooManyRows || error.code === code.tooManyResultRows) return tooLarge(error)
+  // The server's own limit passes with the load.
+  const isOwnMemory = error.code === code.memoryLimit && /query memory limit/i.test(error.internal)
+  return isOwnMemory ? tooLarge(error) : undefined
+}
+
+function tooLarge(cause: ClickHouseError): SluiceError {
+  return new SluiceError(400, {
+    message:
+      'Invalid field: start_date asks for more than one answer may read: ask for a shorter range or fewer groups',
+    internal: cause.internal,
+    cause,
+  })
+}

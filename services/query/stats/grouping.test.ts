@@ -1,0 +1,196 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { hour, noon, openStatsDatabase, type SentEvent, type StatsDatabase } from '../../../tests/stats-database.ts'
+
+let database: StatsDatabase
+let ask: StatsDatabase['ask']
+let siteWith: StatsDatabase['siteWith']
+
+beforeAll(async () => {
+  database = await openStatsDatabase()
+  ;({ ask, siteWith } = database)
+})
+
+afterAll(async () => {
+  await database.drop()
+})
+
+/** Keys and values of a breakdown, and that each entry has a field of the dimension's name. */
+async function groups(events: readonly SentEvent[], dimension: string, metric = 'event_count') {
+  const { breakdown = [] } = await ask({ site_id: await siteWith(events), metric, group_by: dimension })
+  return breakdown.map(({ timestamp, key, value, ...named }) => {
+    expect(timestamp).toBe(noon)
+    expect(named).toStrictEqual({ [dimension]: key })
+    return [key, value]
+  })
+}
+
+describe('by value', () => {
+  test('event_type and url are taken as they were sent', async () => {
+    const events = [
+      { at: 0, event_type: 'Click', url: 'https://a.example/x?y#z' },
+      { at: 0, event_type: 'click', url: 'https://a.example/x?y#z' },
+    ]
+    expect(await groups(events, 'event_type')).toStrictEqual([
+      ['Click', 1],
+      ['click', 1],
+    ])
+    expect(await groups(events, 'url')).toStrictEqual([['https://a.example/x?y#z', 2]])
+  })
+
+  test('path keeps percent-encoding, and leaves out what follows; none is empty', async () => {
+    const events = ['https://a.example/b%20c?x', 'http://b.example:80/b%20c#y', '/b%20c', 'https://a.example', ''].map(
+      (url) => ({ at: 0, url }),
+    )
+    expect(await groups(events, 'path')).toStrictEqual([
+      ['/b%20c', 3],
+      ['', 2],
+    ])
+  })
+
+  test('referrer_host is in small letters and has no port', async () => {
+    const events = ['https://Search.Example:8443/x', 'http://search.example', 'android-app://a.b/', ''].map(
+      (referrer) => ({ at: 0, referrer }),
+    )
+    expect(await groups(events, 'referrer_host')).toStrictEqual([
+      ['search.example', 2],
+      ['', 1],
+      ['a.b', 1],
+    ])
+  })
+
+  test('a property is named as it was stored, with its dots; absent and empty are one', async () => {
+    const events = [{ 'a.b': '1' }, { 'a.b': '1' }, { 'a.b': '' }, { b: '1' }, {}].map((properties) => ({
+      at: 0,
+      properties: properties,
+    }))
+    expect(await groups(events, 'properties.a.b')).toStrictEqual([
+      ['', 3],
+      ['1', 2],
+    ])
+  })
+
+  test('a session stands in the group of its first event', async () => {
+    const events = [
+      { at: 0, session_id: 's', url: '/in', properties: { plan: 'free' } },
+      { at: 1, session_id: 's', url: '/out', properties: { plan: 'pro' } },
+    ]
+    expect(await groups(events, 'path', 'avg_session_duration')).toStrictEqual([['/in', 3600]])
+    expect(await groups(events, 'properties.plan', 'bounce_rate')).toStrictEqual([['free', 0]])
+  })
+
+  test('names of properties are values, whatever is in them', async () => {
+    const strange = `') OR 1=1 -- \\ {site_id:String} "`
+    expect(await groups([{ at: 0, properties: { [strange]: 'x' } }], `properties.${strange}`)).toStrictEqual([['x', 1]])
+  })
+})
+
+describe('event_count_by_type', () => {
+  const events: SentEvent[] = [
+    { at: 0, event_type: 'click', url: '/a' },
+    { at: 0, event_type: 'click', url: '/b' },
+    { at: 1, event_type: 'click', url: '/b' },
+    { at: 1, event_type: 'view', url: '/a' },
+    { at: 1, event_type: 'quit', url: '/a' },
+  ]
+
+  test('is split by whatever it is grouped by; the limit counts types', async () => {
+    const site_id = await siteWith(events)
+    const asked = { site_id, metric: 'event_count_by_type', group_by: 'path', limit: 1 }
+    expect((await ask(asked)).breakdown).toStrictEqual([
+      { timestamp: noon, key: 'click', path: '/b', event_type: 'click', value: 2 },
+      { timestamp: noon, key: 'click', path: '/a', event_type: 'click', value: 1 },
+      { timestamp: noon, key: '(other)', path: '/a', event_type: '(other)', value: 2 },
+    ])
+  })
+
+  test('by type it is what it is without a grouping', async () => {
+    const site_id = await siteWith(events)
+    const metric = 'event_count_by_type'
+    const plain = await ask({ site_id, metric })
+    expect(plain.breakdown).toHaveLength(3)
+    expect((await ask({ site_id, metric, group_by: 'event_type' })).breakdown).toStrictEqual(plain.breakdown)
+  })
+})
+
+describe('visitors', () => {
+  test('are users, else anonymous ids, else sessions; ids of different kinds never match', async () => {
+    const site_id = await siteWith([
+      { at: 0, user_id: 'x', anonymous_id: 'y', session_id: 'z' },
+      { at: 0, user_id: 'x', anonymous_id: 'other' },
+      { at: 1, anonymous_id: 'x' },
+      { at: 1, session_id: 'x' },
+      { at: 1 },
+    ])
+    const { value, breakdown } = await ask({ site_id, metric: 'visitors', group_by: 'hour' })
+    expect(value).toBe(3)
+    expect(breakdown?.map((entry) => entry.value)).toStrictEqual([1, 2])
+  })
+})
+
+describe('in a time zone', () => {
+  const starts = async (asked: Record<string, string | number>, timezone?: string) => {
+    const site_id = await siteWith([{ at: 0 }])
+    const { breakdown, timezone: answered } = await ask({ site_id, metric: 'event_count', ...asked }, {}, { timezone })
+    return { timezone: answered, starts: breakdown?.map(({ timestamp }) => new Date(timestamp).toISOString()) }
+  }
+
+  test('days begin at its midnight: the site’s zone, unless the request names one', async () => {
+    const asked = { group_by: 'day', end_date: noon + 1 }
+    expect(await starts(asked)).toStrictEqual({ timezone: 'UTC', starts: ['2024-05-15T00:00:00.000Z'] })
+    expect(await starts(asked, 'Asia/Kathmandu')).toStrictEqual({
+      timezone: 'Asia/Kathmandu',
+      starts: ['2024-05-14T18:15:00.000Z'],
+    })
+    expect(await starts({ ...asked, timezone: 'europe/berlin' }, 'Asia/Kathmandu')).toStrictEqual({
+      timezone: 'Europe/Berlin',
+      starts: ['2024-05-14T22:00:00.000Z'],
+    })
+  })
+
+  test('weeks begin on Monday, months on the first', async () => {
+    const asked = { timezone: 'America/New_York', start_date: noon, end_date: noon + 5 * 24 * hour }
+    expect((await starts({ ...asked, group_by: 'week' })).starts).toStrictEqual([
+      '2024-05-13T04:00:00.000Z',
+      '2024-05-20T04:00:00.000Z',
+    ])
+    expect((await starts({ ...asked, group_by: 'month' })).starts).toStrictEqual(['2024-05-01T04:00:00.000Z'])
+  })
+
+  test('the hour that comes twice is two buckets, and an event falls in the one that it happened in', async () => {
+    const start_date = Date.UTC(2024, 9, 27, 0)
+    const site_id = await siteWith([{ at: 0, timestamp: start_date + 1.5 * hour }])
+    const asked = { site_id, metric: 'event_count', group_by: 'hour', start_date, end_date: start_date + 3 * hour }
+    const { breakdown } = await ask({ ...asked, timezone: 'Europe/Berlin' })
+    // 02:00 summer time, 02:00 winter time, 03:00.
+    expect(breakdown).toStrictEqual([
+      { timestamp: start_date, value: 0 },
+      { timestamp: start_date + hour, value: 1 },
+      { timestamp: start_date + 2 * hour, value: 0 },
+    ])
+  })
+
+  test('a day that was skipped has no bucket', async () => {
+    const range = { start_date: Date.UTC(2011, 11, 29, 10), end_date: Date.UTC(2011, 11, 31, 10) }
+    expect((await starts({ ...range, group_by: 'day', timezone: 'Pacific/Apia' })).starts).toStrictEqual([
+      '2011-12-29T10:00:00.000Z',
+      '2011-12-30T10:00:00.000Z',
+    ])
+  })
+
+  test('5,000 buckets of uneven length are told apart', async () => {
+    const start_date = Date.UTC(2020, 0, 1)
+    const site_id = await siteWith([{ at: 0, timestamp: start_date + 4_999.5 * hour }])
+    const end_date = start_date + 5_000 * hour
+    const asked = {
+      site_id,
+      metric: 'event_count',
+      group_by: 'hour',
+      start_date,
+      end_date,
+      timezone: 'Australia/Lord_Howe',
+    }
+    await expect(ask(asked)).rejects.toMatchObject({ status: 400 })
+    const { breakdown } = await ask({ ...asked, start_date: start_date + 2 * hour })
+    expect(breakdown?.at(-1)).toStrictEqual({ timestamp: start_date + 4_999.5 * hour, value: 1 })
+  })
+})

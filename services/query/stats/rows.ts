@@ -1,0 +1,144 @@
+import { conditionSql, eventFieldSql } from '@sluice/clickhouse/conditions'
+import type { QueryParams } from '@sluice/clickhouse/client'
+import type { Dimension } from '@sluice/contracts/stats'
+import { isTimeUnit } from './buckets.ts'
+import type { StatsQuestion } from './parameters.ts'
+
+/**
+ * What a question is answered from: rows that are measured and grouped. The expressions are over these rows, whose
+ * columns bear names of their own: other sources may hold the same for less.
+ */
+export interface Rows {
+  /** `FROM … WHERE …`. */
+  from: string
+  /** Where a row stands, Unix ms. */
+  time: string
+  /** What of a row the question groups by, when it does so by value. */
+  group: string
+  /** How many rows there are. */
+  count: string
+  params: QueryParams
+}
+
+/** A session's length at most, and how far before a range it may have begun (contract section 4), in ms. */
+const windowMs = 24 * 3_600_000
+
+/** The range's events that match the filters. */
+export function eventRows(question: StatsQuestion): Rows {
+  const matching = matchingOf(question)
+  return {
+    from: `FROM events ${matching.join} WHERE ${[visible(question, 0), ...matching.conditions].join(' AND ')}`,
+    time: 'toUnixTimestamp64Milli(timestamp)',
+    group: groupOf(question),
+    count: 'count()',
+    params: { ...visibleParams(question), ...matching.params },
+  }
+}
+
+/**
+ * One row per session that starts in the range (contract section 4 and section 10, "Stats"): its first event in the
+ * range or the 24 h before it lies in the range, and its events are those of the 24 h from there, also beyond the range.
+ * Its columns: started_ms, duration_ms, event_count, is_converted.
+ *
+ * Sessions that go on after their 24 h are few: they alone are looked up, to leave out what came later. Joining every
+ * event to its session's start, or a window function, takes 2–3 times as long.
+ */
+export function sessionRows(question: StatsQuestion): Rows {
+  const { groupBy, metric, targetEvent } = question
+  const isConversion = metric === 'conversion_rate'
+  const isByValue = groupBy !== undefined && !isTimeUnit(groupBy)
+  const matching = matchingOf(question)
+  const events = `${visible(question, windowMs)} AND session_key != 0`
+  const columns = [
+    'toUnixTimestamp64Milli(min(timestamp)) AS started_ms',
+    'toUnixTimestamp64Milli(max(timestamp)) - started_ms AS duration_ms',
+    'count() AS event_count',
+    ...(isConversion ? ['countIf(event_type = {target_event:String}) > 0 AS is_converted'] : []),
+    ...(isByValue ? [`argMin(${groupOf(question)}, (timestamp, event_id)) AS first_group`] : []),
+  ]
+  return {
+    from: `
+FROM
+(
+    SELECT ${columns.join(', ')}
+    FROM events
+    ${matching.join}
+    LEFT JOIN
+    (
+        SELECT session_key, toUnixTimestamp64Milli(min(timestamp)) + ${windowMs} AS closed_ms
+        FROM events
+        WHERE ${events}
+        GROUP BY session_key
+        HAVING toUnixTimestamp64Milli(max(timestamp)) >= closed_ms
+    ) AS long USING (session_key)
+    WHERE ${events} AND (closed_ms = 0 OR toUnixTimestamp64Milli(timestamp) < closed_ms)
+    GROUP BY session_key
+    HAVING started_ms >= {start:Int64} AND started_ms < {end:Int64}
+    ${matching.conditions.length === 0 ? '' : `AND countIf(${matching.conditions.join(' AND ')}) > 0`}
+)`,
+    time: 'started_ms',
+    group: 'first_group',
+    count: 'count()',
+    params: {
+      ...visibleParams(question),
+      ...matching.params,
+      ...(isConversion ? { target_event: targetEvent } : {}),
+    },
+  }
+}
+
+/** The site's events of the asked environment in the range, widened by `marginMs` on both sides. */
+function visible({ environment }: StatsQuestion, marginMs: number): string {
+  // Times are compared as DateTime64, not as the integers they come as: only so does the primary key cut the range out.
+  return [
+    'site_id = {site_id:String}',
+    `timestamp >= fromUnixTimestamp64Milli({start:Int64} - ${marginMs}, 'UTC')`,
+    `timestamp < fromUnixTimestamp64Milli({end:Int64} + ${marginMs}, 'UTC')`,
+    ...(environment === 'all' ? [] : ['environment = {environment:String}']),
+  ].join(' AND ')
+}
+
+function visibleParams({ siteId, start, end, environment, groupBy }: StatsQuestion): QueryParams {
+  return {
+    site_id: siteId,
+    start: Math.max(start, earliestMs),
+    end: Math.max(end, earliestMs),
+    ...(environment === 'all' ? {} : { environment }),
+    ...(groupBy?.startsWith(propertyPrefix) ? { property: groupBy.slice(propertyPrefix.length) } : {}),
+  }
+}
+
+/** No event is older (contract section 3); ClickHouse's times end at 1900, which compared ranges may go beyond. */
+const earliestMs = 0
+
+const propertyPrefix = 'properties.'
+
+/** What of an event the question groups by; `''` when that is time, or nothing. */
+function groupOf({ groupBy }: StatsQuestion): string {
+  if (groupBy === undefined || isTimeUnit(groupBy)) return `''`
+  return isProperty(groupBy) ? 'properties[{property:String}]' : eventFieldSql[groupBy]
+}
+
+function isProperty(dimension: Dimension): dimension is `properties.${string}` {
+  return dimension.startsWith(propertyPrefix)
+}
+
+/** What events must meet, and what must be joined on to tell. */
+function matchingOf({ filters, conditions }: StatsQuestion): {
+  conditions: string[]
+  join: string
+  params: QueryParams
+} {
+  const filter = conditionSql(conditions, { prefix: 'filter' })
+  return {
+    conditions: [
+      ...Object.keys(filters).map((field) => `${field} = {${field}:String}`),
+      ...(conditions.length === 0 ? [] : [filter.sql]),
+    ],
+    join: filter.userFields.length === 0 ? '' : `LEFT JOIN ${users} USING (user_id)`,
+    params: { ...filters, ...filter.params },
+  }
+}
+
+/** Users from imports, of whom there are none yet. */
+const users = `(SELECT '' AS user_id, '' AS email, '' AS name, '' AS company, '' AS plan WHERE false) AS users`
