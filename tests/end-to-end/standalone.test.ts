@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { client } from '../harness/client.ts'
 import { type ServiceProcess, spawnService, startService } from '../harness/service-process.ts'
 import { expectWebLogAnswers, sendWebLog } from './web-log.ts'
@@ -58,6 +60,22 @@ describe('standalone on embedded engines', () => {
     const html = await page.text()
     expect(html).toContain(sluice.url)
     expect(html).not.toContain('<script')
+  })
+
+  it('every command of /docs is understood as it stands there', async () => {
+    const html = await (await fetch(`${sluice.url}/docs`)).text()
+    const commands = [...html.matchAll(/<pre><code>(curl [\s\S]*?)<\/code><\/pre>/g)].map(([, command = '']) =>
+      command.replaceAll('&quot;', '"').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&'),
+    )
+    expect(commands.length).toBeGreaterThan(0)
+    for (const command of commands) {
+      const { stdout } = await promisify(execFile)('bash', ['-c', command], {
+        env: { PATH: process.env.PATH, SLUICE_URL: sluice.url, SLUICE_KEY: key },
+      })
+      const answer = JSON.parse(stdout) as { success: boolean; error?: string }
+      // Ids are made up, but for the site, which the first command registers.
+      if (!answer.success) expect([command, answer.error]).toEqual([command, expect.stringMatching(/not found|registered already/)])
+    }
   })
 
   it('admin-key makes a new admin key while it runs, and the old one dies', async () => {

@@ -1,6 +1,7 @@
 import { waitUntil } from '@sluice/engines/processes'
+import { checkAnswer } from '@sluice/http/check-answer.test-support'
 
-/** What a producer or an analyst does with a running Sluice. */
+/** What a producer or an analyst does with a running Sluice; an answer that the OpenAPI document does not know rejects. */
 export interface Client {
   /** POST /collect/batch; rejects when no answer comes within `timeoutMs`. */
   collectBatch(events: readonly object[]): Promise<{ status: number; body: unknown }>
@@ -25,15 +26,18 @@ export function client({ gatewayUrl, queryUrl, key }: { gatewayUrl: string; quer
         body: JSON.stringify({ events }),
         signal: AbortSignal.timeout(timeoutMs),
       })
-      return { status: response.status, body: await response.json() }
+      const answer = { status: response.status, headers: response.headers, body: await response.json() }
+      checkAnswer('POST', response.url, answer)
+      return answer
     },
     stats: async (parameters) => {
       const search = new URLSearchParams(
         Object.entries(parameters).map(([name, value]): [string, string] => [name, String(value)]),
       )
       const response = await fetch(`${queryUrl}/api/v1/stats?${search.toString()}`, { headers })
-      const { data } = (await response.json()) as { data: StatsData }
-      return { status: response.status, data }
+      const body = (await response.json()) as { data: StatsData }
+      checkAnswer('GET', response.url, { status: response.status, headers: response.headers, body })
+      return { status: response.status, data: body.data }
     },
   }
 }
