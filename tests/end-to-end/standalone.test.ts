@@ -74,7 +74,8 @@ describe('standalone on embedded engines', () => {
       })
       const answer = JSON.parse(stdout) as { success: boolean; error?: string }
       // Ids are made up, but for the site, which the first command registers.
-      if (!answer.success) expect([command, answer.error]).toEqual([command, expect.stringMatching(/not found|registered already/)])
+      if (!answer.success)
+        expect([command, answer.error]).toEqual([command, expect.stringMatching(/not found|registered already/)])
     }
   })
 
