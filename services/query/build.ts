@@ -1,11 +1,16 @@
 import type { ClickHouse } from '@sluice/clickhouse/client'
+import { openApiDocument } from '@sluice/contracts/openapi'
+import { operations } from '@sluice/contracts/operations'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import { keyStore } from '@sluice/postgres/keys'
 import type { Postgres } from '@sluice/postgres/open'
 import { siteStore } from '@sluice/postgres/sites'
+import { docsPage } from './docs/page.ts'
 import { siteLookup } from './find-site.ts'
 import { homePage } from './home/page.ts'
+import { openApiPage } from './openapi/page.ts'
+import manifest from './package.json' with { type: 'json' }
 import { queryRoutes } from './router.ts'
 import { takeOverAdminKey } from './take-over-admin-key.ts'
 
@@ -24,9 +29,10 @@ export function buildQuery(
   { logger }: Context,
 ): Service {
   const keys = keyStore(postgres)
+  const document = openApiDocument(operations, { version: manifest.version })
   return {
     routes: queryRoutes({ clickHouse, sites: siteLookup(siteStore(postgres), clickHouse), keys }),
-    pages: [homePage],
+    pages: [homePage, openApiPage(document), docsPage(document)],
     components: [takeOverAdminKey(config.SLUICE_ADMIN_KEY, keys, logger)],
     checks: [
       { name: 'clickhouse', required: true, check: () => clickHouse.check() },
