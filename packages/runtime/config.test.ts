@@ -3,6 +3,7 @@ import joi from 'joi'
 import { ConfigError, loadConfig, type Variables } from './config.ts'
 import {
   adminKey,
+  autoRegisterSites,
   clickHouseUrl,
   listenVariables,
   logUrl,
@@ -160,4 +161,21 @@ test('two ports that are each right can be wrong together', () => {
   expect(ports(64_535)).toEqual([])
   expect(ports(64_536)).toEqual([expect.stringContaining('SLUICE_METRICS_PORT is required')])
   expect(ports(9000, 9000)).toEqual([expect.stringContaining('must differ')])
+})
+
+test('SLUICE_AUTO_REGISTER_SITES is true, false, or true by default', () => {
+  const only = { SLUICE_AUTO_REGISTER_SITES: autoRegisterSites }
+  for (const [text, value] of [
+    [undefined, true],
+    ['', true],
+    ['true', true],
+    ['false', false],
+  ] as const) {
+    expect(loadConfig(only, { SLUICE_AUTO_REGISTER_SITES: text })).toStrictEqual({ SLUICE_AUTO_REGISTER_SITES: value })
+  }
+  for (const text of ['0', 'no', 'off']) {
+    expect(mistakes({ SLUICE_AUTO_REGISTER_SITES: text }, only)).toEqual([
+      expect.stringMatching(/^SLUICE_AUTO_REGISTER_SITES must be a boolean \(it is "\w+"\): /),
+    ])
+  }
 })

@@ -124,6 +124,12 @@ export const adminKey = variable({
   optional: true as const,
 })
 
+export const autoRegisterSites = variable({
+  schema: joi.boolean().required(),
+  description: 'true: the first event of a site registers it. false: sites are registered by POST /api/v1/sites alone.',
+  default: 'true',
+})
+
 /** The engines of standalone: embedded ones in the data folder unless a URL says otherwise. */
 export const standaloneEngines = {
   SLUICE_DATA_DIR: variable({

@@ -2,6 +2,7 @@ import type { EventLog } from '@sluice/event-log/log'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import type { Postgres } from '@sluice/postgres/open'
+import type { Redis } from '@sluice/redis/open'
 import { siteStore } from '@sluice/postgres/sites'
 import { knownSites } from './publish/known-sites.ts'
 import { createPublisher } from './publish/publisher.ts'
@@ -11,27 +12,31 @@ import { watchDurability } from './watch-durability.ts'
 export interface GatewayEngines {
   log: EventLog
   postgres: Postgres
+  redis: Pick<Redis, 'check'>
   /** Weaknesses of the log's replication; event-log/ensure-topics.ts. */
   describeDurability: () => Promise<readonly string[]>
 }
 
 /** The gateway on its engines. It is ready while an engine is away: it answers 503, or works from its caches. */
 export function buildGateway(
-  { log, postgres, describeDurability }: GatewayEngines,
+  config: { SLUICE_AUTO_REGISTER_SITES: boolean },
+  { log, postgres, redis, describeDurability }: GatewayEngines,
   { logger, metrics }: Context,
 ): Service {
   const durability = watchDurability(describeDurability, logger)
+  const sites = knownSites(siteStore(postgres), logger, { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
   return {
     routes: gatewayRoutes({
       publisher: createPublisher(log, metrics),
-      sites: knownSites(siteStore(postgres), logger),
+      sites,
     }),
     pages: [],
-    components: [durability],
+    components: [durability, sites],
     warnings: durability.warnings,
     checks: [
       { name: 'log', required: false, check: () => log.check() },
       { name: 'postgres', required: false, check: () => postgres.check() },
+      { name: 'redis', required: false, check: () => redis.check() },
     ],
   }
 }

@@ -1,18 +1,19 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { generateKey, hashKey, keyHint } from '@sluice/contracts/api-key'
 import type { BlockHeaders } from '@sluice/contracts/block'
 import type { EventRow } from '@sluice/contracts/event-row'
-import type { Environment, Scope } from '@sluice/contracts/scopes'
+import { limitMax } from '@sluice/contracts/limits'
+import type { Environment } from '@sluice/contracts/scopes'
 import { waitUntil } from '@sluice/engines/processes'
 import type { EventLog } from '@sluice/event-log/log'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { keyCache } from '@sluice/http/key-cache'
 import { type Envelope, request, startTestService, type TestService } from '@sluice/http/testing'
-import { keyStore, type KeyStore } from '@sluice/postgres/keys'
+import { keyStore, type KeyStore, type NewKey } from '@sluice/postgres/keys'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
-import { openTestPostgres, type TestPostgres } from '@sluice/postgres/testing'
+import { createTestKey, openTestPostgres, type TestPostgres } from '@sluice/postgres/testing'
+import { openRedis } from '@sluice/redis/open'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from '@sluice/runtime/testing'
 import { buildGateway } from './build.ts'
@@ -38,6 +39,8 @@ export interface TestGateway {
   log: EventLog
   /** A production and a development key that may write events, and one that may do everything but that. */
   keys: Record<Environment | 'reader', string>
+  keyStore: KeyStore
+  createKey: (parts: Partial<NewKey>) => Promise<string>
   /** Posts JSON of `body`, or `body` itself when it is a string or bytes. */
   collect: (body: unknown, options?: PostOptions) => Promise<Answer>
   collectBatch: (body: unknown, options?: PostOptions) => Promise<Answer>
@@ -56,12 +59,17 @@ export interface GatewayParts {
   wrapLog?: (log: EventLog) => EventLog
   /** Where the gateway finds Postgres; by default the test's database itself. */
   postgresUrl?: (url: string) => Promise<string>
+  autoRegister?: boolean
 }
+
+/** Tests send more in a minute than an application may. */
+const rateLimits = { events_per_minute: limitMax }
 
 /** A gateway on a real SQLite log, a real Postgres and the real HTTP server. */
 export async function startGateway({
   wrapLog = (log) => log,
   postgresUrl = (url) => Promise.resolve(url),
+  autoRegister = true,
 }: GatewayParts = {}): Promise<TestGateway> {
   const captured = capturedLogger()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
@@ -69,17 +77,25 @@ export async function startGateway({
   const database = await openTestPostgres()
   const store = keyStore(database)
   const keys = {
-    prod: await createKey(store, 'key_prod', ['events:write'], 'prod'),
-    dev: await createKey(store, 'key_dev', ['events:write'], 'dev'),
-    reader: await createKey(store, 'key_reader', ['stats:read', 'cohorts:read', 'cohorts:write'], 'prod'),
+    prod: (await createTestKey(store, { keyId: 'key_prod', rateLimits })).key,
+    dev: (await createTestKey(store, { keyId: 'key_dev', environment: 'dev', rateLimits })).key,
+    reader: (
+      await createTestKey(store, { keyId: 'key_reader', scopes: ['stats:read', 'cohorts:read', 'cohorts:write'] })
+    ).key,
   }
   const postgres: Postgres = openPostgres(await postgresUrl(database.url))
   const cache = keyCache(keyStore(postgres), captured.logger)
+  const redis = openRedis('memory:', captured)
   const built = buildGateway(
-    { log: wrapLog(log), postgres, describeDurability: () => Promise.resolve([]) },
+    { SLUICE_AUTO_REGISTER_SITES: autoRegister },
+    { log: wrapLog(log), postgres, redis, describeDurability: () => Promise.resolve([]) },
     { logger: captured.logger, metrics: createMetrics() },
   )
-  const service = await startTestService({ ...built, components: [cache, ...built.components] }, cache, captured)
+  const service = await startTestService(
+    { ...built, components: [cache, ...built.components] },
+    { ...redis, keys: cache },
+    captured,
+  )
   const reader = readLog(log)
 
   async function post(path: string, body: unknown, { key = keys.prod, headers = {} }: PostOptions = {}) {
@@ -96,6 +112,8 @@ export async function startGateway({
     postgres: database,
     log,
     keys,
+    keyStore: store,
+    createKey: async (parts) => (await createTestKey(store, { rateLimits, ...parts })).key,
     collect: (body, options) => post('/collect', body, options),
     collectBatch: (body, options) => post('/collect/batch', body, options),
     stored: async (siteId, count) => {
@@ -112,26 +130,6 @@ export async function startGateway({
       await rm(folder, { recursive: true })
     },
   }
-}
-
-async function createKey(
-  store: KeyStore,
-  keyId: string,
-  scopes: readonly Scope[],
-  environment: Environment,
-): Promise<string> {
-  const key = generateKey(environment)
-  await store.create({
-    keyId,
-    name: 'test',
-    environment,
-    scopes,
-    hash: hashKey(key),
-    hint: keyHint(key),
-    expiresAt: null,
-    bootstrap: false,
-  })
-  return key
 }
 
 /** Reads everything that comes into the log. */

@@ -5,6 +5,7 @@ import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
+import { openRedis } from '@sluice/redis/open'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
 import { closing } from '@sluice/runtime/supervisor'
 import { buildGateway } from './build.ts'
@@ -18,14 +19,17 @@ await runService({
     const { logger } = context
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
+    const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
     const keys = keyCache(keyStore(postgres), logger)
     return {
       service: buildGateway(
-        { log, postgres, describeDurability: () => describeDurability(config.SLUICE_LOG_URL, logger) },
+        config,
+        { log, postgres, redis, describeDurability: () => describeDurability(config.SLUICE_LOG_URL, logger) },
         context,
       ),
-      keys,
+      access: { keys, ...redis },
       engines: [
+        closing('redis', redis),
         closing('postgres', postgres),
         schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
         keys,

@@ -1,5 +1,4 @@
-import { batchMediaTypes, eventMediaTypes } from '@sluice/contracts/bodies'
-import { eventLimits } from '@sluice/contracts/event-fields'
+import { operations } from '@sluice/contracts/operations'
 import type { Route } from '@sluice/http/route'
 import { collectHandler } from './collect/handler.ts'
 import { collectBatchHandler } from './collect-batch/handler.ts'
@@ -7,25 +6,9 @@ import type { KnownSites } from './publish/known-sites.ts'
 import type { Publisher } from './publish/publisher.ts'
 
 /** Contract section 3. */
-export function gatewayRoutes(deps: { publisher: Publisher; sites: KnownSites }): Route[] {
+export function gatewayRoutes(deps: { publisher: Publisher; sites: Pick<KnownSites, 'register'> }): Route[] {
   return [
-    {
-      method: 'POST',
-      path: '/collect',
-      scope: 'events:write',
-      limit: 'events',
-      quiet: true,
-      body: { types: eventMediaTypes, maxBytes: eventLimits.eventBytesMax },
-      handle: collectHandler(deps),
-    },
-    {
-      method: 'POST',
-      path: '/collect/batch',
-      scope: 'events:write',
-      limit: 'events',
-      quiet: true,
-      body: { types: batchMediaTypes, maxBytes: eventLimits.batchBytesMax },
-      handle: collectBatchHandler(deps),
-    },
+    { ...operations.collect, handle: collectHandler(deps) },
+    { ...operations.collectBatch, handle: collectBatchHandler(deps) },
   ]
 }

@@ -1,11 +1,11 @@
 import { eventLimits } from '@sluice/contracts/event-fields'
 import { eventIdOf, eventTooLarge } from '@sluice/contracts/event'
-import { rateLimited, SluiceError } from '@sluice/contracts/errors'
+import { siteNotAllowed, SluiceError } from '@sluice/contracts/errors'
 import type { EventRow } from '@sluice/contracts/event-row'
 import type { ApiRequest } from '@sluice/http/route'
 import { encodeEvent, isEscapeFree } from '../collect/encode-event.ts'
 import type { EncodedEvent } from '../publish/encode-blocks.ts'
-import type { RefusedSites } from '../publish/known-sites.ts'
+import { refusalOf, type SiteRules } from '../publish/known-sites.ts'
 import { readEvents } from './read-events.ts'
 
 export interface EventError {
@@ -26,12 +26,20 @@ export interface EncodedBatch {
 
 interface EncodedBatchEvent extends EncodedEvent {
   siteId: string
+  /** Unix ms. */
+  timestamp: number
   /** Its place in the batch, from 0. */
   index: number
 }
 
-/** Encodes the good events of a batch, and says of the others why not. Throws SluiceError 400 when it is no batch at all. */
-export function encodeBatch({ body, receivedAt, credential }: ApiRequest): EncodedBatch {
+/**
+ * Encodes the good events of a batch, and says of the others why not; those of other sites than `bound` (undefined: any)
+ * are not good either. Throws SluiceError 400 when it is no batch at all.
+ */
+export function encodeBatch(
+  { body, receivedAt, credential }: ApiRequest,
+  bound: ReadonlySet<string> | undefined,
+): EncodedBatch {
   const receipt = { receivedAt, environment: credential.environment, escapeFree: isEscapeFree(body.bytes) }
   const accepted: EncodedBatchEvent[] = []
   const siteIds = new Set<string>()
@@ -46,8 +54,9 @@ export function encodeBatch({ body, receivedAt, credential }: ApiRequest): Encod
       if (!isLine && event.bytesAtMost > eventLimits.eventBytesMax && jsonBytes(value) > eventLimits.eventBytesMax) {
         throw eventTooLarge()
       }
-      const { siteId, line, keyHash, undated } = event
-      accepted.push({ index, siteId, line, keyHash, undated })
+      const { siteId, timestamp, line, keyHash, undated } = event
+      if (bound?.has(siteId) === false) throw siteNotAllowed()
+      accepted.push({ index, siteId, timestamp, line, keyHash, undated })
       siteIds.add(siteId)
     } catch (error) {
       if (!(error instanceof SluiceError)) throw error
@@ -59,22 +68,26 @@ export function encodeBatch({ body, receivedAt, credential }: ApiRequest): Encod
   return { accepted, siteIds, rejected, errors }
 }
 
-/** The batch without the events of sites that the key may not register. */
-export function withoutSites({ accepted, rejected, errors }: EncodedBatch, refused: RefusedSites): EncodedBatch {
-  const left = accepted.filter(({ siteId }) => !refused.has(siteId))
-  const refusals = accepted
-    .filter(({ siteId }) => refused.has(siteId))
-    .slice(0, eventLimits.listedErrorsMax)
-    .map(({ index, siteId, line, keyHash }) => {
+/** The batch without the events that their sites do not take. */
+export function withoutRefused(batch: EncodedBatch, rules: SiteRules, receivedAt: number): EncodedBatch {
+  const accepted: EncodedBatchEvent[] = []
+  const errors: EventError[] = []
+  for (const event of batch.accepted) {
+    const { index, siteId, timestamp, line, keyHash } = event
+    const rule = rules.get(siteId)
+    const refusal = rule && refusalOf(rule, timestamp, receivedAt)
+    if (refusal === undefined) accepted.push(event)
+    else if (errors.length < eventLimits.listedErrorsMax) {
       // Only an id that the client sent has a hash.
       const eventId = keyHash === undefined ? undefined : (JSON.parse(line) as EventRow).event_id
-      return eventError(index, eventId, rateLimited(refused.get(siteId) ?? 1))
-    })
+      errors.push(eventError(index, eventId, refusal))
+    }
+  }
   return {
-    accepted: left,
-    siteIds: new Set(left.map(({ siteId }) => siteId)),
-    rejected: rejected + accepted.length - left.length,
-    errors: [...errors, ...refusals].sort((a, b) => a.index - b.index).slice(0, eventLimits.listedErrorsMax),
+    accepted,
+    siteIds: new Set(accepted.map(({ siteId }) => siteId)),
+    rejected: batch.rejected + batch.accepted.length - accepted.length,
+    errors: [...batch.errors, ...errors].sort((a, b) => a.index - b.index).slice(0, eventLimits.listedErrorsMax),
   }
 }
 

@@ -2,20 +2,30 @@ import { SluiceError } from '@sluice/contracts/errors'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import type { KnownSites } from '../publish/known-sites.ts'
 import type { Publisher } from '../publish/publisher.ts'
-import { encodeBatch, withoutSites } from './encode-batch.ts'
+import { boundSites } from '../collect/bound-sites.ts'
+import { encodeBatch, withoutRefused } from './encode-batch.ts'
 
 /**
  * POST /collect/batch: good events are accepted although others are bad; 202 once the log has acknowledged the good
  * ones, 400 when there is none (contract section 3).
  */
-export function collectBatchHandler({ publisher, sites }: { publisher: Publisher; sites: KnownSites }) {
+export function collectBatchHandler({
+  publisher,
+  sites,
+}: {
+  publisher: Publisher
+  sites: Pick<KnownSites, 'register'>
+}) {
+  const sitesOf = boundSites()
   return async (request: ApiRequest): Promise<Answer> => {
     const bytes = request.body.bytes.length
-    const valid = encodeBatch(request)
+    const valid = encodeBatch(request, sitesOf(request.credential.siteIds))
     // 10 MiB of white space, sent as a few bytes, must not stay in memory while the event waits for the log.
     request.releaseBody()
-    const refused = await sites.register(request.credential.keyId, valid.siteIds)
-    const { accepted, siteIds, rejected, errors } = refused.size === 0 ? valid : withoutSites(valid, refused)
+    await request.spend(valid.accepted.length + valid.rejected)
+    const rules = await sites.register(request.credential.keyId, valid.siteIds)
+    const { accepted, siteIds, rejected, errors } =
+      rules.size === 0 ? valid : withoutRefused(valid, rules, request.receivedAt)
 
     request.log({ events: accepted.length, rejected, sites: siteIds.size, bytes })
     const data = { accepted: accepted.length, rejected, errors }

@@ -28,6 +28,8 @@ export function encodeEvent(
   },
 ): EncodedEvent & {
   siteId: string
+  /** Unix ms. */
+  timestamp: number
   /** The event's compact JSON has at most so many bytes; Infinity: not known. */
   bytesAtMost: number
 } {
@@ -37,6 +39,8 @@ export function encodeEvent(
     const { json, siteId, eventId, undated } = plain
     return {
       siteId,
+      // A plain event's is a number, or absent.
+      timestamp: (value as { timestamp?: number }).timestamp ?? receivedAt,
       line: `${json}\n`,
       keyHash: eventId === undefined ? undefined : hashOf(siteId, eventId),
       undated,
@@ -47,6 +51,7 @@ export function encodeEvent(
   const { row, clientId } = toEventRow(value, receipt)
   return {
     siteId: row.site_id,
+    timestamp: row.timestamp,
     line: `${JSON.stringify(row)}\n`,
     keyHash: clientId ? hashOf(row.site_id, row.event_id) : undefined,
     undated: row.undated === 1,

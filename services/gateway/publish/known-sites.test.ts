@@ -3,32 +3,56 @@ import { unavailable } from '@sluice/contracts/errors'
 import { eventLimits } from '@sluice/contracts/event-fields'
 import { waitUntil } from '@sluice/engines/processes'
 import { request } from '@sluice/http/testing'
-import type { Refusal } from '@sluice/postgres/sites'
+import type { Registration } from '@sluice/postgres/sites'
 import { type Cuttable, cuttable } from '@sluice/postgres/testing'
+import { supervise } from '@sluice/runtime/supervisor'
 import { capturedLogger } from '@sluice/runtime/testing'
 import { startGateway, type TestGateway } from '../gateway.test-support.ts'
-import { knownSites } from './known-sites.ts'
+import { knownSites, refusalOf, type SiteRegistry, type SiteRules } from './known-sites.ts'
 
-const none: Refusal = { refused: [], retryAfterSeconds: 0 }
+type Answer = Pick<Registration, 'refused' | 'retryAfterSeconds'> & Partial<Registration>
+
+const none: Answer = { refused: [], retryAfterSeconds: 0 }
+const autoRegister = { autoRegister: true }
 
 /** A registry that remembers what it was asked, and answers as the test says. */
 function scriptedRegistry() {
   const asked: (readonly string[])[] = []
   const registry = {
     asked,
-    answer: (): Promise<Refusal> => Promise.resolve(none),
-    registerFor: (_keyId: string, siteIds: readonly string[]) => {
+    answer: (): Promise<Answer> => Promise.resolve(none),
+    registerFor: async (_keyId: string, siteIds: readonly string[]) => {
       asked.push(siteIds)
-      return registry.answer()
+      return { retentionDays: new Map<string, number>(), ...(await registry.answer()) }
+    },
+    known: new Map<string, number | null>(),
+    findKnown: (siteIds: readonly string[]) => {
+      asked.push(siteIds)
+      return Promise.resolve(new Map([...registry.known].filter(([siteId]) => siteIds.includes(siteId))))
+    },
+    changed: [] as { siteId: string; retentionDays: number | null }[],
+    polls: 0,
+    changedSince: (): ReturnType<SiteRegistry['changedSince']> => {
+      registry.polls++
+      return Promise.resolve({ sites: registry.changed, asOf: new Date() })
     },
   }
   return registry
 }
 
+/** What sites say, in short: the refusal's message, or the days that they keep. */
+function told(rules: SiteRules): Record<string, string | number> {
+  return Object.fromEntries(
+    [...rules].map(([siteId, rule]) => [siteId, 'refusal' in rule ? rule.refusal.message : rule.keptMs / 86_400_000]),
+  )
+}
+
+const wait = (seconds: number) => `Rate limit exceeded. Retry after ${seconds} seconds.`
+
 describe('registering', () => {
   test('happens once for each site; known ones cost nothing', async () => {
     const registry = scriptedRegistry()
-    const sites = knownSites(registry, capturedLogger().logger)
+    const sites = knownSites(registry, capturedLogger().logger, autoRegister)
     await sites.register('key', new Set(['a', 'b']))
     await sites.register('key', new Set(['b', 'c']))
     expect(registry.asked).toStrictEqual([['a', 'b'], ['c']])
@@ -39,7 +63,7 @@ describe('registering', () => {
     const registry = scriptedRegistry()
     const gate = Promise.withResolvers<undefined>()
     registry.answer = () => gate.promise.then(() => none)
-    const sites = knownSites(registry, capturedLogger().logger)
+    const sites = knownSites(registry, capturedLogger().logger, autoRegister)
     let done = false
     const registered = Promise.resolve(sites.register('key', new Set(['a']))).then(() => {
       done = true
@@ -53,7 +77,7 @@ describe('registering', () => {
   test('with Postgres away is given up and tried again by the site’s next event', async () => {
     const registry = scriptedRegistry()
     const { logger, lines } = capturedLogger()
-    const sites = knownSites(registry, logger)
+    const sites = knownSites(registry, logger, autoRegister)
     registry.answer = () => Promise.reject(unavailable('away'))
     await sites.register('key', new Set(['a']))
     expect(lines()).toStrictEqual([expect.objectContaining({ level: 'warn', sites: 1 })])
@@ -66,7 +90,7 @@ describe('registering', () => {
   test('with Postgres away is told once a second, with the number of sites', async () => {
     const registry = scriptedRegistry()
     const { logger, lines } = capturedLogger()
-    const sites = knownSites(registry, logger)
+    const sites = knownSites(registry, logger, autoRegister)
     registry.answer = () => Promise.reject(unavailable('away'))
     const clock = jest.spyOn(performance, 'now').mockReturnValue(50_000)
     for (let n = 0; n < 10; n++) await sites.register('key', new Set(['a', 'b']))
@@ -83,7 +107,7 @@ describe('registering', () => {
     const registry = scriptedRegistry()
     const gate = Promise.withResolvers<undefined>()
     registry.answer = () => gate.promise.then(() => none)
-    const sites = knownSites(registry, capturedLogger().logger)
+    const sites = knownSites(registry, capturedLogger().logger, autoRegister)
     const started = performance.now()
     await sites.register('key', new Set(['a']))
     expect(performance.now() - started).toBeLessThan(1_500)
@@ -96,7 +120,7 @@ describe('registering', () => {
     const registry = scriptedRegistry()
     const gate = Promise.withResolvers<never>()
     registry.answer = () => gate.promise
-    const sites = knownSites(registry, capturedLogger().logger)
+    const sites = knownSites(registry, capturedLogger().logger, autoRegister)
     await sites.register('key', new Set(['a']))
     gate.reject(new TypeError('late'))
     await new Promise(setImmediate)
@@ -105,7 +129,7 @@ describe('registering', () => {
   test('that breaks is told', async () => {
     const registry = scriptedRegistry()
     registry.answer = () => Promise.reject(new TypeError('broken'))
-    const sites = knownSites(registry, capturedLogger().logger)
+    const sites = knownSites(registry, capturedLogger().logger, autoRegister)
     await expect(sites.register('key', new Set(['a']))).rejects.toThrow('broken')
   })
 })
@@ -115,20 +139,20 @@ describe('sites that a key may not register', () => {
 
   test('are returned with the seconds until it may; the others are known', async () => {
     const registry = scriptedRegistry()
-    const sites = knownSites(registry, capturedLogger().logger)
+    const sites = knownSites(registry, capturedLogger().logger, autoRegister)
     registry.answer = () => refuse('c')
-    expect(await sites.register('key', new Set(['a', 'b', 'c']))).toStrictEqual(new Map([['c', 90]]))
+    expect(told(await sites.register('key', new Set(['a', 'b', 'c'])))).toStrictEqual({ c: wait(90) })
     expect(sites.register('key', new Set(['a', 'b']))).toStrictEqual(new Map())
   })
 
   test('are not asked about again for a while, by that key', async () => {
     const registry = scriptedRegistry()
-    const sites = knownSites(registry, capturedLogger().logger)
+    const sites = knownSites(registry, capturedLogger().logger, autoRegister)
     registry.answer = () => refuse('a')
     await sites.register('key', new Set(['a']))
-    expect(sites.register('key', new Set(['a']))).toStrictEqual(new Map([['a', 90]]))
+    expect(told(await sites.register('key', new Set(['a'])))).toStrictEqual({ a: wait(90) })
     registry.answer = () => Promise.resolve(none)
-    expect(await sites.register('key', new Set(['b', 'a']))).toStrictEqual(new Map([['a', 90]]))
+    expect(told(await sites.register('key', new Set(['b', 'a'])))).toStrictEqual({ a: wait(90) })
     expect(registry.asked).toStrictEqual([['a'], ['b']])
     // Another key may, and then everybody may write to it.
     expect(await sites.register('other', new Set(['a']))).toStrictEqual(new Map())
@@ -137,20 +161,161 @@ describe('sites that a key may not register', () => {
 
   test('with Postgres away stay refused as long as that is known, and others are taken', async () => {
     const registry = scriptedRegistry()
-    const sites = knownSites(registry, capturedLogger().logger)
+    const sites = knownSites(registry, capturedLogger().logger, autoRegister)
     registry.answer = () => refuse('a')
     await sites.register('key', new Set(['a']))
     registry.answer = () => Promise.reject(unavailable('away'))
-    expect(await sites.register('key', new Set(['a', 'b']))).toStrictEqual(new Map([['a', 90]]))
+    expect(told(await sites.register('key', new Set(['a', 'b'])))).toStrictEqual({ a: wait(90) })
   })
+})
+
+describe('a site that keeps its events for some days', () => {
+  const day = 86_400_000
+
+  test('says so from the look-up on, and without another', async () => {
+    const registry = scriptedRegistry()
+    const sites = knownSites(registry, capturedLogger().logger, autoRegister)
+    registry.answer = () => Promise.resolve({ ...none, retentionDays: new Map([['a', 30]]) })
+    expect(told(await sites.register('key', new Set(['a', 'b'])))).toStrictEqual({ a: 30 })
+    const again = sites.register('other', new Set(['b', 'a']))
+    expect(again).toBeInstanceOf(Map)
+    expect(told(await again)).toStrictEqual({ a: 30 })
+    expect(registry.asked).toHaveLength(1)
+  })
+
+  test('refuses what is older, by the millisecond', () => {
+    const now = 1_767_000_000_000
+    const rule = { keptMs: 30 * day }
+    expect(refusalOf(rule, now - 30 * day, now)).toBeUndefined()
+    expect(refusalOf(rule, now + 1, now)).toBeUndefined()
+    expect(refusalOf(rule, now - 30 * day - 1, now)).toMatchObject({
+      status: 400,
+      message: 'Invalid field: timestamp must not be older than the retention_days of its site, 30',
+    })
+  })
+
+  describe('and is changed', () => {
+    /** A running one that polls all the time, after its first poll. */
+    async function running(registry: ReturnType<typeof scriptedRegistry>) {
+      const { logger, lines } = capturedLogger()
+      const sites = knownSites(registry, logger, { ...autoRegister, pollIntervalMs: 1 })
+      const supervisor = supervise([sites], logger)
+      await supervisor.start()
+      const polled = async () => {
+        const { polls } = registry
+        await waitUntil(() => registry.polls > polls + 1, 'a poll is over', 5_000)
+      }
+      await polled()
+      return { sites, lines, polled, stop: () => supervisor.stop() }
+    }
+
+    test('is heard of by a poll; sites that nobody sends to are not remembered', async () => {
+      const registry = scriptedRegistry()
+      const { sites, polled, stop } = await running(registry)
+      await sites.register('key', new Set(['a', 'b']))
+      registry.changed = [
+        { siteId: 'a', retentionDays: 7 },
+        { siteId: 'c', retentionDays: 9 },
+      ]
+      await polled()
+      expect(told(await sites.register('key', new Set(['a', 'b'])))).toStrictEqual({ a: 7 })
+      registry.changed = [{ siteId: 'a', retentionDays: null }]
+      await polled()
+      expect(sites.register('key', new Set(['a', 'b']))).toStrictEqual(new Map())
+      await sites.register('key', new Set(['c']))
+      expect(registry.asked).toStrictEqual([['a', 'b'], ['c']])
+      await stop()
+    })
+
+    test('before the first poll is found then', async () => {
+      const registry = scriptedRegistry()
+      const { logger } = capturedLogger()
+      const sites = knownSites(registry, logger, { ...autoRegister, pollIntervalMs: 1 })
+      await sites.register('key', new Set(['a']))
+      registry.known.set('a', 7)
+      const supervisor = supervise([sites], logger)
+      await supervisor.start()
+      const isHeard = async () => (await sites.register('key', new Set(['a']))).size === 1
+      await waitUntil(isHeard, 'the change is heard', 5_000)
+      await supervisor.stop()
+    })
+
+    test('while Postgres is away is heard of afterwards; until then what is known holds, and is told once', async () => {
+      const registry = scriptedRegistry()
+      registry.answer = () => Promise.resolve({ ...none, retentionDays: new Map([['a', 30]]) })
+      const { sites, lines, polled, stop } = await running(registry)
+      await sites.register('key', new Set(['a']))
+      const { changedSince } = registry
+      const asked: (Date | undefined)[] = []
+      registry.changedSince = (since?: Date) => {
+        registry.polls++
+        asked.push(since)
+        return Promise.reject(unavailable('away'))
+      }
+      await polled()
+      expect(told(await sites.register('key', new Set(['a'])))).toStrictEqual({ a: 30 })
+      expect(lines().filter(({ msg }) => String(msg).includes('sites can not be checked'))).toHaveLength(1)
+      expect(new Set(asked).size).toBe(1)
+      expect(asked[0]).toBeInstanceOf(Date)
+      registry.changed = [{ siteId: 'a', retentionDays: 7 }]
+      registry.changedSince = changedSince
+      await polled()
+      expect(told(await sites.register('key', new Set(['a'])))).toStrictEqual({ a: 7 })
+      await stop()
+    })
+  })
+})
+
+describe('where sites are registered by hand alone', () => {
+  const byHand = { autoRegister: false }
+
+  test('none is registered; an unknown one is refused, which is not asked about again for a while', async () => {
+    const registry = scriptedRegistry()
+    registry.known.set('a', null).set('b', 7)
+    registry.answer = () => Promise.reject(new Error('it was registered'))
+    const sites = knownSites(registry, capturedLogger().logger, byHand)
+    const expected = { b: 7, c: 'Site not found' }
+    expect(told(await sites.register('key', new Set(['a', 'b', 'c'])))).toStrictEqual(expected)
+    const again = sites.register('other', new Set(['a', 'b', 'c']))
+    expect(again).toBeInstanceOf(Map)
+    expect(told(await again)).toStrictEqual(expected)
+    expect(registry.asked).toHaveLength(1)
+  })
+
+  test('one that is registered later is heard of by a poll', async () => {
+    const registry = scriptedRegistry()
+    const { logger } = capturedLogger()
+    const sites = knownSites(registry, logger, { ...byHand, pollIntervalMs: 1 })
+    expect(told(await sites.register('key', new Set(['a'])))).toStrictEqual({ a: 'Site not found' })
+    registry.known.set('a', null)
+    registry.changed = [{ siteId: 'a', retentionDays: null }]
+    const supervisor = supervise([sites], logger)
+    await supervisor.start()
+    const isKnown = async () => (await sites.register('key', new Set(['a']))).size === 0
+    await waitUntil(isKnown, 'it is known', 5_000)
+    await supervisor.stop()
+  })
+
+  test.each(['away', 'hanging'])(
+    '503 for one that is not known yet while Postgres is %s; known ones are taken',
+    async (how) => {
+      const registry = scriptedRegistry()
+      registry.known.set('a', null)
+      const sites = knownSites(registry, capturedLogger().logger, byHand)
+      await sites.register('key', new Set(['a']))
+      registry.findKnown = () => (how === 'away' ? Promise.reject(unavailable('away')) : new Promise(() => undefined))
+      await expect(sites.register('key', new Set(['a', 'b']))).rejects.toMatchObject({ status: 503, retryable: true })
+      expect(sites.register('key', new Set(['a']))).toStrictEqual(new Map())
+    },
+  )
 })
 
 describe('new sites that come while Postgres registers others of the key', () => {
   function held() {
     const registry = scriptedRegistry()
-    const gates: PromiseWithResolvers<Refusal>[] = []
+    const gates: PromiseWithResolvers<Answer>[] = []
     registry.answer = () => {
-      const gate = Promise.withResolvers<Refusal>()
+      const gate = Promise.withResolvers<Answer>()
       gates.push(gate)
       return gate.promise
     }
@@ -160,7 +325,7 @@ describe('new sites that come while Postgres registers others of the key', () =>
 
   test('go together in the next call; each request hears of its own', async () => {
     const { registry, gates } = held()
-    const sites = knownSites(registry, capturedLogger().logger)
+    const sites = knownSites(registry, capturedLogger().logger, autoRegister)
     const first = sites.register('key', new Set(['a']))
     await turn()
     const second = sites.register('key', new Set(['b', 'c']))
@@ -173,14 +338,14 @@ describe('new sites that come while Postgres registers others of the key', () =>
     await turn()
     expect(registry.asked).toStrictEqual([['a'], ['e'], ['b', 'c', 'd']])
     gates[2]?.resolve({ refused: ['d', 'b'], retryAfterSeconds: 5 })
-    expect(await second).toStrictEqual(new Map([['b', 5]]))
-    expect(await third).toStrictEqual(new Map([['d', 5]]))
+    expect(told(await second)).toStrictEqual({ b: wait(5) })
+    expect(told(await third)).toStrictEqual({ d: wait(5) })
   })
 
   test('do not suffer from its failure', async () => {
     const { registry, gates } = held()
     const { logger, lines } = capturedLogger()
-    const sites = knownSites(registry, logger)
+    const sites = knownSites(registry, logger, autoRegister)
     const first = sites.register('key', new Set(['a']))
     await turn()
     const second = sites.register('key', new Set(['b']))
@@ -197,7 +362,7 @@ describe('new sites that come while Postgres registers others of the key', () =>
   test('are taken unregistered when they are too many', async () => {
     const { registry, gates } = held()
     const { logger, lines } = capturedLogger()
-    const sites = knownSites(registry, logger)
+    const sites = knownSites(registry, logger, autoRegister)
     const first = sites.register('key', new Set(['a']))
     await turn()
     const named = (from: number, count: number) => new Set(Array.from({ length: count }, (_, n) => `s${from + n}`))
