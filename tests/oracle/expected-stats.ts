@@ -1,5 +1,5 @@
 import type { EventRow } from '@sluice/contracts/event-row'
-import { type AskedCondition, meets, valueOf } from './meets.ts'
+import { type AskedCondition, matchesCondition, valueOf } from './matches-condition.ts'
 import { bucketsByClock, rangeBefore } from './zone-clock.ts'
 
 /** What the oracle reads of an event. */
@@ -116,7 +116,7 @@ function matches(event: RawEvent, { country, device_type, event_type, filter = [
     (country === undefined || event.country === country) &&
     (device_type === undefined || event.device_type === device_type) &&
     (event_type === undefined || event.event_type === event_type) &&
-    filter.every((condition) => meets(event, condition))
+    filter.every((condition) => matchesCondition(event, condition))
   )
 }
 

@@ -73,8 +73,8 @@ export function matchesCondition(event: ConditionEvent, asked: AskedCondition): 
   }
 }
 
-/** The text that is compared; `''` when absent. */
-function valueOf(event: ConditionEvent, property: string): string {
+/** The text that is compared, or grouped by; `''` when absent. */
+export function valueOf(event: ConditionEvent, property: string): string {
   if (property.startsWith('properties.')) return textOf(own(event.properties, property.slice('properties.'.length)))
   switch (property) {
     case 'country':

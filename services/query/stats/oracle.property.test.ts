@@ -8,7 +8,7 @@ import fc from 'fast-check'
 import { randomInt, randomUUID } from 'node:crypto'
 import { apiRequest } from '../../../tests/api-request.ts'
 import { expectedStats, type RawEvent, type RawQuestion } from '../../../tests/oracle/expected-stats.ts'
-import type { AskedCondition } from '../../../tests/oracle/meets.ts'
+import type { AskedCondition } from '../../../tests/oracle/matches-condition.ts'
 import { everySite, noon } from '../../../tests/stats-database.ts'
 import { statsHandler } from './handler.ts'
 
