@@ -25,6 +25,8 @@ export type Ask = <Row>(statement: Statement, options?: AskOptions) => Promise<Q
 const settings = {
   readonly: '2',
   cancel_http_readonly_queries_on_client_close: 1,
+  // Else an answer of megabytes is under way when ClickHouse refuses it, and is cut without a reason.
+  wait_end_of_query: 1,
   max_execution_time: 30,
   max_memory_usage: '4000000000',
   max_rows_to_read: '20000000000',

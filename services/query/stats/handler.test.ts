@@ -255,6 +255,18 @@ describe('400 and 404', () => {
     })
   })
 
+  test('404 for a site that the key is not bound to, in the same words', async () => {
+    const siteId = await siteWith([{ at: 0 }])
+    const { credential } = apiRequest()
+    const bound = { credential: { ...credential, siteIds: ['another'] } }
+    await expect(ask({ site_id: siteId, metric: 'event_count' }, bound)).rejects.toMatchObject({
+      status: 404,
+      message: 'Site not found',
+    })
+    const own = { credential: { ...credential, siteIds: ['another', siteId] } }
+    expect(await ask({ site_id: siteId, metric: 'event_count' }, own)).toMatchObject({ value: 1 })
+  })
+
   test('400 for a wrong parameter, also when the site is unknown', async () => {
     await expect(handle(false, { site_id: 'nobody', metric: 'hits' })).rejects.toMatchObject({ status: 400 })
   })

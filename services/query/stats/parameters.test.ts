@@ -10,8 +10,8 @@ const site = { timezone: 'UTC', conversion_event: null }
 
 type Query = Record<string, unknown>
 
-const read = (query: Query, settings: Partial<typeof site> = {}): StatsQuestion =>
-  readStatsRequest({ ...least, ...query }, { now, environment: 'prod' }).toQuestion({ ...site, ...settings })
+const read = (query: Query): StatsQuestion =>
+  readStatsRequest({ ...least, ...query }, { now, environment: 'prod' }).toQuestion(site)
 
 function problem(query: Query): string {
   try {
@@ -76,6 +76,32 @@ test('the target of conversion_rate is purchase unless the request says otherwis
   expect(read({ target_event: 'sign up' }).targetEvent).toBe('sign up')
 })
 
+test('what a request does not say, the site does', () => {
+  const settings = { timezone: 'Asia/Kathmandu', conversion_event: 'signup' }
+  const { timeZone, targetEvent } = readStatsRequest(least, { now, environment: 'prod' }).toQuestion(settings)
+  expect({ timeZone, targetEvent }).toStrictEqual({ timeZone: 'Asia/Kathmandu', targetEvent: 'signup' })
+  expect(
+    readStatsRequest({ ...least, timezone: 'utc', target_event: 'x' }, { now, environment: 'prod' }).toQuestion(
+      settings,
+    ),
+  ).toMatchObject({ timeZone: 'UTC', targetEvent: 'x' })
+})
+
+test.each([
+  ['Asia/Kolkata', 'Asia/Kolkata'],
+  ['EUROPE/KYIV', 'Europe/Kyiv'],
+  ['PST', 'America/Los_Angeles'],
+])('the time zone %s is named %s', (timezone, name) => {
+  expect(read({ timezone }).timeZone).toBe(name)
+})
+
+test('conditions come as JSON text', () => {
+  const filter = [{ property: 'country', operator: 'equals', value: 'DE' }]
+  expect(read({ filter: JSON.stringify(filter) }).conditions).toStrictEqual(filter)
+  expect(read({ filter: '[]' }).conditions).toStrictEqual([])
+  expect(read({ filter: '' }).conditions).toStrictEqual([])
+})
+
 describe('400 for a missing parameter', () => {
   test.each([
     [{}, 'site_id'],
@@ -111,6 +137,25 @@ describe('400 for a wrong value, with what is allowed', () => {
     [{ country: 'DEU' }, 'country must be 2 letters or digits'],
     [{ country: 'ÄÖ' }, 'country must be 2 letters or digits'],
     [{ device_type: 'phone' }, 'device_type must be one of: desktop, mobile, tablet'],
+    [{ group_by: 'properties.' }, 'group_by must name a property of 1 to 128 characters after properties.'],
+    [
+      { group_by: `properties.${'x'.repeat(129)}` },
+      'group_by must name a property of 1 to 128 characters after properties.',
+    ],
+    [{ group_by: 'properties.a\0' }, 'group_by must not contain NUL characters'],
+    ...['Mars/Phobos', '+02:00', 'Berlin', 'Europe/Berlin '].map((timezone): [Query, string] => [
+      { timezone },
+      'timezone must be an IANA time zone, e.g. Europe/Berlin',
+    ]),
+    [{ event_type: 'x'.repeat(65) }, 'event_type exceeds maximum length of 64'],
+    [{ compare: 'last_year' }, 'compare must be one of: previous_period, previous_year'],
+    [{ filter: 'country=DE' }, 'filter must be JSON: a list of conditions'],
+    [{ filter: '{}' }, 'filter must be a list of conditions'],
+    [
+      { filter: '[{"property":"country","operator":"is","value":"DE"}]' },
+      expect.stringMatching(/^filter\.0\.operator must be one of: equals, /) as unknown as string,
+    ],
+    [{ exact: 'yes' }, 'exact must be one of: true, false'],
     [{ target_event: 'x'.repeat(65) }, 'target_event exceeds maximum length of 64'],
     [{ environment: 'test' }, 'environment must be one of: prod, dev, all'],
     [{ limit: '0' }, 'limit must be an integer from 1 to 1000'],
