@@ -73,8 +73,8 @@ export const conditionLimits = {
   valueLengthMax: 2_048,
   /** Values of `in` and `not_in`. */
   valuesMax: 1_000,
-  /** Of all values and properties of a criteria or filter together, in UTF-16 units: they travel in a URL of 1 MiB. */
-  textLengthMax: 65_536,
+  /** Of all values and properties of a criteria or filter together, in bytes of UTF-8: they travel in a URL of 1 MiB. */
+  textBytesMax: 50_000,
   ...patternLimits,
 } as const
 
@@ -105,6 +105,8 @@ export const numberOperators = {
   less_than: '<',
   less_than_or_equal: '<=',
 } as const satisfies Partial<Record<Operator, string>>
+
+const encoder = new TextEncoder()
 
 /** Decimal digits with sign, fraction and exponent; what else JavaScript or ClickHouse may read is no number. */
 const numberPattern = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
@@ -211,7 +213,7 @@ function tree<T>(read: (value: unknown, reader: Reader) => T): joi.AnySchema<T> 
  */
 class Reader {
   #conditions = 0
-  #length = 0
+  #bytes = 0
 
   json(text: string): unknown {
     try {
@@ -222,17 +224,17 @@ class Reader {
   }
 
   criteria(value: unknown, path: Path, depth: number): Criteria {
-    const allowed = depth === 1 ? ['type', 'scope', 'conditions'] : ['type', 'conditions']
     const { type, scope, conditions } = fieldsOf(value, path, 'must be an object {type, conditions}')
     required(type, [...path, 'type'])
     if (type !== 'and' && type !== 'or') throw new Refusal([...path, 'type'], 'must be one of: and, or')
-    if (depth === 1 && isGiven(scope) && scope !== 'event' && scope !== 'user') {
-      throw new Refusal([...path, 'scope'], 'must be one of: event, user')
+    if (isGiven(scope)) {
+      if (depth > 1) throw new Refusal([...path, 'scope'], 'is for the outermost criteria')
+      if (scope !== 'event' && scope !== 'user') throw new Refusal([...path, 'scope'], 'must be one of: event, user')
     }
     required(conditions, [...path, 'conditions'])
     const items = this.items(conditions, [...path, 'conditions'], depth)
     if (items.length === 0) throw new Refusal([...path, 'conditions'], 'must hold at least one condition')
-    refuseOthers(value, allowed, path)
+    refuseOthers(value, ['type', 'scope', 'conditions'], path)
     return { type, ...(isGiven(scope) ? { scope: scope as 'event' | 'user' } : {}), conditions: items }
   }
 
@@ -334,9 +336,9 @@ class Reader {
     const text = String(value)
     if (exceeds(text, max)) throw new Refusal(path, `exceeds maximum length of ${max}`)
     if (text.includes('\0')) throw new Refusal(path, 'must not contain NUL characters')
-    this.#length += text.length
-    if (this.#length > conditionLimits.textLengthMax) {
-      throw new Refusal([], `must not hold more than ${conditionLimits.textLengthMax} characters of values`)
+    this.#bytes += encoder.encode(text).length
+    if (this.#bytes > conditionLimits.textBytesMax) {
+      throw new Refusal([], `must not hold more than ${conditionLimits.textBytesMax} bytes of values and properties`)
     }
     return text.toWellFormed()
   }
