@@ -58,7 +58,9 @@ function boundKeyMeets({ rights, limit }: Operation): string {
     object: '404',
     site: limit === 'queries' ? '404' : '403',
   }
-  return rights.of === 'site' && rights.in === 'events' ? "the event's error" : meets[rights.of]
+  if (rights.of !== 'site') return meets[rights.of]
+  if (rights.in === 'events') return "the event's error"
+  return rights.in === 'queries' ? "the question's 404" : meets.site
 }
 
 function row(cells: readonly string[]): string {

@@ -53,8 +53,11 @@ export interface Operation {
 export type Rights =
   /** Nothing in the request belongs to a site. */
   | { of: 'none' }
-  /** `site_id` of the query or the body. Reads of a foreign site answer 404 as for an absent one, writes 403. */
-  | { of: 'site'; in: 'query' | 'body' | 'events' }
+  /**
+   * `site_id` of the query or the body. Reads of a foreign site answer 404 as for an absent one, writes 403. In `events`
+   * and `queries` each has its own, and its own error.
+   */
+  | { of: 'site'; in: 'query' | 'body' | 'events' | 'queries' }
   /** An id of the path: foreign ones answer 404, as absent ones do. */
   | { of: 'object'; parameter: string; name: 'Site' | 'Key' }
   /** A list: foreign ones are left out. */

@@ -7,6 +7,7 @@ import { listOf, pageQuery } from './page.ts'
 import { createSessionBody, newSessionResource, sessionResource } from './session.ts'
 import { createSiteBody, siteResource, updateSiteBody } from './sites.ts'
 import { statsQuery, statsResult } from './stats.ts'
+import { statsBatchRequest, statsBatchResult } from './stats-batch.ts'
 
 const keys = { section: 'Keys', scope: 'admin' } as const
 const sites = { section: 'Sites' } as const
@@ -58,6 +59,19 @@ export const operations = {
     rights: { of: 'site', in: 'query' },
     query: statsQuery,
     answer: { status: 200, data: statsResult },
+  },
+  statsBatch: {
+    id: 'statsBatch',
+    method: 'POST',
+    path: '/api/v1/stats/batch',
+    section: 'Statistics',
+    summary: 'Answers up to 20 questions at once; one that fails does not keep the others from their answers.',
+    scope: 'stats:read',
+    limit: 'queries',
+    cost: 'body',
+    rights: { of: 'site', in: 'queries' },
+    body: jsonBody(statsBatchRequest),
+    answer: { status: 200, data: statsBatchResult },
   },
   createSession: {
     id: 'createSession',

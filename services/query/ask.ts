@@ -1,6 +1,6 @@
 import type { ClickHouse, QueryParams, QueryResult } from '@sluice/clickhouse/client'
 import { ClickHouseError } from '@sluice/clickhouse/errors'
-import { invalidField, SluiceError } from '@sluice/contracts/errors'
+import { invalidField, SluiceError, unavailable } from '@sluice/contracts/errors'
 
 /** A SELECT with the values of its placeholders. */
 export interface Statement {
@@ -41,6 +41,8 @@ const code = { tooManyRows: 158, memoryLimit: 241, tooManyResultRows: 396, unrea
  */
 export function asker(clickHouse: Pick<ClickHouse, 'query'>, signal: AbortSignal): Ask {
   return async ({ sql, params }, options) => {
+    // The driver hears a signal only from then on.
+    if (signal.aborted) throw unavailable('the client left before its question was asked')
     const limits = options && { max_result_rows: String(options.rowsMax), result_overflow_mode: 'throw' as const }
     try {
       return await clickHouse.query(sql, params, { signal, settings: { ...settings, ...limits } })

@@ -87,6 +87,8 @@ function expected(operation: Operation, holder: Holder, owner: Owner, transport:
     case 'object':
       return isForeign || owner === 'absent' ? 404 : 'granted'
     case 'site':
+      // Each question of a batch has its own answer, which says that the site is not there.
+      if (rights.in === 'queries') return 'granted'
       if (limit === 'queries') return isForeign || owner === 'absent' ? 404 : 'granted'
       // Of a batch that holds nothing else.
       if (isForeign) return id === 'collectBatch' ? 400 : 403

@@ -22,6 +22,7 @@ export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> 
   collect: ({ siteId }) => ({ body: { site_id: siteId, event_type: 'view' } }),
   collectBatch: ({ siteId }) => ({ body: { events: [{ site_id: siteId, event_type: 'view' }] } }),
   stats: ({ siteId }) => ({ query: { site_id: siteId, metric: 'event_count' } }),
+  statsBatch: ({ siteId }) => ({ body: { queries: [{ site_id: siteId, metric: 'event_count' }] } }),
   createSession: ({ apiKey }) => ({ body: { api_key: apiKey } }),
   getSession: () => ({}),
   deleteSession: () => ({}),
