@@ -1,11 +1,13 @@
 import type { ClickHouse } from '@sluice/clickhouse/client'
 import { openApiDocument } from '@sluice/contracts/openapi'
 import { operations } from '@sluice/contracts/operations'
+import type { KeyCache } from '@sluice/http/key-cache'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import { keyStore } from '@sluice/postgres/keys'
 import type { Postgres } from '@sluice/postgres/open'
 import { siteStore } from '@sluice/postgres/sites'
+import type { Redis } from '@sluice/redis/open'
 import { docsPage } from './docs/page.ts'
 import { siteLookup } from './find-site.ts'
 import { homePage } from './home/page.ts'
@@ -20,23 +22,37 @@ export const questionTimeoutMs = 31_000
 export interface QueryEngines {
   clickHouse: ClickHouse
   postgres: Postgres
+  redis: Redis
+  /** Those of the service's own process: a session is opened with a key. */
+  keyCache: Pick<KeyCache, 'authenticate' | 'authenticateHash'>
 }
 
 /** The query service on its engines. */
 export function buildQuery(
-  config: { SLUICE_ADMIN_KEY: string | undefined },
-  { clickHouse, postgres }: QueryEngines,
+  config: { SLUICE_ADMIN_KEY: string | undefined; SLUICE_AUTO_REGISTER_SITES: boolean },
+  { clickHouse, postgres, redis, keyCache }: QueryEngines,
   { logger }: Context,
 ): Service {
   const keys = keyStore(postgres)
+  const store = siteStore(postgres)
+  const sites = siteLookup(store, clickHouse, { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
   const document = openApiDocument(operations, { version: manifest.version })
   return {
-    routes: queryRoutes({ clickHouse, sites: siteLookup(siteStore(postgres), clickHouse), keys }),
+    routes: queryRoutes({
+      clickHouse,
+      sites,
+      siteStore: store,
+      keys,
+      access: { ...redis, keys: keyCache },
+      completeUntil: () => Promise.resolve(Date.now()),
+    }),
     pages: [homePage, openApiPage(document), docsPage(document)],
     components: [takeOverAdminKey(config.SLUICE_ADMIN_KEY, keys, logger)],
     checks: [
       { name: 'clickhouse', required: true, check: () => clickHouse.check() },
       { name: 'postgres', required: true, check: () => postgres.check() },
+      // Limits then hold for each process, and keys work: sessions alone don't.
+      { name: 'redis', required: false, check: () => redis.check() },
     ],
   }
 }

@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { parseClickHouseUrl } from '@sluice/clickhouse/client'
-import { eventInserter } from '@sluice/clickhouse/insert-events'
 import { migrateClickHouse } from '@sluice/clickhouse/migrate'
 import { unavailable } from '@sluice/contracts/errors'
-import { siteStore } from '@sluice/postgres/sites'
+import { type SiteRecord, siteStore } from '@sluice/postgres/sites'
 import { siteLookup } from './find-site.ts'
-import { startQuery, type TestQuery } from './query.test-support.ts'
+import { startQuery, storeEvents, type TestQuery } from './query.test-support.ts'
 
 let query: TestQuery
 
@@ -17,25 +15,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await query.stop()
 })
-
-/** Stores an event as the writer does. */
-async function storeEvent(siteId: string, environment = 'prod'): Promise<void> {
-  const inserter = eventInserter(parseClickHouseUrl(query.clickHouse.url))
-  const now = Date.now()
-  const row = {
-    site_id: siteId,
-    environment,
-    event_type: 'x',
-    timestamp: now,
-    event_id: 'e1',
-    received_at: now,
-  }
-  await inserter.insert(
-    { payloads: [Buffer.from(`${JSON.stringify(row)}\n`)], undated: false },
-    { queryId: `test-${siteId}`, replaceRunning: false, timeoutMs: 10_000 },
-  )
-  inserter.close()
-}
 
 const stats = (siteId: string) =>
   query.ask(`/api/v1/stats?metric=event_count&environment=all&site_id=${encodeURIComponent(siteId)}`)
@@ -57,36 +36,44 @@ describe('stats', () => {
   })
 
   test('200 for a site that was never registered but has events, which is registered then', async () => {
-    await storeEvent('by its events')
+    await storeEvents(query, 'by its events', [Date.now()])
     const { status, body } = await stats('by its events')
     expect(status).toBe(200)
     expect(body.data).toMatchObject({ value: 1 })
-    expect(await siteStore(query.postgres).isKnown('by its events')).toBe(true)
+    expect(await siteStore(query.postgres).find('by its events')).toBeDefined()
   })
 
   test('of development alone do, too', async () => {
-    await storeEvent('dev only', 'dev')
+    await storeEvents(query, 'dev only', [Date.now()], 'dev')
     expect((await stats('dev only')).status).toBe(200)
   })
 
   test('names are compared exactly', async () => {
-    await storeEvent("it's")
+    await storeEvents(query, "it's", [Date.now()])
     expect((await stats("it's")).status).toBe(200)
     for (const other of ["IT'S", "it's ", "' OR 1 = 1 --", "it\\'s"]) expect((await stats(other)).status).toBe(404)
   })
 })
 
 describe('the look-up', () => {
-  function scripted() {
+  const record: SiteRecord = {
+    siteId: 'shop',
+    settings: { name: 'shop', timezone: 'UTC', conversion_event: null, retention_days: null },
+    createdAt: new Date(),
+  }
+
+  function scripted({ autoRegister = true } = {}) {
     const calls: string[] = []
     const state = { registered: false, stored: false, isAway: false }
     const sites = {
-      isKnown: () => {
-        calls.push('isKnown')
-        return state.isAway ? Promise.reject(unavailable('away')) : Promise.resolve(state.registered)
+      find: () => {
+        calls.push('find')
+        if (state.isAway) return Promise.reject(unavailable('away'))
+        return Promise.resolve(state.registered ? record : undefined)
       },
       register: () => {
         calls.push('register')
+        state.registered = true
         return Promise.resolve()
       },
     }
@@ -96,36 +83,68 @@ describe('the look-up', () => {
         return Promise.resolve({ rows: state.stored ? [{} as never] : [], totals: undefined })
       },
     }
-    return { calls, state, lookup: siteLookup(sites, clickHouse) }
+    return { calls, state, lookup: siteLookup(sites, clickHouse, { autoRegister }) }
   }
 
-  test('remembers a known site for a moment, and an unknown one not at all', async () => {
+  test('finds the record of a registered site, of one that has events once it has registered it, and else none', async () => {
     const { calls, state, lookup } = scripted()
-    expect(await lookup.isKnown('shop')).toBe(false)
-    state.registered = true
-    expect(await lookup.isKnown('shop')).toBe(true)
-    const before = calls.length
-    expect(await lookup.isKnown('shop')).toBe(true)
-    expect(calls).toHaveLength(before)
-    // Deleted meanwhile: forgotten within a second or two.
-    state.registered = false
-    const deadline = performance.now() + 5_000
-    while (await lookup.isKnown('shop')) {
-      expect(performance.now()).toBeLessThan(deadline)
-      await new Promise(setImmediate)
-    }
-  })
-
-  test('asks ClickHouse only for what Postgres does not know', async () => {
-    const { calls, state, lookup } = scripted()
-    state.registered = true
-    await lookup.isKnown('shop')
-    expect(calls).toStrictEqual(['isKnown'])
+    expect(await lookup.find('shop')).toBeUndefined()
+    state.stored = true
+    expect(await lookup.find('shop')).toBe(record)
+    expect(calls).toStrictEqual(['find', 'events', 'find', 'events', 'register', 'find'])
+    expect(await lookup.find('shop')).toBe(record)
+    expect(calls.slice(6)).toStrictEqual(['find'])
   })
 
   test('is 503 while it can not be told', async () => {
     const { state, lookup } = scripted()
     state.isAway = true
-    await expect(lookup.isKnown('shop')).rejects.toMatchObject({ status: 503 })
+    await expect(lookup.find('shop')).rejects.toMatchObject({ status: 503 })
+  })
+
+  test('where sites are registered by hand alone asks nobody for events, and registers nothing', async () => {
+    const { calls, state, lookup } = scripted({ autoRegister: false })
+    state.stored = true
+    expect(await lookup.find('shop')).toBeUndefined()
+    expect(calls).toStrictEqual(['find'])
+    state.registered = true
+    expect(await lookup.find('shop')).toBe(record)
+  })
+})
+
+describe('a key that is bound to sites', () => {
+  test('404 for a foreign site, exactly as for an absent one; its own is 200', async () => {
+    await siteStore(query.postgres).register(['foreign'])
+    const key = await query.createKey({ scopes: ['stats:read'], siteIds: ['own'] })
+    const ask = (siteId: string) => query.ask(`/api/v1/stats?metric=event_count&site_id=${siteId}`, { key })
+    const [foreign, absent] = [await ask('foreign'), await ask('absent')]
+    expect(foreign.status).toBe(404)
+    expect(foreign.body).toStrictEqual({ success: false, error: 'Site not found', timestamp: expect.any(Number) })
+    expect({ ...absent.body, timestamp: 0 }).toStrictEqual({ ...foreign.body, timestamp: 0 })
+    expect((await ask('own')).status).toBe(200)
+    expect((await stats('foreign')).status).toBe(200)
+  })
+})
+
+describe('without automatic registration', () => {
+  let manual: TestQuery
+
+  beforeAll(async () => {
+    manual = await startQuery({ autoRegister: false })
+    await migrateClickHouse(manual.clickHouse.url)
+  })
+
+  afterAll(async () => {
+    await manual.stop()
+  })
+
+  test('404 for a site that has events, until somebody registers it', async () => {
+    await storeEvents(manual, 'stored', [Date.now()])
+    const ask = () => manual.ask('/api/v1/stats?metric=event_count&site_id=stored')
+    expect((await ask()).status).toBe(404)
+    expect((await manual.ask('/api/v1/sites/stored')).status).toBe(404)
+    expect(await siteStore(manual.postgres).find('stored')).toBeUndefined()
+    expect((await manual.ask('/api/v1/sites', { method: 'POST', body: { site_id: 'stored' } })).status).toBe(201)
+    expect((await ask()).body.data).toMatchObject({ value: 1 })
   })
 })

@@ -1,26 +1,23 @@
 import type { ClickHouse } from '@sluice/clickhouse/client'
-import type { SiteStore } from '@sluice/postgres/sites'
-import { LRUCache } from 'lru-cache'
+import type { SiteRecord, SiteStore } from '@sluice/postgres/sites'
 
 export interface SiteLookup {
-  /** True for a registered site, and for one whose events are stored. Throws SluiceError 503 while it can't be told. */
-  isKnown(siteId: string): Promise<boolean>
+  /**
+   * The record of a registered site and, unless sites are registered by hand alone, of one whose events are stored.
+   * Throws SluiceError 503 while it can't be told.
+   */
+  find(siteId: string): Promise<SiteRecord | undefined>
 }
-
-const cachedSitesMax = 100_000
-/** Deleted sites must not be known for ever. */
-const knownTtlMs = 1_000
 
 /**
  * Sites by Postgres, then by their events: a gateway that accepts a new site's events while Postgres is away can't
- * register it, so this does it when somebody asks for the site.
+ * register it, so this does it when somebody asks for the site. Without `autoRegister` no gateway does, nor does this.
  */
 export function siteLookup(
-  sites: Pick<SiteStore, 'isKnown' | 'register'>,
+  sites: Pick<SiteStore, 'find' | 'register'>,
   clickHouse: Pick<ClickHouse, 'query'>,
+  { autoRegister }: { autoRegister: boolean },
 ): SiteLookup {
-  const known = new LRUCache<string, true>({ max: cachedSitesMax, ttl: knownTtlMs })
-
   async function hasEvents(siteId: string): Promise<boolean> {
     const { rows } = await clickHouse.query('SELECT 1 FROM events WHERE site_id = {site_id:String} LIMIT 1', {
       site_id: siteId,
@@ -29,14 +26,11 @@ export function siteLookup(
   }
 
   return {
-    isKnown: async (siteId) => {
-      if (known.has(siteId)) return true
-      if (!(await sites.isKnown(siteId))) {
-        if (!(await hasEvents(siteId))) return false
-        await sites.register([siteId])
-      }
-      known.set(siteId, true)
-      return true
+    find: async (siteId) => {
+      const found = await sites.find(siteId)
+      if (found || !autoRegister || !(await hasEvents(siteId))) return found
+      await sites.register([siteId])
+      return sites.find(siteId)
     },
   }
 }

@@ -8,10 +8,12 @@ export function toKeyResource(key: KeyRecord): KeyResource {
     name: key.name,
     environment: key.environment,
     scopes: key.scopes,
+    site_ids: key.siteIds,
     hint: key.hint,
     created_at: key.createdAt.getTime(),
     last_used_at: key.lastUsedAt?.getTime() ?? null,
     expires_at: key.expiresAt?.getTime() ?? null,
     revoked_at: key.revokedAt?.getTime() ?? null,
+    rate_limits: key.rateLimits,
   }
 }

@@ -1,12 +1,16 @@
-import { generateKey, hashKey, keyHint } from '@sluice/contracts/api-key'
-import type { Environment, Scope } from '@sluice/contracts/scopes'
-import { type ClickHouse, openClickHouse } from '@sluice/clickhouse/client'
+import { randomUUID } from 'node:crypto'
+import { generateKey } from '@sluice/contracts/api-key'
+import type { EventRow } from '@sluice/contracts/event-row'
+import type { Environment } from '@sluice/contracts/scopes'
+import { type ClickHouse, openClickHouse, parseClickHouseUrl } from '@sluice/clickhouse/client'
+import { eventInserter } from '@sluice/clickhouse/insert-events'
 import { testClickHouse, type TestClickHouse } from '@sluice/engines/testing'
 import { keyCache } from '@sluice/http/key-cache'
 import type { Route } from '@sluice/http/route'
 import { type Envelope, request, startTestService, type TestService } from '@sluice/http/testing'
-import { type KeyStore, keyStore } from '@sluice/postgres/keys'
-import { openTestPostgres, type TestPostgres } from '@sluice/postgres/testing'
+import { type KeyStore, keyStore, type NewKey } from '@sluice/postgres/keys'
+import { createTestKey, openTestPostgres, type TestPostgres } from '@sluice/postgres/testing'
+import { openRedis } from '@sluice/redis/open'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from '@sluice/runtime/testing'
 import { buildQuery } from './build.ts'
@@ -27,27 +31,36 @@ export interface TestQuery {
   keys: KeyStore
   /** A production key that may do everything. */
   admin: string
-  createKey: (parts: { scopes: readonly Scope[]; environment?: Environment }) => Promise<string>
+  createKey: (parts: Partial<NewKey>) => Promise<string>
   ask: (path: string, asked?: Asked) => Promise<{ status: number; headers: Headers; body: Envelope }>
   stop: () => Promise<void>
 }
 
 /** The query service on real engines, with the real HTTP server. Its ClickHouse database does not exist unless you migrate it. */
-export async function startQuery(): Promise<TestQuery> {
+export async function startQuery({
+  trustedProxies = [],
+  autoRegister = true,
+  clickHouseUrl,
+}: { trustedProxies?: readonly string[]; autoRegister?: boolean; clickHouseUrl?: string } = {}): Promise<TestQuery> {
   const captured = capturedLogger()
   const postgres = await openTestPostgres()
   const database = testClickHouse()
-  const clickHouse: ClickHouse = openClickHouse(database.readerUrl)
+  const clickHouse: ClickHouse = openClickHouse(clickHouseUrl ?? database.readerUrl)
   const keys = keyStore(postgres)
   const admin = generateKey('prod')
+  const redis = openRedis('memory:', captured)
+  const cache = keyCache(keys, captured.logger)
   const built = buildQuery(
-    { SLUICE_ADMIN_KEY: admin },
-    { clickHouse, postgres },
+    { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: autoRegister },
+    { clickHouse, postgres, redis, keyCache: cache },
     { logger: captured.logger, metrics: createMetrics() },
   )
-  const cache = keyCache(keys, captured.logger)
-  const service = await startTestService({ ...built, components: [cache, ...built.components] }, cache, captured)
-  let number = 0
+  const service = await startTestService(
+    { ...built, components: [cache, ...built.components] },
+    { ...redis, keys: cache },
+    captured,
+    { SLUICE_TRUSTED_PROXIES: trustedProxies },
+  )
 
   return {
     service,
@@ -56,20 +69,7 @@ export async function startQuery(): Promise<TestQuery> {
     clickHouse: database,
     keys,
     admin,
-    createKey: async ({ scopes, environment = 'prod' }) => {
-      const key = generateKey(environment)
-      await keys.create({
-        keyId: `key_test_${number++}`,
-        name: 'test',
-        environment,
-        scopes,
-        hash: hashKey(key),
-        hint: keyHint(key),
-        expiresAt: null,
-        bootstrap: false,
-      })
-      return key
-    },
+    createKey: async (parts) => (await createTestKey(keys, parts)).key,
     ask: (path, { method = 'GET', body, key = admin, headers = {} } = {}) =>
       request(`${service.url}${path}`, {
         method,
@@ -82,9 +82,36 @@ export async function startQuery(): Promise<TestQuery> {
       }),
     stop: async () => {
       await service.stop()
+      await redis.close()
       await clickHouse.close()
       await database.drop()
       await postgres.drop()
     },
   }
+}
+
+/** Stores events of a site at these times (Unix ms), as the writer does. */
+export async function storeEvents(
+  { clickHouse }: TestQuery,
+  siteId: string,
+  timestamps: readonly number[],
+  environment: Environment = 'prod',
+): Promise<void> {
+  const inserter = eventInserter(parseClickHouseUrl(clickHouse.url))
+  const lines = timestamps.map((timestamp) => {
+    const row: EventRow = {
+      site_id: siteId,
+      environment,
+      event_type: 'x',
+      timestamp,
+      event_id: randomUUID(),
+      received_at: timestamp,
+    }
+    return `${JSON.stringify(row)}\n`
+  })
+  await inserter.insert(
+    { payloads: [Buffer.from(lines.join(''))], undated: false },
+    { queryId: randomUUID(), replaceRunning: false, timeoutMs: 10_000 },
+  )
+  inserter.close()
 }

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { migrateClickHouse } from '@sluice/clickhouse/migrate'
 import { grants, type Scope, scopes } from '@sluice/contracts/scopes'
+import type { Route } from '@sluice/http/route'
 import { startQuery, type TestQuery } from './query.test-support.ts'
 
 let query: TestQuery
@@ -7,6 +9,7 @@ let keys: Map<Scope, string>
 
 beforeAll(async () => {
   query = await startQuery()
+  await migrateClickHouse(query.clickHouse.url)
   keys = new Map()
   for (const scope of scopes) keys.set(scope, await query.createKey({ scopes: [scope] }))
 })
@@ -16,12 +19,21 @@ afterAll(async () => {
 })
 
 /** The scope that the contract asks for, operation by operation: section 2's table. */
-const operations: [method: string, path: string, scope: Scope][] = [
+const operations: [method: string, path: string, scope: Route['scope']][] = [
   ['GET', '/api/v1/stats', 'stats:read'],
+  ['POST', '/api/v1/session', 'public'],
+  ['GET', '/api/v1/session', 'authenticated'],
+  ['DELETE', '/api/v1/session', 'authenticated'],
   ['POST', '/api/v1/settings/keys', 'admin'],
   ['GET', '/api/v1/settings/keys', 'admin'],
   ['GET', '/api/v1/settings/keys/:key_id', 'admin'],
+  ['PUT', '/api/v1/settings/keys/:key_id', 'admin'],
   ['DELETE', '/api/v1/settings/keys/:key_id', 'admin'],
+  ['POST', '/api/v1/settings/keys/:key_id/rotate', 'admin'],
+  ['POST', '/api/v1/sites', 'admin'],
+  ['GET', '/api/v1/sites', 'stats:read'],
+  ['GET', '/api/v1/sites/:site_id', 'stats:read'],
+  ['PUT', '/api/v1/sites/:site_id', 'admin'],
 ]
 
 test('every route is in the table', () => {
@@ -30,11 +42,12 @@ test('every route is in the table', () => {
 
 describe.each(operations)('%s %s', (method, path, scope) => {
   const url = path.replace(/:\w+/, 'unknown')
-  const ask = (key: string) => query.ask(url, { method, key, ...(method === 'POST' ? { body: {} } : {}) })
+  const ask = (key: string) =>
+    query.ask(url, { method, key, ...(method === 'POST' || method === 'PUT' ? { body: {} } : {}) })
 
   test.each(scopes)('with a key of %s', async (held) => {
     const { status, body } = await ask(keys.get(held) ?? '')
-    if (grants([held], scope)) {
+    if (scope === 'public' || scope === 'authenticated' || grants([held], scope)) {
       expect([200, 400, 404]).toContain(status)
     } else {
       expect(status).toBe(403)
@@ -46,23 +59,19 @@ describe.each(operations)('%s %s', (method, path, scope) => {
     }
   })
 
-  test('401 without one', async () => {
+  test('401 without one, unless none is asked for', async () => {
     const { status, body } = await ask('')
-    expect(status).toBe(401)
-    expect(body.error).toBe('Invalid API key')
+    expect(status).toBe(scope === 'public' ? 400 : 401)
+    if (scope !== 'public') expect(body.error).toBe('Invalid API key')
   })
 
   test('405 for other methods', async () => {
     const allowed = operations.filter(([, other]) => other === path).map(([name]) => name)
-    for (const other of ['PUT', 'PATCH']) {
+    for (const other of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((name) => !allowed.includes(name))) {
       const { status, headers } = await query.ask(url, { method: other })
       expect(status).toBe(405)
-      expect(
-        headers
-          .get('allow')
-          ?.split(', ')
-          .filter((name) => name !== 'HEAD'),
-      ).toStrictEqual(allowed)
+      const named = headers.get('allow')?.split(', ') ?? []
+      expect(named.filter((name) => name !== 'HEAD')).toStrictEqual(allowed)
     }
   })
 })

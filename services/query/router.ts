@@ -1,48 +1,51 @@
 import type { ClickHouse } from '@sluice/clickhouse/client'
+import { operations } from '@sluice/contracts/operations'
+import type { Sessions } from '@sluice/http/access'
 import type { Route } from '@sluice/http/route'
 import type { KeyStore } from '@sluice/postgres/keys'
+import type { SiteStore } from '@sluice/postgres/sites'
 import { createKeyHandler } from './create-key/handler.ts'
+import { createSiteHandler } from './create-site/handler.ts'
 import type { SiteLookup } from './find-site.ts'
+import { createSessionHandler, type SessionDeps } from './create-session/handler.ts'
+import { deleteSessionHandler } from './delete-session/handler.ts'
 import { getKeyHandler } from './get-key/handler.ts'
+import { getSessionHandler } from './get-session/handler.ts'
+import { getSiteHandler } from './get-site/handler.ts'
 import { listKeysHandler } from './list-keys/handler.ts'
+import { listSitesHandler } from './list-sites/handler.ts'
 import { revokeKeyHandler } from './revoke-key/handler.ts'
+import { rotateKeyHandler } from './rotate-key/handler.ts'
 import { statsHandler } from './stats/handler.ts'
+import { updateKeyHandler } from './update-key/handler.ts'
+import { updateSiteHandler } from './update-site/handler.ts'
 
 export interface QueryDeps {
   clickHouse: Pick<ClickHouse, 'query'>
   sites: SiteLookup
+  siteStore: SiteStore
   keys: KeyStore
+  access: Omit<SessionDeps, 'sessions'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
+  /** Until when (Unix ms) everything accepted can be read. */
+  completeUntil: () => Promise<number>
 }
-
-/** A small JSON object; far above what any body of these operations needs. */
-const jsonBody = { types: ['application/json'], maxBytes: 64 * 1024 }
 
 /** Contract sections 4 and 5. */
 export function queryRoutes(deps: QueryDeps): Route[] {
   return [
-    { method: 'GET', path: '/api/v1/stats', scope: 'stats:read', limit: 'queries', handle: statsHandler(deps) },
-    {
-      method: 'POST',
-      path: '/api/v1/settings/keys',
-      scope: 'admin',
-      limit: 'admin',
-      body: jsonBody,
-      handle: createKeyHandler(deps),
-    },
-    { method: 'GET', path: '/api/v1/settings/keys', scope: 'admin', limit: 'queries', handle: listKeysHandler(deps) },
-    {
-      method: 'GET',
-      path: '/api/v1/settings/keys/:key_id',
-      scope: 'admin',
-      limit: 'queries',
-      handle: getKeyHandler(deps),
-    },
-    {
-      method: 'DELETE',
-      path: '/api/v1/settings/keys/:key_id',
-      scope: 'admin',
-      limit: 'admin',
-      handle: revokeKeyHandler(deps),
-    },
+    { ...operations.stats, handle: statsHandler(deps) },
+    { ...operations.createSession, handle: createSessionHandler(deps.access) },
+    { ...operations.getSession, handle: getSessionHandler() },
+    { ...operations.deleteSession, handle: deleteSessionHandler(deps.access) },
+    { ...operations.createKey, handle: createKeyHandler(deps) },
+    { ...operations.listKeys, handle: listKeysHandler(deps) },
+    { ...operations.getKey, handle: getKeyHandler(deps) },
+    { ...operations.updateKey, handle: updateKeyHandler(deps) },
+    { ...operations.revokeKey, handle: revokeKeyHandler(deps) },
+    { ...operations.rotateKey, handle: rotateKeyHandler(deps) },
+    { ...operations.createSite, handle: createSiteHandler(deps) },
+    { ...operations.listSites, handle: listSitesHandler(deps) },
+    { ...operations.getSite, handle: getSiteHandler(deps) },
+    { ...operations.updateSite, handle: updateSiteHandler(deps) },
   ]
 }

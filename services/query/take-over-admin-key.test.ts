@@ -34,7 +34,7 @@ async function run(key: string | undefined, store: KeyStore = keys): Promise<Rec
   return lines()
 }
 
-const all = async () => (await keys.list({ limit: 100, offset: 0 })).keys
+const all = async () => (await keys.list({ limit: 100, offset: 0 }, null)).keys
 
 test('a key that nobody knows becomes an admin key', async () => {
   const key = generateKey('prod')
@@ -65,15 +65,23 @@ test('a key of lesser rights stays what it is', async () => {
   expect(await all()).toStrictEqual([expect.objectContaining({ scopes: ['stats:read'] })])
 })
 
-test('a revoked key stays revoked, and says so', async () => {
-  const key = generateKey('prod')
-  await run(key)
-  const [{ keyId } = { keyId: '' }] = await all()
-  await keys.revoke(keyId)
-  const lines = await run(key)
-  expect(lines).toStrictEqual([expect.objectContaining({ level: 'warn', key_id: keyId })])
-  expect(lines[0]?.msg).toContain('stays revoked')
-  expect((await keys.find(keyId))?.revokedAt).toBeInstanceOf(Date)
+test('a revoked key stays revoked, an expired one expired, and the log says so', async () => {
+  const admin = { keyId: 'key_admin', siteIds: null }
+  for (const [what, end] of [
+    ['a revoked', (keyId: string) => keys.revoke(keyId, null)],
+    ['an expired', (keyId: string) => keys.update(keyId, admin, () => ({ expiresAt: new Date() }))],
+  ] as const) {
+    await postgres.db.deleteFrom('api_keys').execute()
+    const key = generateKey('prod')
+    await run(key)
+    const [{ keyId } = { keyId: '' }] = await all()
+    await end(keyId)
+    const before = await all()
+    const lines = await run(key)
+    expect(lines).toStrictEqual([expect.objectContaining({ level: 'warn', key_id: keyId })])
+    expect(lines[0]?.msg).toContain(`is ${what} key and stays that`)
+    expect(await all()).toStrictEqual(before)
+  }
 })
 
 describe('without the variable', () => {

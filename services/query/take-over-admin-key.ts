@@ -9,7 +9,7 @@ const defaultRetryMs = 1_000
 
 /**
  * Stores SLUICE_ADMIN_KEY as an admin key at the start, once Postgres answers. A key that is known stays as it is,
- * a revoked one stays revoked. Without the variable and without any key it says how to get one.
+ * a revoked or expired one stays that. Without the variable and without any key it says how to get one.
  * Throws FatalError for a key that is mistyped.
  */
 export function takeOverAdminKey(
@@ -34,10 +34,10 @@ export function takeOverAdminKey(
     }
     const hash = hashKey(key)
     const known = await keys.findByHash(hash)
-    if (known?.revokedAt) {
+    if (known && (known.revokedAt !== null || (known.expiresAt !== null && known.expiresAt.getTime() <= Date.now()))) {
       logger.warn(
         { key_id: known.keyId },
-        'SLUICE_ADMIN_KEY is a revoked key and stays revoked: "npm run admin-key" makes a new one',
+        `SLUICE_ADMIN_KEY is ${known.revokedAt === null ? 'an expired' : 'a revoked'} key and stays that: "npm run admin-key" makes a new one`,
       )
     } else if (!known) {
       await createAdminKey(keys, key)

@@ -8,6 +8,7 @@ import { migrate } from '@sluice/migrate/build'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
+import { openRedis } from '@sluice/redis/open'
 import { buildQuery, questionTimeoutMs } from '@sluice/query/build'
 import { closing } from '@sluice/runtime/supervisor'
 import { buildWriter } from '@sluice/writer/build'
@@ -15,7 +16,7 @@ import { type EngineConfig, startEngines } from './engines.ts'
 
 /** Every service in one process, on one port and one set of engines. */
 export async function buildStandalone(
-  config: EngineConfig & { SLUICE_ADMIN_KEY: string | undefined },
+  config: EngineConfig & { SLUICE_ADMIN_KEY: string | undefined; SLUICE_AUTO_REGISTER_SITES: boolean },
   context: Context,
 ): Promise<Built> {
   const { logger } = context
@@ -28,11 +29,16 @@ export async function buildStandalone(
   const clickHouse = openClickHouse(engines.clickHouse)
   const reader = openClickHouse(engines.clickHouseReader, { requestTimeoutMs: questionTimeoutMs })
   const store = keyStore(postgres)
+  const redis = openRedis(engines.redis, { logger })
   const keys = keyCache(store, logger)
   const services = [
-    buildGateway({ log, postgres, describeDurability: () => describeDurability(engines.log, logger) }, context),
+    buildGateway(
+      config,
+      { log, postgres, redis, describeDurability: () => describeDurability(engines.log, logger) },
+      context,
+    ),
     buildWriter({ log, deadLetters, clickHouse }, context),
-    buildQuery(config, { clickHouse: reader, postgres }, context),
+    buildQuery(config, { clickHouse: reader, postgres, redis, keyCache: keys }, context),
   ]
   // The first start of all makes a key, unless one is given.
   const firstKey =
@@ -53,9 +59,10 @@ export async function buildStandalone(
         ).values(),
       ],
     },
-    keys,
+    access: { keys, ...redis },
     engines: [
       ...engines.components,
+      closing('redis', redis),
       closing('postgres', postgres),
       closing('clickhouse', clickHouse),
       closing('clickhouse reader', reader),

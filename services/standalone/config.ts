@@ -1,5 +1,6 @@
 import { parseKafkaUrl } from '@sluice/event-log/kafka-url'
-import { adminKey, listenVariables, standaloneEngines } from '@sluice/runtime/variables'
+import { corsOrigins, trustedProxies } from '@sluice/http/variables'
+import { adminKey, autoRegisterSites, listenVariables, standaloneEngines } from '@sluice/runtime/variables'
 
 const listen = listenVariables(8080, '127.0.0.1')
 
@@ -16,4 +17,7 @@ export const variables = {
     },
   },
   SLUICE_ADMIN_KEY: adminKey,
+  SLUICE_TRUSTED_PROXIES: trustedProxies,
+  SLUICE_CORS_ORIGINS: corsOrigins,
+  SLUICE_AUTO_REGISTER_SITES: autoRegisterSites,
 }

@@ -10,6 +10,7 @@ export interface EngineUrls {
   /** A user who may only read; the same URL where ClickHouse is not embedded. */
   clickHouseReader: string
   postgres: string
+  redis: string
   /** The embedded engines, to be stopped last. */
   components: readonly Component[]
 }
@@ -19,6 +20,7 @@ export interface EngineConfig {
   SLUICE_LOG_URL: string | undefined
   SLUICE_CLICKHOUSE_URL: string | undefined
   SLUICE_POSTGRES_URL: string | undefined
+  SLUICE_REDIS_URL: string | undefined
 }
 
 /** Starts what is embedded, side by side, and tells where everything is. Throws when a data folder is in use. */
@@ -37,6 +39,7 @@ export async function startEngines(config: EngineConfig, logger: Logger): Promis
     clickHouse: clickHouse?.url ?? clickHouseUrl,
     clickHouseReader: clickHouse?.readerUrl ?? clickHouseUrl,
     postgres: postgres?.url ?? postgresUrl,
+    redis: config.SLUICE_REDIS_URL ?? 'memory:',
     components,
   }
 }

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { hashKey, keyEnvironment } from '@sluice/contracts/api-key'
 import { scopes } from '@sluice/contracts/scopes'
-import { keyStore } from '@sluice/postgres/keys'
+import { siteStore } from '@sluice/postgres/sites'
+import { createTestKey } from '@sluice/postgres/testing'
 import { apiRequest } from '../../../tests/api-request.ts'
 import { startQuery, type TestQuery } from '../query.test-support.ts'
 import { createKeyHandler } from './handler.ts'
@@ -36,6 +37,8 @@ describe('201', () => {
       name: 'web shop',
       environment: 'prod',
       scopes: ['events:write', 'stats:read'],
+      site_ids: null,
+      rate_limits: null,
       hint: `svc_prod_…${data.key.slice(-4)}`,
       created_at: expect.any(Number),
       last_used_at: null,
@@ -68,10 +71,18 @@ describe('201', () => {
       name: 'everything',
       scopes: ['stats:read'],
       environment: 'dev',
+      site_ids: ['shop', 'blog'],
       expires_at: expiresAt,
+      rate_limits: { queries_per_minute: 5_000, events_per_minute: 10_000_000 },
     })
     expect(status).toBe(201)
-    expect(body.data).toMatchObject({ scopes: ['stats:read'], environment: 'dev', expires_at: expiresAt })
+    expect(body.data).toMatchObject({
+      scopes: ['stats:read'],
+      environment: 'dev',
+      site_ids: ['shop', 'blog'],
+      expires_at: expiresAt,
+      rate_limits: { queries_per_minute: 5_000, events_per_minute: 10_000_000 },
+    })
     const { key } = body.data as Created
     expect(key).toMatch(/^svc_dev_[\dA-Za-z]{35}$/)
     expect((await query.ask('/api/v1/stats', { key })).status).toBe(400)
@@ -92,6 +103,17 @@ describe('201', () => {
     const { key, key_id: keyId } = body.data as Created
     expect((await query.ask(`/api/v1/settings/keys/${keyId}`)).body.data).toHaveProperty('expires_at', expiresAt)
     expect((await query.ask('/api/v1/stats', { key })).status).toBe(400)
+  })
+
+  test('the sites that it names are registered, in the name of its maker', async () => {
+    const { keyId, key } = await createTestKey(query.keys, { scopes: ['admin'] })
+    await create({ name: 'shop', site_ids: ['named with a key'] }, key)
+    const rows = await query.postgres.db
+      .selectFrom('sites')
+      .select(['name', 'registered_by'])
+      .where('site_id', '=', 'named with a key')
+      .execute()
+    expect(rows).toStrictEqual([{ name: null, registered_by: keyId }])
   })
 
   test('a name may hold anything but NUL', async () => {
@@ -121,6 +143,13 @@ describe('400 names the field', () => {
       { name: 'n', expires_at: Math.floor(Date.now() / 1000) + 3_600 },
       'Invalid field: expires_at must be Unix time in milliseconds, in the future',
     ],
+    [{ name: 'n', site_ids: 'shop' }, 'Invalid field: site_ids must be an array'],
+    [{ name: 'n', site_ids: [] }, 'Invalid field: site_ids must name at least one site, or be null'],
+    [{ name: 'n', site_ids: ['s', 's'] }, 'Invalid field: site_ids.1 must name each site once'],
+    [
+      { name: 'n', rate_limits: { events_per_minute: 0 } },
+      'Invalid field: rate_limits.events_per_minute must be at least 1',
+    ],
     [{ name: 'n', expires_at: 8_640_000_000_000_001 }, 'Invalid field: expires_at must be at most 8640000000000000'],
   ])('%j', async (sent, error) => {
     const { status, body } = await create(sent)
@@ -138,25 +167,57 @@ test('413: a body over 64 KiB; 415: what is not JSON', async () => {
 describe('a key can’t grant what its maker lacks', () => {
   // No scope but admin reaches the route today: the rule is the handler's own.
   const handle = (held: (typeof scopes)[number][], wanted: string[]) =>
-    createKeyHandler({ keys: keyStore(query.postgres) })(
+    createKeyHandler({ keys: query.keys })(
       apiRequest({
-        credential: { keyId: 'key_maker', environment: 'prod', scopes: held },
+        credential: { ...apiRequest().credential, scopes: held },
         body: { bytes: Buffer.from(JSON.stringify({ name: 'n', scopes: wanted })), type: 'application/json' },
       }),
     )
+  const count = async () => (await query.keys.list({ limit: 1, offset: 0 }, null)).total
 
   test('403 names the scope, and nothing is made', async () => {
-    const before = (await query.keys.list({ limit: 1, offset: 0 })).total
+    const before = await count()
     await expect(handle(['stats:read'], ['stats:read', 'events:write'])).rejects.toMatchObject({
       status: 403,
       message: 'Insufficient scope: requires events:write',
     })
     await expect(handle(['cohorts:write'], ['admin'])).rejects.toMatchObject({ status: 403 })
-    expect((await query.keys.list({ limit: 1, offset: 0 })).total).toBe(before)
+    expect(await count()).toBe(before)
   })
 
   test('admin has everything to give', async () => {
     expect(await handle(['admin'], [...scopes])).toMatchObject({ status: 201 })
     expect(await handle(['stats:read'], ['stats:read'])).toMatchObject({ status: 201 })
+  })
+
+  describe('that is bound to sites', () => {
+    const bound = () => query.createKey({ scopes: ['admin'], siteIds: ['own', 'also own'] })
+
+    test('201: without site_ids it gives its own; named ones may be fewer', async () => {
+      const key = await bound()
+      expect((await create({ name: 'n' }, key)).body.data).toMatchObject({ site_ids: ['own', 'also own'] })
+      const { status, body } = await create({ name: 'n', scopes: ['admin'], site_ids: ['own'] }, key)
+      expect(status).toBe(201)
+      expect(body.data).toMatchObject({ site_ids: ['own'] })
+    })
+
+    test('403: neither every site nor a foreign one; nothing is made, and no site registered', async () => {
+      const key = await bound()
+      const before = await count()
+      for (const site_ids of [null, ['foreign'], ['own', 'foreign'], ['OWN']]) {
+        const { status, body } = await create({ name: 'n', site_ids }, key)
+        expect(status).toBe(403)
+        expect(body.error).toBe('Key is not allowed for this site')
+      }
+      expect(await count()).toBe(before)
+      expect(await siteStore(query.postgres).find('foreign')).toBeUndefined()
+    })
+
+    test('201: limits are no grants, they may pass the maker’s', async () => {
+      const key = await query.createKey({ scopes: ['admin'], rateLimits: { events_per_minute: 1 } })
+      const { status, body } = await create({ name: 'n', rate_limits: { events_per_minute: 10_000_000 } }, key)
+      expect(status).toBe(201)
+      expect(body.data).toMatchObject({ rate_limits: { events_per_minute: 10_000_000 } })
+    })
   })
 })

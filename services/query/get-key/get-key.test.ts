@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { createTestKey } from '@sluice/postgres/testing'
 import { startQuery, type TestQuery } from '../query.test-support.ts'
 
 let query: TestQuery
@@ -15,7 +16,12 @@ test('200: the record, without key and hash', async () => {
   const { key_id: keyId } = (
     await query.ask('/api/v1/settings/keys', {
       method: 'POST',
-      body: { name: 'web shop', expires_at: 4_102_444_800_000 },
+      body: {
+        name: 'web shop',
+        site_ids: ['shop'],
+        rate_limits: { events_per_minute: 5 },
+        expires_at: 4_102_444_800_000,
+      },
     })
   ).body.data as { key_id: string }
   const { status, body } = await query.ask(`/api/v1/settings/keys/${keyId}`)
@@ -25,11 +31,13 @@ test('200: the record, without key and hash', async () => {
     name: 'web shop',
     environment: 'prod',
     scopes: ['events:write', 'stats:read'],
+    site_ids: ['shop'],
     hint: expect.stringMatching(/^svc_prod_….{4}$/),
     created_at: expect.any(Number),
     last_used_at: null,
     expires_at: 4_102_444_800_000,
     revoked_at: null,
+    rate_limits: { events_per_minute: 5 },
   })
 })
 
@@ -46,4 +54,28 @@ test('404, not 500: an id with NUL, which Postgres does not take', async () => {
   for (const method of ['GET', 'DELETE']) {
     expect((await query.ask('/api/v1/settings/keys/a%00b', { method })).status).toBe(404)
   }
+})
+
+describe('a key that is bound to sites', () => {
+  const ask = async (keyId: string) =>
+    query.ask(`/api/v1/settings/keys/${keyId}`, {
+      key: await query.createKey({ scopes: ['admin'], siteIds: ['own', 'also-own'] }),
+    })
+
+  test('200: a key of its sites', async () => {
+    const { keyId } = await createTestKey(query.keys, { siteIds: ['own'] })
+    const { status, body } = await ask(keyId)
+    expect(status).toBe(200)
+    expect(body.data).toMatchObject({ key_id: keyId, site_ids: ['own'] })
+  })
+
+  test('404 for others, exactly as for none', async () => {
+    const absent = await ask('key_unknown')
+    expect(absent.status).toBe(404)
+    for (const siteIds of [null, ['other'], ['own', 'other']]) {
+      const { status, body } = await ask((await createTestKey(query.keys, { siteIds })).keyId)
+      expect(status).toBe(404)
+      expect({ ...body, timestamp: 0 }).toStrictEqual({ ...absent.body, timestamp: 0 })
+    }
+  })
 })

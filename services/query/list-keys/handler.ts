@@ -6,9 +6,9 @@ import { toKeyResource } from '../key-resource.ts'
 
 /** GET /api/v1/settings/keys: records without keys, newest first, revoked ones included. */
 export function listKeysHandler({ keys }: { keys: Pick<KeyStore, 'list'> }) {
-  return async ({ query }: ApiRequest): Promise<Answer> => {
+  return async ({ query, credential }: ApiRequest): Promise<Answer> => {
     const page = validate(pageQuery, { ...query })
-    const { keys: records, total } = await keys.list(page)
+    const { keys: records, total } = await keys.list(page, credential.siteIds)
     return { status: 200, data: { keys: records.map(toKeyResource), total, ...page } }
   }
 }

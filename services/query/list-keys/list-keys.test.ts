@@ -8,7 +8,7 @@ let ids: string[]
 const list = (search = '') => query.ask(`/api/v1/settings/keys${search}`)
 
 interface Listed {
-  keys: { key_id: string }[]
+  keys: { key_id: string; name: string }[]
   total: number
   limit: number
   offset: number
@@ -17,7 +17,7 @@ interface Listed {
 beforeAll(async () => {
   query = await startQuery()
   for (let n = 0; n < 60; n++) await query.createKey({ scopes: ['stats:read'] })
-  const { keys } = await query.keys.list({ limit: 1_000, offset: 0 })
+  const { keys } = await query.keys.list({ limit: 1_000, offset: 0 }, null)
   ids = keys.map(({ keyId }) => keyId)
 })
 
@@ -84,4 +84,19 @@ describe('400', () => {
 test('the api_key of the query is none of the parameters', async () => {
   const { status } = await query.ask(`/api/v1/settings/keys?limit=1&api_key=${query.admin}`, { key: '' })
   expect(status).toBe(200)
+})
+
+test('200: a key that is bound to sites sees the keys of its sites, and counts no others', async () => {
+  const sites = ['own', 'also-own']
+  const key = await query.createKey({ scopes: ['admin'], siteIds: sites, name: 'asker' })
+  await query.createKey({ siteIds: ['own'], name: 'part' })
+  for (const siteIds of [null, ['other'], ['own', 'other']]) await query.createKey({ siteIds, name: 'hidden' })
+  const { status, body } = await query.ask('/api/v1/settings/keys', { key })
+  expect(status).toBe(200)
+  const data = body.data as Listed
+  expect(data.keys.map(({ name }) => name)).toStrictEqual(['part', 'asker'])
+  expect(data.total).toBe(2)
+  const page = (await query.ask('/api/v1/settings/keys?limit=1&offset=1', { key })).body.data as Listed
+  expect(page.keys.map(({ name }) => name)).toStrictEqual(['asker'])
+  expect(page.total).toBe(2)
 })

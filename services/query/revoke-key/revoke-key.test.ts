@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/engines/processes'
+import { createTestKey } from '@sluice/postgres/testing'
 import { startQuery, type TestQuery } from '../query.test-support.ts'
 
 let query: TestQuery
@@ -55,4 +56,17 @@ test('a key may revoke itself', async () => {
   const path = `/api/v1/settings/keys/${keys[0]?.key_id ?? ''}`
   expect((await query.ask(path, { method: 'DELETE', key })).status).toBe(200)
   await waitUntil(async () => (await query.ask(path, { key })).status === 401, 'it is refused', 5_000)
+})
+
+test('404: a key that is bound to sites can’t revoke a key of others, which goes on working', async () => {
+  const key = await query.createKey({ scopes: ['admin'], siteIds: ['own'] })
+  for (const siteIds of [null, ['other'], ['own', 'other']]) {
+    const { keyId } = await createTestKey(query.keys, { siteIds })
+    const { status, body } = await query.ask(`/api/v1/settings/keys/${keyId}`, { method: 'DELETE', key })
+    expect(status).toBe(404)
+    expect(body.error).toBe('Key not found')
+    expect((await query.keys.find(keyId, null))?.revokedAt).toBeNull()
+  }
+  const { keyId } = await createTestKey(query.keys, { siteIds: ['own'] })
+  expect((await query.ask(`/api/v1/settings/keys/${keyId}`, { method: 'DELETE', key })).status).toBe(200)
 })

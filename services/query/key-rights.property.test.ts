@@ -1,0 +1,158 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { SluiceError } from '@sluice/contracts/errors'
+import { type Scope, scopes } from '@sluice/contracts/scopes'
+import type { Answer, ApiRequest, Credential } from '@sluice/http/route'
+import { type KeyRecord, type KeyStore, keyStore } from '@sluice/postgres/keys'
+import { createTestKey, openTestPostgres, type TestPostgres } from '@sluice/postgres/testing'
+import fc from 'fast-check'
+import { apiRequest } from '../../tests/api-request.ts'
+import { createKeyHandler } from './create-key/handler.ts'
+import { rotateKeyHandler } from './rotate-key/handler.ts'
+import { updateKeyHandler } from './update-key/handler.ts'
+
+let postgres: TestPostgres
+let keys: KeyStore
+let handlers: Record<'create' | 'update' | 'rotate', (request: ApiRequest) => Promise<Answer>>
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  keys = keyStore(postgres)
+  handlers = {
+    create: createKeyHandler({ keys }),
+    update: updateKeyHandler({ keys }),
+    rotate: rotateKeyHandler({ keys }),
+  }
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+interface Rights {
+  scopes: readonly Scope[]
+  siteIds: readonly string[] | null
+}
+
+const scopeList = fc.subarray([...scopes], { minLength: 1 })
+const siteList = fc.subarray(['a', 'b', 'c', 'A'], { minLength: 1 })
+const sites = fc.option(siteList, { nil: null })
+const rights: fc.Arbitrary<Rights> = fc.record({ scopes: scopeList, siteIds: sites })
+const body = fc.record({ scopes: scopeList, site_ids: sites, expires_at: fc.constant(null) }, { requiredKeys: [] })
+
+/** The rule in plain words: what `right` allows, `maker` allows too. */
+function has(maker: Rights, right: Rights): boolean {
+  const hasScopes = maker.scopes.includes('admin') || right.scopes.every((scope) => maker.scopes.includes(scope))
+  const hasSites =
+    maker.siteIds === null || (right.siteIds?.every((siteId) => maker.siteIds?.includes(siteId)) ?? false)
+  return hasScopes && hasSites
+}
+
+/** A right may not be tried where the other key is hidden: it is bound to none, or to other sites. */
+function sees(maker: Rights, key: Rights): boolean {
+  return has({ scopes: ['admin'], siteIds: maker.siteIds }, { scopes: [], siteIds: key.siteIds })
+}
+
+async function handle(
+  operation: keyof typeof handlers,
+  maker: Rights,
+  sent: object,
+  keyId = '',
+): Promise<{ status: number; keyId: string }> {
+  const credential: Credential = { ...apiRequest().credential, ...maker }
+  const bytes = Buffer.from(JSON.stringify(sent))
+  try {
+    const { status, data } = await handlers[operation](
+      apiRequest({ credential, params: { key_id: keyId }, body: { bytes, type: 'application/json' } }),
+    )
+    return { status, keyId: (data as { key_id: string }).key_id }
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error
+    return { status: error.status, keyId: '' }
+  }
+}
+
+const all = async () =>
+  new Map((await keys.list({ limit: 100, offset: 0 }, null)).keys.map((key): [string, KeyRecord] => [key.keyId, key]))
+
+/** What a request left, against what the rule says: a key of the rights that it should have, or nothing. */
+async function check(
+  operation: keyof typeof handlers,
+  [maker, old, sent]: [Rights, Rights, { scopes?: Scope[]; site_ids?: string[] | null }],
+): Promise<void> {
+  await postgres.db.deleteFrom('api_keys').execute()
+  const { keyId: oldId } = await createTestKey(keys, old)
+  const before = await all()
+  const wanted: Rights =
+    operation === 'create'
+      ? {
+          scopes: sent.scopes ?? ['events:write', 'stats:read'],
+          siteIds: sent.site_ids === undefined ? maker.siteIds : sent.site_ids,
+        }
+      : {
+          scopes: sent.scopes ?? old.scopes,
+          siteIds: sent.site_ids === undefined ? old.siteIds : sent.site_ids,
+        }
+  const success = operation === 'update' ? 200 : 201
+  const expected = operation !== 'create' && !sees(maker, old) ? 404 : has(maker, wanted) ? success : 403
+
+  const body = operation === 'create' ? { name: 'made', ...sent } : sent
+  const { status, keyId } = await handle(operation, maker, body, oldId)
+  expect(status).toBe(expected)
+  const after = await all()
+  if (status !== success) {
+    expect(after).toStrictEqual(before)
+    return
+  }
+  const made = after.get(keyId)
+  expect(made).toMatchObject(wanted)
+  expect(has(maker, made ?? wanted)).toBe(true)
+  expect(after.size).toBe(operation === 'update' ? 1 : 2)
+}
+
+const runs = { numRuns: 150 }
+
+test('nobody makes a key that may do more than its maker', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.tuple(rights, rights, body), (input) => check('create', input)),
+    runs,
+  )
+})
+
+test('nobody makes more of a key than it may do itself', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.tuple(rights, rights, body), (input) => check('update', input)),
+    runs,
+  )
+})
+
+test('nobody rotates a key that may do more', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.tuple(rights, rights, fc.constant({})), (input) => check('rotate', input)),
+    runs,
+  )
+})
+
+test('however many keys make one another, none may do more than the first', async () => {
+  const step = fc.record({
+    operation: fc.constantFrom('create', 'update', 'rotate'),
+    by: fc.nat(),
+    of: fc.nat(),
+    sent: body,
+  })
+  await fc.assert(
+    fc.asyncProperty(rights, fc.array(step, { minLength: 3, maxLength: 10 }), async (first, steps) => {
+      await postgres.db.deleteFrom('api_keys').execute()
+      await createTestKey(keys, first)
+      for (const { operation, by, of, sent } of steps) {
+        const known = [...(await all()).values()]
+        const maker = known[by % known.length] ?? first
+        const keyId = known[of % known.length]?.keyId
+        const body =
+          operation === 'create' ? { name: 'made', ...sent } : operation === 'update' ? sent : { overlap: '1h' }
+        await handle(operation, maker, body, keyId)
+      }
+      for (const key of (await all()).values()) expect(has(first, key)).toBe(true)
+    }),
+    { numRuns: 60 },
+  )
+})
