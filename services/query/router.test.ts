@@ -21,6 +21,7 @@ afterAll(async () => {
 /** The scope that the contract asks for, operation by operation: section 2's table. */
 const operations: [method: string, path: string, scope: Route['scope']][] = [
   ['GET', '/api/v1/stats', 'stats:read'],
+  ['POST', '/api/v1/stats/batch', 'stats:read'],
   ['POST', '/api/v1/session', 'public'],
   ['GET', '/api/v1/session', 'authenticated'],
   ['DELETE', '/api/v1/session', 'authenticated'],

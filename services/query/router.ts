@@ -17,6 +17,7 @@ import { listSitesHandler } from './list-sites/handler.ts'
 import { revokeKeyHandler } from './revoke-key/handler.ts'
 import { rotateKeyHandler } from './rotate-key/handler.ts'
 import { statsHandler } from './stats/handler.ts'
+import { statsBatchHandler } from './stats-batch/handler.ts'
 import { updateKeyHandler } from './update-key/handler.ts'
 import { updateSiteHandler } from './update-site/handler.ts'
 
@@ -34,6 +35,7 @@ export interface QueryDeps {
 export function queryRoutes(deps: QueryDeps): Route[] {
   return [
     { ...operations.stats, handle: statsHandler(deps) },
+    { ...operations.statsBatch, handle: statsBatchHandler(deps) },
     { ...operations.createSession, handle: createSessionHandler(deps.access) },
     { ...operations.getSession, handle: getSessionHandler() },
     { ...operations.deleteSession, handle: deleteSessionHandler(deps.access) },
