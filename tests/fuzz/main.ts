@@ -41,7 +41,7 @@ const labels = Object.values(operations).map(({ method, path }) => `${method} ${
 const interrupted = new AbortController()
 
 /** Cases ever so slow; a run that takes longer hangs. */
-const slowestCasesPerSecond = 10
+const slowestCasesPerSecond = 4
 const startSeconds = 180
 
 /** Runs until there were enough cases: operations with few parameters run out of new ones. Returns the problems. */
