@@ -60,7 +60,7 @@ ORDER BY toUInt32(event_id)`,
         Object.assign(
           { site_id: siteId, users: JSON.stringify(users) },
           ...asked.map(({ params }) => params),
-        ) as object,
+        ) as QueryParams,
       )
       return rows.map(({ met }) => met.map(Boolean))
     },

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import joi from 'joi'
+import { conditionLimitDescriptions } from '../../docs/limits.ts'
 import { conditionLimits, criteriaSchema, eventFields, filterSchema, operators, userFields } from './conditions.ts'
 import { SluiceError } from './errors.ts'
 import { toJsonSchema } from './openapi-schema.ts'
@@ -260,6 +261,32 @@ describe('refused, by path and with what to do', () => {
       `Invalid field: filter must not hold more than ${textBytesMax} bytes of values and properties`,
     )
     expect(accepted([{ property, operator: 'in', value: texts.slice(1) }])).toHaveLength(1)
+  })
+})
+
+describe('docs/limits.md says what is one too many', () => {
+  const nested = (depth: number): unknown => (depth === 1 ? isPage : of('and', nested(depth - 1)))
+  const filters: Record<keyof typeof conditionLimits, (size: number) => unknown[]> = {
+    conditionsMax: (size) => Array.from({ length: size }, () => isPage),
+    criteriaDepthMax: (size) => [nested(size)],
+    valueLengthMax: (size) => [asks('equals', 'x'.repeat(size))],
+    valuesMax: (size) => [asks('in', new Array(size).fill('x'))],
+    // The properties are 12 bytes each.
+    textBytesMax: (size) =>
+      ['in', 'not_in'].map((operator) => ({
+        property: 'properties.p',
+        operator,
+        value: [...new Array<string>(12).fill('x'.repeat(2_000)), 'x'.repeat(operator === 'in' ? 988 : size - 49_012)],
+      })),
+    patternLengthMax: (size) => [asks('matches', 'x'.repeat(size))],
+    patternSizeMax: (size) => [asks('matches', `x{${size - 2}}`)],
+  }
+
+  test.each(Object.entries(conditionLimits) as [keyof typeof conditionLimits, number][])('%s', (name, limit) => {
+    const beyond = conditionLimitDescriptions[name].beyond as { error: string }
+    expect(accepted(filters[name](limit))).toBeDefined()
+    const message = refusal(() => accepted(filters[name](limit + 1)))
+    expect(message.replace(/filter\.0(\.conditions\.0)*/, '<condition>')).toBe(beyond.error)
   })
 })
 

@@ -149,7 +149,13 @@ function criteriaJson(levels: number, others: object = {}): object {
 }
 
 function conditionsJson(levels: number): object {
-  return { type: 'array', items: levels === 1 ? conditionJson : { anyOf: [conditionJson, criteriaJson(levels - 1)] } }
+  if (levels === 1) return { type: 'array', items: conditionJson }
+  const items = {
+    type: 'object',
+    description: 'A condition {property, operator, value}, or criteria {type, conditions}.',
+    anyOf: [conditionJson, criteriaJson(levels - 1)],
+  }
+  return { type: 'array', items }
 }
 
 const { criteriaDepthMax, conditionsMax } = conditionLimits
