@@ -5,10 +5,10 @@ import { waitUntil } from '@sluice/engines/processes'
 import { request } from '@sluice/http/testing'
 import type { Registration } from '@sluice/postgres/sites'
 import { type Cuttable, cuttable } from '@sluice/postgres/testing'
-import { supervise } from '@sluice/runtime/supervisor'
+import { type Supervisor, supervise } from '@sluice/runtime/supervisor'
 import { capturedLogger } from '@sluice/runtime/testing'
 import { startGateway, type TestGateway } from '../gateway.test-support.ts'
-import { knownSites, refusalOf, type SiteRegistry, type SiteRules } from './known-sites.ts'
+import { type KnownSites, knownSites, refusalOf, type SiteRegistry, type SiteRules } from './known-sites.ts'
 
 type Answer = Pick<Registration, 'refused' | 'retryAfterSeconds'> & Partial<Registration>
 
@@ -39,6 +39,19 @@ function scriptedRegistry() {
   }
   return registry
 }
+
+const running: Supervisor[] = []
+
+/** Runs it until the end of the test, as its process does. */
+async function run(sites: KnownSites): Promise<void> {
+  const supervisor = supervise([sites], capturedLogger().logger)
+  running.push(supervisor)
+  await supervisor.start()
+}
+
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((each) => each.stop()))
+})
 
 /** What sites say, in short: the refusal's message, or the days that they keep. */
 function told(rules: SiteRules): Record<string, string | number> {
@@ -196,22 +209,21 @@ describe('a site that keeps its events for some days', () => {
 
   describe('and is changed', () => {
     /** A running one that polls all the time, after its first poll. */
-    async function running(registry: ReturnType<typeof scriptedRegistry>) {
+    async function polling(registry: ReturnType<typeof scriptedRegistry>) {
       const { logger, lines } = capturedLogger()
       const sites = knownSites(registry, logger, { ...autoRegister, pollIntervalMs: 1 })
-      const supervisor = supervise([sites], logger)
-      await supervisor.start()
+      await run(sites)
       const polled = async () => {
         const { polls } = registry
         await waitUntil(() => registry.polls > polls + 1, 'a poll is over', 5_000)
       }
       await polled()
-      return { sites, lines, polled, stop: () => supervisor.stop() }
+      return { sites, lines, polled }
     }
 
     test('is heard of by a poll; sites that nobody sends to are not remembered', async () => {
       const registry = scriptedRegistry()
-      const { sites, polled, stop } = await running(registry)
+      const { sites, polled } = await polling(registry)
       await sites.register('key', new Set(['a', 'b']))
       registry.changed = [
         { siteId: 'a', retentionDays: 7 },
@@ -224,7 +236,6 @@ describe('a site that keeps its events for some days', () => {
       expect(sites.register('key', new Set(['a', 'b']))).toStrictEqual(new Map())
       await sites.register('key', new Set(['c']))
       expect(registry.asked).toStrictEqual([['a', 'b'], ['c']])
-      await stop()
     })
 
     test('before the first poll is found then', async () => {
@@ -233,17 +244,15 @@ describe('a site that keeps its events for some days', () => {
       const sites = knownSites(registry, logger, { ...autoRegister, pollIntervalMs: 1 })
       await sites.register('key', new Set(['a']))
       registry.known.set('a', 7)
-      const supervisor = supervise([sites], logger)
-      await supervisor.start()
+      await run(sites)
       const isHeard = async () => (await sites.register('key', new Set(['a']))).size === 1
       await waitUntil(isHeard, 'the change is heard', 5_000)
-      await supervisor.stop()
     })
 
     test('while Postgres is away is heard of afterwards; until then what is known holds, and is told once', async () => {
       const registry = scriptedRegistry()
       registry.answer = () => Promise.resolve({ ...none, retentionDays: new Map([['a', 30]]) })
-      const { sites, lines, polled, stop } = await running(registry)
+      const { sites, lines, polled } = await polling(registry)
       await sites.register('key', new Set(['a']))
       const { changedSince } = registry
       const asked: (Date | undefined)[] = []
@@ -261,7 +270,6 @@ describe('a site that keeps its events for some days', () => {
       registry.changedSince = changedSince
       await polled()
       expect(told(await sites.register('key', new Set(['a'])))).toStrictEqual({ a: 7 })
-      await stop()
     })
   })
 })
@@ -289,11 +297,9 @@ describe('where sites are registered by hand alone', () => {
     expect(told(await sites.register('key', new Set(['a'])))).toStrictEqual({ a: 'Site not found' })
     registry.known.set('a', null)
     registry.changed = [{ siteId: 'a', retentionDays: null }]
-    const supervisor = supervise([sites], logger)
-    await supervisor.start()
+    await run(sites)
     const isKnown = async () => (await sites.register('key', new Set(['a']))).size === 0
     await waitUntil(isKnown, 'it is known', 5_000)
-    await supervisor.stop()
   })
 
   test.each(['away', 'hanging'])(

@@ -1,19 +1,26 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { hashKey, keyEnvironment } from '@sluice/contracts/api-key'
 import type { KeyResource } from '@sluice/contracts/keys'
 import { waitUntil } from '@sluice/engines/processes'
 import { keyCache } from '@sluice/http/key-cache'
 import { createTestKey, forgetChanges } from '@sluice/postgres/testing'
-import { supervise } from '@sluice/runtime/supervisor'
+import { type Supervisor, supervise } from '@sluice/runtime/supervisor'
 import { capturedLogger } from '@sluice/runtime/testing'
 import { apiRequest } from '../../../tests/api-request.ts'
 import { startQuery, type TestQuery } from '../query.test-support.ts'
 import { rotateKeyHandler } from './handler.ts'
 
 let query: TestQuery
+/** The key cache of another process. */
+let other: Supervisor | undefined
 
 beforeAll(async () => {
   query = await startQuery()
+})
+
+afterEach(async () => {
+  await other?.stop()
+  other = undefined
 })
 
 afterAll(async () => {
@@ -88,21 +95,20 @@ describe('201', () => {
   ])('overlap %s: every process refuses the old key within 2 s, and takes the new one', async (_what, body) => {
     const old = await createTestKey(query.keys, { scopes: ['stats:read'] })
     const { logger } = capturedLogger()
-    const other = keyCache(query.keys, logger)
-    const process = supervise([other], logger)
-    await process.start()
-    await other.authenticate(old.key)
+    const cache = keyCache(query.keys, logger)
+    other = supervise([cache], logger)
+    await other.start()
+    await cache.authenticate(old.key)
     await forgetChanges(query.postgres)
     expect(await use(old.key)).toBe(400)
 
     const { key, key_id: keyId } = (await rotate(old.keyId, body)).body.data as Rotated
     const answered = performance.now()
-    const refused = async () => (await isRefused(() => other.authenticate(old.key))) && (await use(old.key)) === 401
+    const refused = async () => (await isRefused(() => cache.authenticate(old.key))) && (await use(old.key)) === 401
     await waitUntil(refused, 'the old key is refused', 5_000)
     expect(performance.now() - answered).toBeLessThan(2_000)
-    expect(await other.authenticate(key)).toMatchObject({ keyId })
+    expect(await cache.authenticate(key)).toMatchObject({ keyId })
     expect(await use(key)).toBe(400)
-    await process.stop()
   })
 
   test('an overlap that ends is the end of the old key', async () => {
