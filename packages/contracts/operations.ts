@@ -2,8 +2,10 @@ import { batchMediaTypes, eventMediaTypes } from './bodies.ts'
 import { batchBody, batchResult, eventBody } from './event-bodies.ts'
 import { eventLimits } from './event-fields.ts'
 import { createKeyBody, keyResource, newKeyResource, rotateKeyBody, updateKeyBody } from './keys.ts'
+import { liveResult, siteQuery } from './live.ts'
 import { jsonBody, type Operation } from './operation.ts'
 import { listOf, pageQuery } from './page.ts'
+import { seenPropertiesResult } from './seen-properties.ts'
 import { createSessionBody, newSessionResource, sessionResource } from './session.ts'
 import { createSiteBody, siteResource, updateSiteBody } from './sites.ts'
 import { statsQuery, statsResult } from './stats.ts'
@@ -72,6 +74,30 @@ export const operations = {
     rights: { of: 'site', in: 'queries' },
     body: jsonBody(statsBatchRequest),
     answer: { status: 200, data: statsBatchResult },
+  },
+  live: {
+    id: 'live',
+    method: 'GET',
+    path: '/api/v1/live',
+    section: 'Statistics',
+    summary: 'Shows what happened in the last minutes, to be asked again and again.',
+    scope: 'stats:read',
+    limit: 'queries',
+    rights: { of: 'site', in: 'query' },
+    query: siteQuery,
+    answer: { status: 200, data: liveResult },
+  },
+  properties: {
+    id: 'properties',
+    method: 'GET',
+    path: '/api/v1/properties',
+    section: 'Statistics',
+    summary: 'Lists names and values that events have had lately, to choose conditions from.',
+    scope: 'stats:read',
+    limit: 'queries',
+    rights: { of: 'site', in: 'query' },
+    query: siteQuery,
+    answer: { status: 200, data: seenPropertiesResult },
   },
   createSession: {
     id: 'createSession',

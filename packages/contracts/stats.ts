@@ -151,7 +151,7 @@ export const statsQuery = joi
     ),
     environment: environmentParameter,
     filter: filterSchema
-      .meta({ type: 'string', contentMediaType: 'application/json' })
+      .meta({ type: 'string', contentMediaType: 'application/json', items: undefined })
       .example('[{"property":"properties.plan","operator":"equals","value":"pro"}]')
       .description(
         'Only events that meet all of these conditions, as cohorts have them: a JSON list of `{property, operator, value}`. For metrics of sessions: sessions that have such an event.',

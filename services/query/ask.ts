@@ -1,6 +1,6 @@
 import type { ClickHouse, QueryParams, QueryResult } from '@sluice/clickhouse/client'
 import { ClickHouseError } from '@sluice/clickhouse/errors'
-import { invalidField, SluiceError, unavailable } from '@sluice/contracts/errors'
+import { SluiceError, unavailable } from '@sluice/contracts/errors'
 
 /** A SELECT with the values of its placeholders. */
 export interface Statement {
@@ -33,11 +33,11 @@ const settings = {
 } as const
 
 /** ClickHouse's codes of a question that is refused for what it is, whenever it is asked. */
-const code = { tooManyRows: 158, memoryLimit: 241, tooManyResultRows: 396, unreadablePattern: 427 } as const
+const code = { tooManyRows: 158, memoryLimit: 241, tooManyResultRows: 396 } as const
 
 /**
- * Throws 400 for a question that is more than one may ask, or whose `matches` holds a pattern that can't be read; 503 for
- * one that took too long, or that ClickHouse can't take now.
+ * Throws 400 for a question that is more than one may ask; 503 for one that took too long, or that ClickHouse can't take
+ * now.
  */
 export function asker(clickHouse: Pick<ClickHouse, 'query'>, signal: AbortSignal): Ask {
   return async ({ sql, params }, options) => {
@@ -54,7 +54,6 @@ export function asker(clickHouse: Pick<ClickHouse, 'query'>, signal: AbortSignal
 
 function askersFault(error: unknown, options: AskOptions | undefined): Error | undefined {
   if (!(error instanceof ClickHouseError)) return undefined
-  if (error.code === code.unreadablePattern) return invalidField('filter', 'has a value of matches that RE2 can’t read')
   if (error.code === code.tooManyResultRows && options) return options.tooMany()
   if (error.code === code.tooManyRows || error.code === code.tooManyResultRows) return tooLarge(error)
   // The server's own limit passes with the load.

@@ -14,6 +14,8 @@ import { getSessionHandler } from './get-session/handler.ts'
 import { getSiteHandler } from './get-site/handler.ts'
 import { listKeysHandler } from './list-keys/handler.ts'
 import { listSitesHandler } from './list-sites/handler.ts'
+import { liveHandler } from './live/handler.ts'
+import { propertiesHandler } from './properties/handler.ts'
 import { revokeKeyHandler } from './revoke-key/handler.ts'
 import { rotateKeyHandler } from './rotate-key/handler.ts'
 import { statsHandler } from './stats/handler.ts'
@@ -36,6 +38,8 @@ export function queryRoutes(deps: QueryDeps): Route[] {
   return [
     { ...operations.stats, handle: statsHandler(deps) },
     { ...operations.statsBatch, handle: statsBatchHandler(deps) },
+    { ...operations.live, handle: liveHandler(deps) },
+    { ...operations.properties, handle: propertiesHandler(deps) },
     { ...operations.createSession, handle: createSessionHandler(deps.access) },
     { ...operations.getSession, handle: getSessionHandler() },
     { ...operations.deleteSession, handle: deleteSessionHandler(deps.access) },

@@ -1,4 +1,5 @@
 import type { QueryResult } from '@sluice/clickhouse/client'
+import { conditionError } from '@sluice/clickhouse/conditions'
 import { invalidField } from '@sluice/contracts/errors'
 import { type Metric, type Period, statsLimits } from '@sluice/contracts/stats'
 import type { Ask } from '../ask.ts'
@@ -53,7 +54,11 @@ export async function answerStats(question: StatsQuestion, { ask, completeUntil 
   const completeUntilMs = await completeUntil()
   const { metric, period, siteId, start, end, timeZone, groupBy, compare } = question
   const compared = compare === undefined ? undefined : comparedQuestion(question, compare)
-  const [measured, before] = await Promise.all([measure(question, ask), compared && measure(compared, ask)])
+  const [measured, before] = await Promise.all([measure(question, ask), compared && measure(compared, ask)]).catch(
+    (error: unknown) => {
+      throw conditionError(error, question.conditions, 'filter')
+    },
+  )
   return {
     metric,
     value: measured.value,

@@ -1,6 +1,7 @@
 import { conditionSql, eventFieldSql } from '@sluice/clickhouse/conditions'
 import type { QueryParams } from '@sluice/clickhouse/client'
 import type { Dimension } from '@sluice/contracts/stats'
+import { inScope, joinUsers, scopeParams } from '../event-scope.ts'
 import { isTimeUnit } from './buckets.ts'
 import type { StatsQuestion } from './parameters.ts'
 
@@ -27,11 +28,11 @@ const windowMs = 24 * 3_600_000
 export function eventRows(question: StatsQuestion): Rows {
   const matching = matchingOf(question)
   return {
-    from: `FROM events ${matching.join} WHERE ${[visible(question, 0), ...matching.conditions].join(' AND ')}`,
+    from: `FROM events ${matching.join} WHERE ${[inScope(question), ...matching.conditions].join(' AND ')}`,
     time: 'toUnixTimestamp64Milli(timestamp)',
     group: groupOf(question),
     count: 'count()',
-    params: { ...visibleParams(question), ...matching.params },
+    params: { ...paramsOf(question), ...matching.params },
   }
 }
 
@@ -48,7 +49,7 @@ export function sessionRows(question: StatsQuestion): Rows {
   const isConversion = metric === 'conversion_rate'
   const isByValue = groupBy !== undefined && !isTimeUnit(groupBy)
   const matching = matchingOf(question)
-  const events = `${visible(question, windowMs)} AND session_key != 0`
+  const events = `${inScope(question, windowMs)} AND session_key != 0`
   const columns = [
     'toUnixTimestamp64Milli(min(timestamp)) AS started_ms',
     'toUnixTimestamp64Milli(max(timestamp)) - started_ms AS duration_ms',
@@ -80,36 +81,20 @@ FROM
     group: 'first_group',
     count: 'count()',
     params: {
-      ...visibleParams(question),
+      ...paramsOf(question),
       ...matching.params,
       ...(isConversion ? { target_event: targetEvent } : {}),
     },
   }
 }
 
-/** The site's events of the asked environment in the range, widened by `marginMs` on both sides. */
-function visible({ environment }: StatsQuestion, marginMs: number): string {
-  // Times are compared as DateTime64, not as the integers they come as: only so does the primary key cut the range out.
-  return [
-    'site_id = {site_id:String}',
-    `timestamp >= fromUnixTimestamp64Milli({start:Int64} - ${marginMs}, 'UTC')`,
-    `timestamp < fromUnixTimestamp64Milli({end:Int64} + ${marginMs}, 'UTC')`,
-    ...(environment === 'all' ? [] : ['environment = {environment:String}']),
-  ].join(' AND ')
-}
-
-function visibleParams({ siteId, start, end, environment, groupBy }: StatsQuestion): QueryParams {
+function paramsOf(question: StatsQuestion): QueryParams {
+  const { groupBy } = question
   return {
-    site_id: siteId,
-    start: Math.max(start, earliestMs),
-    end: Math.max(end, earliestMs),
-    ...(environment === 'all' ? {} : { environment }),
+    ...scopeParams(question),
     ...(groupBy?.startsWith(propertyPrefix) ? { property: groupBy.slice(propertyPrefix.length) } : {}),
   }
 }
-
-/** No event is older (contract section 3); ClickHouse's times end at 1900, which compared ranges may go beyond. */
-const earliestMs = 0
 
 const propertyPrefix = 'properties.'
 
@@ -135,10 +120,7 @@ function matchingOf({ filters, conditions }: StatsQuestion): {
       ...Object.keys(filters).map((field) => `${field} = {${field}:String}`),
       ...(conditions.length === 0 ? [] : [filter.sql]),
     ],
-    join: filter.userFields.length === 0 ? '' : `LEFT JOIN ${users} USING (user_id)`,
+    join: joinUsers(filter.userFields),
     params: { ...filters, ...filter.params },
   }
 }
-
-/** Users from imports, of whom there are none yet. */
-const users = `(SELECT '' AS user_id, '' AS email, '' AS name, '' AS company, '' AS plan WHERE false) AS users`
