@@ -406,7 +406,7 @@ describe('patterns', () => {
     })
 
     expect(conditionError(error, filterOf(), 'filter')).toBe(error)
-    const other = new ClickHouseError(241, 'too much memory')
+    const other = new ClickHouseError(241, `too much memory, after ${refused.value}: re2: ${refused.value}, error`)
     expect(conditionError(other, filter, 'filter')).toBe(other)
   })
 })

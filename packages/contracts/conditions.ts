@@ -127,7 +127,7 @@ const conditionJson = {
     operator: { type: 'string', enum: operators },
     value: {
       description:
-        'A text or a number; a list of them for in and not_in; none for exists and not_exists. Countries, devices and hosts are compared in any case, all else minds case. The value of matches is an RE2 pattern, found anywhere in the text; the operators greater… and less… compare numbers.',
+        'A text or a number; a list of them for in and not_in; none for exists and not_exists. Case matters but for countries, devices and hosts. The value of matches is an RE2 pattern, found anywhere in the text; it sees countries in capitals, devices and hosts in small letters. greater… and less… compare numbers.',
     },
   },
   required: ['property', 'operator'],
