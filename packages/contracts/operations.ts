@@ -4,6 +4,7 @@ import { eventLimits } from './event-fields.ts'
 import { createKeyBody, keyResource, newKeyResource, rotateKeyBody, updateKeyBody } from './keys.ts'
 import { liveResult, siteQuery } from './live.ts'
 import { jsonBody, type Operation } from './operation.ts'
+import { funnelBody, funnelResult } from './funnel.ts'
 import { listOf, pageQuery } from './page.ts'
 import { seenPropertiesResult } from './seen-properties.ts'
 import { createSessionBody, newSessionResource, sessionResource } from './session.ts'
@@ -98,6 +99,19 @@ export const operations = {
     rights: { of: 'site', in: 'query' },
     query: siteQuery,
     answer: { status: 200, data: seenPropertiesResult },
+  },
+  funnel: {
+    id: 'funnel',
+    method: 'POST',
+    path: '/api/v1/funnel',
+    section: 'Statistics',
+    summary: 'Counts the users that come from step to step.',
+    scope: 'stats:read',
+    limit: 'queries',
+    rights: { of: 'site', in: 'body' },
+    body: jsonBody(funnelBody),
+    answer: { status: 200, data: funnelResult },
+    errors: [404],
   },
   createSession: {
     id: 'createSession',

@@ -81,7 +81,7 @@ export interface StatsParameters extends Partial<Record<FilterField, string>> {
 }
 
 /** 2200-01-01: DateTime64 ends a century later, so that a day may be added. */
-const latestMs = Date.UTC(2200, 0, 1)
+export const latestMs = Date.UTC(2200, 0, 1)
 
 const propertyPrefix = 'properties.'
 const propertyNameMax = propertyLimits.keyLengthMax

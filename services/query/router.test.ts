@@ -24,6 +24,7 @@ const operations: [method: string, path: string, scope: Route['scope']][] = [
   ['POST', '/api/v1/stats/batch', 'stats:read'],
   ['GET', '/api/v1/live', 'stats:read'],
   ['GET', '/api/v1/properties', 'stats:read'],
+  ['POST', '/api/v1/funnel', 'stats:read'],
   ['POST', '/api/v1/session', 'public'],
   ['GET', '/api/v1/session', 'authenticated'],
   ['DELETE', '/api/v1/session', 'authenticated'],

@@ -9,6 +9,7 @@ import { createSiteHandler } from './create-site/handler.ts'
 import type { SiteLookup } from './find-site.ts'
 import { createSessionHandler, type SessionDeps } from './create-session/handler.ts'
 import { deleteSessionHandler } from './delete-session/handler.ts'
+import { funnelHandler } from './funnel/handler.ts'
 import { getKeyHandler } from './get-key/handler.ts'
 import { getSessionHandler } from './get-session/handler.ts'
 import { getSiteHandler } from './get-site/handler.ts'
@@ -40,6 +41,7 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     { ...operations.statsBatch, handle: statsBatchHandler(deps) },
     { ...operations.live, handle: liveHandler(deps) },
     { ...operations.properties, handle: propertiesHandler(deps) },
+    { ...operations.funnel, handle: funnelHandler(deps) },
     { ...operations.createSession, handle: createSessionHandler(deps.access) },
     { ...operations.getSession, handle: getSessionHandler() },
     { ...operations.deleteSession, handle: deleteSessionHandler(deps.access) },

@@ -3,7 +3,7 @@ import { parseClickHouseUrl } from '@sluice/clickhouse/client'
 import { eventInserter } from '@sluice/clickhouse/insert-events'
 import { migrateClickHouse } from '@sluice/clickhouse/migrate'
 import { siteStore } from '@sluice/postgres/sites'
-import { startQuery, type TestQuery } from '../query.test-support.ts'
+import { startQuery, type TestQuery } from './query.test-support.ts'
 
 const minute = 60_000
 const now = Date.now()
@@ -90,4 +90,12 @@ test('GET /api/v1/properties', async () => {
   const { status, body } = await ask('/api/v1/properties', { site_id: siteId })
   expect(status).toBe(200)
   expect(body.data).toMatchObject({ properties: [{ name: 'event_type', count: 2 }, { name: 'path' }, {}, {}, {}, {}] })
+})
+
+test('POST /api/v1/funnel', async () => {
+  const steps = [{ event_type: 'view' }, { event_type: 'signup' }]
+  const { status, body } = await ask('/api/v1/funnel', {}, { site_id: siteId, steps, period: '1h' })
+  expect(status).toBe(200)
+  expect(body.data).toMatchObject({ steps: [{ users: 1 }, { users: 1, rate_from_previous: 100 }] })
+  expect((await ask('/api/v1/funnel', {}, { site_id: 'nobody', steps })).status).toBe(404)
 })
