@@ -177,7 +177,7 @@ function access({ scope, limit, cost }: Operation): string {
   if (scope === 'public') return 'Needs no credential.'
   const needs = scope === 'authenticated' ? 'Any credential will do.' : `Scope: \`${scope}\`.`
   if (limit === undefined) return needs
-  const counts = cost === 'body' ? `Each event counts` : 'Counts'
+  const counts = cost === 'body' ? `Each ${limit === 'events' ? 'event' : 'question'} counts` : 'Counts'
   const most = defaultLimits[limit].toLocaleString('en')
   return `${needs} ${counts} against the limit of \`${limit}\`: ${most} in ${limitWindowSeconds} seconds, unless the key has its own.`
 }
