@@ -44,6 +44,9 @@ const interrupted = new AbortController()
 const slowestCasesPerSecond = 4
 const startSeconds = 180
 
+/** In one round: for each case schemathesis looks through everything that was answered, which becomes slow. */
+const casesEachMax = 100
+
 /** Runs until there were enough cases: operations with few parameters run out of new ones. Returns the problems. */
 async function fuzz(
   { cases, seed }: Command,
@@ -56,10 +59,9 @@ async function fuzz(
   const rounds: Round[] = []
   while (casesOf(rounds) < cases) {
     // Sequences of requests, made besides, are about as many.
-    const casesEach = Math.ceil((cases - casesOf(rounds)) / labels.length / 2)
-    rounds.push(
-      await runSchemathesis(at.bin, { url: sluice.url, ...at, keyId, casesEach, seed: seed + rounds.length, signal }),
-    )
+    const casesEach = Math.min(casesEachMax, Math.ceil((cases - casesOf(rounds)) / labels.length / 2))
+    const round = { casesEach, seed: seed + rounds.length, isFirst: rounds.length === 0 }
+    rounds.push(await runSchemathesis(at.bin, { url: sluice.url, ...at, keyId, ...round, signal }))
     if (casesOf(rounds.slice(-1)) === 0) break
   }
   const { lines, problems } = summary(rounds, { cases, labels })
@@ -112,5 +114,6 @@ try {
   process.exitCode = 1
   if (error instanceof UsageError) console.error(`${error.message}\n\n${usage}`)
   else if (error instanceof MissingError) console.error(error.message)
+  else if (interrupted.signal.aborted) console.error('interrupted')
   else throw error
 }

@@ -52,9 +52,11 @@ export interface RoundOptions {
   url: string
   key: string
   keyId: string
-  /** Cases that are generated for each operation, besides examples and those at the edges of the schemas. */
+  /** Cases that are generated for each operation. */
   casesEach: number
   seed: number
+  /** Examples, and what lies at the edges of the schemas, are the same in every round. */
+  isFirst: boolean
   /** Holds what schemathesis writes. */
   folder: string
   signal: AbortSignal
@@ -69,7 +71,7 @@ const checks = [
 
 /** One run of schemathesis over all operations; its report goes to the terminal. Rejects when it made no count. */
 export async function runSchemathesis(bin: string, options: RoundOptions): Promise<Round> {
-  const { url, key, keyId, casesEach, seed, folder, signal } = options
+  const { url, key, keyId, casesEach, seed, isFirst, folder, signal } = options
   const counts = `${folder}/counts.json`
   await rm(counts, { force: true })
   const child = spawn(
@@ -80,6 +82,7 @@ export async function runSchemathesis(bin: string, options: RoundOptions): Promi
       ...['--header', `Authorization: Bearer ${key}`],
       ...['--checks', checks.join(',')],
       ...['--mode', 'all'],
+      ...['--phases', isFirst ? 'examples,coverage,fuzzing,stateful' : 'fuzzing,stateful'],
       ...['--max-examples', String(casesEach)],
       ...['--seed', String(seed)],
       ...['--continue-on-failure', '--no-color', '--warnings', 'off'],
