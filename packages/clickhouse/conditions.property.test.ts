@@ -180,7 +180,7 @@ const criteria: fc.Arbitrary<AskedCondition> = fc.oneof(
   },
 )
 
-test('ClickHouse finds met what the oracle does, for 3,600 conditions on 40 events each', async () => {
+test('ClickHouse finds met what the oracle does, for 3,000 conditions on 40 events each', async () => {
   let met = 0
   let all = 0
   await fc.assert(
@@ -204,9 +204,9 @@ test('ClickHouse finds met what the oracle does, for 3,600 conditions on 40 even
         all += answers.flat().length
       },
     ),
-    { numRuns: 12, endOnFailure: true },
+    { numRuns: 10, endOnFailure: true },
   )
   // Neither side is right by always saying the same.
   expect(met / all).toBeGreaterThan(0.2)
   expect(met / all).toBeLessThan(0.8)
-}, 60_000)
+}, 120_000)
