@@ -65,6 +65,7 @@ function limits(schema: JsonSchema): string[] {
 
 function between(min: number | undefined, max: number | undefined, unit: string): string | undefined {
   if (min === undefined && max === undefined) return undefined
+  if (min === max) return `exactly ${min ?? 0}${unit}`
   if (max === undefined) return min === 1 && unit !== '' ? undefined : `at least ${min ?? 0}${unit}`
   return min === undefined ? `at most ${max}${unit}` : `${min} to ${max}${unit}`
 }
