@@ -12,9 +12,6 @@ export interface EventScope {
   environment: Environment | 'all'
 }
 
-/** No event is older (contract section 3); ClickHouse's times end at 1900, which compared ranges may go beyond. */
-const earliestMs = 0
-
 /** A condition on rows of `events`, the range being widened by `marginMs` on both sides. */
 export function inScope({ environment }: EventScope, marginMs = 0): string {
   // Times are compared as DateTime64, not as the integers they come as: only so does the primary key cut the range out.
@@ -29,8 +26,8 @@ export function inScope({ environment }: EventScope, marginMs = 0): string {
 export function scopeParams({ siteId, start, end, environment }: EventScope): QueryParams {
   return {
     site_id: siteId,
-    start: Math.max(start, earliestMs),
-    end: Math.max(end, earliestMs),
+    start,
+    end,
     ...(environment === 'all' ? {} : { environment }),
   }
 }

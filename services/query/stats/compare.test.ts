@@ -78,6 +78,15 @@ describe('previous_year', () => {
   })
 })
 
+test('a comparison may go back by centuries', async () => {
+  const site_id = await database.siteWith([{ at: 0 }])
+  for (const metric of ['event_count', 'bounce_rate']) {
+    const range = { start_date: 0, end_date: Date.UTC(2200, 0, 1) }
+    const { compare } = await ask({ site_id, metric, ...range, compare: 'previous_period' })
+    expect(compare).toMatchObject({ start_date: -range.end_date, value: 0 })
+  }
+})
+
 test('a comparison with times before there were events answers 0', async () => {
   const site_id = await database.siteWith([{ at: 0 }])
   const asked = { site_id, metric: 'event_count', group_by: 'month', start_date: 0, end_date: noon + 1 }

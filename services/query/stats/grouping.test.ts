@@ -84,6 +84,19 @@ describe('by value', () => {
   })
 })
 
+test('of equals, the first in the order of their keys are listed', async () => {
+  const keys = Array.from({ length: 500 }, (_, index) => `k${index}`)
+  const site_id = await siteWith(keys.map((url) => ({ at: 0, url, event_type: url })))
+  const first = [...keys].sort().slice(0, 3)
+  const { breakdown } = await ask({ site_id, metric: 'event_count', group_by: 'url', limit: 3 })
+  expect(breakdown?.map(({ key, value }) => [key, value])).toStrictEqual([
+    ...first.map((key) => [key, 1]),
+    ['(other)', 497],
+  ])
+  const types = await ask({ site_id, metric: 'event_count_by_type', limit: 3 })
+  expect(types.breakdown?.map(({ key }) => key)).toStrictEqual([...first, '(other)'])
+})
+
 describe('event_count_by_type', () => {
   const events: SentEvent[] = [
     { at: 0, event_type: 'click', url: '/a' },

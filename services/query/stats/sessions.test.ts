@@ -93,10 +93,11 @@ test('buckets of the session metrics add up: each session is in that of its firs
 })
 
 test('the country of a session is that of its first event; of events at one time, of the smaller event_id', async () => {
-  const siteId = await siteWith([
-    { at: 0, session_id: 's', event_id: 'b', country: 'FR' },
-    { at: 0, session_id: 's', event_id: 'a', country: 'DE' },
-    { at: 1, session_id: 's', event_id: '0', country: 'US' },
+  const siteId = await siteWith([{ at: 0, session_id: 's', event_id: 'b', country: 'FR' }])
+  // In a part of their own, which is read later.
+  await siteWith([
+    { site_id: siteId, at: 0, session_id: 's', event_id: 'a', country: 'DE' },
+    { site_id: siteId, at: 1, session_id: 's', event_id: '0', country: 'US' },
   ])
   const { breakdown } = await ask({ site_id: siteId, metric: 'avg_session_duration', group_by: 'country' })
   expect(breakdown).toStrictEqual([{ timestamp: noon, key: 'DE', country: 'DE', value: 3600 }])
