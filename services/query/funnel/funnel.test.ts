@@ -177,6 +177,16 @@ describe('400', () => {
   })
 })
 
+test('400 for a pattern that ClickHouse alone refuses', async () => {
+  // A script of Unicode 17, which its RE2 does not know yet.
+  const conditions = [{ property: 'url', operator: 'matches', value: '\\p{Sidetic}' }]
+  const site_id = await database.siteWith([{ at: 0, user_id: 'a', url: '/x', ...buy }])
+  await expect(ask({ site_id, steps: [view, { ...buy, conditions }], ...range })).rejects.toMatchObject({
+    status: 400,
+    message: 'Invalid field: steps.1.conditions.0.value is no regular expression that ClickHouse takes',
+  })
+})
+
 test('404 for a site that the key may not read', async () => {
   const { credential } = apiRequest()
   const bound = { credential: { ...credential, siteIds: ['another'] } }

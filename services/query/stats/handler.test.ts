@@ -255,6 +255,18 @@ describe('400 and 404', () => {
     })
   })
 
+  test('400 for a pattern that ClickHouse alone refuses', async () => {
+    // A script of Unicode 17, which its RE2 does not know yet.
+    const filter = JSON.stringify([{ property: 'event_type', operator: 'matches', value: '\\p{Sidetic}' }])
+    const site_id = await siteWith([{ at: 0, session_id: 's' }])
+    for (const metric of ['event_count', 'bounce_rate']) {
+      await expect(ask({ site_id, metric, filter })).rejects.toMatchObject({
+        status: 400,
+        message: 'Invalid field: filter.0.value is no regular expression that ClickHouse takes',
+      })
+    }
+  })
+
   test('404 for a site that the key is not bound to, in the same words', async () => {
     const siteId = await siteWith([{ at: 0 }])
     const { credential } = apiRequest()
