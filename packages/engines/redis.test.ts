@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isAlive, waitUntil } from './processes.ts'
@@ -48,6 +49,13 @@ describeIfRuns('a local Redis', () => {
     expect(redis.url).toBe(url)
     expect(redis.pid).not.toBe(pid)
     expect(await answers()).toBe(true)
+  })
+
+  test('is not what answers something else', async () => {
+    const other = createServer((socket) => socket.resume().end('HTTP/1.1 400 Bad Request\r\n\r\n'))
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+    expect(await redisAnswers('127.0.0.1', (other.address() as AddressInfo).port)).toBe(false)
+    await new Promise((resolve) => other.close(resolve))
   })
 
   test('a setting that it does not know is told with what Redis said', async () => {

@@ -32,7 +32,7 @@ export function opener(defaults: Partial<OpenRedisOptions> = {}) {
   }
 }
 
-export async function untilAnswering(redis: Redis, timeoutMs = 5_000): Promise<void> {
+export async function untilAnswering(redis: Redis, timeoutMs = 10_000): Promise<void> {
   await waitUntil(
     () =>
       redis.check().then(

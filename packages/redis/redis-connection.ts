@@ -1,8 +1,9 @@
 import { isIP } from 'node:net'
-import { Redis as Client, type RedisOptions } from 'ioredis'
-import { errorCode, unavailable } from '@sluice/contracts/errors'
+import { Redis as Client, ReplyError, type RedisOptions } from 'ioredis'
+import { unavailable } from '@sluice/contracts/errors'
 import { withDeadline } from '@sluice/runtime/deadline'
 import type { RedisLogger } from './ports.ts'
+import { describeRedisError, redisLines } from './redis-lines.ts'
 import type { RedisAddress } from './redis-url.ts'
 
 /** Nobody waits longer for an answer. */
@@ -11,8 +12,6 @@ const answerTimeoutMs = 100
 const silenceMsMax = 1_000
 const connectTimeoutMs = 2_000
 const reconnectMs = { first: 50, longest: 1_000 }
-/** A Redis that is slow by turns goes and comes many times a second. */
-const repeatMsMin = 10_000
 
 /**
  * One connection to Redis, made anew for ever when it breaks. Whoever asks gets an answer, or a rejection within 100 ms;
@@ -28,37 +27,20 @@ export interface RedisConnection {
 }
 
 export function connectRedis(address: RedisAddress, logger: RedisLogger): RedisConnection {
-  const { host, port } = address
-  const server = `${host}:${port}`
+  const lines = redisLines(`${address.host}:${address.port}`, logger)
   const client = new Client(clientOptions(address))
   let isSilent = false
   let isClosed = false
   let lastError = 'it has not answered yet'
-  /** Since when it is away, in ms; undefined while it is there. */
-  let awaySince: number | undefined
-  let isAwayTold = false
-  let toldAt = -Infinity
 
   const goAway = (reason: string): void => {
     lastError = reason
-    if (awaySince !== undefined || isClosed) return
-    const now = performance.now()
-    awaySince = now
-    isAwayTold = now - toldAt >= repeatMsMin
-    if (isAwayTold) toldAt = now
-    const line = { redis: server, error: reason }
-    const text = 'Redis is away: limits hold per process, sessions and idempotent requests are refused'
-    if (isAwayTold) logger.warn(line, text)
-    else logger.debug(line, text)
+    if (!isClosed) lines.away(reason)
   }
 
   const comeBack = (): void => {
     isSilent = false
-    if (awaySince === undefined) return
-    const line = { redis: server, away_ms: Math.round(performance.now() - awaySince) }
-    awaySince = undefined
-    if (isAwayTold) logger.info(line, 'Redis answers again')
-    else logger.debug(line, 'Redis answers again')
+    lines.back()
   }
 
   client.on('ready', comeBack)
@@ -66,7 +48,8 @@ export function connectRedis(address: RedisAddress, logger: RedisLogger): RedisC
     goAway(describeRedisError(error))
   })
   client.on('close', () => {
-    goAway(awaySince === undefined ? 'it closed the connection' : lastError)
+    // After an error, that was the reason.
+    if (!lines.isAway()) goAway('it closed the connection')
   })
 
   /**
@@ -125,7 +108,9 @@ export function connectRedis(address: RedisAddress, logger: RedisLogger): RedisC
         },
         (error: unknown) => {
           onAnswer()
-          reject(unavailable(`Redis: ${describeRedisError(error)}`))
+          const reason = describeRedisError(error)
+          if (error instanceof ReplyError) lines.refused(reason)
+          reject(unavailable(`Redis: ${reason}`))
         },
       )
     })
@@ -138,8 +123,11 @@ export function connectRedis(address: RedisAddress, logger: RedisLogger): RedisC
     async close() {
       const wasUp = isUp()
       isClosed = true
-      // Answers what was asked before it; a silent one is not waited for.
-      if (wasUp) await withDeadline(client.quit(), answerTimeoutMs, () => new Error('no answer')).catch(() => undefined)
+      if (wasUp) {
+        // Answered after all that was asked before; a silent one is not waited for.
+        await withDeadline(client.quit(), answerTimeoutMs, () => new Error('no answer')).catch(() => undefined)
+        await new Promise(setImmediate) // whoever got an answer hears it first
+      }
       client.disconnect()
     },
   }
@@ -170,21 +158,4 @@ function clientOptions({ host, port, username, password, db, tls, prefix }: Redi
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
   } satisfies RedisOptions
-}
-
-/**
- * For the log and `internal`. Redis's own texts quote what was sent here and there, and ioredis's errors hold the
- * command. Doesn't ask for `instanceof Error`: Node's own errors may come from another realm.
- */
-function describeRedisError(error: unknown): string {
-  const code = errorCode(error) ?? 'unknown'
-  if (typeof error !== 'object' || error === null || !('message' in error) || typeof error.message !== 'string') {
-    return code
-  }
-  const text = error.message
-    .replace(/,? with args beginning with.*$/s, '')
-    .replace(/'[^']*'/g, '…')
-    .slice(0, 200)
-  // Of several addresses that were tried there is no text in common.
-  return text === '' ? code : text
 }

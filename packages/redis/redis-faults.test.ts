@@ -33,6 +33,10 @@ const clientOf = (port: number, options: { db?: number; password?: string; tls?:
   return client
 }
 
+/** Ids of Sluice's connections. */
+const connectionsOf = async (own: Client): Promise<string[]> =>
+  String(await own.client('LIST')).match(/id=\d+(?=.* name=sluice )/g) ?? []
+
 afterEach(async () => {
   for (const client of clients.splice(0)) client.disconnect()
   await Promise.all(servers.splice(0).map((server) => server.stop()))
@@ -45,7 +49,10 @@ afterAll(() => {
 /** Spends 1 until it is refused; how much was granted. */
 const exhaust = async (limiter: Limiter, counter: string, limit: number): Promise<number> => {
   let granted = 0
-  while ((await limiter.spend(counter, 1, limit)).granted) granted++
+  while ((await limiter.spend(counter, 1, limit)).granted) {
+    granted++
+    if (granted > limit) throw new Error('more than the limit was granted')
+  }
   return granted
 }
 
@@ -61,7 +68,7 @@ const expectClosed = async (redis: Redis): Promise<void> => {
   await expect(redis.answers.finish('i', 'f', { status: 200, timestamp: 1 })).rejects.toMatchObject(unavailable)
   await expect(redis.answers.abandon('i')).rejects.toMatchObject(unavailable)
   await expect(redis.check()).rejects.toMatchObject(unavailable)
-  expect(performance.now() - started).toBeLessThan(50)
+  expect(performance.now() - started).toBeLessThan(400) // 100 ms each, had they waited
 }
 
 const linesOf = ({ lines }: CapturedLogger, level: string): unknown[] =>
@@ -83,7 +90,7 @@ describeIfRuns('redis: away at the start', () => {
     await redis.limiter.giveBack(counter, 10, 150)
     expect(await exhaust(redis.limiter, counter, 150)).toBe(10)
     await expectClosed(redis)
-    await waitUntil(() => linesOf(captured, 'warn').length > 0, 'the line', 5_000)
+    await waitUntil(() => linesOf(captured, 'warn').length > 0, 'the line', 10_000)
 
     const server = await start({}, port)
     await untilAnswering(redis)
@@ -126,7 +133,7 @@ describeIfRuns('redis: killed', () => {
 
   test('a window that began while it was away ends, and Redis counts on', async () => {
     const server = await start()
-    const redis = await openAnswering(server.url, { times: { limitWindowSeconds: 1 } })
+    const redis = await openAnswering(server.url, { times: { limitWindowSeconds: 2 } })
     const counter = fresh()
     await server.kill()
     expect(await exhaust(redis.limiter, counter, 50)).toBe(50)
@@ -169,7 +176,7 @@ describeIfRuns('redis: killed', () => {
     const granted = (await Promise.all(callers)).reduce((sum, each) => sum + each, 0)
     const known = [0, 1].map((index) => 10_000_000 - redis.limiter.known(`${counter}${index}`, 10_000_000).remaining)
     expect((known[0] ?? 0) + (known[1] ?? 0)).toBe(granted)
-    expect(slowest).toBeLessThan(200)
+    expect(slowest).toBeLessThan(500)
   })
 })
 
@@ -182,15 +189,18 @@ describeIfRuns('redis: frozen', () => {
     await redis.limiter.spend(counter, 40, 1_000)
     server.pause()
     const started = performance.now()
-    const waiting = [10, 20, 30].map((cost) => redis.limiter.spend(counter, cost, 1_000))
-    expect((await Promise.all(waiting)).map(({ remaining }) => remaining)).toEqual([950, 930, 900])
+    // Of another limit each, so that none goes with another.
+    const waiting = [0, 1, 2, 3, 4, 5, 6, 7].map((more) => redis.limiter.spend(counter, 20, 1_000 + more))
+    expect((await Promise.all(waiting)).map(({ remaining }) => remaining)).toEqual(
+      [0, 1, 2, 3, 4, 5, 6, 7].map((more) => 940 + more - 20 * more),
+    )
     const waitedMs = performance.now() - started
     expect(waitedMs).toBeGreaterThanOrEqual(99)
-    expect(waitedMs).toBeLessThan(190)
+    expect(waitedMs).toBeLessThan(500)
 
     const again = performance.now()
-    expect(await exhaust(redis.limiter, counter, 1_000)).toBe(900)
-    expect(performance.now() - again).toBeLessThan(90)
+    expect(await exhaust(redis.limiter, counter, 1_000)).toBe(800)
+    expect(performance.now() - again).toBeLessThan(500)
     await expectClosed(redis)
 
     server.resume()
@@ -205,7 +215,7 @@ describeIfRuns('redis: frozen', () => {
     const redis = await openAnswering(server.url)
     const counter = fresh()
     const own = clientOf(server.port)
-    const connections = async () => String(await own.client('LIST')).match(/id=\d+(?=.* name=sluice )/g) ?? []
+    const connections = () => connectionsOf(own)
     const before = await connections()
     expect(before).toHaveLength(1)
     server.pause()
@@ -229,7 +239,7 @@ describeIfRuns('redis: frozen', () => {
     server.pause()
     const started = performance.now()
     await redis.close()
-    expect(performance.now() - started).toBeLessThan(200)
+    expect(performance.now() - started).toBeLessThan(500)
   })
 })
 
@@ -239,14 +249,18 @@ describeIfRuns('redis: a process that sleeps', () => {
     const captured = capturedLogger()
     const redis = await openAnswering(server.url, captured)
     const counter = fresh()
-    const spent = redis.limiter.spend(counter, 7, 10)
-    const session = redis.sessions.find(fresh('t'))
-    const wakesAt = performance.now() + 250
-    while (performance.now() < wakesAt);
-    expect(await spent).toMatchObject({ granted: true, remaining: 3 })
-    expect(await session).toBeUndefined()
+    // Before the calls are on their way, and before the answers are read.
+    for (const turns of [0, 1]) {
+      const spent = redis.limiter.spend(counter, 3, 10)
+      const session = redis.sessions.find(fresh('t'))
+      for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
+      const wakesAt = performance.now() + 250
+      while (performance.now() < wakesAt);
+      expect(await spent).toMatchObject({ granted: true })
+      expect(await session).toBeUndefined()
+    }
     expect(captured.lines()).toEqual([])
-    expect(await exhaust((await openAnswering(server.url)).limiter, counter, 10)).toBe(3)
+    expect(await exhaust((await openAnswering(server.url)).limiter, counter, 10)).toBe(4)
   })
 })
 
@@ -256,14 +270,17 @@ describeIfRuns('redis: closed', () => {
     const captured = capturedLogger()
     const redis = await openAnswering(server.url, captured)
     const counter = fresh()
-    const spent = redis.limiter.spend(counter, 4, 10)
+    const settled: unknown[] = []
+    const created = redis.sessions.create(fresh('t'), { keyHash: 'k' }).then(() => settled.push('session'))
+    const spent = redis.limiter.spend(counter, 4, 10).then(({ granted }) => settled.push(granted))
     await redis.close()
-    expect(await spent).toMatchObject({ granted: true })
+    expect(settled).toEqual(['session', true])
+    await Promise.all([created, spent])
     expect(await exhaust(redis.limiter, counter, 10)).toBe(6)
     await expectClosed(redis)
     await redis.close()
-    expect(captured.lines()).toEqual([])
     expect(await exhaust((await openAnswering(server.url)).limiter, counter, 10)).toBe(6)
+    expect(captured.lines()).toEqual([])
   })
 })
 
@@ -320,6 +337,16 @@ describeIfRuns('redis: on the wire', () => {
     ])
     for (const key of await first.keys('*')) expect(await first.pttl(key)).toBeGreaterThan(50_000)
   })
+
+  test('a later count does not put off the end of the window', async () => {
+    await redis.limiter.spend('a', 1, 10)
+    const own = clientOf(server.port)
+    await own.pexpire('sluice:limit:a', 20_000)
+    await redis.limiter.spend('a', 1, 10)
+    await redis.limiter.giveBack('a', 1, 10)
+    expect(await own.pttl('sluice:limit:a')).toBeLessThanOrEqual(20_000)
+    expect(await own.get('sluice:limit:a')).toBe('1')
+  })
 })
 
 describeIfRuns('redis: refusals', () => {
@@ -327,7 +354,7 @@ describeIfRuns('redis: refusals', () => {
     const server = await start({ requirepass: 'hush-hush' })
     const captured = capturedLogger()
     const redis = open(`redis://:hush-wrong@127.0.0.1:${server.port}`, captured)
-    await waitUntil(() => captured.lines().length > 0, 'the line', 5_000)
+    await waitUntil(() => captured.lines().length > 0, 'the line', 10_000)
     expect(captured.lines()[0]).toMatchObject({ level: 'warn', error: expect.stringContaining('WRONGPASS') })
     expect(await exhaust(redis.limiter, fresh(), 5)).toBe(5)
     const refusal: unknown = await redis.sessions.find(fresh('t')).catch((error: unknown) => error)
@@ -356,20 +383,26 @@ describeIfRuns('redis: refusals', () => {
       expect(inspect(refusal, { depth: 9, showHidden: true })).not.toMatch(/-hash|redis\.call/)
     }
     expect(await exhaust(redis.limiter, 'token-hash', 5)).toBe(5)
+    expect(captured.lines()).toEqual([
+      expect.objectContaining({ level: 'warn', error: 'ERR unknown command …', redis: `127.0.0.1:${server.port}` }),
+    ])
     expect(captured.text()).not.toMatch(/-hash|redis\.call/)
   })
 
   test('of a replica: the connection is made anew until it leads to the primary', async () => {
     const [primary, replica] = await Promise.all([start(), start()])
-    await clientOf(replica.port).replicaof('127.0.0.1', primary.port)
+    const own = clientOf(replica.port)
+    await own.replicaof('127.0.0.1', primary.port)
     const redis = await openAnswering(replica.url)
+    const before = await connectionsOf(own)
     const refusal = (): Promise<unknown> =>
       redis.sessions.create(fresh('t'), { keyHash: 'k' }).catch((error: unknown) => error)
     expect(await refusal()).toMatchObject({ ...unavailable, internal: expect.stringContaining('READONLY') })
-    const counter = fresh()
-    expect(await exhaust(redis.limiter, counter, 5)).toBe(5)
-    await clientOf(replica.port).replicaof('NO', 'ONE')
-    await waitUntil(async () => (await refusal()) === undefined, 'sessions', 5_000)
+    expect(await exhaust(redis.limiter, fresh(), 5)).toBe(5)
+    await untilAnswering(redis)
+    expect(await connectionsOf(own)).not.toEqual(before)
+    await own.replicaof('NO', 'ONE')
+    await waitUntil(async () => (await refusal()) === undefined, 'sessions', 10_000)
   })
 })
 
@@ -411,7 +444,7 @@ const hasOpenssl = ((): boolean => {
 
     const captured = capturedLogger()
     const distrusting = open(`rediss://:hush@localhost:${tlsPort}/2`, captured)
-    await waitUntil(() => captured.lines().length > 0, 'the line', 5_000)
+    await waitUntil(() => captured.lines().length > 0, 'the line', 10_000)
     await expectClosed(distrusting)
     expect(captured.lines()[0]).toMatchObject({ error: expect.stringContaining('certificate') })
     expect(captured.text()).not.toContain('hush')

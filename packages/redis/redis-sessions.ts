@@ -41,10 +41,11 @@ export function redisSessions(connection: RedisConnection, { sessionIdleMs, sess
       await connection.ask(() => client.createSession(keyOf(tokenHash), keyHash, sessionIdleMs, sessionAgeMsMax))
     },
     async find(tokenHash) {
+      const askedAt = Date.now()
       const found = await connection.ask(() => client.findSession(keyOf(tokenHash), sessionIdleMs))
       if (found === null) return undefined
       const [keyHash, leftMs] = found
-      return { keyHash, expiresAt: Date.now() + leftMs }
+      return { keyHash, expiresAt: askedAt + leftMs } // never later than it really ends
     },
     async delete(tokenHash) {
       await connection.ask(() => client.del(keyOf(tokenHash)))

@@ -44,6 +44,7 @@ test.each([
   ['redis://h:0', 'the port'],
   ['redis://h/sluice', 'the database is not a number'],
   ['redis://h/1/2', 'the database is not a number'],
+  ['redis://h/1#x', '"#" is not percent-encoded'],
   ['redis://user@h', 'the password is missing'],
   ['redis://:%zz@h', 'the password is not percent-encoded'],
   ['redis://h?db=1', 'unknown parameter (known: ca, prefix)'],
