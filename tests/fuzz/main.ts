@@ -46,6 +46,8 @@ const startSeconds = 180
 
 /** In one round: for each case schemathesis looks through everything that was answered, which becomes slow. */
 const casesEachMax = 100
+/** Fewer would hardly be worth its start. */
+const casesEachMin = 20
 
 /** Runs until there were enough cases: operations with few parameters run out of new ones. Returns the problems. */
 async function fuzz(
@@ -59,7 +61,8 @@ async function fuzz(
   const rounds: Round[] = []
   while (casesOf(rounds) < cases) {
     // Sequences of requests, made besides, are about as many.
-    const casesEach = Math.min(casesEachMax, Math.ceil((cases - casesOf(rounds)) / labels.length / 2))
+    const wanted = Math.ceil((cases - casesOf(rounds)) / labels.length / 2)
+    const casesEach = Math.max(casesEachMin, Math.min(casesEachMax, wanted))
     const round = { casesEach, seed: seed + rounds.length, isFirst: rounds.length === 0 }
     rounds.push(await runSchemathesis(at.bin, { url: sluice.url, ...at, keyId, ...round, signal }))
     if (casesOf(rounds.slice(-1)) === 0) break
