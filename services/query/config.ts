@@ -1,4 +1,5 @@
 import { corsOrigins, trustedProxies } from '@sluice/http/variables'
+import { parseRedisUrl } from '@sluice/redis/redis-url'
 import {
   adminKey,
   autoRegisterSites,
@@ -13,7 +14,7 @@ export const variables = {
   ...listenVariables(8081, '0.0.0.0'),
   SLUICE_CLICKHOUSE_URL: clickHouseUrl,
   SLUICE_POSTGRES_URL: postgresUrl,
-  SLUICE_REDIS_URL: redisUrl,
+  SLUICE_REDIS_URL: { ...redisUrl, check: parseRedisUrl },
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_ADMIN_KEY: adminKey,
