@@ -114,7 +114,7 @@ describe('the failures of an operation', () => {
   const cases: [Operation, number[]][] = [
     [operations.collect, [400, 401, 403, 404, 413, 415, 429, 500, 503]],
     [operations.stats, [400, 401, 403, 404, 429, 500, 503]],
-    [operations.createSession, [400, 401, 413, 415, 429, 500, 503]],
+    [operations.createSession, [400, 401, 403, 413, 415, 429, 500, 503]],
     [operations.getSession, [401, 429, 500, 503]],
     [operations.deleteSession, [401, 403, 429, 500, 503]],
     [operations.getKey, [400, 401, 403, 404, 429, 500, 503]],

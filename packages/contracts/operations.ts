@@ -121,13 +121,13 @@ export const operations = {
     summary: 'Opens a session with a key, for browsers: the answer sets the cookie.',
     scope: 'public',
     rights: { of: 'none' },
-    body: jsonBody(createSessionBody),
+    body: { ...jsonBody(createSessionBody), maxBytes: 1024 },
     answer: {
       status: 201,
       data: newSessionResource,
       headers: { 'Set-Cookie': '`session=<token>; HttpOnly; SameSite=Lax; Path=/`, and `Secure` over HTTPS.' },
     },
-    errors: [401, 429],
+    errors: [401, 403, 429],
   },
   getSession: {
     id: 'getSession',

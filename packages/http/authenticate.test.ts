@@ -72,9 +72,9 @@ describe('a session', () => {
 })
 
 describe('a request on a cookie', () => {
-  const refusal = (headers: Record<string, string>, method?: string) => {
+  const refusal = (headers: Record<string, string>, method?: string, host = 'stats.example:8081') => {
     try {
-      refuseCrossSite(request(headers, method), 'stats.example:8081')
+      refuseCrossSite(request(headers, method), host)
       return undefined
     } catch (error) {
       return (error as Error).message
@@ -88,6 +88,12 @@ describe('a request on a cookie', () => {
     ['the own origin in front of which TLS ends', { origin: 'http://STATS.example:8081' }],
   ])('passes with %s', (_, headers) => {
     expect(refusal(headers)).toBeUndefined()
+  })
+
+  test('passes where a proxy names the port that goes without saying', () => {
+    const headers = { origin: 'https://stats.example' }
+    expect(refusal(headers, 'POST', 'stats.example:443')).toBeUndefined()
+    expect(refusal(headers, 'POST', 'stats.example:444')).toBe('Cross-site request refused')
   })
 
   test.each([

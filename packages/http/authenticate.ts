@@ -57,7 +57,8 @@ export function refuseCrossSite(request: IncomingMessage, host: string | undefin
 /** By host and port alone: a proxy may have taken TLS off, and nobody can own the same host under another scheme. */
 function isOwnOrigin(origin: string | undefined, host: string | undefined): boolean {
   if (origin === undefined) return true
-  return URL.canParse(origin) && new URL(origin).host === host?.toLowerCase()
+  // Proxies may name the port that goes without saying.
+  return URL.canParse(origin) && new URL(origin).host === host?.toLowerCase().replace(/:(80|443)$/, '')
 }
 
 function bearer(authorization: string | undefined): string | null {

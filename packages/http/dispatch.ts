@@ -126,6 +126,7 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
         access,
         clients,
         admission,
+        account: undefined,
         heldBytes: 0,
         heldBodyBytes: 0,
         credential: undefined,
@@ -144,10 +145,10 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
         renderAnswer(response, headersOf(exchange, requestId), answer)
       } catch (error) {
         if (exchange.credential) fields.key_id = exchange.credential.keyId
-        if (error instanceof SluiceError && error.status === 413) await exchange.rate?.giveBack()
+        if (error instanceof SluiceError) await settle(route, exchange, error)
         logFailure(fields, error, renderError(response, headersOf(exchange, requestId), error))
       } finally {
-        admission.release(exchange.heldBytes + exchange.heldBodyBytes)
+        if (exchange.account) admission.release(exchange.account, exchange.heldBytes + exchange.heldBodyBytes)
       }
     },
   }
@@ -197,7 +198,7 @@ class HandledRequest implements Omit<ApiRequest, 'credential'> {
   releaseBody(): void {
     const exchange = this.#exchange
     exchange.body.bytes = noBytes
-    exchange.admission.release(exchange.heldBodyBytes)
+    if (exchange.account) exchange.admission.release(exchange.account, exchange.heldBodyBytes)
     exchange.heldBodyBytes = 0
   }
 
@@ -224,6 +225,12 @@ interface RequestScope {
   fields: Record<string, unknown>
 }
 
+/** What is too large costs nothing; what can't be read costs 1 where nobody could tell its cost (contract section 10). */
+async function settle(route: Route, { rate }: Exchange, { status }: SluiceError): Promise<void> {
+  if (status === 413) await rate?.giveBack()
+  if (status === 400 && route.cost === 'body') await rate?.spendAtLeastOne()
+}
+
 /** What is retryable is told by its text, which names the reason: a stack costs more than the request did. */
 function logFailure(fields: Record<string, unknown>, error: unknown, ours: unknown): void {
   if (error instanceof SluiceError) {
@@ -237,12 +244,13 @@ function logFailure(fields: Record<string, unknown>, error: unknown, ours: unkno
 const clientLeft = 499
 
 /**
- * The request's id for its answer's `X-Request-Id` and its log line: a sane incoming one, short and printable, so that it
- * can't forge log lines or headers, or a new one.
+ * The request's id for its answer's `X-Request-Id` and its log line: a sane incoming one, short, printable and no key, so
+ * that it can't forge log lines or headers, or a new one.
  */
 export function requestIdOf(request: IncomingMessage): string {
   const incoming = request.headers['x-request-id']
-  return typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) ? incoming : randomUUID()
+  const isSane = typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) && !/svc_(prod|dev)_/.test(incoming)
+  return isSane ? incoming : randomUUID()
 }
 
 /** Remembers what `make` gives per labels: prom-client would hash them at every request. */

@@ -22,7 +22,9 @@ export async function onceByKey(
     throw invalidField('Idempotency-Key', `must have 1 to ${keyLengthMax} characters`)
   }
   const path = request.url?.split('?', 1)[0] ?? ''
-  const id = hash('sha256', JSON.stringify([credential.keyId, request.method, path, key]))
+  const { keyId, scopes, siteIds } = credential
+  // With its rights: a key that lost some must not get an answer that it had before.
+  const id = hash('sha256', JSON.stringify([keyId, scopes, siteIds, request.method, path, key]))
   const fingerprint = hash('sha256', body)
   const earlier = await answers.begin(id, fingerprint)
   switch (earlier.state) {

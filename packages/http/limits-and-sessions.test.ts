@@ -11,6 +11,8 @@ import { keysInMemory, startTestService, type TestService } from './testing.ts'
 
 const key = generateKey('prod')
 const unlimitedKey = generateKey('prod')
+/** The same key, as it is after it was bound to a site. */
+const boundSince = generateKey('prod')
 /** A key with limits of its own for each test, so that none spends another's. */
 const limited = Array.from({ length: 12 }, () => generateKey('prod'))
 const limits = { events_per_minute: 5, queries_per_minute: 3, admin_per_minute: 2 }
@@ -39,6 +41,7 @@ const routes: Route[] = [
     cost: 'body',
     body: jsonBody,
     handle: async (request: ApiRequest): Promise<Answer> => {
+      if (request.query.fail !== undefined) throw invalidField('events', 'must be a list')
       await request.spend(Number(request.body.bytes.toString()))
       return { status: 200 }
     },
@@ -55,6 +58,7 @@ beforeAll(async () => {
   const keys = keysInMemory({
     [key]: { keyId: 'key_default', scopes: ['events:write'] },
     [unlimitedKey]: { keyId: 'key_admin', scopes: ['admin'], rateLimits: { admin_per_minute: 10_000 } },
+    [boundSince]: { keyId: 'key_admin', scopes: ['admin'], siteIds: ['a'] },
     ...Object.fromEntries(
       limited.map((each, n) => [each, { keyId: `key_limited_${n}`, scopes: ['admin'] as Scope[], rateLimits: limits }]),
     ),
@@ -141,6 +145,14 @@ describe('limits', () => {
     expect(await ask('/batches', { key: own, body: '2' })).toMatchObject({ status: 200, remaining: '0' })
     // Not even read: nothing can fit.
     expect(await ask('/batches', { key: own, body: 'x'.repeat(1000) })).toMatchObject({ status: 429 })
+  })
+
+  test('a body that nobody can read costs 1 where its cost is its own', async () => {
+    const own = limited[6]
+    expect(await ask('/batches?fail=1', { ...(own && { key: own }), body: '1' })).toMatchObject({
+      status: 400,
+      remaining: '4',
+    })
   })
 
   test('what is refused as too large costs nothing; other failures are requests', async () => {
@@ -262,6 +274,11 @@ describe('Idempotency-Key', () => {
     const done = answers.filter(({ status }) => status === 200)
     expect(new Set(done.map(({ body }) => JSON.stringify(body))).size).toBe(1)
     expect(answers.every(({ status }) => status === 200 || status === 409)).toBe(true)
+  })
+
+  test('a key that lost rights meanwhile does not get its earlier answer', async () => {
+    const first = await post('e')
+    expect((await post('e', { key: boundSince })).body.data).not.toStrictEqual(first.body.data)
   })
 
   test('a failure is not kept', async () => {

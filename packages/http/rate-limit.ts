@@ -40,6 +40,11 @@ export class RateLimit {
     this.#spent += cost
   }
 
+  /** Counts 1 unless something was counted; a request that was refused anyway is not refused for this. */
+  async spendAtLeastOne(): Promise<void> {
+    if (this.#spent === 0) await this.spend(1).catch(() => undefined)
+  }
+
   /** The request turned out too large, which costs nothing (contract section 10). */
   async giveBack(): Promise<void> {
     const cost = this.#spent

@@ -18,6 +18,8 @@ export const serverLimits = {
   connectionsMax: 10_000,
   /** What requests under way may hold in memory: 503 beyond it. */
   inFlightBytesMax: 64 * 1024 * 1024,
+  /** What those may hold of it who need no key. */
+  publicInFlightBytesMax: 4 * 1024 * 1024,
   /** What a request counts for besides its body: its objects and buffers. */
   requestBytes: 8 * 1024,
 } as const

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http'
-import { insufficientScope, invalidApiKey } from '@sluice/contracts/errors'
+import { insufficientScope, invalidApiKey, unavailable } from '@sluice/contracts/errors'
 import { grants } from '@sluice/contracts/scopes'
 import type { Access } from './access.ts'
-import type { Admission } from './admission.ts'
+import type { Account, Admission } from './admission.ts'
 import { type Authenticated, authenticateSession, presented, refuseCrossSite } from './authenticate.ts'
 import type { ClientReader } from './client.ts'
 import { RateLimit } from './rate-limit.ts'
@@ -19,6 +19,8 @@ export interface Exchange {
   readonly access: Access
   readonly clients: ClientReader
   readonly admission: Admission
+  /** Whose the memory is that the request holds. */
+  account: Account | undefined
   /** What the request counts for besides its body, and its body, to be released when it has been answered. */
   heldBytes: number
   heldBodyBytes: number
@@ -40,20 +42,29 @@ export const steps: readonly Step[] = [
   // Overload is the cheapest answer: nothing is looked up, nothing read.
   admit,
   authenticate,
+  holdMemory,
   limitRate,
+  refuseForeignPage,
   requireScope,
   requireContentType,
   takeBody,
 ]
 
 function admit(exchange: Exchange): void {
-  const refusal = exchange.admission.hold(serverLimits.requestBytes)
+  if (exchange.admission.full()) throw unavailable('requests under way hold all the memory they may')
+}
+
+function holdMemory(exchange: Exchange): void {
+  const { admission, credential } = exchange
+  const account = admission.accountOf(credential?.keyId)
+  const refusal = admission.hold(account, serverLimits.requestBytes)
   if (refusal) throw refusal
+  exchange.account = account
   exchange.heldBytes = serverLimits.requestBytes
 }
 
 function authenticate(exchange: Exchange): void | Promise<void> {
-  const { request, route, access, clients } = exchange
+  const { request, route, access } = exchange
   if (route.scope === 'public') return
   const given = presented(request, exchange.query)
   if (given === undefined) throw invalidApiKey()
@@ -70,7 +81,6 @@ function authenticate(exchange: Exchange): void | Promise<void> {
   return authenticateSession(given.token, access).then(({ credential, session }: Authenticated) => {
     exchange.credential = credential
     exchange.session = session
-    refuseCrossSite(request, clients.host(request))
   })
 }
 
@@ -82,6 +92,11 @@ function limitRate(exchange: Exchange): void | Promise<void> {
   // What its body costs is known only when it has been read.
   if (route.cost === 'body') rate.refuseExhausted()
   else return rate.spend(1)
+}
+
+/** On a cookie, and where a cookie is given. */
+function refuseForeignPage({ request, route, session, clients }: Exchange): void {
+  if (session || route.scope === 'public') refuseCrossSite(request, clients.host(request))
 }
 
 function requireScope({ credential, route: { scope } }: Exchange): void {
@@ -97,7 +112,8 @@ async function takeBody(exchange: Exchange): Promise<void> {
   const { request, route } = exchange
   if (!route.body) return
   exchange.body.bytes = await readBody(request, route.body, (bytes) => {
-    const refusal = exchange.admission.hold(bytes)
+    if (!exchange.account) return undefined
+    const refusal = exchange.admission.hold(exchange.account, bytes)
     if (refusal === undefined) exchange.heldBodyBytes += bytes
     return refusal
   })

@@ -50,7 +50,13 @@ describe('create', () => {
     })
     const { bootstrap: _bootstrap, ...rest } = key
     const record = await keys.create(key, null)
-    expect(record).toStrictEqual({ ...rest, createdAt: expect.any(Date), lastUsedAt: null, revokedAt: null })
+    expect(record).toStrictEqual({
+      ...rest,
+      createdAt: expect.any(Date),
+      lastUsedAt: null,
+      revokedAt: null,
+      rotatedTo: null,
+    })
     expect(record?.createdAt.getTime()).toBeGreaterThanOrEqual(before.getTime())
     expect(await keys.find(key.keyId, null)).toStrictEqual(record)
     expect(await keys.findByHash(key.hash)).toStrictEqual(record)
@@ -147,7 +153,7 @@ describe('one who is bound to sites', () => {
       expect(await keys.revoke(keyId, bound)).toBeUndefined()
       expect(await keys.update(keyId, asker, never)).toBeUndefined()
       expect(await keys.rotate(keyId, bound, never)).toBeUndefined()
-      expect(await keys.find(keyId, null)).toMatchObject({ revokedAt: null, expiresAt: null })
+      expect(await keys.find(keyId, null)).toMatchObject({ revokedAt: null, rotatedTo: null, expiresAt: null })
     }
     expect((await keys.revoke(part.keyId, bound))?.revokedAt).toBeInstanceOf(Date)
   })
@@ -225,7 +231,11 @@ describe('rotate', () => {
     expect(seen).toStrictEqual([used])
     expect(made).toStrictEqual({ ...old, ...next, createdAt: expect.any(Date) })
     expect(await keys.findByHash(next.hash)).toStrictEqual(made)
-    expect(await keys.find(old.keyId, null)).toStrictEqual({ ...used, expiresAt: new Date(3e12) })
+    expect(await keys.find(old.keyId, null)).toStrictEqual({
+      ...used,
+      expiresAt: new Date(3e12),
+      rotatedTo: next.keyId,
+    })
   })
 
   test.each([

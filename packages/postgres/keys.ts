@@ -21,9 +21,11 @@ export interface KeyRecord {
   lastUsedAt: Date | null
   expiresAt: Date | null
   revokedAt: Date | null
+  /** Id of the key that replaces it; null: it was not rotated. */
+  rotatedTo: string | null
 }
 
-export interface NewKey extends Omit<KeyRecord, 'createdAt' | 'lastUsedAt' | 'revokedAt'> {
+export interface NewKey extends Omit<KeyRecord, 'createdAt' | 'lastUsedAt' | 'revokedAt' | 'rotatedTo'> {
   /** Made by a start or `npm run admin-key`, which replaces all such keys. */
   bootstrap: boolean
 }
@@ -175,7 +177,11 @@ export function keyStore(postgres: Postgres): KeyStore {
             .executeTakeFirstOrThrow()
           await transaction
             .updateTable('api_keys')
-            .set({ expires_at: sql`least(expires_at, ${oldExpiresAt})`, changed_at: sql`now()` })
+            .set({
+              expires_at: sql`least(expires_at, ${oldExpiresAt})`,
+              rotated_to: replacement.keyId,
+              changed_at: sql`now()`,
+            })
             .where('key_id', '=', keyId)
             .execute()
           return toRecord(row)
@@ -270,5 +276,6 @@ function toRecord(row: Selectable<Tables['api_keys']>): KeyRecord {
     lastUsedAt: row.last_used_at,
     expiresAt: row.expires_at,
     revokedAt: row.revoked_at,
+    rotatedTo: row.rotated_to,
   }
 }

@@ -5,12 +5,14 @@ import { type Migration, Migrator } from 'kysely/migration'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import * as grantsAndSettings from './migrations/003-key-grants-and-site-settings.ts'
+import * as keyRotations from './migrations/004-key-rotations.ts'
 import type { Postgres } from './open.ts'
 
 const migrations: Record<string, Migration> = {
   '001-keys-and-sites': keysAndSites,
   '002-site-registrations': siteRegistrations,
   '003-key-grants-and-site-settings': grantsAndSettings,
+  '004-key-rotations': keyRotations,
 }
 
 function migrator(postgres: Postgres): Migrator {

@@ -29,6 +29,8 @@ interface ApiKeysTable {
   last_used_at: Defaulted<Date | null>
   expires_at: Defaulted<Date | null>
   revoked_at: Defaulted<Date | null>
+  /** The key that replaces it. */
+  rotated_to: Defaulted<string | null>
   /** Set by whatever changes what a cached key may do; processes poll by it. */
   changed_at: Defaulted<Date>
 }

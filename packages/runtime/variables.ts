@@ -126,7 +126,8 @@ export const adminKey = variable({
 
 export const autoRegisterSites = variable({
   schema: joi.boolean().required(),
-  description: 'true: the first event of a site registers it. false: only POST /api/v1/sites and the site_ids of keys do.',
+  description:
+    'true: the first event of a site registers it. false: only POST /api/v1/sites and the site_ids of keys do.',
   default: 'true',
 })
 

@@ -5,7 +5,7 @@ import type { KeyRecord } from '@sluice/postgres/keys'
 
 /**
  * Throws 403 unless a key may give another one these scopes and sites: nobody grants what it lacks (contract section 5).
- * `rate_limits` and the expiry are no grants.
+ * `rate_limits` are no grants; for the expiry see requireExpiry.
  */
 export function requireGrantable(maker: Credential, { scopes, siteIds }: Pick<KeyRecord, 'scopes' | 'siteIds'>): void {
   for (const scope of scopes) if (!grants(maker.scopes, scope)) throw insufficientScope(scope)
@@ -18,6 +18,13 @@ export function requireGrantable(maker: Credential, { scopes, siteIds }: Pick<Ke
 export function requireFuture(expiresAt: number | null | undefined, now: number): void {
   if (expiresAt !== undefined && expiresAt !== null && expiresAt <= now) {
     throw invalidField('expires_at', 'must be Unix time in milliseconds, in the future')
+  }
+}
+
+/** Throws 400 for a key that would outlive its maker: what is given for a time would be given for ever. */
+export function requireExpiry(maker: Credential, expiresAt: number | null): void {
+  if (maker.expiresAt !== null && (expiresAt === null || expiresAt > maker.expiresAt)) {
+    throw invalidField('expires_at', 'must not be later than that of the key that asks')
   }
 }
 

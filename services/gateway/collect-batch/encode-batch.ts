@@ -6,7 +6,7 @@ import type { ApiRequest } from '@sluice/http/route'
 import { encodeEvent, isEscapeFree } from '../collect/encode-event.ts'
 import type { EncodedEvent } from '../publish/encode-blocks.ts'
 import { refusalOf, type SiteRules } from '../publish/known-sites.ts'
-import { readEvents } from './read-events.ts'
+import type { BatchItem } from './read-events.ts'
 
 export interface EventError {
   index: number
@@ -34,9 +34,10 @@ interface EncodedBatchEvent extends EncodedEvent {
 
 /**
  * Encodes the good events of a batch, and says of the others why not; those of other sites than `bound` (undefined: any)
- * are not good either. Throws SluiceError 400 when it is no batch at all.
+ * are not good either. Throws SluiceError 400 when it turns out to be no batch at all.
  */
 export function encodeBatch(
+  items: Iterable<BatchItem>,
   { body, receivedAt, credential }: ApiRequest,
   bound: ReadonlySet<string> | undefined,
 ): EncodedBatch {
@@ -47,7 +48,7 @@ export function encodeBatch(
   let rejected = 0
   let index = 0
 
-  for (const { value, isLine, error: unreadable } of readEvents(body)) {
+  for (const { value, isLine, error: unreadable } of items) {
     try {
       if (unreadable) throw unreadable
       const event = encodeEvent(value, receipt)

@@ -4,6 +4,7 @@ import type { KnownSites } from '../publish/known-sites.ts'
 import type { Publisher } from '../publish/publisher.ts'
 import { boundSites } from '../collect/bound-sites.ts'
 import { encodeBatch, withoutRefused } from './encode-batch.ts'
+import { readEvents } from './read-events.ts'
 
 /**
  * POST /collect/batch: good events are accepted although others are bad; 202 once the log has acknowledged the good
@@ -19,10 +20,12 @@ export function collectBatchHandler({
   const sitesOf = boundSites()
   return async (request: ApiRequest): Promise<Answer> => {
     const bytes = request.body.bytes.length
-    const valid = encodeBatch(request, sitesOf(request.credential.siteIds))
+    const { count, items } = readEvents(request.body)
+    // Before the work that it causes.
+    await request.spend(count)
+    const valid = encodeBatch(items, request, sitesOf(request.credential.siteIds))
     // 10 MiB of white space, sent as a few bytes, must not stay in memory while the event waits for the log.
     request.releaseBody()
-    await request.spend(valid.accepted.length + valid.rejected)
     const rules = await sites.register(request.credential.keyId, valid.siteIds)
     const { accepted, siteIds, rejected, errors } =
       rules.size === 0 ? valid : withoutRefused(valid, rules, request.receivedAt)

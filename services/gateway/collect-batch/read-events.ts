@@ -14,6 +14,12 @@ export type BatchItem =
     }
   | { value?: never; isLine?: never; error: SluiceError }
 
+/** The events of a batch, and how many there are before any of them is looked at. */
+export interface BatchEvents {
+  count: number
+  items: Iterable<BatchItem>
+}
+
 /** A list up to this size is parsed as a whole: in the worst case that takes 65 MB. */
 const parsedWholeBytesMax = 1024 * 1024
 
@@ -23,18 +29,23 @@ const parsedWholeBytesMax = 1024 * 1024
  * that may show only on the way. Those are parsed item by item, so that a caller that keeps no values never has more
  * than one in memory.
  */
-export function readEvents({ bytes, type }: { bytes: Buffer; type: string }): Iterable<BatchItem> {
+export function readEvents({ bytes, type }: { bytes: Buffer; type: string }): BatchEvents {
   if (type === 'application/x-ndjson') return readLines(bytes)
   return bytes.length > parsedWholeBytesMax ? readSplitList(bytes) : readList(bytes)
 }
 
-function readList(bytes: Buffer): BatchItem[] {
-  return listOf(parseJson(bytes)).map((value) => ({ value, isLine: false }))
+function readList(bytes: Buffer): BatchEvents {
+  const list = listOf(parseJson(bytes))
+  return { count: list.length, items: list.map((value) => ({ value, isLine: false })) }
 }
 
-function* readSplitList(bytes: Buffer): Generator<BatchItem> {
+function readSplitList(bytes: Buffer): BatchEvents {
   const { skeleton, items } = splitList(bytes)
   const list = listOf(parseJson(Buffer.from(skeleton)))
+  return { count: list.length, items: parseItems(list, items) }
+}
+
+function* parseItems(list: readonly unknown[], items: ReturnType<typeof splitList>['items']): Generator<BatchItem> {
   let used = 0
   for (const value of list) {
     const item = Array.isArray(value) ? items[value[0] as number] : undefined
@@ -61,19 +72,24 @@ function listOf(body: unknown): unknown[] {
   return events as unknown[]
 }
 
-function* readLines(bytes: Buffer): Generator<BatchItem> {
+/** From a line's first character to its end: millions of blank lines are skipped without a step for each. */
+const lines = /\S[^\n]*/g
+
+function readLines(bytes: Buffer): BatchEvents {
   const text = bytes.toString('utf8')
   let count = 0
+  for (const line of text.matchAll(lines)) if (line.length > 0 && ++count > eventLimits.batchEventsMax) break
+  checkCount(count)
+  return { count, items: parseLines(text) }
+}
+
+function* parseLines(text: string): Generator<BatchItem> {
   let number = 1
   let countedTo = 0
-  // From a line's first character to its end: millions of blank lines are skipped without a step for each.
-  for (const { 0: line, index } of text.matchAll(/\S[^\n]*/g)) {
+  for (const { 0: line, index } of text.matchAll(lines)) {
     for (; countedTo < index; countedTo++) if (text.charCodeAt(countedTo) === newline) number++
-    count++
-    if (count > eventLimits.batchEventsMax) break
     yield readLine(line, number)
   }
-  checkCount(count)
 }
 
 const newline = 10

@@ -14,7 +14,7 @@ const padding = ' '.repeat(mebibyte)
 /** The items of a body, or what it is refused with. */
 function read(body: string): unknown[] | string {
   try {
-    return [...readEvents({ bytes: Buffer.from(body), type })].map(({ value, error }: BatchItem) =>
+    return [...readEvents({ bytes: Buffer.from(body), type }).items].map(({ value, error }: BatchItem) =>
       error === undefined ? value : error.message,
     )
   } catch (error) {
@@ -126,6 +126,7 @@ describe('10 MiB take little more memory than that to read, or to refuse', () =>
   function peak(contentType: string, body: string): { mebibytes: number; outcome: string } {
     const script = `
       import { encodeBatch } from '${folder}encode-batch.ts'
+      import { readEvents } from '${folder}read-events.ts'
       const limit = 10 * 1024 * 1024
       const fill = (part) => part.repeat(Math.floor((limit - 100) / part.length))
       const bytes = Buffer.from(${body})
@@ -136,7 +137,7 @@ describe('10 MiB take little more memory than that to read, or to refuse', () =>
       const before = process.resourceUsage().maxRSS
       let outcome
       try {
-        const { accepted, rejected } = encodeBatch(request(bytes))
+        const { accepted, rejected } = encodeBatch(readEvents({ bytes, type: '${contentType}' }).items, request(bytes))
         outcome = accepted.length + ' accepted, ' + rejected + ' rejected'
       } catch (error) {
         outcome = error.message

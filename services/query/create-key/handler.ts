@@ -4,7 +4,7 @@ import { parseJson } from '@sluice/http/json-body'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import type { KeyStore } from '@sluice/postgres/keys'
 import { toKeyResource } from '../key-resource.ts'
-import { requireFuture, requireGrantable } from '../key-rules.ts'
+import { requireExpiry, requireFuture, requireGrantable } from '../key-rules.ts'
 import { newKey } from '../new-key.ts'
 
 /** POST /api/v1/settings/keys: the only answer that ever holds the key (contract section 5). */
@@ -18,6 +18,9 @@ export function createKeyHandler({ keys }: { keys: Pick<KeyStore, 'create'> }) {
     // Left out, it is the maker's own; null asks for every site.
     const siteIds = site_ids === undefined ? credential.siteIds : site_ids
     requireGrantable(credential, { scopes, siteIds })
+    // Left out, it is the maker's own too.
+    const expiresAt = expires_at === undefined ? credential.expiresAt : expires_at
+    requireExpiry(credential, expiresAt)
 
     const { key, stored } = newKey(environment)
     const record = await keys.create(
@@ -28,7 +31,7 @@ export function createKeyHandler({ keys }: { keys: Pick<KeyStore, 'create'> }) {
         scopes,
         siteIds,
         rateLimits: rate_limits ?? null,
-        expiresAt: expires_at == null ? null : new Date(expires_at),
+        expiresAt: expiresAt === null ? null : new Date(expiresAt),
         bootstrap: false,
       },
       credential.keyId,

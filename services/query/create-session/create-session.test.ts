@@ -110,6 +110,12 @@ describe('a session', () => {
   })
 })
 
+test('403: a page of another site opens none', async () => {
+  const { status, headers } = await open({ api_key: query.admin }, { Origin: 'https://evil.example' })
+  expect(status).toBe(403)
+  expect(headers.get('set-cookie')).toBeNull()
+})
+
 describe('400 and 401', () => {
   test.each([
     [{}, 400, 'Missing required field: api_key'],
@@ -132,6 +138,20 @@ describe('429', () => {
     expect(status).toBe(429)
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(50)
     expect((await open({ api_key: query.admin })).status).toBe(201)
+  })
+
+  test('addresses of one network are one', async () => {
+    const from = (host: string) => ({ 'X-Forwarded-For': `2001:db8:0:7${host}` })
+    for (let n = 0; n < 10; n++) {
+      expect((await open({ api_key: generateKey('prod') }, from(`::${n}`))).status).toBe(401)
+    }
+    expect((await open({ api_key: query.admin }, from(':ffff::1'))).status).toBe(429)
+    expect((await open({ api_key: query.admin }, { 'X-Forwarded-For': '2001:db8:0:8::1' })).status).toBe(201)
+  })
+
+  test('a key opens no more sessions than it may make changes', async () => {
+    const key = await query.createKey({ scopes: ['stats:read'], rateLimits: { admin_per_minute: 2 } })
+    for (const status of [201, 201, 429]) expect((await open({ api_key: key })).status).toBe(status)
   })
 
   test('successes don’t count', async () => {

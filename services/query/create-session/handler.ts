@@ -6,8 +6,10 @@ import { createSessionBody, sessionAgeMsMax, sessionIdleMs } from '@sluice/contr
 import { validate } from '@sluice/contracts/validate'
 import type { Access, Limiter, Sessions } from '@sluice/http/access'
 import { hashToken } from '@sluice/http/authenticate'
+import { RateLimit } from '@sluice/http/rate-limit'
 import { parseJson } from '@sluice/http/json-body'
 import type { Answer, PublicRequest } from '@sluice/http/route'
+import ipaddr from 'ipaddr.js'
 import { sessionCookieHeader } from '../session-cookie.ts'
 
 const tokenBytes = 32
@@ -15,7 +17,7 @@ const tokenBytes = 32
 export interface SessionDeps {
   keys: Access['keys']
   sessions: Pick<Sessions, 'create'>
-  limiter: Pick<Limiter, 'spend' | 'giveBack'>
+  limiter: Limiter
 }
 
 /**
@@ -25,7 +27,7 @@ export interface SessionDeps {
 export function createSessionHandler({ keys, sessions, limiter }: SessionDeps) {
   return async ({ body, client, receivedAt, log }: PublicRequest): Promise<Answer> => {
     const { api_key: key } = validate(createSessionBody, parseJson(body.bytes))
-    const counter = `failed-sessions:${client.address}`
+    const counter = `failed-sessions:${networkOf(client.address)}`
     // Charged before it is known: guesses sent side by side must not all pass.
     const { granted, resetAt } = await limiter.spend(counter, 1, failedSessionsPerMinute)
     if (!granted) throw rateLimited(Math.max(1, Math.ceil((resetAt - Date.now()) / 1000)))
@@ -38,6 +40,8 @@ export function createSessionHandler({ keys, sessions, limiter }: SessionDeps) {
       })
     await limiter.giveBack(counter, 1, failedSessionsPerMinute)
 
+    // It is a request of the key's, too: nobody opens sessions without end.
+    await new RateLimit(limiter, 'admin', credential).spend(1)
     const token = randomBytes(tokenBytes).toString('base64url')
     await sessions.create(hashToken(token), { keyHash: hashKey(key) })
     log({ session_of_key_id: credential.keyId })
@@ -52,4 +56,12 @@ export function createSessionHandler({ keys, sessions, limiter }: SessionDeps) {
       headers: { 'Set-Cookie': sessionCookieHeader(token, client, sessionAgeMsMax / 1000) },
     }
   }
+}
+
+/** Who has one IPv6 address has 2^64 of them: they count as one. One address is one, however it is written. */
+function networkOf(address: string): string {
+  if (!ipaddr.isValid(address)) return address
+  const parsed = ipaddr.process(address)
+  if (parsed.kind() === 'ipv4') return parsed.toString()
+  return (parsed as ipaddr.IPv6).parts.slice(0, 4).join(':')
 }

@@ -1,11 +1,11 @@
-import { notFound } from '@sluice/contracts/errors'
+import { conflict, notFound } from '@sluice/contracts/errors'
 import { rotateKeyBody } from '@sluice/contracts/keys'
 import { validate } from '@sluice/contracts/validate'
 import { parseJson } from '@sluice/http/json-body'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import type { KeyStore } from '@sluice/postgres/keys'
 import { toKeyResource } from '../key-resource.ts'
-import { requireGrantable, requireUsable } from '../key-rules.ts'
+import { requireExpiry, requireGrantable, requireUsable } from '../key-rules.ts'
 import { newKey } from '../new-key.ts'
 
 /**
@@ -19,7 +19,10 @@ export function rotateKeyHandler({ keys }: { keys: Pick<KeyStore, 'rotate'> }) {
     let made = ''
     const record = await keys.rotate(keyId, credential.siteIds, (old) => {
       requireUsable(old, receivedAt)
+      // Its expiry is that of the overlap: a second key would end with it.
+      if (old.rotatedTo !== null) throw conflict(`Key was rotated: rotate its replacement, ${old.rotatedTo}`)
       requireGrantable(credential, old)
+      requireExpiry(credential, old.expiresAt?.getTime() ?? null)
       const { key, stored } = newKey(old.environment)
       made = key
       return { replacement: stored, oldExpiresAt: new Date(receivedAt + overlap) }

@@ -222,3 +222,33 @@ test('409: a key that nobody can use any more; none is made of it', async () => 
   }
   expect(await count()).toBe(before)
 })
+
+describe('409', () => {
+  test('a key is rotated once: a second replacement would end with the overlap', async () => {
+    const old = await createTestKey(query.keys)
+    const first = (await rotate(old.keyId, { overlap: '7d' })).body.data as Rotated
+    const { status, body } = await rotate(old.keyId, { overlap: '7d' })
+    expect(status).toBe(409)
+    expect(body.error).toBe(`Key was rotated: rotate its replacement, ${first.key_id}`)
+    expect((await rotate(first.key_id)).body.data).toMatchObject({ expires_at: null })
+  })
+})
+
+describe('a key that expires', () => {
+  test('gives no other key a longer life, nor itself', async () => {
+    const expiresAt = Date.now() + day
+    const maker = await createTestKey(query.keys, { scopes: ['admin'], expiresAt: new Date(expiresAt) })
+    const make = (body: object) =>
+      query.ask('/api/v1/settings/keys', { method: 'POST', key: maker.key, body: { name: 'made', ...body } })
+    const error = 'Invalid field: expires_at must not be later than that of the key that asks'
+    expect((await make({})).body.data).toMatchObject({ expires_at: expiresAt })
+    expect((await make({ expires_at: expiresAt - 1 })).status).toBe(201)
+    for (const expires_at of [null, expiresAt + 1]) {
+      expect(await make({ expires_at })).toMatchObject({ status: 400, body: { error } })
+      const changed = await query.ask(path(maker.keyId), { method: 'PUT', key: maker.key, body: { expires_at } })
+      expect(changed).toMatchObject({ status: 400, body: { error } })
+    }
+    const other = await createTestKey(query.keys)
+    expect(await rotate(other.keyId, {}, maker.key)).toMatchObject({ status: 400, body: { error } })
+  })
+})

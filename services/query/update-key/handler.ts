@@ -5,7 +5,7 @@ import { parseJson } from '@sluice/http/json-body'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import type { KeyChanges, KeyStore } from '@sluice/postgres/keys'
 import { toKeyResource } from '../key-resource.ts'
-import { requireFuture, requireGrantable, requireUsable } from '../key-rules.ts'
+import { requireExpiry, requireFuture, requireGrantable, requireUsable } from '../key-rules.ts'
 
 /** PUT /api/v1/settings/keys/:key_id: fields left out keep their value; every process obeys within 2 s. */
 export function updateKeyHandler({ keys }: { keys: Pick<KeyStore, 'update'> }) {
@@ -17,6 +17,7 @@ export function updateKeyHandler({ keys }: { keys: Pick<KeyStore, 'update'> }) {
       const changes = changesOf(sent)
       // What results counts, not what was sent: nobody prolongs the life of a key that may do more than the own one.
       requireGrantable(credential, { ...key, ...changes })
+      if (sent.expires_at !== undefined) requireExpiry(credential, sent.expires_at)
       return changes
     })
     if (!record) throw notFound('Key')
