@@ -5,6 +5,7 @@ import { gatewayMemory } from './gateway-memory.ts'
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestSingle } from './ingest-single.ts'
 import { environment } from './report.ts'
+import { stats } from './stats.ts'
 import { writerBacklog } from './writer-backlog.ts'
 import { writerShapes } from './writer-shapes.ts'
 
@@ -14,6 +15,7 @@ const benches: Readonly<Record<string, () => Promise<object>>> = {
   'end-to-end': endToEnd,
   freshness,
   'gateway-memory': gatewayMemory,
+  stats,
   'writer-backlog': writerBacklog,
   'writer-shapes': writerShapes,
 }

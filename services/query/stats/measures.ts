@@ -1,6 +1,6 @@
 import type { Metric } from '@sluice/contracts/stats'
 import type { StatsQuestion } from './parameters.ts'
-import { eventRows, type Rows, sessionRows } from './rows.ts'
+import { countRows, eventRows, type Rows, sessionRows } from './rows.ts'
 
 /** A metric as SQL over rows. */
 export interface Measure {
@@ -16,7 +16,8 @@ export interface Measure {
 
 /** The rows that answer a question. A source that holds less than events goes here, and says how it counts. */
 export function rowsOf(question: StatsQuestion): Rows {
-  return isOfSessions(question.metric) ? sessionRows(question) : eventRows(question)
+  if (isOfSessions(question.metric)) return sessionRows(question)
+  return countRows(question) ?? eventRows(question)
 }
 
 function isOfSessions(metric: Metric): boolean {

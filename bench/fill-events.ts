@@ -1,0 +1,87 @@
+import type { ClickHouse } from '@sluice/clickhouse/client'
+
+/** Events of one site, or of many, made by ClickHouse itself: the same ones at every run. */
+export interface Filling {
+  /** One site of this name; several: `<name>-0` …, of which site n gets a share of 1/(n + 1) (Zipf). */
+  site: string
+  sites?: number
+  events: number
+  /** Unix ms: events lie in the `days` before it. */
+  end: number
+  days: number
+}
+
+/** Sessions have 5 events on average, 1 to 40. */
+const eventsPerSession = 5
+const sessionEventsMax = 40
+/** A user comes back: one of so many sessions. */
+const sessionsPerUser = 6
+const chunkSessions = 500_000
+
+/**
+ * Fills `events` with what sites really have: sessions with pauses between 5 and 120 s, a rhythm of the day, pages and countries of which few are many (Zipf), a purchase in one of 40 sessions, half of the visitors unnamed.
+ * Inserts without the look-back of the writer, a million rows or two a second.
+ */
+export async function fillEvents(clickHouse: ClickHouse, filling: Filling): Promise<void> {
+  const { site, sites = 1, events, end, days } = filling
+  const sessions = Math.ceil(events / eventsPerSession)
+  for (let from = 0; from < sessions; from += chunkSessions) {
+    await clickHouse.command(insertSessions(sites), {
+      params: {
+        site,
+        sites,
+        from,
+        count: Math.min(chunkSessions, sessions - from),
+        end,
+        days,
+        users: Math.ceil(sessions / sessionsPerUser),
+      },
+      settings: { max_insert_threads: '2', max_execution_time: 600 },
+    })
+  }
+}
+
+/** A number from 0 to 1 that the session's number decides. */
+const draw = (salt: number): string => `(cityHash64(session, ${salt}) % 1000000 / 1000000)`
+const drawOfEvent = (salt: number): string => `(cityHash64(session, place, ${salt}) % 1000000 / 1000000)`
+/** Zipf by its inverse: most are small, few reach `count`. */
+const zipf = (random: string, count: string): string => `toUInt64(floor(pow(${count}, ${random}))) - 1`
+
+function insertSessions(sites: number): string {
+  const siteId =
+    sites === 1 ? '{site:String}' : `concat({site:String}, '-', toString(${zipf(draw(1), '{sites:UInt32}')}))`
+  return `
+INSERT INTO events (site_id, environment, event_type, timestamp, event_id, session_id, user_id, anonymous_id, url, referrer,
+    country, device_type, properties, received_at)
+SELECT
+    ${siteId},
+    'prod',
+    multiIf(place = 0, 'page_view', place = length - 1 AND ${draw(2)} < 0.025, 'purchase', ${drawOfEvent(3)} < 0.7, 'page_view', 'click'),
+    fromUnixTimestamp64Milli(started_ms + place * pause_ms + cityHash64(session, place, 4) % 5000, 'UTC') AS at,
+    concat('fill-', toString(session), '-', toString(place)),
+    concat('s-', toString(session)),
+    if(user % 2 = 0, concat('u-', toString(user)), ''),
+    if(user % 2 = 0, '', concat('a-', toString(user))),
+    concat('https://shop.example.com/page/', toString(${zipf(drawOfEvent(5), '5000')})),
+    if(place = 0, concat('https://ref-', toString(${zipf(draw(6), '200')}), '.example/'), ''),
+    ['US', 'DE', 'FR', 'GB', 'IN', 'BR', 'JP', 'CA', 'AU', 'ES', 'IT', 'NL', 'SE', 'PL', 'CH', 'MX'][1 + ${zipf(draw(7), '16')}],
+    ['desktop', 'mobile', 'tablet'][1 + ${zipf(draw(8), '3')}],
+    map('plan', if(user % 10 = 0, 'pro', 'free'), 'price', toString(cityHash64(session, place, 9) % 100)),
+    at
+FROM
+(
+    SELECT
+        {from:UInt64} + number AS session,
+        toUInt64(floor({users:UInt64} * ${draw(10)})) AS user,
+        least(${sessionEventsMax}, 1 + toUInt32(floor(-log(1.000001 - ${draw(11)}) * (${eventsPerSession} - 0.5)))) AS length,
+        toUInt32(floor({days:UInt32} * ${draw(12)})) AS day,
+        -- More at noon (UTC) than at night.
+        86400000 * day + toInt64(86400000 * (${draw(13)} + 0.11 * sin(2 * pi() * ${draw(13)}))) AS offset_ms,
+        {end:Int64} - 86400000 * toInt64({days:UInt32}) + offset_ms AS started_ms,
+        5000 + toUInt32(115000 * ${draw(14)}) AS pause_ms,
+        range(length) AS places
+    FROM numbers({count:UInt64})
+)
+ARRAY JOIN places AS place
+WHERE toUnixTimestamp64Milli(at) < {end:Int64}`
+}
