@@ -2,6 +2,7 @@
 import { generateKey, hashKey, keyHint } from '@sluice/contracts/api-key'
 import { testPostgres } from '@sluice/engines/testing'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { sql } from 'kysely'
 import { ulid } from 'ulid'
 import type { KeyStore, NewKey } from './keys.ts'
 import { migratePostgres } from './migrate.ts'
@@ -66,6 +67,13 @@ export async function forgetChanges({ db }: Postgres): Promise<void> {
   const changed_at = new Date(Date.now() - 60_000)
   await db.updateTable('api_keys').set({ changed_at }).execute()
   await db.updateTable('sites').set({ changed_at }).where('changed_at', 'is not', null).execute()
+}
+
+/** Every row of every table. */
+export async function allRows({ db }: Pick<Postgres, 'db'>): Promise<unknown[]> {
+  const { rows: tables } = await sql<{ name: string }>`
+    SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'`.execute(db)
+  return Promise.all(tables.map(async ({ name }) => (await sql`SELECT * FROM ${sql.table(name)}`.execute(db)).rows))
 }
 
 export interface Cuttable {

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/contracts/api-key'
 import { describeWithRedis, testRedis } from '@sluice/engines/testing'
+import { allRows } from '@sluice/postgres/testing'
 import { dumpRedis } from '@sluice/redis/testing'
-import { sql } from 'kysely'
 import { startAll, type TestSluice } from '../harness/all-routes.ts'
 
 /** R14: keys and session tokens stand nowhere but in the answer that made them. */
@@ -81,7 +81,7 @@ describeWithRedis('secrets', () => {
       log: sluice.service.text(),
       answers: answers.join('\n'),
       topic: files.join('\n'),
-      postgres: JSON.stringify(await allRows(sluice)),
+      postgres: JSON.stringify(await allRows(sluice.postgres)),
       redis: JSON.stringify(await dumpRedis(testRedis()?.url ?? '')),
       metrics: await (await fetch(`${sluice.service.metricsUrl}/metrics`)).text(),
     }
@@ -107,12 +107,4 @@ interface Asked {
 interface Answer {
   status: number
   text: string
-}
-
-async function allRows({ postgres }: TestSluice): Promise<unknown[]> {
-  const { rows: tables } = await sql<{ name: string }>`
-    SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'`.execute(postgres.db)
-  return Promise.all(
-    tables.map(async ({ name }) => (await sql`SELECT * FROM ${sql.table(name)}`.execute(postgres.db)).rows),
-  )
 }
