@@ -37,7 +37,7 @@ describe('a question that is more than one may ask', () => {
   }
 
   test('400 beyond the rows that may be read', async () => {
-    await expect(ask({ max_rows_to_read: '10' })).rejects.toMatchObject(tooLarge)
+    await expect(ask({ max_rows_to_read: '10' }, { metric: 'unique_users' })).rejects.toMatchObject(tooLarge)
   })
 
   test('400 beyond the memory that one may take', async () => {

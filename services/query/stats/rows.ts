@@ -37,7 +37,7 @@ export function eventRows(question: StatsQuestion): Rows {
 }
 
 const quarterMs = 15 * 60_000
-/** ClickHouse's DateTime ends in 2106. */
+/** ClickHouse's DateTime begins in 1970 and ends in 2106. */
 const dateTimeEndMs = 2 ** 32 * 1000
 
 /**
@@ -47,7 +47,10 @@ const dateTimeEndMs = 2 ** 32 * 1000
  */
 export function countRows(question: StatsQuestion): Rows | undefined {
   const { metric, start, end, groupBy, buckets, conditions, environment } = question
-  const whole = { start: Math.ceil(start / quarterMs) * quarterMs, end: Math.floor(end / quarterMs) * quarterMs }
+  const whole = {
+    start: Math.max(0, Math.ceil(start / quarterMs) * quarterMs),
+    end: Math.floor(end / quarterMs) * quarterMs,
+  }
   const isByTime = isTimeUnit(groupBy)
   const dimension = groupBy === undefined || isByTime ? undefined : countedDimensions.find((name) => name === groupBy)
   const isCounted =
