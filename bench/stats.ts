@@ -5,7 +5,6 @@ import { metrics } from '@sluice/contracts/stats'
 import { type ClickHouse, openClickHouse } from '@sluice/clickhouse/client'
 import { statsHandler } from '@sluice/query/stats/handler'
 import { apiRequest } from '../tests/api-request.ts'
-import { everySite } from '../tests/stats-database.ts'
 import { startClickHouseRig } from './clickhouse-rig.ts'
 import { fillEvents } from './fill-events.ts'
 import { median, rounded } from './report.ts'
@@ -71,7 +70,11 @@ async function timed(
     query: (sql, params, options) =>
       reader.query(sql, params, { ...options, settings: { ...options?.settings, ...settings } }),
   }
-  const handle = statsHandler({ clickHouse, ...everySite() })
+  const handle = statsHandler({
+    clickHouse,
+    sites: { find: () => Promise.resolve({ settings: { timezone: 'UTC', conversion_event: null } }) },
+    completeUntil: () => Promise.resolve(end),
+  })
   const times: number[] = []
   for (let round = 0; round < rounds; round++) {
     const began = performance.now()
