@@ -195,6 +195,10 @@ class HandledRequest implements Omit<ApiRequest, 'credential'> {
     return this.#exchange.rate?.spend(cost)
   }
 
+  refuseBeyond(cost: number): void {
+    this.#exchange.rate?.refuseBeyond(cost)
+  }
+
   releaseBody(): void {
     const exchange = this.#exchange
     exchange.body.bytes = noBytes
