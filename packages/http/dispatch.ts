@@ -195,8 +195,8 @@ class HandledRequest implements Omit<ApiRequest, 'credential'> {
     return this.#exchange.rate?.spend(cost)
   }
 
-  async settleCost(cost: number): Promise<void> {
-    await this.#exchange.rate?.settle(cost)
+  refuseBeyond(cost: number): void {
+    this.#exchange.rate?.refuseBeyond(cost)
   }
 
   releaseBody(): void {

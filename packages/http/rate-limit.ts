@@ -41,23 +41,6 @@ export class RateLimit {
     this.#spent += cost
   }
 
-  /** What was counted becomes `cost`. Throws as `spend` does when that does not fit, then nothing is counted at all. */
-  async settle(cost: number): Promise<void> {
-    const more = cost - this.#spent
-    if (more < 0) {
-      this.#spent = cost
-      this.remaining -= more
-      await this.#limiter.giveBack(this.#counter, -more, this.limit)
-    } else if (more > 0) {
-      try {
-        await this.spend(more)
-      } catch (error) {
-        await this.giveBack()
-        throw error
-      }
-    }
-  }
-
   /** Counts 1 unless something was counted; a request that was refused anyway is not refused for this. */
   async spendAtLeastOne(): Promise<void> {
     if (this.#spent === 0) await this.spend(1).catch(() => undefined)

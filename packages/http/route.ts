@@ -46,11 +46,8 @@ export interface ApiRequest extends PublicRequest {
    * not fit, then nothing is counted; 413 when it never could.
    */
   spend(cost: number): void | Promise<void>
-  /**
-   * What was counted so far becomes `cost`: for those who had to guess. Throws as `spend` does, and then nothing is
-   * counted at all.
-   */
-  settleCost(cost: number): Promise<void>
+  /** Throws what `spend` would when that is certain already: before work that would be for nothing. */
+  refuseBeyond(cost: number): void
 }
 
 export interface Session {
