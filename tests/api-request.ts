@@ -16,7 +16,6 @@ export function apiRequest(parts: Partial<ApiRequest> = {}): ApiRequest {
     session: undefined,
     client: { address: '127.0.0.1', isSecure: false },
     spend: () => undefined,
-    refuseBeyond: () => undefined,
     params: {},
     query: {},
     body: { bytes: Buffer.alloc(0), type: '' },

@@ -195,10 +195,6 @@ class HandledRequest implements Omit<ApiRequest, 'credential'> {
     return this.#exchange.rate?.spend(cost)
   }
 
-  refuseBeyond(cost: number): void {
-    this.#exchange.rate?.refuseBeyond(cost)
-  }
-
   releaseBody(): void {
     const exchange = this.#exchange
     exchange.body.bytes = noBytes

@@ -23,17 +23,16 @@ export class RateLimit {
     this.resetAt = resetAt
   }
 
-  /** Throws what `spend` would when `cost` certainly does not fit: what is known here never is too low. Asks nobody. */
-  refuseBeyond(cost: number): void {
-    if (cost > this.limit) {
-      throw tooLarge(`Request counts ${cost} times, the key may make ${this.limit} in ${limitWindowSeconds} seconds`)
-    }
-    if (cost > this.remaining) throw this.#refusal()
+  /** Throws the 429 when not even a cost of 1 can fit: what is known here never is too low. */
+  refuseExhausted(): void {
+    if (this.remaining < 1) throw this.#refusal()
   }
 
   /** Throws 429 when `cost` does not fit, 413 when it never could; nothing is counted then. */
   async spend(cost: number): Promise<void> {
-    this.refuseBeyond(cost)
+    if (cost > this.limit) {
+      throw tooLarge(`Request counts ${cost} times, the key may make ${this.limit} in ${limitWindowSeconds} seconds`)
+    }
     const { granted, remaining, resetAt } = await this.#limiter.spend(this.#counter, cost, this.limit)
     this.remaining = remaining
     this.resetAt = resetAt

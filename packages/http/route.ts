@@ -46,8 +46,6 @@ export interface ApiRequest extends PublicRequest {
    * not fit, then nothing is counted; 413 when it never could.
    */
   spend(cost: number): void | Promise<void>
-  /** Throws what `spend` would when that is certain already: before work that would be for nothing. */
-  refuseBeyond(cost: number): void
 }
 
 export interface Session {

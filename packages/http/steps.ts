@@ -90,7 +90,7 @@ function limitRate(exchange: Exchange): void | Promise<void> {
   const rate = new RateLimit(access.limiter, route.limit, credential)
   exchange.rate = rate
   // What its body costs is known only when it has been read.
-  if (route.cost === 'body') rate.refuseBeyond(1)
+  if (route.cost === 'body') rate.refuseExhausted()
   else return rate.spend(1)
 }
 

@@ -21,12 +21,11 @@ export function collectBatchHandler({
   return async (request: ApiRequest): Promise<Answer> => {
     const bytes = request.body.bytes.length
     const { count, items } = readEvents(request.body)
-    request.refuseBeyond(count)
-    // At once: parsed events that wait, for Redis say, outlive the young generation, which costs a third of the throughput.
+    // Before the work that it causes.
+    await request.spend(count)
     const valid = encodeBatch(items, request, sitesOf(request.credential.siteIds))
     // 10 MiB of white space, sent as a few bytes, must not stay in memory while the event waits for the log.
     request.releaseBody()
-    await request.spend(count)
     const rules = await sites.register(request.credential.keyId, valid.siteIds)
     const { accepted, siteIds, rejected, errors } =
       rules.size === 0 ? valid : withoutRefused(valid, rules, request.receivedAt)
