@@ -1,7 +1,8 @@
 import { randomInt } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import type { Admin } from 'kafkajs'
 import { unavailable } from '@sluice/contracts/errors'
-import { createKafkaAdmin, createKafkaClient, describeKafkaError } from './kafka-client.ts'
+import { createKafkaAdmin, createKafkaClient, describeKafkaError, kafkaErrorType } from './kafka-client.ts'
 import { createKafkaConsumer } from './kafka-consumer.ts'
 import { forwardKafkaLines } from './kafka-lines.ts'
 import { fetchOffsets, kafkaGroup, startOffset } from './kafka-offsets.ts'
@@ -128,7 +129,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     async positions(group) {
       try {
         const work = (asked: Admin) => fetchOffsets(asked, kafkaGroup(topic, group), topic)
-        const offsets = await patientAdmin.use(work, positionsTimeoutMs)
+        const offsets = await untilCoordinated(() => patientAdmin.use(work, positionsTimeoutMs))
         return [...offsets].map(([partition, known]) => ({ partition, next: startOffset(known), end: known.high }))
       } catch (error) {
         throw explain(error)
@@ -146,5 +147,23 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
       closing ??= close()
       return closing
     },
+  }
+}
+
+/** What a broker says while it gets to know its groups, just started or just made their topic. */
+const uncoordinatedTypes = ['GROUP_LOAD_IN_PROGRESS', 'GROUP_COORDINATOR_NOT_AVAILABLE', 'NOT_COORDINATOR_FOR_GROUP']
+const coordinationPauseMs = 200
+
+/** Asks again while the broker says so, for as long as one question may take. */
+async function untilCoordinated<T>(ask: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + positionsTimeoutMs
+  for (;;) {
+    try {
+      return await ask()
+    } catch (error) {
+      const isEarly = uncoordinatedTypes.includes(kafkaErrorType(error) ?? '')
+      if (!isEarly || performance.now() > deadline) throw error
+      await setTimeout(coordinationPauseMs)
+    }
   }
 }

@@ -119,7 +119,11 @@ export function siteStore(postgres: Postgres): SiteStore {
         if (unknown.length === 0) return { refused: [], retryAfterSeconds: 0, retentionDays }
         // A key that has no room is refused without a lock: however often it asks, it waits for nobody.
         const { room, retryAfterSeconds } = await roomOf(db, keyId)
-        if (room === 0) return { refused: unknown, retryAfterSeconds, retentionDays }
+        if (room === 0) {
+          // What took the last of the room may have been a call for these very sites.
+          const since = await findKnown(db, unknown)
+          return { refused: unknown.filter((siteId) => !since.has(siteId)), retryAfterSeconds, retentionDays }
+        }
         const refusal = await db.transaction().execute((transaction) => registerUpToLimit(transaction, keyId, unknown))
         return { ...refusal, retentionDays }
       }),
