@@ -15,10 +15,14 @@ export interface LimitState {
   resetAt: number
 }
 
+export interface Spent extends LimitState {
+  granted: boolean
+}
+
 /** Counts against limits of a minute. Never rejects. */
 export interface Limiter {
-  /** Counts `cost` if it fits whole into `limit`; else nothing is counted. */
-  spend(counter: string, cost: number, limit: number): Promise<LimitState & { granted: boolean }>
+  /** Counts `cost` if it fits whole into `limit`; else nothing is counted. Answers at once where it need not ask. */
+  spend(counter: string, cost: number, limit: number): Spent | Promise<Spent>
   /** Takes back what a request was charged that in the end costs nothing. */
   giveBack(counter: string, cost: number, limit: number): Promise<void>
   /** What was heard last of a counter, without asking; `remaining` never is too low. */

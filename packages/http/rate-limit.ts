@@ -1,7 +1,7 @@
 import { rateLimited, tooLarge } from '@sluice/contracts/errors'
 import { defaultLimits, limitWindowSeconds } from '@sluice/contracts/limits'
 import type { LimitClass } from '@sluice/contracts/scopes'
-import type { Limiter } from './access.ts'
+import type { Limiter, Spent } from './access.ts'
 import type { Credential } from './route.ts'
 
 /** One request's dealings with its key's limit; what the `X-RateLimit-*` headers tell. */
@@ -29,11 +29,19 @@ export class RateLimit {
   }
 
   /** Throws 429 when `cost` does not fit, 413 when it never could; nothing is counted then. */
-  async spend(cost: number): Promise<void> {
+  spend(cost: number): void | Promise<void> {
     if (cost > this.limit) {
       throw tooLarge(`Request counts ${cost} times, the key may make ${this.limit} in ${limitWindowSeconds} seconds`)
     }
-    const { granted, remaining, resetAt } = await this.#limiter.spend(this.#counter, cost, this.limit)
+    const spent = this.#limiter.spend(this.#counter, cost, this.limit)
+    if (!(spent instanceof Promise)) this.#hear(spent, cost)
+    else
+      return spent.then((answer) => {
+        this.#hear(answer, cost)
+      })
+  }
+
+  #hear({ granted, remaining, resetAt }: Spent, cost: number): void {
     this.remaining = remaining
     this.resetAt = resetAt
     if (!granted) throw this.#refusal()
@@ -42,7 +50,12 @@ export class RateLimit {
 
   /** Counts 1 unless something was counted; a request that was refused anyway is not refused for this. */
   async spendAtLeastOne(): Promise<void> {
-    if (this.#spent === 0) await this.spend(1).catch(() => undefined)
+    if (this.#spent > 0) return
+    try {
+      await this.spend(1)
+    } catch {
+      // As it would have been answered anyway.
+    }
   }
 
   /** The request turned out too large, which costs nothing (contract section 10). */

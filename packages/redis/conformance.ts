@@ -159,7 +159,7 @@ export function describeRedis(name: string, createUrl: () => string): void {
           const prefix = fresh()
           const used = { a: 0, b: 0 }
           const expected: boolean[] = []
-          const spends: Promise<Spent>[] = []
+          const spends: (Spent | Promise<Spent>)[] = []
           for (const { counter, cost, kind, waits } of calls) {
             const limit = limitOf[counter as 'a']
             const give = kind === 'give back'

@@ -6,7 +6,6 @@ import type {
   Limiter,
   Redis,
   Sessions,
-  Spent,
   StoredAnswer,
   Times,
 } from './ports.ts'
@@ -43,7 +42,7 @@ function memoryLimiter({ limitWindowSeconds }: Times): Limiter {
   }
 
   return {
-    spend: (counter, cost, limit): Promise<Spent> => Promise.resolve(windowOf(counter).spend(cost, limit, Date.now())),
+    spend: (counter, cost, limit) => windowOf(counter).spend(cost, limit, Date.now()),
     giveBack: (counter, cost) => {
       windows.get(counter)?.giveBack(cost, Date.now())
       return Promise.resolve()

@@ -22,9 +22,9 @@ export interface Redis {
 export interface Limiter {
   /**
    * Counts `cost` if it fits whole into `limit`; else nothing is counted. Never rejects: with Redis away it counts in
-   * this process, on top of what was heard last.
+   * this process, on top of what was heard last. Answers at once where it need not ask.
    */
-  spend(counter: string, cost: number, limit: number): Promise<Spent>
+  spend(counter: string, cost: number, limit: number): Spent | Promise<Spent>
   /** Takes back what a request was charged that in the end costs nothing (413). Never rejects. */
   giveBack(counter: string, cost: number, limit: number): Promise<void>
   /**

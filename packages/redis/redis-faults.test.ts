@@ -272,7 +272,7 @@ describeIfRuns('redis: closed', () => {
     const counter = fresh()
     const settled: unknown[] = []
     const created = redis.sessions.create(fresh('t'), { keyHash: 'k' }).then(() => settled.push('session'))
-    const spent = redis.limiter.spend(counter, 4, 10).then(({ granted }) => settled.push(granted))
+    const spent = Promise.resolve(redis.limiter.spend(counter, 4, 10)).then(({ granted }) => settled.push(granted))
     await redis.close()
     expect(settled).toEqual(['session', true])
     await Promise.all([created, spent])

@@ -34,7 +34,7 @@ describeWithRedis('redis: processes share a count', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(call, { maxLength: 40 }), fc.integer({ min: 1, max: 300 }), async (calls, limit) => {
         const counter = fresh()
-        const spends: { cost: number; spent: Promise<Spent> }[] = []
+        const spends: { cost: number; spent: Spent | Promise<Spent> }[] = []
         for (const { by, cost, waits } of calls) {
           const spent = redis[by]?.limiter.spend(counter, cost, limit)
           if (spent === undefined) continue
@@ -48,6 +48,25 @@ describeWithRedis('redis: processes share a count', () => {
       }),
       { numRuns: 100 },
     )
+  })
+
+  test('a high limit is granted ahead of Redis, and never exceeded by more than a thousandth for each', async () => {
+    const [third, ...redis] = await openSeveral(3)
+    const limit = 100_000
+    const counter = fresh()
+    // Until a process has heard of a window it asks.
+    await Promise.all(redis.map(({ limiter }) => limiter.spend(counter, 1, limit)))
+    const ahead = redis[0]?.limiter.spend(counter, 10, limit)
+    expect(ahead).toEqual({ granted: true, remaining: expect.any(Number), resetAt: expect.any(Number) })
+    // Beyond the thousandth that may be ahead, Redis is asked.
+    const calls = Array.from({ length: 4_000 }, (_, index) => redis[index % 2]?.limiter.spend(counter, 50, limit))
+    expect(calls.some((call) => call instanceof Promise)).toBe(true)
+    const granted = grantedOf(await Promise.all(calls.filter((call) => call !== undefined)))
+    const sum = 12 + 50 * granted.length
+    expect(sum).toBeGreaterThan(limit - 50)
+    expect(sum).toBeLessThanOrEqual(limit + (2 * limit) / 1_000)
+    // What was granted ahead has been counted: a third process hears of all of it.
+    expect(await third?.limiter.spend(counter, Math.max(1, limit - sum + 1), limit)).toMatchObject({ granted: false })
   })
 
   test('and its windows', async () => {
