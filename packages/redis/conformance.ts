@@ -79,7 +79,7 @@ export function describeRedis(name: string, createUrl: () => string): void {
       expect(await limiter.spend(counter, 1, 40)).toMatchObject({ granted: false, remaining: 0 })
       expect(await limiter.spend(counter, 100, 200)).toMatchObject({ granted: true, remaining: 50 })
       expect(await limiter.spend(counter, 1, 100)).toMatchObject({ granted: false, remaining: 0 })
-      const mixed = [200, 300, 200].map((limit) => limiter.spend(counter, 50, limit))
+      const mixed = [200, 300, 200].map(async (limit) => limiter.spend(counter, 50, limit))
       expect((await Promise.all(mixed)).map(({ granted }) => granted)).toEqual([true, true, false])
     })
 
@@ -121,7 +121,7 @@ export function describeRedis(name: string, createUrl: () => string): void {
     test('of 1,000 calls at once the first are granted, to the limit exactly', async () => {
       const limiter = await limiterOf()
       const counter = fresh()
-      const spent = await Promise.all(Array.from({ length: 1_000 }, () => limiter.spend(counter, 1, 300)))
+      const spent = await Promise.all(Array.from({ length: 1_000 }, async () => limiter.spend(counter, 1, 300)))
       expect(spent.map(({ granted }) => granted)).toEqual(spent.map((_, index) => index < 300))
       expect(spent.map(({ remaining }) => remaining)).toEqual(spent.map((_, index) => Math.max(0, 299 - index)))
     })
@@ -130,7 +130,7 @@ export function describeRedis(name: string, createUrl: () => string): void {
       const limiter = await limiterOf()
       const counter = fresh()
       const costs = [1, 50, 60, 30, 30, 10, 9, 0, 1]
-      const spent = await Promise.all(costs.map((cost) => limiter.spend(counter, cost, 100)))
+      const spent = await Promise.all(costs.map(async (cost) => limiter.spend(counter, cost, 100)))
       expect(spent.map(({ granted, remaining }) => [granted, remaining])).toEqual([
         [true, 99],
         [true, 49],
@@ -159,7 +159,7 @@ export function describeRedis(name: string, createUrl: () => string): void {
           const prefix = fresh()
           const used = { a: 0, b: 0 }
           const expected: boolean[] = []
-          const spends: (Spent | Promise<Spent>)[] = []
+          const spends: Promise<Spent>[] = []
           for (const { counter, cost, kind, waits } of calls) {
             const limit = limitOf[counter as 'a']
             const give = kind === 'give back'
@@ -168,7 +168,7 @@ export function describeRedis(name: string, createUrl: () => string): void {
             if (give || fits) used[counter as 'a'] = Math.max(0, used[counter as 'a'] + (give ? -cost : cost))
             const done = give
               ? limiter.giveBack(prefix + counter, cost, limit)
-              : spends[spends.push(limiter.spend(prefix + counter, cost, limit)) - 1]
+              : spends[spends.push(Promise.resolve(limiter.spend(prefix + counter, cost, limit))) - 1]
             if (waits) await done
           }
           expect((await Promise.all(spends)).map(({ granted }) => granted)).toEqual(expected)

@@ -1,14 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type {
-  Begun,
-  FoundSession,
-  IdempotentAnswers,
-  Limiter,
-  Redis,
-  Sessions,
-  StoredAnswer,
-  Times,
-} from './ports.ts'
+import type { Begun, FoundSession, IdempotentAnswers, Limiter, Redis, Sessions, StoredAnswer, Times } from './ports.ts'
 import { Window } from './window.ts'
 
 /** Beyond them the least recently used are forgotten. */

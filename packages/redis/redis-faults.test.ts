@@ -84,7 +84,7 @@ describeIfRuns('redis: away at the start', () => {
     const captured = capturedLogger()
     const redis = open(`redis://127.0.0.1:${port}`, captured)
     const [counter, later] = [fresh(), fresh()]
-    const spent = await Promise.all(Array.from({ length: 200 }, () => redis.limiter.spend(counter, 1, 150)))
+    const spent = await Promise.all(Array.from({ length: 200 }, async () => redis.limiter.spend(counter, 1, 150)))
     expect(spent.filter(({ granted }) => granted)).toHaveLength(150)
     expect(redis.limiter.known(counter, 150).remaining).toBe(0)
     await redis.limiter.giveBack(counter, 10, 150)
@@ -190,7 +190,7 @@ describeIfRuns('redis: frozen', () => {
     server.pause()
     const started = performance.now()
     // Of another limit each, so that none goes with another.
-    const waiting = [0, 1, 2, 3, 4, 5, 6, 7].map((more) => redis.limiter.spend(counter, 20, 1_000 + more))
+    const waiting = [0, 1, 2, 3, 4, 5, 6, 7].map(async (more) => redis.limiter.spend(counter, 20, 1_000 + more))
     expect((await Promise.all(waiting)).map(({ remaining }) => remaining)).toEqual(
       [0, 1, 2, 3, 4, 5, 6, 7].map((more) => 940 + more - 20 * more),
     )
@@ -300,7 +300,9 @@ describeIfRuns('redis: on the wire', () => {
 
   test('one call is under way per counter: what comes meanwhile goes with the next', async () => {
     const counters = [fresh(), fresh()]
-    const calls = Array.from({ length: 1_000 }, (_, index) => redis.limiter.spend(counters[index % 2] ?? '', 1, 10_000))
+    const calls = Array.from({ length: 1_000 }, async (_, index) =>
+      redis.limiter.spend(counters[index % 2] ?? '', 1, 10_000),
+    )
     await Promise.all(calls)
     expect(await scriptsRun()).toBe(4)
     expect(redis.limiter.known(counters[0] ?? '', 10_000).remaining).toBe(9_500)
@@ -310,7 +312,7 @@ describeIfRuns('redis: on the wire', () => {
     const counter = fresh()
     await redis.limiter.spend(counter, 95, 100)
     const before = await scriptsRun()
-    const spent = await Promise.all(Array.from({ length: 1_000 }, () => redis.limiter.spend(counter, 6, 100)))
+    const spent = await Promise.all(Array.from({ length: 1_000 }, async () => redis.limiter.spend(counter, 6, 100)))
     expect(spent.some(({ granted }) => granted)).toBe(false)
     expect(await scriptsRun()).toBe(before)
     expect(await redis.limiter.spend(counter, 5, 100)).toMatchObject({ granted: true })
