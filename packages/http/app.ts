@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { invalidFormat, notFound, SluiceError } from '@sluice/contracts/errors'
 import express, { type NextFunction, type Request, type Response } from 'express'
+import type { ClientReader } from './client.ts'
 import { type Dispatch, requestIdOf } from './dispatch.ts'
 import { preflightHeaders } from './headers.ts'
 import type { Route } from './route.ts'
@@ -8,7 +9,19 @@ import type { Route } from './route.ts'
 /** Something public that is not part of the JSON interface, e.g. the page at `/`. */
 export interface Page {
   path: string
-  handle: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>
+  /** `client`: what is known of who asks, and the host that he asked for. */
+  handle: (request: IncomingMessage, response: ServerResponse, client: PageClient) => void | Promise<void>
+}
+
+export interface PageClient {
+  isSecure: boolean
+  host: string | undefined
+}
+
+interface AppDeps {
+  dispatch: Dispatch
+  clients: ClientReader
+  corsOrigins: ReadonlySet<string>
 }
 
 /**
@@ -16,12 +29,8 @@ export interface Page {
  * to its steps: Express's chain would cost more than all of them (docs/decisions/004-direct-routes.md). Everything else
  * is Express's: path parameters, pages, HEAD, 405, 404.
  */
-export function createListener(
-  routes: readonly Route[],
-  pages: readonly Page[],
-  { dispatch, corsOrigins }: { dispatch: Dispatch; corsOrigins: ReadonlySet<string> },
-): RequestListener {
-  const app = createApp(routes, pages, { dispatch, corsOrigins })
+export function createListener(routes: readonly Route[], pages: readonly Page[], deps: AppDeps): RequestListener {
+  const app = createApp(routes, pages, deps)
   const direct = new Map(
     routes.filter(({ path }) => !path.includes(':')).map((route) => [`${route.method} ${route.path}`, route]),
   )
@@ -29,7 +38,7 @@ export function createListener(
     const { method = '', url = '' } = request
     const mark = url.indexOf('?')
     const route = direct.get(`${method} ${mark < 0 ? url : url.slice(0, mark)}`)
-    if (route) void dispatch.route(route, {}, request, response)
+    if (route) void deps.dispatch.route(route, {}, request, response)
     else app(request, response)
   }
 }
@@ -38,7 +47,7 @@ export function createListener(
 function createApp(
   routes: readonly Route[],
   pages: readonly Page[],
-  { dispatch, corsOrigins }: { dispatch: Dispatch; corsOrigins: ReadonlySet<string> },
+  { dispatch, clients, corsOrigins }: AppDeps,
 ): express.Express {
   const app = express()
   app.disable('x-powered-by')
@@ -50,7 +59,7 @@ function createApp(
   for (const { path, handle } of pages) {
     app.get(path, (request, response) => {
       response.setHeader('X-Request-Id', requestIdOf(request))
-      return handle(request, response)
+      return handle(request, response, { isSecure: clients.read(request).isSecure, host: clients.host(request) })
     })
     app.all(path, (request, response) => {
       dispatch.fail(methodNotAllowed(['GET', 'HEAD']), request, response)

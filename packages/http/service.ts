@@ -85,7 +85,7 @@ export function serve(
   const corsOrigins = new Set(config.SLUICE_CORS_ORIGINS)
   const clients = clientReader(config.SLUICE_TRUSTED_PROXIES ?? [])
   const dispatch = createDispatch({ access, clients, corsOrigins, admission, logger, metrics })
-  const listener = createListener(service.routes, [...probes, ...service.pages], { dispatch, corsOrigins })
+  const listener = createListener(service.routes, [...probes, ...service.pages], { dispatch, clients, corsOrigins })
   const server = httpServer('http', listener, {
     host: config.SLUICE_HOST,
     port: config.SLUICE_PORT,

@@ -1,17 +1,19 @@
 import { createHash } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
-import type { Page } from '@sluice/http/app'
+import type { Page, PageClient } from '@sluice/http/app'
 
-/** A page of ours: its one style is allowed by its hash, and nothing else, from here or elsewhere. */
+/**
+ * A page of ours, whose commands hold the address it was asked at. Its one style is allowed by its hash, and nothing
+ * else, from here or elsewhere.
+ */
 export function htmlPage(
   path: string,
-  { title, style, body }: { title: string; style: string; body: (host: string) => string },
+  { title, style, body }: { title: string; style: string; body: (origin: string) => string },
 ): Page {
   const hash = createHash('sha256').update(style).digest('base64')
   const policy = `default-src 'none'; style-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
   return {
     path,
-    handle: (request, response) => {
+    handle: (_request, response, client) => {
       response.writeHead(200, {
         'Content-Type': 'text/html; charset=utf-8',
         'Content-Security-Policy': policy,
@@ -24,7 +26,7 @@ export function htmlPage(
 <meta name="viewport" content="width=device-width">
 <title>${title}</title>
 <style>${style}</style>
-${body(hostOf(request))}
+${body(originOf(client))}
 </html>
 `)
     },
@@ -32,6 +34,7 @@ ${body(hostOf(request))}
 }
 
 /** Hosts are letters, digits and a few marks; anything else could be markup and is not echoed. */
-function hostOf({ headers: { host } }: IncomingMessage): string {
-  return host !== undefined && /^[\w.:[\]-]+$/.test(host) ? host : 'localhost:8080'
+function originOf({ isSecure, host }: PageClient): string {
+  const shown = host !== undefined && /^[\w.:[\]-]+$/.test(host) ? host : 'localhost:8080'
+  return `${isSecure ? 'https' : 'http'}://${shown}`
 }

@@ -118,4 +118,18 @@ describe('GET /docs', () => {
     expect(answer).not.toContain('<b>')
     expect(answer).toContain('export SLUICE_URL=http://localhost:8080')
   })
+
+  it('names the address behind a proxy as the client sees it', async () => {
+    const proxied = await startTestService({ pages: [homePage] }, keysInMemory({}), undefined, {
+      SLUICE_TRUSTED_PROXIES: ['loopback'],
+    })
+    try {
+      const response = await fetch(proxied.url, {
+        headers: { 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'stats.example.com' },
+      })
+      expect(await response.text()).toContain('export SLUICE_URL=https://stats.example.com\n')
+    } finally {
+      await proxied.stop()
+    }
+  })
 })

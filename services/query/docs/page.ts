@@ -12,7 +12,7 @@ export function docsPage(document: OpenApiDocument): Page {
   return htmlPage('/docs', {
     title: 'Sluice: HTTP interface',
     style,
-    body: (host) => html.replace('export SLUICE_KEY', `export SLUICE_URL=http://${host}\nexport SLUICE_KEY`),
+    body: (origin) => html.replace('export SLUICE_KEY', `export SLUICE_URL=${origin}\nexport SLUICE_KEY`),
   })
 }
 

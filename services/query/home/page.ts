@@ -12,10 +12,10 @@ code { font: 0.9rem/1.5 ui-monospace, monospace }
 export const homePage: Page = htmlPage('/', {
   title: 'Sluice',
   style,
-  body: (host) => `<main>
+  body: (origin) => `<main>
 <h1>Sluice is running</h1>
 <p>Send a first event with your key, the one that the first start printed:</p>
-<pre><code>export SLUICE_URL=http://${host}
+<pre><code>export SLUICE_URL=${origin}
 export SLUICE_KEY=svc_prod_…
 curl -s "$SLUICE_URL/collect" -H "Authorization: Bearer $SLUICE_KEY" \\
   -H 'Content-Type: application/json' \\
