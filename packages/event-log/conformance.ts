@@ -133,6 +133,21 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
       expect(reader.names.sort()).toEqual(names.sort())
     })
 
+    test('tells its ends: beyond whatever was acknowledged before', async () => {
+      const log = await openNew()
+      expect(await log.ends()).toEqual([0n, 0n, 0n, 0n])
+      let acknowledged = 0
+      const publishers = Array.from({ length: 4 }, async () => {
+        for (let round = 0; round < 20; round++) {
+          await publishNames(log, 2, ['block'])
+          const least = BigInt(++acknowledged)
+          expect((await log.ends())[2]).toBeGreaterThanOrEqual(least)
+        }
+      })
+      await Promise.all(publishers)
+      expect(await log.ends()).toEqual([0n, 0n, 80n, 0n])
+    })
+
     test('headers and payload come back as they were', async () => {
       const log = await openNew()
       const payload = Buffer.from('{"a":"ü"}\n{"b":1}\n')
@@ -488,9 +503,11 @@ export function describeEventLog(name: string, { createUrl, options }: Conforman
       await until('claims', () => allHeld(reader) && reader.names.length === 1)
       await until('the lag', () => lagOf(0)?.blocks === 3)
       expect(lagOf(0)?.oldestAppendedAt).toBeGreaterThanOrEqual(before - 1000)
-      expect(lagOf(1)).toEqual({ partition: 1, blocks: 0, oldestAppendedAt: undefined })
+      expect(lagOf(0)?.committed).toBe(0n)
+      expect(lagOf(1)).toEqual({ partition: 1, committed: 0n, blocks: 0, oldestAppendedAt: undefined })
       release.resolve(undefined)
       await until('no lag', () => lagOf(0)?.blocks === 0)
+      expect(lagOf(0)?.committed).toBe(3n)
       await reader.consumer.stop()
       expect(reader.consumer.lag()).toEqual([])
     })

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startKafka, type LocalKafka } from '@sluice/engines/kafka'
+import { waitUntil } from '@sluice/engines/processes'
 import { describeWithKafka, testKafka } from '@sluice/engines/testing'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { Kafka, logLevel } from 'kafkajs'
@@ -104,6 +105,22 @@ describeWithKafka('kafka: topics', () => {
     expect(warnings).toContain('retention.ms=604799999: below 7 days')
     expect(warnings).toContain('retention.bytes=1000000')
     expect(warnings).toContain('cleanup.policy=compact,delete')
+  })
+
+  test('that get more partitions: their ends are never told without them', async () => {
+    const url = await createUrl()
+    const log = await open(url)
+    expect(await log.ends()).toEqual([0n, 0n])
+    const admin = clientOf(url).admin()
+    await admin.connect()
+    await admin.createPartitions({ topicPartitions: [{ topic: topicOf(url), count: 3 }] })
+    const countOf = async () => {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topicOf(url)] })
+      return topics[0]?.partitions.length
+    }
+    await waitUntil(async () => (await countOf()) === 3, 'the broker tells of them', timeoutMs)
+    expect(await log.ends()).toEqual([0n, 0n, 0n])
+    await admin.disconnect()
   })
 
   test('that are missing are named, with what makes them', async () => {

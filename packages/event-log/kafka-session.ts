@@ -330,6 +330,7 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
         .filter(({ feed }) => !feed.ended())
         .map(({ feed, high }) => ({
           partition: feed.claim.partition,
+          committed: feed.committed(),
           blocks: Math.max(0, Number(high - feed.committed())),
           oldestAppendedAt: feed.oldestAppendedAt(),
         })),

@@ -74,6 +74,13 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     return count
   }
 
+  /** The leaders' high watermarks, below which lies whatever all replicas in sync have. */
+  async function fetchEnds(asked: Admin): Promise<bigint[]> {
+    // An admin of kafkajs looks up partitions and leaders at each call.
+    const offsets = await asked.fetchTopicOffsets(topic)
+    return offsets.sort((a, b) => a.partition - b.partition).map(({ high }) => BigInt(high))
+  }
+
   /** Names the topic and what to do, for the one mistake that is easily made. */
   const explain = (error: unknown) => {
     const reason = describeKafkaError(error)
@@ -131,6 +138,13 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
         const work = (asked: Admin) => fetchOffsets(asked, kafkaGroup(topic, group), topic)
         const offsets = await untilCoordinated(() => patientAdmin.use(work, positionsTimeoutMs))
         return [...offsets].map(([partition, known]) => ({ partition, next: startOffset(known), end: known.high }))
+      } catch (error) {
+        throw explain(error)
+      }
+    },
+    async ends() {
+      try {
+        return await admin.use(fetchEnds, askTimeoutMs)
       } catch (error) {
         throw explain(error)
       }

@@ -26,6 +26,11 @@ export interface EventLog {
    * does. Throws SluiceError 503 while the log is away.
    */
   positions(group: string): Promise<readonly GroupPosition[]>
+  /**
+   * By partition, the offset after its newest block: what was acknowledged before the call lies below. Names the
+   * partitions that there are now. Throws SluiceError 503 while the log is away.
+   */
+  ends(): Promise<readonly bigint[]>
   /** Resolves when the log answers; rejects with the reason otherwise. For readiness, so it must be cheap. */
   check(): Promise<void>
   /** Ends producers, consumers and connections; waits for publishes under way. */
@@ -54,7 +59,7 @@ export interface LogConsumer {
   run(): Promise<void>
   /** No new batches; waits for claims to settle (their last commit included), leaves the group. Idempotent. */
   stop(): Promise<void>
-  /** Blocks not yet committed, and the age of the oldest, per claimed partition; as of the last fetch. */
+  /** How far the work on each claimed partition is; what is not committed, as of the last fetch. */
   lag(): readonly PartitionLag[]
 }
 
@@ -68,6 +73,9 @@ export interface GroupPosition {
 
 export interface PartitionLag {
   partition: number
+  /** The group's position: whatever lies below was handed over and committed, by this member or one before it. */
+  committed: bigint
+  /** Blocks not yet committed. */
   blocks: number
   /** Unix ms at which the oldest of them was appended; undefined while none is known here. */
   oldestAppendedAt: number | undefined

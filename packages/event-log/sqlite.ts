@@ -174,6 +174,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       lag: () =>
         claims.current().map((feed) => ({
           partition: feed.claim.partition,
+          committed: feed.committed(),
           blocks: Math.max(0, (ends[feed.claim.partition] ?? 0) - Number(feed.committed())),
           oldestAppendedAt: feed.oldestAppendedAt(),
         })),
@@ -217,6 +218,12 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       if (closing !== undefined) throw unavailable(`${name} is closed`)
       const positions = await learnPositions(await engine(), group)
       return positions.map((next, partition) => ({ partition, next: BigInt(next), end: BigInt(ends[partition] ?? 0) }))
+    },
+    async ends() {
+      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      // Known here before a publish is acknowledged.
+      await engine()
+      return ends.map(BigInt)
     },
     async check() {
       if (closing !== undefined) throw unavailable(`${name} is closed`)
