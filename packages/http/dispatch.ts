@@ -65,7 +65,6 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
     request: IncomingMessage,
     response: ServerResponse,
   ) {
-    const receivedAt = Date.now()
     const started = performance.now()
     const requestId = requestIdOf(request)
     const fields: Record<string, unknown> = {}
@@ -89,7 +88,7 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
       if ('err' in fields) logger[level](line, 'request')
       else plainLines[level](line, 'request')
     })
-    return { receivedAt, requestId, fields }
+    return { requestId, fields }
   }
 
   function carryOut(route: Route, handled: HandledRequest, exchange: Exchange): Promise<Answer> {
@@ -118,7 +117,7 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
       logFailure(fields, error, renderError(response, { 'X-Request-Id': requestId }, error))
     },
     route: async (route, params, request, response) => {
-      const { receivedAt, requestId, fields } = observe(route, request, response)
+      const { requestId, fields } = observe(route, request, response)
       const exchange: Exchange = {
         request,
         route,
@@ -140,7 +139,7 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
           if (pending) await pending
         }
         fields.key_id = exchange.credential?.keyId
-        const handled = new HandledRequest(exchange, { requestId, receivedAt, params, response, fields })
+        const handled = new HandledRequest(exchange, { requestId, receivedAt: Date.now(), params, response, fields })
         const answer = await carryOut(route, handled, exchange)
         renderAnswer(response, headersOf(exchange, requestId), answer)
       } catch (error) {

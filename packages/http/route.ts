@@ -18,7 +18,7 @@ export interface Credential {
 /** What a handler of a public operation is given; every step of steps.ts has passed. */
 export interface PublicRequest {
   requestId: string
-  /** Unix ms at which the request's headers were read. */
+  /** Unix ms at which the last of the request was read: what a slow client takes to send it lies before. */
   receivedAt: number
   /** Who sent it, by what trusted proxies say. */
   client: Client

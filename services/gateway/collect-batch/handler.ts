@@ -36,6 +36,6 @@ export function collectBatchHandler({
       throw new SluiceError(400, { message: 'Invalid field: events holds no valid event, see data.errors', data })
     }
     // No await: what this function holds, the events' text above all, is free while the log takes its time.
-    return publisher.publish(accepted).then(() => ({ status: 202, data }))
+    return publisher.publish(accepted, request.receivedAt).then(() => ({ status: 202, data }))
   }
 }

@@ -20,7 +20,7 @@ export function collectHandler({ publisher, sites }: { publisher: Publisher; sit
     const rule = (await sites.register(credential.keyId, new Set([event.siteId]))).get(event.siteId)
     const refusal = rule && refusalOf(rule, event.timestamp, receivedAt)
     if (refusal) throw refusal
-    await publisher.publish([event])
+    await publisher.publish([event], receivedAt)
     return { status: 202 }
   }
 }

@@ -1,9 +1,9 @@
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import type { Block } from '@sluice/contracts/block'
 import { unavailable } from '@sluice/contracts/errors'
 import { createMetrics } from '@sluice/runtime/metrics'
 import type { EncodedEvent } from './encode-blocks.ts'
-import { createPublisher, type Publisher } from './publisher.ts'
+import * as publishing from './publisher.ts'
 
 const mebibyte = 1024 * 1024
 
@@ -51,6 +51,16 @@ function scriptedLog(partitions: () => Promise<number> = () => Promise.resolve(4
 function event(line: string): EncodedEvent {
   return { line: `${line}\n`, keyHash: undefined, undated: false }
 }
+
+/** Publishes what is received now, unless the test says when. */
+function createPublisher(...deps: Parameters<typeof publishing.createPublisher>) {
+  const publisher = publishing.createPublisher(...deps)
+  return {
+    publish: (events: readonly EncodedEvent[], receivedAt = Date.now()) => publisher.publish(events, receivedAt),
+  }
+}
+
+type Publisher = ReturnType<typeof createPublisher>
 
 function isSettled(promise: Promise<unknown>): Promise<boolean> {
   const not = Symbol('not')
@@ -215,6 +225,21 @@ test('a log that never tells its partitions is a 503 within 2.5 s, and asked aga
   const first = await call(0)
   first.acknowledge()
   await published
+})
+
+test('a 202 comes within 5 s of the receipt, or it is a 503: each request by itself', async () => {
+  const { log, call } = scriptedLog()
+  const publisher = createPublisher(log, createMetrics())
+  const clock = jest.spyOn(Date, 'now').mockReturnValue(5_000)
+  const late = publisher.publish([event('a')], 0)
+  const timely = publisher.publish([event('b')], 1)
+  const { acknowledge, lines } = await call(0)
+  expect(lines).toStrictEqual(['a', 'b'])
+  clock.mockReturnValue(5_001)
+  acknowledge()
+  await expect(late).rejects.toMatchObject({ status: 503, retryable: true })
+  await timely
+  clock.mockRestore()
 })
 
 describe('64 MiB that no log has acknowledged', () => {

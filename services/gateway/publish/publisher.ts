@@ -1,3 +1,4 @@
+import { acceptance } from '@sluice/contracts/acceptance'
 import type { Block } from '@sluice/contracts/block'
 import { unavailable } from '@sluice/contracts/errors'
 import { withDeadline } from '@sluice/runtime/deadline'
@@ -12,10 +13,10 @@ export interface PublishLog {
 
 export interface Publisher {
   /**
-   * Resolves when every event is durable in the log. Throws SluiceError 503 when it can't take them now; some may be
-   * durable all the same, so the sender repeats them with the same `event_id`.
+   * Resolves when every event is durable in the log. Throws SluiceError 503 when it can't take them now, or too long
+   * after `receivedAt` (Unix ms); some may be durable all the same, so the sender repeats them with the same `event_id`.
    */
-  publish(events: readonly EncodedEvent[]): Promise<void>
+  publish(events: readonly EncodedEvent[], receivedAt: number): Promise<void>
 }
 
 /** While a publish is under way, the next one gathers requests for this long … */
@@ -37,6 +38,7 @@ const publishTimeoutMs = 1_900
 interface Waiting {
   events: number
   bytes: number
+  receivedAt: number
   resolve: () => void
   reject: (error: unknown) => void
 }
@@ -100,7 +102,7 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     try {
       await log.publish(gathered?.finish() ?? [], { timeoutMs: publishTimeoutMs })
       published.inc(requests.reduce((sum, { events }) => sum + events, 0))
-      for (const { resolve } of requests) resolve()
+      for (const request of requests) answer(request)
     } catch (error) {
       failed.inc()
       for (const { reject } of requests) reject(error)
@@ -121,7 +123,7 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     void flush()
   }
 
-  function gather(events: readonly EncodedEvent[], into: number): Promise<void> {
+  function gather(events: readonly EncodedEvent[], receivedAt: number, into: number): Promise<void> {
     // Before they are bytes their number is not known: what comes over the limit is the last to come.
     if (unacknowledgedBytes >= unacknowledgedBytesMax) {
       return Promise.reject(unavailable('too many bytes wait for the log'))
@@ -130,7 +132,7 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     const bytes = encoder.add(events)
     unacknowledgedBytes += bytes
     return new Promise((resolve, reject) => {
-      waiting.push({ events: events.length, bytes, resolve, reject })
+      waiting.push({ events: events.length, bytes, receivedAt, resolve, reject })
       waitingBytes += bytes
       if (waitingBytes >= flushBytesMax) void flush()
       else if (inFlight > 0) timer ??= setTimeout(flushSoon, gatherMs)
@@ -140,16 +142,27 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     })
   }
 
-  async function learnAndGather(events: readonly EncodedEvent[]): Promise<void> {
+  async function learnAndGather(events: readonly EncodedEvent[], receivedAt: number): Promise<void> {
     partitions = await log.partitions()
-    await gather(events, partitions)
+    await gather(events, receivedAt, partitions)
   }
 
   return {
-    publish: (events) => {
-      if (partitions !== undefined) return gather(events, partitions)
+    publish: (events, receivedAt) => {
+      if (partitions !== undefined) return gather(events, receivedAt, partitions)
       // A log that was never reached may take its time to tell, and more than the sender's.
-      return withDeadline(learnAndGather(events), publishTimeoutMs, () => unavailable('the log does not answer'))
+      return withDeadline(learnAndGather(events, receivedAt), publishTimeoutMs, () =>
+        unavailable('the log does not answer'),
+      )
     },
   }
+}
+
+/**
+ * Answers a request whose events are durable. Not after a process that stood still: readers have been told by then that
+ * nothing of that time is missing.
+ */
+function answer({ receivedAt, resolve, reject }: Waiting): void {
+  if (Date.now() - receivedAt <= acceptance.msMax) resolve()
+  else reject(unavailable(`acknowledged more than ${acceptance.msMax} ms after the receipt`))
 }
