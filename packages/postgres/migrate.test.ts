@@ -9,7 +9,13 @@ import { openPostgres } from './open.ts'
 import { siteStore } from './sites.ts'
 import { openTestPostgres, type TestPostgres } from './testing.ts'
 
-const all = ['001-keys-and-sites', '002-site-registrations', '003-key-grants-and-site-settings', '004-key-rotations']
+const all = [
+  '001-keys-and-sites',
+  '002-site-registrations',
+  '003-key-grants-and-site-settings',
+  '004-key-rotations',
+  '006-log-watermarks',
+]
 
 let postgres: TestPostgres
 

@@ -5,6 +5,7 @@ import type { ColumnType, Generated } from 'kysely'
 /** Rows as Postgres holds them; the migrations are the truth, this is their shape in TypeScript. */
 export interface Tables {
   api_keys: ApiKeysTable
+  log_watermarks: LogWatermarksTable
   sites: SitesTable
 }
 
@@ -33,6 +34,14 @@ interface ApiKeysTable {
   rotated_to: Defaulted<string | null>
   /** Set by whatever changes what a cached key may do; processes poll by it. */
   changed_at: Defaulted<Date>
+}
+
+interface LogWatermarksTable {
+  /** `EventLog.id()`. */
+  log_id: string
+  partition: number
+  /** Every event that was received until then and accepted can be read; null: nobody could tell yet. */
+  complete_until: Date | null
 }
 
 interface SitesTable {
