@@ -7,11 +7,7 @@ export function rightsPage(): string {
   const rows = (Object.values(operations) as Operation[]).map((operation) =>
     row([
       `\`${operation.method} ${operation.path.replace(/:(\w+)/g, '{$1}')}\``,
-      operation.scope === 'public'
-        ? 'anybody'
-        : operation.scope === 'authenticated'
-          ? 'any key'
-          : `\`${operation.scope}\``,
+      scopeOf(operation),
       costOf(operation),
       operation.scope === 'public' ? '–' : boundKeyMeets(operation),
     ]),
@@ -38,6 +34,12 @@ ${rows.join('\n')}
 Every row is asked with every scope, for the key's own, a foreign and an absent site or object, by header, by query, by cookie
 and by nobody: \`tests/rights/matrix.test.ts\`.
 `
+}
+
+function scopeOf({ scope, orScope }: Operation): string {
+  if (scope === 'public') return 'anybody'
+  if (scope === 'authenticated') return 'any key'
+  return orScope === undefined ? `\`${scope}\`` : `\`${scope}\` or \`${orScope}\``
 }
 
 function costOf({ limit, cost }: Operation): string {

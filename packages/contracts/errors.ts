@@ -67,9 +67,10 @@ export function invalidApiKey(): SluiceError {
   return new SluiceError(401, { message: 'Invalid API key' })
 }
 
-/** 403: the credential is good but lacks the scope. */
-export function insufficientScope(scope: string): SluiceError {
-  return new SluiceError(403, { message: `Insufficient scope: requires ${scope}` })
+/** 403: the credential is good but lacks the scope, and the other one that would do as well. */
+export function insufficientScope(scope: string, orScope?: string): SluiceError {
+  const required = orScope === undefined ? scope : `${scope} or ${orScope}`
+  return new SluiceError(403, { message: `Insufficient scope: requires ${required}` })
 }
 
 /** 403: a write names a site that the key is not bound to. Reads answer 404, as for a site that does not exist. */

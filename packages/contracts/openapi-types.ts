@@ -21,6 +21,7 @@ export interface JsonSchema {
   properties?: Record<string, JsonSchema>
   required?: string[]
   additionalProperties?: boolean | JsonSchema
+  anyOf?: JsonSchema[]
   contentMediaType?: string
 }
 

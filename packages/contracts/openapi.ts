@@ -158,7 +158,10 @@ function describeOperation(operation: Operation, shared: Shared): OperationObjec
     tags: [section],
     summary,
     description: [access(operation), operation.anyOrigin && 'Answers pages of any origin.'].filter(Boolean).join(' '),
-    security: scope === 'public' ? [] : Object.keys(securitySchemes).map((name) => ({ [name]: roles(scope) })),
+    security:
+      scope === 'public'
+        ? []
+        : rolesOf(operation).flatMap((roles) => Object.keys(securitySchemes).map((name) => ({ [name]: roles }))),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: requestBody(body, shared.schemas) }),
     responses: {
@@ -168,14 +171,17 @@ function describeOperation(operation: Operation, shared: Shared): OperationObjec
   }
 }
 
-/** Since 3.1 a security requirement may name what a credential needs, whatever its scheme. */
-function roles(scope: Operation['scope']): string[] {
-  return scope === 'authenticated' ? [] : [scope]
+/** Since 3.1 a security requirement may name what a credential needs, whatever its scheme; any of these will do. */
+function rolesOf({ scope, orScope }: Operation): string[][] {
+  if (scope === 'authenticated') return [[]]
+  return orScope === undefined ? [[scope]] : [[scope], [orScope]]
 }
 
-function access({ scope, limit, cost }: Operation): string {
+function access(operation: Operation): string {
+  const { scope, limit, cost } = operation
   if (scope === 'public') return 'Needs no credential.'
-  const needs = scope === 'authenticated' ? 'Any credential will do.' : `Scope: \`${scope}\`.`
+  const scopes = rolesOf(operation).map((each) => `\`${each.join('')}\``)
+  const needs = scope === 'authenticated' ? 'Any credential will do.' : `Scope: ${scopes.join(' or ')}.`
   if (limit === undefined) return needs
   const counts = cost === 'body' ? `Each ${limit === 'events' ? 'event' : 'question'} counts` : 'Counts'
   const most = defaultLimits[limit].toLocaleString('en')
@@ -214,7 +220,11 @@ function parametersOf({ path, query, idempotent }: Operation, schemas: Schemas):
   return parameters
 }
 
-const pathExamples: Readonly<Record<string, string>> = { site_id: 'my-site', key_id: 'key_01KAK5V6Z0F3N8Q2R7T4W9X1YB' }
+const pathExamples: Readonly<Record<string, string>> = {
+  site_id: 'my-site',
+  key_id: 'key_01KAK5V6Z0F3N8Q2R7T4W9X1YB',
+  cohort_id: 'coh_01KAK5V6Z0F3N8Q2R7T4W9X1YB',
+}
 
 function requestBody({ types, maxBytes, schema }: BodyRule, schemas: Schemas): RequestBody {
   const json = toJsonSchema(schema, 'input', schemas)

@@ -18,6 +18,8 @@ export interface Operation {
   summary: string
   /** What a credential needs; `authenticated`: any will do; `public`: none is asked for. */
   scope: Scope | 'authenticated' | 'public'
+  /** Another scope that will do as well. */
+  orScope?: Scope
   /** Which limit of its key a request counts against. `public` operations have none. */
   limit?: LimitClass
   /**
@@ -59,7 +61,7 @@ export type Rights =
    */
   | { of: 'site'; in: 'query' | 'body' | 'events' | 'queries' }
   /** An id of the path: foreign ones answer 404, as absent ones do. */
-  | { of: 'object'; parameter: string; name: 'Site' | 'Key' }
+  | { of: 'object'; parameter: string; name: 'Site' | 'Key' | 'Cohort' }
   /** A list: foreign ones are left out. */
   | { of: 'list' }
 
@@ -78,3 +80,6 @@ export const jsonBody = (schema: joi.Schema): BodyRule => ({
   maxBytes: 64 * 1024,
   schema,
 })
+
+/** JSON with criteria: 50,000 bytes of values, each of which JSON may write as six. */
+export const criteriaBody = (schema: joi.Schema): BodyRule => ({ ...jsonBody(schema), maxBytes: 512 * 1024 })

@@ -1,11 +1,21 @@
 import { batchMediaTypes, eventMediaTypes } from './bodies.ts'
+import {
+  cohortResource,
+  cohortsResult,
+  createCohortBody,
+  listCohortsQuery,
+  previewCohortBody,
+  previewResult,
+  updateCohortBody,
+} from './cohorts.ts'
 import { batchBody, batchResult, eventBody } from './event-bodies.ts'
 import { eventLimits } from './event-fields.ts'
 import { createKeyBody, keyResource, newKeyResource, rotateKeyBody, updateKeyBody } from './keys.ts'
 import { liveResult, siteQuery } from './live.ts'
-import { jsonBody, type Operation } from './operation.ts'
+import { criteriaBody, jsonBody, type Operation } from './operation.ts'
 import { funnelBody, funnelResult } from './funnel.ts'
 import { listOf, pageQuery } from './page.ts'
+import { cohortAnalysisQuery, cohortAnalysisResult, retentionQuery, retentionResult } from './retention.ts'
 import { seenPropertiesResult } from './seen-properties.ts'
 import { createSessionBody, newSessionResource, sessionResource } from './session.ts'
 import { createSiteBody, siteResource, updateSiteBody } from './sites.ts'
@@ -14,8 +24,10 @@ import { statsBatchRequest, statsBatchResult } from './stats-batch.ts'
 
 const keys = { section: 'Keys', scope: 'admin' } as const
 const sites = { section: 'Sites' } as const
+const cohorts = { section: 'Cohorts and retention' } as const
 const key = { of: 'object', parameter: 'key_id', name: 'Key' } as const
 const site = { of: 'object', parameter: 'site_id', name: 'Site' } as const
+const cohort = { of: 'object', parameter: 'cohort_id', name: 'Cohort' } as const
 
 /** The whole interface, in the contract's order. */
 export const operations = {
@@ -265,6 +277,105 @@ export const operations = {
     rights: site,
     body: jsonBody(updateSiteBody),
     answer: { status: 200, data: siteResource },
+  },
+  createCohort: {
+    ...cohorts,
+    id: 'createCohort',
+    method: 'POST',
+    path: '/api/v1/cohorts',
+    summary: 'Makes a cohort: users that criteria describe.',
+    scope: 'cohorts:write',
+    limit: 'admin',
+    rights: { of: 'site', in: 'body' },
+    body: criteriaBody(createCohortBody),
+    answer: { status: 201, data: cohortResource },
+    // Where sites don't register themselves.
+    errors: [404],
+    idempotent: true,
+  },
+  listCohorts: {
+    ...cohorts,
+    id: 'listCohorts',
+    method: 'GET',
+    path: '/api/v1/cohorts',
+    summary: 'Lists a site’s cohorts, newest first.',
+    scope: 'cohorts:read',
+    limit: 'queries',
+    rights: { of: 'site', in: 'query' },
+    query: listCohortsQuery,
+    answer: { status: 200, data: cohortsResult },
+  },
+  previewCohort: {
+    ...cohorts,
+    id: 'previewCohort',
+    method: 'POST',
+    path: '/api/v1/cohorts/preview',
+    summary: 'Counts the users that criteria describe, before they are saved.',
+    scope: 'cohorts:read',
+    limit: 'queries',
+    rights: { of: 'site', in: 'body' },
+    body: criteriaBody(previewCohortBody),
+    answer: { status: 200, data: previewResult },
+    errors: [404],
+  },
+  getCohort: {
+    ...cohorts,
+    id: 'getCohort',
+    method: 'GET',
+    path: '/api/v1/cohorts/:cohort_id',
+    summary: 'Shows one cohort.',
+    scope: 'cohorts:read',
+    limit: 'queries',
+    rights: cohort,
+    answer: { status: 200, data: cohortResource },
+  },
+  updateCohort: {
+    ...cohorts,
+    id: 'updateCohort',
+    method: 'PUT',
+    path: '/api/v1/cohorts/:cohort_id',
+    summary: 'Changes a cohort.',
+    scope: 'cohorts:write',
+    limit: 'admin',
+    rights: cohort,
+    body: criteriaBody(updateCohortBody),
+    answer: { status: 200, data: cohortResource },
+  },
+  deleteCohort: {
+    ...cohorts,
+    id: 'deleteCohort',
+    method: 'DELETE',
+    path: '/api/v1/cohorts/:cohort_id',
+    summary: 'Deletes a cohort; its users’ events stay.',
+    scope: 'cohorts:write',
+    limit: 'admin',
+    rights: cohort,
+    answer: { status: 200 },
+  },
+  cohortAnalysis: {
+    ...cohorts,
+    id: 'cohortAnalysis',
+    method: 'GET',
+    path: '/api/v1/analytics/cohorts',
+    summary: 'Shows how many of a cohort’s users come back, week by week from each user’s entry.',
+    scope: 'cohorts:read',
+    limit: 'queries',
+    rights: { of: 'site', in: 'query' },
+    query: cohortAnalysisQuery,
+    answer: { status: 200, data: cohortAnalysisResult },
+  },
+  retention: {
+    ...cohorts,
+    id: 'retention',
+    method: 'GET',
+    path: '/api/v1/analytics/retention',
+    summary: 'Shows how many of each calendar week’s new users come back in the weeks after it.',
+    scope: 'cohorts:read',
+    orScope: 'stats:read',
+    limit: 'queries',
+    rights: { of: 'site', in: 'query' },
+    query: retentionQuery,
+    answer: { status: 200, data: retentionResult },
   },
 } as const satisfies Readonly<Record<string, Operation>>
 

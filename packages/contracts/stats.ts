@@ -91,6 +91,11 @@ export const environmentParameter = word([...environments, 'all']).description(
   'Whose events: those of the key’s own environment unless named.',
 )
 
+/** A zone by any of its names, as it was given. */
+export const timezoneParameter = parameter((value, helpers) =>
+  canonicalTimeZone(value) === undefined ? helpers.error('parameter.timezone') : value,
+).meta({ examples: ['Europe/Berlin'] })
+
 /** The range of a read, open ends being now and 24 hours before. */
 export const rangeParameters = {
   start_date: integer(0, latestMs, 'Unix milliseconds').description(
@@ -109,6 +114,7 @@ export const parameterMessages = {
   // Parameters come as strings; one given twice comes as a list.
   'string.base': 'must be given only once',
   'parameter.integer': 'must be an integer from {{#min}} to {{#max}}{{#unit}}',
+  'parameter.timezone': 'must be an IANA time zone, e.g. Europe/Berlin',
 }
 
 /** In the order of the contract's table, which decides the problem that is reported. */
@@ -137,11 +143,9 @@ export const statsQuery = joi
     device_type: word(deviceTypes, (value) => value.toLowerCase()).description(
       'Only events of this device; upper and lower case are the same.',
     ),
-    timezone: parameter((value, helpers) =>
-      canonicalTimeZone(value) === undefined ? helpers.error('parameter.timezone') : value,
-    )
-      .meta({ examples: ['Europe/Berlin'] })
-      .description('IANA name: where hours, days, weeks and months begin. The site’s unless named, else UTC.'),
+    timezone: timezoneParameter.description(
+      'IANA name: where hours, days, weeks and months begin. The site’s unless named, else UTC.',
+    ),
     event_type: text(eventLimits.eventTypeLengthMax).description('Only events of this type.'),
     target_event: text(eventLimits.eventTypeLengthMax).description(
       'The `event_type` that `conversion_rate` counts; else the site’s `conversion_event`, else `purchase`.',
@@ -168,7 +172,6 @@ export const statsQuery = joi
   .messages({
     ...parameterMessages,
     'parameter.country': 'must be 2 letters or digits',
-    'parameter.timezone': 'must be an IANA time zone, e.g. Europe/Berlin',
     'parameter.group_by': `must be one of: ${[...timeUnits, ...groupFields].join(', ')}, properties.<name>`,
     'parameter.property': `must name a property of 1 to ${propertyNameMax} characters after properties.`,
   })
@@ -230,14 +233,14 @@ function parameter(read: Reader): joi.StringSchema {
 }
 
 /** One of `values`, compared after `fold`. */
-function word(values: readonly string[], fold = (value: string): string => value): joi.StringSchema {
+export function word(values: readonly string[], fold = (value: string): string => value): joi.StringSchema {
   return parameter((value, helpers) =>
     values.includes(fold(value)) ? fold(value) : helpers.error('any.only', { valids: values }),
   ).meta({ enum: values })
 }
 
 /** Digits without sign, fraction or exponent, as a number from `min` to `max`. */
-function integer(min: number, max: number, unit = ''): joi.StringSchema {
+export function integer(min: number, max: number, unit = ''): joi.StringSchema {
   return parameter((value, helpers) => {
     const number = /^\d{1,15}$/.test(value) ? Number(value) : -1
     if (number >= min && number <= max) return number

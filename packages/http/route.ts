@@ -71,7 +71,7 @@ export interface Answer {
 /** What the steps must know of an operation; contracts/operation.ts says what each field means. */
 export type RouteRule = Pick<
   Operation,
-  'method' | 'path' | 'scope' | 'limit' | 'cost' | 'idempotent' | 'anyOrigin' | 'quiet'
+  'method' | 'path' | 'scope' | 'orScope' | 'limit' | 'cost' | 'idempotent' | 'anyOrigin' | 'quiet'
 > & { body?: Pick<BodyRule, 'types' | 'maxBytes'> }
 
 /** An operation of the interface with what carries it out. The tables are services/<service>/router.ts. */

@@ -99,9 +99,11 @@ function refuseForeignPage({ request, route, session, clients }: Exchange): void
   if (session || route.scope === 'public') refuseCrossSite(request, clients.host(request))
 }
 
-function requireScope({ credential, route: { scope } }: Exchange): void {
+function requireScope({ credential, route: { scope, orScope } }: Exchange): void {
   if (scope === 'public' || scope === 'authenticated') return
-  if (!credential || !grants(credential.scopes, scope)) throw insufficientScope(scope)
+  const held = credential?.scopes ?? []
+  if (grants(held, scope) || (orScope !== undefined && grants(held, orScope))) return
+  throw insufficientScope(scope, orScope)
 }
 
 function requireContentType(exchange: Exchange): void {

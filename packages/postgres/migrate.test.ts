@@ -14,6 +14,7 @@ const all = [
   '002-site-registrations',
   '003-key-grants-and-site-settings',
   '004-key-rotations',
+  '005-cohorts',
   '006-log-watermarks',
 ]
 

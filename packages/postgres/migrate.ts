@@ -6,6 +6,7 @@ import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import * as grantsAndSettings from './migrations/003-key-grants-and-site-settings.ts'
 import * as keyRotations from './migrations/004-key-rotations.ts'
+import * as cohorts from './migrations/005-cohorts.ts'
 import * as logWatermarks from './migrations/006-log-watermarks.ts'
 import type { Postgres } from './open.ts'
 
@@ -14,6 +15,7 @@ const migrations: Record<string, Migration> = {
   '002-site-registrations': siteRegistrations,
   '003-key-grants-and-site-settings': grantsAndSettings,
   '004-key-rotations': keyRotations,
+  '005-cohorts': cohorts,
   '006-log-watermarks': logWatermarks,
 }
 

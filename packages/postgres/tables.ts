@@ -1,3 +1,4 @@
+import type { Criteria } from '@sluice/contracts/conditions'
 import type { RateLimits } from '@sluice/contracts/limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
 import type { ColumnType, Generated } from 'kysely'
@@ -5,6 +6,7 @@ import type { ColumnType, Generated } from 'kysely'
 /** Rows as Postgres holds them; the migrations are the truth, this is their shape in TypeScript. */
 export interface Tables {
   api_keys: ApiKeysTable
+  cohorts: CohortsTable
   log_watermarks: LogWatermarksTable
   sites: SitesTable
 }
@@ -59,4 +61,15 @@ interface SitesTable {
   registered_by: Defaulted<string | null>
   /** Set by whoever names the site or changes it on purpose; processes poll by it. Null: an event registered it. */
   changed_at: Defaulted<Date | null>
+}
+
+interface CohortsTable {
+  cohort_id: string
+  site_id: string
+  name: string
+  description: string | null
+  /** As criteriaSchema returns it; written as JSON text. */
+  criteria: ColumnType<Criteria, string, string>
+  created_at: Generated<Date>
+  updated_at: Defaulted<Date>
 }

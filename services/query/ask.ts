@@ -35,11 +35,22 @@ const settings = {
 /** ClickHouse's codes of a question that is refused for what it is, whenever it is asked. */
 const code = { tooManyRows: 158, memoryLimit: 241, tooManyResultRows: 396 } as const
 
+/** What a question of too much is refused with: the field that makes it so, and why. */
+export interface TooMuch {
+  field: string
+  reason: string
+}
+
+const tooLongRange: TooMuch = {
+  field: 'start_date',
+  reason: 'asks for more than one answer may read: ask for a shorter range or fewer groups',
+}
+
 /**
  * Throws 400 for a question that is more than one may ask; 503 for one that took too long, or that ClickHouse can't take
  * now.
  */
-export function asker(clickHouse: Pick<ClickHouse, 'query'>, signal: AbortSignal): Ask {
+export function asker(clickHouse: Pick<ClickHouse, 'query'>, signal: AbortSignal, tooMuch = tooLongRange): Ask {
   return async ({ sql, params }, options) => {
     // The driver hears a signal only from then on.
     if (signal.aborted) throw unavailable('the client left before its question was asked')
@@ -47,25 +58,20 @@ export function asker(clickHouse: Pick<ClickHouse, 'query'>, signal: AbortSignal
     try {
       return await clickHouse.query(sql, params, { signal, settings: { ...settings, ...limits } })
     } catch (error) {
-      throw askersFault(error, options) ?? error
+      throw askersFault(error, tooMuch, options) ?? error
     }
   }
 }
 
-function askersFault(error: unknown, options: AskOptions | undefined): Error | undefined {
+function askersFault(error: unknown, tooMuch: TooMuch, options: AskOptions | undefined): Error | undefined {
   if (!(error instanceof ClickHouseError)) return undefined
   if (error.code === code.tooManyResultRows && options) return options.tooMany()
-  if (error.code === code.tooManyRows || error.code === code.tooManyResultRows) return tooLarge(error)
+  if (error.code === code.tooManyRows || error.code === code.tooManyResultRows) return tooLarge(tooMuch, error)
   // The server's own limit passes with the load.
   const isOwnMemory = error.code === code.memoryLimit && /query memory limit/i.test(error.internal)
-  return isOwnMemory ? tooLarge(error) : undefined
+  return isOwnMemory ? tooLarge(tooMuch, error) : undefined
 }
 
-function tooLarge(cause: ClickHouseError): SluiceError {
-  return new SluiceError(400, {
-    message:
-      'Invalid field: start_date asks for more than one answer may read: ask for a shorter range or fewer groups',
-    internal: cause.internal,
-    cause,
-  })
+function tooLarge({ field, reason }: TooMuch, cause: ClickHouseError): SluiceError {
+  return new SluiceError(400, { message: `Invalid field: ${field} ${reason}`, internal: cause.internal, cause })
 }

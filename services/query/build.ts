@@ -4,6 +4,7 @@ import { operations } from '@sluice/contracts/operations'
 import type { KeyCache } from '@sluice/http/key-cache'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
+import { cohortStore } from '@sluice/postgres/cohorts'
 import { keyStore } from '@sluice/postgres/keys'
 import type { Postgres } from '@sluice/postgres/open'
 import { siteStore } from '@sluice/postgres/sites'
@@ -43,6 +44,7 @@ export function buildQuery(
       sites,
       siteStore: store,
       keys,
+      cohorts: cohortStore(postgres),
       access: { ...redis, keys: keyCache },
       completeUntil: () => Promise.resolve(Date.now()),
     }),

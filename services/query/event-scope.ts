@@ -32,9 +32,18 @@ export function scopeParams({ siteId, start, end, environment }: EventScope): Qu
   }
 }
 
-/** What a statement on `events` joins to read these fields of users: imported users, of whom there are none yet. */
-export function joinUsers(fields: readonly UserField[]): string {
+/** A condition on the rows of all users of a site, of all times: one that the projection `user_weeks` serves. */
+export function userWeeksScope({ environment }: Pick<EventScope, 'environment'>): string {
+  return `site_id = {site_id:String} ${environment === 'all' ? '' : 'AND environment = {environment:String}'} AND user_key != 0`
+}
+
+/**
+ * What a statement on the scope's `events` joins to read these fields of users: what was imported of each in the
+ * event's environment. Its placeholders are those of scopeParams.
+ */
+export function joinUsers({ environment }: EventScope, fields: readonly UserField[]): string {
   if (fields.length === 0) return ''
-  const columns = ['user_id', 'email', 'name', 'company', 'plan'].map((name) => `'' AS ${name}`)
-  return `LEFT JOIN (SELECT ${columns.join(', ')} WHERE false) AS users USING (user_id)`
+  const columns = ['environment', 'user_id', ...new Set(fields)].join(', ')
+  const ofOne = environment === 'all' ? '' : 'AND environment = {environment:String}'
+  return `LEFT JOIN (SELECT ${columns} FROM users FINAL WHERE site_id = {site_id:String} ${ofOne}) AS users USING (environment, user_id)`
 }

@@ -64,7 +64,7 @@ describe('the look-up', () => {
 
   function scripted({ autoRegister = true } = {}) {
     const calls: string[] = []
-    const state = { registered: false, stored: false, isAway: false }
+    const state = { registered: false, stored: false, isAway: false, hasRoom: true }
     const sites = {
       find: () => {
         calls.push('find')
@@ -75,6 +75,12 @@ describe('the look-up', () => {
         calls.push('register')
         state.registered = true
         return Promise.resolve()
+      },
+      registerFor: () => {
+        calls.push('registerFor')
+        state.registered = state.hasRoom
+        const refused = state.hasRoom ? [] : [record.siteId]
+        return Promise.resolve({ refused, retryAfterSeconds: 7, retentionDays: new Map<string, number>() })
       },
     }
     const clickHouse = {

@@ -1,4 +1,6 @@
 import type { ClickHouse } from '@sluice/clickhouse/client'
+import { rateLimited } from '@sluice/contracts/errors'
+import type { Credential } from '@sluice/http/route'
 import type { SiteRecord, SiteStore } from '@sluice/postgres/sites'
 
 export interface SiteLookup {
@@ -7,6 +9,11 @@ export interface SiteLookup {
    * Throws SluiceError 503 while it can't be told.
    */
   find(siteId: string): Promise<SiteRecord | undefined>
+  /**
+   * The same for what is created: a site that nobody knows is registered in the name of a key that is not bound to sites,
+   * unless sites are registered by hand alone. Throws 429 beyond the key's new sites of a day.
+   */
+  findOrRegister(siteId: string, key: Pick<Credential, 'keyId' | 'siteIds'>): Promise<SiteRecord | undefined>
 }
 
 /**
@@ -14,7 +21,7 @@ export interface SiteLookup {
  * register it, so this does it when somebody asks for the site. Without `autoRegister` no gateway does, nor does this.
  */
 export function siteLookup(
-  sites: Pick<SiteStore, 'find' | 'register'>,
+  sites: Pick<SiteStore, 'find' | 'register' | 'registerFor'>,
   clickHouse: Pick<ClickHouse, 'query'>,
   { autoRegister }: { autoRegister: boolean },
 ): SiteLookup {
@@ -25,11 +32,20 @@ export function siteLookup(
     return rows.length > 0
   }
 
+  async function find(siteId: string): Promise<SiteRecord | undefined> {
+    const found = await sites.find(siteId)
+    if (found || !autoRegister || !(await hasEvents(siteId))) return found
+    await sites.register([siteId])
+    return sites.find(siteId)
+  }
+
   return {
-    find: async (siteId) => {
-      const found = await sites.find(siteId)
-      if (found || !autoRegister || !(await hasEvents(siteId))) return found
-      await sites.register([siteId])
+    find,
+    findOrRegister: async (siteId, { keyId, siteIds }) => {
+      const found = await find(siteId)
+      if (found || !autoRegister || siteIds !== null) return found
+      const { refused, retryAfterSeconds } = await sites.registerFor(keyId, [siteId])
+      if (refused.length > 0) throw rateLimited(retryAfterSeconds)
       return sites.find(siteId)
     },
   }

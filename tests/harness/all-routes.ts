@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generateKey } from '@sluice/contracts/api-key'
+import type { Criteria } from '@sluice/contracts/conditions'
 import type { Scope } from '@sluice/contracts/scopes'
 import { openClickHouse } from '@sluice/clickhouse/client'
 import { migrateClickHouse } from '@sluice/clickhouse/migrate'
@@ -10,6 +12,7 @@ import { openEventLog } from '@sluice/event-log/open-event-log'
 import { buildGateway } from '@sluice/gateway/build'
 import { keyCache } from '@sluice/http/key-cache'
 import { request, startTestService, type TestService } from '@sluice/http/testing'
+import { cohortStore } from '@sluice/postgres/cohorts'
 import { keyStore } from '@sluice/postgres/keys'
 import { type SiteStore, siteStore } from '@sluice/postgres/sites'
 import { createTestKey, openTestPostgres, type TestPostgres } from '@sluice/postgres/testing'
@@ -31,12 +34,16 @@ export interface TestSluice {
   createKey: (parts: { scopes: readonly Scope[]; siteIds: readonly string[] | null }) => Promise<string>
   /** A key to ask about; returns its id. */
   createKeyId: (parts: { siteIds: readonly string[] | null }) => Promise<string>
+  /** A cohort to ask about; returns its id. */
+  createCohortId: (siteId: string) => Promise<string>
   /** Returns the value of the `Cookie` header. */
   openSession: (key: string) => Promise<string>
   stop: () => Promise<void>
 }
 
 const limits = { events_per_minute: 10_000_000, queries_per_minute: 10_000_000, admin_per_minute: 10_000_000 }
+
+const everybody: Criteria = { type: 'and', conditions: [{ property: 'user_id', operator: 'exists' }] }
 
 export async function startAll({ redisUrl = 'memory:' } = {}): Promise<TestSluice> {
   const captured = capturedLogger()
@@ -75,6 +82,10 @@ export async function startAll({ redisUrl = 'memory:' } = {}): Promise<TestSluic
     sites: siteStore(postgres),
     createKey: async (parts) => (await createTestKey(store, { ...parts, rateLimits: limits })).key,
     createKeyId: async (parts) => (await createTestKey(store, { ...parts, scopes: ['stats:read'] })).keyId,
+    createCohortId: async (siteId) => {
+      const settings = { name: 'everybody', description: null, criteria: everybody }
+      return (await cohortStore(postgres).create({ cohortId: `coh_${randomUUID()}`, siteId, settings })).cohortId
+    },
     openSession: async (key) => {
       const { body } = await request(`${service.url}/api/v1/session`, {
         method: 'POST',

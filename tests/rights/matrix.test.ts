@@ -47,13 +47,21 @@ afterAll(async () => {
   await sluice.stop()
 })
 
-/** A site and a key of their own for each cell: some operations use them up, others make an absent site known. */
+/** A site, a key and a cohort of their own for each cell: some operations use them up, others make an absent site known. */
 async function targetOf(operation: Operation, owner: Owner): Promise<Target> {
   const unique = `${run}-${cells++}`
   const siteId = owner === 'absent' ? `${sites.absent}-${unique}` : sites[owner]
   const needsKey = operation.rights.of === 'object' && operation.rights.name === 'Key'
   const keyId = needsKey && owner !== 'absent' ? await sluice.createKeyId({ siteIds: [siteId] }) : `key_${unique}`
-  return { siteId, keyId, apiKey: sluice.admin, unique }
+  const needsCohort = 'cohort_id' in named({ siteId, keyId, cohortId: '', apiKey: '', unique }, operation)
+  const cohortId = needsCohort && owner !== 'absent' ? await sluice.createCohortId(siteId) : `coh_${unique}`
+  return { siteId, keyId, cohortId, apiKey: sluice.admin, unique }
+}
+
+/** What a sample names in its path and its query. */
+function named(target: Target, { id }: Operation): Record<string, string> {
+  const { params, query } = samples[id as OperationId](target)
+  return { ...params, ...query }
 }
 
 async function send(operation: Operation, target: Target, holder: Holder, transport: Transport) {
@@ -75,10 +83,11 @@ async function send(operation: Operation, target: Target, holder: Holder, transp
 
 /** What contract sections 1, 2 and 10 say; `granted`: whatever the operation answers to whom it may concern. */
 function expected(operation: Operation, holder: Holder, owner: Owner, transport: Transport): number | 'granted' {
-  const { scope, rights, limit, id } = operation
-  if (scope === 'public') return 'granted'
+  const { scope, orScope = scope, rights, limit, id } = operation
+  if (scope === 'public' || orScope === 'public') return 'granted'
   if (transport === 'none') return 401
-  if (scope !== 'authenticated' && !grants([holder.scope], scope)) return 403
+  const isEnough = (each: Scope | 'authenticated'): boolean => each === 'authenticated' || grants([holder.scope], each)
+  if (!isEnough(scope) && !isEnough(orScope)) return 403
   const isForeign = holder.isBound ? owner !== 'own' : false
   switch (rights.of) {
     case 'none':

@@ -5,6 +5,8 @@ export interface Target {
   siteId: string
   /** Of a key that is bound to the site. */
   keyId: string
+  /** Of the site. */
+  cohortId: string
   /** A key that may open a session. */
   apiKey: string
   /** No two cells' are equal. */
@@ -16,6 +18,8 @@ export interface Sample {
   query?: Record<string, string>
   body?: unknown
 }
+
+const criteria = { type: 'and', conditions: [{ property: 'event_type', operator: 'equals', value: 'view' }] }
 
 /** A good request for every operation: one without a row here does not compile. */
 export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> = {
@@ -39,4 +43,12 @@ export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> 
   listSites: () => ({ query: { limit: '1000' } }),
   getSite: ({ siteId }) => ({ params: { site_id: siteId } }),
   updateSite: ({ siteId }) => ({ params: { site_id: siteId }, body: { name: 'renamed' } }),
+  createCohort: ({ siteId }) => ({ body: { site_id: siteId, name: 'made', criteria } }),
+  listCohorts: ({ siteId }) => ({ query: { site_id: siteId, limit: '1000' } }),
+  previewCohort: ({ siteId }) => ({ body: { site_id: siteId, criteria } }),
+  getCohort: ({ cohortId }) => ({ params: { cohort_id: cohortId } }),
+  updateCohort: ({ cohortId }) => ({ params: { cohort_id: cohortId }, body: { name: 'renamed' } }),
+  deleteCohort: ({ cohortId }) => ({ params: { cohort_id: cohortId } }),
+  cohortAnalysis: ({ siteId, cohortId }) => ({ query: { site_id: siteId, cohort_id: cohortId } }),
+  retention: ({ siteId, cohortId }) => ({ query: { site_id: siteId, cohort_id: cohortId } }),
 }

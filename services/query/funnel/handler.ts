@@ -5,6 +5,7 @@ import { validate } from '@sluice/contracts/validate'
 import { parseJson } from '@sluice/http/json-body'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import { type Ask, asker } from '../ask.ts'
+import { percent } from '../percent.ts'
 import { type ReadableSites, readableSite } from '../readable-site.ts'
 import { rangeOf } from '../stats/parameters.ts'
 import { type FunnelQuestion, funnelStatement, type LevelRow } from './sql.ts'
@@ -70,9 +71,4 @@ async function usersOf(question: FunnelQuestion, ask: Ask): Promise<number[]> {
       error,
     )
   }
-}
-
-/** Of nobody 0. */
-function percent(part = 0, whole = 0): number {
-  return whole === 0 ? 0 : Math.round((10_000 * part) / whole) / 100
 }

@@ -48,7 +48,10 @@ FROM
         ) AS times,
         arrayReduce('windowFunnel(${window}, \\'strict_once\\')', times, ${ways}) AS level
     FROM events
-    ${joinUsers(conditions.flatMap(({ userFields }) => userFields))}
+    ${joinUsers(
+      question,
+      conditions.flatMap(({ userFields }) => userFields),
+    )}
     WHERE ${inScope(question)} AND user_key != 0 AND (${conditions.map(({ sql }) => sql).join(' OR ')})
     GROUP BY user_key
 )

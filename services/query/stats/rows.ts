@@ -174,18 +174,19 @@ function isProperty(dimension: Dimension): dimension is `properties.${string}` {
 }
 
 /** What events must meet, and what must be joined on to tell. */
-function matchingOf({ filters, conditions }: StatsQuestion): {
+function matchingOf(question: StatsQuestion): {
   conditions: string[]
   join: string
   params: QueryParams
 } {
+  const { filters, conditions } = question
   const filter = conditionSql(conditions, { prefix: 'filter' })
   return {
     conditions: [
       ...Object.keys(filters).map((field) => `${field} = {${field}:String}`),
       ...(conditions.length === 0 ? [] : [filter.sql]),
     ],
-    join: joinUsers(filter.userFields),
+    join: joinUsers(question, filter.userFields),
     params: { ...filters, ...filter.params },
   }
 }
