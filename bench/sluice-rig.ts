@@ -44,7 +44,7 @@ export async function startSluice(): Promise<SluiceRig> {
   if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)
   const query = await startMeasured('query', { ...store, ...database, ...counters, SLUICE_ADMIN_KEY: key })
   const gateway = await startMeasured('gateway', { ...log, ...database, ...counters })
-  const writer = await startMeasured('writer', { ...log, ...store })
+  const writer = await startMeasured('writer', { ...log, ...store, ...database })
   return {
     key,
     clickHouseUrl: clickHouse.url,

@@ -37,7 +37,7 @@ export async function buildStandalone(
       { log, postgres, redis, describeDurability: () => describeDurability(engines.log, logger) },
       context,
     ),
-    buildWriter({ log, deadLetters, clickHouse }, context),
+    buildWriter({ log, deadLetters, clickHouse, postgres }, context),
     buildQuery(config, { clickHouse: reader, postgres, redis, keyCache: keys }, context),
   ]
   // The first start of all makes a key, unless one is given.

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os'
 import type { Block } from '@sluice/contracts/block'
 import { operatorText } from '@sluice/contracts/errors'
 import type { EventInserter } from '@sluice/clickhouse/insert-events'
-import type { Claim, EventLog, LogBatch, LogConsumer } from '@sluice/event-log/log'
+import type { Claim, EventLog, LogBatch, LogConsumer, PartitionLag } from '@sluice/event-log/log'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import type { Component } from '@sluice/runtime/supervisor'
@@ -34,13 +34,16 @@ export interface ConsumeDeps {
 export interface EventConsumer extends Component {
   /** Partitions whose batch fails again and again, a line each, for /readyz. */
   warnings: () => readonly string[]
+  /** How far the partitions are that this writer holds. */
+  lag: () => readonly PartitionLag[]
 }
 
 /** Moves the log into ClickHouse: insert, bury what can't be inserted, then commit; partitions side by side. */
 export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   const { log, deadLetters, inserter, logger } = deps
   let consumer: LogConsumer | undefined
-  const metrics = writerMetrics(deps.metrics, () => consumer?.lag() ?? [])
+  const lag = () => consumer?.lag() ?? []
+  const metrics = writerMetrics(deps.metrics, lag)
   /** By partition, why its batch is not stored yet. */
   const stuck = new Map<number, string>()
   // One is enough to keep a core of ClickHouse busy, but one that hangs must not be all there is.
@@ -133,6 +136,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
 
   return {
     name: 'event consumer',
+    lag,
     warnings: () => [...stuck].map(([partition, reason]) => `partition ${partition} waits: ${reason}`),
     run: async (stopping) => {
       const logId = await log.id()

@@ -3,6 +3,8 @@ import { checkClickHouseSchema } from '@sluice/clickhouse/migrate'
 import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
 import { noAccess } from '@sluice/http/access'
 import { runService } from '@sluice/http/run-service'
+import { checkPostgresSchema } from '@sluice/postgres/migrate'
+import { openPostgres } from '@sluice/postgres/open'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
 import { closing } from '@sluice/runtime/supervisor'
 import { buildWriter } from './build.ts'
@@ -15,14 +17,17 @@ await runService({
   build: async (config, context) => {
     const { logger } = context
     const clickHouse = openClickHouse(config.SLUICE_CLICKHOUSE_URL)
+    const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
     const deadLetters = await openEventLog(deadLetterUrl(config.SLUICE_LOG_URL), { logger })
     return {
-      service: buildWriter({ log, deadLetters, clickHouse }, context),
+      service: buildWriter({ log, deadLetters, clickHouse, postgres }, context),
       access: noAccess,
       engines: [
         closing('clickhouse', clickHouse),
+        closing('postgres', postgres),
         schemaGuard('clickhouse', () => checkClickHouseSchema(clickHouse), logger),
+        schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
         closing('log', log),
         closing('dead letters', deadLetters),
       ],

@@ -122,8 +122,8 @@ async function startParts(
   const gateways = await pair(() => place('gateway', { ...log, ...database, ...counters }))
   const [first, second] = clickHouseLines
   const writers = await together([
-    place('writer', { ...log, SLUICE_CLICKHOUSE_URL: first.url }),
-    place('writer', { ...log, SLUICE_CLICKHOUSE_URL: second.url }),
+    place('writer', { ...log, ...database, SLUICE_CLICKHOUSE_URL: first.url }),
+    place('writer', { ...log, ...database, SLUICE_CLICKHOUSE_URL: second.url }),
   ])
   const clients = await together([line(portOf(gateways[0])), line(portOf(gateways[1]))])
   const lines = { clients, kafka: kafkaLine, postgres: postgresLine, clickHouse: clickHouseLines }

@@ -31,7 +31,7 @@ export async function createCluster(): Promise<Cluster> {
     clickHouseUrl: clickHouse.url,
     environment: {
       gateway: { ...log, ...database, ...counters },
-      writer: { ...log, ...store },
+      writer: { ...log, ...store, ...database },
       query: { ...store, ...database, ...counters, SLUICE_ADMIN_KEY: key },
     },
     drop: async () => {
