@@ -73,7 +73,7 @@ async function timed(
   const handle = statsHandler({
     clickHouse,
     sites: { find: () => Promise.resolve({ settings: { timezone: 'UTC', conversion_event: null } }) },
-    completeUntil: () => Promise.resolve(end),
+    completeUntil: () => end,
   })
   const times: number[] = []
   for (let round = 0; round < rounds; round++) {

@@ -40,7 +40,7 @@ type SiteSettings = { [Name in keyof SiteDefaults]?: SiteDefaults[Name] | undefi
 export function everySite({ timezone = 'UTC', conversion_event = null }: SiteSettings = {}) {
   return {
     sites: { find: () => Promise.resolve({ settings: { timezone, conversion_event } }) },
-    completeUntil: () => Promise.resolve(noon),
+    completeUntil: () => noon,
   }
 }
 

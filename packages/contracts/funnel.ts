@@ -92,5 +92,5 @@ export const funnelResult = joi.object({
     .number()
     .integer()
     .required()
-    .description('Whatever was accepted before is counted; what was accepted later may be.'),
+    .description('Whatever was received until then and accepted is counted; what came later may be. 0: not known yet.'),
 })

@@ -213,7 +213,9 @@ export const statsResult = joi
       .number()
       .integer()
       .required()
-      .description('Whatever was accepted before is counted; what was accepted later may be.'),
+      .description(
+        'Whatever was received until then and accepted is counted; what came later may be. 0: not known yet.',
+      ),
     compare: joi
       .object({
         start_date: joi.number().integer().required(),

@@ -8,7 +8,9 @@ import { cohortStore } from '@sluice/postgres/cohorts'
 import { keyStore } from '@sluice/postgres/keys'
 import type { Postgres } from '@sluice/postgres/open'
 import { siteStore } from '@sluice/postgres/sites'
+import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { Redis } from '@sluice/redis/open'
+import { completeUntil } from './complete-until.ts'
 import { docsPage } from './docs/page.ts'
 import { siteLookup } from './find-site.ts'
 import { homePage } from './home/page.ts'
@@ -37,6 +39,7 @@ export function buildQuery(
   const keys = keyStore(postgres)
   const store = siteStore(postgres)
   const sites = siteLookup(store, clickHouse, { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
+  const until = completeUntil(watermarkStore(postgres), logger)
   const document = openApiDocument(operations, { version: manifest.version })
   return {
     routes: queryRoutes({
@@ -46,10 +49,10 @@ export function buildQuery(
       keys,
       cohorts: cohortStore(postgres),
       access: { ...redis, keys: keyCache },
-      completeUntil: () => Promise.resolve(Date.now()),
+      completeUntil: until.now,
     }),
     pages: [homePage, openApiPage(document), docsPage(document)],
-    components: [takeOverAdminKey(config.SLUICE_ADMIN_KEY, keys, logger)],
+    components: [takeOverAdminKey(config.SLUICE_ADMIN_KEY, keys, logger), until],
     checks: [
       { name: 'clickhouse', required: true, check: () => clickHouse.check() },
       { name: 'postgres', required: true, check: () => postgres.check() },

@@ -41,7 +41,7 @@ export interface QueryDeps {
   cohorts: CohortStore
   access: Omit<SessionDeps, 'sessions'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
   /** Until when (Unix ms) everything accepted can be read. */
-  completeUntil: () => Promise<number>
+  completeUntil: () => number
 }
 
 /** Contract sections 4 to 6. */

@@ -14,7 +14,7 @@ export interface FunnelDeps {
   clickHouse: Pick<ClickHouse, 'query'>
   sites: ReadableSites
   /** Until when (Unix ms) everything accepted can be read. */
-  completeUntil: () => Promise<number>
+  completeUntil: () => number
 }
 
 /** `data` of an answer; times are Unix ms, rates percent with 2 decimals. */
@@ -40,7 +40,7 @@ export function funnelHandler({ clickHouse, sites, completeUntil }: FunnelDeps) 
     log({ site_id: siteId, steps: steps.length })
     await readableSite(sites, credential, siteId)
 
-    const completeUntilMs = await completeUntil()
+    const completeUntilMs = completeUntil()
     const users = await usersOf({ siteId, environment, ...range, steps, windowMs }, asker(clickHouse, signal))
     const data: FunnelResult = {
       site_id: siteId,

@@ -37,7 +37,7 @@ export interface StatsAnswer extends Measured {
   timezone: string
   /** As asked, when it was. */
   group_by?: string
-  /** Whatever was accepted before is in it. */
+  /** Whatever was received until then and accepted is in it. */
   complete_until: number
   compare?: Measured & { start_date: number; end_date: number }
 }
@@ -45,13 +45,13 @@ export interface StatsAnswer extends Measured {
 export interface AnswerDeps {
   ask: Ask
   /** Until when (Unix ms) everything accepted can be read. */
-  completeUntil: () => Promise<number>
+  completeUntil: () => number
 }
 
 /** Answers a question, and the same question over the range that it is compared with. */
 export async function answerStats(question: StatsQuestion, { ask, completeUntil }: AnswerDeps): Promise<StatsAnswer> {
   // Asked before the events are read: what comes between is read too, and does no harm.
-  const completeUntilMs = await completeUntil()
+  const completeUntilMs = completeUntil()
   const { metric, period, siteId, start, end, timeZone, groupBy, compare } = question
   const compared = compare === undefined ? undefined : comparedQuestion(question, compare)
   const [measured, before] = await Promise.all([measure(question, ask), compared && measure(compared, ask)]).catch(

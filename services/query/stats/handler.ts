@@ -11,7 +11,7 @@ export interface StatsDeps {
   clickHouse: Pick<ClickHouse, 'query'>
   sites: ReadableSites
   /** Until when (Unix ms) everything accepted can be read. */
-  completeUntil: () => Promise<number>
+  completeUntil: () => number
 }
 
 /** `data` of a stats answer. */
