@@ -12,6 +12,7 @@ export interface Client {
 export interface StatsData {
   value: number
   breakdown: { timestamp: number; value: number; key?: string }[]
+  complete_until: number
 }
 
 const timeoutMs = 5_000
