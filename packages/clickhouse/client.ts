@@ -7,6 +7,8 @@ import {
 import { ClickHouseError } from './errors.ts'
 import { wholeAnswers } from './whole-answers.ts'
 
+export type { ClickHouseSettings }
+
 /** Where a ClickHouse is, from `http(s)://user:password@host:port/database`. */
 export interface ClickHouseAddress {
   origin: string

@@ -3,8 +3,9 @@ import type { ClickHouse } from '@sluice/clickhouse/client'
 import { statsLimits } from '@sluice/contracts/stats'
 import { apiRequest } from '../../tests/api-request.ts'
 import { everySite, hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/stats-database.ts'
-import { asker } from './ask.ts'
+import { asker, questionsInTurn } from './ask.ts'
 import { statsHandler } from './stats/handler.ts'
+import { createTurns } from './turns.ts'
 
 let database: StatsDatabase
 
@@ -47,7 +48,7 @@ describe('a question that is more than one may ask', () => {
 
   test('503 beyond its time: it may have been the others', async () => {
     const clickHouse = limited({ max_execution_time: 0.1, timeout_before_checking_execution_speed: 0 })
-    const question = asker(clickHouse, new AbortController().signal)
+    const question = asker(clickHouse, apiRequest())
     const sql = 'SELECT sum(sleepEachRow(0.1)) FROM numbers(20) SETTINGS max_block_size = 1'
     await expect(question({ sql, params: {} })).rejects.toMatchObject({
       status: 503,
@@ -76,7 +77,21 @@ describe('a question that is more than one may ask', () => {
   })
 })
 
+test('questions of a key wait for each other and not for those of another key', async () => {
+  const limits = { atOnce: 4, atOncePerHolder: 1, waitingPerHolder: 10, waitMs: 10_000 }
+  const questions = questionsInTurn(database.reader, createTurns(limits))
+  const answered: string[] = []
+  const askAs = async (keyId: string, sql: string): Promise<void> => {
+    await asker(questions, apiRequest({ credential: { ...apiRequest().credential, keyId } }))({ sql, params: {} })
+    answered.push(keyId)
+  }
+  const slow = [1, 2, 3].map(() => askAs('many', 'SELECT sleep(0.3)'))
+  await askAs('one', 'SELECT 1')
+  expect(answered).toEqual(['one'])
+  await Promise.all(slow)
+})
+
 test('a failure of ours stays one', async () => {
-  const question = asker(database.reader, new AbortController().signal)
+  const question = asker(database.reader, apiRequest())
   await expect(question({ sql: 'SELECT nothing FROM events', params: {} })).rejects.toMatchObject({ status: 500 })
 })

@@ -1,6 +1,8 @@
-import type { ClickHouse, QueryParams, QueryResult } from '@sluice/clickhouse/client'
+import type { ClickHouse, ClickHouseSettings, QueryParams, QueryResult } from '@sluice/clickhouse/client'
 import { ClickHouseError } from '@sluice/clickhouse/errors'
 import { SluiceError, unavailable } from '@sluice/contracts/errors'
+import type { ApiRequest } from '@sluice/http/route'
+import type { Turns } from './turns.ts'
 
 /** A SELECT with the values of its placeholders. */
 export interface Statement {
@@ -46,17 +48,47 @@ const tooLongRange: TooMuch = {
   reason: 'asks for more than one answer may read: ask for a shorter range or fewer groups',
 }
 
+/** ClickHouse as handlers ask it: in the name of a key. */
+export interface Questions {
+  query<Row>(
+    sql: string,
+    params: QueryParams,
+    options: { signal: AbortSignal; settings: ClickHouseSettings; keyId: string },
+  ): Promise<QueryResult<Row>>
+}
+
+/** Questions of one process that ClickHouse works on at once, of all keys and of each; the others wait. */
+export const turnLimits = { atOnce: 16, atOncePerHolder: 4, waitingPerHolder: 1_000, waitMs: 30_000 } as const
+
+/**
+ * Each key's questions in turn with the others'. Of those that ClickHouse works on it prefers each key's first: one that
+ * asks a lot slows itself down.
+ */
+export function questionsInTurn(clickHouse: Pick<ClickHouse, 'query'>, turns: Turns): Questions {
+  return {
+    query: (sql, params, { keyId, signal, settings: given }) =>
+      turns.run(keyId, signal, (rank) =>
+        clickHouse.query(sql, params, { signal, settings: { ...given, priority: String(rank) } }),
+      ),
+  }
+}
+
 /**
  * Throws 400 for a question that is more than one may ask; 503 for one that took too long, or that ClickHouse can't take
  * now.
  */
-export function asker(clickHouse: Pick<ClickHouse, 'query'>, signal: AbortSignal, tooMuch = tooLongRange): Ask {
+export function asker(
+  clickHouse: Questions,
+  { credential, signal }: Pick<ApiRequest, 'credential' | 'signal'>,
+  tooMuch = tooLongRange,
+): Ask {
+  const { keyId } = credential
   return async ({ sql, params }, options) => {
     // The driver hears a signal only from then on.
     if (signal.aborted) throw unavailable('the client left before its question was asked')
     const limits = options && { max_result_rows: String(options.rowsMax), result_overflow_mode: 'throw' as const }
     try {
-      return await clickHouse.query(sql, params, { signal, settings: { ...settings, ...limits } })
+      return await clickHouse.query(sql, params, { signal, keyId, settings: { ...settings, ...limits } })
     } catch (error) {
       throw askersFault(error, tooMuch, options) ?? error
     }

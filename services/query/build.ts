@@ -10,6 +10,7 @@ import type { Postgres } from '@sluice/postgres/open'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { Redis } from '@sluice/redis/open'
+import { questionsInTurn, turnLimits } from './ask.ts'
 import { completeUntil } from './complete-until.ts'
 import { docsPage } from './docs/page.ts'
 import { siteLookup } from './find-site.ts'
@@ -17,6 +18,7 @@ import { homePage } from './home/page.ts'
 import { openApiPage } from './openapi/page.ts'
 import manifest from './package.json' with { type: 'json' }
 import { queryRoutes } from './router.ts'
+import { createTurns } from './turns.ts'
 import { takeOverAdminKey } from './take-over-admin-key.ts'
 
 /** ClickHouse ends a question after 30 s by itself; one that is frozen must not hold its askers for longer either. */
@@ -34,7 +36,7 @@ export interface QueryEngines {
 export function buildQuery(
   config: { SLUICE_ADMIN_KEY: string | undefined; SLUICE_AUTO_REGISTER_SITES: boolean },
   { clickHouse, postgres, redis, keyCache }: QueryEngines,
-  { logger }: Context,
+  { logger, metrics }: Context,
 ): Service {
   const keys = keyStore(postgres)
   const store = siteStore(postgres)
@@ -43,7 +45,7 @@ export function buildQuery(
   const document = openApiDocument(operations, { version: manifest.version })
   return {
     routes: queryRoutes({
-      clickHouse,
+      clickHouse: questionsInTurn(clickHouse, createTurns(turnLimits, metrics)),
       sites,
       siteStore: store,
       keys,

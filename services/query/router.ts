@@ -1,10 +1,10 @@
-import type { ClickHouse } from '@sluice/clickhouse/client'
 import { operations } from '@sluice/contracts/operations'
 import type { Sessions } from '@sluice/http/access'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import type { KeyStore } from '@sluice/postgres/keys'
 import type { SiteStore } from '@sluice/postgres/sites'
+import type { Questions } from './ask.ts'
 import { cohortAnalysisHandler } from './cohort-analysis/handler.ts'
 import { createCohortHandler } from './create-cohort/handler.ts'
 import { createKeyHandler } from './create-key/handler.ts'
@@ -34,7 +34,7 @@ import { updateKeyHandler } from './update-key/handler.ts'
 import { updateSiteHandler } from './update-site/handler.ts'
 
 export interface QueryDeps {
-  clickHouse: Pick<ClickHouse, 'query'>
+  clickHouse: Questions
   sites: SiteLookup
   siteStore: SiteStore
   keys: KeyStore

@@ -1,11 +1,10 @@
-import type { ClickHouse } from '@sluice/clickhouse/client'
 import { conditionError } from '@sluice/clickhouse/conditions'
 import { notFound } from '@sluice/contracts/errors'
 import { type CohortAnalysis, cohortAnalysisQuery, type CompletableRow } from '@sluice/contracts/retention'
 import { validate } from '@sluice/contracts/validate'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
-import { asker } from '../ask.ts'
+import { asker, type Questions } from '../ask.ts'
 import { tooHeavy } from '../cohort-members.ts'
 import { percent } from '../percent.ts'
 import { type ReadableSites, readableSite } from '../readable-site.ts'
@@ -17,7 +16,7 @@ export function cohortAnalysisHandler({
   sites,
   cohorts,
 }: {
-  clickHouse: Pick<ClickHouse, 'query'>
+  clickHouse: Questions
   sites: ReadableSites
   cohorts: Pick<CohortStore, 'find'>
 }) {
@@ -30,7 +29,7 @@ export function cohortAnalysisHandler({
     if (!cohort) throw notFound('Cohort')
 
     const { name, criteria } = cohort.settings
-    const ask = asker(clickHouse, signal, tooHeavy('cohort_id'))
+    const ask = asker(clickHouse, { credential, signal }, tooHeavy('cohort_id'))
     try {
       const { rows } = await ask<AgeRow>(analysisStatement({ siteId, environment, now: receivedAt, criteria, weeks }))
       const data: CohortAnalysis = {

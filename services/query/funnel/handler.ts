@@ -1,17 +1,16 @@
-import type { ClickHouse } from '@sluice/clickhouse/client'
 import { conditionError } from '@sluice/clickhouse/conditions'
 import { funnelBody, funnelLimits, type FunnelStep } from '@sluice/contracts/funnel'
 import { validate } from '@sluice/contracts/validate'
 import { parseJson } from '@sluice/http/json-body'
 import type { Answer, ApiRequest } from '@sluice/http/route'
-import { type Ask, asker } from '../ask.ts'
+import { type Ask, asker, type Questions } from '../ask.ts'
 import { percent } from '../percent.ts'
 import { type ReadableSites, readableSite } from '../readable-site.ts'
 import { rangeOf } from '../stats/parameters.ts'
 import { type FunnelQuestion, funnelStatement, type LevelRow } from './sql.ts'
 
 export interface FunnelDeps {
-  clickHouse: Pick<ClickHouse, 'query'>
+  clickHouse: Questions
   sites: ReadableSites
   /** Until when (Unix ms) everything accepted can be read. */
   completeUntil: () => number
@@ -41,7 +40,10 @@ export function funnelHandler({ clickHouse, sites, completeUntil }: FunnelDeps) 
     await readableSite(sites, credential, siteId)
 
     const completeUntilMs = completeUntil()
-    const users = await usersOf({ siteId, environment, ...range, steps, windowMs }, asker(clickHouse, signal))
+    const users = await usersOf(
+      { siteId, environment, ...range, steps, windowMs },
+      asker(clickHouse, { credential, signal }),
+    )
     const data: FunnelResult = {
       site_id: siteId,
       start_date: range.start,

@@ -1,10 +1,9 @@
-import type { ClickHouse } from '@sluice/clickhouse/client'
 import type { PropertyType } from '@sluice/contracts/event-row'
 import { liveLimits, siteQuery } from '@sluice/contracts/live'
 import type { Environment } from '@sluice/contracts/scopes'
 import { validate } from '@sluice/contracts/validate'
 import type { Answer, ApiRequest } from '@sluice/http/route'
-import { asker } from '../ask.ts'
+import { asker, type Questions } from '../ask.ts'
 import { type ReadableSites, readableSite } from '../readable-site.ts'
 import { type CountRow, countsStatement, type EventRow, lastEventsStatement } from './sql.ts'
 
@@ -26,13 +25,13 @@ interface StoredEvent {
 }
 
 /** `GET /api/v1/live` (contract section 4): what happened until now. Throws 400, 404 `Site not found`, ClickHouseError. */
-export function liveHandler({ clickHouse, sites }: { clickHouse: Pick<ClickHouse, 'query'>; sites: ReadableSites }) {
+export function liveHandler({ clickHouse, sites }: { clickHouse: Questions; sites: ReadableSites }) {
   return async ({ query, credential, receivedAt, signal, log }: ApiRequest): Promise<Answer> => {
     const { site_id: siteId, environment = credential.environment } = validate(siteQuery, query)
     log({ site_id: siteId })
     await readableSite(sites, credential, siteId)
 
-    const ask = asker(clickHouse, signal)
+    const ask = asker(clickHouse, { credential, signal })
     const until = { siteId, environment, now: receivedAt }
     const [counts, events] = await Promise.all([
       ask<CountRow>(countsStatement(until)),

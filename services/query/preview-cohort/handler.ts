@@ -1,30 +1,23 @@
-import type { ClickHouse } from '@sluice/clickhouse/client'
 import { conditionError } from '@sluice/clickhouse/conditions'
 import { previewCohortBody } from '@sluice/contracts/cohorts'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { validate } from '@sluice/contracts/validate'
 import { parseJson } from '@sluice/http/json-body'
 import type { Answer, ApiRequest } from '@sluice/http/route'
-import { asker, type Statement } from '../ask.ts'
+import { asker, type Questions, type Statement } from '../ask.ts'
 import { type CohortScope, membersStatement, tooHeavy } from '../cohort-members.ts'
 import { userWeeksScope } from '../event-scope.ts'
 import { percent } from '../percent.ts'
 import { type ReadableSites, readableSite } from '../readable-site.ts'
 
 /** POST /api/v1/cohorts/preview: how many users criteria describe now, before they are saved (contract section 6). */
-export function previewCohortHandler({
-  clickHouse,
-  sites,
-}: {
-  clickHouse: Pick<ClickHouse, 'query'>
-  sites: ReadableSites
-}) {
+export function previewCohortHandler({ clickHouse, sites }: { clickHouse: Questions; sites: ReadableSites }) {
   return async ({ body, credential, receivedAt, signal, log }: ApiRequest): Promise<Answer> => {
     const asked = validate(previewCohortBody, parseJson(body.bytes))
     const { site_id: siteId, criteria, environment = credential.environment } = asked
     log({ site_id: siteId })
     await readableSite(sites, credential, siteId)
-    const ask = asker(clickHouse, signal, tooHeavy('criteria'))
+    const ask = asker(clickHouse, { credential, signal }, tooHeavy('criteria'))
     try {
       const { rows } = await ask<SizeRow>(sizeStatement(criteria, { siteId, environment, now: receivedAt }))
       const { size = 0, users = 0 } = rows[0] ?? {}

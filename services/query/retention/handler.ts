@@ -1,4 +1,3 @@
-import type { ClickHouse } from '@sluice/clickhouse/client'
 import { conditionError } from '@sluice/clickhouse/conditions'
 import { notFound } from '@sluice/contracts/errors'
 import { eventLimits } from '@sluice/contracts/event-fields'
@@ -11,7 +10,7 @@ import {
 import { validate } from '@sluice/contracts/validate'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
-import { asker } from '../ask.ts'
+import { asker, type Questions } from '../ask.ts'
 import { tooHeavy } from '../cohort-members.ts'
 import { percent } from '../percent.ts'
 import { type ReadableSites, readableSite } from '../readable-site.ts'
@@ -25,7 +24,7 @@ export function retentionHandler({
   sites,
   cohorts,
 }: {
-  clickHouse: Pick<ClickHouse, 'query'>
+  clickHouse: Questions
   sites: ReadableSites
   cohorts: Pick<CohortStore, 'find'>
 }) {
@@ -41,7 +40,7 @@ export function retentionHandler({
     const criteria = cohort?.settings.criteria
     const timeZone = timeZoneId(asked.timezone ?? site.timezone)
     const starts = lastWeeks(now, weeks, timeZone)
-    const ask = asker(clickHouse, signal, tooHeavy(cohort ? 'cohort_id' : 'site_id'))
+    const ask = asker(clickHouse, { credential, signal }, tooHeavy(cohort ? 'cohort_id' : 'site_id'))
     try {
       const { rows } = await ask<WeekRow>(
         retentionStatement({

@@ -6,12 +6,15 @@ import type { Ask } from '../ask.ts'
 import { type BreakdownEntry, bucketEntries, groupEntries, typeEntries } from './breakdown.ts'
 import { bucketStarts, isTimeUnit } from './buckets.ts'
 import { comparedRange } from './compared-range.ts'
+import { isOfSessions, type PlannedQuestion } from './measures.ts'
 import type { StatsQuestion } from './parameters.ts'
+import { byPlan, measureSessions } from './session-plan.ts'
 import {
   type BucketRow,
   bucketsStatement,
   type GroupRow,
   groupsStatement,
+  type RangeRow,
   rangeStatement,
   type TypeRow,
   typesStatement,
@@ -81,13 +84,19 @@ function comparedQuestion(question: StatsQuestion, comparison: NonNullable<Stats
 }
 
 async function measure(question: StatsQuestion, ask: Ask): Promise<Measured> {
+  if (!isOfSessions(question.metric)) return measureAsPlanned(question, ask)
+  if (question.groupBy === undefined) return { value: await measureSessions(question, ask) }
+  return byPlan(1, (sessions) => measureAsPlanned({ ...question, sessions }, ask))
+}
+
+async function measureAsPlanned(question: PlannedQuestion, ask: Ask): Promise<Measured> {
   const { metric, groupBy } = question
   if (metric === 'event_count_by_type') {
     const types = await ask<TypeRow>(typesStatement(question), { rowsMax: statsLimits.entriesMax, tooMany })
     return { value: totalOf(types), breakdown: typeEntries(question, types.rows) }
   }
   if (groupBy === undefined) {
-    const { rows } = await ask<ValueRow>(rangeStatement(question))
+    const { rows } = await ask<RangeRow>(rangeStatement(question))
     return { value: rows[0]?.value ?? 0 }
   }
   if (isTimeUnit(groupBy)) {

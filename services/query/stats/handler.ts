@@ -1,14 +1,13 @@
-import type { ClickHouse } from '@sluice/clickhouse/client'
 import type { statsQuery } from '@sluice/contracts/stats'
 import type { Answer, ApiRequest } from '@sluice/http/route'
-import { asker } from '../ask.ts'
+import { asker, type Questions } from '../ask.ts'
 import { type ReadableSites, readableSite } from '../readable-site.ts'
 import { answerStats, type StatsAnswer } from './answer.ts'
 import { type GivenParameters, readStatsRequest, type StatsRequest } from './parameters.ts'
 
 /** What the operation needs of the others. */
 export interface StatsDeps {
-  clickHouse: Pick<ClickHouse, 'query'>
+  clickHouse: Questions
   sites: ReadableSites
   /** Until when (Unix ms) everything accepted can be read. */
   completeUntil: () => number
@@ -43,10 +42,10 @@ export function readFor(
 /** Answers a request in the name of who asks. Throws 400 for too many buckets, 404 `Site not found`, ClickHouseError. */
 export async function statsResult(
   asked: StatsRequest,
-  { receivedAt, credential, signal }: Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal'>,
+  request: Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal'>,
   { clickHouse, sites, completeUntil }: StatsDeps,
 ): Promise<StatsResult> {
-  const question = asked.toQuestion(await readableSite(sites, credential, asked.siteId))
-  const answer = await answerStats(question, { ask: asker(clickHouse, signal), completeUntil })
-  return { ...answer, timestamp: receivedAt }
+  const question = asked.toQuestion(await readableSite(sites, request.credential, asked.siteId))
+  const answer = await answerStats(question, { ask: asker(clickHouse, request), completeUntil })
+  return { ...answer, timestamp: request.receivedAt }
 }

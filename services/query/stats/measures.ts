@@ -1,6 +1,6 @@
 import type { Metric } from '@sluice/contracts/stats'
 import type { StatsQuestion } from './parameters.ts'
-import { countRows, eventRows, type Rows, sessionRows } from './rows.ts'
+import { countRows, eventRows, keyOf, type Rows, type SessionPlan, sessionRows } from './rows.ts'
 
 /** A metric as SQL over rows. */
 export interface Measure {
@@ -14,28 +14,34 @@ export interface Measure {
   ofParts: string
 }
 
+/** A question, and how it is answered. */
+export interface PlannedQuestion extends StatsQuestion {
+  /** Of metrics of sessions; all of them, however long, unless said otherwise. */
+  sessions?: SessionPlan
+}
+
 /** The rows that answer a question. A source that holds less than events goes here, and says how it counts. */
-export function rowsOf(question: StatsQuestion): Rows {
-  if (isOfSessions(question.metric)) return sessionRows(question)
+export function rowsOf(question: PlannedQuestion): Rows {
+  if (isOfSessions(question.metric)) return sessionRows(question, question.sessions ?? { oneOf: 1, mayBeLong: true })
   return countRows(question) ?? eventRows(question)
 }
 
-function isOfSessions(metric: Metric): boolean {
+export function isOfSessions(metric: Metric): boolean {
   return metric === 'avg_session_duration' || metric === 'bounce_rate' || metric === 'conversion_rate'
 }
 
 /** How a question's rows are measured. */
-export function measureOf({ metric }: StatsQuestion, { count }: Rows): Measure {
+export function measureOf({ metric, groupBy, exact }: StatsQuestion, { count }: Rows): Measure {
   switch (metric) {
     case 'event_count':
     case 'event_count_by_type':
       return { whole: count, part: count, ofPart: 'part', ofParts: 'sum(part)' }
     case 'unique_users':
-      return distinct('user_key')
     case 'unique_sessions':
-      return distinct('session_key')
-    case 'visitors':
-      return distinct('visitor_key')
+    case 'visitors': {
+      const measure = distinct(keyOf[metric])
+      return groupBy === undefined && !exact ? { ...measure, whole: estimate(keyOf[metric]) } : measure
+    }
     case 'avg_session_duration':
       return average('duration_ms', (sum, n) => `floor(${sum} / ${n} + 0.5) / 1000`)
     case 'bounce_rate':
@@ -51,6 +57,16 @@ export function measureOf({ metric }: StatsQuestion, { count }: Rows): Measure {
  */
 function distinct(key: string): Measure {
   return aggregate('uniqExactIf', `${key}, ${key} != 0`, (value) => value)
+}
+
+/**
+ * As `distinct`, but above 65,536 within 0.3 % and in half the time or less. Of buckets and groups it would take twice as
+ * long, so they are exact.
+ */
+function estimate(key: string): string {
+  const [of, exactMax] = [`${key}, ${key} != 0`, 65_536]
+  const keys = `groupUniqArrayIf(${exactMax + 1})(${of})`
+  return `if(length(${keys}) <= ${exactMax}, length(${keys}), uniqCombined64If(19)(${of}))`
 }
 
 /** Percent with 2 decimals, rounded half up. */

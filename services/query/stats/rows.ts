@@ -1,7 +1,7 @@
 import { conditionSql, eventFieldSql } from '@sluice/clickhouse/conditions'
 import type { QueryParams } from '@sluice/clickhouse/client'
-import type { Dimension } from '@sluice/contracts/stats'
-import { inScope, joinUsers, scopeParams } from '../event-scope.ts'
+import type { Dimension, Metric } from '@sluice/contracts/stats'
+import { inScope, joinUsers, scopeParams, scopeParts } from '../event-scope.ts'
 import { isTimeUnit } from './buckets.ts'
 import type { StatsQuestion } from './parameters.ts'
 
@@ -22,19 +22,40 @@ export interface Rows {
 }
 
 /** A session's length at most, and how far before a range it may have begun (contract section 4), in ms. */
-const windowMs = 24 * 3_600_000
+export const sessionWindowMs = 24 * 3_600_000
 
 /** The range's events that match the filters. */
 export function eventRows(question: StatsQuestion): Rows {
   const matching = matchingOf(question)
-  return {
-    from: `FROM events ${matching.join} WHERE ${[inScope(question), ...matching.conditions].join(' AND ')}`,
-    time: 'toUnixTimestamp64Milli(timestamp)',
-    group: groupOf(question),
-    count: 'count()',
-    params: { ...paramsOf(question), ...matching.params },
+  const params = { ...paramsOf(question), ...matching.params }
+  const { join } = matching
+  const where = (scope: string): string => [scope, ...matching.conditions].join(' AND ')
+  if (isTimeUnit(question.groupBy)) {
+    return {
+      from: `FROM events ${join} WHERE ${where(inScope(question))}`,
+      time: 'toUnixTimestamp64Milli(timestamp)',
+      group: `''`,
+      count: 'count()',
+      params,
+    }
   }
+  const columns = [`${groupOf(question)} AS grouped`, ...measuredColumns(question.metric)].join(', ')
+  const parts = scopeParts(question).map((scope) => `SELECT ${columns} FROM events ${join} WHERE ${where(scope)}`)
+  return { from: `FROM (${parts.join('\nUNION ALL\n')})`, time: '', group: 'grouped', count: 'count()', params }
 }
+
+/** What of an event a metric is over. */
+function measuredColumns(metric: Metric): readonly string[] {
+  if (metric === 'event_count_by_type') return ['event_type']
+  return metric in keyOf ? [keyOf[metric as keyof typeof keyOf]] : []
+}
+
+/** What the distinct counts are of. */
+export const keyOf = {
+  unique_users: 'user_key',
+  unique_sessions: 'session_key',
+  visitors: 'visitor_key',
+} as const
 
 const quarterMs = 15 * 60_000
 /** ClickHouse's DateTime begins in 1970 and ends in 2106. */
@@ -101,20 +122,32 @@ export function countRows(question: StatsQuestion): Rows | undefined {
 
 const countedDimensions = ['event_type', 'country', 'device_type'] as const
 
+/** How sessions are read. */
+export interface SessionPlan {
+  /** One of so many, chosen by the hash of its id; 1: all. */
+  oneOf: number
+  /** False: the statement fails with `longSession` when a session goes on after its 24 h. */
+  mayBeLong: boolean
+}
+
+/** ClickHouse's code of a statement that failed because a session is longer than its plan says: throwIf's. */
+export const longSession = 395
+
 /**
  * One row per session that starts in the range (contract section 4 and section 10, "Stats"): its first event in the
  * range or the 24 h before it lies in the range, and its events are those of the 24 h from there, also beyond the range.
  * Its columns: started_ms, duration_ms, event_count, is_converted.
  *
- * Sessions that go on after their 24 h are few: they alone are looked up, to leave out what came later. Joining every
- * event to its session's start, or a window function, takes 2–3 times as long.
+ * Where sessions may go on after their 24 h, those that do are looked up first, to leave out what came later; most sites
+ * have none, and then one reading does. Joining every event to its session's start, or a window function, takes 2–3
+ * times as long.
  */
-export function sessionRows(question: StatsQuestion): Rows {
+export function sessionRows(question: StatsQuestion, { oneOf, mayBeLong }: SessionPlan): Rows {
   const { groupBy, metric, targetEvent } = question
   const isConversion = metric === 'conversion_rate'
   const isByValue = groupBy !== undefined && !isTimeUnit(groupBy)
   const matching = matchingOf(question)
-  const events = `${inScope(question, windowMs)} AND session_key != 0`
+  const events = `${inScope(question, sessionWindowMs)} AND session_key != 0${oneOf === 1 ? '' : ` AND session_key % ${oneOf} = 0`}`
   const columns = [
     'toUnixTimestamp64Milli(min(timestamp)) AS started_ms',
     'toUnixTimestamp64Milli(max(timestamp)) - started_ms AS duration_ms',
@@ -129,17 +162,11 @@ FROM
     SELECT ${columns.join(', ')}
     FROM events
     ${matching.join}
-    LEFT JOIN
-    (
-        SELECT session_key, toUnixTimestamp64Milli(min(timestamp)) + ${windowMs} AS closed_ms
-        FROM events
-        WHERE ${events}
-        GROUP BY session_key
-        HAVING toUnixTimestamp64Milli(max(timestamp)) >= closed_ms
-    ) AS long USING (session_key)
-    WHERE ${events} AND (closed_ms = 0 OR toUnixTimestamp64Milli(timestamp) < closed_ms)
+    ${mayBeLong ? joinLongSessions(events) : ''}
+    WHERE ${events} ${mayBeLong ? 'AND (closed_ms = 0 OR toUnixTimestamp64Milli(timestamp) < closed_ms)' : ''}
     GROUP BY session_key
     HAVING started_ms >= {start:Int64} AND started_ms < {end:Int64}
+    ${mayBeLong ? '' : `AND throwIf(duration_ms >= ${sessionWindowMs}, 'a session goes on after its 24 hours') = 0`}
     ${matching.conditions.length === 0 ? '' : `AND countIf(${matching.conditions.join(' AND ')}) > 0`}
 )`,
     time: 'started_ms',
@@ -151,6 +178,19 @@ FROM
       ...(isConversion ? { target_event: targetEvent } : {}),
     },
   }
+}
+
+/** When the sessions that go on after their 24 h end, in Unix ms; 0 for the others. */
+function joinLongSessions(events: string): string {
+  return `
+    LEFT JOIN
+    (
+        SELECT session_key, toUnixTimestamp64Milli(min(timestamp)) + ${sessionWindowMs} AS closed_ms
+        FROM events
+        WHERE ${events}
+        GROUP BY session_key
+        HAVING toUnixTimestamp64Milli(max(timestamp)) >= closed_ms
+    ) AS long USING (session_key)`
 }
 
 function paramsOf(question: StatsQuestion): QueryParams {

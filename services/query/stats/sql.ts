@@ -1,12 +1,18 @@
 import type { Statement } from '../ask.ts'
 import { isTimeUnit } from './buckets.ts'
-import { measureOf, rowsOf } from './measures.ts'
+import { measureOf, type PlannedQuestion, rowsOf } from './measures.ts'
 import type { StatsQuestion } from './parameters.ts'
 import type { Rows } from './rows.ts'
 
-/** A row of `rangeStatement`, and the totals of all others. */
+/** Totals of the statements with groups. */
 export interface ValueRow {
   value: number
+}
+
+/** The row of `rangeStatement`. */
+export interface RangeRow extends ValueRow {
+  /** Events, or sessions, that were measured. */
+  measured: number
 }
 
 /** A row of `bucketsStatement`. */
@@ -32,13 +38,16 @@ export interface TypeRow extends ValueRow {
 }
 
 /** The metric over the range, in one row. */
-export function rangeStatement(question: StatsQuestion): Statement {
+export function rangeStatement(question: PlannedQuestion): Statement {
   const rows = rowsOf(question)
-  return { sql: `SELECT ${measureOf(question, rows).whole} AS value ${rows.from}`, params: rows.params }
+  return {
+    sql: `SELECT ${measureOf(question, rows).whole} AS value, ${rows.count} AS measured ${rows.from}`,
+    params: rows.params,
+  }
 }
 
 /** The metric in every bucket that has rows, and of the range as totals. */
-export function bucketsStatement(question: StatsQuestion): Statement {
+export function bucketsStatement(question: PlannedQuestion): Statement {
   const rows = rowsOf(question)
   const bucket = bucketOf(question, rows)
   return {
@@ -54,7 +63,7 @@ GROUP BY start WITH TOTALS`,
  * The metric in the `limit` greatest groups by value, sorted by value, then key, then in one row over the rest; of the
  * range as totals. One statement reads the rows once, and its numbers are of one moment.
  */
-export function groupsStatement(question: StatsQuestion): Statement {
+export function groupsStatement(question: PlannedQuestion): Statement {
   const rows = rowsOf(question)
   const measure = measureOf(question, rows)
   return {
@@ -80,7 +89,7 @@ ORDER BY named DESC, value DESC, key`,
  * Events by type in every group of the question; the `limit` most frequent types by name, the others in one row.
  * Sorted by bucket, then by value with the others last. Totals hold the number of all events.
  */
-export function typesStatement(question: StatsQuestion): Statement {
+export function typesStatement(question: PlannedQuestion): Statement {
   const { groupBy, limit } = question
   const rows = rowsOf(question)
   const part = isTimeUnit(groupBy)

@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/stats-database.ts'
+
+/** More than a million, so that answers may be estimated; session n begins n × 70 ms after noon. */
+const sessions = 1_200_000
+const gapMs = 70
+/** Most have a second event n % 600 s later, one of four has not; one of 40 buys. */
+const isBounce = (n: number): boolean => n % 4 === 0
+const durationMs = (n: number): number => (isBounce(n) ? 0 : (n % 600) * 1_000)
+const isBuyer = (n: number): boolean => n % 40 === 1
+
+let database: StatsDatabase
+const site = { site_id: 'large', start_date: noon, end_date: noon + 2 * 86_400_000 }
+
+beforeAll(async () => {
+  database = await openStatsDatabase()
+  const insert = (place: string, type: string, time: string): Promise<void> =>
+    database.owner.command(
+      `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, session_id, received_at)
+       SELECT 'large', 'prod', ${type}, fromUnixTimestamp64Milli({noon:Int64} + toInt64(${time}), 'UTC') AS at,
+              concat('${place}', toString(number)), toString(number), at
+       FROM numbers({sessions:UInt64}) WHERE '${place}' = 'first' OR number % 4 != 0`,
+      { params: { noon, sessions } },
+    )
+  await insert('first', `'start'`, `number * ${gapMs}`)
+  await insert('second', `if(number % 40 = 1, 'purchase', 'page')`, `number * ${gapMs} + number % 600 * 1000`)
+}, 120_000)
+
+afterAll(async () => {
+  await database.drop()
+})
+
+const all = Array.from({ length: sessions }, (_, n) => n)
+const share = (of: (n: number) => boolean): number => (100 * all.filter(of).length) / sessions
+const expected = {
+  bounce_rate: share(isBounce),
+  conversion_rate: share(isBuyer),
+  avg_session_duration: all.reduce((sum, n) => sum + durationMs(n), 0) / sessions / 1_000,
+}
+
+describe('of more than a million sessions', () => {
+  test.each(Object.entries(expected))('%s is within 1 %%, and exact when asked', async (metric, value) => {
+    const estimated = (await database.ask({ ...site, metric })).value
+    // Taken from a sample: the exact value would be a rare chance.
+    expect(estimated).not.toBeCloseTo(value, 5)
+    expect(Math.abs(estimated - value)).toBeLessThan(metric === 'avg_session_duration' ? value / 100 : 1)
+    expect((await database.ask({ ...site, metric, exact: 'true' })).value).toBeCloseTo(value, 2)
+    // Buckets are exact, and so is the whole that comes with them.
+    expect((await database.ask({ ...site, metric, group_by: 'week' })).value).toBeCloseTo(value, 2)
+  })
+
+  test('their number is within 1 %, and exact when asked', async () => {
+    const asked = { ...site, metric: 'unique_sessions' }
+    const { value } = await database.ask(asked)
+    expect(value).not.toBe(sessions)
+    expect(Math.abs(value / sessions - 1)).toBeLessThan(0.01)
+    expect((await database.ask({ ...asked, exact: 'true' })).value).toBe(sessions)
+    expect((await database.ask({ ...asked, group_by: 'country' })).value).toBe(sessions)
+  })
+})
+
+test.each([65_535, 65_536])('%i distinct values are counted exactly', async (count) => {
+  const range = { site_id: 'large', start_date: noon, end_date: noon + count * gapMs, event_type: 'start' }
+  expect((await database.ask({ ...range, metric: 'unique_sessions' })).value).toBe(count)
+  expect((await database.ask({ ...range, metric: 'visitors' })).value).toBe(count)
+})
+
+test('one more is within 1 %', async () => {
+  const range = { site_id: 'large', start_date: noon, end_date: noon + 65_537 * gapMs, event_type: 'start' }
+  const { value } = await database.ask({ ...range, metric: 'unique_sessions' })
+  expect(Math.abs(value / 65_537 - 1)).toBeLessThan(0.01)
+})
