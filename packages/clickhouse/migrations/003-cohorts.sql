@@ -14,7 +14,7 @@ ENGINE = ReplacingMergeTree(imported_at)
 ORDER BY (site_id, environment, user_id);
 -- Of each user the first event, and in which of 64 weeks (from Monday, UTC; week n is bit n % 64) there was one: between
 -- Monday 0:00 and Sunday 10:00, and between Monday 12:00 and the week's end. In no zone does Monday begin between Monday
--- 12:00 and Sunday 10:00 UTC. Reasons and figures: docs/decisions/012-retention.md.
+-- 12:00 and Sunday 10:00 UTC. toUInt8, because a shift by a signed number makes signed ones. Reasons and figures: docs/decisions/012-retention.md.
 ALTER TABLE events ADD PROJECTION IF NOT EXISTS user_weeks
 (
     SELECT
@@ -23,9 +23,9 @@ ALTER TABLE events ADD PROJECTION IF NOT EXISTS user_weeks
         user_key,
         min(timestamp),
         groupBitOr(if((toUnixTimestamp64Milli(timestamp) + 259200000) % 604800000 < 554400000,
-            bitShiftLeft(toUInt64(1), intDiv(toUnixTimestamp64Milli(timestamp) + 259200000, 604800000) % 64), 0)),
+            bitShiftLeft(toUInt64(1), toUInt8(intDiv(toUnixTimestamp64Milli(timestamp) + 259200000, 604800000) % 64)), 0)),
         groupBitOr(if((toUnixTimestamp64Milli(timestamp) + 259200000) % 604800000 >= 43200000,
-            bitShiftLeft(toUInt64(1), intDiv(toUnixTimestamp64Milli(timestamp) + 259200000, 604800000) % 64), 0))
+            bitShiftLeft(toUInt64(1), toUInt8(intDiv(toUnixTimestamp64Milli(timestamp) + 259200000, 604800000) % 64)), 0))
     GROUP BY site_id, environment, user_key
 );
 -- In the background; until a part is done it is read as before.

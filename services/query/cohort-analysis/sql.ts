@@ -36,7 +36,7 @@ FROM
     SELECT
         user_key,
         any(members.entered_ms) AS entered_ms,
-        groupBitOr(bitShiftLeft(toUInt64(1), intDiv(${time} - members.entered_ms, ${weekMs}))) AS active
+        groupBitOr(bitShiftLeft(toUInt64(1), toUInt8(intDiv(${time} - members.entered_ms, ${weekMs})))) AS active
     FROM events
     INNER JOIN (${members.sql}) AS members USING (user_key)
     WHERE ${inScope(eventsOf(question))}

@@ -30,7 +30,7 @@ export interface WeekRow {
 
 const time = 'toUnixTimestamp64Milli(timestamp)'
 const sinceMonday = `(${time} + 259200000) % 604800000`
-const weekBit = `bitShiftLeft(toUInt64(1), intDiv(${time} + 259200000, 604800000) % 64)`
+const weekBit = `bitShiftLeft(toUInt64(1), toUInt8(intDiv(${time} + 259200000, 604800000) % 64))`
 /** By the projection's own expressions (packages/clickhouse/migrations/003-cohorts.sql), or it is not used. */
 const head = `groupBitOr(if(${sinceMonday} < 554400000, ${weekBit}, 0))`
 const tail = `groupBitOr(if(${sinceMonday} >= 43200000, ${weekBit}, 0))`
@@ -74,7 +74,7 @@ FROM
         GROUP BY user_key
         HAVING first_ms >= {from:Int64} AND first_ms <= {now:Int64}
         UNION ALL
-        SELECT user_key, toInt64(0) AS first_ms, bitShiftLeft(toUInt64(1), ${week(time)}) AS weeks
+        SELECT user_key, toInt64(0) AS first_ms, bitShiftLeft(toUInt64(1), toUInt8(${week(time)})) AS weeks
         FROM events
         WHERE ${userWeeksScope(question)} AND (${read.map((_, index) => inRange(index)).join(' OR ')})
             ${returnEvent === undefined ? '' : 'AND event_type = {return_event:String}'}
