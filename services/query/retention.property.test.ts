@@ -150,7 +150,12 @@ const condition: fc.Arbitrary<AskedCondition> = fc
       case 'less_than':
       case 'less_than_or_equal':
         return fc.constantFrom(9, '9.5', 1).map((number) => ({ ...asked, value: number }))
-      default:
+      case 'equals':
+      case 'not_equals':
+      case 'contains':
+      case 'not_contains':
+      case 'starts_with':
+      case 'ends_with':
         return value.map((text) => ({ ...asked, value: text }))
     }
   })
@@ -394,10 +399,10 @@ const anybody: RawCriteria = { type: 'and', conditions: [{ property: 'user_id', 
 
 /** A store that holds one cohort, read as a request's body is. */
 function cohortsOf(asked: RawCriteria) {
-  const { value, error } = criteriaSchema.validate(asked, { convert: false })
-  if (error) throw error
+  const read = criteriaSchema.validate(asked, { convert: false })
+  if (read.error) throw read.error
   const at = new Date()
-  const settings = { name: 'drawn', description: null, criteria: value }
+  const settings = { name: 'drawn', description: null, criteria: read.value }
   return {
     find: (cohortId: string, siteIds: readonly string[] | null) =>
       Promise.resolve({ cohortId, siteId: siteIds?.[0] ?? '', settings, createdAt: at, updatedAt: at }),
