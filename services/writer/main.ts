@@ -17,7 +17,8 @@ await runService({
   build: async (config, context) => {
     const { logger } = context
     const clickHouse = openClickHouse(config.SLUICE_CLICKHOUSE_URL)
-    const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
+    // One small statement a second: one that hangs must not hold up a stop.
+    const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { poolSize: 2, queryTimeoutMs: 2_000 })
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
     const deadLetters = await openEventLog(deadLetterUrl(config.SLUICE_LOG_URL), { logger })
     return {

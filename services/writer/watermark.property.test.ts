@@ -144,9 +144,9 @@ test('whatever happens, nothing is missing of what it says is complete; once all
       for (let n = 0; n < 5; n++) it.take({ kind: 'speak', after: 0, writer: 0 })
       for (const until of it.told) expect(until).toBeGreaterThanOrEqual(it.now() + ahead[0] - margin)
     }),
-    { numRuns: 2_000 },
+    { numRuns: 1_000 },
   )
-  expect(tellings).toBeGreaterThan(10_000)
+  expect(tellings).toBeGreaterThan(5_000)
 })
 
 test('under load, when the end is always ahead, it follows', () => {
