@@ -1,85 +1,212 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { generateKey } from '@sluice/contracts/api-key'
 import { metrics } from '@sluice/contracts/stats'
-import { type ClickHouse, openClickHouse } from '@sluice/clickhouse/client'
-import { statsHandler } from '@sluice/query/stats/handler'
-import { apiRequest } from '../tests/api-request.ts'
+import type { ClickHouse } from '@sluice/clickhouse/client'
+import { startPostgres } from '@sluice/engines/postgres'
+import { startRedis } from '@sluice/engines/redis'
+import { migratePostgres } from '@sluice/postgres/migrate'
+import { openPostgres } from '@sluice/postgres/open'
+import { startService } from '../tests/harness/service-process.ts'
 import { startClickHouseRig } from './clickhouse-rig.ts'
 import { fillEvents } from './fill-events.ts'
 import { median, rounded } from './report.ts'
+import { byHand } from './stats-by-hand.ts'
 
-/** Of the site; as many again belong to a thousand others. BENCH_EVENTS=5000000 for a quick look. */
+/** Of the site; as many again belong to others. BENCH_EVENTS=5000000 for a quick look. */
 const events = Number(process.env.BENCH_EVENTS ?? 50_000_000)
 const end = Date.UTC(2026, 10, 1)
 const day = 86_400_000
 const rounds = 11
-const ranges = { '180 days': 180, '30 days': 30 }
-const groupings = [undefined, 'day', 'country'] as const
+const groupings = ['', 'day', 'country'] as const
+
+interface Times {
+  p50_ms: number
+  p95_ms: number
+}
+
+/** Asks the query service over HTTP; returns the milliseconds until its answer was there. */
+type Asks = (query: Readonly<Record<string, string>>, signal?: AbortSignal) => Promise<number>
 
 /**
- * S6 as far as it is built: every metric of a site of 50 M events in 180 days, half of the table, and what the same
- * question takes without projections.
+ * S6, S7, S9 and neighbours. A site of 50 M events in 180 days and one of 5 M, in a table of 100 M: every metric over HTTP
+ * against the best SQL known by hand, the small site's answers while the table grew tenfold, those of the big one against
+ * those of the small one, what the service adds to the SQL alone, and a small question beside ten large ones.
  */
 export async function stats(): Promise<object> {
   const dir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
-  const rig = await startClickHouseRig(dir)
+  const store = await startClickHouseRig(join(dir, 'clickhouse'))
+  const [postgres, redis] = await Promise.all([
+    startPostgres({ dir: join(dir, 'postgres') }),
+    startRedis({ dir: join(dir, 'redis') }),
+  ])
+  const database = openPostgres(postgres.url)
+  await migratePostgres(database)
+  await database.close()
+  const { clickHouse, url } = await store.database('sluice')
+  const key = generateKey('prod')
+  const service = await startService('query', {
+    SLUICE_CLICKHOUSE_URL: url,
+    SLUICE_POSTGRES_URL: postgres.url,
+    SLUICE_REDIS_URL: redis.url,
+    SLUICE_ADMIN_KEY: key,
+  })
   try {
-    const { clickHouse, url } = await rig.database('sluice')
+    const asks = asksAs(service.url, key)
     const began = performance.now()
+    await fillEvents(clickHouse, { site: 'medium', events: events / 10, end, days: 180 })
+    await fillEvents(clickHouse, { site: 'few', sites: 1_000, events: events / 10, end, days: 180 })
+    await store.settle()
+    const alone = await ofMetrics(asks, 'medium')
     await fillEvents(clickHouse, { site: 'big', events, end, days: 180 })
-    await fillEvents(clickHouse, { site: 'small', sites: 1_000, events, end, days: 180 })
-    const filled_seconds = Math.round((performance.now() - began) / 1000)
-    await rig.settle()
-    const reader = openClickHouse(url)
-    const results: object[] = []
-    for (const metric of metrics) {
-      for (const [range, days] of Object.entries(ranges)) {
-        for (const group_by of groupings) {
-          const query = {
-            site_id: 'big',
-            metric,
-            start_date: String(end - days * day + 60_000),
-            end_date: String(end - 60_000),
-            ...(group_by && { group_by }),
-          }
-          results.push({
-            metric,
-            range,
-            group_by: group_by ?? '',
-            ...(await timed(reader, query, {})),
-            without_projections_p50_ms: (await timed(reader, query, { optimize_use_projections: 0 })).p50_ms,
-          })
-        }
-      }
+    await fillEvents(clickHouse, { site: 'many', sites: 1_000, events: (events * 8) / 10, end, days: 180 })
+    const filled_seconds = Math.round((performance.now() - began) / 1_000)
+    await store.settle()
+    const medium = await ofMetrics(asks, 'medium')
+    const big = await ofMetrics(asks, 'big')
+    return {
+      bars: {
+        s6: '1.2 × by hand; p95 of 180 days: counts 100, distinct 300, sessions 1,000 ms; of 30 days 300 ms',
+        s7: 'table × 10: 1.3; site × 10: counts 3, all else 8',
+        s9: '5 ms',
+        neighbour: 3,
+      },
+      events,
+      filled_seconds,
+      s6: await questions(asks, clickHouse),
+      s7: metrics.map((metric, n) => ({
+        metric,
+        table_10_times: rounded((medium[n] ?? 0) / (alone[n] ?? 1)),
+        site_10_times: rounded((big[n] ?? 0) / (medium[n] ?? 1)),
+      })),
+      s9: await overhead(asks, clickHouse),
+      neighbour: await neighbours(asks, asksAs(service.url, await otherKey(service.url, key))),
     }
-    await reader.close()
-    return { events, filled_seconds, results }
   } finally {
-    await rig.stop()
+    await service.stop()
+    await Promise.all([store.stop(), postgres.stop(), redis.stop()])
     await rm(dir, { recursive: true, force: true })
   }
 }
 
-async function timed(
-  reader: ClickHouse,
-  query: Readonly<Record<string, string>>,
-  settings: Readonly<Record<string, number>>,
-): Promise<{ p50_ms: number; p95_ms: number }> {
-  const clickHouse: Pick<ClickHouse, 'query'> = {
-    query: (sql, params, options) =>
-      reader.query(sql, params, { ...options, settings: { ...options?.settings, ...settings } }),
-  }
-  const handle = statsHandler({
-    clickHouse,
-    sites: { find: () => Promise.resolve({ settings: { timezone: 'UTC', conversion_event: null } }) },
-    completeUntil: () => end,
-  })
-  const times: number[] = []
-  for (let round = 0; round < rounds; round++) {
+function asksAs(url: string, key: string): Asks {
+  return async (query, signal) => {
     const began = performance.now()
-    await handle(apiRequest({ receivedAt: end, query }))
-    times.push(performance.now() - began)
+    const response = await fetch(`${url}/api/v1/stats?${new URLSearchParams(query).toString()}`, {
+      headers: { Authorization: `Bearer ${key}` },
+      ...(signal && { signal }),
+    })
+    const body = await response.text()
+    if (response.status !== 200) throw new Error(`${response.status}: ${body}`)
+    return performance.now() - began
   }
-  return { p50_ms: rounded(median(times), 0), p95_ms: rounded(Math.max(...times.slice(1)), 0) }
+}
+
+async function otherKey(url: string, key: string): Promise<string> {
+  const response = await fetch(`${url}/api/v1/settings/keys`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ name: 'neighbour', rate_limits: { queries_per_minute: 1_000_000 } }),
+  })
+  return ((await response.json()) as { data: { key: string } }).data.key
+}
+
+function queryOf(site: string, metric: string, days: number, groupBy = ''): Record<string, string> {
+  return {
+    site_id: site,
+    metric,
+    // Edges within a quarter of an hour, and within a day.
+    start_date: String(end - days * day + 60_000),
+    end_date: String(end - 60_000),
+    ...(groupBy === '' ? {} : { group_by: groupBy }),
+  }
+}
+
+/** Each metric over 180 days, its median in ms. */
+async function ofMetrics(asks: Asks, site: string): Promise<number[]> {
+  const medians: number[] = []
+  for (const metric of metrics) medians.push((await timed(() => asks(queryOf(site, metric, 180)))).p50_ms)
+  return medians
+}
+
+async function questions(asks: Asks, clickHouse: ClickHouse): Promise<object[]> {
+  const answers: object[] = []
+  for (const metric of metrics) {
+    for (const days of [180, 30]) {
+      for (const groupBy of groupings) {
+        const query = queryOf('big', metric, days, groupBy)
+        const before = await read(clickHouse)
+        const times = await timed(() => asks(query))
+        const after = await read(clickHouse)
+        const answer = {
+          metric,
+          days,
+          group_by: groupBy,
+          ...times,
+          million_rows: rounded((after.rows - before.rows) / (rounds + 1) / 1e6),
+          mib: Math.round((after.bytes - before.bytes) / (rounds + 1) / 2 ** 20),
+        }
+        if (groupBy !== '') answers.push(answer)
+        else {
+          const sql = byHand(metric, 'big', Number(query.start_date), Number(query.end_date))
+          const hand = await timed(() => milliseconds(() => clickHouse.query(sql)))
+          answers.push({ ...answer, by_hand_p50_ms: hand.p50_ms, ratio: rounded(times.p50_ms / hand.p50_ms) })
+        }
+      }
+    }
+  }
+  return answers
+}
+
+/** What ClickHouse has read for all questions so far. */
+async function read(clickHouse: ClickHouse): Promise<{ rows: number; bytes: number }> {
+  const { rows } = await clickHouse.query<{ rows: number; bytes: number }>(
+    `SELECT sumIf(value, event = 'SelectedRows') AS rows, sumIf(value, event = 'SelectedBytes') AS bytes FROM system.events`,
+  )
+  return rows[0] ?? { rows: 0, bytes: 0 }
+}
+
+/** S9: an hour's count of a small site over HTTP, and its SQL alone. */
+async function overhead(asks: Asks, clickHouse: ClickHouse): Promise<object> {
+  const [start, metric] = [end - 3_600_000, 'unique_users']
+  const query = { site_id: 'few-1', metric, start_date: String(start), end_date: String(end) }
+  const sql = byHand('unique_users', 'few-1', start, end)
+  const times = { service: [] as number[], sql: [] as number[] }
+  for (let round = 0; round < 200; round++) {
+    times.service.push(await asks(query))
+    times.sql.push(await milliseconds(() => clickHouse.query(sql)))
+  }
+  const [service, alone] = [median(times.service), median(times.sql)]
+  return { service_p50_ms: rounded(service, 1), sql_p50_ms: rounded(alone, 1), added_ms: rounded(service - alone, 1) }
+}
+
+/** A small question of one client, alone and while another asks ten questions of 180 days again and again. */
+async function neighbours(asks: Asks, neighbour: Asks): Promise<object> {
+  const small = queryOf('few-0', 'unique_sessions', 30)
+  const alone = await timed(() => neighbour(small), 51)
+  const stop = new AbortController()
+  const large = Array.from({ length: 10 }, async (_, n) => {
+    const metric = metrics[n % metrics.length] ?? ''
+    while (!stop.signal.aborted) await asks(queryOf('big', metric, 180, 'day'), stop.signal).catch(() => undefined)
+  })
+  await new Promise((resolve) => setTimeout(resolve, 1_000))
+  const beside = await timed(() => neighbour(small), 51)
+  stop.abort()
+  await Promise.all(large)
+  return { alone, beside, ratio: rounded(beside.p50_ms / alone.p50_ms) }
+}
+
+async function timed(ask: () => Promise<number>, times = rounds): Promise<Times> {
+  await ask()
+  const taken: number[] = []
+  for (let round = 0; round < times; round++) taken.push(await ask())
+  taken.sort((a, b) => a - b)
+  return { p50_ms: rounded(median(taken), 1), p95_ms: rounded(taken[Math.floor(times * 0.95)] ?? 0, 1) }
+}
+
+async function milliseconds(call: () => Promise<unknown>): Promise<number> {
+  const began = performance.now()
+  await call()
+  return performance.now() - began
 }

@@ -34,8 +34,12 @@ export function scopeParts(scope: EventScope): [string] | [string, string] {
   const isWhole = `day >= ${from ?? ''} AND day < ${to ?? ''}`
   return [
     [ofSite(scope), `indexHint(${isBetween(0)})`, isWhole].join(' AND '),
-    [inScope(scope), `NOT (${isWhole})`].join(' AND '),
+    [inScope(scope), `(timestamp < ${at(first)} OR timestamp >= ${at(end)})`].join(' AND '),
   ]
+}
+
+function at(ms: number): string {
+  return `fromUnixTimestamp64Milli(${ms}, 'UTC')`
 }
 
 /** The primary key finds the rows by `site_id`; of those around the ends of the site's, `site` tells as well and for less. */
