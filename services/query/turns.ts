@@ -32,21 +32,16 @@ export function createTurns(limits: TurnLimits, metrics?: Metrics): Turns {
   let running = 0
   let turn = 0
 
-  const gauges = {
-    running: () => running,
-    waiting: () => sum([...holders.values()].map(({ waiting }) => waiting.size)),
-  }
-  for (const [state, count] of Object.entries(gauges)) {
-    if (metrics === undefined) continue
-    new Gauge({
-      name: `sluice_query_questions_${state}`,
-      help: `Questions to ClickHouse, ${state}.`,
-      registers: [metrics],
-      collect() {
-        this.set(count())
-      },
-    })
-  }
+  new Gauge({
+    name: 'sluice_query_questions',
+    help: 'Questions to ClickHouse, running and waiting for their turn.',
+    labelNames: ['state'],
+    registers: metrics ? [metrics] : [],
+    collect() {
+      this.set({ state: 'running' }, running)
+      this.set({ state: 'waiting' }, sum([...holders.values()].map(({ waiting }) => waiting.size)))
+    },
+  })
 
   function begin(holder: Holder): void {
     holder.running++
