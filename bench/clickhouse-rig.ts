@@ -9,6 +9,8 @@ export interface ClickHouseRig {
   database(name: string): Promise<{ url: string; clickHouse: ClickHouse }>
   /** Seconds of CPU that all its threads took until now, merges included. */
   cpuSeconds(): Promise<number>
+  /** What its queries read until now, uncompressed. */
+  read(): Promise<{ rows: number; bytes: number }>
   /** Resolves when it merges nothing any more, or after a minute. */
   settle(): Promise<void>
   stop(): Promise<void>
@@ -34,6 +36,10 @@ export async function startClickHouseRig(dir: string): Promise<ClickHouseRig> {
     cpuSeconds: async () =>
       (await number(`SELECT sum(value) AS value FROM system.events WHERE event = 'OSCPUVirtualTimeMicroseconds'`)) /
       1e6,
+    read: async () => {
+      const of = (event: string) => number(`SELECT sum(value) AS value FROM system.events WHERE event = '${event}'`)
+      return { rows: await of('SelectedRows'), bytes: await of('SelectedBytes') }
+    },
     settle: () =>
       waitUntil(
         async () => (await number('SELECT count() AS value FROM system.merges')) === 0,

@@ -5,6 +5,7 @@ import { gatewayMemory } from './gateway-memory.ts'
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestSingle } from './ingest-single.ts'
 import { environment } from './report.ts'
+import { retention } from './retention.ts'
 import { stats } from './stats.ts'
 import { writerBacklog } from './writer-backlog.ts'
 import { writerShapes } from './writer-shapes.ts'
@@ -15,6 +16,7 @@ const benches: Readonly<Record<string, () => Promise<object>>> = {
   'end-to-end': endToEnd,
   freshness,
   'gateway-memory': gatewayMemory,
+  retention,
   stats,
   'writer-backlog': writerBacklog,
   'writer-shapes': writerShapes,

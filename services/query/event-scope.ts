@@ -43,7 +43,7 @@ function at(ms: number): string {
 }
 
 /** The primary key finds the rows by `site_id`; of those around the ends of the site's, `site` tells as well and for less. */
-function ofSite({ environment }: EventScope): string {
+export function ofSite({ environment }: Pick<EventScope, 'environment'>): string {
   return [
     'indexHint(site_id = {site_id:String})',
     'site = {site_id:String}',

@@ -3,7 +3,7 @@ import type { Criteria } from '@sluice/contracts/conditions'
 import type { RetentionMode } from '@sluice/contracts/retention'
 import type { Statement } from '../ask.ts'
 import { type CohortScope, membersStatement } from '../cohort-members.ts'
-import { userWeeksScope } from '../event-scope.ts'
+import { ofSite, userWeeksScope } from '../event-scope.ts'
 import type { Range } from '../stats/buckets.ts'
 import { type KeptWeeks, keptWeeks, weekMs } from './weeks.ts'
 
@@ -76,7 +76,7 @@ FROM
         UNION ALL
         SELECT user_key, toInt64(0) AS first_ms, bitShiftLeft(toUInt64(1), toUInt8(${week(time)})) AS weeks
         FROM events
-        WHERE ${userWeeksScope(question)} AND (${read.map((_, index) => inRange(index)).join(' OR ')})
+        WHERE ${ofSite(question)} AND user_key != 0 AND (${read.map((_, index) => inRange(index)).join(' OR ')})
             ${returnEvent === undefined ? '' : 'AND event_type = {return_event:String}'}
     )
     GROUP BY user_key

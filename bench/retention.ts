@@ -1,0 +1,170 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Criteria } from '@sluice/contracts/conditions'
+import type { RetentionMatrix } from '@sluice/contracts/retention'
+import { type ClickHouse, openClickHouse } from '@sluice/clickhouse/client'
+import { cohortAnalysisHandler } from '@sluice/query/cohort-analysis/handler'
+import { retentionHandler } from '@sluice/query/retention/handler'
+import { apiRequest } from '../tests/api-request.ts'
+import { type ClickHouseRig, startClickHouseRig } from './clickhouse-rig.ts'
+import { fillEvents } from './fill-events.ts'
+import { median, rounded } from './report.ts'
+
+/** Of one site in 180 days. BENCH_EVENTS=2000000 for a quick look. */
+const events = Number(process.env.BENCH_EVENTS ?? 50_000_000)
+const end = Date.UTC(2026, 10, 1)
+const site = 'big'
+const rounds = 11
+/** They take long. */
+const referenceRounds = 5
+const zones = ['UTC', 'Australia/Adelaide'] as const
+
+/**
+ * S8: the retention matrix of 12 weeks of a site of 50 M events, in UTC and in a zone of half hours with summer time,
+ * against a self-join of its events; and what else may be asked of its weeks.
+ */
+export async function retention(): Promise<object> {
+  const dir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
+  const rig = await startClickHouseRig(dir)
+  try {
+    const { clickHouse, url } = await rig.database('sluice')
+    const began = performance.now()
+    await fillEvents(clickHouse, { site, events, end, days: 180 })
+    const filled_seconds = Math.round((performance.now() - began) / 1000)
+    await rig.settle()
+    const reader = openClickHouse(url)
+    const results: object[] = []
+    for (const timezone of zones) {
+      const matrix = await timed(rig, rounds, () => askMatrix(reader, { timezone }))
+      const reference = await timed(rig, referenceRounds, () => selfJoin(reader, matrix.answer, timezone))
+      results.push({
+        asked: 'matrix',
+        timezone,
+        ...matrix.figures,
+        self_join: reference.figures,
+        ratio: rounded(matrix.figures.p50_ms / reference.figures.p50_ms, 3),
+        answers_equal: JSON.stringify(pairsOf(matrix.answer)) === JSON.stringify(reference.answer),
+      })
+    }
+    for (const [asked, ask] of Object.entries(others)) {
+      results.push({ asked, ...(await timed(rig, rounds, () => ask(reader))).figures })
+    }
+    await reader.close()
+    return { events, filled_seconds, results }
+  } finally {
+    await rig.stop()
+    await rm(dir, { recursive: true, force: true })
+  }
+}
+
+const adelaide = { timezone: 'Australia/Adelaide' }
+const others: Readonly<Record<string, (reader: ClickHouse) => Promise<unknown>>> = {
+  'matrix of 52 weeks, Adelaide': (reader) => askMatrix(reader, { ...adelaide, weeks: '52' }),
+  'matrix on_or_after, Adelaide': (reader) => askMatrix(reader, { ...adelaide, mode: 'on_or_after' }),
+  'matrix of return_event, Adelaide': (reader) => askMatrix(reader, { ...adelaide, return_event: 'purchase' }),
+  'matrix of a cohort, Adelaide': (reader) => askMatrix(reader, { ...adelaide, cohort_id: 'coh_1' }),
+  'cohort, 12 weeks': async (reader) => {
+    const handle = cohortAnalysisHandler({ ...stores, clickHouse: reader })
+    return handle(apiRequest({ receivedAt: end, query: { site_id: site, cohort_id: 'coh_1' } }))
+  },
+}
+
+/** Who ever bought. */
+const buyers: Criteria = {
+  type: 'and',
+  conditions: [{ property: 'event_type', operator: 'equals', value: 'purchase' }],
+}
+const stores = {
+  sites: { find: () => Promise.resolve({ settings: { timezone: 'UTC', conversion_event: null } }) },
+  cohorts: {
+    find: (cohortId: string) =>
+      Promise.resolve({
+        cohortId,
+        siteId: site,
+        settings: { name: 'buyers', description: null, criteria: buyers },
+        createdAt: new Date(end),
+        updatedAt: new Date(end),
+      }),
+  },
+}
+
+async function askMatrix(reader: ClickHouse, query: Readonly<Record<string, string>>): Promise<RetentionMatrix> {
+  const handle = retentionHandler({ ...stores, clickHouse: reader })
+  const { data } = await handle(apiRequest({ receivedAt: end, query: { site_id: site, ...query } }))
+  return data as RetentionMatrix
+}
+
+/** [week of the first event, week, users], ascending, where there are users; weeks are numbered from the matrix's first. */
+type Pair = [first: number, week: number, users: number]
+
+function pairsOf({ cohorts }: RetentionMatrix): Pair[] {
+  return cohorts.flatMap(({ retention_by_week: rows }, first) =>
+    rows
+      .filter(({ returning_users }) => returning_users > 0)
+      .map(({ week, returning_users }): Pair => [first, first + week, returning_users]),
+  )
+}
+
+/** Each user's first week, joined to the weeks of all their events: the smaller side is the one that is held in memory. */
+async function selfJoin(reader: ClickHouse, { cohorts }: RetentionMatrix, timezone: string): Promise<Pair[]> {
+  const { rows } = await reader.query<{ pair: Pair }>(
+    `
+SELECT [dateDiff('week', from, first), dateDiff('week', from, week), uniqExact(user_id)] AS pair,
+    toStartOfWeek(fromUnixTimestamp64Milli({from:Int64}, {zone:String}), 1, {zone:String}) AS from
+FROM
+(
+    SELECT user_id, toStartOfWeek(timestamp, 1, {zone:String}) AS week
+    FROM events
+    WHERE site_id = {site:String} AND environment = 'prod' AND user_id != ''
+      AND timestamp >= fromUnixTimestamp64Milli({from:Int64}, 'UTC')
+) AS visits
+INNER JOIN
+(
+    SELECT user_id, toStartOfWeek(min(timestamp), 1, {zone:String}) AS first
+    FROM events
+    WHERE site_id = {site:String} AND environment = 'prod' AND user_id != ''
+    GROUP BY user_id
+) AS firsts USING (user_id)
+WHERE first >= from
+GROUP BY first, week
+ORDER BY first, week`,
+    { site, zone: timezone, from: cohorts[0]?.week_start ?? 0 },
+    { settings: { optimize_use_projections: 0 } },
+  )
+  return rows.map(({ pair }) => pair)
+}
+
+interface Figures {
+  p50_ms: number
+  p95_ms: number
+  read_rows: number
+  read_mib: number
+}
+
+/** Of the rounds after the first, which finds nothing in memory. */
+async function timed<T>(
+  rig: ClickHouseRig,
+  count: number,
+  ask: () => Promise<T>,
+): Promise<{ answer: T; figures: Figures }> {
+  let answer = await ask()
+  const times: number[] = []
+  const before = await rig.read()
+  for (let round = 1; round < count; round++) {
+    const began = performance.now()
+    answer = await ask()
+    times.push(performance.now() - began)
+  }
+  const after = await rig.read()
+  const sorted = [...times].sort((a, b) => a - b)
+  return {
+    answer,
+    figures: {
+      p50_ms: rounded(median(times), 0),
+      p95_ms: rounded(sorted[Math.ceil(sorted.length * 0.95) - 1] ?? 0, 0),
+      read_rows: Math.round((after.rows - before.rows) / times.length),
+      read_mib: rounded((after.bytes - before.bytes) / times.length / 2 ** 20, 1),
+    },
+  }
+}
