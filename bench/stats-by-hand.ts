@@ -15,11 +15,10 @@ export function byHand(metric: Metric, site: string, start: number, end: number)
   const inRange = `site_id = '${site}' AND timestamp >= ${at(start)} AND timestamp < ${at(end)} AND environment = 'prod'`
   const around = `site_id = '${site}' AND timestamp >= ${at(start - day)} AND timestamp < ${at(end + day)} AND environment = 'prod'`
   const edges = `FROM events WHERE ${inRange} AND (timestamp < ${at(from)} OR timestamp >= ${at(to)})`
-  const [firstDay, endDay] = [Math.ceil(start / day) * day, Math.floor(end / day) * day]
-  const isWhole = `day >= toDate(${at(firstDay)}) AND day < toDate(${at(endDay)})`
+  const isWhole = `quarter >= toDateTime(${from / 1000}, 'UTC') AND quarter < toDateTime(${to / 1000}, 'UTC')`
   const keys = (key: string): string => `
     (SELECT ${key} AS key FROM events WHERE indexHint(${inRange}) AND site = '${site}' AND environment = 'prod' AND ${isWhole}
-     UNION ALL SELECT ${key} FROM events WHERE ${inRange} AND (timestamp < ${at(firstDay)} OR timestamp >= ${at(endDay)}))`
+     UNION ALL SELECT ${key} ${edges})`
   const isLong = end - start > 90 * 86_400_000
   const distinct = (key: string): string =>
     `SELECT ${isLong ? 'uniqCombined64(19)' : 'uniqExact'}(key) FROM ${keys(key)} WHERE key != 0`

@@ -17,29 +17,41 @@ export function inScope(scope: EventScope, marginMs = 0): string {
   return [ofSite(scope), isBetween(marginMs)].join(' AND ')
 }
 
-const dayMs = 86_400_000
-/** ClickHouse's Date begins in 1970 and ends in 2149; so far ahead nothing is asked. */
-const dateEndMs = Date.UTC(2100, 0)
+/** Time zones are whole quarters of an hour from UTC. */
+export const quarterMs = 15 * 60_000
+/** ClickHouse's DateTime begins in 1970 and ends in 2106. */
+const dateTimeEndMs = 2 ** 32 * 1000
 
-/**
- * `inScope` as conditions of which each row meets one at most, for reads that need no timestamps: all rows of the whole days
- * (UTC) of the range are told by their day alone, which costs a tenth (docs/decisions/014-scope-columns.md). One
- * condition when there are no such days.
- */
-export function scopeParts(scope: EventScope): [string] | [string, string] {
-  const first = Math.ceil(scope.start / dayMs) * dayMs
-  const end = Math.floor(scope.end / dayMs) * dayMs
-  if (first >= end || first < 0 || end > dateEndMs) return [inScope(scope)]
-  const [from, to] = [first, end].map((ms) => `toDate('${new Date(ms).toISOString().slice(0, 10)}')`)
-  const isWhole = `day >= ${from ?? ''} AND day < ${to ?? ''}`
-  return [
-    [ofSite(scope), `indexHint(${isBetween(0)})`, isWhole].join(' AND '),
-    [inScope(scope), `(timestamp < ${at(first)} OR timestamp >= ${at(end)})`].join(' AND '),
-  ]
+/** The whole quarters of a range, from the start of the first to the end of the last (Unix ms); undefined when there are none. */
+export function wholeQuarters({
+  start,
+  end,
+}: Pick<EventScope, 'start' | 'end'>): Pick<EventScope, 'start' | 'end'> | undefined {
+  const whole = {
+    start: Math.max(0, Math.ceil(start / quarterMs) * quarterMs),
+    end: Math.floor(end / quarterMs) * quarterMs,
+  }
+  return whole.start < whole.end && whole.end < dateTimeEndMs ? whole : undefined
 }
 
-function at(ms: number): string {
-  return `fromUnixTimestamp64Milli(${ms}, 'UTC')`
+/** A time outside the whole quarters of the range. */
+export const atTheEdges = `(timestamp < toDateTime({first_quarter:UInt32}, 'UTC') OR timestamp >= toDateTime({end_quarter:UInt32}, 'UTC'))`
+
+/** Whether a quarter, given by its start, is one of the whole ones of the range. */
+export function isWholeQuarter(quarter: string): string {
+  return `${quarter} >= toDateTime({first_quarter:UInt32}, 'UTC') AND ${quarter} < toDateTime({end_quarter:UInt32}, 'UTC')`
+}
+
+/**
+ * `inScope` as conditions of which each row meets one at most, for reads that need no timestamps: the rows of whole
+ * quarters are told by their quarter alone, which costs a tenth (docs/decisions/014-scope-columns.md).
+ */
+export function scopeParts(scope: EventScope): string[] {
+  const whole = wholeQuarters(scope)
+  if (whole === undefined) return [inScope(scope)]
+  const quarters = [ofSite(scope), `indexHint(${isBetween(0)})`, isWholeQuarter('quarter')].join(' AND ')
+  const isAligned = whole.start === scope.start && whole.end === scope.end
+  return isAligned ? [quarters] : [quarters, `${inScope(scope)} AND ${atTheEdges}`]
 }
 
 /** The primary key finds the rows by `site_id`; of those around the ends of the site's, `site` tells as well and for less. */
@@ -60,10 +72,12 @@ function isBetween(marginMs: number): string {
 }
 
 export function scopeParams({ siteId, start, end, environment }: EventScope): QueryParams {
+  const whole = wholeQuarters({ start, end })
   return {
     site_id: siteId,
     start,
     end,
+    ...(whole && { first_quarter: whole.start / 1000, end_quarter: whole.end / 1000 }),
     ...(environment === 'all' ? {} : { environment }),
   }
 }

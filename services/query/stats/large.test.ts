@@ -4,6 +4,8 @@ import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/stat
 /** More than a million, so that answers may be estimated; session n begins n × 70 ms after noon. */
 const sessions = 1_200_000
 const gapMs = 70
+/** Sessions of one insert. */
+const count = 200_000
 /** Most have a second event n % 600 s later, one of four has not; one of 40 buys. */
 const isBounce = (n: number): boolean => n % 4 === 0
 const durationMs = (n: number): number => (isBounce(n) ? 0 : (n % 600) * 1_000)
@@ -14,16 +16,18 @@ const site = { site_id: 'large', start_date: noon, end_date: noon + 2 * 86_400_0
 
 beforeAll(async () => {
   database = await openStatsDatabase()
-  const insert = (place: string, type: string, time: string): Promise<void> =>
+  const insert = (place: string, type: string, time: string, from: number): Promise<void> =>
     database.owner.command(
       `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, session_id, received_at)
        SELECT 'large', 'prod', ${type}, fromUnixTimestamp64Milli({noon:Int64} + toInt64(${time}), 'UTC') AS at,
               concat('${place}', toString(number)), toString(number), at
-       FROM numbers({sessions:UInt64}) WHERE '${place}' = 'first' OR number % 4 != 0`,
-      { params: { noon, sessions } },
+       FROM numbers({from:UInt32}, {count:UInt32}) WHERE '${place}' = 'first' OR number % 4 != 0`,
+      { params: { noon, from, count } },
     )
-  await insert('first', `'start'`, `number * ${gapMs}`)
-  await insert('second', `if(number % 40 = 1, 'purchase', 'page')`, `number * ${gapMs} + number % 600 * 1000`)
+  for (let from = 0; from < sessions; from += count) {
+    await insert('first', `'start'`, `number * ${gapMs}`, from)
+    await insert('second', `if(number % 40 = 1, 'purchase', 'page')`, `number * ${gapMs} + number % 600 * 1000`, from)
+  }
 }, 120_000)
 
 afterAll(async () => {

@@ -1,7 +1,16 @@
 import { conditionSql, eventFieldSql } from '@sluice/clickhouse/conditions'
 import type { QueryParams } from '@sluice/clickhouse/client'
 import type { Dimension, Metric } from '@sluice/contracts/stats'
-import { inScope, joinUsers, scopeParams, scopeParts } from '../event-scope.ts'
+import {
+  atTheEdges,
+  inScope,
+  isWholeQuarter,
+  joinUsers,
+  quarterMs,
+  scopeParams,
+  scopeParts,
+  wholeQuarters,
+} from '../event-scope.ts'
 import { isTimeUnit } from './buckets.ts'
 import type { StatsQuestion } from './parameters.ts'
 
@@ -30,7 +39,7 @@ export function eventRows(question: StatsQuestion): Rows {
   const params = { ...paramsOf(question), ...matching.params }
   const { join } = matching
   const where = (scope: string): string => [scope, ...matching.conditions].join(' AND ')
-  if (isTimeUnit(question.groupBy)) {
+  if (!beginWithQuarters(question)) {
     return {
       from: `FROM events ${join} WHERE ${where(inScope(question))}`,
       time: 'toUnixTimestamp64Milli(timestamp)',
@@ -39,9 +48,26 @@ export function eventRows(question: StatsQuestion): Rows {
       params,
     }
   }
-  const columns = [`${groupOf(question)} AS grouped`, ...measuredColumns(question.metric)].join(', ')
+  const columns = [
+    isTimeUnit(question.groupBy) ? 'quarter' : `${groupOf(question)} AS grouped`,
+    ...measuredColumns(question.metric),
+  ].join(', ')
   const parts = scopeParts(question).map((scope) => `SELECT ${columns} FROM events ${join} WHERE ${where(scope)}`)
-  return { from: `FROM (${parts.join('\nUNION ALL\n')})`, time: '', group: 'grouped', count: 'count()', params }
+  return {
+    from: `FROM (${parts.join('\nUNION ALL\n')})`,
+    time: quarterTime,
+    group: 'grouped',
+    count: 'count()',
+    params,
+  }
+}
+
+/** Where a row stands whose quarter is known. */
+const quarterTime = 'toInt64(toUnixTimestamp(quarter)) * 1000'
+
+/** True when the quarter of an event tells its bucket; always without buckets. */
+function beginWithQuarters({ buckets }: StatsQuestion): boolean {
+  return buckets.every((start) => start % quarterMs === 0)
 }
 
 /** What of an event a metric is over. */
@@ -57,31 +83,22 @@ export const keyOf = {
   visitors: 'visitor_key',
 } as const
 
-const quarterMs = 15 * 60_000
-/** ClickHouse's DateTime begins in 1970 and ends in 2106. */
-const dateTimeEndMs = 2 ** 32 * 1000
-
 /**
  * Events counted by quarter of an hour, which the projection \`counts\` keeps (packages/clickhouse/migrations); the parts
  * of quarters at the edges of the range are counted from events. Undefined where that does not answer the question: it
  * asks for more than counts by type, country and device, or has buckets that begin within a quarter.
  */
 export function countRows(question: StatsQuestion): Rows | undefined {
-  const { metric, start, end, groupBy, buckets, conditions, environment } = question
-  const whole = {
-    start: Math.max(0, Math.ceil(start / quarterMs) * quarterMs),
-    end: Math.floor(end / quarterMs) * quarterMs,
-  }
+  const { metric, start, end, groupBy, conditions, environment } = question
+  const whole = wholeQuarters(question)
   const isByTime = isTimeUnit(groupBy)
   const dimension = groupBy === undefined || isByTime ? undefined : countedDimensions.find((name) => name === groupBy)
   const isCounted =
     (metric === 'event_count' || metric === 'event_count_by_type') &&
     (groupBy === undefined || isByTime || dimension !== undefined) &&
-    buckets.every((bucket) => bucket % quarterMs === 0) &&
-    conditions.length === 0 &&
-    whole.start < whole.end &&
-    whole.end < dateTimeEndMs
-  if (!isCounted) return undefined
+    beginWithQuarters(question) &&
+    conditions.length === 0
+  if (!isCounted || whole === undefined) return undefined
 
   const dimensions = new Set([...(metric === 'event_count_by_type' ? ['event_type' as const] : []), dimension])
   const keys = [...(isByTime ? ['toStartOfFifteenMinutes(timestamp)'] : []), ...dimensions].filter(
@@ -98,25 +115,16 @@ export function countRows(question: StatsQuestion): Rows | undefined {
     'site_id = {site_id:String}',
     ...(environment === 'all' ? [] : ['environment = {environment:String}']),
     // By the projection's own expression, or it is not used.
-    `toStartOfFifteenMinutes(timestamp) >= toDateTime({first_quarter:UInt32}, 'UTC')`,
-    `toStartOfFifteenMinutes(timestamp) < toDateTime({end_quarter:UInt32}, 'UTC')`,
+    isWholeQuarter('toStartOfFifteenMinutes(timestamp)'),
   )
-  const edges = counted(
-    inScope(question),
-    `(timestamp < toDateTime({first_quarter:UInt32}, 'UTC') OR timestamp >= toDateTime({end_quarter:UInt32}, 'UTC'))`,
-  )
+  const edges = counted(inScope(question), atTheEdges)
   const isAligned = start === whole.start && end === whole.end
   return {
     from: `FROM (${isAligned ? quarters : `${quarters} UNION ALL ${edges}`})`,
-    time: 'toInt64(toUnixTimestamp(quarter)) * 1000',
+    time: quarterTime,
     group: dimension ?? `''`,
     count: 'sum(events)',
-    params: {
-      ...paramsOf(question),
-      ...matching.params,
-      first_quarter: whole.start / 1000,
-      end_quarter: whole.end / 1000,
-    },
+    params: { ...paramsOf(question), ...matching.params },
   }
 }
 
