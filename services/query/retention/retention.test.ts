@@ -84,7 +84,7 @@ const triangle: Visit[] = [
   // Before the first week: never new again.
   { user: 'old', at: monday - 3 * week },
   { user: 'old', at: monday - week },
-  // Four of the first week: three come back in the second, one in the present one.
+  // Five of the first week: three come back in the second, two in the present one.
   { user: 'a', at: monday - 2 * week },
   { user: 'a', at: monday - week },
   { user: 'a', at: now - 1 },
@@ -93,6 +93,8 @@ const triangle: Visit[] = [
   { user: 'c', at: monday - 2 * week + day },
   { user: 'c', at: monday - week + day },
   { user: 'alone', at: monday - 2 * week + day },
+  { user: 'pauses', at: monday - 2 * week + day },
+  { user: 'pauses', at: monday + 1, event_type: 'buy' },
   // None of the second. Of the third one, and one who comes later than now.
   { user: 'new', at: monday, event_type: 'buy' },
   { user: 'later', at: now + 1 },
@@ -116,8 +118,8 @@ test('the triangle: rows up to now, weeks without new users too, an average over
     cohorts: [
       {
         week_start: monday - 2 * week,
-        size: 4,
-        retention_by_week: [row(0, 4, 4, true, 100), row(1, 4, 3, true, 75), row(2, 4, 1, false, 25)],
+        size: 5,
+        retention_by_week: [row(0, 5, 5, true, 100), row(1, 5, 3, true, 60), row(2, 5, 2, false, 40)],
       },
       {
         week_start: monday - week,
@@ -127,8 +129,8 @@ test('the triangle: rows up to now, weeks without new users too, an average over
       { week_start: monday, size: 1, retention_by_week: [row(0, 1, 1, false, 100)] },
     ],
     average: [
-      { week: 0, retention_rate: 100, cohort_size: 4, returning_users: 4 },
-      { week: 1, retention_rate: 75, cohort_size: 4, returning_users: 3 },
+      { week: 0, retention_rate: 100, cohort_size: 5, returning_users: 5 },
+      { week: 1, retention_rate: 60, cohort_size: 5, returning_users: 3 },
     ],
   }
   expect(await ask({ site_id, weeks: '3' })).toStrictEqual(expected)
@@ -156,10 +158,19 @@ test('the average weighs cohorts by their size', async () => {
 describe('what narrows or widens who counts', () => {
   const cases: [name: string, query: Record<string, string>, numbers: number[][]][] = [
     [
+      'nothing',
+      {},
+      [
+        [5, 5, 3, 2],
+        [0, 0, 0],
+        [1, 1],
+      ],
+    ],
+    [
       'on_or_after: who comes in a later week has not gone',
       { mode: 'on_or_after' },
       [
-        [4, 4, 3, 1],
+        [5, 5, 4, 2],
         [0, 0, 0],
         [1, 1],
       ],
@@ -168,7 +179,7 @@ describe('what narrows or widens who counts', () => {
       'return_event counts in week 0 too',
       { return_event: 'buy' },
       [
-        [4, 1, 0, 0],
+        [5, 1, 0, 1],
         [0, 0, 0],
         [1, 1],
       ],
@@ -177,7 +188,7 @@ describe('what narrows or widens who counts', () => {
       'return_event and on_or_after',
       { return_event: 'buy', mode: 'on_or_after' },
       [
-        [4, 1, 0, 0],
+        [5, 2, 1, 1],
         [0, 0, 0],
         [1, 1],
       ],
@@ -186,7 +197,7 @@ describe('what narrows or widens who counts', () => {
       'return_event that nobody has',
       { return_event: 'none' },
       [
-        [4, 0, 0, 0],
+        [5, 0, 0, 0],
         [0, 0, 0],
         [1, 0],
       ],
@@ -195,7 +206,7 @@ describe('what narrows or widens who counts', () => {
       'cohort_id narrows the users, all of whose events count',
       { cohort_id: 'coh_b' },
       [
-        [1, 1, 1, 0],
+        [2, 2, 1, 1],
         [0, 0, 0],
         [1, 1],
       ],
@@ -204,7 +215,7 @@ describe('what narrows or widens who counts', () => {
       'end_date: as if now were then',
       { end_date: String(monday - week), weeks: '2' },
       [
-        [4, 4, 2],
+        [5, 5, 2],
         [0, 0],
       ],
     ],
@@ -214,14 +225,14 @@ describe('what narrows or widens who counts', () => {
       [
         [0, 0, 0, 0],
         [1, 1, 0],
-        [4, 4],
+        [5, 5],
       ],
     ],
     [
       'end_date later than now',
       { end_date: String(now + 1) },
       [
-        [4, 4, 3, 2],
+        [5, 5, 3, 3],
         [0, 0, 0],
         [2, 2],
       ],

@@ -44,7 +44,7 @@ export function keptWeeks(starts: readonly number[], latest: number): KeptWeeks 
   // A week that begins on UTC's Sunday is that of the Monday after it.
   const numbers = starts.map((start) => utcWeekOf(isEarly ? start + weekMs - headEndsMs : start))
   const [first = 0] = numbers
-  if (utcWeekOf(latest) - first >= 64 || numbers.some((number, index) => number !== first + index)) return undefined
+  if (utcWeekOf(latest) - first >= 64) return undefined
   if (isAligned) return { kept: 'whole', first, unkept: [] }
   const [from = 0] = starts
   const unkept = numbers.map((number) => {
