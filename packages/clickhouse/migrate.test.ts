@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
+import { waitUntil } from '@sluice/engines/processes'
 import { type TestClickHouse, testClickHouse } from '@sluice/engines/testing'
 import { type ClickHouse, openClickHouse } from './client.ts'
 import { checkClickHouseSchema, migrateClickHouse, statementsOf } from './migrate.ts'
@@ -30,6 +31,50 @@ test('can be repeated when it ended half way', async () => {
   await clickHouse.command('TRUNCATE TABLE schema_migrations')
   expect(await migrateClickHouse(database.url)).toStrictEqual(applied)
 })
+
+test('events that were there before are in the projections, with those that come after', async () => {
+  await migrateClickHouse(database.url)
+  // As a build without them left it.
+  for (const projection of ['counts', 'user_weeks']) {
+    await clickHouse.command(`ALTER TABLE events DROP PROJECTION ${projection}`, { settings: { mutations_sync: '1' } })
+  }
+  await clickHouse.command('TRUNCATE TABLE schema_migrations')
+  const insert = (eventId: string, at: string) =>
+    clickHouse.command(
+      `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, user_id, received_at)
+       VALUES ('s', 'prod', 'view', {at:String}, {event_id:String}, 'u', {at:String})`,
+      { params: { event_id: eventId, at } },
+    )
+  await insert('before', '2024-05-15 12:00:00.001')
+  await migrateClickHouse(database.url)
+  await insert('after', '2024-05-15 12:00:00.000')
+  await waitUntil(
+    async () => {
+      const sql = `SELECT count() AS waiting FROM system.mutations WHERE database = currentDatabase() AND NOT is_done`
+      return (await clickHouse.query<{ waiting: number }>(sql)).rows[0]?.waiting === 0
+    },
+    'what was there is in the projections',
+    30_000,
+  )
+  const asked: [projection: string, sql: string, answer: object][] = [
+    ['counts', `SELECT count() AS value FROM events WHERE site_id = 's'`, { value: 2 }],
+    [
+      'user_weeks',
+      `SELECT toUnixTimestamp64Milli(min(timestamp)) AS value FROM events WHERE site_id = 's' GROUP BY user_key`,
+      { value: Date.UTC(2024, 4, 15, 12) },
+    ],
+  ]
+  for (const [force_optimize_projection_name, sql, answer] of asked) {
+    const { rows } = await clickHouse.query(sql, {}, { settings: { force_optimize_projection_name } })
+    expect(rows).toStrictEqual([answer])
+    const { rows: parts } = await clickHouse.query<{ without: number }>(
+      `SELECT count() AS without FROM system.parts
+       WHERE database = currentDatabase() AND table = 'events' AND active AND NOT has(projections, {name:String})`,
+      { name: force_optimize_projection_name },
+    )
+    expect(parts).toStrictEqual([{ without: 0 }])
+  }
+}, 60_000)
 
 test('an older schema is refused, with what to do', async () => {
   await migrateClickHouse(database.url)

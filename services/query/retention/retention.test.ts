@@ -338,6 +338,24 @@ describe('weeks begin on Monday in the zone', () => {
   }, 60_000)
 })
 
+test('events that are deleted are gone from what is kept of weeks', async () => {
+  const site_id = await siteWith(triangle)
+  const settings = { force_optimize_projection_name: 'user_weeks' }
+  expect(numbersOf(await ask({ site_id, weeks: '3' }, { settings }))[0]).toStrictEqual([5, 5, 3, 2])
+  await database.owner.command(
+    `DELETE FROM events WHERE site_id = {site_id:String} AND (user_id = 'b' OR timestamp = {at:DateTime64(3)})`,
+    { params: { site_id, at: (monday - 2 * week) / 1000 }, settings: { lightweight_deletes_sync: '2' } },
+  )
+  // a begins a week later.
+  const answer = await ask({ site_id, weeks: '3' }, { settings })
+  expect(numbersOf(answer)).toStrictEqual([
+    [3, 3, 1, 1],
+    [1, 1, 1],
+    [1, 1],
+  ])
+  expect(await ask({ site_id, weeks: '3' }, { settings: { optimize_use_projections: 0 } })).toStrictEqual(answer)
+})
+
 test('a bit of 64 weeks never stands for two of them', async () => {
   const site_id = await siteWith([
     { user: 'a', at: monday - 70 * week },
