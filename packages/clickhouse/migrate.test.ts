@@ -39,15 +39,20 @@ test('events that were there before are in the projections, with those that come
     await clickHouse.command(`ALTER TABLE events DROP PROJECTION ${projection}`, { settings: { mutations_sync: '1' } })
   }
   await clickHouse.command('TRUNCATE TABLE schema_migrations')
-  const insert = (eventId: string, at: string) =>
+  const insert = (...events: { event_id: string; at: number }[]) =>
     clickHouse.command(
       `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, user_id, received_at)
-       VALUES ('s', 'prod', 'view', {at:String}, {event_id:String}, 'u', {at:String})`,
-      { params: { event_id: eventId, at } },
+       SELECT 's', 'prod', 'view', fromUnixTimestamp64Milli(event.2, 'UTC'), event.1, 'u', now64(3)
+       FROM (SELECT arrayJoin(arrayZip({ids:Array(String)}, {times:Array(Int64)})) AS event)`,
+      { params: { ids: events.map(({ event_id }) => event_id), times: events.map(({ at }) => at) } },
     )
-  await insert('before', '2024-05-15 12:00:00.001')
+  const noon = Date.UTC(2024, 4, 15, 12)
+  await insert({ event_id: 'before', at: noon + 1 }, { event_id: 'erased', at: noon - 1 })
+  await clickHouse.command(`DELETE FROM events WHERE event_id = 'erased'`, {
+    settings: { lightweight_deletes_sync: '2' },
+  })
   await migrateClickHouse(database.url)
-  await insert('after', '2024-05-15 12:00:00.000')
+  await insert({ event_id: 'after', at: noon })
   await waitUntil(
     async () => {
       const sql = `SELECT count() AS waiting FROM system.mutations WHERE database = currentDatabase() AND NOT is_done`
@@ -61,7 +66,7 @@ test('events that were there before are in the projections, with those that come
     [
       'user_weeks',
       `SELECT toUnixTimestamp64Milli(min(timestamp)) AS value FROM events WHERE site_id = 's' GROUP BY user_key`,
-      { value: Date.UTC(2024, 4, 15, 12) },
+      { value: noon },
     ],
   ]
   for (const [force_optimize_projection_name, sql, answer] of asked) {
