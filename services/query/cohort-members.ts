@@ -33,6 +33,7 @@ export function membersStatement(criteria: Criteria, scope: CohortScope): Statem
     ? criteria.conditions.map((condition, index) => conditionSql([condition], { prefix: `criteria_${index}` }))
     : [conditionSql(criteria, { prefix: 'criteria' })]
   const firsts = conditions.map((_, index) => `met_${index}`)
+  const time = 'toUnixTimestamp64Milli(timestamp)'
   const join = joinUsers(
     events,
     conditions.flatMap(({ userFields }) => userFields),
@@ -45,7 +46,7 @@ FROM
 (
     SELECT
         user_key,
-        ${conditions.map(({ sql }, index) => `minIf(toUnixTimestamp64Milli(timestamp), ${sql}) AS met_${index}`).join(',\n        ')}
+        ${conditions.map(({ sql }, index) => `${isBySeveral ? `minIf(${time}, ${sql})` : `min(${time})`} AS met_${index}`).join(',\n        ')}
     FROM events
     ${join}
     WHERE ${inScope(events)} AND user_key != 0 AND (${conditions.map(({ sql }) => sql).join(' OR ')})

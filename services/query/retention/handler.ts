@@ -10,7 +10,7 @@ import {
 import { validate } from '@sluice/contracts/validate'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
-import { asker, type Questions } from '../ask.ts'
+import { asker, type Questions, type TooMuch } from '../ask.ts'
 import { tooHeavy } from '../cohort-members.ts'
 import { percent } from '../percent.ts'
 import { type ReadableSites, readableSite } from '../readable-site.ts'
@@ -40,7 +40,7 @@ export function retentionHandler({
     const criteria = cohort?.settings.criteria
     const timeZone = timeZoneId(asked.timezone ?? site.timezone)
     const starts = lastWeeks(now, weeks, timeZone)
-    const ask = asker(clickHouse, { credential, signal }, tooHeavy(cohort ? 'cohort_id' : 'site_id'))
+    const ask = asker(clickHouse, { credential, signal }, cohort ? tooHeavy('cohort_id') : tooMany)
     try {
       const { rows } = await ask<WeekRow>(
         retentionStatement({
@@ -69,6 +69,8 @@ export function retentionHandler({
     }
   }
 }
+
+const tooMany: TooMuch = { field: 'site_id', reason: 'has more users than one answer may count' }
 
 /** A row for each week up to the last, which is not over. */
 function matrixOf(rows: readonly WeekRow[], starts: readonly number[]): RetentionMatrix['cohorts'] {

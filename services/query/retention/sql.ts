@@ -8,7 +8,7 @@ import type { Range } from '../stats/buckets.ts'
 import { type KeptWeeks, keptWeeks, weekMs } from './weeks.ts'
 
 export interface RetentionQuestion extends CohortScope {
-  /** Of the calendar weeks, Unix ms, ascending; the last is the week of `now`. At most 53. */
+  /** Of the calendar weeks, Unix ms, ascending; the last is the week of `now`. At most 53: they are the bits of a number that JavaScript holds. */
   starts: readonly number[]
   /** No event is later (Unix ms), whatever `now` is. */
   latest: number
@@ -44,14 +44,10 @@ const keptSql: Readonly<Record<KeptWeeks['kept'], string>> = { head, tail, whole
  * the zone's beginnings of weeks cut; and all of the weeks asked for when one type of event counts.
  */
 export function retentionStatement(question: RetentionQuestion): Statement {
-  const { starts, latest, now, mode, returnEvent, criteria } = question
+  const { starts, now, mode, returnEvent, criteria } = question
   const [from = 0] = starts
-  const present = starts.at(-1) ?? 0
-  const kept = returnEvent === undefined ? keptWeeks(starts, latest) : undefined
-  const ranges = kept
-    ? [...kept.unkept.slice(0, -1), { start: kept.unkept.at(-1)?.start ?? present, end: now + 1 }]
-    : []
-  const read = kept ? ranges : [{ start: from, end: now + 1 }]
+  const kept = returnEvent === undefined ? keptWeeks(starts, question) : undefined
+  const read = kept?.unkept ?? [{ start: from, end: now + 1 }]
   const members = criteria && membersStatement(criteria, question)
   const week = weekSql(starts)
   return {

@@ -26,16 +26,19 @@ export interface KeptWeeks {
   kept: 'head' | 'tail' | 'whole'
   /** The number of the UTC week of the first of them. */
   first: number
-  /** Where events must be looked at, in the weeks that are over: what is kept does not tell which week they are of. */
+  /** Where events must be looked at: what is kept does not tell which week they are of, or whether they are later. */
   unkept: Range[]
 }
 
 /**
- * What of weeks is kept. Undefined when the zone's weeks cut UTC's now early and now late, which happens where a zone
- * crosses the date line, and when events may be so late, up to `latest` (Unix ms), that a bit of the 64 stands for two
- * of them.
+ * What of weeks, the last being that of `now`, is kept. Undefined when the zone's weeks cut UTC's now early and now late,
+ * which happens where a zone crosses the date line, and when events may be so late, up to `latest`, that a bit of the 64
+ * stands for two of them. All times are Unix ms.
  */
-export function keptWeeks(starts: readonly number[], latest: number): KeptWeeks | undefined {
+export function keptWeeks(
+  starts: readonly number[],
+  { now, latest }: { now: number; latest: number },
+): KeptWeeks | undefined {
   const phases = starts.map((start) => start - startOfUtcWeek(utcWeekOf(start)))
   const isAligned = phases.every((phase) => phase === 0)
   const isEarly = phases.every((phase) => phase === 0 || phase >= headEndsMs)
@@ -45,12 +48,20 @@ export function keptWeeks(starts: readonly number[], latest: number): KeptWeeks 
   const numbers = starts.map((start) => utcWeekOf(isEarly ? start + weekMs - headEndsMs : start))
   const [first = 0] = numbers
   if (utcWeekOf(latest) - first >= 64) return undefined
-  if (isAligned) return { kept: 'whole', first, unkept: [] }
+
   const [from = 0] = starts
-  const unkept = numbers.map((number) => {
+  const edges = numbers.map((number) => {
     const monday = startOfUtcWeek(number)
+    if (isAligned) return { start: monday, end: monday }
     const [start, end] = isEarly ? [monday - (weekMs - headEndsMs), monday] : [monday, monday + tailBeginsMs]
     return { start: Math.max(start, from), end }
   })
-  return { kept: isEarly ? 'head' : 'tail', first, unkept }
+  return {
+    kept: isAligned ? 'whole' : isEarly ? 'head' : 'tail',
+    first,
+    // Of the present week everything.
+    unkept: edges
+      .map((edge, index) => (index === edges.length - 1 ? { ...edge, end: now + 1 } : edge))
+      .filter(({ start, end }) => start < end),
+  }
 }
