@@ -64,7 +64,7 @@ describe('the look-up', () => {
 
   function scripted({ autoRegister = true } = {}) {
     const calls: string[] = []
-    const state = { registered: false, stored: false, isAway: false, hasRoom: true }
+    const state = { registered: false, stored: false, isAway: false }
     const sites = {
       find: () => {
         calls.push('find')
@@ -76,12 +76,7 @@ describe('the look-up', () => {
         state.registered = true
         return Promise.resolve()
       },
-      registerFor: () => {
-        calls.push('registerFor')
-        state.registered = state.hasRoom
-        const refused = state.hasRoom ? [] : [record.siteId]
-        return Promise.resolve({ refused, retryAfterSeconds: 7, retentionDays: new Map<string, number>() })
-      },
+      registerFor: () => Promise.reject(new Error('a look-up registers nothing in the name of a key')),
     }
     const clickHouse = {
       query: () => {

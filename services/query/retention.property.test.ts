@@ -61,8 +61,9 @@ const places: readonly (readonly [zone: string, monday: number])[] = [
   ['America/New_York', Date.UTC(2024, 10, 4, 5)],
   ['America/St_Johns', Date.UTC(2024, 2, 11, 2, 30)],
   ['Etc/GMT+12', Date.UTC(2024, 11, 30, 12)],
-  // On both sides, with a week that lacks a day.
-  ['Pacific/Apia', Date.UTC(2012, 0, 1, 10)],
+  // On both sides: two weeks before, a week lacked a day.
+  ['Pacific/Apia', Date.UTC(2012, 0, 15, 10)],
+  ['Pacific/Apia', Date.UTC(2012, 0, 15, 10)],
 ]
 
 /** Weeks between an event and the origin: the last ones; a year's, and those that share a bit of 64 with them. */

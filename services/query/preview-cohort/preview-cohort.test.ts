@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { migrateClickHouse } from '@sluice/clickhouse/migrate'
+import { operators } from '@sluice/contracts/conditions'
 import { siteStore } from '@sluice/postgres/sites'
 import { apiRequest } from '../../../tests/api-request.ts'
+import { type AskedCondition, matchesCondition } from '../../../tests/oracle/matches-condition.ts'
 import { everySite, noon, openStatsDatabase, type StatsDatabase } from '../../../tests/stats-database.ts'
 import { startQuery, type TestQuery } from '../query.test-support.ts'
 import { previewCohortHandler } from './handler.ts'
@@ -60,6 +62,47 @@ test('400: criteria that are more than an answer may read', async () => {
     status: 400,
     message: 'Invalid field: criteria asks for more than one answer may read: ask for fewer conditions or rarer events',
   })
+})
+
+test('every operator, on values that are there, absent, empty, of another type, and full of signs', async () => {
+  const special = `100%_'"\\n.*[a]\n😀{p:String}--`
+  const stored: Record<string, string>[] = [
+    { p: 'apple' },
+    { p: 'Apple pie' },
+    { p: special },
+    { p: '5' },
+    { p: '5.0' },
+    { p: '-10' },
+    { p: 'true' },
+    { p: '[5,"apple"]' },
+    { p: '' },
+    { other: 'apple' },
+  ]
+  const site_id = await database.siteWith(
+    stored.map((properties, user) => ({ at: -1, user_id: `${user}`, properties: { ...properties } })),
+  )
+  const property = 'properties.p'
+  const asked: AskedCondition[] = operators.flatMap((operator): AskedCondition[] => {
+    if (operator === 'exists' || operator === 'not_exists') return [{ property, operator }]
+    if (operator === 'in' || operator === 'not_in') {
+      return [['apple', 5], [special], ["'", 'x']].map((value) => ({ property, operator, value }))
+    }
+    const isOfNumbers = /^(greater|less)/.test(operator)
+    const texts = operator === 'matches' ? ['^[aA]p', '\\[a\\]', "'", '%'] : ['apple', special, "'", '%', 5]
+    return (isOfNumbers ? [5, '-10', '4.9'] : texts).map((value) => ({ property, operator, value }))
+  })
+  const sizes = await Promise.all(
+    asked.map(async (condition) => {
+      const { size } = (await ask({ site_id, criteria: { type: 'and', conditions: [condition] } })) as { size: number }
+      return { condition, size }
+    }),
+  )
+  expect(sizes).toStrictEqual(
+    asked.map((condition) => ({
+      condition,
+      size: stored.filter((properties) => matchesCondition({ properties }, condition)).length,
+    })),
+  )
 })
 
 describe('over HTTP', () => {
