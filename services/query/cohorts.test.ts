@@ -131,3 +131,32 @@ test('404: a cohort that is not there, and one of a site that the key is not bou
   }
   expect((await query.ask(path(foreign.cohort_id))).body.data).toStrictEqual(foreign)
 })
+
+describe.each(['cohorts', 'retention'])('GET /api/v1/analytics/%s', (name) => {
+  const analyze = (siteId: string, cohortId: string, key?: string) =>
+    query.ask(
+      `/api/v1/analytics/${name}?site_id=${siteId}&cohort_id=${cohortId}&weeks=1`,
+      key === undefined ? {} : { key },
+    )
+
+  test('200: a cohort of the site', async () => {
+    const { cohort_id } = await made()
+    const { status, body } = await analyze('shop', cohort_id, own)
+    expect(status).toBe(200)
+    const row = { week: 0, retention_rate: 0, cohort_size: 0, returning_users: 0 }
+    expect(body.data).toMatchObject(
+      name === 'cohorts'
+        ? { cohort_id, cohort_name: 'Buyers', size: 0, retention_by_week: [row] }
+        : { site_id: 'shop', weeks: 1, timezone: 'UTC', cohorts: [{ size: 0, retention_by_week: [row] }], average: [] },
+    )
+  })
+
+  test('404: a cohort of another site, even to who may read both', async () => {
+    const { cohort_id } = await made('foreign', 'other')
+    for (const asked of [await analyze('shop', cohort_id), await analyze('shop', 'coh_unknown')]) {
+      expect(asked.status).toBe(404)
+      expect(asked.body.error).toBe('Cohort not found')
+    }
+    expect((await analyze('other', cohort_id, own)).body.error).toBe('Site not found')
+  })
+})
