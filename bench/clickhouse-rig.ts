@@ -28,7 +28,8 @@ export async function startClickHouseRig(dir: string): Promise<ClickHouseRig> {
     database: async (name) => {
       const url = new URL(`/${name}`, engine.url).href
       await migrateClickHouse(url)
-      const clickHouse = openClickHouse(url)
+      // Filling a table takes its time.
+      const clickHouse = openClickHouse(url, { requestTimeoutMs: 600_000 })
       opened.push(clickHouse)
       return { url, clickHouse }
     },

@@ -28,7 +28,7 @@ const name = text(siteNameLengthMax).example('My site')
 const settings = {
   timezone: joi
     .string()
-    .custom((value: string, helpers) => canonicalTimeZone(value) ?? helpers.error('timezone'))
+    .custom((value: string, helpers) => (canonicalTimeZone(value) === undefined ? helpers.error('timezone') : value))
     .messages({ timezone: 'must be an IANA time zone, e.g. Europe/Berlin' })
     .meta({ examples: ['Europe/Berlin'] })
     .description('IANA name: where the site’s days begin.'),
@@ -75,7 +75,7 @@ export const siteResource = joi
   .id('Site')
 
 /**
- * The main name of a zone that may be named in any case or by an alias (`US/Pacific`); undefined for what is none.
+ * Intl's main name of a zone that may be named in any case or by an alias (`US/Pacific`); undefined for what is none.
  * Offsets like `+02:00` are none: they know no summer.
  */
 export function canonicalTimeZone(name: string): string | undefined {

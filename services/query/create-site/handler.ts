@@ -8,6 +8,7 @@ import type { Answer, ApiRequest } from '@sluice/http/route'
 import type { SiteStore } from '@sluice/postgres/sites'
 import { findEventTimes } from '../event-times.ts'
 import { toSiteResource } from '../site-resource.ts'
+import { keptSettings } from '../time-zone.ts'
 
 /** POST /api/v1/sites: registers a site with its settings, where its first event would do so without (contract section 5). */
 export function createSiteHandler({
@@ -23,7 +24,7 @@ export function createSiteHandler({
     if (!allowsSite(credential.siteIds, siteId)) throw siteNotAllowed()
     // Events may have come before. Asked first: a failure here must leave nothing behind.
     const times = await findEventTimes([siteId], clickHouse, signal)
-    const record = await siteStore.create(siteId, settings, credential.keyId)
+    const record = await siteStore.create(siteId, keptSettings(settings), credential.keyId)
     if (!record) throw conflict('Site is registered already: change it with PUT')
     return { status: 201, data: toSiteResource(record, times) }
   }

@@ -14,7 +14,7 @@ import { asker, type Questions, type TooMuch } from '../ask.ts'
 import { tooHeavy } from '../cohort-members.ts'
 import { percent } from '../percent.ts'
 import { type ReadableSites, readableSite } from '../readable-site.ts'
-import { timeZoneId } from '../stats/buckets.ts'
+import { timeZoneId } from '../time-zone.ts'
 import { retentionStatement, type WeekRow } from './sql.ts'
 import { lastWeeks } from './weeks.ts'
 

@@ -1,4 +1,3 @@
-import { canonicalTimeZone } from '@sluice/contracts/sites'
 import { statsLimits, type TimeUnit, timeUnits } from '@sluice/contracts/stats'
 import { Temporal } from 'temporal-polyfill'
 
@@ -99,15 +98,4 @@ function modulo(value: number, by: number): number {
 
 export function zoned(at: number, timeZone: string): Temporal.ZonedDateTime {
   return Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(timeZone)
-}
-
-/** A zone's name as it was given, but for its case; abbreviations that only Intl knows (`PST`) become names. */
-export function timeZoneId(name: string): string {
-  try {
-    return zoned(0, name).timeZoneId
-  } catch (error) {
-    const canonical = canonicalTimeZone(name)
-    if (canonical === undefined) throw error
-    return canonical
-  }
 }

@@ -15,7 +15,8 @@ import {
   statsQuery,
 } from '@sluice/contracts/stats'
 import { validate } from '@sluice/contracts/validate'
-import { bucketStarts, isFarTooLong, isTimeUnit, type Range, timeZoneId } from './buckets.ts'
+import { timeZoneId } from '../time-zone.ts'
+import { bucketStarts, isFarTooLong, isTimeUnit, type Range } from './buckets.ts'
 
 /** What `conversion_rate` counts unless `target_event` or the site says otherwise. */
 const defaultTargetEvent = 'purchase'

@@ -9,6 +9,7 @@ import type { SiteStore } from '@sluice/postgres/sites'
 import { findEventTimes } from '../event-times.ts'
 import type { SiteLookup } from '../find-site.ts'
 import { toSiteResource } from '../site-resource.ts'
+import { keptSettings } from '../time-zone.ts'
 
 /** PUT /api/v1/sites/:site_id: settings left out keep their value; gateways obey within 2 s. */
 export function updateSiteHandler({
@@ -28,7 +29,7 @@ export function updateSiteHandler({
     if (!found) throw notFound('Site')
     // Asked first: a failure here must leave nothing behind.
     const times = await findEventTimes([siteId], clickHouse, signal)
-    const record = Object.keys(settings).length === 0 ? found : await siteStore.update(siteId, settings)
+    const record = Object.keys(settings).length === 0 ? found : await siteStore.update(siteId, keptSettings(settings))
     if (!record) throw notFound('Site')
     return { status: 200, data: toSiteResource(record, times) }
   }
