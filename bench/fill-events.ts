@@ -20,13 +20,13 @@ const chunkSessions = 500_000
 
 /**
  * Fills `events` with what sites really have: sessions with pauses between 5 and 120 s, a rhythm of the day, pages and countries of which few are many (Zipf), a purchase in one of 40 sessions, half of the visitors unnamed.
- * Inserts without the look-back of the writer, a million rows or two a second.
+ * Inserts without the look-back of the writer, some 200,000 rows a second.
  */
 export async function fillEvents(clickHouse: ClickHouse, filling: Filling): Promise<void> {
   const { site, sites = 1, events, end, days } = filling
   const sessions = Math.ceil(events / eventsPerSession)
-  for (let from = 0; from < sessions; from += chunkSessions) {
-    await clickHouse.command(insertSessions(sites), {
+  const insert = (from: number): Promise<void> =>
+    clickHouse.command(insertSessions(sites), {
       params: {
         site,
         sites,
@@ -36,9 +36,18 @@ export async function fillEvents(clickHouse: ClickHouse, filling: Filling): Prom
         days,
         users: Math.ceil(sessions / sessionsPerUser),
       },
-      settings: { max_insert_threads: '2', max_execution_time: 600 },
+      settings: { max_execution_time: 600 },
     })
+  // Each is made by one thread.
+  let next = 0
+  const lane = async (): Promise<void> => {
+    while (next < sessions) {
+      const from = next
+      next += chunkSessions
+      await insert(from)
+    }
   }
+  await Promise.all([lane(), lane()])
 }
 
 /** A number from 0 to 1 that the session's number decides. */
