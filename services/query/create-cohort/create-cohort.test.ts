@@ -148,16 +148,26 @@ test('403: a site that the key is not bound to, known or not; it stays unknown',
   expect((await create({ site_id: 'own', name: 'x', criteria: buyers }, { key })).status).toBe(201)
 })
 
-test('404: an unknown site, where sites are registered by hand alone', async () => {
-  const manual = await startQuery({ autoRegister: false })
-  await migrateClickHouse(manual.clickHouse.url)
-  const body = { site_id: 'unknown', name: 'x', criteria: buyers }
-  const refused = await manual.ask('/api/v1/cohorts', { method: 'POST', body })
-  expect(refused.status).toBe(404)
-  expect(refused.body.error).toBe('Site not found')
-  await siteStore(manual.postgres).register(['unknown'])
-  expect((await manual.ask('/api/v1/cohorts', { method: 'POST', body })).status).toBe(201)
-  await manual.stop()
+describe('where sites are registered by hand alone', () => {
+  let manual: TestQuery
+
+  beforeAll(async () => {
+    manual = await startQuery({ autoRegister: false })
+    await migrateClickHouse(manual.clickHouse.url)
+  })
+
+  afterAll(async () => {
+    await manual.stop()
+  })
+
+  test('404: an unknown site, until somebody registers it', async () => {
+    const body = { site_id: 'unknown', name: 'x', criteria: buyers }
+    const refused = await manual.ask('/api/v1/cohorts', { method: 'POST', body })
+    expect(refused.status).toBe(404)
+    expect(refused.body.error).toBe('Site not found')
+    await siteStore(manual.postgres).register(['unknown'])
+    expect((await manual.ask('/api/v1/cohorts', { method: 'POST', body })).status).toBe(201)
+  })
 })
 
 test('429: the first site beyond those that a key may register in a day', async () => {
