@@ -8,9 +8,12 @@ import { type ClickHouse, parseClickHouseUrl } from '@sluice/clickhouse/client'
 import { externalTableUrl } from '@sluice/clickhouse/external-table'
 import { insertStatement } from '@sluice/clickhouse/insert-events'
 import { startKafka } from '@sluice/engines/kafka'
+import { startPostgres } from '@sluice/engines/postgres'
 import { findFreePort } from '@sluice/engines/processes'
 import { ensureTopics } from '@sluice/event-log/ensure-topics'
 import { openEventLog } from '@sluice/event-log/open-event-log'
+import { migratePostgres } from '@sluice/postgres/migrate'
+import { openPostgres } from '@sluice/postgres/open'
 import { type ClickHouseRig, startClickHouseRig } from './clickhouse-rig.ts'
 import { rounded } from './report.ts'
 import { benchBlock, benchLines, hotSite } from './writer-rows.ts'
@@ -35,7 +38,13 @@ interface Drained {
 export async function writerBacklog(): Promise<object> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const clickHouse = await startClickHouseRig(join(folder, 'clickhouse'))
-  const kafka = await startKafka({ dir: join(folder, 'kafka') })
+  const [kafka, postgres] = await Promise.all([
+    startKafka({ dir: join(folder, 'kafka') }),
+    startPostgres({ dir: join(folder, 'postgres') }),
+  ])
+  const database = openPostgres(postgres.url)
+  await migratePostgres(database)
+  await database.close()
   const logUrl = `kafka://${kafka.brokers}/bench.events`
   try {
     await ensureTopics(logUrl, { partitions })
@@ -46,7 +55,7 @@ export async function writerBacklog(): Promise<object> {
     const curl = await measure(clickHouse, reference.clickHouse, () => postFiles(files, reference.url))
     await clickHouse.settle()
     const ours = await clickHouse.database('sluice_writer')
-    const process_ = await startWriter(logUrl, ours.url)
+    const process_ = await startWriter(logUrl, ours.url, postgres.url)
     const writer = await measure(clickHouse, ours.clickHouse, () => Promise.resolve())
     const figures = await process_.figures()
     await process_.stop()
@@ -58,8 +67,7 @@ export async function writerBacklog(): Promise<object> {
       curl,
     }
   } finally {
-    await kafka.stop()
-    await clickHouse.stop()
+    await Promise.all([kafka.stop(), postgres.stop(), clickHouse.stop()])
     await rm(folder, { recursive: true, force: true })
   }
 }
@@ -145,7 +153,7 @@ async function measure(rig: ClickHouseRig, clickHouse: ClickHouse, work: () => P
 }
 
 /** The service itself, as production runs it. */
-async function startWriter(logUrl: string, clickHouseUrl: string) {
+async function startWriter(logUrl: string, clickHouseUrl: string, postgresUrl: string) {
   const metricsPort = await findFreePort()
   const program = fileURLToPath(new URL('../services/writer/main.ts', import.meta.url))
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], {
@@ -155,6 +163,7 @@ async function startWriter(logUrl: string, clickHouseUrl: string) {
       SLUICE_METRICS_PORT: String(metricsPort),
       SLUICE_LOG_URL: logUrl,
       SLUICE_CLICKHOUSE_URL: clickHouseUrl,
+      SLUICE_POSTGRES_URL: postgresUrl,
     },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
