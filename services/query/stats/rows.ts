@@ -189,8 +189,8 @@ FROM
 }
 
 /**
- * The order of events: by time, then id. As one text, which aggregate functions compare five times faster than a tuple; the
- * number added gives all times the same number of digits.
+ * The order of events: by time, then id. As one text, which takes aggregate functions half the time of a tuple; the number
+ * added gives all times as many digits.
  */
 const eventOrder = `concat(hex(toUInt64(toUnixTimestamp64Milli(timestamp)) + ${2 ** 52}), event_id)`
 
