@@ -9,7 +9,7 @@ import { startRedis } from '@sluice/engines/redis'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { startService } from '../tests/harness/service-process.ts'
-import { startClickHouseRig } from './clickhouse-rig.ts'
+import { type ClickHouseRig, startClickHouseRig } from './clickhouse-rig.ts'
 import { fillEvents } from './fill-events.ts'
 import { median, rounded } from './report.ts'
 import { byHand } from './stats-by-hand.ts'
@@ -74,7 +74,7 @@ export async function stats(): Promise<object> {
       },
       events,
       filled_seconds,
-      s6: await questions(asks, clickHouse),
+      s6: await questions(asks, store, clickHouse),
       s7: metrics.map((metric, n) => ({
         metric,
         table_10_times: rounded((medium[n] ?? 0) / (alone[n] ?? 1)),
@@ -130,15 +130,15 @@ async function ofMetrics(asks: Asks, site: string): Promise<number[]> {
   return medians
 }
 
-async function questions(asks: Asks, clickHouse: ClickHouse): Promise<object[]> {
+async function questions(asks: Asks, store: ClickHouseRig, clickHouse: ClickHouse): Promise<object[]> {
   const answers: object[] = []
   for (const metric of metrics) {
     for (const days of [180, 30]) {
       for (const groupBy of groupings) {
         const query = queryOf('big', metric, days, groupBy)
-        const before = await read(clickHouse)
+        const before = await store.read()
         const times = await timed(() => asks(query))
-        const after = await read(clickHouse)
+        const after = await store.read()
         const answer = {
           metric,
           days,
@@ -157,14 +157,6 @@ async function questions(asks: Asks, clickHouse: ClickHouse): Promise<object[]> 
     }
   }
   return answers
-}
-
-/** What ClickHouse has read for all questions so far. */
-async function read(clickHouse: ClickHouse): Promise<{ rows: number; bytes: number }> {
-  const { rows } = await clickHouse.query<{ rows: number; bytes: number }>(
-    `SELECT sumIf(value, event = 'SelectedRows') AS rows, sumIf(value, event = 'SelectedBytes') AS bytes FROM system.events`,
-  )
-  return rows[0] ?? { rows: 0, bytes: 0 }
 }
 
 /** S9: an hour's count of a small site over HTTP, and its SQL alone. */

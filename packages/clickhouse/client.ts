@@ -34,11 +34,11 @@ export interface ClickHouse {
    * 64-bit integers come as numbers (counts stay below 2^53), keys must not be selected.
    * Throws ClickHouseError.
    */
-  query<Row>(
+  query: <Row>(
     sql: string,
     params?: QueryParams,
     options?: { signal?: AbortSignal; settings?: ClickHouseSettings },
-  ): Promise<QueryResult<Row>>
+  ) => Promise<QueryResult<Row>>
   /** Runs a statement without a result. Throws ClickHouseError. */
   command(sql: string, options?: { params?: QueryParams; settings?: ClickHouseSettings }): Promise<void>
   /** Resolves when the server answers a query as this user; rejects with the reason otherwise. */

@@ -17,7 +17,7 @@ export interface Account {
 export interface Admission {
   /** Of a key, or of those who need none (undefined). */
   accountOf(keyId: string | undefined): Account
-  /** Counts \`bytes\` until they are released; the 503 when they don't fit. */
+  /** Counts `bytes` until they are released; the 503 when they don't fit. */
   hold(account: Account, bytes: number): SluiceError | undefined
   release(account: Account, bytes: number): void
   /** True while no further request fits. */

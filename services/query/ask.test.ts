@@ -3,7 +3,8 @@ import type { ClickHouse } from '@sluice/clickhouse/client'
 import { statsLimits } from '@sluice/contracts/stats'
 import { apiRequest } from '../../tests/api-request.ts'
 import { everySite, hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/stats-database.ts'
-import { asker, questionsInTurn } from './ask.ts'
+import { asker, type Questions, questionsInTurn } from './ask.ts'
+import { findEventTimes } from './event-times.ts'
 import { statsHandler } from './stats/handler.ts'
 import { createTurns } from './turns.ts'
 
@@ -77,18 +78,49 @@ describe('a question that is more than one may ask', () => {
   })
 })
 
-test('questions of a key wait for each other and not for those of another key', async () => {
-  const limits = { atOnce: 4, atOncePerHolder: 1, waitingPerHolder: 10, waitMs: 10_000 }
-  const questions = questionsInTurn(database.reader, createTurns(limits))
-  const answered: string[] = []
-  const askAs = async (keyId: string, sql: string): Promise<void> => {
-    await asker(questions, apiRequest({ credential: { ...apiRequest().credential, keyId } }))({ sql, params: {} })
-    answered.push(keyId)
-  }
-  const slow = [1, 2, 3].map(() => askAs('many', 'SELECT sleep(0.3)'))
-  await askAs('one', 'SELECT 1')
-  expect(answered).toEqual(['one'])
-  await Promise.all(slow)
+describe('questions in turn', () => {
+  const asAnother = (keyId: string) => apiRequest({ credential: { ...apiRequest().credential, keyId } })
+
+  test('those of a key wait for each other and not for those of another key', async () => {
+    const gate = Promise.withResolvers<undefined>()
+    const asked: string[] = []
+    const gated: Pick<ClickHouse, 'query'> = {
+      query: async (sql, params, options) => {
+        asked.push(`${sql} ${String(options?.settings?.priority)}`)
+        if (sql === 'SELECT 2') await gate.promise
+        return database.reader.query(sql, params, options)
+      },
+    }
+    const limits = { atOnce: 4, atOncePerHolder: 2, waitingPerHolder: 10, waitMs: 10_000 }
+    const questions = questionsInTurn(gated, createTurns(limits))
+    const many = [1, 2, 3].map(() => asker(questions, asAnother('many'))({ sql: 'SELECT 2', params: {} }))
+    await asker(questions, asAnother('one'))({ sql: 'SELECT 1', params: {} })
+    // ClickHouse prefers the lower number: the first of each key.
+    expect(asked).toEqual(['SELECT 2 1', 'SELECT 2 2', 'SELECT 1 1'])
+    gate.resolve(undefined)
+    await Promise.all(many)
+    expect(asked).toHaveLength(4)
+  })
+
+  test('when events of sites took place is asked in the name of who asks, within the limits', async () => {
+    const names: unknown[] = []
+    const questions: Questions = {
+      query: (sql, params, { keyId, ...options }) => {
+        names.push([keyId, options.settings.max_execution_time])
+        return database.reader.query(sql, params, options)
+      },
+    }
+    const siteIds = [await database.siteWith([{ at: 0 }, { at: 1 }]), await database.siteWith([])]
+    const expected = { first: noon, last: noon + hour }
+    for (const asked of [siteIds, siteIds.slice(0, 1)]) {
+      const times = await findEventTimes(asked, questions, asAnother('key_1'))
+      expect([...times]).toEqual([[siteIds[0], expected]])
+    }
+    expect(names).toEqual([
+      ['key_1', 30],
+      ['key_1', 30],
+    ])
+  })
 })
 
 test('a failure of ours stays one', async () => {

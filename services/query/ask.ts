@@ -50,11 +50,11 @@ const tooLongRange: TooMuch = {
 
 /** ClickHouse as handlers ask it: in the name of a key. */
 export interface Questions {
-  query<Row>(
+  query: <Row>(
     sql: string,
     params: QueryParams,
     options: { signal: AbortSignal; settings: ClickHouseSettings; keyId: string },
-  ): Promise<QueryResult<Row>>
+  ) => Promise<QueryResult<Row>>
 }
 
 /** Questions of one process that ClickHouse works on at once, of all keys and of each; the others wait. */

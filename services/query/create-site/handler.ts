@@ -2,10 +2,10 @@ import { conflict, siteNotAllowed } from '@sluice/contracts/errors'
 import { allowsSite } from '@sluice/contracts/scopes'
 import { createSiteBody } from '@sluice/contracts/sites'
 import { validate } from '@sluice/contracts/validate'
-import type { ClickHouse } from '@sluice/clickhouse/client'
 import { parseJson } from '@sluice/http/json-body'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import type { SiteStore } from '@sluice/postgres/sites'
+import type { Questions } from '../ask.ts'
 import { findEventTimes } from '../event-times.ts'
 import { toSiteResource } from '../site-resource.ts'
 import { keptSettings } from '../time-zone.ts'
@@ -16,14 +16,14 @@ export function createSiteHandler({
   clickHouse,
 }: {
   siteStore: Pick<SiteStore, 'create'>
-  clickHouse: Pick<ClickHouse, 'query'>
+  clickHouse: Questions
 }) {
   return async ({ body, credential, signal, log }: ApiRequest): Promise<Answer> => {
     const { site_id: siteId, ...settings } = validate(createSiteBody, parseJson(body.bytes))
     log({ site_id: siteId })
     if (!allowsSite(credential.siteIds, siteId)) throw siteNotAllowed()
     // Events may have come before. Asked first: a failure here must leave nothing behind.
-    const times = await findEventTimes([siteId], clickHouse, signal)
+    const times = await findEventTimes([siteId], clickHouse, { credential, signal })
     const record = await siteStore.create(siteId, keptSettings(settings), credential.keyId)
     if (!record) throw conflict('Site is registered already: change it with PUT')
     return { status: 201, data: toSiteResource(record, times) }

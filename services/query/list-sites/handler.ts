@@ -1,8 +1,8 @@
 import { pageQuery } from '@sluice/contracts/page'
 import { validate } from '@sluice/contracts/validate'
-import type { ClickHouse } from '@sluice/clickhouse/client'
 import type { Answer, ApiRequest } from '@sluice/http/route'
 import type { SiteStore } from '@sluice/postgres/sites'
+import type { Questions } from '../ask.ts'
 import { findEventTimes } from '../event-times.ts'
 import { toSiteResource } from '../site-resource.ts'
 
@@ -12,7 +12,7 @@ export function listSitesHandler({
   clickHouse,
 }: {
   siteStore: Pick<SiteStore, 'list'>
-  clickHouse: Pick<ClickHouse, 'query'>
+  clickHouse: Questions
 }) {
   return async ({ query, credential, signal }: ApiRequest): Promise<Answer> => {
     const page = validate(pageQuery, { ...query })
@@ -20,7 +20,7 @@ export function listSitesHandler({
     const times = await findEventTimes(
       sites.map(({ siteId }) => siteId),
       clickHouse,
-      signal,
+      { credential, signal },
     )
     return { status: 200, data: { sites: sites.map((site) => toSiteResource(site, times)), total, ...page } }
   }

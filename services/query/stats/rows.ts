@@ -84,7 +84,7 @@ export const keyOf = {
 } as const
 
 /**
- * Events counted by quarter of an hour, which the projection \`counts\` keeps (packages/clickhouse/migrations); the parts
+ * Events counted by quarter of an hour, which the projection `counts` keeps (packages/clickhouse/migrations); the parts
  * of quarters at the edges of the range are counted from events. Undefined where that does not answer the question: it
  * asks for more than counts by type, country and device, or has buckets that begin within a quarter.
  */
