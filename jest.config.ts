@@ -15,10 +15,14 @@ const config: Config = {
     ],
   },
   transformIgnorePatterns: ['/node_modules/'],
-  globalSetup: './tests/engines/start.ts',
-  globalTeardown: './tests/engines/stop.ts',
+  globalSetup: './tests/support/engines/start.ts',
+  globalTeardown: './tests/support/engines/stop.ts',
   testTimeout: 30_000,
   maxWorkers: 2,
+  // npm run coverage. V8 counts what runs in the processes of jest; services that tests start as processes are not in it.
+  coverageProvider: 'v8',
+  collectCoverageFrom: ['{packages,services}/**/*.ts', '!**/*.test.ts', '!**/conformance/**'],
+  coverageReporters: ['text', 'html'],
 }
 
 export default config

@@ -1,5 +1,5 @@
 // Runs the README's shell blocks, in order, against a running Sluice, with SLUICE_KEY from the environment. A JSON block
-// is what the command before it answers: its data.value and data.breakdown must come, within 5 s.
+// is the answer of the command before it: its data.value and data.breakdown must come within 5 s.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -10,7 +10,7 @@ interface Answer {
   data?: { value?: number; breakdown?: unknown }
 }
 
-/** Not run again: the one that started this Sluice, and the one that would overwrite the key. */
+/** Commands that are not run: Sluice runs already, the tests run elsewhere, and SLUICE_KEY is set. */
 const skipped = [/^npm start$/, /^npm test$/, /^export SLUICE_KEY=/]
 
 const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')

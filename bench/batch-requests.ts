@@ -1,8 +1,8 @@
 import { benchEvent } from './events.ts'
 
 /**
- * Requests that post batches of new events, prepared but for what makes each of them new: ids that no request had before,
- * and timestamps of its own second. Filling that in costs the load generator next to nothing.
+ * Creates requests that post batches of new events. They are prepared except for the ids and timestamps, which are new in
+ * each request and cost the load generator next to nothing.
  */
 export function batchRequests({ key, events, sites }: { key: string; events: number; sites: number }) {
   const run = '0'.repeat(8)
@@ -17,7 +17,7 @@ export function batchRequests({ key, events, sites }: { key: string; events: num
   })
   const parts = body.split('%site%')
   return (n: number): Buffer => {
-    // A batch of many sites is one of many producers' agents: any sites together.
+    // A batch of many sites has random sites, like that of an agent of many producers.
     const text = parts.map((part, at) => (at === 0 ? part : `site-${(n * 31 + at * 7) % sites}${part}`)).join('')
     const filled = text
       .replaceAll(run, n.toString(36).padStart(8, '0'))

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
-/** A server of this folder in a process of its own, which says on which port it listens. */
+/** A server of this folder in a process of its own. */
 export interface Child {
   url: string
   /** Resident memory in MiB. */
@@ -9,7 +9,7 @@ export interface Child {
   stop(): Promise<void>
 }
 
-/** Forks `bench/<file>`; resolves when it has sent `{port}`. Its log goes nowhere, as to a fast collector. */
+/** Forks `bench/<file>`; resolves when it has sent `{port}`. Its log is dropped, which is as fast as a fast collector. */
 export async function startChild(
   file: string,
   environment: Readonly<Record<string, string>> = {},
@@ -49,12 +49,12 @@ export async function startChild(
   }
 }
 
-/** The child's side. */
+/** Called in the child process: reports the port to the parent process and its memory on request. */
 export function announce(port: number): void {
   process.on('message', (message) => {
     if (message === 'rss') process.send?.({ rss: process.memoryUsage.rss() })
   })
-  // Ends with its parent.
+  // The child ends with its parent process.
   process.on('disconnect', () => process.exit(1))
   process.send?.({ port })
 }

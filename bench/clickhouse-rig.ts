@@ -1,17 +1,17 @@
-import { type ClickHouse, openClickHouse } from '@sluice/clickhouse/client'
-import { migrateClickHouse } from '@sluice/clickhouse/migrate'
 import { startClickHouse } from '@sluice/engines/clickhouse'
-import { waitUntil } from '@sluice/engines/processes'
+import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { waitUntil } from '@sluice/runtime/wait-until'
 
-/** A ClickHouse for a benchmark, and what it costs. */
+/** A ClickHouse for a benchmark, with counters of its work. */
 export interface ClickHouseRig {
-  /** A migrated database of this name, which begins with `sluice`. */
+  /** Creates a migrated database of this name, which must begin with `sluice`. */
   database(name: string): Promise<{ url: string; clickHouse: ClickHouse }>
-  /** Seconds of CPU that all its threads took until now, merges included. */
+  /** Seconds of CPU that all its threads have used so far, merges included. */
   cpuSeconds(): Promise<number>
-  /** What its queries read until now, uncompressed. */
+  /** Rows and uncompressed bytes that its queries have read so far. */
   read(): Promise<{ rows: number; bytes: number }>
-  /** Resolves when it merges nothing any more, or after a minute. */
+  /** Resolves when no merge runs any more, or after a minute. */
   settle(): Promise<void>
   stop(): Promise<void>
 }
@@ -28,7 +28,7 @@ export async function startClickHouseRig(dir: string): Promise<ClickHouseRig> {
     database: async (name) => {
       const url = new URL(`/${name}`, engine.url).href
       await migrateClickHouse(url)
-      // Filling a table takes its time.
+      // Statements that fill a table take longer than a request may by default.
       const clickHouse = openClickHouse(url, { requestTimeoutMs: 600_000 })
       opened.push(clickHouse)
       return { url, clickHouse }

@@ -1,5 +1,5 @@
-import { openClickHouse } from '@sluice/clickhouse/client'
-import { generateLoad } from '../tests/harness/load-generator.ts'
+import { openClickHouse } from '@sluice/event-store/client'
+import { generateLoad } from '../tests/support/load-generator.ts'
 import { batchRequests } from './batch-requests.ts'
 import { startSluice } from './sluice-rig.ts'
 
@@ -12,8 +12,8 @@ const seconds = Number(process.env.BENCH_SECONDS ?? 60)
 const rate = Number(process.env.BENCH_RATE ?? 80_000)
 
 /**
- * S4: everything on this machine, the load generator too. Batches arrive at a fixed rate, for one hot site and for 1,000
- * sites; the lag is the age of the oldest row that the writer has not stored, asked once a second.
+ * S4: all processes on this machine, with the load generator. Batches arrive at a fixed rate, for one site and for 1,000
+ * sites; the lag is the age of the oldest row that the writer has not stored, measured once a second.
  */
 export async function endToEnd(): Promise<object> {
   return { bar: { events_per_second: 80_000, lag_seconds: 3 }, results: [await run(1), await run(1_000)] }

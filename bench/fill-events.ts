@@ -1,6 +1,6 @@
-import type { ClickHouse } from '@sluice/clickhouse/client'
+import type { ClickHouse } from '@sluice/event-store/client'
 
-/** Events of one site, or of many, made by ClickHouse itself: the same ones at every run. */
+/** Describes events of one or many sites, which ClickHouse generates, with the same result in every run. */
 export interface Filling {
   /** One site of this name; several: `<name>-0` …, of which site n gets a share of 1/(n + 1) (Zipf). */
   site: string
@@ -14,13 +14,14 @@ export interface Filling {
 /** Sessions have 5 events on average, 1 to 40. */
 const eventsPerSession = 5
 const sessionEventsMax = 40
-/** A user comes back: one of so many sessions. */
+/** Average number of sessions of a user. */
 const sessionsPerUser = 6
 const chunkSessions = 500_000
 
 /**
- * Fills `events` with what sites really have: sessions with pauses between 5 and 120 s, a rhythm of the day, pages and countries of which few are many (Zipf), a purchase in one of 40 sessions, half of the visitors unnamed.
- * Inserts without the look-back of the writer, some 200,000 rows a second.
+ * Fills `events` with realistic events: sessions with pauses between 5 and 120 s, a daily rhythm, a few frequent pages and
+ * countries among many rare ones (Zipf), a purchase in one of 40 sessions, anonymous visitors in half of them. The inserts
+ * have no look-back like the writer's and store some 200,000 rows a second.
  */
 export async function fillEvents(clickHouse: ClickHouse, filling: Filling): Promise<void> {
   const { site, sites = 1, events, end, days } = filling
@@ -38,7 +39,7 @@ export async function fillEvents(clickHouse: ClickHouse, filling: Filling): Prom
       },
       settings: { max_execution_time: 600 },
     })
-  // Each is made by one thread.
+  // One thread generates the rows of a statement, so two statements run at a time.
   let next = 0
   const lane = async (): Promise<void> => {
     while (next < sessions) {
@@ -50,10 +51,10 @@ export async function fillEvents(clickHouse: ClickHouse, filling: Filling): Prom
   await Promise.all([lane(), lane()])
 }
 
-/** A number from 0 to 1 that the session's number decides. */
+/** SQL of a pseudo-random number from 0 to 1 that depends on the session's number alone. */
 const draw = (salt: number): string => `(cityHash64(session, ${salt}) % 1000000 / 1000000)`
 const drawOfEvent = (salt: number): string => `(cityHash64(session, place, ${salt}) % 1000000 / 1000000)`
-/** Zipf by its inverse: most are small, few reach `count`. */
+/** SQL of a Zipf-distributed integer below `count`: most are small. */
 const zipf = (random: string, count: string): string => `toUInt64(floor(pow(${count}, ${random}))) - 1`
 
 function insertSessions(sites: number): string {

@@ -1,18 +1,18 @@
-import { generateLoad } from '../tests/harness/load-generator.ts'
-import { client } from '../tests/harness/client.ts'
+import { client } from '../tests/support/client.ts'
+import { generateLoad } from '../tests/support/load-generator.ts'
 import { batchRequests } from './batch-requests.ts'
 import { startSluice } from './sluice-rig.ts'
 
 const batchEvents = 10
 const eventsPerSecond = 1_000
-const askers = 4
+const analysts = 4
 const pollMs = 10
 /** BENCH_SECONDS=10 for a quick look. */
 const seconds = Number(process.env.BENCH_SECONDS ?? 60)
 
 /**
- * S5: from an event's 202 until /api/v1/stats counts it, while 1,000 events a second come in. Four analysts send an event
- * of a site of their own and ask until they see it, again and again.
+ * S5: the time from an event's 202 until /api/v1/stats counts it, while 1,000 events arrive per second. Four analysts
+ * repeatedly send an event of a site of their own and query the site until the event is counted.
  */
 export async function freshness(): Promise<object> {
   const rig = await startSluice()
@@ -27,8 +27,8 @@ export async function freshness(): Promise<object> {
     const sluice = client({ gatewayUrl: rig.gateway.url, queryUrl: rig.query.url, key: rig.key })
     const delays: number[] = []
     const end = performance.now() + seconds * 1000
-    const ask = async (_: unknown, asker: number): Promise<void> => {
-      const site_id = `asker-${asker}`
+    const queryUntilCounted = async (_: unknown, analyst: number): Promise<void> => {
+      const site_id = `analyst-${analyst}`
       for (let sent = 1; performance.now() < end; sent++) {
         const { status } = await sluice.collectBatch([{ site_id, event_type: 'seen' }])
         if (status !== 202) throw new Error(`an event got ${status}`)
@@ -41,7 +41,7 @@ export async function freshness(): Promise<object> {
         delays.push(performance.now() - acceptedAt)
       }
     }
-    await Promise.all(Array.from({ length: askers }, ask))
+    await Promise.all(Array.from({ length: analysts }, queryUntilCounted))
     await load
     delays.sort((a, b) => a - b)
     const at = (share: number): number => Math.round(delays[Math.floor(delays.length * share)] ?? 0)

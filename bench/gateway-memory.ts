@@ -1,4 +1,4 @@
-import { generateLoad } from '../tests/harness/load-generator.ts'
+import { generateLoad } from '../tests/support/load-generator.ts'
 import { batchRequests } from './batch-requests.ts'
 import { startSluice } from './sluice-rig.ts'
 
@@ -11,8 +11,8 @@ const times = 5
 const seconds = Number(process.env.BENCH_SECONDS ?? 600)
 
 /**
- * Memory of a gateway for 10 minutes at 5 times its capacity: batches become due at five times the rate of the peak, over
- * as many connections as wait for an answer. Without a writer, so that the gateway and Kafka have the machine.
+ * The memory of a gateway during 10 minutes at 5 times its capacity: batches become due at five times the peak rate, each
+ * on a connection that is free. No writer runs, so that the gateway and Kafka have the machine to themselves.
  */
 export async function gatewayMemory(): Promise<object> {
   const rig = await startSluice()

@@ -1,22 +1,22 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ensureTopics } from '@sluice/event-log/ensure-topics'
-import { startKafka } from '@sluice/engines/kafka'
-import { kafkaMissing } from '@sluice/engines/kafka-files'
-import { redisMissing, startRedis } from '@sluice/engines/redis'
 import { startPostgres } from '@sluice/engines/postgres'
+import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
+import { startKafka } from '../tests/support/engines/kafka.ts'
+import { kafkaMissing } from '../tests/support/engines/kafka-files.ts'
+import { redisMissing, startRedis } from '../tests/support/engines/redis.ts'
 
-/** The engines behind a gateway under load, and the logs to measure on. */
+/** The engines of a gateway under load, and the kinds of logs that are measured. */
 export interface Rig {
   key: string
   postgresUrl: string
   redisUrl: string
-  /** `file`, and `kafka` where this machine can run one. */
+  /** `file`, and `kafka` where this machine can run Kafka. */
   logs: { name: string; url: string }[]
   stop(): Promise<void>
 }

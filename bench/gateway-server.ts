@@ -1,19 +1,21 @@
-// One gateway process as production runs it, on the log that LOG_URL names: `file:` too, which a gateway alone refuses.
+// One gateway process as in production, on the log that LOG_URL names, which may be a `file:` log in this benchmark.
+import { type Access, denyAll } from '@sluice/access/access'
+import type { Credential } from '@sluice/access/credential'
+import { keyCache } from '@sluice/access/key-cache'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { buildGateway } from '@sluice/gateway/build'
-import { type Access, noAccess } from '@sluice/http/access'
-import { keyCache } from '@sluice/http/key-cache'
-import type { Credential } from '@sluice/http/route'
 import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
+import { postgresUrl } from '@sluice/postgres/variables'
 import { openRedis } from '@sluice/redis/open'
-import { closing } from '@sluice/runtime/supervisor'
-import { listenVariables, postgresUrl, redisUrl } from '@sluice/runtime/variables'
+import { redisUrl } from '@sluice/redis/variables'
+import { closeOnStop } from '@sluice/runtime/supervisor'
+import { listenVariables } from '@sluice/runtime/variables'
 import { announce } from './child.ts'
 
-const endless = { granted: true, remaining: 1, resetAt: Date.now() }
-const anybody: Credential = {
+const unlimited = { granted: true, remaining: 1, resetAt: Date.now() }
+const anyCredential: Credential = {
   keyId: 'key_anybody',
   environment: 'prod',
   scopes: ['events:write'],
@@ -21,11 +23,11 @@ const anybody: Credential = {
   rateLimits: null,
   expiresAt: null,
 }
-/** Lets everybody in, as often as they like: what is left out is what access costs. */
-const openToAll: Access = {
-  ...noAccess,
-  keys: { authenticate: () => anybody, authenticateHash: () => anybody },
-  limiter: { spend: () => Promise.resolve(endless), giveBack: () => Promise.resolve(), known: () => endless },
+/** Accepts every request without keys and limits, so that the benchmark can measure the cost of access checks. */
+const acceptAll: Access = {
+  ...denyAll,
+  keys: { authenticate: () => anyCredential, authenticateHash: () => anyCredential },
+  limiter: { consume: () => Promise.resolve(unlimited), refund: () => Promise.resolve(), peek: () => unlimited },
 }
 
 await runService({
@@ -43,8 +45,8 @@ await runService({
         { log, postgres, redis, describeDurability: () => Promise.resolve([]) },
         context,
       ),
-      access: process.env.OPEN_TO_ALL === '1' ? openToAll : { keys, ...redis },
-      engines: [closing('redis', redis), closing('postgres', postgres), keys, closing('log', log)],
+      access: process.env.OPEN_TO_ALL === '1' ? acceptAll : { keys, ...redis },
+      engines: [closeOnStop('redis', redis), closeOnStop('postgres', postgres), keys, closeOnStop('log', log)],
       onReady: (server) => {
         announce(server.port())
       },

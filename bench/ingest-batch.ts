@@ -1,9 +1,9 @@
+import { nodeFlags } from '../tests/support/node-flags.ts'
 import { startChild } from './child.ts'
 import { benchEvent } from './events.ts'
 import { startRig } from './gateway-rig.ts'
 import { load } from './load.ts'
 import { median, rounded } from './report.ts'
-import { nodeFlags } from '../tests/harness/node-flags.ts'
 
 const batchEvents = 500
 const connections = 16
@@ -11,8 +11,8 @@ const rounds = 3
 const referenceSeconds = 5
 
 /**
- * S2: batches of 500 accepted and durable, one gateway process, against a loop that parses the same bodies and writes
- * them again, in one thread and without any server.
+ * S2: batches of 500 events that one gateway process accepts and stores durably, compared with a loop in one thread that
+ * parses the same bodies and serialises them again, without a server.
  */
 export async function ingestBatch(): Promise<object> {
   const bodies = Array.from({ length: 100 }, (_, batch) =>

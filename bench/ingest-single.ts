@@ -1,17 +1,17 @@
+import { nodeFlags } from '../tests/support/node-flags.ts'
 import { startChild } from './child.ts'
 import { benchEvent } from './events.ts'
 import { startRig } from './gateway-rig.ts'
 import { load } from './load.ts'
 import { median, rounded } from './report.ts'
-import { nodeFlags } from '../tests/harness/node-flags.ts'
 
 const connections = 64
 const rounds = 3
 
 /**
- * S1: single events accepted, authenticated and durable over 64 connections, against a bare node:http server that
- * reads, parses and answers; and what access costs: the same gateway without keys and limits. They take turns; ratios are
- * medians over the rounds.
+ * S1: single events that a gateway authenticates, accepts and stores durably over 64 connections, compared with a bare
+ * node:http server that reads, parses and answers, and with the same gateway without keys and limits. The servers take
+ * turns; ratios are medians over the rounds.
  */
 export async function ingestSingle(): Promise<object> {
   const bodies = Array.from({ length: 20_000 }, (_, n) => JSON.stringify(benchEvent(n)))

@@ -9,7 +9,7 @@ export interface LoadResult {
 const warmUpSeconds = 3
 const seconds = 10
 
-/** Sends the bodies in turn over `connections` for 10 s, after 3 s of warming up. Throws when any answer is not 202. */
+/** Sends the bodies in turn over `connections` for 10 s, after 3 s of warming up. Throws when a response is not 202. */
 export async function load(
   url: string,
   {

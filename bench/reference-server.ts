@@ -1,4 +1,4 @@
-// The least that takes an event: reads, parses and answers 202; stores nothing and checks nobody.
+// The smallest server that accepts an event: it reads, parses and answers 202, without storage and credentials.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { announce } from './child.ts'

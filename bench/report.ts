@@ -1,6 +1,6 @@
 import { availableParallelism, cpus, totalmem } from 'node:os'
 
-/** What the figures depend on besides the code. */
+/** The machine and versions that the figures depend on. */
 export function environment(): object {
   return {
     node: process.version,

@@ -3,25 +3,26 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { RetentionMatrix } from '@sluice/contracts/retention'
-import { type ClickHouse, openClickHouse } from '@sluice/clickhouse/client'
-import { cohortAnalysisHandler } from '@sluice/query/cohort-analysis/handler'
-import { retentionHandler } from '@sluice/query/retention/handler'
-import { apiRequest } from '../tests/api-request.ts'
+import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
+import { queryRunners } from '@sluice/event-store/query-runner'
+import { cohortAnalysisRoute } from '@sluice/query/analytics/cohort-analysis'
+import { retentionRoute } from '@sluice/query/analytics/retention'
+import { apiRequest } from '../tests/support/api-request.ts'
 import { type ClickHouseRig, startClickHouseRig } from './clickhouse-rig.ts'
 import { fillEvents } from './fill-events.ts'
 import { median, rounded } from './report.ts'
 
-/** Of one site in 180 days. BENCH_EVENTS=2000000 for a quick look. */
+/** Events of one site in 180 days. BENCH_EVENTS=2000000 for a quick look. */
 const events = Number(process.env.BENCH_EVENTS ?? 50_000_000)
 const end = Date.UTC(2026, 10, 1)
 const site = 'big'
-/** The first is not counted: it finds nothing in memory. */
+/** Number of rounds; the first one is not counted, because the caches are empty. */
 const rounds = 11
 const zones = ['UTC', 'Australia/Adelaide'] as const
 
 /**
- * S8: the retention matrix of 12 weeks of a site of 50 M events, in UTC and in a zone of half hours with summer time,
- * against a self-join of its events, plain and with care; and what else may be asked of its weeks.
+ * S8: the retention matrix of 12 weeks of a site with 50 M events, in UTC and in a zone of half hours with summer time,
+ * compared with a plain and an optimised self-join of the events; and other queries on the weeks of the site.
  */
 export async function retention(): Promise<object> {
   const dir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
@@ -35,9 +36,9 @@ export async function retention(): Promise<object> {
     const reader = openClickHouse(url)
     const results: object[] = []
     for (const timezone of zones) {
-      const matrix = () => askMatrix(reader, { timezone })
+      const matrix = () => queryMatrix(reader, { timezone })
       const { week_start: from = 0 } = (await matrix()).cohorts[0] ?? {}
-      const [asked, reference, frugal] = await inTurns(rig, [
+      const [asked, reference, optimised] = await measureInTurns(rig, [
         matrix,
         () => selfJoin(reader, { from, timezone, joined: '' }),
         () => selfJoin(reader, { from, timezone, joined: onlyTheseWeeks }),
@@ -49,13 +50,13 @@ export async function retention(): Promise<object> {
         ...asked.figures,
         self_join: reference.figures,
         ratio: rounded(asked.figures.p50_ms / reference.figures.p50_ms, 3),
-        self_join_of_these_weeks: frugal.figures,
-        ratio_to_that: rounded(asked.figures.p50_ms / frugal.figures.p50_ms, 3),
-        answers_equal: [reference, frugal].every(({ answer }) => JSON.stringify(answer) === pairs),
+        self_join_of_these_weeks: optimised.figures,
+        ratio_to_that: rounded(asked.figures.p50_ms / optimised.figures.p50_ms, 3),
+        answers_equal: [reference, optimised].every(({ answer }) => JSON.stringify(answer) === pairs),
       })
     }
-    for (const [asked, ask] of Object.entries(others)) {
-      const [{ figures }] = await inTurns(rig, [() => ask(reader)])
+    for (const [asked, runQuery] of Object.entries(others)) {
+      const [{ figures }] = await measureInTurns(rig, [() => runQuery(reader)])
       results.push({ asked, ...figures })
     }
     await reader.close()
@@ -68,17 +69,17 @@ export async function retention(): Promise<object> {
 
 const adelaide = { timezone: 'Australia/Adelaide' }
 const others: Readonly<Record<string, (reader: ClickHouse) => Promise<unknown>>> = {
-  'matrix of 52 weeks, Adelaide': (reader) => askMatrix(reader, { ...adelaide, weeks: '52' }),
-  'matrix on_or_after, Adelaide': (reader) => askMatrix(reader, { ...adelaide, mode: 'on_or_after' }),
-  'matrix of return_event, Adelaide': (reader) => askMatrix(reader, { ...adelaide, return_event: 'purchase' }),
-  'matrix of a cohort, Adelaide': (reader) => askMatrix(reader, { ...adelaide, cohort_id: 'coh_1' }),
+  'matrix of 52 weeks, Adelaide': (reader) => queryMatrix(reader, { ...adelaide, weeks: '52' }),
+  'matrix on_or_after, Adelaide': (reader) => queryMatrix(reader, { ...adelaide, mode: 'on_or_after' }),
+  'matrix of return_event, Adelaide': (reader) => queryMatrix(reader, { ...adelaide, return_event: 'purchase' }),
+  'matrix of a cohort, Adelaide': (reader) => queryMatrix(reader, { ...adelaide, cohort_id: 'coh_1' }),
   'cohort, 12 weeks': async (reader) => {
-    const handle = cohortAnalysisHandler({ ...stores, clickHouse: reader })
+    const { handle } = cohortAnalysisRoute({ ...stores, eventReader: queryRunners(reader) })
     return handle(apiRequest({ receivedAt: end, query: { site_id: site, cohort_id: 'coh_1' } }))
   },
 }
 
-/** Who ever bought. */
+/** Criteria of the users that ever made a purchase. */
 const buyers: Criteria = {
   type: 'and',
   conditions: [{ property: 'event_type', operator: 'equals', value: 'purchase' }],
@@ -97,8 +98,8 @@ const stores = {
   },
 }
 
-async function askMatrix(reader: ClickHouse, query: Readonly<Record<string, string>>): Promise<RetentionMatrix> {
-  const handle = retentionHandler({ ...stores, clickHouse: reader })
+async function queryMatrix(reader: ClickHouse, query: Readonly<Record<string, string>>): Promise<RetentionMatrix> {
+  const { handle } = retentionRoute({ ...stores, eventReader: queryRunners(reader) })
   const { data } = await handle(apiRequest({ receivedAt: end, query: { site_id: site, ...query } }))
   return data as RetentionMatrix
 }
@@ -114,12 +115,12 @@ function pairsOf({ cohorts }: RetentionMatrix): Pair[] {
   )
 }
 
-/** What whoever writes it with care leaves out of the join. */
+/** The additional condition of the optimised self-join. */
 const onlyTheseWeeks = `AND timestamp >= fromUnixTimestamp64Milli({from:Int64}, 'UTC')`
 
 /**
- * Each user's first week, joined to the weeks of their events: of all of them, or of those that `joined` says. The
- * smaller side is the one that is held in memory.
+ * Joins each user's first week to the weeks of their events: of all events, or of those that meet the condition `joined`.
+ * The smaller side of the join is held in memory.
  */
 async function selfJoin(
   reader: ClickHouse,
@@ -163,32 +164,32 @@ interface Timed<T> {
   figures: Figures
 }
 
-/** Asks each in turn, round by round, so that what else the machine does meets all of them. */
-async function inTurns<T extends readonly (() => Promise<unknown>)[]>(
+/** Runs the queries in turn, round by round, so that other work of the machine affects all of them alike. */
+async function measureInTurns<T extends readonly (() => Promise<unknown>)[]>(
   rig: ClickHouseRig,
-  asks: readonly [...T],
+  queries: readonly [...T],
 ): Promise<{ [Index in keyof T]: Timed<Awaited<ReturnType<T[Index]>>> }> {
-  const turns: { answer: unknown; ms: number; rows: number; bytes: number }[][] = asks.map(() => [])
+  const turns: { answer: unknown; ms: number; rows: number; bytes: number }[][] = queries.map(() => [])
   for (let round = 0; round < rounds; round++) {
-    for (const [index, ask] of asks.entries()) {
+    for (const [index, runQuery] of queries.entries()) {
       const before = await rig.read()
       const began = performance.now()
-      const answer = await ask()
+      const answer = await runQuery()
       const ms = performance.now() - began
       const after = await rig.read()
       if (round > 0)
         turns[index]?.push({ answer, ms, rows: after.rows - before.rows, bytes: after.bytes - before.bytes })
     }
   }
-  return turns.map((own) => {
-    const sorted = own.map(({ ms }) => ms).sort((a, b) => a - b)
+  return turns.map((measurements) => {
+    const sorted = measurements.map(({ ms }) => ms).sort((a, b) => a - b)
     return {
-      answer: own[0]?.answer,
+      answer: measurements[0]?.answer,
       figures: {
         p50_ms: rounded(median(sorted), 0),
         p95_ms: rounded(sorted[Math.ceil(sorted.length * 0.95) - 1] ?? 0, 0),
-        read_rows: median(own.map(({ rows }) => rows)),
-        read_mib: rounded(median(own.map(({ bytes }) => bytes)) / 2 ** 20, 1),
+        read_rows: median(measurements.map(({ rows }) => rows)),
+        read_mib: rounded(median(measurements.map(({ bytes }) => bytes)) / 2 ** 20, 1),
       },
     }
   }) as { [Index in keyof T]: Timed<Awaited<ReturnType<T[Index]>>> }

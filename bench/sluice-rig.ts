@@ -1,23 +1,23 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { generateKey } from '@sluice/contracts/api-key'
+import { generateKey } from '@sluice/access/api-key'
 import { startClickHouse } from '@sluice/engines/clickhouse'
-import { startKafka } from '@sluice/engines/kafka'
 import { startPostgres } from '@sluice/engines/postgres'
-import { startRedis } from '@sluice/engines/redis'
 import { findFreePort } from '@sluice/engines/processes'
-import { type ServiceName, type ServiceProcess, spawnService, startService } from '../tests/harness/service-process.ts'
+import { startKafka } from '../tests/support/engines/kafka.ts'
+import { startRedis } from '../tests/support/engines/redis.ts'
+import { type ServiceName, type ServiceProcess, spawnProgram, startService } from '../tests/support/service-process.ts'
 
-/** A service as production runs it, and what it tells of itself. */
+/** A service as in production, with its metrics. */
 export interface MeasuredService extends ServiceProcess {
-  /** The figure of /metrics, by its label where it has one: the largest of them. */
+  /** Returns the value of a metric, the largest one when the metric has labels. */
   figure(name: string): Promise<number>
   /** Resident memory in MiB, the highest since its start. */
   rssPeakMib(): Promise<number>
 }
 
-/** A whole Sluice on real engines: one gateway, one writer, one query service, every part a process of its own. */
+/** A complete Sluice on real engines: a gateway, a writer and a query service, each in a process of its own. */
 export interface SluiceRig {
   key: string
   clickHouseUrl: string
@@ -40,7 +40,7 @@ export async function startSluice(): Promise<SluiceRig> {
   const store = { SLUICE_CLICKHOUSE_URL: clickHouse.url }
   const database = { SLUICE_POSTGRES_URL: postgres.url }
   const counters = { SLUICE_REDIS_URL: redis.url }
-  const migrated = await spawnService('migrate', { ...log, ...store, ...database })
+  const migrated = await spawnProgram('admin/migrate/main', { ...log, ...store, ...database })
   if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)
   const query = await startMeasured('query', { ...store, ...database, ...counters, SLUICE_ADMIN_KEY: key })
   const gateway = await startMeasured('gateway', { ...log, ...database, ...counters })

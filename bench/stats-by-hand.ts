@@ -1,8 +1,8 @@
 import type { Metric } from '@sluice/contracts/stats'
 
 /**
- * The best SQL that we know for a metric of a site over `[start, end)` (Unix ms), written for this table by hand: no
- * filters, no groups, one statement. Its answers are ours, within what may be estimated.
+ * Returns the best known SQL for a metric of a site over `[start, end)` (Unix ms), written by hand for this table: one
+ * statement without filters and groups. Its results are those of the query service, apart from estimates.
  */
 export function byHand(metric: Metric, site: string, start: number, end: number): string {
   const [quarter, day] = [900_000, 86_400_000]

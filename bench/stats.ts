@@ -1,20 +1,20 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { generateKey } from '@sluice/contracts/api-key'
+import { generateKey } from '@sluice/access/api-key'
 import { metrics } from '@sluice/contracts/stats'
-import type { ClickHouse } from '@sluice/clickhouse/client'
 import { startPostgres } from '@sluice/engines/postgres'
-import { startRedis } from '@sluice/engines/redis'
+import type { ClickHouse } from '@sluice/event-store/client'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
-import { startService } from '../tests/harness/service-process.ts'
+import { startRedis } from '../tests/support/engines/redis.ts'
+import { startService } from '../tests/support/service-process.ts'
 import { type ClickHouseRig, startClickHouseRig } from './clickhouse-rig.ts'
 import { fillEvents } from './fill-events.ts'
 import { median, rounded } from './report.ts'
 import { byHand } from './stats-by-hand.ts'
 
-/** Of the site; as many again belong to others. BENCH_EVENTS=5000000 for a quick look. */
+/** Events of the site; the other sites together have the same number. BENCH_EVENTS=5000000 for a quick look. */
 const events = Number(process.env.BENCH_EVENTS ?? 50_000_000)
 const end = Date.UTC(2026, 10, 1)
 const day = 86_400_000
@@ -26,13 +26,13 @@ interface Times {
   p95_ms: number
 }
 
-/** Asks the query service over HTTP; returns the milliseconds until its answer was there. */
-type Asks = (query: Readonly<Record<string, string>>, signal?: AbortSignal) => Promise<number>
+/** Sends a query to the query service over HTTP; resolves to the milliseconds until the response was complete. */
+type RunQuery = (query: Readonly<Record<string, string>>, signal?: AbortSignal) => Promise<number>
 
 /**
- * S6, S7, S9 and neighbours. A site of 50 M events in 180 days and one of 5 M, in a table of 100 M: every metric over HTTP
- * against the best SQL known by hand, the small site's answers while the table grew tenfold, those of the big one against
- * those of the small one, what the service adds to the SQL alone, and a small question beside ten large ones.
+ * S6, S7, S9 and neighbours, on a table of 100 M events in 180 days with a site of 50 M events and one of 5 M. Measures
+ * every metric over HTTP compared with the best known SQL, the small site before and after the table grew tenfold, the big
+ * site compared with the small one, the time that the service adds to the SQL, and a small query beside ten large ones.
  */
 export async function stats(): Promise<object> {
   const dir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
@@ -53,18 +53,18 @@ export async function stats(): Promise<object> {
     SLUICE_ADMIN_KEY: key,
   })
   try {
-    const asks = asksAs(service.url, key)
+    const runQuery = queryRunner(service.url, key)
     const began = performance.now()
     await fillEvents(clickHouse, { site: 'medium', events: events / 10, end, days: 180 })
     await fillEvents(clickHouse, { site: 'few', sites: 1_000, events: events / 10, end, days: 180 })
     await store.settle()
-    const alone = await ofMetrics(asks, 'medium')
+    const alone = await measureMetrics(runQuery, 'medium')
     await fillEvents(clickHouse, { site: 'big', events, end, days: 180 })
     await fillEvents(clickHouse, { site: 'many', sites: 1_000, events: (events * 8) / 10, end, days: 180 })
     const filled_seconds = Math.round((performance.now() - began) / 1_000)
     await store.settle()
-    const medium = await ofMetrics(asks, 'medium')
-    const big = await ofMetrics(asks, 'big')
+    const medium = await measureMetrics(runQuery, 'medium')
+    const big = await measureMetrics(runQuery, 'big')
     return {
       bars: {
         s6: '1.2 × by hand; p95 of 180 days: counts 100, distinct 300, sessions 1,000 ms; of 30 days 300 ms',
@@ -74,14 +74,14 @@ export async function stats(): Promise<object> {
       },
       events,
       filled_seconds,
-      s6: await questions(asks, store, clickHouse),
+      s6: await compareWithHand(runQuery, store, clickHouse),
       s7: metrics.map((metric, n) => ({
         metric,
         table_10_times: rounded((medium[n] ?? 0) / (alone[n] ?? 1)),
         site_10_times: rounded((big[n] ?? 0) / (medium[n] ?? 1)),
       })),
-      s9: await overhead(asks, clickHouse),
-      neighbour: await neighbours(asks, asksAs(service.url, await otherKey(service.url, key))),
+      s9: await measureOverhead(runQuery, clickHouse),
+      neighbour: await measureNeighbours(runQuery, queryRunner(service.url, await otherKey(service.url, key))),
     }
   } finally {
     await service.stop()
@@ -90,7 +90,7 @@ export async function stats(): Promise<object> {
   }
 }
 
-function asksAs(url: string, key: string): Asks {
+function queryRunner(url: string, key: string): RunQuery {
   return async (query, signal) => {
     const began = performance.now()
     const response = await fetch(`${url}/api/v1/stats?${new URLSearchParams(query).toString()}`, {
@@ -116,28 +116,28 @@ function queryOf(site: string, metric: string, days: number, groupBy = ''): Reco
   return {
     site_id: site,
     metric,
-    // Edges within a quarter of an hour, and within a day.
+    // The range begins and ends within a quarter of an hour, and within a day.
     start_date: String(end - days * day + 60_000),
     end_date: String(end - 60_000),
     ...(groupBy === '' ? {} : { group_by: groupBy }),
   }
 }
 
-/** Each metric over 180 days, its median in ms. */
-async function ofMetrics(asks: Asks, site: string): Promise<number[]> {
+/** Returns the median time of each metric over 180 days, in ms. */
+async function measureMetrics(runQuery: RunQuery, site: string): Promise<number[]> {
   const medians: number[] = []
-  for (const metric of metrics) medians.push((await timed(() => asks(queryOf(site, metric, 180)))).p50_ms)
+  for (const metric of metrics) medians.push((await measure(() => runQuery(queryOf(site, metric, 180)))).p50_ms)
   return medians
 }
 
-async function questions(asks: Asks, store: ClickHouseRig, clickHouse: ClickHouse): Promise<object[]> {
+async function compareWithHand(runQuery: RunQuery, store: ClickHouseRig, clickHouse: ClickHouse): Promise<object[]> {
   const answers: object[] = []
   for (const metric of metrics) {
     for (const days of [180, 30]) {
       for (const groupBy of groupings) {
         const query = queryOf('big', metric, days, groupBy)
         const before = await store.read()
-        const times = await timed(() => asks(query))
+        const times = await measure(() => runQuery(query))
         const after = await store.read()
         const answer = {
           metric,
@@ -150,7 +150,7 @@ async function questions(asks: Asks, store: ClickHouseRig, clickHouse: ClickHous
         if (groupBy !== '') answers.push(answer)
         else {
           const sql = byHand(metric, 'big', Number(query.start_date), Number(query.end_date))
-          const hand = await timed(() => milliseconds(() => clickHouse.query(sql)))
+          const hand = await measure(() => milliseconds(() => clickHouse.query(sql)))
           answers.push({ ...answer, by_hand_p50_ms: hand.p50_ms, ratio: rounded(times.p50_ms / hand.p50_ms) })
         }
       }
@@ -159,40 +159,40 @@ async function questions(asks: Asks, store: ClickHouseRig, clickHouse: ClickHous
   return answers
 }
 
-/** S9: an hour's count of a small site over HTTP, and its SQL alone. */
-async function overhead(asks: Asks, clickHouse: ClickHouse): Promise<object> {
+/** S9: the users of a small site in an hour over HTTP, compared with the SQL alone. */
+async function measureOverhead(runQuery: RunQuery, clickHouse: ClickHouse): Promise<object> {
   const [start, metric] = [end - 3_600_000, 'unique_users']
   const query = { site_id: 'few-1', metric, start_date: String(start), end_date: String(end) }
   const sql = byHand('unique_users', 'few-1', start, end)
   const times = { service: [] as number[], sql: [] as number[] }
   for (let round = 0; round < 200; round++) {
-    times.service.push(await asks(query))
+    times.service.push(await runQuery(query))
     times.sql.push(await milliseconds(() => clickHouse.query(sql)))
   }
   const [service, alone] = [median(times.service), median(times.sql)]
   return { service_p50_ms: rounded(service, 1), sql_p50_ms: rounded(alone, 1), added_ms: rounded(service - alone, 1) }
 }
 
-/** A small question of one client, alone and while another asks ten questions of 180 days again and again. */
-async function neighbours(asks: Asks, neighbour: Asks): Promise<object> {
+/** Measures a small query of one client, alone and while another client repeats ten queries over 180 days. */
+async function measureNeighbours(runQuery: RunQuery, neighbour: RunQuery): Promise<object> {
   const small = queryOf('few-0', 'unique_sessions', 30)
-  const alone = await timed(() => neighbour(small), 51)
+  const alone = await measure(() => neighbour(small), 51)
   const stop = new AbortController()
   const large = Array.from({ length: 10 }, async (_, n) => {
     const metric = metrics[n % metrics.length] ?? ''
-    while (!stop.signal.aborted) await asks(queryOf('big', metric, 180, 'day'), stop.signal).catch(() => undefined)
+    while (!stop.signal.aborted) await runQuery(queryOf('big', metric, 180, 'day'), stop.signal).catch(() => undefined)
   })
   await new Promise((resolve) => setTimeout(resolve, 1_000))
-  const beside = await timed(() => neighbour(small), 51)
+  const beside = await measure(() => neighbour(small), 51)
   stop.abort()
   await Promise.all(large)
   return { alone, beside, ratio: rounded(beside.p50_ms / alone.p50_ms) }
 }
 
-async function timed(ask: () => Promise<number>, times = rounds): Promise<Times> {
-  await ask()
+async function measure(runOnce: () => Promise<number>, times = rounds): Promise<Times> {
+  await runOnce()
   const taken: number[] = []
-  for (let round = 0; round < times; round++) taken.push(await ask())
+  for (let round = 0; round < times; round++) taken.push(await runOnce())
   taken.sort((a, b) => a - b)
   return { p50_ms: rounded(median(taken), 1), p95_ms: rounded(taken[Math.floor(times * 0.95)] ?? 0, 1) }
 }

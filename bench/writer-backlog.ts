@@ -4,16 +4,16 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { type ClickHouse, parseClickHouseUrl } from '@sluice/clickhouse/client'
-import { externalTableUrl } from '@sluice/clickhouse/external-table'
-import { insertStatement } from '@sluice/clickhouse/insert-events'
-import { startKafka } from '@sluice/engines/kafka'
 import { startPostgres } from '@sluice/engines/postgres'
 import { findFreePort } from '@sluice/engines/processes'
-import { ensureTopics } from '@sluice/event-log/ensure-topics'
+import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { openEventLog } from '@sluice/event-log/open-event-log'
+import { type ClickHouse, parseClickHouseUrl } from '@sluice/event-store/client'
+import { externalTableUrl } from '@sluice/event-store/insert/external-table'
+import { insertStatement } from '@sluice/event-store/insert/insert-events'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
+import { startKafka } from '../tests/support/engines/kafka.ts'
 import { type ClickHouseRig, startClickHouseRig } from './clickhouse-rig.ts'
 import { rounded } from './report.ts'
 import { benchBlock, benchLines, hotSite } from './writer-rows.ts'
@@ -22,7 +22,7 @@ import { benchBlock, benchLines, hotSite } from './writer-rows.ts'
 const events = Number(process.env.BENCH_EVENTS ?? 5_000_000)
 const partitions = 8
 const blockRows = 500
-/** What the writer makes of full partitions: 16 MiB of some 430 bytes each. */
+/** Rows of a full batch of the writer: 16 MiB of rows of about 430 bytes. */
 const batchRows = 39_000
 const pollMs = 100
 
@@ -32,8 +32,8 @@ interface Drained {
 }
 
 /**
- * S3: a backlog in Kafka that one writer process drains, against curl posting the same rows with the same statement, as
- * many at a time as the writer. The broker has nothing to do meanwhile but serve the writer.
+ * S3: one writer process drains a backlog in Kafka, compared with curl, which posts the same rows with the same statement
+ * and the same concurrency. Meanwhile the broker serves only the writer.
  */
 export async function writerBacklog(): Promise<object> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
@@ -72,7 +72,7 @@ export async function writerBacklog(): Promise<object> {
   }
 }
 
-/** The block that begins with row `from` goes to the partition of its turn. */
+/** The partition of the block that begins with row `from`: blocks are distributed in turn. */
 const partitionOf = (from: number): number => (from / blockRows) % partitions
 
 async function fill(logUrl: string): Promise<void> {
@@ -90,7 +90,7 @@ async function fill(logUrl: string): Promise<void> {
   await log.close()
 }
 
-/** The same rows in the same batches: those of a partition together. */
+/** Writes the rows to files in the same batches as the writer's, each of one partition; returns the paths. */
 async function writeFiles(folder: string): Promise<string[]> {
   const open = Array.from({ length: partitions }, () => ({ rows: 0, parts: [] as Buffer[] }))
   const files: string[] = []
@@ -127,7 +127,7 @@ async function postFiles(files: readonly string[], url: string): Promise<void> {
   await Promise.all(Array.from({ length: Math.max(2, availableParallelism()) }, post))
 }
 
-/** From the first row stored to the last; whoever starts first pays for its own start only. */
+/** Measures from the first stored row to the last one, so that the time to start is left out. */
 async function measure(rig: ClickHouseRig, clickHouse: ClickHouse, work: () => Promise<void>): Promise<Drained> {
   const count = async (): Promise<number> => {
     const { rows } = await clickHouse.query<{ rows: number }>('SELECT count() AS rows FROM events')
@@ -152,7 +152,7 @@ async function measure(rig: ClickHouseRig, clickHouse: ClickHouse, work: () => P
   }
 }
 
-/** The service itself, as production runs it. */
+/** Starts the service as in production. */
 async function startWriter(logUrl: string, clickHouseUrl: string, postgresUrl: string) {
   const metricsPort = await findFreePort()
   const program = fileURLToPath(new URL('../services/writer/main.ts', import.meta.url))
@@ -169,7 +169,7 @@ async function startWriter(logUrl: string, clickHouseUrl: string, postgresUrl: s
   })
   const exited = new Promise((resolve) => child.once('exit', resolve))
   return {
-    /** Of the process so far. */
+    /** Figures of the process so far. */
     figures: async () => {
       const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
       const figure = (name: string): number => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])

@@ -1,20 +1,20 @@
-import type { Block } from '@sluice/contracts/block'
-import type { EventRow } from '@sluice/contracts/event-row'
+import type { EventRow } from '@sluice/contracts/event-columns'
+import type { Block } from '@sluice/event-log/block'
 
-/** Which event the n-th is: where it belongs, when it was, what its id is. */
+/** The site, time and id of event number n. */
 export type Shape = (n: number) => Pick<EventRow, 'site_id' | 'timestamp' | 'event_id'>
 
 export const startedAt = Date.UTC(2026, 0, 15, 12)
 const id = (n: number): string => `bench-${n.toString(36).padStart(8, '0')}`
 const fiveYearsMs = 5 * 365 * 86_400_000
 
-/** One site at 50,000 events a second. */
+/** Events of one site, 50,000 per second. */
 export const hotSite: Shape = (n) => ({ site_id: 'hot', timestamp: startedAt + Math.floor(n / 50), event_id: id(n) })
 
-/** The same rate over 1,000 sites. */
+/** Events of 1,000 sites at the same rate. */
 export const thousandSites: Shape = (n) => ({ ...hotSite(n), site_id: `site-${(n * 7_919) % 1_000}` })
 
-/** One site, each event in another month of five years than the one before. */
+/** Events of one site, each in another month of five years than the event before. */
 export const scattered: Shape = (n) => ({
   site_id: 'hot',
   timestamp: startedAt - ((n * 2_654_435_761) % fiveYearsMs),

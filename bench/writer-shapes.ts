@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type EventInserter, eventInserter } from '@sluice/clickhouse/insert-events'
 import { openEventLog } from '@sluice/event-log/open-event-log'
+import { type EventInserter, openEventInserterAt } from '@sluice/event-store/insert/insert-events'
 import { createMetrics } from '@sluice/runtime/metrics'
-import { capturedLogger } from '@sluice/runtime/testing'
 import { eventConsumer } from '@sluice/writer/consume-events'
+import { capturedLogger } from '../tests/support/captured-logger.ts'
 import { startClickHouseRig } from './clickhouse-rig.ts'
 import { median, rounded } from './report.ts'
 import { benchBlock, benchLines, hotSite, scattered, type Shape, thousandSites } from './writer-rows.ts'
@@ -25,8 +25,8 @@ const shapes: readonly { name: string; shape: Shape; batchRows: number; repeats?
 ]
 
 /**
- * What a batch costs by what is in it, in one stream into an empty table of its own; and what waiting for company saves
- * and costs. CPU is ClickHouse's, of all its threads; merges are included, as they are part of the price.
+ * Measures the cost of batches with different content, each kind in one stream into an empty table, and the cost and gain
+ * of waiting for more events. The CPU time is that of all threads of ClickHouse, merges included.
  */
 export async function writerShapes(): Promise<object> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
@@ -35,7 +35,7 @@ export async function writerShapes(): Promise<object> {
     const results: object[] = []
     for (const [index, { name, shape, batchRows, repeats }] of shapes.entries()) {
       const { clickHouse } = await rig.database(`sluice_shape_${index}`)
-      const inserter = eventInserter(clickHouse.address)
+      const inserter = openEventInserterAt(clickHouse.address)
       if (repeats) await insertAll(inserter, shape, batchRows)
       await rig.settle()
       const cpuBefore = await rig.cpuSeconds()
@@ -48,7 +48,7 @@ export async function writerShapes(): Promise<object> {
         batch_ms_max: Math.round(Math.max(...run.batchesMs)),
         stored: run.inserted,
       })
-      inserter.close()
+      await inserter.close()
       await clickHouse.command('DROP TABLE events SYNC')
     }
     const lingers: object[] = []
@@ -56,14 +56,14 @@ export async function writerShapes(): Promise<object> {
       for (const lingerMs of [50, 200, 500]) {
         const { clickHouse } = await rig.database(`sluice_linger_${eventsPerSecond}_${lingerMs}`)
         const cpuBefore = await rig.cpuSeconds()
-        const inserter = eventInserter(clickHouse.address)
+        const inserter = openEventInserterAt(clickHouse.address)
         const run = await trickle(join(folder, `${eventsPerSecond}-${lingerMs}`), inserter, {
           eventsPerSecond,
           lingerMs,
         })
         const cpu = (await rig.cpuSeconds()) - cpuBefore
         lingers.push({ ...run, clickhouse_cores: rounded(cpu / lingerSeconds) })
-        inserter.close()
+        await inserter.close()
         await clickHouse.command('DROP TABLE events SYNC')
         await rig.settle()
       }
@@ -89,7 +89,7 @@ async function insertAll(inserter: EventInserter, shape: Shape, batchRows: numbe
   return run
 }
 
-/** Blocks come in at a steady pace, one partition after the other; the age of a batch's oldest row tells how late it is. */
+/** Blocks arrive at a steady rate, one partition after the other; the delay of a batch is the age of its oldest row. */
 async function trickle(
   dir: string,
   inserter: EventInserter,

@@ -1,7 +1,7 @@
-import { expect, it } from '@jest/globals'
 import { readFile } from 'node:fs/promises'
+import { expect, it } from '@jest/globals'
 import { configurationPage } from './configuration.ts'
 
-it('docs/configuration.md is what the services read (npm run docs writes it)', async () => {
+it('configuration.md is what npm run docs writes', async () => {
   expect(await readFile(new URL('configuration.md', import.meta.url), 'utf8')).toBe(configurationPage())
 })

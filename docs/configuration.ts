@@ -1,9 +1,10 @@
+import { variables as migrate } from '@sluice/admin/migrate/config'
+import { variables as replay } from '@sluice/admin/replay-dead-letters/config'
 import { variables as gateway } from '@sluice/gateway/config'
-import { variables as migrate } from '@sluice/migrate/config'
 import { variables as query } from '@sluice/query/config'
 import type { Variables } from '@sluice/runtime/config'
 import { variables as standalone } from '@sluice/standalone/config'
-import { replayVariables, variables as writer } from '@sluice/writer/config'
+import { variables as writer } from '@sluice/writer/config'
 
 const processes: readonly { title: string; command: string; about: string; variables: Variables }[] = [
   {
@@ -35,7 +36,7 @@ const processes: readonly { title: string; command: string; about: string; varia
     title: 'Dead letters',
     command: 'npm run replay-dead-letters',
     about: 'Gives the log back what the writer could not store, then ends. See [operations](operations.md).',
-    variables: replayVariables,
+    variables: replay,
   },
 ]
 

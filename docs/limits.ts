@@ -1,7 +1,6 @@
-import { batchMediaTypes, contentEncodings, eventMediaTypes } from '@sluice/contracts/bodies'
 import { conditionLimits } from '@sluice/contracts/conditions'
-import { eventLimits } from '@sluice/contracts/event-fields'
-import { propertyLimits } from '@sluice/contracts/properties'
+import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
+import { batchMediaTypes, contentEncodings, eventMediaTypes } from '@sluice/contracts/media-types'
 
 export const limits = { ...eventLimits, ...propertyLimits }
 
@@ -14,11 +13,11 @@ interface Refusal {
 }
 
 export interface LimitDescription {
-  /** What is limited, for the page. */
+  /** The name of the limit on the page. */
   what: string
   /** The limit with its unit, for the page. */
   value: string
-  /** What happens one beyond the limit; a text when nothing is refused. */
+  /** The refusal one beyond the limit; a text when nothing is refused. */
   beyond: Refusal | string
   /** The event's error in a batch, where it is another one. */
   inBatch?: string
@@ -176,7 +175,7 @@ Decompression stops at the limit of the body.
 ## Conditions
 
 Of a \`filter\`; the criteria of a cohort and the conditions of a funnel's step have the same, under their names.
-\`packages/contracts/conditions.test.ts\` tries each limit, and one more.
+\`packages/api/conditions.test.ts\` tries each limit, and one more.
 
 ${table(conditionLimitDescriptions)}
 `

@@ -1,5 +1,5 @@
-import { expect, test } from '@jest/globals'
 import { readFile } from 'node:fs/promises'
+import { expect, test } from '@jest/globals'
 import { rightsPage } from './rights.ts'
 
 test('rights.md is what npm run docs writes', async () => {

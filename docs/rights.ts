@@ -1,8 +1,8 @@
-import type { Operation, Rights } from '@sluice/contracts/operation'
-import { operations } from '@sluice/contracts/operations'
-import { defaultLimits } from '@sluice/contracts/limits'
+import type { Operation, Rights } from '@sluice/api/operation'
+import { operations } from '@sluice/api/operations'
+import { defaultLimits } from '@sluice/contracts/rate-limits'
 
-/** docs/rights.md: who may call what, from the table that the services are made of. */
+/** docs/rights.md: the rights of every operation, from the table that the services are made of. */
 export function rightsPage(): string {
   const rows = (Object.values(operations) as Operation[]).map((operation) =>
     row([
@@ -36,10 +36,10 @@ and by nobody: \`tests/rights/matrix.test.ts\`.
 `
 }
 
-function scopeOf({ scope, orScope }: Operation): string {
+function scopeOf({ scope, alternativeScope }: Operation): string {
   if (scope === 'public') return 'anybody'
   if (scope === 'authenticated') return 'any key'
-  return orScope === undefined ? `\`${scope}\`` : `\`${scope}\` or \`${orScope}\``
+  return alternativeScope === undefined ? `\`${scope}\`` : `\`${scope}\` or \`${alternativeScope}\``
 }
 
 function costOf({ limit, cost }: Operation): string {

@@ -1,9 +1,6 @@
-import joi from 'joi'
-import { type Filter, filterSchema } from './conditions.ts'
-import { eventLimits } from './event-fields.ts'
-import { environments, type Environment } from './scopes.ts'
-import { latestMs, type Period, periods } from './stats.ts'
-import { duration, text } from './validate.ts'
+import type { Filter } from './conditions.ts'
+import type { Environment } from './scopes.ts'
+import type { Period } from './stats.ts'
 
 const dayMs = 24 * 3_600_000
 
@@ -14,17 +11,17 @@ export const funnelLimits = {
   windowMsMax: 365 * dayMs,
 } as const
 
-/** What an event must be to meet a step. */
+/** The events that meet a step. */
 export interface FunnelStep {
   event_type: string
   conditions?: Filter
 }
 
-/** The body of POST /api/v1/funnel (contract sections 4 and 10), as read. */
+/** The validated body of POST /api/v1/funnel (docs/http-interface.md#funnel). */
 export interface FunnelBody {
   site_id: string
   steps: FunnelStep[]
-  /** Ms. */
+  /** Longest time from the first step to the last one, in ms. */
   window?: number
   start_date?: number
   end_date?: number
@@ -32,65 +29,12 @@ export interface FunnelBody {
   environment?: Environment | 'all'
 }
 
-const time = joi.number().integer().min(0).max(latestMs)
-
-const step = joi.object<FunnelStep>({
-  event_type: text(eventLimits.eventTypeLengthMax).required(),
-  conditions: filterSchema,
-})
-
-export const funnelBody = joi.object<FunnelBody>({
-  site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
-  steps: joi
-    .array()
-    .items(step)
-    .min(funnelLimits.stepsMin)
-    .max(funnelLimits.stepsMax)
-    .required()
-    .messages({
-      'array.base': 'must be a list of steps',
-      'array.min': 'must contain at least {{#limit}} steps',
-      'array.max': 'must contain at most {{#limit}} steps',
-    })
-    .example([
-      { event_type: 'page_view', conditions: [{ property: 'path', operator: 'equals', value: '/pricing' }] },
-      { event_type: 'purchase' },
-    ])
-    .description('Each is met by an event of its own, in this order.'),
-  window: duration(funnelLimits.windowMsMax)
-    .example('7d')
-    .description('The last step’s event comes at most so long after the first one’s; `7d` unless given.'),
-  start_date: time.description('The range’s first millisecond. With it the range ends at `end_date`, or now.'),
-  end_date: time.description('The range ends before it.'),
-  period: joi
-    .string()
-    .valid(...Object.keys(periods))
-    .description('As for stats: `24h` up to now unless there are dates.'),
-  environment: joi
-    .string()
-    .valid(...environments, 'all')
-    .description('Whose events: those of the key’s own environment unless named.'),
-})
-
-/** `data` of its answer. */
-export const funnelResult = joi.object({
-  site_id: joi.string().required(),
-  start_date: joi.number().integer().required(),
-  end_date: joi.number().integer().required(),
-  steps: joi
-    .array()
-    .items(
-      joi.object({
-        event_type: joi.string().required(),
-        users: joi.number().integer().required().description('Distinct `user_id`s that came as far.'),
-        rate_from_first: joi.number().required().description('Percent of those that met the first step.'),
-        rate_from_previous: joi.number().required().description('Percent of those that met the step before.'),
-      }),
-    )
-    .required(),
-  complete_until: joi
-    .number()
-    .integer()
-    .required()
-    .description('Whatever was received until then and accepted is counted; what came later may be. 0: not known yet.'),
-})
+/** `data` of POST /api/v1/funnel; times are Unix ms, rates percent with 2 decimals. */
+export interface FunnelResult {
+  site_id: string
+  start_date: number
+  end_date: number
+  steps: { event_type: string; users: number; rate_from_first: number; rate_from_previous: number }[]
+  /** Every event that was accepted before this time is counted. */
+  complete_until: number
+}

@@ -1,19 +1,13 @@
-import joi from 'joi'
-import { cohortLimits } from './cohorts.ts'
-import { eventLimits } from './event-fields.ts'
 import type { Environment } from './scopes.ts'
-import { siteId } from './sites.ts'
-import { environmentParameter, integer, latestMs, parameterMessages, timezoneParameter, word } from './stats.ts'
-import { text } from './validate.ts'
 
 export const retentionLimits = { weeksMax: 52, weeksDefault: 12 } as const
 
-/** What counts as coming back in a week: an event in it, or in it or any later one. */
+/** Events that count as a return in a week: one in that week, or one in that week or any later one. */
 export const retentionModes = ['on', 'on_or_after'] as const
 
 export type RetentionMode = (typeof retentionModes)[number]
 
-/** The query of GET /api/v1/analytics/cohorts (contract section 6), as read. */
+/** The validated query of GET /api/v1/analytics/cohorts (docs/http-interface.md#cohort-analysis). */
 export interface CohortAnalysisQuery {
   site_id: string
   cohort_id: string
@@ -21,7 +15,7 @@ export interface CohortAnalysisQuery {
   environment?: Environment | 'all'
 }
 
-/** The query of GET /api/v1/analytics/retention, as read. */
+/** The validated query of GET /api/v1/analytics/retention (docs/http-interface.md#retention). */
 export interface RetentionQuery {
   site_id: string
   weeks: number
@@ -34,75 +28,24 @@ export interface RetentionQuery {
   environment?: Environment | 'all'
 }
 
-const cohortId = text(cohortLimits.idLengthMax)
-const weeks = integer(1, retentionLimits.weeksMax).default(retentionLimits.weeksDefault)
-
-export const cohortAnalysisQuery = joi
-  .object<CohortAnalysisQuery>({
-    site_id: siteId.required(),
-    cohort_id: cohortId.required().example('coh_01KAK5V6Z0F3N8Q2R7T4W9X1YB'),
-    weeks: weeks.description('How many weeks from each user’s entry, the first being 0.'),
-    environment: environmentParameter,
-  })
-  .messages(parameterMessages)
-
-export const retentionQuery = joi
-  .object<RetentionQuery>({
-    site_id: siteId.required(),
-    weeks: weeks.description('How many calendar weeks, this one included.'),
-    cohort_id: cohortId.description(
-      'Only users of this cohort; their weeks stay those of their first event on the site.',
-    ),
-    return_event: text(eventLimits.eventTypeLengthMax).description(
-      'Only events of this type count as coming back, in week 0 too. Any event unless named.',
-    ),
-    mode: word(retentionModes)
-      .default('on')
-      .description('`on`: an event in that week. `on_or_after`: in that week or a later one.'),
-    timezone: timezoneParameter.description(
-      'IANA name: where weeks begin, on Monday. The site’s unless named, else UTC.',
-    ),
-    end_date: integer(0, latestMs, 'Unix milliseconds').description(
-      'As if now were then: later events don’t count. Now unless given.',
-    ),
-    environment: environmentParameter,
-  })
-  .messages(parameterMessages)
-
-/** How many of a group of users came back in a week. */
+/** The users of a group that returned in one week. */
 export interface RetentionRow {
-  /** 0 is the week that they begin in. */
+  /** 0 is the week of the first event, or of the entry into the cohort. */
   week: number
-  /** Percent with 2 decimals; 0 of nobody. */
+  /** Percent with 2 decimals; 0 for a group without users. */
   retention_rate: number
   /** Users that are counted. */
   cohort_size: number
   returning_users: number
 }
 
-/** A row that tells whether the week that it counts is over. */
+/** A row for a week that may not be over. */
 export interface CompletableRow extends RetentionRow {
+  /** Whether the week is over. */
   complete: boolean
 }
 
-const rowFields = {
-  week: joi.number().integer().required(),
-  retention_rate: joi.number().required().description('Percent with 2 decimals; 0 when nobody is counted.'),
-  cohort_size: joi.number().integer().required().description('Users that the row counts.'),
-  returning_users: joi.number().integer().required().description('Those of them that came back in this week.'),
-}
-
-const rows = joi
-  .array()
-  .items(
-    joi.object<CompletableRow>({
-      ...rowFields,
-      complete: joi.boolean().required().description('The week is over: the numbers can’t rise any more.'),
-    }),
-  )
-  .required()
-
-/** `data` of a cohort's analysis. */
+/** `data` of GET /api/v1/analytics/cohorts. */
 export interface CohortAnalysis {
   cohort_id: string
   site_id: string
@@ -111,17 +54,7 @@ export interface CohortAnalysis {
   retention_by_week: CompletableRow[]
 }
 
-export const cohortAnalysisResult = joi.object<CohortAnalysis>({
-  cohort_id: joi.string().required(),
-  site_id: joi.string().required(),
-  cohort_name: joi.string().required(),
-  size: joi.number().integer().required().description('Users in the cohort.'),
-  retention_by_week: rows.description(
-    'Week n of a user is the 7 × 24 hours from n weeks after the entry. A row counts the users whose week is over or, while there are none, those whose week has begun; row 0 counts everyone.',
-  ),
-})
-
-/** `data` of the retention matrix; times are Unix ms. */
+/** `data` of GET /api/v1/analytics/retention; times are Unix ms. */
 export interface RetentionMatrix {
   site_id: string
   weeks: number
@@ -129,25 +62,3 @@ export interface RetentionMatrix {
   cohorts: { week_start: number; size: number; retention_by_week: CompletableRow[] }[]
   average: RetentionRow[]
 }
-
-export const retentionResult = joi.object<RetentionMatrix>({
-  site_id: joi.string().required(),
-  weeks: joi.number().integer().required(),
-  timezone: joi.string().required().description('In which weeks begin.'),
-  cohorts: joi
-    .array()
-    .items(
-      joi.object({
-        week_start: joi.number().integer().required().description('Monday 0:00 in the time zone, Unix ms.'),
-        size: joi.number().integer().required().description('Users whose first event is of this week.'),
-        retention_by_week: rows.description('A row for each week up to the present one.'),
-      }),
-    )
-    .required()
-    .description('The last weeks, oldest first, those without new users too.'),
-  average: joi
-    .array()
-    .items(joi.object<RetentionRow>(rowFields))
-    .required()
-    .description('Of all cohorts, weighted by size: weeks that are over, no others.'),
-})

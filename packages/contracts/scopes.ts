@@ -1,26 +1,29 @@
-/** Scopes of a key, in the order of contract section 2. `admin` grants everything. */
+/** Scopes of a key, in the order of docs/http-interface.md#scopes. `admin` grants everything. */
 export const scopes = ['events:write', 'stats:read', 'cohorts:read', 'cohorts:write', 'admin'] as const
 
 export type Scope = (typeof scopes)[number]
 
-/** What a key gets when its maker names no scopes (contract section 5). */
+/** The scopes of a key that is created without a list of scopes (docs/http-interface.md#create-key). */
 export const defaultScopes: readonly Scope[] = ['events:write', 'stats:read']
 
+/** Whether a key that holds these scopes may use an operation that requires one. */
 export function grants(held: readonly Scope[], required: Scope): boolean {
   return held.includes('admin') || held.includes(required)
 }
 
-/** Whether a key that is bound to `siteIds` (null: to none) may name a site. */
+/** Whether a key that is bound to `siteIds` (null: unbound) may name a site. */
 export function allowsSite(siteIds: readonly string[] | null, siteId: string): boolean {
   return siteIds === null || siteIds.includes(siteId)
 }
 
-/** Where a key's events are stored, and what its reads see (contract section 2). */
+/** Environments in which a key's events are stored and that its reads see (docs/http-interface.md#environments). */
 export const environments = ['prod', 'dev'] as const
 
 export type Environment = (typeof environments)[number]
 
-/** Limit class of a route: which of a key's three limits a request counts against (contract section 2, "Limits"). */
+/**
+ * Limit classes of routes: the key's three limits that requests count against (docs/http-interface.md#rate-limits).
+ */
 export const limitClasses = ['events', 'queries', 'admin'] as const
 
 export type LimitClass = (typeof limitClasses)[number]

@@ -1,20 +1,14 @@
-import joi from 'joi'
-import { scopes, type Scope } from './scopes.ts'
-import { text } from './validate.ts'
+import type { Scope } from './scopes.ts'
 
-/** POST /api/v1/session (contract section 2). */
+/** POST /api/v1/session (docs/http-interface.md#sessions). */
 export interface CreateSessionBody {
   api_key: string
 }
 
-/** Stands for a key wherever one is shown. */
-export const exampleApiKey = 'svc_prod_…'
-
-export const createSessionBody = joi.object<CreateSessionBody>({ api_key: text(256).required().example(exampleApiKey) })
-
-/** A session ends after so long without a request … */
+/** A session ends after this time without a request, in ms. */
 export const sessionIdleMs = 24 * 3_600_000
-/** … and after so long in any case. */
+
+/** A session ends after this time in any case, in ms. */
 export const sessionAgeMsMax = 7 * 24 * 3_600_000
 
 export interface SessionResource {
@@ -24,21 +18,7 @@ export interface SessionResource {
   scopes: readonly Scope[]
 }
 
-const session = {
-  expires_at: joi.number().integer().allow(null).required(),
-  key_id: joi.string().required(),
-  scopes: joi
-    .array()
-    .items(joi.string().valid(...scopes))
-    .required(),
+/** A new session with its token, the value of the cookie `session`. */
+export interface NewSessionResource extends SessionResource {
+  session_token: string
 }
-
-/** Who asks, as GET tells; `expires_at` is null for a key that does not expire. */
-export const sessionResource = joi.object<SessionResource>(session).id('Session')
-
-export const newSessionResource = joi
-  .object({
-    session_token: joi.string().required().description('What the cookie `session` holds.'),
-    ...session,
-  })
-  .id('NewSession')

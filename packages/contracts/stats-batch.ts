@@ -1,42 +1,12 @@
-import joi from 'joi'
-import { filterSchema } from './conditions.ts'
-import { statsQuery, statsResult } from './stats.ts'
+import type { StatsResult } from './stats.ts'
 
-/** Questions of one batch. */
+/** Queries of one batch. */
 export const batchQueriesMax = 20
 
-const queries = joi.array().min(1).max(batchQueriesMax).required().messages({
-  'array.base': 'must be a list of questions',
-  'array.min': 'must contain at least {{#limit}} question',
-  'array.max': 'must contain at most {{#limit}} questions',
-})
+/** The result of one query of a batch. */
+export type BatchEntry = { success: true; data: StatsResult } | { success: false; error: string }
 
-/** The body of POST /api/v1/stats/batch. Each question is judged by itself, with `batchQuery`. */
-export const statsBatchBody = joi.object<{ queries: unknown[] }>({ queries: queries.items(joi.any()) })
-
-/** A question of a batch: the parameters of GET /api/v1/stats as JSON has them. */
-export const batchQuery = statsQuery
-  .keys({ filter: filterSchema.description('A list of `{property, operator, value}`; all are met.') })
-  .messages({ 'string.base': 'must be a string' })
-
-/** The body as it is documented. */
-export const statsBatchRequest = joi.object({
-  queries: queries.items(batchQuery).example([
-    { site_id: 'my-site', metric: 'event_count', period: '7d', group_by: 'day' },
-    { site_id: 'my-site', metric: 'visitors', period: '7d' },
-  ]),
-})
-
-/** `data` of its answer: in the order of the questions, an answer or why there is none. */
-export const statsBatchResult = joi.object({
-  results: joi
-    .array()
-    .items(
-      joi.object({
-        success: joi.boolean().required(),
-        data: statsResult,
-        error: joi.string().description('In the words that the question alone would be refused with.'),
-      }),
-    )
-    .required(),
-})
+/** `data` of POST /api/v1/stats/batch (docs/http-interface.md#stats-batch), in the order of the queries. */
+export interface StatsBatchResult {
+  results: BatchEntry[]
+}

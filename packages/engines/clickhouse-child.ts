@@ -1,12 +1,12 @@
-// The process that is the embedded ClickHouse server. Forked by clickhouse.ts; its one argument is the engine's folder.
-import { DataType, load, open } from 'ffi-rs'
+// The process of the embedded ClickHouse server. Forked by clickhouse.ts; its argument is the engine's folder.
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { DataType, load, open } from 'ffi-rs'
 import { serveForever } from './clickhouse-config.ts'
-import { tieToParent } from './tie-to-parent.ts'
+import { exitWithParent } from './exit-with-parent.ts'
 
-// ClickHouse loses nothing that it has acknowledged when it is killed, and its own way down crashes in the library (tried).
-tieToParent(() => process.kill(process.pid, 'SIGKILL'))
+// A killed ClickHouse loses nothing that it has acknowledged, and a regular shutdown crashes in the library (tried).
+exitWithParent(() => process.kill(process.pid, 'SIGKILL'))
 
 const [dir = ''] = process.argv.slice(2)
 const argv = ['clickhouse', `--config-file=${join(dir, 'config.xml')}`, '-q', serveForever]
@@ -33,13 +33,13 @@ try {
   fail(error instanceof Error ? error.message : String(error))
 }
 
-/** The server only ever ends by a failure. */
+/** Reports the failure and ends the process: the server never ends otherwise. */
 function fail(error: string): void {
   if (!process.send) process.kill(process.pid, 'SIGKILL')
   process.send?.({ failed: error }, () => process.kill(process.pid, 'SIGKILL'))
 }
 
-/** The chdb package carries a library per platform; a package manager installs the one that fits. */
+/** The chdb package has a library per platform; the package manager installs the right one. */
 function findLibrary(): string {
   const libc = process.platform === 'linux' ? '-gnu' : ''
   const name = `@chdb/lib-${process.platform}-${process.arch}${libc}`

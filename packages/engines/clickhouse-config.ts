@@ -12,16 +12,16 @@ export interface ClickHouseConfig {
 }
 
 /**
- * The statements that turn the library into a server: listen, then never end.
- * They run as `default`, the only user that the embedded library can log in as, and without a password.
+ * Statements that turn the library into a server: the first one listens, the second never ends.
+ * They run as `default`, the only user that the embedded library can log in as, without a password.
  */
 export const serveForever =
   'SYSTEM START LISTEN HTTP; ' +
   'SELECT sleepEachRow(3) FROM system.numbers SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0 FORMAT Null'
 
-/** config.xml for a small machine. System log tables are off unless configured, so none is. */
+/** config.xml for a small machine. It configures no system log tables, which are off by default. */
 export function renderConfig({ dataDir, logFile, usersFile, httpPort }: ClickHouseConfig): string {
-  // Merges and mutations: a thread per core; 2 to 16 (16 is a server's default).
+  // Threads of merges and mutations: one per core, between 2 and 16 (a server's default).
   const mergeThreads = Math.min(Math.max(availableParallelism(), 2), 16)
   return `<clickhouse>
   <path>${escapeXml(dataDir)}/</path>
@@ -43,13 +43,13 @@ export function renderConfig({ dataDir, logFile, usersFile, httpPort }: ClickHou
 }
 
 /**
- * users.xml. Any web page can make a browser post to our port as \`default\`, which has no password. So it may do nothing
- * but start the server, and may have only one session: that of serveForever, which never ends; every log-in over HTTP is
- * refused (tried: a quota is not enough, \`SELECT\` without a table isn't counted).
+ * users.xml. Any web page can make a browser post to our port as \`default\`, which has no password. This user may
+ * therefore only start the server and have one session: that of serveForever, which never ends, so that every log-in over
+ * HTTP is refused (tried: a quota is not enough, \`SELECT\` without a table isn't counted).
  *
  * \`sluice\` owns all databases but can't reach files or web addresses, stop the listener, or shut down: SYSTEM SHUTDOWN
- * signals the whole process group. \`sluice_reader\` reads sluice, sluice_* and test_* databases; readonly = 2 lets it set
- * limits, and temporary tables are what external tables and table functions like numbers() are to ClickHouse.
+ * signals the whole process group. \`sluice_reader\` reads the databases sluice, sluice_* and test_*; readonly = 2 permits
+ * it to set limits, and external tables and table functions like numbers() need the right to create temporary tables.
  */
 export function renderUsers(passwords: Record<ClickHouseUser, string>): string {
   return `<clickhouse>

@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startClickHouse, type EmbeddedClickHouse } from './clickhouse.ts'
-import { holdEngine } from './hold-engine-process.ts'
-import { isAlive, waitUntil } from './processes.ts'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { holdEngine } from '../../tests/support/engines/hold-engine-process.ts'
+import { type EmbeddedClickHouse, startClickHouse } from './clickhouse.ts'
+import { isAlive } from './processes.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'sluice-clickhouse-'))
 
@@ -12,7 +13,7 @@ afterAll(() => {
   rmSync(root, { recursive: true, force: true })
 })
 
-/** Status and text of a statement posted as the URL's user; without one, as a web page could do it. */
+/** Posts a statement as the user of the URL, or without a user as a web page could; returns status and text. */
 async function post(
   url: string,
   sql: string,
@@ -61,7 +62,7 @@ describe('a running embedded ClickHouse', () => {
     'SYSTEM STOP LISTEN HTTP',
     'SYSTEM SHUTDOWN',
     'KILL QUERY WHERE 1',
-  ])('refuses whoever comes without a password: %s', async (sql) => {
+  ])('refuses a request without a password: %s', async (sql) => {
     const withoutUser = new URL(clickHouse.url).origin
     const refused = { status: 500, text: expect.stringContaining('USER_SESSION_LIMIT_EXCEEDED') }
     expect(await post(withoutUser, sql)).toEqual(refused)
@@ -93,7 +94,7 @@ describe('a running embedded ClickHouse', () => {
     expect(text).toMatch(/ACCESS_DENIED|READONLY/)
   })
 
-  test('lets the reader read, generate rows, bring a table along and set limits', async () => {
+  test('permits the reader to read, generate rows, send an external table and set limits', async () => {
     const limits = { max_execution_time: '5', max_memory_usage: '100000000', max_rows_to_read: '1000' }
     expect(await run(clickHouse.readerUrl, 'SELECT count() FROM sluice.t', limits)).toBe('10\n')
     expect(await run(clickHouse.readerUrl, 'SELECT count() FROM numbers(3)')).toBe('3\n')
@@ -102,7 +103,7 @@ describe('a running embedded ClickHouse', () => {
     ).toBe('2\n')
   })
 
-  test('refuses the owner what reaches beyond the databases', async () => {
+  test('refuses statements of the owner that reach beyond the databases', async () => {
     for (const sql of [
       'SYSTEM SHUTDOWN',
       'SYSTEM STOP LISTEN HTTP',
@@ -130,7 +131,7 @@ describe('a running embedded ClickHouse', () => {
     expect(await run(clickHouse.url, sql, { force_optimize_projection_name: 'p' })).toBe('0\t10000\n')
   })
 
-  test('merges parts in the background, until it is told to stop', async () => {
+  test('merges parts in the background until a statement stops merges', async () => {
     await run(clickHouse.url, 'CREATE TABLE sluice.m (a UInt64) ENGINE = MergeTree ORDER BY a')
     await run(clickHouse.url, 'SYSTEM STOP MERGES sluice.m')
     for (let part = 0; part < 10; part += 1) await run(clickHouse.url, `INSERT INTO sluice.m VALUES (${part})`)
@@ -174,14 +175,14 @@ describe('a running embedded ClickHouse', () => {
     await expect(startClickHouse({ dir })).rejects.toThrow(`ClickHouse folder ${dir} is in use by this process`)
   })
 
-  test('is back at the same address with its data after its process was killed', async () => {
+  test('restarts at the same address with its data after its process was killed', async () => {
     const killed = clickHouse.pid
     process.kill(killed, 'SIGKILL')
     await waitUntil(() => clickHouse.pid !== killed, 'a new process', 10_000)
     expect(await run(clickHouse.url, 'SELECT count() FROM sluice.t')).toBe('10\n')
   })
 
-  test('ignores the signals that a terminal or a service manager sends to everybody', async () => {
+  test('ignores the signals that a terminal or a service manager sends to all processes', async () => {
     const { pid } = clickHouse
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(pid, signal)
     expect(await run(clickHouse.url, 'SELECT count() FROM sluice.t')).toBe('10\n')
@@ -190,14 +191,14 @@ describe('a running embedded ClickHouse', () => {
 })
 
 describe('the life of an embedded ClickHouse', () => {
-  test('ends with a killed parent, and its data is there at the next start', async () => {
+  test('ends with a killed parent process, and the next start has its data', async () => {
     const dir = join(root, 'killed')
     const holder = await holdEngine('clickhouse', dir)
     await run(holder.url, 'CREATE DATABASE sluice')
     await run(holder.url, 'CREATE TABLE sluice.t (a UInt64) ENGINE = MergeTree ORDER BY a')
     await run(holder.url, 'INSERT INTO sluice.t SELECT number FROM numbers(1000)')
     await holder.killHolder()
-    await waitUntil(() => !isAlive(holder.pid), 'end of the server', 2_000)
+    await waitUntil(() => !isAlive(holder.pid), 'end of the server', 20_000)
 
     const clickHouse = await startClickHouse({ dir })
     expect(await run(clickHouse.url, 'SELECT count() FROM sluice.t')).toBe('1000\n')
@@ -205,7 +206,7 @@ describe('the life of an embedded ClickHouse', () => {
     await clickHouse.stop()
   })
 
-  test('an orphan that could not notice is ended by the next start', async () => {
+  test('the next start ends an orphan that could not notice its parent’s end', async () => {
     const dir = join(root, 'orphan')
     const holder = await holdEngine('clickhouse', dir)
     process.kill(holder.pid, 'SIGSTOP')
@@ -217,7 +218,7 @@ describe('the life of an embedded ClickHouse', () => {
     await clickHouse.stop()
   })
 
-  test('stop ends the process and gives the folder free', async () => {
+  test('stop ends the process and releases the folder', async () => {
     const dir = join(root, 'stopped')
     const clickHouse = await startClickHouse({ dir })
     const { pid } = clickHouse
@@ -228,7 +229,7 @@ describe('the life of an embedded ClickHouse', () => {
     await (await startClickHouse({ dir })).stop()
   })
 
-  test('a folder that it can’t use is an error that says why', async () => {
+  test('an unusable folder is an error with the reason', async () => {
     const dir = join(root, 'broken')
     await (await startClickHouse({ dir })).stop()
     rmSync(join(dir, 'data'), { recursive: true })

@@ -1,24 +1,26 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { renderConfig, renderUsers, type ClickHouseUser } from './clickhouse-config.ts'
-import { keepCredentials } from './credentials.ts'
+import type { Logger } from '@sluice/runtime/logger'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { forkChild } from './child-process.ts'
+import { type ClickHouseUser, renderConfig, renderUsers } from './clickhouse-config.ts'
+import { loadOrCreateCredentials } from './credentials.ts'
 import { lockDataFolder } from './data-folder.ts'
-import { keepRunning, type EngineLog, type EngineProcess, type KeptEngine } from './keep-running.ts'
-import { endOrphan, findFreePort, isFreePort, waitUntil } from './processes.ts'
-import { forkTied } from './tied-child.ts'
+import { endOrphan, findFreePort, isFreePort } from './processes.ts'
+import { type EngineProcess, type RestartedEngine, restartOnExit } from './restart-on-exit.ts'
 
-export interface EmbeddedClickHouse extends KeptEngine {
+export interface EmbeddedClickHouse extends RestartedEngine {
   /** `http://sluice:<password>@127.0.0.1:<port>/sluice`. The database need not exist yet; the user may create it. */
   readonly url: string
-  /** The same for `sluice_reader`, who may read and set limits, and no more. */
+  /** The same for `sluice_reader`, a user that may only read and set limits. */
   readonly readerUrl: string
 }
 
 export interface EngineOptions {
-  /** Folder of this engine alone; made when missing. */
+  /** Folder of this engine alone; created when missing. */
   dir: string
-  log?: EngineLog
+  log?: Pick<Logger, 'warn' | 'error'>
 }
 
 const childFile = fileURLToPath(new URL('clickhouse-child.ts', import.meta.url))
@@ -28,23 +30,23 @@ const stopFlushMs = 2_000
 
 /**
  * Starts a real ClickHouse server from the npm package `chdb` in a child process, on a free port of 127.0.0.1, and starts
- * it again on the same port whenever it dies. Locks `dir`. Resolves when it answers queries.
+ * it again on the same port whenever it ends. Locks `dir`. Resolves when the server answers queries.
  *
- * Throws when the folder is in use, when the platform has no such library (Linux with glibc and macOS do), or with what
- * ClickHouse said when it could not start.
+ * Throws when the folder is in use, when the platform has no such library (Linux with glibc and macOS do), or with
+ * ClickHouse's own message when the server could not start.
  */
 export async function startClickHouse({ dir, log }: EngineOptions): Promise<EmbeddedClickHouse> {
   assertPlatform()
   const folder = resolve(dir)
   const lock = lockDataFolder(folder, 'ClickHouse')
   try {
-    const passwords = keepCredentials<ClickHouseUser>(folder, ['sluice', 'sluice_reader'])
+    const passwords = loadOrCreateCredentials<ClickHouseUser>(folder, ['sluice', 'sluice_reader'])
     writeFileSync(join(folder, 'users.xml'), renderUsers(passwords), { mode: 0o600 })
     const port = await findFreePort()
     const urlFor = (user: ClickHouseUser): string => `http://${user}:${passwords[user]}@127.0.0.1:${port}/sluice`
     const url = urlFor('sluice')
 
-    const engine = await keepRunning('ClickHouse', () => startProcess({ folder, port, url }), log)
+    const engine = await restartOnExit('ClickHouse', () => startProcess({ folder, port, url }), log)
     return {
       url,
       readerUrl: urlFor('sluice_reader'),
@@ -83,7 +85,7 @@ async function startProcess({
   }
   writeFileSync(join(folder, 'config.xml'), renderConfig(config), { mode: 0o600 })
 
-  const child = forkTied(childFile, [folder], { cwd: folder, stderrFile: join(folder, 'stderr.log') })
+  const child = forkChild(childFile, [folder], { cwd: folder, stderrFile: join(folder, 'stderr.log') })
   writeFileSync(pidFile, `${child.pid}\n`)
   let failure: string | undefined
   let ended = false
@@ -97,7 +99,7 @@ async function startProcess({
   })
 
   try {
-    await waitUntil(async () => hasEnded() || (await answers(url)), 'ClickHouse answers', startTimeoutMs)
+    await waitUntil(async () => hasEnded() || (await acceptsQueries(url)), 'ClickHouse answers', startTimeoutMs)
     if (hasEnded()) throw new Error(`ClickHouse did not start: ${failure ?? ''} (see ${folder}/*.log)`)
   } catch (error) {
     child.kill()
@@ -109,7 +111,7 @@ async function startProcess({
     pid: child.pid,
     exited: child.exited.then((how) => failure ?? how),
     stop: async () => {
-      // Asynchronous inserts are all that a server may hold back that a client thinks is done.
+      // Asynchronous inserts are the only data that a server may have acknowledged and not stored.
       if (!hasEnded()) await run(url, 'SYSTEM FLUSH ASYNC INSERT QUEUE', stopFlushMs).catch(() => undefined)
       child.kill()
       await child.exited
@@ -118,8 +120,8 @@ async function startProcess({
   }
 }
 
-/** True when it is our server that answers: nobody else knows the password. */
-async function answers(url: string): Promise<boolean> {
+/** True when our server answers; no other server has the password. */
+async function acceptsQueries(url: string): Promise<boolean> {
   try {
     return (await run(url, 'SELECT 1', 5_000)) === '1\n'
   } catch {
@@ -158,7 +160,7 @@ function assertPlatform(): void {
   )
 }
 
-/** Alpine and its like: Node's own report names glibc's version only where there is one. */
+/** True on Alpine and similar systems: Node's report names glibc's version only where there is one. */
 function isMusl(): boolean {
   Object.assign(process.report, { excludeNetwork: true }) // looking up names of interfaces may take seconds
   const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } }

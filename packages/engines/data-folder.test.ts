@@ -1,9 +1,9 @@
-import { afterEach, describe, expect, test } from '@jest/globals'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { holdEngine } from '../../tests/support/engines/hold-engine-process.ts'
 import { lockDataFolder } from './data-folder.ts'
-import { holdEngine } from './hold-engine-process.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'sluice-lock-'))
 const dir = join(root, 'engine')
@@ -13,7 +13,7 @@ afterEach(() => {
 })
 
 describe('lockDataFolder', () => {
-  test('makes a folder that only its user may enter', () => {
+  test('creates a folder that only its user may enter', () => {
     const lock = lockDataFolder(dir, 'Test')
     expect(statSync(dir).mode & 0o777).toBe(0o700)
     lock.release()
@@ -48,13 +48,13 @@ describe('lockDataFolder', () => {
     await holder.killHolder()
   })
 
-  test('is refused in another process while this one holds it', async () => {
+  test('refuses a second process while this one holds the folder', async () => {
     const lock = lockDataFolder(dir, 'Test')
     await expect(holdEngine('lock', dir)).rejects.toThrow(`is in use by another process (pid ${process.pid})`)
     lock.release()
   })
 
-  test('is free at once when its holder was killed by SIGKILL', async () => {
+  test('locks a folder at once after its holder was killed by SIGKILL', async () => {
     const holder = await holdEngine('lock', dir)
     await holder.killHolder()
     lockDataFolder(dir, 'Test').release()

@@ -1,28 +1,27 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { errorCode } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
-import { errorCode } from './error-code.ts'
 
 export interface DataFolderLock {
-  /** Gives the folder free. Idempotent. The operating system does the same when the process dies, however it dies. */
+  /** Releases the folder. Idempotent. The operating system does the same when the process ends, however it ends. */
   release(): void
 }
 
 const ownerFile = '.lock-pid'
 
 /**
- * Makes `dir` (mode 0700) and holds it for this process alone: an engine that two processes write into is lost.
+ * Creates `dir` (mode 0700) and locks it for this process: two processes would destroy an engine's data.
  * The lock is SQLite's exclusive lock on `<dir>/.lock` – the one file lock that comes with Node – so it ends with the
  * process even at `kill -9`, and a left-over file means nothing.
  *
- * `what` names the folder's engine in messages, e.g. `ClickHouse`. Throws an Error that names the other process when it
- * holds the folder; a second lock from the same process is refused as well, and so is a folder of another user or one
- * with other files in it.
+ * `what` names the folder's engine in messages, e.g. `ClickHouse`. Throws an Error that names the process that has locked
+ * the folder, be it another one or this one, and an Error for a folder of another user or with other files in it.
  */
 export function lockDataFolder(dir: string, what: string): DataFolderLock {
   const folder = resolve(dir)
-  refuseForeign(folder, what)
+  throwIfForeign(folder, what)
   try {
     makeFolder(folder)
     chmodSync(folder, 0o700)
@@ -59,8 +58,8 @@ export function lockDataFolder(dir: string, what: string): DataFolderLock {
   }
 }
 
-/** A folder that holds something, but no lock of ours, is somebody's: its rights and its content stay as they are. */
-function refuseForeign(folder: string, what: string): void {
+/** Throws for a folder with files but without our lock file: its permissions and its content stay as they are. */
+function throwIfForeign(folder: string, what: string): void {
   if (!existsSync(folder)) return
   const content = readdirSync(folder)
   if (content.length > 0 && !content.includes('.lock')) {
@@ -78,6 +77,6 @@ function readOwner(folder: string): string {
   try {
     return readFileSync(join(folder, ownerFile), 'utf8').trim() || 'unknown'
   } catch {
-    return 'unknown' // it has locked the folder this very moment
+    return 'unknown' // the other process has locked the folder and not written the file yet
   }
 }

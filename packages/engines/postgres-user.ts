@@ -4,20 +4,20 @@ import { dirname } from 'node:path'
 
 /** How to run Postgres, which refuses to run as root. */
 export interface Runner {
-  /** The user who owns its files; undefined when that is us. */
+  /** User that owns the files of Postgres; undefined for the user of this process. */
   uid?: number
   gid?: number
-  /** Words before the command that change the user; when empty, whoever spawns it does. */
+  /** Words before the command that change the user; when empty, the spawning process sets `uid` and `gid`. */
   prefix: readonly string[]
 }
 
 const userName = 'postgres'
-/** Of Debian, Red Hat and SUSE alike. */
+/** The command is the same on Debian, Red Hat and SUSE. */
 const addUser = 'useradd'
 
 /**
- * As an ordinary user: run it as we are. As root: as the system user `postgres`, made if missing. Where that user can't
- * enter the folders on the way to `paths` (say, below /root), `setpriv` gives it the right to pass through any folder.
+ * For an ordinary user: the same user. For root: the system user `postgres`, created if missing. If that user can't enter
+ * the folders above `paths` (below /root, for example), `setpriv` gives it the right to pass through any folder.
  * Throws when none of these work.
  */
 export function unprivilegedRunner(paths: readonly string[]): Runner {
@@ -82,7 +82,7 @@ function makeUser(): Ids {
   )
 }
 
-/** The first folder above `path` that the user may not pass through. `path` itself is made the user's. */
+/** The first folder above `path` that the user may not enter; undefined when all are open. `path` itself gets the user as its owner. */
 function findClosedFolder(path: string, { uid, gid }: Ids): string | undefined {
   const parent = dirname(path)
   if (parent === path) return undefined
@@ -91,7 +91,7 @@ function findClosedFolder(path: string, { uid, gid }: Ids): string | undefined {
   return findClosedFolder(parent, { uid, gid }) ?? ((stat.mode & bit) === 0 ? parent : undefined)
 }
 
-/** The least right of ours to enter any folder; containers take the first away. Bits of capabilities(7). */
+/** The lesser of our capabilities that allow entering any folder; containers often lack the first. Bits of capabilities(7). */
 function passingCapability(): 'dac_read_search' | 'dac_override' {
   const mask = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'
   return BigInt(`0x${mask}`) & 0b100n ? 'dac_read_search' : 'dac_override'

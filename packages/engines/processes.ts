@@ -1,17 +1,17 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { randomInt } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { errorCode } from './error-code.ts'
+import { errorCode } from '@sluice/runtime/errors'
+import { waitUntil } from '@sluice/runtime/wait-until'
 
 /**
- * Below the ports that systems give to outgoing connections (from 32,768 on Linux, 49,152 on macOS): one of those may be
- * taken, by a connection of ours, between the finding and the listening.
+ * Ports below those of outgoing connections (from 32,768 on Linux, 49,152 on macOS), of which one of our own connections
+ * might take one between `findFreePort` and the engine's start.
  */
 const ports = { first: 15_000, end: 32_000 } as const
 
-/** A TCP port of 127.0.0.1 that nobody listens on at this moment. */
+/** A TCP port of 127.0.0.1 that is free at this moment. */
 export async function findFreePort(): Promise<number> {
   for (;;) {
     const port = randomInt(ports.first, ports.end)
@@ -34,20 +34,7 @@ export async function isFreePort(port: number): Promise<boolean> {
   return free
 }
 
-/** Asks `condition` every 15 ms until it holds. Throws `Error(what + …)` after `timeoutMs`. */
-export async function waitUntil(
-  condition: () => boolean | Promise<boolean>,
-  what: string,
-  timeoutMs: number,
-): Promise<void> {
-  const deadline = Date.now() + timeoutMs
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`${what}: not within ${timeoutMs} ms`)
-    await sleep(15)
-  }
-}
-
-/** True while there is a process `pid` (of any user). A zombie is none. */
+/** True while there is a process `pid` (of any user). A zombie does not count. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -58,21 +45,22 @@ export function isAlive(pid: number): boolean {
 }
 
 /**
- * True while `pid` is a process whose command line holds `marker`, which is the path of our own folder: a recorded pid
- * may have been given to a stranger since.
+ * True while `pid` is a process whose command line contains `marker`, the path of our own folder: the system may have
+ * given a recorded pid to another program since.
  */
-export function isOurs(pid: number, marker: string): boolean {
+export function hasCommandLine(pid: number, marker: string): boolean {
   return commandLine(pid).includes(marker)
 }
 
 /**
- * Ends a process that a killed predecessor left behind, if `pid` is really it (see isOurs): sends `signal`, SIGKILL
- * after 3 s, and resolves when it is gone. Does nothing for a stranger or a dead pid. Throws when it doesn't go.
+ * Ends a process that a killed predecessor left behind: sends `signal`, then SIGKILL after 3 s, and resolves when the
+ * process has ended. Does nothing when `pid` is another program (see hasCommandLine) or no process. Throws when the process does
+ * not end.
  */
 export async function endOrphan(pid: number, marker: string, signal: NodeJS.Signals): Promise<boolean> {
-  if (!isOurs(pid, marker)) return false
+  if (!hasCommandLine(pid, marker)) return false
   process.kill(pid, signal)
-  const gone = (): boolean => !isOurs(pid, marker)
+  const gone = (): boolean => !hasCommandLine(pid, marker)
   try {
     await waitUntil(gone, `end of process ${pid}`, 3_000)
   } catch {
@@ -82,7 +70,7 @@ export async function endOrphan(pid: number, marker: string, signal: NodeJS.Sign
   return true
 }
 
-/** Arguments, each with a blank after it; empty for a process that doesn't exist (or is a zombie). */
+/** Arguments of a process, each followed by a blank; empty for a process that doesn't exist (or is a zombie). */
 function commandLine(pid: number): string {
   try {
     if (process.platform === 'linux') return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals'
-import type { Block } from '@sluice/contracts/block'
-import { block } from './collect.conformance.ts'
+import type { Block } from './block.ts'
 import { compressBlocks, decompressBlock } from './compression.ts'
+import { block } from './conformance/collect.ts'
 
 const rows = Buffer.from('{"site_id":"shop","event_type":"page_view"}\n'.repeat(1000))
 const compressible: Block = {
@@ -10,14 +10,14 @@ const compressible: Block = {
   payload: rows,
 }
 
-it('large blocks are stored smaller and come back as they were; rows and bytes stay in sight', () => {
+it('large blocks are stored compressed, keep rows and bytes in their headers, and are read unchanged', () => {
   const [stored] = compressBlocks([compressible])
   expect(stored?.headers).toEqual({ v: 1, rows: 1000, bytes: rows.length, undated: true, encoding: 'zstd' })
   expect(stored?.payload.length).toBeLessThan(rows.length / 10)
   expect(stored && decompressBlock(stored)).toEqual(compressible)
 })
 
-it('small blocks and what does not compress stay as they are', () => {
+it('small blocks and incompressible blocks are stored unchanged', () => {
   const blocks = [block(0, 'small'), block(1, 'random', {}, 100_000)]
   expect(compressBlocks(blocks)).toEqual(blocks)
   expect(blocks.map(decompressBlock)).toEqual(blocks)
@@ -29,7 +29,7 @@ it.each([
   ['a longer one', { headers: { bytes: rows.length - 1 } }],
   ['a length that no block has', { headers: { bytes: Number.MAX_SAFE_INTEGER } }],
 ])(
-  '%s is no block of ours: version 0, its payload untouched',
+  'a record with %s is returned unchanged as a block of version 0',
   (_, { headers, payload }: { headers?: object; payload?: Buffer }) => {
     const [stored] = compressBlocks([compressible])
     if (!stored) throw new Error('one block in, one out')

@@ -1,16 +1,17 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import type { Block, BlockHeaders } from '@sluice/contracts/block'
+import type { Block, BlockHeaders } from './block.ts'
 
 /** Smaller payloads cost more to compress than to write (docs/benchmarks.md). */
 const compressedBytesMin = 8 * 1024
 /** The fastest of zstd's usual levels; rows repeat their field names, so that higher ones gain little. */
 const level = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
-/** Larger ones stay as they are, so that no record of somebody else can unpack to more. */
+/** Larger payloads stay as they are, so that no foreign record can unpack to more. */
 const compressedBytesMax = 64 * 1024 * 1024
 
 /**
- * Blocks as a log stores them: payloads worth it as zstd, with `headers.encoding`. It costs less than kafkajs's checksum
- * of what it saves; and on the event loop, for a trip to a thread and back costs as much of it again.
+ * Blocks as a log stores them: payloads that shrink are compressed with zstd, and `headers.encoding` says so. That takes
+ * less time than kafkajs's checksum of the bytes that it saves. It runs on the event loop, because handing the work to
+ * another thread and back would take as long again.
  */
 export function compressBlocks(blocks: readonly Block[]): readonly Block[] {
   return blocks.map((block) => {
@@ -22,8 +23,8 @@ export function compressBlocks(blocks: readonly Block[]): readonly Block[] {
 }
 
 /**
- * The reverse, for a block that was read. What does not unpack to the length that it promises is no block of ours: it
- * keeps its payload and gets version 0, which the reader refuses.
+ * Decompresses a block that was read. A payload that does not unpack to the length in its headers is no block of ours:
+ * it stays as it is and gets version 0, which the reader refuses.
  */
 export function decompressBlock(block: Block): Block {
   const { encoding, ...headers } = block.headers
@@ -33,7 +34,7 @@ export function decompressBlock(block: Block): Block {
     const payload = zstdDecompressSync(block.payload, { maxOutputLength })
     if (payload.length === headers.bytes) return { ...block, headers, payload }
   } catch {
-    // Refused below.
+    // The block gets version 0 below.
   }
   return { ...block, headers: { ...headers, v: 0 as BlockHeaders['v'], bytes: block.payload.length } }
 }

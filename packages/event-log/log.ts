@@ -1,8 +1,8 @@
-import type { Block } from '@sluice/contracts/block'
+import type { Block } from './block.ts'
 
 /**
  * The event log: an ordered, durable list of blocks per partition, read by consumer groups.
- * Adapters: kafka.ts (production) and sqlite.ts (embedded); both pass conformance.ts.
+ * Adapters: kafka/kafka-log.ts (production) and sqlite/sqlite-log.ts (embedded); both pass conformance/conformance.ts.
  */
 export interface EventLog {
   /** Number of partitions, constant while the log is open. Rejects while the log can't be reached. */
@@ -14,52 +14,52 @@ export interface EventLog {
   id(): Promise<string>
   /**
    * Appends blocks; resolves when every one is durable (fsynced, or acknowledged by all in-sync replicas).
-   * A rejection leaves it open whether some are: callers repeat, readers deduplicate. Blocks of one call and one
-   * partition keep their order; calls that don't wait for each other have none.
-   * Throws SluiceError 503 (retryable) when the log is away or `timeoutMs` passed.
+   * After a rejection some may be durable all the same: callers retry, readers deduplicate. Blocks of one call and one
+   * partition keep their order; concurrent calls have none.
+   * Throws AppError `unavailable` (retryable) when the log is unavailable or `timeoutMs` have passed.
    */
   publish(blocks: readonly Block[], options: { timeoutMs: number }): Promise<void>
   /** A member of a consumer group. Nothing is read before `run`. */
   consumer(options: ConsumerOptions): LogConsumer
   /**
-   * Where a group stands in every partition, whether it has members or not. Asking makes the group known, as joining
-   * does. Throws SluiceError 503 while the log is away.
+   * The group's position in every partition, whether it has members or not. The call creates the group, as joining does.
+   * Throws AppError `unavailable` while the log is unavailable.
    */
   positions(group: string): Promise<readonly GroupPosition[]>
   /**
-   * By partition, the offset after its newest block: what was acknowledged before the call lies below. Names the
-   * partitions that there are now. Throws SluiceError 503 while the log is away.
+   * The offsets after the newest blocks, by partition: every block that was acknowledged before the call lies below.
+   * Covers the partitions that exist now. Throws AppError `unavailable` while the log is unavailable.
    */
   ends(): Promise<readonly bigint[]>
   /** Resolves when the log answers; rejects with the reason otherwise. For readiness, so it must be cheap. */
   check(): Promise<void>
-  /** Ends producers, consumers and connections; waits for publishes under way. */
+  /** Closes producers, consumers and connections after the running publishes have settled. */
   close(): Promise<void>
 }
 
 export interface ConsumerOptions {
-  /** Members of one group share the partitions; groups of two logs have nothing to do with each other. */
+  /** Members of one group share the partitions; groups of the same name in two logs are independent. */
   group: string
-  /** A batch has at most this many bytes of payload, unless its only block is larger; it is handed over once full. */
+  /** Bytes of payload of a batch, unless its only block is larger; a full batch is handed to the handler at once. */
   maxBatchBytes: number
-  /** … or this many rows. */
+  /** Rows of a batch, likewise. */
   maxBatchRows: number
-  /** … or once its first block waited so long for company. */
+  /** Longest time that the first block of a batch waits for further blocks. */
   lingerMs: number
   /**
    * Called once per claimed partition, after the handler of this member's earlier claim on it has settled; settles
    * when the claim's batches end. A rejection ends `run`, unless the claim was lost: then it only ends the claim, so a
-   * handler may let a refused commit through.
+   * handler need not catch a refused commit.
    */
   onClaim: (claim: Claim) => Promise<void>
 }
 
 export interface LogConsumer {
-  /** Joins the group and consumes until `stop`; rejects when it can't go on (the caller may make a new one). */
+  /** Joins the group and consumes until `stop`; rejects when the consumer failed (the caller may create another). */
   run(): Promise<void>
-  /** No new batches; waits for claims to settle (their last commit included), leaves the group. Idempotent. */
+  /** Hands out no new batches, waits until the claims have settled (their last commit included), leaves the group. Idempotent. */
   stop(): Promise<void>
-  /** How far the work on each claimed partition is; what is not committed, as of the last fetch. */
+  /** Consumer lag of each claimed partition, as of the last fetch. */
   lag(): readonly PartitionLag[]
 }
 
@@ -73,23 +73,23 @@ export interface GroupPosition {
 
 export interface PartitionLag {
   partition: number
-  /** The group's position: whatever lies below was handed over and committed, by this member or one before it. */
+  /** The group's position: all blocks below it were committed, by this member or an earlier one. */
   committed: bigint
   /** Blocks not yet committed. */
   blocks: number
-  /** Unix ms at which the oldest of them was appended; undefined while none is known here. */
+  /** Unix ms at which the oldest of these blocks was appended; undefined while this member has fetched none. */
   oldestAppendedAt: number | undefined
 }
 
-/** One partition, held by this member from one rebalance to the next. */
+/** A member's ownership of one partition, from one rebalance to the next. */
 export interface Claim {
   readonly partition: number
-  /** Aborted when the partition went to another member (or may have): nothing more may be committed. */
+  /** Aborted when another member owns the partition, or may own it: further commits are refused. */
   readonly lost: AbortSignal
   /** Batches in order of offset, from the group's committed position. Ends when the claim is lost or the consumer stops. */
   batches(): AsyncIterable<LogBatch>
   /**
-   * Commits the position after `batch`. Batches are committed once each, in order, after their work.
+   * Commits the position after `batch`. Batches are committed once each and in order, after they have been processed.
    * Rejects when the claim is lost: another member reads them again, which is harmless.
    */
   commit(batch: LogBatch): Promise<void>
@@ -101,10 +101,10 @@ export interface LogBatch {
   /** The offset after the last block: what a commit stores. */
   readonly nextOffset: bigint
   readonly blocks: readonly Block[]
-  /** The offset of each of them. */
+  /** The offsets of the blocks, in the same order. */
   readonly offsets: readonly bigint[]
   readonly rows: number
   readonly bytes: number
-  /** Unix ms at which the oldest block was appended: its age is the freshness that readers see. */
+  /** Unix ms at which the oldest block was appended. */
   readonly oldestAppendedAt: number
 }

@@ -1,7 +1,13 @@
 import { afterEach, expect, test } from '@jest/globals'
-import { generateKey } from '@sluice/contracts/api-key'
-import { waitUntil } from '@sluice/engines/processes'
-import { connectRaw, keysInMemory, request, startTestService, type TestService } from './testing.ts'
+import { generateKey } from '@sluice/access/api-key'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import {
+  connectRaw,
+  keysInMemory,
+  request,
+  startTestService,
+  type TestService,
+} from '../../tests/support/test-service.ts'
 import { serverLimits } from './server-limits.ts'
 
 const mebibyte = 1024 * 1024
@@ -15,14 +21,14 @@ afterEach(async () => {
   await service.stop()
 })
 
-async function heldBytes(): Promise<number> {
+async function reservedBytes(): Promise<number> {
   const [metric] = (await service.metrics.getMetricsAsJSON()).filter(
     ({ name }) => name === 'sluice_http_in_flight_bytes',
   )
   return metric?.values[0]?.value ?? -1
 }
 
-test('bodies on their way fill a key’s half: its next large one gets 503 and Retry-After, its small ones and others are served', async () => {
+test('a key that has reserved half of the memory gets 503 for a large body, while small bodies and other keys are served', async () => {
   service = await startTestService(
     {
       routes: [
@@ -31,41 +37,45 @@ test('bodies on their way fill a key’s half: its next large one gets 503 and R
           path: '/batch',
           scope: 'events:write',
           limit: 'events',
-          body: { types: ['application/json'], maxBytes: 10 * mebibyte },
+          body: { kind: 'json', maxBytes: 10 * mebibyte },
           handle: () => Promise.resolve({ status: 202 }),
         },
       ],
     },
     keysInMemory({ [key]: { scopes: ['events:write'] }, [otherKey]: { scopes: ['events:write'] } }),
   )
-  const post = (body: Buffer, by = key) =>
-    request(`${service.url}/batch`, { method: 'POST', headers: { ...headers, Authorization: `Bearer ${by}` }, body })
+  const post = (body: Buffer, usedKey = key) =>
+    request(`${service.url}/batch`, {
+      method: 'POST',
+      headers: { ...headers, Authorization: `Bearer ${usedKey}` },
+      body,
+    })
 
-  // Three clients that send all but the last byte, and wait.
+  // Three clients send all but the last byte of their bodies.
   const body = Buffer.alloc(10 * mebibyte, ' ')
-  const stuck = await Promise.all(Array.from({ length: 3 }, () => connectRaw(service.port)))
-  for (const { send } of stuck) {
+  const slowClients = await Promise.all(Array.from({ length: 3 }, () => connectRaw(service.port)))
+  for (const { send } of slowClients) {
     send(
       `POST /batch HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`,
     )
     send(body.subarray(1))
   }
-  const held = 3 * (body.length - 1 + serverLimits.requestBytes)
-  await waitUntil(async () => (await heldBytes()) === held, 'three bodies are held', 10_000)
+  const reserved = 3 * (body.length - 1 + serverLimits.requestBytes)
+  await waitUntil(async () => (await reservedBytes()) === reserved, 'three bodies are held', 10_000)
 
   const refused = await post(body)
   expect(refused.status).toBe(503)
   expect(refused.headers.get('retry-after')).toBe('1')
   expect((await post(Buffer.from('{}'))).status).toBe(202)
-  // The others have half of the rest.
+  // Another key may reserve half of the memory that is left.
   expect((await post(body, otherKey)).status).toBe(202)
   expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
 
-  // One finishes, the others leave: all that they held is free again.
-  const [first, ...others] = stuck
+  // One request finishes and the other clients disconnect: all reserved memory is released.
+  const [first, ...others] = slowClients
   first?.send(body.subarray(0, 1))
   await first?.received(/ 202 /)
   for (const { socket } of [...others, ...(first ? [first] : [])]) socket.destroy()
-  await waitUntil(async () => (await heldBytes()) === 0, 'nothing is held', 10_000)
+  await waitUntil(async () => (await reservedBytes()) === 0, 'nothing is held', 10_000)
   expect((await post(body)).status).toBe(202)
 })

@@ -1,71 +1,72 @@
-import { type SluiceError, unavailable } from '@sluice/contracts/errors'
+import { type AppError, unavailable } from '@sluice/runtime/errors'
 import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { serverLimits } from './server-limits.ts'
 
-/** What one holder, a key or all who have none, has under way. */
-export interface Account {
-  heldBytes: number
-  /** It may hold so much, however empty the memory is. */
+/** The memory that the requests of one key reserve, or all requests without a key. */
+export interface MemoryQuota {
+  reservedBytes: number
+  /** Upper limit of the quota, however much memory is free. */
   readonly bytesMax: number
 }
 
 /**
- * Bounds the memory of requests under way: each counts for its body, compressed and not, and a flat sum for the rest.
- * Who sends faster than the engines take is refused before he is read, and what was taken goes on at full speed. No
- * holder may have more than half of what the others leave, so that none of them can take it all from the others.
+ * Bounds the memory of requests in flight. Each request reserves a fixed amount and the size of its body, compressed
+ * and decompressed. A client that sends faster than the engines accept is refused before its request is read, while
+ * accepted requests go on at full speed. One quota may have at most half of the memory that the other quotas leave, so
+ * that no client can take all of it.
  */
 export interface Admission {
-  /** Of a key, or of those who need none (undefined). */
-  accountOf(keyId: string | undefined): Account
-  /** Counts `bytes` until they are released; the 503 when they don't fit. */
-  hold(account: Account, bytes: number): SluiceError | undefined
-  release(account: Account, bytes: number): void
+  /** The quota of a key; for undefined, the quota that all requests without a key share. */
+  quotaOf(keyId: string | undefined): MemoryQuota
+  /** Reserves `bytes` until they are released. Returns the 503 if they do not fit, and reserves nothing then. */
+  reserve(quota: MemoryQuota, bytes: number): AppError | undefined
+  release(quota: MemoryQuota, bytes: number): void
   /** True while no further request fits. */
-  full(): boolean
+  isFull(): boolean
 }
 
-/** Beyond them, those that hold nothing are forgotten. */
-const accountsMax = 10_000
+/** Beyond this number, quotas without a reservation are removed. */
+const quotasMax = 10_000
 
 export function createAdmission(metrics: Metrics): Admission {
   const { inFlightBytesMax, publicInFlightBytesMax, requestBytes } = serverLimits
-  const everybody: Account = { heldBytes: 0, bytesMax: publicInFlightBytesMax }
-  const accounts = new Map<string, Account>()
-  let held = 0
+  const publicQuota: MemoryQuota = { reservedBytes: 0, bytesMax: publicInFlightBytesMax }
+  const quotas = new Map<string, MemoryQuota>()
+  let reservedTotal = 0
   new Gauge({
     name: 'sluice_http_in_flight_bytes',
     help: 'Memory that requests under way count for.',
     registers: [metrics],
     collect() {
-      this.set(held)
+      this.set(reservedTotal)
     },
   })
   return {
-    accountOf: (keyId) => {
-      if (keyId === undefined) return everybody
-      let account = accounts.get(keyId)
-      if (account === undefined) {
-        if (accounts.size >= accountsMax)
-          for (const [id, { heldBytes }] of accounts) if (heldBytes === 0) accounts.delete(id)
-        account = { heldBytes: 0, bytesMax: inFlightBytesMax }
-        accounts.set(keyId, account)
+    quotaOf: (keyId) => {
+      if (keyId === undefined) return publicQuota
+      let quota = quotas.get(keyId)
+      if (quota === undefined) {
+        if (quotas.size >= quotasMax)
+          for (const [id, { reservedBytes }] of quotas) if (reservedBytes === 0) quotas.delete(id)
+        quota = { reservedBytes: 0, bytesMax: inFlightBytesMax }
+        quotas.set(keyId, quota)
       }
-      return account
+      return quota
     },
-    hold: (account, bytes) => {
-      const left = inFlightBytesMax - (held - account.heldBytes)
-      const wanted = account.heldBytes + bytes
-      if (wanted > left / 2 || wanted > account.bytesMax) {
+    reserve: (quota, bytes) => {
+      const availableBytes = inFlightBytesMax - (reservedTotal - quota.reservedBytes)
+      const reservedAfter = quota.reservedBytes + bytes
+      if (reservedAfter > availableBytes / 2 || reservedAfter > quota.bytesMax) {
         return unavailable('requests under way hold all the memory they may')
       }
-      account.heldBytes = wanted
-      held += bytes
+      quota.reservedBytes = reservedAfter
+      reservedTotal += bytes
       return undefined
     },
-    release: (account, bytes) => {
-      account.heldBytes -= bytes
-      held -= bytes
+    release: (quota, bytes) => {
+      quota.reservedBytes -= bytes
+      reservedTotal -= bytes
     },
-    full: () => held + requestBytes > inFlightBytesMax,
+    isFull: () => reservedTotal + requestBytes > inFlightBytesMax,
   }
 }

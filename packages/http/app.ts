@@ -1,15 +1,16 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
-import { invalidFormat, notFound, SluiceError } from '@sluice/contracts/errors'
 import express, { type NextFunction, type Request, type Response } from 'express'
-import type { ClientReader } from './client.ts'
+import { invalidFormat, notFound } from '@sluice/runtime/errors'
+import type { ClientReader } from './client-address.ts'
 import { type Dispatch, requestIdOf } from './dispatch.ts'
 import { preflightHeaders } from './headers.ts'
+import { MethodNotAllowedError } from './method-not-allowed.ts'
 import type { Route } from './route.ts'
 
 /** Something public that is not part of the JSON interface, e.g. the page at `/`. */
 export interface Page {
   path: string
-  /** `client`: what is known of who asks, and the host that he asked for. */
+  /** `client`: protocol and host as the client sees them. */
   handle: (request: IncomingMessage, response: ServerResponse, client: PageClient) => void | Promise<void>
 }
 
@@ -25,9 +26,9 @@ interface AppDeps {
 }
 
 /**
- * Answers every request of a service. A route without path parameters is found by its method and path and goes straight
- * to its steps: Express's chain would cost more than all of them (docs/decisions/004-direct-routes.md). Everything else
- * is Express's: path parameters, pages, HEAD, 405, 404.
+ * The listener of a service. A route without path parameters is looked up by method and path and dispatched directly:
+ * the middleware of Express would cost more than all steps together (docs/decisions/004-direct-routes.md). Express
+ * routes everything else: path parameters, pages, HEAD, 405, 404.
  */
 export function createListener(routes: readonly Route[], pages: readonly Page[], deps: AppDeps): RequestListener {
   const app = createApp(routes, pages, deps)
@@ -62,7 +63,7 @@ function createApp(
       return handle(request, response, { isSecure: clients.read(request).isSecure, host: clients.host(request) })
     })
     app.all(path, (request, response) => {
-      dispatch.fail(methodNotAllowed(['GET', 'HEAD']), request, response)
+      dispatch.fail(new MethodNotAllowedError(['GET', 'HEAD']), request, response)
     })
   }
 
@@ -76,11 +77,11 @@ function createApp(
           response.writeHead(204, { ...preflight, 'X-Request-Id': requestIdOf(request) }).end()
           return
         }
-        dispatch.fail(methodNotAllowed(allowedMethods(byMethod)), request, response)
+        dispatch.fail(new MethodNotAllowedError(allowedMethods(byMethod)), request, response)
         return
       }
       if (Object.values(request.params).some((part) => part.includes('\0'))) {
-        // No id holds NUL, and Postgres would not even take the question.
+        // No id contains NUL, and Postgres rejects statements with NUL in a parameter.
         dispatch.fail(notFound(), request, response)
         return
       }
@@ -91,7 +92,7 @@ function createApp(
   app.use((request: Request, response: Response) => {
     dispatch.fail(notFound(), request, response)
   })
-  // Express knows an error handler by its four parameters. What arrives here is a path that it can't decode.
+  // Express recognises an error handler by its four parameters. It is called for paths that Express can't decode.
   app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
     dispatch.fail(
       error instanceof URIError ? invalidFormat('path is not valid percent-encoding') : error,
@@ -115,9 +116,4 @@ function groupByPath(routes: readonly Route[]): Map<string, Map<string, Route>> 
 
 function allowedMethods(byMethod: ReadonlyMap<string, Route>): string[] {
   return byMethod.has('GET') ? [...byMethod.keys(), 'HEAD'] : [...byMethod.keys()]
-}
-
-function methodNotAllowed(allowed: readonly string[]): SluiceError {
-  const methods = allowed.join(', ')
-  return new SluiceError(405, { message: `Method not allowed. Use ${methods}`, headers: { Allow: methods } })
 }

@@ -1,35 +1,35 @@
 import type { IncomingMessage } from 'node:http'
 import { describe, expect, test } from '@jest/globals'
-import { invalidApiKey, unavailable } from '@sluice/contracts/errors'
-import { authenticateSession, hashToken, presented, refuseCrossSite } from './authenticate.ts'
-import type { Credential } from './route.ts'
+import type { Credential } from '@sluice/access/credential'
+import { invalidApiKey, unavailable } from '@sluice/runtime/errors'
+import { authenticateSession, hashToken, readCredential, rejectCrossSite } from './authenticate.ts'
 
 const request = (headers: Record<string, string>, method = 'POST') =>
   ({ method, headers }) as unknown as IncomingMessage
 
-describe('what a request presents', () => {
-  const present = (headers: Record<string, string>, query = '') =>
-    presented(request(headers), new URLSearchParams(query))
+describe('the credential of a request', () => {
+  const credentialOf = (headers: Record<string, string>, query = '') =>
+    readCredential(request(headers), new URLSearchParams(query))
 
-  test('the header wins over the query, the query over the cookie', () => {
+  test('comes from the header before the query, and from the query before the cookie', () => {
     const cookie = 'theme=dark; session=token'
-    expect(present({ authorization: 'Bearer header', cookie }, 'api_key=query')).toStrictEqual({ key: 'header' })
-    expect(present({ cookie }, 'api_key=query')).toStrictEqual({ key: 'query' })
-    expect(present({ cookie }, 'site_id=a')).toStrictEqual({ token: 'token' })
-    expect(present({})).toBeUndefined()
-    expect(present({ cookie: 'theme=dark' })).toBeUndefined()
+    expect(credentialOf({ authorization: 'Bearer header', cookie }, 'api_key=query')).toStrictEqual({ key: 'header' })
+    expect(credentialOf({ cookie }, 'api_key=query')).toStrictEqual({ key: 'query' })
+    expect(credentialOf({ cookie }, 'site_id=a')).toStrictEqual({ token: 'token' })
+    expect(credentialOf({})).toBeUndefined()
+    expect(credentialOf({ cookie: 'theme=dark' })).toBeUndefined()
   })
 
-  test('an empty winner still wins', () => {
-    expect(present({ authorization: 'Bearer', cookie: 'session=token' })).toStrictEqual({ key: '' })
-    expect(present({ cookie: 'session=token' }, 'api_key=')).toStrictEqual({ key: '' })
-    expect(present({ cookie: 'session=' })).toStrictEqual({ token: '' })
+  test('is an empty value of the first source, even when a later source has a value', () => {
+    expect(credentialOf({ authorization: 'Bearer', cookie: 'session=token' })).toStrictEqual({ key: '' })
+    expect(credentialOf({ cookie: 'session=token' }, 'api_key=')).toStrictEqual({ key: '' })
+    expect(credentialOf({ cookie: 'session=' })).toStrictEqual({ token: '' })
   })
 
-  test('another scheme is ignored, Bearer in any case is not', () => {
+  test('is read from the Bearer scheme in any letter case and from no other scheme', () => {
     const cookie = 'session=token'
-    expect(present({ authorization: 'Basic YTpi', cookie })).toStrictEqual({ token: 'token' })
-    expect(present({ authorization: 'bEARER  key ' })).toStrictEqual({ key: 'key' })
+    expect(credentialOf({ authorization: 'Basic YTpi', cookie })).toStrictEqual({ token: 'token' })
+    expect(credentialOf({ authorization: 'bEARER  key ' })).toStrictEqual({ key: 'key' })
   })
 })
 
@@ -51,30 +51,30 @@ describe('a session', () => {
   const stored = { keyHash: 'hash of the key', expiresAt: 5 }
   const sessions = { find: (hash: string) => Promise.resolve(hash === hashToken('token') ? stored : undefined) }
 
-  test('is its key’s, looked up by the token’s hash', async () => {
-    const asked: string[] = []
-    const deps = { sessions, keys: keys((hash) => (asked.push(hash), credential)) }
+  test('has the credential of its key and is looked up by the hash of its token', async () => {
+    const lookedUpHashes: string[] = []
+    const deps = { sessions, keys: keys((hash) => (lookedUpHashes.push(hash), credential)) }
     expect(await authenticateSession('token', deps)).toStrictEqual({
       credential,
       session: { hash: hashToken('token'), expiresAt: 5 },
     })
-    expect(asked).toStrictEqual(['hash of the key'])
+    expect(lookedUpHashes).toStrictEqual(['hash of the key'])
   })
 
-  test('is refused when unknown, when its key is no good any more, and when it can’t be told', async () => {
-    const dead = { sessions, keys: keys(() => { throw invalidApiKey() }) } // prettier-ignore
-    await expect(authenticateSession('token', dead)).rejects.toMatchObject({ status: 401 })
+  test('is rejected when it is unknown, when its key is invalid, and while Redis is unavailable', async () => {
+    const withInvalidKey = { sessions, keys: keys(() => { throw invalidApiKey() }) } // prettier-ignore
+    await expect(authenticateSession('token', withInvalidKey)).rejects.toMatchObject({ code: 'unauthenticated' })
     const deps = { sessions, keys: keys(() => credential) }
-    await expect(authenticateSession('other', deps)).rejects.toMatchObject({ status: 401 })
-    const away = { ...deps, sessions: { find: () => Promise.reject(unavailable('Redis is away')) } }
-    await expect(authenticateSession('token', away)).rejects.toMatchObject({ status: 503 })
+    await expect(authenticateSession('other', deps)).rejects.toMatchObject({ code: 'unauthenticated' })
+    const withoutRedis = { ...deps, sessions: { find: () => Promise.reject(unavailable('Redis is away')) } }
+    await expect(authenticateSession('token', withoutRedis)).rejects.toMatchObject({ code: 'unavailable' })
   })
 })
 
-describe('a request on a cookie', () => {
-  const refusal = (headers: Record<string, string>, method?: string, host = 'stats.example:8081') => {
+describe('a request with a session cookie', () => {
+  const rejectionMessage = (headers: Record<string, string>, method?: string, host = 'stats.example:8081') => {
     try {
-      refuseCrossSite(request(headers, method), host)
+      rejectCrossSite(request(headers, method), host)
       return undefined
     } catch (error) {
       return (error as Error).message
@@ -82,24 +82,24 @@ describe('a request on a cookie', () => {
   }
 
   test.each([
-    ['no header, as scripts send it', {}],
+    ['neither header, as scripts send it', {}],
     ['Sec-Fetch-Site: same-origin', { 'sec-fetch-site': 'same-origin' }],
-    ['the own origin', { origin: 'https://stats.example:8081' }],
-    ['the own origin in front of which TLS ends', { origin: 'http://STATS.example:8081' }],
-  ])('passes with %s', (_, headers) => {
-    expect(refusal(headers)).toBeUndefined()
+    ['the origin of the service', { origin: 'https://stats.example:8081' }],
+    ['the origin of the service behind a proxy that terminates TLS', { origin: 'http://STATS.example:8081' }],
+  ])('is accepted with %s', (_, headers) => {
+    expect(rejectionMessage(headers)).toBeUndefined()
   })
 
-  test('passes where a proxy names the port that goes without saying', () => {
+  test('is accepted when a proxy adds the default port to the host', () => {
     const headers = { origin: 'https://stats.example' }
-    expect(refusal(headers, 'POST', 'stats.example:443')).toBeUndefined()
-    expect(refusal(headers, 'POST', 'stats.example:444')).toBe('Cross-site request refused')
+    expect(rejectionMessage(headers, 'POST', 'stats.example:443')).toBeUndefined()
+    expect(rejectionMessage(headers, 'POST', 'stats.example:444')).toBe('Cross-site request refused')
   })
 
   test.each([
     ['another site', { 'sec-fetch-site': 'cross-site' }],
     ['another host of the site', { 'sec-fetch-site': 'same-site' }],
-    ['nowhere', { 'sec-fetch-site': 'none' }],
+    ['no site (Sec-Fetch-Site: none)', { 'sec-fetch-site': 'none' }],
     ['a foreign origin', { origin: 'https://evil.example' }],
     ['another port', { origin: 'https://stats.example' }],
     ['a page without an origin', { origin: 'null' }],
@@ -107,8 +107,9 @@ describe('a request on a cookie', () => {
       'a foreign origin that claims to be the same',
       { 'sec-fetch-site': 'same-origin', origin: 'https://evil.example' },
     ],
-  ])('is refused from %s, and may still read', (_, headers) => {
-    for (const method of ['POST', 'PUT', 'DELETE']) expect(refusal(headers, method)).toBe('Cross-site request refused')
-    for (const method of ['GET', 'HEAD']) expect(refusal(headers, method)).toBeUndefined()
+  ])('is rejected from %s, except for GET and HEAD', (_, headers) => {
+    for (const method of ['POST', 'PUT', 'DELETE'])
+      expect(rejectionMessage(headers, method)).toBe('Cross-site request refused')
+    for (const method of ['GET', 'HEAD']) expect(rejectionMessage(headers, method)).toBeUndefined()
   })
 })

@@ -1,10 +1,16 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { generateKey } from '@sluice/contracts/api-key'
-import { SluiceError, unavailable } from '@sluice/contracts/errors'
+import { generateKey } from '@sluice/access/api-key'
 import { type Environment, type Scope, scopes } from '@sluice/contracts/scopes'
-import { capturedLogger } from '@sluice/runtime/testing'
-import type { Answer, ApiRequest, Route } from './route.ts'
-import { connectRaw, keysInMemory, request, startTestService, type TestService } from './testing.ts'
+import { AppError, unavailable } from '@sluice/runtime/errors'
+import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import {
+  connectRaw,
+  keysInMemory,
+  request,
+  startTestService,
+  type TestService,
+} from '../../tests/support/test-service.ts'
+import type { ApiRequest, HandlerResult, Route } from './route.ts'
 
 const key = generateKey('prod')
 const devKey = generateKey('dev')
@@ -14,15 +20,15 @@ const revoked = generateKey('prod')
 const expired = generateKey('prod')
 const unknown = generateKey('prod')
 
-/** What the handler was given last, and what it does. */
-let seen: ApiRequest | undefined
-let handle: (request: ApiRequest) => Promise<Answer> = () => Promise.resolve({ status: 200 })
+/** The request that the handler received last, and the function that handles requests. */
+let lastRequest: ApiRequest | undefined
+let handle: (request: ApiRequest) => Promise<HandlerResult> = () => Promise.resolve({ status: 200 })
 
 const common = {
   limit: 'events',
-  handle: (given: ApiRequest) => {
-    seen = given
-    return handle(given)
+  handle: (received: ApiRequest) => {
+    lastRequest = received
+    return handle(received)
   },
 } as const
 
@@ -32,7 +38,7 @@ const routes: Route[] = [
     method: 'POST',
     path: '/things',
     scope: 'events:write',
-    body: { types: ['application/json', 'application/x-ndjson'], maxBytes: 100 },
+    body: { kind: 'bytes', types: ['application/json', 'application/x-ndjson'], maxBytes: 100 },
   },
   { ...common, method: 'GET', path: '/things/:id', scope: 'events:write' },
   { ...common, method: 'DELETE', path: '/things/:id', scope: 'events:write' },
@@ -62,58 +68,58 @@ afterAll(async () => {
 })
 
 beforeEach(() => {
-  seen = undefined
+  lastRequest = undefined
   handle = () => Promise.resolve({ status: 200 })
 })
 
-interface Sent {
+interface RequestParts {
   method?: string
   key?: string
   headers?: Record<string, string>
   body?: string
 }
 
-function ask(path: string, { method = 'GET', key: presented = key, headers = {}, body }: Sent = {}) {
+function sendRequest(path: string, { method = 'GET', key: sentKey = key, headers = {}, body }: RequestParts = {}) {
   return request(`${service.url}${path}`, {
     method,
-    headers: { ...(presented === '' ? {} : { Authorization: `Bearer ${presented}` }), ...headers },
+    headers: { ...(sentKey === '' ? {} : { Authorization: `Bearer ${sentKey}` }), ...headers },
     ...(body === undefined ? {} : { body }),
   })
 }
 
-const post = (sent: Sent = {}) =>
-  ask('/things', {
+const post = (sent: RequestParts = {}) =>
+  sendRequest('/things', {
     method: 'POST',
     body: '{}',
     ...sent,
     headers: { 'Content-Type': 'application/json', ...sent.headers },
   })
 
-describe('checks are made in the order of the contract', () => {
-  // Each request is wrong in one respect more than the one before it.
+describe('checks are made in the order of docs/http-interface.md#order-of-checks', () => {
+  // Each request has one more mistake than the one before it.
   const wrongBody = { body: 'x'.repeat(101) }
   const wrongType = { ...wrongBody, headers: { 'Content-Type': 'text/html' } }
   const wrongScope = { ...wrongType, key: reader }
   const wrongKey = { ...wrongType, key: unknown }
 
-  test.each<[number, string, string, Sent]>([
+  test.each<[number, string, string, RequestParts]>([
     [413, 'body', '/things', { ...wrongBody, headers: { 'Content-Type': 'application/json' } }],
     [415, 'content type', '/things', wrongType],
     [403, 'scope', '/things', wrongScope],
     [401, 'credential', '/things', wrongKey],
     [405, 'method', '/things', { ...wrongKey, method: 'PUT' }],
     [404, 'route', '/thing', { ...wrongKey, method: 'PUT' }],
-  ])('%i: %s', async (status, _what, path, sent) => {
-    expect((await ask(path, { method: 'POST', ...sent })).status).toBe(status)
-    expect(seen).toBeUndefined()
+  ])('%i for a mistake in the %s', async (status, _what, path, sent) => {
+    expect((await sendRequest(path, { method: 'POST', ...sent })).status).toBe(status)
+    expect(lastRequest).toBeUndefined()
   })
 
-  test('200: all is right', async () => {
+  test('200 for a request without a mistake', async () => {
     expect((await post()).status).toBe(200)
   })
 })
 
-describe('404', () => {
+describe('404 is the answer to the unknown path', () => {
   test.each([
     '/',
     '/nothing',
@@ -125,29 +131,29 @@ describe('404', () => {
     '/things/a%00b',
     '/%',
   ])('%s', async (path) => {
-    const { status, body } = await ask(path)
+    const { status, body } = await sendRequest(path)
     expect(status).toBe(404)
     expect(body).toStrictEqual({ success: false, error: 'Not found', timestamp: expect.any(Number) })
   })
 })
 
 test.each(['/things/%', '/things/%zz', '/things/%ff', '/things/%c3%28', '/things/a/parts/%e0%80'])(
-  '400: %s is no valid percent-encoding',
+  '400 is the answer to %s, which is not valid percent-encoding',
   async (path) => {
-    const { status, body } = await ask(path)
+    const { status, body } = await sendRequest(path)
     expect(status).toBe(400)
     expect(body.error).toBe('Invalid format: path is not valid percent-encoding')
   },
 )
 
-describe('405 says which methods there are', () => {
+describe('405 lists the allowed methods', () => {
   test.each([
     ['GET', '/things', 'POST'],
     ['PATCH', '/things/a', 'GET, DELETE, HEAD'],
     ['OPTIONS', '/things/a', 'GET, DELETE, HEAD'],
     ['POST', '/scope/admin', 'GET, HEAD'],
-  ])('%s %s', async (method, path, allow) => {
-    const { status, headers, body } = await ask(path, { method, key: '' })
+  ])('for %s %s', async (method, path, allow) => {
+    const { status, headers, body } = await sendRequest(path, { method, key: '' })
     expect(status).toBe(405)
     expect(headers.get('allow')).toBe(allow)
     expect(body).toStrictEqual({
@@ -157,18 +163,18 @@ describe('405 says which methods there are', () => {
     })
   })
 
-  test('to HEAD too', async () => {
+  test('for HEAD', async () => {
     const response = await fetch(`${service.url}/things`, { method: 'HEAD' })
     expect(response.status).toBe(405)
     expect(response.headers.get('allow')).toBe('POST')
   })
 })
 
-describe('401: one answer for every unusable credential', () => {
+describe('401 with the same body is the answer to', () => {
   const mistyped = `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`
 
   test.each([
-    ['none', {}],
+    ['no credential', {}],
     ['an unknown key', { Authorization: `Bearer ${unknown}` }],
     ['a revoked key', { Authorization: `Bearer ${revoked}` }],
     ['an expired key', { Authorization: `Bearer ${expired}` }],
@@ -181,45 +187,47 @@ describe('401: one answer for every unusable credential', () => {
     ['the key in another header', { 'X-Api-Key': key }],
     ['a cookie', { Cookie: `session=${key}` }],
   ])('%s', async (_what, headers) => {
-    const answer = await ask('/things/a', { key: '', headers: headers })
+    const answer = await sendRequest('/things/a', { key: '', headers })
     expect(answer.status).toBe(401)
     expect(answer.body).toStrictEqual({ success: false, error: 'Invalid API key', timestamp: expect.any(Number) })
-    expect(seen).toBeUndefined()
+    expect(lastRequest).toBeUndefined()
   })
 
-  test.each(['', 'x', '__proto__', `${key}%00`, 'a'.repeat(10_000)])('?api_key=%s', async (presented) => {
-    expect((await ask(`/things/a?api_key=${presented}`, { key: '' })).status).toBe(401)
+  test.each(['', 'x', '__proto__', `${key}%00`, 'a'.repeat(10_000)])('the query ?api_key=%s', async (sentKey) => {
+    expect((await sendRequest(`/things/a?api_key=${sentKey}`, { key: '' })).status).toBe(401)
   })
 })
 
-describe('credentials', () => {
-  test('in the header, whatever the case of the scheme', async () => {
+describe('a credential', () => {
+  test('in the header is accepted with the scheme in any letter case', async () => {
     for (const scheme of ['Bearer', 'bearer', 'BEARER', 'Bearer  ']) {
-      expect((await ask('/things/a', { key: '', headers: { Authorization: `${scheme} ${key}` } })).status).toBe(200)
+      expect((await sendRequest('/things/a', { key: '', headers: { Authorization: `${scheme} ${key}` } })).status).toBe(
+        200,
+      )
     }
   })
 
-  test('in the query', async () => {
-    expect((await ask(`/things/a?api_key=${key}`, { key: '' })).status).toBe(200)
-    expect((await ask(`/things/a?a=1&api_key=${key}&b=2`, { key: '' })).status).toBe(200)
+  test('in the query is accepted', async () => {
+    expect((await sendRequest(`/things/a?api_key=${key}`, { key: '' })).status).toBe(200)
+    expect((await sendRequest(`/things/a?a=1&api_key=${key}&b=2`, { key: '' })).status).toBe(200)
   })
 
-  test('the header wins over the query, even when it is invalid', async () => {
+  test('in the header takes precedence over one in the query, even when it is invalid', async () => {
     const both = (header: string, query: string) =>
-      ask(`/things/a?api_key=${query}`, { key: '', headers: { Authorization: header } })
+      sendRequest(`/things/a?api_key=${query}`, { key: '', headers: { Authorization: header } })
     expect((await both(`Bearer ${key}`, unknown)).status).toBe(200)
     expect((await both(`Bearer ${unknown}`, key)).status).toBe(401)
     expect((await both('Bearer', key)).status).toBe(401)
   })
 
-  test('an Authorization scheme other than Bearer is ignored', async () => {
+  test('in the query is used when the Authorization scheme is not Bearer', async () => {
     const headers = { Authorization: 'Basic dXNlcjpwYXNz' }
-    expect((await ask(`/things/a?api_key=${key}`, { key: '', headers })).status).toBe(200)
+    expect((await sendRequest(`/things/a?api_key=${key}`, { key: '', headers })).status).toBe(200)
   })
 
-  test('reach the handler as id, environment and scopes, never as the key', async () => {
-    await ask(`/things/a?api_key=${devKey}&api_key=x`, { key: '' })
-    expect(seen?.credential).toStrictEqual({
+  test('reaches the handler as id, environment and scopes, without the key', async () => {
+    await sendRequest(`/things/a?api_key=${devKey}&api_key=x`, { key: '' })
+    expect(lastRequest?.credential).toStrictEqual({
       keyId: 'key_dev',
       environment: 'dev',
       scopes: ['events:write'],
@@ -227,21 +235,21 @@ describe('credentials', () => {
       rateLimits: null,
       expiresAt: null,
     })
-    expect(seen?.query).toEqual({})
-    expect(JSON.stringify(seen)).not.toContain(devKey)
+    expect(lastRequest?.query).toEqual({})
+    expect(JSON.stringify(lastRequest)).not.toContain(devKey)
   })
 })
 
 describe('scopes', () => {
-  const holders: Record<string, readonly string[]> = {
+  const scopesByKey: Record<string, readonly string[]> = {
     [key]: ['events:write'],
     [reader]: ['stats:read'],
     [admin]: scopes,
   }
 
-  test.each(scopes)('%s is asked for where the route says so', async (scope) => {
-    for (const [holder, granted] of Object.entries(holders)) {
-      const { status, body } = await ask(`/scope/${scope.replace(':', '-')}`, { key: holder })
+  test.each(scopes)('%s is required by the routes that declare it', async (scope) => {
+    for (const [heldKey, granted] of Object.entries(scopesByKey)) {
+      const { status, body } = await sendRequest(`/scope/${scope.replace(':', '-')}`, { key: heldKey })
       expect(status).toBe(granted.includes(scope) ? 200 : 403)
       if (status === 403) expect(body.error).toBe(`Insufficient scope: requires ${scope}`)
     }
@@ -249,10 +257,10 @@ describe('scopes', () => {
 })
 
 describe('the envelope', () => {
-  test('of a success', async () => {
+  test('of a success has a timestamp and the data', async () => {
     const before = Date.now()
     handle = () => Promise.resolve({ status: 201, data: { a: [1, null] }, headers: { 'X-Mine': 'yes' } })
-    const { status, headers, body } = await ask('/things/a')
+    const { status, headers, body } = await sendRequest('/things/a')
     expect(status).toBe(201)
     expect(body).toStrictEqual({ success: true, timestamp: expect.any(Number), data: { a: [1, null] } })
     expect(body.timestamp).toBeGreaterThanOrEqual(before)
@@ -264,13 +272,13 @@ describe('the envelope', () => {
     expect(headers.get('x-powered-by')).toBeNull()
   })
 
-  test('of a success without data has none', async () => {
-    expect((await ask('/things/a')).body).toStrictEqual({ success: true, timestamp: expect.any(Number) })
+  test('of a success without data has no data field', async () => {
+    expect((await sendRequest('/things/a')).body).toStrictEqual({ success: true, timestamp: expect.any(Number) })
   })
 
   test('of a failure may have data', async () => {
-    handle = () => Promise.reject(new SluiceError(409, { message: 'Not ready', data: { errors: [1] } }))
-    const { status, body } = await ask('/things/a')
+    handle = () => Promise.reject(new AppError('conflict', { message: 'Not ready', data: { errors: [1] } }))
+    const { status, body } = await sendRequest('/things/a')
     expect(status).toBe(409)
     expect(body).toStrictEqual({
       success: false,
@@ -280,7 +288,7 @@ describe('the envelope', () => {
     })
   })
 
-  test('has its length in bytes', async () => {
+  test('has a Content-Length in bytes', async () => {
     handle = () => Promise.resolve({ status: 200, data: 'ü\u{1F600}' })
     const response = await fetch(`${service.url}/things/a`, { headers: { Authorization: `Bearer ${key}` } })
     const text = await response.text()
@@ -288,7 +296,7 @@ describe('the envelope', () => {
     expect(Buffer.byteLength(text)).toBe(Number(response.headers.get('content-length')))
   })
 
-  test('is left out of the answer to HEAD, all else is as for GET', async () => {
+  test('is absent from the response to HEAD, which is otherwise the same as for GET', async () => {
     handle = () => Promise.resolve({ status: 200, data: { a: 1 } })
     const options = { headers: { Authorization: `Bearer ${key}` } }
     const get = await fetch(`${service.url}/things/a`, options)
@@ -300,15 +308,15 @@ describe('the envelope', () => {
   })
 })
 
-describe('what the handler is given', () => {
-  test('path parameters, decoded', async () => {
-    await ask('/things/%C3%BC%2Fa%20b/parts/__proto__')
-    expect({ ...seen?.params }).toStrictEqual({ id: 'ü/a b', part: '__proto__' })
+describe('the handler receives', () => {
+  test('decoded path parameters', async () => {
+    await sendRequest('/things/%C3%BC%2Fa%20b/parts/__proto__')
+    expect({ ...lastRequest?.params }).toStrictEqual({ id: 'ü/a b', part: '__proto__' })
   })
 
-  test('query parameters: repeated ones as lists, __proto__ like any other', async () => {
-    await ask('/things/a?x=1&y=2&y=3&e=&n&u=%C3%BC+%26&__proto__=p&bad=%zz')
-    expect(Object.entries(seen?.query ?? {})).toStrictEqual([
+  test('query parameters, with repeated ones as lists and __proto__ as a plain name', async () => {
+    await sendRequest('/things/a?x=1&y=2&y=3&e=&n&u=%C3%BC+%26&__proto__=p&bad=%zz')
+    expect(Object.entries(lastRequest?.query ?? {})).toStrictEqual([
       ['x', '1'],
       ['y', ['2', '3']],
       ['e', ''],
@@ -322,16 +330,20 @@ describe('what the handler is given', () => {
 
   test('the body’s bytes and media type', async () => {
     await post({ body: '{"ü": 1}\n', headers: { 'Content-Type': 'Application/X-NDJSON; charset=UTF-8' } })
-    expect(seen?.body.type).toBe('application/x-ndjson')
-    expect(seen?.body.bytes.toString()).toBe('{"ü": 1}\n')
+    expect(lastRequest?.body.type).toBe('application/x-ndjson')
+    expect(lastRequest?.body.bytes.toString()).toBe('{"ü": 1}\n')
   })
 
-  test('no body where the route takes none', async () => {
-    await ask('/things/a', { method: 'DELETE', body: 'x'.repeat(1_000), headers: { 'Content-Type': 'text/html' } })
-    expect(seen?.body).toStrictEqual({ bytes: Buffer.alloc(0), type: '' })
+  test('an empty body if the route declares no body', async () => {
+    await sendRequest('/things/a', {
+      method: 'DELETE',
+      body: 'x'.repeat(1_000),
+      headers: { 'Content-Type': 'text/html' },
+    })
+    expect(lastRequest?.body).toStrictEqual({ bytes: Buffer.alloc(0), type: '' })
   })
 
-  test('the time of receipt: when the last of it came', async () => {
+  test('the time at which the last byte of the request arrived', async () => {
     const connection = await connectRaw(service.port)
     connection.send(
       `POST /things HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n` +
@@ -343,11 +355,11 @@ describe('what the handler is given', () => {
     const last = Date.now()
     connection.send('{"a":1}')
     await connection.closed
-    expect(seen?.receivedAt).toBeGreaterThanOrEqual(last)
-    expect(seen?.receivedAt).toBeLessThanOrEqual(Date.now())
+    expect(lastRequest?.receivedAt).toBeGreaterThanOrEqual(last)
+    expect(lastRequest?.receivedAt).toBeLessThanOrEqual(Date.now())
   })
 
-  test('a signal that aborts when the client leaves', async () => {
+  test('a signal that aborts when the client disconnects', async () => {
     const { promise: entered, resolve: enter } = Promise.withResolvers<undefined>()
     const { promise: left, resolve: leave } = Promise.withResolvers<undefined>()
     handle = async ({ signal }) => {
@@ -372,36 +384,36 @@ describe('what the handler is given', () => {
 })
 
 describe('X-Request-Id', () => {
-  test.each(['a', 'A-z_0.9:x', 'x'.repeat(128)])('%s is echoed', async (id) => {
-    const { headers } = await ask('/things/a', { headers: { 'X-Request-Id': id } })
+  test.each(['a', 'A-z_0.9:x', 'x'.repeat(128)])('%j is returned as it was sent', async (id) => {
+    const { headers } = await sendRequest('/things/a', { headers: { 'X-Request-Id': id } })
     expect(headers.get('x-request-id')).toBe(id)
-    expect(seen?.requestId).toBe(id)
+    expect(lastRequest?.requestId).toBe(id)
   })
 
-  test.each(['', 'x'.repeat(129), 'a b', 'a"b', 'a,b', '{"a":1}', '<b>'])('%s is replaced', async (id) => {
-    const { headers } = await ask('/things/a', { headers: { 'X-Request-Id': id } })
+  test.each(['', 'x'.repeat(129), 'a b', 'a"b', 'a,b', '{"a":1}', '<b>'])('%j is replaced by a new id', async (id) => {
+    const { headers } = await sendRequest('/things/a', { headers: { 'X-Request-Id': id } })
     expect(headers.get('x-request-id')).toMatch(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/)
-    expect(seen?.requestId).toBe(headers.get('x-request-id'))
+    expect(lastRequest?.requestId).toBe(headers.get('x-request-id'))
   })
 
-  test('is on every answer: errors, unknown routes, wrong methods, unreadable paths', async () => {
+  test('is in every response, for errors, unknown routes, wrong methods and invalid paths too', async () => {
     for (const [path, sent] of [
       ['/things/a', { key: '' }],
       ['/nothing', {}],
       ['/things', {}],
       ['/things/%', {}],
     ] as const) {
-      const { headers } = await ask(path, { ...sent, headers: { 'X-Request-Id': 'mine' } })
+      const { headers } = await sendRequest(path, { ...sent, headers: { 'X-Request-Id': 'mine' } })
       expect(headers.get('x-request-id')).toBe('mine')
     }
   })
 })
 
 describe('a failure', () => {
-  test('that is not ours to show is a bare 500, and is logged with its cause', async () => {
+  test('that is not an AppError is answered 500 without details and logged with its cause', async () => {
     const cause = new Error('relation "secrets" does not exist')
     handle = () => Promise.reject(new TypeError('canary: internals', { cause }))
-    const { status, body } = await ask('/things/a', { headers: { 'X-Request-Id': 'fails' } })
+    const { status, body } = await sendRequest('/things/a', { headers: { 'X-Request-Id': 'fails' } })
     expect(status).toBe(500)
     expect(body).toStrictEqual({ success: false, error: 'Internal server error', timestamp: expect.any(Number) })
     const line = service.lines().find(({ request_id }) => request_id === 'fails')
@@ -410,25 +422,25 @@ describe('a failure', () => {
     expect(JSON.stringify(line)).toContain('relation \\"secrets\\" does not exist')
   })
 
-  test('thrown before any promise is the same', async () => {
+  test('that is thrown synchronously, or by the JSON encoding, is answered 500', async () => {
     handle = () => {
       throw new Error('canary')
     }
-    expect((await ask('/things/a')).status).toBe(500)
-    // What JSON can't write is no worse.
+    expect((await sendRequest('/things/a')).status).toBe(500)
+    // JSON.stringify throws for a bigint.
     handle = () => Promise.resolve({ status: 200, data: 1n })
-    expect((await ask('/things/a')).status).toBe(500)
+    expect((await sendRequest('/things/a')).status).toBe(500)
   })
 
-  test('of status 500 keeps its own words from the client', async () => {
-    handle = () => Promise.reject(new SluiceError(500, { message: 'canary', internal: 'canary' }))
-    const { body } = await ask('/things/a')
+  test('with status 500 does not show its message to the client', async () => {
+    handle = () => Promise.reject(new AppError('internal', { message: 'canary', internal: 'canary' }))
+    const { body } = await sendRequest('/things/a')
     expect(body.error).toBe('Internal server error')
   })
 
-  test('for the moment is 503 with Retry-After; what is away is logged, not told', async () => {
+  test('that is temporary is answered 503 with Retry-After, and its reason is logged only', async () => {
     handle = () => Promise.reject(unavailable('Postgres: canary', new Error('ECONNREFUSED'), 7))
-    const { status, headers, body } = await ask('/things/a', { headers: { 'X-Request-Id': 'away' } })
+    const { status, headers, body } = await sendRequest('/things/a', { headers: { 'X-Request-Id': 'away' } })
     expect(status).toBe(503)
     expect(headers.get('retry-after')).toBe('7')
     expect(body).toStrictEqual({
@@ -438,31 +450,31 @@ describe('a failure', () => {
     })
     const line = service.lines().find(({ request_id }) => request_id === 'away')
     expect(line).toMatchObject({ level: 'error', status: 503, error: 'Postgres: canary' })
-    // Overload brings thousands of these: a stack would cost more than the rest of the request.
+    // Under overload there are thousands of these errors: a stack would cost more than the rest of the request.
     expect(line).not.toHaveProperty('err')
   })
 })
 
 describe('the log', () => {
-  test('of a quiet route tells successes at debug, refusals and failures as ever', async () => {
-    const levelOf = async (id: string, answer: () => Promise<Answer>): Promise<unknown> => {
+  test('of a quiet route has successes at level debug and errors at their usual level', async () => {
+    const levelOf = async (id: string, answer: () => Promise<HandlerResult>): Promise<unknown> => {
       handle = answer
-      await ask('/quiet', { headers: { 'X-Request-Id': id } })
+      await sendRequest('/quiet', { headers: { 'X-Request-Id': id } })
       return service.lines().find(({ request_id }) => request_id === id)?.level
     }
     expect(await levelOf('taken', () => Promise.resolve({ status: 202 }))).toBe('debug')
-    expect(await levelOf('bad', () => Promise.reject(new SluiceError(400, { message: 'bad' })))).toBe('info')
+    expect(await levelOf('bad', () => Promise.reject(new AppError('invalid_field', { message: 'bad' })))).toBe('info')
     expect(await levelOf('down', () => Promise.reject(unavailable('down')))).toBe('error')
   })
 
-  test('has one line per request, with what the handler adds', async () => {
+  test('has one line for each request, with the fields that the handler adds', async () => {
     const before = service.lines().length
     handle = ({ log }) => {
       log({ site_id: 'shop', events: 2 })
       log({ bytes: 10 })
       return Promise.resolve({ status: 202 })
     }
-    await ask('/things/a?x=1', { headers: { 'X-Request-Id': 'logged' } })
+    await sendRequest('/things/a?x=1', { headers: { 'X-Request-Id': 'logged' } })
     const lines = service.lines().slice(before)
     expect(lines).toStrictEqual([
       {
@@ -483,8 +495,8 @@ describe('the log', () => {
     ])
   })
 
-  test('names the key and the reason of a refusal', async () => {
-    await ask('/scope/admin', { headers: { 'X-Request-Id': 'refused' } })
+  test('contains the key id and the reason of a refusal', async () => {
+    await sendRequest('/scope/admin', { headers: { 'X-Request-Id': 'refused' } })
     expect(service.lines()).toContainEqual(
       expect.objectContaining({
         level: 'info',
@@ -496,31 +508,31 @@ describe('the log', () => {
     )
   })
 
-  test('has no line with a key in it, however it was sent', async () => {
+  test('never contains a key, wherever in the request it was sent', async () => {
     handle = () => Promise.reject(new Error('fails'))
-    for (const presented of [key, devKey, unknown, revoked, reader]) {
-      await ask(`/things/a?api_key=${presented}`, { key: '' })
-      await ask(`/things/${presented}?api_key=${presented}`, {
-        key: presented,
-        headers: { Referer: `?api_key=${presented}` },
+    for (const sentKey of [key, devKey, unknown, revoked, reader]) {
+      await sendRequest(`/things/a?api_key=${sentKey}`, { key: '' })
+      await sendRequest(`/things/${sentKey}?api_key=${sentKey}`, {
+        key: sentKey,
+        headers: { Referer: `?api_key=${sentKey}` },
       })
-      await ask(`/nothing?api_key=${presented}`, { key: presented })
-      await ask(`/things?api_key=${presented}`, { key: '' })
-      await ask(`/things/%?api_key=${presented}`, { key: '' })
-      await post({ key: '', headers: { Authorization: `Basic ${presented}` }, body: presented })
-      await post({ key: presented, headers: { 'Content-Type': presented }, body: presented })
+      await sendRequest(`/nothing?api_key=${sentKey}`, { key: sentKey })
+      await sendRequest(`/things?api_key=${sentKey}`, { key: '' })
+      await sendRequest(`/things/%?api_key=${sentKey}`, { key: '' })
+      await post({ key: '', headers: { Authorization: `Basic ${sentKey}` }, body: sentKey })
+      await post({ key: sentKey, headers: { 'Content-Type': sentKey }, body: sentKey })
     }
-    for (const presented of [key, devKey, unknown, revoked, reader]) {
-      expect(service.text()).not.toContain(presented)
-      expect(service.text()).not.toContain(presented.slice(9, 30))
+    for (const sentKey of [key, devKey, unknown, revoked, reader]) {
+      expect(service.text()).not.toContain(sentKey)
+      expect(service.text()).not.toContain(sentKey.slice(9, 30))
     }
   })
 })
 
-test('requests are counted by route, method and status; unknown paths make no series of their own', async () => {
-  await ask('/things/one')
-  await ask('/things/two')
-  for (let n = 0; n < 5; n++) await ask(`/nothing/${n}`)
+test('requests are counted by route, method and status, and all unknown paths share one series', async () => {
+  await sendRequest('/things/one')
+  await sendRequest('/things/two')
+  for (let n = 0; n < 5; n++) await sendRequest(`/nothing/${n}`)
   const text = await service.metrics.metrics()
   expect(text).toMatch(/sluice_http_requests_total\{route="\/things\/:id",method="GET",status="200"\} \d+/)
   expect(text).toMatch(/sluice_http_requests_total\{route="",method="GET",status="404"\} \d+/)
@@ -528,7 +540,7 @@ test('requests are counted by route, method and status; unknown paths make no se
   expect(text).not.toContain('/things/one')
 })
 
-test('what is not HTTP, and headers beyond all measure, end one connection and nothing else', async () => {
+test('invalid HTTP and oversized headers close their own connection only', async () => {
   for (const bytes of [
     'GIBBERISH\r\n\r\n',
     '\0\0\0\0',
@@ -540,5 +552,5 @@ test('what is not HTTP, and headers beyond all measure, end one connection and n
     connection.send(bytes)
     expect(await connection.closed).toMatch(/^HTTP\/1\.1 4\d\d /)
   }
-  expect((await ask('/things/a')).status).toBe(200)
+  expect((await sendRequest('/things/a')).status).toBe(200)
 })

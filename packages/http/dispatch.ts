@@ -1,21 +1,24 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { SluiceError } from '@sluice/contracts/errors'
+import type { Access } from '@sluice/access/access'
+import type { Credential, Session } from '@sluice/access/credential'
+import { statusOf } from '@sluice/api/error-status'
+import { AppError } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
-import type { Access } from './access.ts'
 import type { Admission } from './admission.ts'
-import type { ClientReader } from './client.ts'
+import type { ClientReader } from './client-address.ts'
 import { crossOriginHeaders, type Headers, rateLimitHeaders, transportHeaders } from './headers.ts'
-import { onceByKey } from './idempotency.ts'
+import { withIdempotency } from './idempotency.ts'
 import { renderAnswer, renderError } from './render.ts'
-import type { Answer, ApiRequest, Client, Credential, Route, RouteRule, Session } from './route.ts'
-import { type Exchange, steps } from './steps.ts'
+import type { ApiRequest, Client, HandlerResult, Route, RouteRule } from './route.ts'
+import { sendFile } from './send-file.ts'
+import { type RequestContext, steps } from './steps.ts'
 
 export interface DispatchDeps {
   access: Access
   clients: ClientReader
-  /** Whose pages may read answers of /api/v1. */
+  /** Origins whose pages may read responses of /api/v1. */
   corsOrigins: ReadonlySet<string>
   admission: Admission
   logger: Logger
@@ -23,18 +26,18 @@ export interface DispatchDeps {
 }
 
 export interface Dispatch {
-  /** Runs a route's steps and its handler, and answers, whatever happens. */
+  /** Runs the steps and the handler of a route and sends a response in every case. */
   route(
     route: Route,
     params: Readonly<Record<string, string>>,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void>
-  /** Answers a request that no handler gets: unknown routes, wrong methods, unreadable paths. */
+  /** Sends the error of a request without a handler: unknown routes, wrong methods, unreadable paths. */
   fail(error: unknown, request: IncomingMessage, response: ServerResponse): void
 }
 
-/** Framework-free: it needs node:http's request and response only, so that any server can stand in front. */
+/** Independent of Express: only the request and the response of node:http are needed. */
 export function createDispatch({ access, clients, corsOrigins, admission, logger, metrics }: DispatchDeps): Dispatch {
   const requests = new Counter({
     name: 'sluice_http_requests_total',
@@ -50,16 +53,16 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
     registers: [metrics],
   })
 
-  // Lines of requests that went as they should hold fields of our choosing alone: redaction has nothing to find in
-  // them, and costs a twentieth of a gateway's time. Errors, which may hold anything, go through it; those of overload
-  // are told by their text alone, because refusing must be the cheapest answer.
+  // Lines of successful requests contain only fields from this codebase, where redaction would find nothing but take a
+  // twentieth of the gateway's CPU time. Errors may contain anything and are redacted. Errors of overload are logged by
+  // their message only, because refusing a request must be cheap.
   const plainLines = logger.child({}, { redact: [] })
-  const count = labelled((route: string, method: string, status: number) =>
+  const count = memoizeByLabels((route: string, method: string, status: number) =>
     requests.labels(route, method, String(status)),
   )
-  const observeDuration = labelled((route: string, method: string) => durations.labels(route, method))
+  const observeDuration = memoizeByLabels((route: string, method: string) => durations.labels(route, method))
 
-  /** Counts and logs the request when its answer has ended. */
+  /** Counts and logs the request when its response has ended. */
   function observe(
     { path, quiet }: Pick<RouteRule, 'path' | 'quiet'>,
     request: IncomingMessage,
@@ -71,10 +74,10 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
     response.once('close', () => {
       const method = request.method ?? ''
       const durationMs = performance.now() - started
-      const status = response.headersSent ? response.statusCode : clientLeft
+      const status = response.headersSent ? response.statusCode : clientClosedRequest
       count(path, method, status).inc()
       observeDuration(path, method).observe(durationMs / 1000)
-      const level = status >= 500 ? 'error' : quiet === true && status < 400 ? 'debug' : 'info'
+      const level = status >= 500 || 'err' in fields ? 'error' : quiet === true && status < 400 ? 'debug' : 'info'
       if (!logger.isLevelEnabled(level)) return
       const line = {
         request_id: requestId,
@@ -91,18 +94,18 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
     return { requestId, fields }
   }
 
-  function carryOut(route: Route, handled: HandledRequest, exchange: Exchange): Promise<Answer> {
+  function invokeHandler(route: Route, handled: AdmittedRequest, context: RequestContext): Promise<HandlerResult> {
     if (route.scope === 'public') return route.handle(handled)
-    const { credential, request, body } = exchange
+    const { credential, request, body } = context
     if (!credential) throw new Error('a route’s steps let a request without a credential pass')
     if (!route.idempotent) return route.handle(handled as ApiRequest)
-    return onceByKey({ request, credential, body: body.bytes }, access.answers, () =>
+    return withIdempotency({ request, credential, body: body.bytes }, access.idempotency, () =>
       route.handle(handled as ApiRequest),
     )
   }
 
-  /** What every answer to a request tells, whatever it is. */
-  function headersOf({ request, route, rate }: Exchange, requestId: string): Headers {
+  /** The headers of every response to a request, whether a success or an error. */
+  function headersOf({ request, route, rate }: RequestContext, requestId: string): Headers {
     return {
       'X-Request-Id': requestId,
       ...crossOriginHeaders(route, corsOrigins, request),
@@ -118,16 +121,16 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
     },
     route: async (route, params, request, response) => {
       const { requestId, fields } = observe(route, request, response)
-      const exchange: Exchange = {
+      const context: RequestContext = {
         request,
         route,
         query: queryOf(request.url ?? ''),
         access,
         clients,
         admission,
-        account: undefined,
-        heldBytes: 0,
-        heldBodyBytes: 0,
+        quota: undefined,
+        reservedBytes: 0,
+        reservedBodyBytes: 0,
         credential: undefined,
         session: undefined,
         rate: undefined,
@@ -135,45 +138,46 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
       }
       try {
         for (const step of steps) {
-          const pending = step(exchange)
+          const pending = step(context)
           if (pending) await pending
         }
-        fields.key_id = exchange.credential?.keyId
-        const handled = new HandledRequest(exchange, { requestId, receivedAt: Date.now(), params, response, fields })
-        const answer = await carryOut(route, handled, exchange)
-        renderAnswer(response, headersOf(exchange, requestId), answer)
+        fields.key_id = context.credential?.keyId
+        const handled = new AdmittedRequest(context, { requestId, receivedAt: Date.now(), params, response, fields })
+        const answer = await invokeHandler(route, handled, context)
+        if (answer.file) await sendFile(request, response, headersOf(context, requestId), answer.file)
+        else renderAnswer(response, headersOf(context, requestId), answer)
       } catch (error) {
-        if (exchange.credential) fields.key_id = exchange.credential.keyId
-        if (error instanceof SluiceError) await settle(route, exchange, error)
-        logFailure(fields, error, renderError(response, headersOf(exchange, requestId), error))
+        if (context.credential) fields.key_id = context.credential.keyId
+        if (error instanceof AppError) await adjustCharge(route, context, error)
+        logFailure(fields, error, renderError(response, headersOf(context, requestId), error))
       } finally {
-        if (exchange.account) admission.release(exchange.account, exchange.heldBytes + exchange.heldBodyBytes)
+        if (context.quota) admission.release(context.quota, context.reservedBytes + context.reservedBodyBytes)
       }
     },
   }
 }
 
 /**
- * What a handler gets of an exchange that has passed its steps. A class, for the accessor's sake: in an object literal
- * it would make each object a dictionary and let the whole request outlive the young generation; that alone was half of
- * the gateway's garbage collection (docs/benchmarks.md).
+ * The request of a handler, after the steps. A class because of its accessors: in an object literal they would make
+ * each object a dictionary and let the whole request outlive the young generation, which alone was half of the
+ * gateway's garbage collection (docs/benchmarks.md).
  */
-class HandledRequest implements Omit<ApiRequest, 'credential'> {
+class AdmittedRequest implements Omit<ApiRequest, 'credential'> {
   readonly requestId: string
   readonly receivedAt: number
-  /** Undefined at public routes, whose handlers don't know it. */
+  /** Undefined for public routes, whose handlers have no such field. */
   readonly credential: Credential | undefined
   readonly session: Session | undefined
   readonly params: Readonly<Record<string, string>>
   readonly query: ApiRequest['query']
   readonly body: ApiRequest['body']
   readonly log: ApiRequest['log']
-  readonly #exchange: Exchange
+  readonly #context: RequestContext
   readonly #response: ServerResponse
   #abort: AbortController | undefined
 
-  constructor(exchange: Exchange, { requestId, receivedAt, params, response, fields }: RequestScope) {
-    const { credential, session, query, body } = exchange
+  constructor(context: RequestContext, { requestId, receivedAt, params, response, fields }: RequestScope) {
+    const { credential, session, query, body } = context
     this.requestId = requestId
     this.receivedAt = receivedAt
     this.credential = credential
@@ -181,27 +185,31 @@ class HandledRequest implements Omit<ApiRequest, 'credential'> {
     this.params = params
     this.query = plainQuery(query)
     this.body = body
-    this.#exchange = exchange
+    this.#context = context
     this.log = (more) => Object.assign(fields, more)
     this.#response = response
   }
 
   get client(): Client {
-    return this.#exchange.clients.read(this.#exchange.request)
+    return this.#context.clients.read(this.#context.request)
   }
 
-  spend(cost: number): void | Promise<void> {
-    return this.#exchange.rate?.spend(cost)
+  get incoming(): IncomingMessage {
+    return this.#context.request
+  }
+
+  consume(cost: number): void | Promise<void> {
+    return this.#context.rate?.consume(cost)
   }
 
   releaseBody(): void {
-    const exchange = this.#exchange
-    exchange.body.bytes = noBytes
-    if (exchange.account) exchange.admission.release(exchange.account, exchange.heldBodyBytes)
-    exchange.heldBodyBytes = 0
+    const context = this.#context
+    context.body.bytes = noBytes
+    if (context.quota) context.admission.release(context.quota, context.reservedBodyBytes)
+    context.reservedBodyBytes = 0
   }
 
-  /** Made when a handler asks for it: most don't, and it is not cheap. */
+  /** Created when a handler first reads it: most handlers don't, and it is not cheap. */
   get signal(): AbortSignal {
     if (this.#abort) return this.#abort.signal
     const abort = new AbortController()
@@ -220,40 +228,50 @@ interface RequestScope {
   receivedAt: number
   params: Readonly<Record<string, string>>
   response: ServerResponse
-  /** Of the request's log line. */
+  /** Fields of the log line of the request. */
   fields: Record<string, unknown>
 }
 
-/** What is too large costs nothing; what can't be read costs 1 where nobody could tell its cost (contract section 10). */
-async function settle(route: Route, { rate }: Exchange, { status }: SluiceError): Promise<void> {
-  if (status === 413) await rate?.giveBack()
-  if (status === 400 && route.cost === 'body') await rate?.spendAtLeastOne()
+/**
+ * Adjusts the cost of a failed request (docs/http-interface.md#rate-limits): a body that is too large costs nothing, an
+ * unreadable body costs at least 1 if the cost depends on the body.
+ */
+async function adjustCharge(route: Route, { rate }: RequestContext, error: AppError): Promise<void> {
+  const status = statusOf[error.code]
+  if (status === 413) await rate?.refund()
+  if (status === 400 && route.cost === 'body') await rate?.consumeAtLeastOne()
 }
 
-/** What is retryable is told by its text, which names the reason: a stack costs more than the request did. */
-function logFailure(fields: Record<string, unknown>, error: unknown, ours: unknown): void {
-  if (error instanceof SluiceError) {
+/**
+ * Adds an error to the log line. `serverError`: the error to log with its stack, if any. A retryable error is logged by
+ * its message only, which names the reason: a stack would cost more than the request.
+ */
+function logFailure(fields: Record<string, unknown>, error: unknown, serverError: unknown): void {
+  if (error instanceof AppError) {
     fields.error = error.internal
     if (error.retryable) return
   }
-  if (ours !== undefined) fields.err = ours
+  if (serverError !== undefined) fields.err = serverError
 }
 
-/** Status in logs and metrics of a request whose client left before the answer began, as nginx has it. */
-const clientLeft = 499
+/**
+ * Status in logs and metrics of a request whose client disconnected before the response; nginx uses the same number.
+ */
+const clientClosedRequest = 499
 
 /**
- * The request's id for its answer's `X-Request-Id` and its log line: a sane incoming one, short, printable and no key, so
- * that it can't forge log lines or headers, or a new one.
+ * The request id for the response's `X-Request-Id` and the log line: the incoming one if it is short, printable and no
+ * key, so that it can't forge log lines or headers; otherwise a new one.
  */
 export function requestIdOf(request: IncomingMessage): string {
   const incoming = request.headers['x-request-id']
-  const isSane = typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) && !/svc_(prod|dev)_/.test(incoming)
-  return isSane ? incoming : randomUUID()
+  const isUsable =
+    typeof incoming === 'string' && /^[\w.:-]{1,128}$/.test(incoming) && !/svc_(prod|dev)_/.test(incoming)
+  return isUsable ? incoming : randomUUID()
 }
 
-/** Remembers what `make` gives per labels: prom-client would hash them at every request. */
-function labelled<Labels extends (string | number)[], Child>(
+/** Caches the result of `make` by labels: prom-client would hash the labels at every request. */
+function memoizeByLabels<Labels extends (string | number)[], Child>(
   make: (...labels: Labels) => Child,
 ): (...labels: Labels) => Child {
   const children = new Map<string, Child>()

@@ -1,30 +1,30 @@
 import type { IncomingMessage } from 'node:http'
-import type { RateLimit } from './rate-limit.ts'
+import type { RateLimit } from '@sluice/access/rate-limit'
 import type { Client, RouteRule } from './route.ts'
 
-/** What pages of other origins may read (contract section 1). */
-const exposed = 'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, X-Request-Id'
+/** Headers that pages of other origins may read (docs/http-interface.md#cross-origin). */
+const exposedHeaders = 'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, X-Request-Id'
 const preflightSeconds = 86_400
 const requestHeaders = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id'
 
 export type Headers = Readonly<Record<string, string>>
 
-const anyOrigin: Headers = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expose-Headers': exposed }
+const anyOrigin: Headers = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expose-Headers': exposedHeaders }
 const none: Headers = {}
 
-/** Which pages may read answers: any at /collect, without cookies; at /api/v1 those of configured origins alone. */
+/** Headers that let pages read the response: any page without cookies (`anyOrigin`), or pages of configured origins. */
 export function crossOriginHeaders(
-  { anyOrigin: isOpen }: Pick<RouteRule, 'anyOrigin'>,
+  { anyOrigin: allowsAnyOrigin }: Pick<RouteRule, 'anyOrigin'>,
   origins: ReadonlySet<string>,
   { headers: { origin } }: IncomingMessage,
 ): Headers {
-  if (isOpen) return anyOrigin
+  if (allowsAnyOrigin) return anyOrigin
   if (origins.size === 0) return none
   if (origin === undefined || !origins.has(origin)) return { Vary: 'Origin' }
-  return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Expose-Headers': exposed, Vary: 'Origin' }
+  return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Expose-Headers': exposedHeaders, Vary: 'Origin' }
 }
 
-/** The answer to a browser's question whether a page may send a request; undefined: it is no such question, or it may not. */
+/** The headers of the response to a preflight; undefined if the request is no preflight or the page is not allowed. */
 export function preflightHeaders(
   routes: readonly RouteRule[],
   origins: ReadonlySet<string>,
@@ -43,7 +43,7 @@ export function preflightHeaders(
   }
 }
 
-/** Seconds for the reset, as clients of other services expect. */
+/** State of the rate limit; the reset is in Unix seconds, as clients of other services expect. */
 export function rateLimitHeaders({ limit, remaining, resetAt }: RateLimit): Headers {
   return {
     'X-RateLimit-Limit': String(limit),
@@ -52,7 +52,7 @@ export function rateLimitHeaders({ limit, remaining, resetAt }: RateLimit): Head
   }
 }
 
-/** Browsers that came by HTTPS once shall not come without it again. */
+/** Tells browsers that used HTTPS once to use only HTTPS for a year. */
 export function transportHeaders({ isSecure }: Client): Headers {
   return isSecure ? { 'Strict-Transport-Security': 'max-age=31536000' } : none
 }

@@ -1,5 +1,3 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { generateKey } from '@sluice/contracts/api-key'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import {
@@ -15,21 +13,30 @@ import {
   gzipSync,
   zstdCompressSync,
 } from 'node:zlib'
-import { contentEncodings } from '@sluice/contracts/bodies'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { generateKey } from '@sluice/access/api-key'
+import { contentEncodings } from '@sluice/contracts/media-types'
+import {
+  connectRaw,
+  keysInMemory,
+  type RawConnection,
+  request,
+  startTestService,
+  type TestService,
+} from '../../tests/support/test-service.ts'
 import type { Route } from './route.ts'
-import { connectRaw, keysInMemory, type RawConnection, request, startTestService, type TestService } from './testing.ts'
 
 const mebibyte = 1024 * 1024
 const key = generateKey('prod')
 
-/** Answers with what it got of a body: its length and its hash. */
+/** A route that returns the length and the hash of the body that it received. */
 function digestRoute(path: string, maxBytes: number): Route {
   return {
     method: 'POST',
     path,
     scope: 'events:write',
     limit: 'events',
-    body: { types: ['application/json'], maxBytes },
+    body: { kind: 'json', maxBytes },
     handle: ({ body: { bytes } }) => Promise.resolve({ status: 200, data: digest(bytes) }),
   }
 }
@@ -65,7 +72,7 @@ function post(path: string, body: Body, headers: Record<string, string> = {}) {
 
 const gzipped = { 'Content-Encoding': 'gzip' }
 
-/** Every way to compress a body: the name that the header has, and how. */
+/** Every way to compress a body: the value of Content-Encoding, the format, and the functions that compress. */
 const compressions = [
   { encoding: 'gzip', as: 'gzip', compress: gzipSync, stream: () => createGzip() },
   { encoding: 'x-gzip', as: 'gzip', compress: gzipSync, stream: () => createGzip() },
@@ -80,11 +87,11 @@ const compressions = [
   { encoding: 'zstd', as: 'zstd', compress: zstdCompressSync, stream: () => createZstdCompress() },
 ]
 
-test('every encoding that is taken is tested below', () => {
+test('the tests below cover every accepted encoding', () => {
   expect(compressions.map(({ encoding }) => encoding)).toEqual(expect.arrayContaining([...contentEncodings]))
 })
 
-/** What unpacks to so many MiB of zeros. */
+/** Compresses `mebibytes` MiB of zeros. */
 async function bombOf(stream: ReturnType<(typeof compressions)[number]['stream']>, mebibytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   stream.on('data', (chunk: Buffer) => chunks.push(chunk))
@@ -112,9 +119,9 @@ function stream(length: number): ReadableStream {
 }
 
 async function expectRefused(answer: ReturnType<typeof post>, status: number, error: string): Promise<void> {
-  const { status: answered, body } = await answer
+  const { status: actualStatus, body } = await answer
   expect(body).toStrictEqual({ success: false, error, timestamp: expect.any(Number) })
-  expect(answered).toBe(status)
+  expect(actualStatus).toBe(status)
 }
 
 async function expectServing(): Promise<void> {
@@ -138,20 +145,20 @@ describe('a body', () => {
     )
   })
 
-  test('of bare deflate arrives unchanged, whatever it begins with', async () => {
+  test('in raw deflate arrives unchanged, whatever its first bytes are', async () => {
     for (let length = 0; length < 300; length += 7) {
       const bytes = Buffer.alloc(length, `{"${length}": "`)
       for (const level of [0, 1, 9]) {
         for (const strategy of [constants.Z_DEFAULT_STRATEGY, constants.Z_FIXED]) {
-          const sent = deflateRawSync(bytes, { level, strategy })
-          const { body } = await post('/small', sent, { 'Content-Encoding': 'deflate' })
+          const compressed = deflateRawSync(bytes, { level, strategy })
+          const { body } = await post('/small', compressed, { 'Content-Encoding': 'deflate' })
           expect(body.data).toStrictEqual(digest(bytes))
         }
       }
     }
   })
 
-  test('whose compression says to flush in between arrives whole', async () => {
+  test('whose compressor flushed several times arrives whole', async () => {
     for (const { encoding, stream: open } of compressions) {
       const compressor = open()
       const chunks: Buffer[] = []
@@ -169,17 +176,17 @@ describe('a body', () => {
     }
   })
 
-  test('of many chunks arrives unchanged', async () => {
+  test('in many chunks arrives unchanged', async () => {
     expect((await post('/large', stream(10 * mebibyte))).body.data).toStrictEqual(digest(Buffer.alloc(10 * mebibyte)))
   })
 
-  test('in two gzip members is one', async () => {
+  test('in two gzip members is read as one body', async () => {
     const bytes = Buffer.concat([gzipSync('{"a":'), gzipSync('1}')])
     expect((await post('/small', bytes, gzipped)).body.data).toStrictEqual(digest(Buffer.from('{"a":1}')))
   })
 })
 
-describe('415', () => {
+describe('a body is refused with 415 for', () => {
   test.each(['', 'text/html', 'application/jsonp', 'application/json-seq', 'multipart/form-data; boundary=x', '*/*'])(
     'Content-Type: %s',
     async (type) => {
@@ -207,7 +214,7 @@ describe('415', () => {
   )
 })
 
-test('a header of spaces costs no time', async () => {
+test('a Content-Type header full of spaces is parsed quickly', async () => {
   const started = performance.now()
   for (let n = 0; n < 20; n++) {
     const type = `application/json; a${' '.repeat(15_000)}b; charset = utf-8`
@@ -220,19 +227,22 @@ test.each([
   'application/json;charset=utf-8',
   'APPLICATION/JSON ; Charset="UTF-8"',
   'application/json; charset=utf8; x=y',
-])('200: %s', async (type) => {
+])('the Content-Type %s is accepted', async (type) => {
   expect((await post('/small', '{}', { 'Content-Type': type })).status).toBe(200)
 })
 
-test.each(['identity', 'Identity', 'GZIP', ' gzip ', 'X-GZip'])('200: Content-Encoding %s', async (encoding) => {
-  const bytes = encoding.toLowerCase() === 'identity' ? '{}' : gzipSync('{}')
-  expect((await post('/small', bytes, { 'Content-Encoding': encoding })).status).toBe(200)
-})
+test.each(['identity', 'Identity', 'GZIP', ' gzip ', 'X-GZip'])(
+  'the Content-Encoding %j is accepted',
+  async (encoding) => {
+    const bytes = encoding.toLowerCase() === 'identity' ? '{}' : gzipSync('{}')
+    expect((await post('/small', bytes, { 'Content-Encoding': encoding })).status).toBe(200)
+  },
+)
 
-describe('413', () => {
+describe('the response 413', () => {
   const tooLarge = 'Request body is larger than 1000 bytes'
 
-  test('one byte too many, compressed or not, its length announced or not', async () => {
+  test('is sent for one byte too many, compressed or not, with or without Content-Length', async () => {
     await expectRefused(post('/small', Buffer.alloc(1_001)), 413, tooLarge)
     for (const { encoding, compress } of compressions) {
       const headers = { 'Content-Encoding': encoding }
@@ -241,7 +251,7 @@ describe('413', () => {
     await expectRefused(post('/small', stream(1_001)), 413, tooLarge)
   })
 
-  test('reaches clients that send everything first', async () => {
+  test('reaches clients that send the whole body before they read', async () => {
     const large = 'Request body is larger than 10485760 bytes'
     for (const send of [() => Buffer.alloc(11 * mebibyte), () => stream(22 * mebibyte)]) {
       await expectRefused(post('/large', send()), 413, large)
@@ -262,26 +272,26 @@ describe('413', () => {
     connection.socket.destroy()
   })
 
-  test('cuts off who never stops sending', async () => {
+  test('is followed by a closed connection when the client never stops sending', async () => {
     const connection = await startedUpload({ chunked: true })
     const block = Buffer.alloc(mebibyte)
     const head = `${block.length.toString(16)}\r\n`
-    let sent = 0
-    while (!connection.socket.destroyed && sent < 500) {
+    let blocksSent = 0
+    while (!connection.socket.destroyed && blocksSent < 500) {
       connection.send(head)
       connection.send(block)
       const written = connection.socket.write('\r\n')
-      sent++
+      blocksSent++
       if (!written)
         await Promise.race([new Promise((resolve) => connection.socket.once('drain', resolve)), connection.closed])
     }
     expect(connection.socket.destroyed).toBe(true)
-    expect(sent).toBeLessThan(200)
+    expect(blocksSent).toBeLessThan(200)
     await expectServing()
   })
 
   test.each(compressions)(
-    'a gibibyte of zeros in $encoding ($as) costs little memory',
+    'for a gibibyte of zeros in $encoding ($as) takes little memory',
     async ({ encoding, stream }) => {
       const bomb = await bombOf(stream(), 1024)
       expect(bomb.length).toBeLessThan(6 * mebibyte)
@@ -295,20 +305,20 @@ describe('413', () => {
         new Set(['Request body is larger than 10485760 bytes']),
       )
       expect(answers.map(({ status }) => status)).toStrictEqual(Array.from({ length: 16 }, () => 413))
-      // Four at a time, at most 10 MiB each, and what was sent: far below the 16 GiB that they would unpack to.
+      // Four bodies at a time of at most 10 MiB each, and the compressed bodies: far below 16 GiB.
       expect(process.memoryUsage().rss - before).toBeLessThan(300 * mebibyte)
       expect(performance.now() - started).toBeLessThan(10_000)
       await expectServing()
     },
   )
 
-  test('a gzip bomb of many members', async () => {
+  test('is sent for a gzip bomb of many members', async () => {
     const member = gzipSync(Buffer.alloc(16 * mebibyte))
     const bomb = Buffer.concat(Array.from({ length: 64 }, () => member))
     await expectRefused(post('/large', bomb, gzipped), 413, 'Request body is larger than 10485760 bytes')
   })
 
-  test('fifty bodies that each unpack to the limit wait for their turn', async () => {
+  test('is not sent for fifty bodies of the largest size, which are decompressed a few at a time', async () => {
     const full = zstdCompressSync(Buffer.alloc(10 * mebibyte))
     const before = process.memoryUsage().rss
     const answers = await Promise.all(
@@ -319,7 +329,7 @@ describe('413', () => {
   })
 })
 
-describe('400', () => {
+describe('a body is refused with 400 for', () => {
   const text = '{"a": 1}'.repeat(50)
 
   describe.each(compressions)('$encoding ($as)', ({ encoding, as, compress }) => {
@@ -330,15 +340,15 @@ describe('400', () => {
     flipped.writeUInt8((flipped[0] ?? 0) ^ 0xff, 0)
 
     test.each([
-      ['nothing at all', Buffer.alloc(0), `body is not valid ${name}`],
+      ['an empty body', Buffer.alloc(0), `body is not valid ${name}`],
       ['plain text', Buffer.from('{"a": 1}'), `body is not valid ${name}`],
       ['a wrong first byte', flipped, `body is not valid ${name}`],
-      ['its first half', good.subarray(0, good.length / 2), `body is not valid ${name}`],
-      ['all but its last byte', good.subarray(0, -1), `body is not valid ${name}`],
-      ['text behind its end', Buffer.concat([good, Buffer.from('more')]), beyond],
-      ['zeros behind its end', Buffer.concat([good, Buffer.alloc(8)]), `body goes on after the end of its ${name}`],
+      ['a body cut in half', good.subarray(0, good.length / 2), `body is not valid ${name}`],
+      ['a body without its last byte', good.subarray(0, -1), `body is not valid ${name}`],
+      ['text after the end', Buffer.concat([good, Buffer.from('more')]), beyond],
+      ['zeros after the end', Buffer.concat([good, Buffer.alloc(8)]), `body goes on after the end of its ${name}`],
       [
-        'zeros and another behind its end',
+        'zeros and a second body after the end',
         Buffer.concat([good, Buffer.alloc(1), good]),
         `body goes on after the end of its ${name}`,
       ],
@@ -346,12 +356,12 @@ describe('400', () => {
       await expectRefused(post('/small', bytes, { 'Content-Encoding': encoding }), 400, `Invalid format: ${reason}`)
     })
 
-    test('every cut and every broken byte is refused or harmless', async () => {
-      const sent = compress('{"a": "some text, some text"}')
-      for (let at = 0; at < sent.length; at++) {
-        const cut = await post('/small', sent.subarray(0, at), { 'Content-Encoding': encoding })
+    test('a cut at any place, and any broken byte does no harm', async () => {
+      const compressed = compress('{"a": "some text, some text"}')
+      for (let at = 0; at < compressed.length; at++) {
+        const cut = await post('/small', compressed.subarray(0, at), { 'Content-Encoding': encoding })
         expect(cut.status).toBe(400)
-        const broken = Buffer.from(sent)
+        const broken = Buffer.from(compressed)
         broken.writeUInt8((broken[at] ?? 0) ^ 0x55, at)
         expect([200, 400, 413]).toContain((await post('/small', broken, { 'Content-Encoding': encoding })).status)
       }
@@ -360,14 +370,14 @@ describe('400', () => {
   })
 
   test.each([
-    ['without its checksum', gzipSync(text).subarray(0, -8)],
+    ['without a checksum', gzipSync(text).subarray(0, -8)],
     ['with a wrong checksum', Buffer.concat([gzipSync(text).subarray(0, -8), Buffer.alloc(8, 1)])],
     ['followed by a broken member', Buffer.concat([gzipSync('{}'), gzipSync('{}').subarray(0, 15)])],
-  ])('broken gzip: %s', async (_what, bytes) => {
+  ])('a gzip body %s', async (_what, bytes) => {
     await expectRefused(post('/small', bytes, gzipped), 400, 'Invalid format: body is not valid gzip')
   })
 
-  test('two zstd frames or brotli streams: the second would be lost', async () => {
+  test('a second zstd frame or brotli stream, which would be lost', async () => {
     for (const { encoding, compress } of compressions.filter(({ as }) => as !== 'gzip')) {
       await expectRefused(
         post('/small', Buffer.concat([compress('{"a":'), compress('1}')]), { 'Content-Encoding': encoding }),
@@ -377,9 +387,9 @@ describe('400', () => {
     }
   })
 
-  test('a zstd window beyond the body’s limit, which would be memory for nothing', async () => {
+  test('a zstd window that is larger than the largest body', async () => {
     const bytes = Buffer.alloc(mebibyte)
-    const sent = (windowLog: number) => {
+    const compressed = (windowLog: number) => {
       const compressor = createZstdCompress({ params: { [constants.ZSTD_c_windowLog]: windowLog } })
       const chunks: Buffer[] = []
       compressor.on('data', (chunk: Buffer) => chunks.push(chunk))
@@ -389,14 +399,15 @@ describe('400', () => {
       return once(compressor, 'end').then(() => Buffer.concat(chunks))
     }
     const zstd = { 'Content-Encoding': 'zstd' }
-    // What RFC 9659 allows, and what the route's 10 MiB may need.
-    for (const windowLog of [20, 23, 24]) expect((await post('/large', await sent(windowLog), zstd)).status).toBe(200)
+    // Windows that RFC 9659 allows, and the window that a body of 10 MiB may need.
+    for (const windowLog of [20, 23, 24])
+      expect((await post('/large', await compressed(windowLog), zstd)).status).toBe(200)
     const reason = 'Invalid format: body needs a larger zstd window than 16777216 bytes'
-    await expectRefused(post('/large', await sent(25), zstd), 400, reason)
+    await expectRefused(post('/large', await compressed(25), zstd), 400, reason)
   })
 })
 
-/** A POST to /small whose headers are sent, on a connection of its own. */
+/** Opens a connection and sends the headers of a POST to /small. */
 async function startedUpload({ length, chunked }: { length?: number; chunked?: true }): Promise<RawConnection> {
   const connection = await connectRaw(service.port)
   const framing = chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${length ?? 0}`
@@ -406,8 +417,8 @@ async function startedUpload({ length, chunked }: { length?: number; chunked?: t
   return connection
 }
 
-describe('a client that lies or leaves', () => {
-  test('in the middle of a body harms nobody, and its request is logged as such', async () => {
+describe('a client', () => {
+  test('that disconnects in the middle of a body is logged with status 499 and affects no other client', async () => {
     const before = service.lines().length
     for (const framing of [{ length: 100 }, { chunked: true }] as const) {
       const connection = await startedUpload(framing)
@@ -424,7 +435,7 @@ describe('a client that lies or leaves', () => {
     expect(service.text()).not.toContain('"level":"error"')
   })
 
-  test('with fewer bytes than announced gets no success', async () => {
+  test('that sends fewer bytes than announced gets no success', async () => {
     const connection = await startedUpload({ length: 100 })
     connection.send('{}')
     connection.socket.end()
@@ -432,7 +443,7 @@ describe('a client that lies or leaves', () => {
     await expectServing()
   })
 
-  test('with more bytes than announced gets its answer and no other request through', async () => {
+  test('that sends more bytes than announced gets at most one successful response', async () => {
     const connection = await startedUpload({ length: 2 })
     connection.send('{}GARBAGE\r\n\r\n')
     const text = await connection.closed
@@ -441,7 +452,7 @@ describe('a client that lies or leaves', () => {
     await expectServing()
   })
 
-  test('with broken chunks gets no success', async () => {
+  test('that sends invalid chunks gets no success', async () => {
     const connection = await startedUpload({ chunked: true })
     connection.send('ZZ\r\n{}\r\n0\r\n\r\n')
     expect(await connection.closed).not.toContain('200 OK')

@@ -1,20 +1,19 @@
 import type { IncomingMessage } from 'node:http'
-import { type ContentEncoding, contentEncodings } from '@sluice/contracts/bodies'
-import { invalidFormat, type SluiceError, unsupportedMediaType } from '@sluice/contracts/errors'
+import { mediaTypesOf } from '@sluice/api/operation'
+import { type ContentEncoding, contentEncodings } from '@sluice/contracts/media-types'
+import { type AppError, invalidFormat, unsupportedMediaType } from '@sluice/runtime/errors'
 import { bodyTooLarge, decompress } from './decompress.ts'
-import type { BodyRule as Body } from '@sluice/contracts/operation'
+import type { RouteBody } from './route.ts'
 
-/** Of an operation's body, what reading it needs. */
-type BodyRule = Pick<Body, 'types' | 'maxBytes'>
-
-/** Throws 415 unless the request's media type and encoding are ones that the route takes. Returns the media type. */
-export function checkContentType(request: IncomingMessage, rule: BodyRule): string {
+/** Throws 415 unless the route accepts the media type, charset and encoding of the request. Returns the media type. */
+export function checkContentType(request: IncomingMessage, rule: RouteBody): string {
   const [type = '', ...parameters] = (request.headers['content-type'] ?? '')
     .toLowerCase()
     .split(';')
     .map((part) => part.trim())
-  if (!rule.types.includes(type)) {
-    throw unsupportedMediaType(`Content-Type must be ${rule.types.join(' or ')}`)
+  const types = mediaTypesOf(rule)
+  if (!types.includes(type)) {
+    throw unsupportedMediaType(`Content-Type must be ${types.join(' or ')}`)
   }
   const charset = parameters
     .map((parameter) => parameter.split('=').map((part) => part.trim()))
@@ -23,30 +22,36 @@ export function checkContentType(request: IncomingMessage, rule: BodyRule): stri
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
     throw unsupportedMediaType('Content-Type charset must be utf-8')
   }
-  // Throws for others.
-  encodingOf(request)
+  // Throws for an encoding that is not accepted.
+  const encoding = encodingOf(request)
+  if (encoding !== undefined && rule.kind === 'multipart') {
+    throw unsupportedMediaType('Content-Encoding must be absent for multipart/form-data')
+  }
   return type
 }
 
-/** Told of each part of a body before it is kept; the 503 when there is no memory for it. */
-export type Hold = (bytes: number) => SluiceError | undefined
+/** Reserves memory for a part of a body before it is kept. Returns the 503 when there is no memory for the part. */
+export type ReserveMemory = (bytes: number) => AppError | undefined
 
 /**
- * Reads and decompresses a body of at most `rule.maxBytes`, counting after decompression as well as before.
- * Throws 413 beyond that, 400 for broken compression, a 400 that nobody reads when the client leaves, and what `hold`
- * refuses with.
+ * Reads and decompresses a body of at most `maxBytes`; the limit holds before decompression and after it. Throws 413
+ * for a larger body, 400 for broken compression and when the client disconnects, and the error that `reserve` returns.
  */
-export async function readBody(request: IncomingMessage, rule: BodyRule, hold: Hold): Promise<Buffer> {
-  const raw = await readRaw(request, rule.maxBytes, hold)
+export async function readBody(
+  request: IncomingMessage,
+  { maxBytes }: { maxBytes: number },
+  reserve: ReserveMemory,
+): Promise<Buffer> {
+  const raw = await readRaw(request, maxBytes, reserve)
   const encoding = encodingOf(request)
   if (encoding === undefined) return raw
-  const bytes = await decompress(raw, encoding, rule.maxBytes)
-  const refusal = hold(bytes.length)
+  const bytes = await decompress(raw, encoding, maxBytes)
+  const refusal = reserve(bytes.length)
   if (refusal) throw refusal
   return bytes
 }
 
-/** Undefined: the body is as it is. Throws 415 for an encoding that is not taken, or more than one. */
+/** The encoding of the body; undefined for an uncompressed one. Throws 415 for an unknown encoding and for several. */
 function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
   const header = request.headers['content-encoding']
   if (header === undefined) return undefined
@@ -60,19 +65,19 @@ function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
   return encoding
 }
 
-function readRaw(request: IncomingMessage, maxBytes: number, hold: Hold): Promise<Buffer> {
+function readRaw(request: IncomingMessage, maxBytes: number, reserve: ReserveMemory): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) {
     discard(request)
     return Promise.reject(bodyTooLarge(maxBytes))
   }
   return new Promise((resolve, reject) => {
-    // It left while its key was looked up: no event will come any more.
+    // The client may disconnect while its key is looked up: then no event comes any more.
     if (request.destroyed) reject(invalidFormat('body ended early'))
     const chunks: Buffer[] = []
     let length = 0
     const take = (chunk: Buffer): void => {
       length += chunk.length
-      const refusal = length > maxBytes ? bodyTooLarge(maxBytes) : hold(chunk.length)
+      const refusal = length > maxBytes ? bodyTooLarge(maxBytes) : reserve(chunk.length)
       if (refusal === undefined) {
         chunks.push(chunk)
         return
@@ -87,7 +92,7 @@ function readRaw(request: IncomingMessage, maxBytes: number, hold: Hold): Promis
       resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, length))
     })
     const fail = (): void => {
-      // Every request closes in the end; an error would be made, with its stack, for nothing.
+      // Every request emits `close`: the error, with its costly stack, is created only if the body has not ended.
       if (!request.readableEnded) reject(invalidFormat('body ended early'))
     }
     request.on('error', fail)
@@ -95,11 +100,13 @@ function readRaw(request: IncomingMessage, maxBytes: number, hold: Hold): Promis
   })
 }
 
-/** A refused body is read on to this many bytes: many clients read no answer before they have sent everything. */
-const discardedBytesMax = 64 * 1024 * 1024
+/** Bytes of a refused body that are still read: many clients read no response before they have sent everything. */
+export const discardedBytesMax = 64 * 1024 * 1024
 
-/** Throws the rest of a body away, so that the answer arrives; cuts the connection when it is endless. */
-function discard(request: IncomingMessage): void {
+/**
+ * Reads the rest of a body and throws it away, so that the response arrives; closes the connection beyond the limit.
+ */
+export function discard(request: IncomingMessage): void {
   let length = 0
   request.on('data', (chunk: Buffer) => {
     length += chunk.length

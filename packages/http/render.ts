@@ -1,45 +1,57 @@
 import type { ServerResponse } from 'node:http'
-import { SluiceError } from '@sluice/contracts/errors'
+import { statusOf } from '@sluice/api/error-status'
+import { AppError } from '@sluice/runtime/errors'
 import type { Headers } from './headers.ts'
-import type { Answer } from './route.ts'
+import { MethodNotAllowedError } from './method-not-allowed.ts'
+import { RangeNotSatisfiableError } from './range-not-satisfiable.ts'
+import type { HandlerResult } from './route.ts'
 
-/** Sends an answer in its envelope: `{success: true, timestamp, data?}`. `common`: headers that any answer to the request has. */
+/**
+ * Sends a successful response in its envelope: `{success: true, timestamp, data?}`. `common`: the headers that every
+ * response to the request has.
+ */
 export function renderAnswer(
   response: ServerResponse,
   common: Headers,
-  { status, data, headers, timestamp = Date.now() }: Answer & { timestamp?: number },
+  { status, data, headers, timestamp = Date.now() }: HandlerResult & { timestamp?: number },
 ): void {
   send(response, status, headers === undefined ? common : { ...common, ...headers }, { success: true, timestamp, data })
 }
 
 /**
- * Sends a failure in its envelope: `{success: false, error, timestamp, data?}`. What is not a SluiceError is a bare
- * 500. Returns the error to log with its cause when the failure is ours, else undefined.
+ * Sends an error in its envelope: `{success: false, error, timestamp, data?}`. An error that is not an AppError becomes
+ * a 500 without details. Returns the error that must be logged with its cause, i.e. a server error; undefined for an
+ * error of the client.
+ * A response that has begun can't become an error any more: its connection is closed.
  */
 export function renderError(response: ServerResponse, common: Headers, error: unknown): unknown {
   const known =
-    error instanceof SluiceError ? error : new SluiceError(500, { message: 'Internal server error', cause: error })
+    error instanceof AppError ? error : new AppError('internal', { message: 'Internal server error', cause: error })
+  const status = statusOf[known.code]
   if (response.headersSent) {
     response.destroy()
     return error
   }
+  const allow = known instanceof MethodNotAllowedError ? { Allow: known.allow } : {}
+  const range = known instanceof RangeNotSatisfiableError ? { 'Content-Range': known.contentRange } : {}
   const retryAfter = known.retryAfterSeconds === undefined ? {} : { 'Retry-After': String(known.retryAfterSeconds) }
   send(
     response,
-    known.status,
-    { ...common, ...known.headers, ...retryAfter },
+    status,
+    { ...common, ...allow, ...range, ...retryAfter },
     {
       success: false,
-      error: known.status === 500 ? 'Internal server error' : known.message,
+      error: status === 500 ? 'Internal server error' : known.message,
       timestamp: Date.now(),
       data: known.data,
     },
   )
-  return known.status >= 500 ? error : undefined
+  return status >= 500 ? error : undefined
 }
 
 function send(response: ServerResponse, status: number, headers: Readonly<Record<string, string>>, body: object): void {
-  // As text: node joins it with the head to one write. All headers at once: those set before cost a second table.
+  // The body is a string, because Node joins it with the head into one write. All headers are passed to writeHead,
+  // because headers that are set one by one are stored in a second table first.
   const text = JSON.stringify(body)
   response.writeHead(status, {
     'Content-Type': 'application/json; charset=utf-8',

@@ -1,82 +1,94 @@
-import type { BodyRule, Operation } from '@sluice/contracts/operation'
-import type { RateLimits } from '@sluice/contracts/limits'
-import type { Environment, Scope } from '@sluice/contracts/scopes'
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import type { Credential, Session } from '@sluice/access/credential'
+import type { BytesBodyRule, MultipartBodyRule, Operation } from '@sluice/api/operation'
 
-/** Who asks: what the steps before the handler found out about the credential. */
-export interface Credential {
-  keyId: string
-  environment: Environment
-  scopes: readonly Scope[]
-  /** The sites that the key is bound to; null: it may name any. */
-  siteIds: readonly string[] | null
-  /** The key's own limits; null: the defaults. */
-  rateLimits: RateLimits | null
-  /** Unix ms; null: the key does not expire. */
-  expiresAt: number | null
-}
-
-/** What a handler of a public operation is given; every step of steps.ts has passed. */
+/** The request of a public operation after every step of steps.ts. */
 export interface PublicRequest {
   requestId: string
-  /** Unix ms at which the last of the request was read: what a slow client takes to send it lies before. */
+  /** Unix ms at which the whole body had been read, so that the time of sending is not included. */
   receivedAt: number
-  /** Who sent it, by what trusted proxies say. */
+  /** Address and protocol of the client, as trusted proxies report them. */
   client: Client
-  /** The path's `:name` parts, decoded. */
+  /** The `:name` parts of the path, decoded. */
   params: Readonly<Record<string, string>>
   /** Query parameters without `api_key`; a repeated one is a list. */
   query: Readonly<Record<string, string | string[]>>
-  /** The decoded body: bytes and media type; empty for routes without one. */
+  /** The decompressed body and its media type; empty for a route without a body and for a multipart body. */
   body: { bytes: Buffer; type: string }
-  /** The body has served: its memory is free for others while the handler goes on. */
+  /** Node's request, for operations that read their body as a stream. */
+  incoming?: IncomingMessage
+  /** Releases the memory that the body has reserved, while the handler goes on without the body. */
   releaseBody(): void
-  /** Aborted when the client leaves before the answer. */
+  /** Aborted when the client disconnects before the response is sent. */
   signal: AbortSignal
-  /** Fields for the request's one log line: ids and counts, never secrets or bodies. */
+  /** Adds fields to the log line of the request: ids and counts, never secrets or bodies. */
   log: (fields: Readonly<Record<string, string | number | boolean>>) => void
 }
 
-/** What every other handler is given. */
+/** The request of every other operation. */
 export interface ApiRequest extends PublicRequest {
   credential: Credential
   /** The session that the credential comes from. */
   session: Session | undefined
   /**
-   * Counts `cost` against the limit of the route's class, for routes that say `cost: 'body'`. Throws 429 when it does
-   * not fit, then nothing is counted; 413 when it never could.
+   * Consumes `cost` from the rate limit of the key, for operations with `cost: 'body'`. Throws 429 and consumes nothing
+   * if less than `cost` is left, 413 if `cost` is above the whole limit.
    */
-  spend(cost: number): void | Promise<void>
-}
-
-export interface Session {
-  /** SHA-256 of its token. */
-  hash: string
-  /** Unix ms, when nothing is asked on it any more. */
-  expiresAt: number
+  consume(cost: number): void | Promise<void>
 }
 
 export interface Client {
   address: string
-  /** The client speaks HTTPS, to us or to a trusted proxy. */
+  /** True when the client uses HTTPS, be it up to the service or up to a trusted proxy. */
   isSecure: boolean
 }
 
-/** What a handler answers; the envelope (`success`, `timestamp`) is added around it. */
-export interface Answer {
+/** What a route's handler returns: a file, or the data that the envelope (`success`, `timestamp`) is put around. */
+export interface HandlerResult {
   status: 200 | 201 | 202
   data?: unknown
+  file?: FileResult
   headers?: Readonly<Record<string, string>>
 }
 
-/** What the steps must know of an operation; contracts/operation.ts says what each field means. */
+/** A file as a handler returns it; `sendFile` (send-file.ts) makes the response of it. */
+export interface FileResult {
+  contentType: string
+  /** Name under which a browser saves the file. */
+  fileName: string
+  /** Bytes of the whole file. */
+  size: number
+  /** Names the content of the file, without quotes: another content has another name. */
+  etag: string
+  /**
+   * Opens the file, or the bytes from `start` to `end`, both included. The stream is destroyed when the client leaves.
+   * Not called for HEAD.
+   */
+  open(range?: ByteRange): Promise<Readable>
+}
+
+/** Positions of the first and the last byte. */
+export interface ByteRange {
+  start: number
+  end: number
+}
+
+/** The fields of an operation that the steps read; packages/api/operation.ts describes them. */
 export type RouteRule = Pick<
   Operation,
-  'method' | 'path' | 'scope' | 'orScope' | 'limit' | 'cost' | 'idempotent' | 'anyOrigin' | 'quiet'
-> & { body?: Pick<BodyRule, 'types' | 'maxBytes'> }
+  'method' | 'path' | 'scope' | 'alternativeScope' | 'limit' | 'cost' | 'idempotent' | 'anyOrigin' | 'quiet'
+> & { body?: RouteBody }
 
-/** An operation of the interface with what carries it out. The tables are services/<service>/router.ts. */
+/** The fields of a body's rule that the steps read. */
+export type RouteBody =
+  | { kind: 'json'; maxBytes: number }
+  | Pick<BytesBodyRule, 'kind' | 'types' | 'maxBytes'>
+  | Pick<MultipartBodyRule, 'kind' | 'maxBytes'>
+
+/** An operation with its handler. The tables of routes are services/<service>/router.ts. */
 export type Route = RouteRule &
   (
-    | { scope: 'public'; handle: (request: PublicRequest) => Promise<Answer> }
-    | { scope: Exclude<Operation['scope'], 'public'>; handle: (request: ApiRequest) => Promise<Answer> }
+    | { scope: 'public'; handle: (request: PublicRequest) => Promise<HandlerResult> }
+    | { scope: Exclude<Operation['scope'], 'public'>; handle: (request: ApiRequest) => Promise<HandlerResult> }
   )

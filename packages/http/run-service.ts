@@ -1,14 +1,14 @@
+import type { Access } from '@sluice/access/access'
 import { type Config, ConfigError, type Environment, loadConfig, type Variables } from '@sluice/runtime/config'
+import { internalMessage } from '@sluice/runtime/errors'
 import { createLogger, type Logger } from '@sluice/runtime/logger'
-import { portMistakes } from '@sluice/runtime/variables'
-import { operatorText } from '@sluice/contracts/errors'
 import { Counter, createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { type Component, FatalError, supervise } from '@sluice/runtime/supervisor'
-import type { Access } from './access.ts'
+import { portMistakes } from '@sluice/runtime/variables'
 import type { HttpServer } from './server.ts'
 import { type ListenConfig, serve, type Service } from './service.ts'
 
-/** What every build is given besides its configuration. */
+/** Logger and metrics, which every build receives besides its configuration. */
 export interface Context {
   logger: Logger
   metrics: Metrics
@@ -23,9 +23,9 @@ export interface Built {
   onReady?: (server: HttpServer) => void
 }
 
-/** A stop that takes longer is cut off; balancers and orchestrators count on 10 s. */
+/** Longest duration of a stop: orchestrators kill a process after 10 s. */
 const stopDeadlineMs = 9_500
-/** npm and a process group deliver the same signal twice. */
+/** Two signals within this time count as one: npm and the process group both deliver the same signal. */
 const sameSignalMs = 1_000
 
 /**
@@ -62,7 +62,7 @@ export async function runService<V extends Variables>({
     dropped.inc()
   }
   const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL, onDropped })
-  const stopAsked = onStopSignal()
+  const stopSignal = onStopSignal()
   try {
     const { service, access, engines, onReady } = await build(config, { logger, metrics })
     const { server, components } = serve(service, access, {
@@ -75,7 +75,7 @@ export async function runService<V extends Variables>({
     await supervisor.start()
     logger.info({ host: config.SLUICE_HOST, port: server.port() }, 'started')
     onReady?.(server)
-    const fatal = await Promise.race([stopAsked, supervisor.fatal])
+    const fatal = await Promise.race([stopSignal, supervisor.fatal])
     setTimeout(() => {
       logger.fatal('did not stop in time')
       logger.flush()
@@ -89,7 +89,7 @@ export async function runService<V extends Variables>({
   } catch (error) {
     logger.fatal({ err: error }, 'failed')
     logger.flush()
-    process.stderr.write(`${name}: ${operatorText(error)}\n`)
+    process.stderr.write(`${name}: ${internalMessage(error)}\n`)
     process.exit(1)
   }
 }
@@ -104,19 +104,19 @@ function configOrExit<C>(load: () => C): C {
   }
 }
 
-/** Resolves at the first SIGTERM or SIGINT; a second SIGINT, later than an echo of the first, exits at once. */
+/** Resolves at the first SIGTERM or SIGINT; a second SIGINT more than `sameSignalMs` later exits at once. */
 function onStopSignal(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<undefined>()
-  let askedAt: number | undefined
-  const ask = (signal: NodeJS.Signals): void => {
-    if (askedAt === undefined) {
-      askedAt = Date.now()
+  let firstSignalAt: number | undefined
+  const handleSignal = (signal: NodeJS.Signals): void => {
+    if (firstSignalAt === undefined) {
+      firstSignalAt = Date.now()
       resolve(undefined)
-    } else if (signal === 'SIGINT' && Date.now() - askedAt > sameSignalMs) {
+    } else if (signal === 'SIGINT' && Date.now() - firstSignalAt > sameSignalMs) {
       process.exit(130)
     }
   }
-  process.on('SIGTERM', ask)
-  process.on('SIGINT', ask)
+  process.on('SIGTERM', handleSignal)
+  process.on('SIGINT', handleSignal)
   return promise
 }

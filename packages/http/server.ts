@@ -3,62 +3,75 @@ import { createServer, type RequestListener, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net'
 import type { Component } from '@sluice/runtime/supervisor'
 import { FatalError } from '@sluice/runtime/supervisor'
-import { serverLimits } from './server-limits.ts'
+import { type ServerLimits, serverLimits } from './server-limits.ts'
+import { isReceivingUpload } from './upload.ts'
 
-/** What is under way at a stop has this long; the process has 10 s in all. */
+/** Time within which requests in flight must end at a stop; the whole process has 10 s. */
 const drainMs = 5_000
 
 export interface HttpServer extends Component {
-  /** The port it listens on, once started: the system's choice when 0 was asked for. */
+  /** The port that the server listens on, once it has started; the system chooses one for port 0. */
   port(): number
 }
 
 /**
- * A server as a component: `stop` takes no new connections, lets what is under way end, then closes.
+ * A server as a component: `stop` refuses new connections, lets requests in flight end, then closes.
  * `portVariable` names the setting to change when the port is taken.
  */
 export function httpServer(
   name: string,
   listener: RequestListener,
-  { host, port, portVariable }: { host: string; port: number; portVariable: string },
+  {
+    host,
+    port,
+    portVariable,
+    limits = serverLimits,
+  }: { host: string; port: number; portVariable: string; limits?: ServerLimits },
 ): HttpServer {
   /**
-   * Answers under way, by connection. A list, and no Set: a Set that changes with every request moves to a new table now
-   * and then, and keeps the old one linked to it; with that, a tenth of all requests outlived the young generation.
+   * Responses in flight, by connection. Lists instead of Sets: V8 replaces the table of a Set that changes with every
+   * request from time to time and links the old table to the new one, so that a tenth of all requests outlived the
+   * young generation.
    */
   const connections = new Map<Socket, ServerResponse[]>()
   let stopping = false
 
+  function hasUpload(socket: Socket): boolean {
+    return connections.get(socket)?.some(({ req }) => isReceivingUpload(req)) === true
+  }
+
   const server = createServer(
     {
-      maxHeaderSize: serverLimits.headerBytesMax,
-      headersTimeout: serverLimits.headersTimeoutMs,
-      requestTimeout: serverLimits.requestTimeoutMs,
-      connectionsCheckingInterval: serverLimits.timeoutCheckMs,
-      keepAliveTimeout: serverLimits.keepAliveTimeoutMs,
+      maxHeaderSize: limits.headerBytesMax,
+      headersTimeout: limits.headersTimeoutMs,
+      requestTimeout: limits.requestTimeoutMs,
+      connectionsCheckingInterval: limits.timeoutCheckMs,
+      keepAliveTimeout: limits.keepAliveTimeoutMs,
     },
     (request, response) => {
       const { socket } = request
-      const underWay = connections.get(socket)
-      underWay?.push(response)
+      const inFlight = connections.get(socket)
+      inFlight?.push(response)
       response.once('close', () => {
-        underWay?.splice(underWay.indexOf(response), 1)
-        if (stopping && underWay?.length === 0) socket.destroySoon()
+        inFlight?.splice(inFlight.indexOf(response), 1)
+        if (stopping && inFlight?.length === 0) socket.destroySoon()
       })
       if (stopping) response.setHeader('Connection', 'close')
       listener(request, response)
     },
   )
-  server.maxHeadersCount = serverLimits.headersMax
-  server.maxConnections = serverLimits.connectionsMax
-  server.timeout = serverLimits.idleTimeoutMs
-  // What Node refuses before there is a request is answered in the interface's own form.
+  server.maxHeadersCount = limits.headersMax
+  server.maxConnections = limits.connectionsMax
+  server.timeout = limits.idleTimeoutMs
+  // Errors that Node finds before there is a request get a response in the envelope of the interface.
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    // An upload may take longer than a whole request: as long as bytes arrive, the idle timeout does not close it.
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && hasUpload(socket)) return
     if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy()
       return
     }
-    socket.end(rawAnswer(error.code), () => socket.destroy())
+    socket.end(rawErrorResponse(error.code), () => socket.destroy())
   })
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('connection', (socket) => {
@@ -66,12 +79,12 @@ export function httpServer(
     socket.once('close', () => connections.delete(socket))
   })
 
-  // Called by server.close(). Node's own leaves connections that never sent a request, and cuts off answers that were
-  // handed over and are still on their way to a slow client.
+  // Called by server.close(). Node's own version keeps connections that never sent a request, and aborts responses that
+  // a slow client is still receiving.
   server.closeIdleConnections = () => {
-    for (const [socket, underWay] of connections) {
-      if (underWay.length === 0) socket.destroy()
-      for (const response of underWay) if (!response.headersSent) response.setHeader('Connection', 'close')
+    for (const [socket, inFlight] of connections) {
+      if (inFlight.length === 0) socket.destroy()
+      for (const response of inFlight) if (!response.headersSent) response.setHeader('Connection', 'close')
     }
   }
 
@@ -91,7 +104,7 @@ const rawStatuses: Readonly<Record<string, [status: string, error: string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'Request took too long'],
 }
 
-function rawAnswer(code = ''): string {
+function rawErrorResponse(code = ''): string {
   const [status, error] = rawStatuses[code] ?? ['400 Bad Request', 'Invalid format: not a valid HTTP request']
   const body = JSON.stringify({ success: false, error, timestamp: Date.now() })
   return [
@@ -108,9 +121,11 @@ function rawAnswer(code = ''): string {
 function listen(server: Server, host: string, port: number, portVariable: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const taken = error.code === 'EADDRINUSE'
+      const isPortInUse = error.code === 'EADDRINUSE'
       reject(
-        taken ? new FatalError(`Port ${port} on ${host} is in use. Stop what uses it, or set ${portVariable}.`) : error,
+        isPortInUse
+          ? new FatalError(`Port ${port} on ${host} is in use. Stop what uses it, or set ${portVariable}.`)
+          : error,
       )
     })
     server.listen(port, host, resolve)

@@ -1,18 +1,18 @@
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { unavailable } from '@sluice/contracts/errors'
-import { waitUntil } from '@sluice/engines/processes'
+import { denyAll } from '@sluice/access/access'
+import { unavailable } from '@sluice/runtime/errors'
 import { createMetrics, Gauge } from '@sluice/runtime/metrics'
 import { type Component, supervise } from '@sluice/runtime/supervisor'
-import { capturedLogger } from '@sluice/runtime/testing'
-import { noAccess } from './access.ts'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { request, startTestService, type TestService } from '../../tests/support/test-service.ts'
 import type { Route } from './route.ts'
 import { serve, type Service } from './service.ts'
-import { request, startTestService, type TestService } from './testing.ts'
 
 let service: TestService | undefined
 
 async function start(parts: Partial<Service> = {}): Promise<TestService> {
-  service = await startTestService(parts, noAccess)
+  service = await startTestService(parts, denyAll)
   return service
 }
 
@@ -20,26 +20,26 @@ afterEach(async () => {
   await service?.stop()
 })
 
-const away = { check: () => Promise.reject(unavailable('Postgres: canary at 10.0.0.7')) }
-const there = { check: () => Promise.resolve() }
+const failingCheck = { check: () => Promise.reject(unavailable('Postgres: canary at 10.0.0.7')) }
+const passingCheck = { check: () => Promise.resolve() }
 
 describe('GET /healthz', () => {
-  test('200 whatever is away', async () => {
-    const { url } = await start({ checks: [{ name: 'postgres', required: true, ...away }] })
+  test('is 200 even when a required engine is unavailable', async () => {
+    const { url } = await start({ checks: [{ name: 'postgres', required: true, ...failingCheck }] })
     const { status, headers, body } = await request(`${url}/healthz`, { headers: { 'X-Request-Id': 'mine' } })
     expect(status).toBe(200)
     expect(body).toStrictEqual({ success: true, timestamp: expect.any(Number), data: { status: 'alive' } })
     expect(headers.get('x-request-id')).toBe('mine')
   })
 
-  test('405 for other methods', async () => {
+  test('is 405 for other methods', async () => {
     const { url } = await start()
     const { status, headers } = await request(`${url}/healthz`, { method: 'POST' })
     expect(status).toBe(405)
     expect(headers.get('allow')).toBe('GET, HEAD')
   })
 
-  test('HEAD has no body', async () => {
+  test('has no body in the response to HEAD', async () => {
     const { url } = await start()
     const response = await fetch(`${url}/healthz`, { method: 'HEAD' })
     expect(response.status).toBe(200)
@@ -48,11 +48,11 @@ describe('GET /healthz', () => {
 })
 
 describe('GET /readyz', () => {
-  test('200 when all that is required is there; what else is away is named as degraded', async () => {
+  test('is 200 when all required engines respond, and lists unavailable optional ones as degraded', async () => {
     const { url } = await start({
       checks: [
-        { name: 'clickhouse', required: true, ...there },
-        { name: 'postgres', required: false, ...away },
+        { name: 'clickhouse', required: true, ...passingCheck },
+        { name: 'postgres', required: false, ...failingCheck },
       ],
     })
     const { status, body } = await request(`${url}/readyz`)
@@ -64,8 +64,8 @@ describe('GET /readyz', () => {
     })
   })
 
-  test('503 names what is missing, and nothing of its address', async () => {
-    const { url } = await start({ checks: [{ name: 'postgres', required: true, ...away }] })
+  test('is 503 with the names of the missing engines and without their addresses', async () => {
+    const { url } = await start({ checks: [{ name: 'postgres', required: true, ...failingCheck }] })
     const { status, body } = await request(`${url}/readyz`)
     expect(status).toBe(503)
     expect(body).toStrictEqual({
@@ -77,35 +77,35 @@ describe('GET /readyz', () => {
     expect(JSON.stringify(body)).not.toContain('canary')
   })
 
-  test('asks anew after a second', async () => {
-    let isThere = false
+  test('repeats the checks after a second', async () => {
+    let isAvailable = false
     const { url } = await start({
-      checks: [{ name: 'log', required: true, check: () => (isThere ? there : away).check() }],
+      checks: [{ name: 'log', required: true, check: () => (isAvailable ? passingCheck : failingCheck).check() }],
     })
     const isReady = async () => (await request(`${url}/readyz`)).status === 200
     expect(await isReady()).toBe(false)
-    isThere = true
+    isAvailable = true
     await waitUntil(isReady, 'the log is there', 5_000)
   })
 
-  test('does not ask for each of those who come together, or within a second', async () => {
-    let asked = 0
+  test('shares one check among concurrent requests and among requests within a second', async () => {
+    let checkCalls = 0
     const gate = Promise.withResolvers<undefined>()
     const check = () => {
-      asked++
+      checkCalls++
       return gate.promise
     }
     const { url } = await start({ checks: [{ name: 'log', required: true, check }] })
-    const together = Array.from({ length: 20 }, () => request(`${url}/readyz`))
-    await waitUntil(() => asked > 0, 'the log is asked', 5_000)
+    const concurrentRequests = Array.from({ length: 20 }, () => request(`${url}/readyz`))
+    await waitUntil(() => checkCalls > 0, 'the log is asked', 5_000)
     gate.resolve(undefined)
-    for (const { status } of await Promise.all(together)) expect(status).toBe(200)
+    for (const { status } of await Promise.all(concurrentRequests)) expect(status).toBe(200)
     expect((await request(`${url}/readyz`)).status).toBe(200)
-    // One, and a few more on a machine so busy that the requests took seconds.
-    expect(asked).toBeLessThan(5)
+    // One call, and a few more if the machine is so busy that the requests take seconds.
+    expect(checkCalls).toBeLessThan(5)
   })
 
-  test('names components that failed and wait for their next try', async () => {
+  test('lists components that failed and wait for their restart', async () => {
     const failing = { name: 'event consumer', run: () => Promise.reject(new Error('canary')) }
     const { server, supervisor } = await startSupervised([failing])
     const { status, body } = await request(`http://127.0.0.1:${server.port()}/readyz`)
@@ -119,9 +119,9 @@ describe('GET /readyz', () => {
     await supervisor.stop()
   })
 
-  test('503 once the service stops, while its server still answers', async () => {
+  test('is 503 once the service is stopping, while its server still accepts requests', async () => {
     const { server, supervisor, components } = await startSupervised([])
-    // What is started last is stopped first.
+    // The component that is started last is stopped first.
     await components.at(-1)?.stop?.()
     const { status, body } = await request(`http://127.0.0.1:${server.port()}/readyz`)
     expect(status).toBe(503)
@@ -133,7 +133,7 @@ describe('GET /readyz', () => {
 /** A service with the supervisor that it runs under. */
 async function startSupervised(components: Component[]) {
   const { logger } = capturedLogger()
-  const served = serve({ routes: [], pages: [], components, checks: [] }, noAccess, {
+  const served = serve({ routes: [], pages: [], components, checks: [] }, denyAll, {
     config: { SLUICE_HOST: '127.0.0.1', SLUICE_PORT: 0, SLUICE_METRICS_PORT: undefined },
     logger,
     metrics: createMetrics(),
@@ -145,7 +145,7 @@ async function startSupervised(components: Component[]) {
 }
 
 describe('metrics', () => {
-  test('are on a port of their own and nowhere else', async () => {
+  test('are served on their own port only', async () => {
     const { url, metricsUrl } = await start()
     const response = await fetch(`${metricsUrl}/metrics`)
     expect(response.status).toBe(200)
@@ -156,7 +156,7 @@ describe('metrics', () => {
     expect((await fetch(`${url}/metrics`)).status).toBe(404)
   })
 
-  test('that can not be collected are 500 and a line in the log, not the end of the process', async () => {
+  test('that cannot be collected are answered 500 and logged, and the process goes on', async () => {
     const { metricsUrl, metrics, lines } = await start()
     new Gauge({
       name: 'broken',
@@ -172,7 +172,7 @@ describe('metrics', () => {
 })
 
 describe('a page', () => {
-  test('is public, and has a request id', async () => {
+  test('is public and has a request id', async () => {
     const { url } = await start({
       pages: [
         {
@@ -188,7 +188,7 @@ describe('a page', () => {
     expect(response.headers.get('x-request-id')).toMatch(/^[\da-f-]{36}$/)
   })
 
-  test('that fails is a bare 500', async () => {
+  test('that fails is answered 500 without details', async () => {
     const { url, text } = await start({ pages: [{ path: '/', handle: () => Promise.reject(new Error('canary')) }] })
     const { status, body } = await request(url)
     expect(status).toBe(500)
@@ -197,7 +197,7 @@ describe('a page', () => {
   })
 })
 
-test('two routes of one method and path are a mistake at the start', async () => {
+test('two routes with the same method and path fail the start', async () => {
   const route: Route = {
     method: 'GET',
     path: '/x',
@@ -205,9 +205,9 @@ test('two routes of one method and path are a mistake at the start', async () =>
     limit: 'admin',
     handle: () => Promise.resolve({ status: 200 }),
   }
-  await expect(startTestService({ routes: [route, route] }, noAccess)).rejects.toThrow('two routes for GET /x')
+  await expect(startTestService({ routes: [route, route] }, denyAll)).rejects.toThrow('two routes for GET /x')
 })
 
-test('a service without keys takes none', () => {
-  expect(() => noAccess.keys.authenticate('x')).toThrow('Invalid API key')
+test('a service without keys rejects every key', () => {
+  expect(() => denyAll.keys.authenticate('x')).toThrow('Invalid API key')
 })

@@ -1,28 +1,28 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type Readiness, type ReadyCheck, readiness } from '@sluice/runtime/health'
+import type { Access } from '@sluice/access/access'
+import { type Readiness, readiness, type ReadyCheck } from '@sluice/runtime/health'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import type { Component } from '@sluice/runtime/supervisor'
 import { createAdmission } from './admission.ts'
 import { createListener, type Page } from './app.ts'
+import { clientReader } from './client-address.ts'
 import { createDispatch } from './dispatch.ts'
-import type { Access } from './access.ts'
-import { clientReader } from './client.ts'
 import type { Route } from './route.ts'
 import { type HttpServer, httpServer } from './server.ts'
 
-/** What a service's build.ts makes of its configuration and engines. */
+/** The parts of a service, which its build.ts makes from configuration and engines. */
 export interface Service {
   routes: readonly Route[]
   pages: readonly Page[]
-  /** Long-lived things in the order of their start; the servers come after them. */
+  /** Components in the order of their start; the servers start after them. */
   components: readonly Component[]
   checks: readonly ReadyCheck[]
   /** Standing warnings for /readyz, e.g. a log with too few replicas. */
   warnings?: () => readonly string[]
 }
 
-/** Probes are public and each asks the engines: those of a moment share their answer. */
+/** All probes within this time share one result: probes are public, and a check sends a request to each engine. */
 const readinessAgeMsMax = 1_000
 
 export interface ListenConfig {
@@ -49,20 +49,20 @@ export function serve(
     config: ListenConfig
     logger: Logger
     metrics: Metrics
-    /** Components that failed and wait for their next try: named in `/readyz`. */
+    /** Names of components that failed and wait for a restart; `/readyz` lists them. */
     failures?: () => readonly string[]
   },
 ): { server: HttpServer; components: Component[] } {
   const admission = createAdmission(metrics)
-  const askReadiness = remembered(() => readiness(service.checks), readinessAgeMsMax)
+  const checkReadiness = memoize(() => readiness(service.checks), readinessAgeMsMax)
   let stopping = false
 
   async function ready(response: ServerResponse): Promise<void> {
-    const asked = await askReadiness()
-    const missing = { ...asked.missing }
-    const degraded = { ...asked.degraded }
+    const result = await checkReadiness()
+    const missing = { ...result.missing }
+    const degraded = { ...result.degraded }
     if (stopping) missing.service = 'stopping'
-    if (admission.full()) missing.memory = 'requests under way hold all they may'
+    if (admission.isFull()) missing.memory = 'requests under way hold all they may'
     for (const name of failures()) degraded[name] = 'failed, is run again'
     const isReady = Object.keys(missing).length === 0
     sendJson(response, isReady ? 200 : 503, {
@@ -98,7 +98,7 @@ export function serve(
   })
   const announceStop: Component = {
     name: 'readiness',
-    // Stopped first: balancers hear of it while the server still answers.
+    // Stopped first, so that `/readyz` reports the stop to load balancers while the server still accepts requests.
     stop: () => {
       stopping = true
       return Promise.resolve()
@@ -107,17 +107,17 @@ export function serve(
   return { server, components: [...service.components, metricsServer, server, announceStop] }
 }
 
-/** One call at a time, for all who ask meanwhile and for `ms` after its answer. `ask` never rejects. */
-function remembered(ask: () => Promise<Readiness>, ms: number): () => Promise<Readiness> {
-  let answer: Promise<Readiness> | undefined
-  let answeredAt: number | undefined
+/** Shares the result of one call among all calls until it ends and for `ms` afterwards. `read` never rejects. */
+function memoize(read: () => Promise<Readiness>, ms: number): () => Promise<Readiness> {
+  let result: Promise<Readiness> | undefined
+  let endedAt: number | undefined
   return () => {
-    if (answer && (answeredAt === undefined || performance.now() - answeredAt < ms)) return answer
-    answeredAt = undefined
-    answer = ask().finally(() => {
-      answeredAt = performance.now()
+    if (result && (endedAt === undefined || performance.now() - endedAt < ms)) return result
+    endedAt = undefined
+    result = read().finally(() => {
+      endedAt = performance.now()
     })
-    return answer
+    return result
   }
 }
 

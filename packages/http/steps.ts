@@ -1,122 +1,135 @@
 import type { IncomingMessage } from 'node:http'
-import { insufficientScope, invalidApiKey, unavailable } from '@sluice/contracts/errors'
+import type { Access } from '@sluice/access/access'
+import type { Credential, Session } from '@sluice/access/credential'
+import { RateLimit } from '@sluice/access/rate-limit'
 import { grants } from '@sluice/contracts/scopes'
-import type { Access } from './access.ts'
-import type { Account, Admission } from './admission.ts'
-import { type Authenticated, authenticateSession, presented, refuseCrossSite } from './authenticate.ts'
-import type { ClientReader } from './client.ts'
-import { RateLimit } from './rate-limit.ts'
+import { insufficientScope, invalidApiKey, unavailable } from '@sluice/runtime/errors'
+import type { Admission, MemoryQuota } from './admission.ts'
+import { type Authenticated, authenticateSession, readCredential, rejectCrossSite } from './authenticate.ts'
+import type { ClientReader } from './client-address.ts'
 import { checkContentType, readBody } from './read-body.ts'
-import type { Credential, RouteRule, Session } from './route.ts'
+import type { RouteRule } from './route.ts'
 import { serverLimits } from './server-limits.ts'
 
-/** A request on its way through the steps; each step fills in what the later ones and the handler need. */
-export interface Exchange {
+/** A request on its way through the steps. Each step sets the fields that later steps and the handler need. */
+export interface RequestContext {
   readonly request: IncomingMessage
   readonly route: RouteRule
-  /** With `api_key`, which handlers never see. */
+  /** Includes `api_key`, which handlers do not receive. */
   readonly query: URLSearchParams
   readonly access: Access
   readonly clients: ClientReader
   readonly admission: Admission
-  /** Whose the memory is that the request holds. */
-  account: Account | undefined
-  /** What the request counts for besides its body, and its body, to be released when it has been answered. */
-  heldBytes: number
-  heldBodyBytes: number
+  /** The quota that the memory of the request is reserved from. */
+  quota: MemoryQuota | undefined
+  /** Bytes reserved for the request itself and for its body; both are released after the response. */
+  reservedBytes: number
+  reservedBodyBytes: number
   credential: Credential | undefined
   /** The session that the credential comes from. */
   session: Session | undefined
-  /** Where the credential's limit of the route's class stands. */
+  /** State of the credential's rate limit for the class of the route. */
   rate: RateLimit | undefined
   body: { bytes: Buffer; type: string }
 }
 
-type Step = (exchange: Exchange) => void | Promise<void>
+type Step = (context: RequestContext) => void | Promise<void>
 
 /**
- * What is checked before a handler, in the order of contract section 1: route and method (dispatch.ts), credential,
- * rate, scope, content type, body.
+ * The checks before a handler, in the order of docs/http-interface.md#order-of-checks: route and method (app.ts),
+ * credential, rate, scope, content type, body.
  */
 export const steps: readonly Step[] = [
-  // Overload is the cheapest answer: nothing is looked up, nothing read.
+  // First, because refusing a request under overload must be cheap: no key is looked up and no body is read.
   admit,
   authenticate,
-  holdMemory,
-  limitRate,
-  refuseForeignPage,
+  reserveMemory,
+  consumeRateLimit,
+  rejectForeignPage,
   requireScope,
   requireContentType,
-  takeBody,
+  readRequestBody,
 ]
 
-function admit(exchange: Exchange): void {
-  if (exchange.admission.full()) throw unavailable('requests under way hold all the memory they may')
+function admit(context: RequestContext): void {
+  if (context.admission.isFull()) throw unavailable('requests under way hold all the memory they may')
 }
 
-function holdMemory(exchange: Exchange): void {
-  const { admission, credential } = exchange
-  const account = admission.accountOf(credential?.keyId)
-  const refusal = admission.hold(account, serverLimits.requestBytes)
+function reserveMemory(context: RequestContext): void {
+  const { admission, credential } = context
+  const quota = admission.quotaOf(credential?.keyId)
+  const refusal = admission.reserve(quota, serverLimits.requestBytes)
   if (refusal) throw refusal
-  exchange.account = account
-  exchange.heldBytes = serverLimits.requestBytes
+  context.quota = quota
+  context.reservedBytes = serverLimits.requestBytes
 }
 
-function authenticate(exchange: Exchange): void | Promise<void> {
-  const { request, route, access } = exchange
+function authenticate(context: RequestContext): void | Promise<void> {
+  const { request, route, access } = context
   if (route.scope === 'public') return
-  const given = presented(request, exchange.query)
+  const given = readCredential(request, context.query)
   if (given === undefined) throw invalidApiKey()
   if ('key' in given) {
     const credential = access.keys.authenticate(given.key)
     if (!(credential instanceof Promise)) {
-      exchange.credential = credential
+      context.credential = credential
       return
     }
     return credential.then((found) => {
-      exchange.credential = found
+      context.credential = found
     })
   }
   return authenticateSession(given.token, access).then(({ credential, session }: Authenticated) => {
-    exchange.credential = credential
-    exchange.session = session
+    context.credential = credential
+    context.session = session
   })
 }
 
-function limitRate(exchange: Exchange): void | Promise<void> {
-  const { credential, route, access } = exchange
+function consumeRateLimit(context: RequestContext): void | Promise<void> {
+  const { credential, route, access } = context
   if (credential === undefined || route.limit === undefined) return
   const rate = new RateLimit(access.limiter, route.limit, credential)
-  exchange.rate = rate
-  // What its body costs is known only when it has been read.
-  if (route.cost === 'body') rate.refuseExhausted()
-  else return rate.spend(1)
+  context.rate = rate
+  // The cost depends on the body, which has not been read yet.
+  if (route.cost === 'body') rate.rejectIfExhausted()
+  else return rate.consume(1)
 }
 
-/** On a cookie, and where a cookie is given. */
-function refuseForeignPage({ request, route, session, clients }: Exchange): void {
-  if (session || route.scope === 'public') refuseCrossSite(request, clients.host(request))
+/** Applies to requests with a session's cookie, and to public operations, which may set one. */
+function rejectForeignPage({ request, route, session, clients }: RequestContext): void {
+  if (session || route.scope === 'public') rejectCrossSite(request, clients.host(request))
 }
 
-function requireScope({ credential, route: { scope, orScope } }: Exchange): void {
+function requireScope({ credential, route: { scope, alternativeScope } }: RequestContext): void {
   if (scope === 'public' || scope === 'authenticated') return
   const held = credential?.scopes ?? []
-  if (grants(held, scope) || (orScope !== undefined && grants(held, orScope))) return
-  throw insufficientScope(scope, orScope)
+  if (grants(held, scope) || (alternativeScope !== undefined && grants(held, alternativeScope))) return
+  throw insufficientScope(scope, alternativeScope)
 }
 
-function requireContentType(exchange: Exchange): void {
-  if (exchange.route.body) exchange.body.type = checkContentType(exchange.request, exchange.route.body)
+function requireContentType(context: RequestContext): void {
+  if (context.route.body) context.body.type = checkContentType(context.request, context.route.body)
 }
 
-async function takeBody(exchange: Exchange): Promise<void> {
-  const { request, route } = exchange
+async function readRequestBody(context: RequestContext): Promise<void> {
+  const { request, route } = context
   if (!route.body) return
-  exchange.body.bytes = await readBody(request, route.body, (bytes) => {
-    if (!exchange.account) return undefined
-    const refusal = exchange.admission.hold(exchange.account, bytes)
-    if (refusal === undefined) exchange.heldBodyBytes += bytes
+  if (route.body.kind === 'multipart') {
+    reserveUpload(context)
+    return
+  }
+  context.body.bytes = await readBody(request, route.body, (bytes) => {
+    if (!context.quota) return undefined
+    const refusal = context.admission.reserve(context.quota, bytes)
+    if (refusal === undefined) context.reservedBodyBytes += bytes
     return refusal
   })
+}
+
+/** Reserves memory for the parts of an upload that are in memory at a time; its handler reads the body. */
+function reserveUpload(context: RequestContext): void {
+  if (!context.quota) return
+  const refusal = context.admission.reserve(context.quota, serverLimits.uploadBytes)
+  if (refusal) throw refusal
+  context.reservedBodyBytes = serverLimits.uploadBytes
 }

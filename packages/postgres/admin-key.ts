@@ -1,14 +1,17 @@
-import { generateKey, hashKey, keyEnvironment, keyHint } from '@sluice/contracts/api-key'
-import { limitMax } from '@sluice/contracts/limits'
-import { ulid } from 'ulid'
-import type { KeyStore } from './keys.ts'
+import { generateKey, hashKey, keyEnvironment, keyHint } from '@sluice/access/api-key'
+import type { KeyStore } from '@sluice/access/keys'
+import { limitMax } from '@sluice/contracts/rate-limits'
+import { newId } from '@sluice/runtime/ids'
+import { keyStore } from './keys.ts'
+import { migratePostgres, withMigrationLock } from './migrate.ts'
+import type { Postgres } from './open.ts'
 
-/** Whoever administers an installation is not held up by the limits of an application (contract section 2). */
+/** The highest limits: those of an application must not hinder the administrator (docs/http-interface.md#first-admin-key). */
 const rateLimits = { events_per_minute: limitMax, queries_per_minute: limitMax, admin_per_minute: limitMax }
 
 /**
- * Stores an admin key that no other key made: SLUICE_ADMIN_KEY, a first start's, or `npm run admin-key`'s. Returns it
- * with its id; undefined when this very key is stored already.
+ * Stores an admin key that no other key created: SLUICE_ADMIN_KEY, the key of a first start, or that of
+ * `npm run admin-key`. Returns it with its id; undefined when the same key is stored already.
  */
 export async function createAdminKey(
   keys: Pick<KeyStore, 'create'>,
@@ -16,7 +19,7 @@ export async function createAdminKey(
 ): Promise<{ key: string; keyId: string } | undefined> {
   const record = await keys.create(
     {
-      keyId: `key_${ulid()}`,
+      keyId: newId('key'),
       name: 'admin',
       environment: keyEnvironment(key) ?? 'prod',
       scopes: ['admin'],
@@ -30,4 +33,19 @@ export async function createAdminKey(
     null,
   )
   return record && { key, keyId: record.keyId }
+}
+
+/**
+ * Brings the schema up to date, stores a new admin key and revokes the admin keys that no other key made
+ * (docs/http-interface.md#first-admin-key). Returns the key and a sentence for the operator, which says how many keys
+ * were revoked. Throws AppError 503 while Postgres is away.
+ */
+export async function replaceAdminKey(postgres: Postgres): Promise<{ key: string; note: string }> {
+  await withMigrationLock(postgres, () => migratePostgres(postgres))
+  const keys = keyStore(postgres)
+  const created = await createAdminKey(keys)
+  if (!created) throw new Error('a new key has the hash of an old one')
+  const revoked = await keys.revokeBootstrapKeysExcept(created.keyId)
+  const note = 'This admin key is not shown again.'
+  return { key: created.key, note: revoked === 0 ? note : `${note} Revoked before it: ${revoked}.` }
 }

@@ -1,9 +1,9 @@
-import type { CohortSettings } from '@sluice/contracts/cohorts'
 import { type Kysely, type Selectable, sql } from 'kysely'
+import type { CohortSettings } from '@sluice/contracts/cohorts'
 import type { Postgres } from './open.ts'
 import type { Tables } from './tables.ts'
 
-/** A cohort's record (contract section 6). */
+/** A cohort's record (docs/http-interface.md#cohort-record). */
 export interface CohortRecord {
   cohortId: string
   siteId: string
@@ -12,18 +12,18 @@ export interface CohortRecord {
   updatedAt: Date
 }
 
-/** The sites whose cohorts one may see; null: all. */
+/** The sites whose cohorts are visible; null: all sites. */
 type SiteIds = readonly string[] | null
 
-/** Cohorts in Postgres; those of other sites than one may see are absent. Every method throws SluiceError 503 while Postgres is away. */
+/** Cohorts in Postgres; those of other sites than `siteIds` are absent. Every method throws AppError 503 while Postgres is away. */
 export interface CohortStore {
   create(cohort: { cohortId: string; siteId: string; settings: CohortSettings }): Promise<CohortRecord>
   find(cohortId: string, siteIds: SiteIds): Promise<CohortRecord | undefined>
-  /** Of one site, newest first. */
+  /** Lists the cohorts of one site, newest first; `total` counts all of them. */
   list(siteId: string, page: { limit: number; offset: number }): Promise<{ cohorts: CohortRecord[]; total: number }>
-  /** Changes what is given; undefined where `find` finds nothing. */
+  /** Changes the settings that are present; undefined where `find` returns undefined. */
   update(cohortId: string, siteIds: SiteIds, settings: Partial<CohortSettings>): Promise<CohortRecord | undefined>
-  /** False where `find` finds nothing. */
+  /** Returns false where `find` returns undefined. */
   delete(cohortId: string, siteIds: SiteIds): Promise<boolean>
 }
 
@@ -52,7 +52,7 @@ export function cohortStore(postgres: Postgres): CohortStore {
           .selectFrom('cohorts')
           .selectAll()
           .where('cohort_id', '=', cohortId)
-          .where(isOf(siteIds))
+          .where(siteCondition(siteIds))
           .executeTakeFirst()
         return row && toRecord(row)
       }),
@@ -77,7 +77,7 @@ export function cohortStore(postgres: Postgres): CohortStore {
           .updateTable('cohorts')
           .set({ ...columnsOf(settings), updated_at: sql`now()` })
           .where('cohort_id', '=', cohortId)
-          .where(isOf(siteIds))
+          .where(siteCondition(siteIds))
           .returningAll()
           .executeTakeFirst()
         return row && toRecord(row)
@@ -87,18 +87,18 @@ export function cohortStore(postgres: Postgres): CohortStore {
         const { numDeletedRows } = await db
           .deleteFrom('cohorts')
           .where('cohort_id', '=', cohortId)
-          .where(isOf(siteIds))
+          .where(siteCondition(siteIds))
           .executeTakeFirst()
         return numDeletedRows > 0n
       }),
   }
 }
 
-function isOf(siteIds: SiteIds) {
+function siteCondition(siteIds: SiteIds) {
   return siteIds === null ? sql<boolean>`true` : sql<boolean>`site_id = ANY (${[...siteIds]}::text[])`
 }
 
-/** The columns of the settings that are given. */
+/** The columns of those settings that are present. */
 function columnsOf({ name, description, criteria }: Partial<CohortSettings>) {
   return {
     ...(name === undefined ? {} : { name }),

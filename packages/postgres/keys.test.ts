@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { generateKey, hashKey, keyHint } from '@sluice/contracts/api-key'
 import { sql } from 'kysely'
+import { generateKey, hashKey, keyHint } from '@sluice/access/api-key'
+import type { KeyRecord, KeyStore, NewKey } from '@sluice/access/keys'
+import type { SiteStore } from '@sluice/access/sites'
+import { forgetChanges, newTestKey, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { createAdminKey } from './admin-key.ts'
-import { type KeyRecord, keyStore, type KeyStore, type NewKey } from './keys.ts'
-import { siteStore, type SiteStore } from './sites.ts'
-import { forgetChanges, newTestKey, openTestPostgres, type TestPostgres } from './testing.ts'
+import { keyStore } from './keys.ts'
+import { siteStore } from './sites.ts'
 
 let postgres: TestPostgres
 let keys: KeyStore
@@ -32,14 +34,14 @@ async function create(parts: Partial<NewKey> = {}): Promise<KeyRecord> {
   return record
 }
 
-/** Postgres's clock, which stamps what the store writes. */
+/** The time of Postgres, whose clock sets the times of stored rows. */
 async function now(): Promise<Date> {
   const { rows } = await sql<{ at: Date }>`SELECT clock_timestamp() AS at`.execute(postgres.db)
   return rows[0]?.at ?? new Date(Number.NaN)
 }
 
 describe('create', () => {
-  test('gives back what was stored, and find and findByHash find it', async () => {
+  test('returns the stored record, which find and findByHash return too', async () => {
     const before = await now()
     const key = newKey({
       environment: 'dev',
@@ -62,13 +64,13 @@ describe('create', () => {
     expect(await keys.findByHash(key.hash)).toStrictEqual(record)
   })
 
-  test('leaves a key of the same hash as it is', async () => {
+  test('does not change a stored key of the same hash', async () => {
     const first = await create({ name: 'first' })
     expect(await keys.create(newKey({ hash: first.hash, name: 'second', scopes: ['admin'] }), null)).toBeUndefined()
     expect(await keys.findByHash(first.hash)).toStrictEqual(first)
   })
 
-  test('of one key at many places at once stores it once', async () => {
+  test('stores a key once when many processes create it concurrently', async () => {
     const key = newKey()
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) => keys.create({ ...key, keyId: `${key.keyId}_${n}` }, null)),
@@ -76,25 +78,25 @@ describe('create', () => {
     expect(answers.filter((record) => record !== undefined)).toHaveLength(1)
   })
 
-  test('takes the last moment that an expiry may name', async () => {
+  test('accepts the latest possible expiry', async () => {
     const expiresAt = new Date(8_640_000_000_000_000)
     const { keyId } = await create({ expiresAt })
     expect((await keys.find(keyId, null))?.expiresAt).toStrictEqual(expiresAt)
   })
 })
 
-/** Ids of the sites that are registered, with the key that did so. */
+/** The key that registered each site, by the id of the site. */
 async function registered(): Promise<Record<string, string | null>> {
   const rows = await postgres.db.selectFrom('sites').select(['site_id', 'registered_by']).execute()
   return Object.fromEntries(rows.map((row) => [row.site_id, row.registered_by]))
 }
 
-describe('sites that a key names', () => {
+describe('the sites of a new or changed key', () => {
   beforeEach(async () => {
     await postgres.db.deleteFrom('sites').execute()
   })
 
-  test('are registered with it in its maker’s name; known ones stay as they are', async () => {
+  test('are registered by the key of the request, and registered sites stay unchanged', async () => {
     await sites.register(['known'])
     await keys.create(newKey({ siteIds: ['new', 'known'] }), 'key_maker')
     expect(await registered()).toStrictEqual({ known: null, new: 'key_maker' })
@@ -103,7 +105,7 @@ describe('sites that a key names', () => {
     expect(await registered()).toStrictEqual({ known: null, new: 'key_maker', later: 'key_changer' })
   })
 
-  test('are not when the key is not stored', async () => {
+  test('are not registered when the key is not stored', async () => {
     const { hash } = await create()
     expect(await keys.create(newKey({ hash, siteIds: ['new'] }), 'key_maker')).toBeUndefined()
     const { keyId } = await create()
@@ -115,13 +117,13 @@ describe('sites that a key names', () => {
     expect(await registered()).toStrictEqual({})
   })
 
-  test('are as many as it names: the limit of a day is for events', async () => {
+  test('are registered beyond the daily limit of new sites, which holds for events only', async () => {
     const siteIds = Array.from({ length: 1_001 }, (_, n) => `s${n}`)
     await keys.create(newKey({ siteIds }), 'key_maker')
     expect(Object.keys(await registered())).toHaveLength(1_001)
   })
 
-  test('in other orders at once never deadlock', async () => {
+  test('never deadlock when concurrent requests name them in different orders', async () => {
     const siteIds = Array.from({ length: 200 }, (_, n) => `race-${n}`)
     await Promise.all(
       Array.from({ length: 8 }, (_, n) => create({ siteIds: n % 2 === 0 ? siteIds : siteIds.toReversed() })),
@@ -130,8 +132,8 @@ describe('sites that a key names', () => {
   })
 })
 
-describe('one who is bound to sites', () => {
-  test('sees the keys that are bound to some of these, and no others', async () => {
+describe('a caller that is bound to sites', () => {
+  test('finds the keys that are bound to a part of these sites, and no others', async () => {
     const own = await create({ siteIds: ['a', 'b'] })
     const part = await create({ siteIds: ['b'] })
     const others = [
@@ -140,66 +142,66 @@ describe('one who is bound to sites', () => {
       await create({ siteIds: ['a', 'c'] }),
       await create({ siteIds: ['A'] }),
     ]
-    const bound = ['b', 'a']
-    for (const { keyId } of [own, part]) expect((await keys.find(keyId, bound))?.keyId).toBe(keyId)
-    expect(await keys.list({ limit: 50, offset: 0 }, bound)).toStrictEqual({ keys: [part, own], total: 2 })
-    expect(await keys.list({ limit: 1, offset: 1 }, bound)).toStrictEqual({ keys: [own], total: 2 })
-    const asker = { keyId: 'key_asker', siteIds: bound }
-    const never = () => {
+    const boundSites = ['b', 'a']
+    for (const { keyId } of [own, part]) expect((await keys.find(keyId, boundSites))?.keyId).toBe(keyId)
+    expect(await keys.list({ limit: 50, offset: 0 }, boundSites)).toStrictEqual({ keys: [part, own], total: 2 })
+    expect(await keys.list({ limit: 1, offset: 1 }, boundSites)).toStrictEqual({ keys: [own], total: 2 })
+    const actor = { keyId: 'key_asker', siteIds: boundSites }
+    const unexpectedCall = () => {
       throw new Error('it was asked')
     }
     for (const { keyId } of others) {
-      expect(await keys.find(keyId, bound)).toBeUndefined()
-      expect(await keys.revoke(keyId, bound)).toBeUndefined()
-      expect(await keys.update(keyId, asker, never)).toBeUndefined()
-      expect(await keys.rotate(keyId, bound, never)).toBeUndefined()
+      expect(await keys.find(keyId, boundSites)).toBeUndefined()
+      expect(await keys.revoke(keyId, boundSites)).toBeUndefined()
+      expect(await keys.update(keyId, actor, unexpectedCall)).toBeUndefined()
+      expect(await keys.rotate(keyId, boundSites, unexpectedCall)).toBeUndefined()
       expect(await keys.find(keyId, null)).toMatchObject({ revokedAt: null, rotatedTo: null, expiresAt: null })
     }
-    expect((await keys.revoke(part.keyId, bound))?.revokedAt).toBeInstanceOf(Date)
+    expect((await keys.revoke(part.keyId, boundSites))?.revokedAt).toBeInstanceOf(Date)
   })
 
-  test('to none at all sees none', async () => {
+  test('finds no key when its list of sites is empty', async () => {
     await create({ siteIds: ['a'] })
     expect(await keys.list({ limit: 50, offset: 0 }, [])).toStrictEqual({ keys: [], total: 0 })
   })
 })
 
-const asker = { keyId: 'key_asker', siteIds: null }
+const actor = { keyId: 'key_asker', siteIds: null }
 
 describe('update', () => {
-  test('changes what is given, gives back what is stored, and touches nothing else', async () => {
+  test('changes the given fields, returns the stored record and changes no other key', async () => {
     const before = await create({ siteIds: ['a'], rateLimits: { admin_per_minute: 1 }, expiresAt: new Date(4e12) })
     const other = await create()
     await keys.markUsed(new Map([[before.keyId, new Date(1e12)]]))
     const used = { ...before, lastUsedAt: new Date(1e12) }
-    const seen: KeyRecord[] = []
+    const seenKeys: KeyRecord[] = []
     const change = (key: KeyRecord) => {
-      seen.push(key)
+      seenKeys.push(key)
       return { name: 'new', siteIds: null }
     }
     const changed = { ...used, name: 'new', siteIds: null }
-    expect(await keys.update(before.keyId, asker, change)).toStrictEqual(changed)
-    expect(seen).toStrictEqual([used])
+    expect(await keys.update(before.keyId, actor, change)).toStrictEqual(changed)
+    expect(seenKeys).toStrictEqual([used])
     expect(await keys.find(before.keyId, null)).toStrictEqual(changed)
     const rest = { scopes: ['admin'], siteIds: ['b'], rateLimits: null, expiresAt: null } as const
-    expect(await keys.update(before.keyId, asker, () => rest)).toStrictEqual({ ...changed, ...rest })
+    expect(await keys.update(before.keyId, actor, () => rest)).toStrictEqual({ ...changed, ...rest })
     expect(await keys.find(other.keyId, null)).toStrictEqual(other)
   })
 
-  test('is heard of by caches; one that changes nothing is not', async () => {
+  test('is returned by changedSince unless it changes nothing', async () => {
     const { keyId } = await create()
     await forgetChanges(postgres)
     const { asOf } = await keys.changedSince(undefined)
-    await keys.update(keyId, asker, () => ({}))
+    await keys.update(keyId, actor, () => ({}))
     expect((await keys.changedSince(asOf)).keys).toStrictEqual([])
-    const changed = await keys.update(keyId, asker, () => ({ name: 'new' }))
+    const changed = await keys.update(keyId, actor, () => ({ name: 'new' }))
     expect((await keys.changedSince(asOf)).keys).toStrictEqual([changed])
   })
 
-  test('of one key by many at once loses none of them', async () => {
+  test('loses no change when many processes update one key concurrently', async () => {
     const { keyId } = await create({ name: '' })
     await Promise.all(
-      Array.from({ length: 20 }, (_, n) => keys.update(keyId, asker, ({ name }) => ({ name: `${name}${n},` }))),
+      Array.from({ length: 20 }, (_, n) => keys.update(keyId, actor, ({ name }) => ({ name: `${name}${n},` }))),
     )
     const numbers = (await keys.find(keyId, null))?.name.split(',').slice(0, -1).map(Number) ?? []
     expect(numbers.sort((a, b) => a - b)).toStrictEqual(Array.from({ length: 20 }, (_, n) => n))
@@ -212,7 +214,7 @@ describe('rotate', () => {
     return { keyId, hash, hint }
   }
 
-  test('gives a key with the same grants; the old one expires, and keeps its history', async () => {
+  test('creates a key with the same rights and sets the expiry of the old key, which keeps its history', async () => {
     const old = await create({
       name: 'shop',
       environment: 'dev',
@@ -223,14 +225,14 @@ describe('rotate', () => {
     await keys.markUsed(new Map([[old.keyId, new Date(1e12)]]))
     const used = { ...old, lastUsedAt: new Date(1e12) }
     const next = replacement()
-    const seen: KeyRecord[] = []
-    const made = await keys.rotate(old.keyId, null, (key) => {
-      seen.push(key)
+    const seenKeys: KeyRecord[] = []
+    const created = await keys.rotate(old.keyId, null, (key) => {
+      seenKeys.push(key)
       return { replacement: next, oldExpiresAt: new Date(3e12) }
     })
-    expect(seen).toStrictEqual([used])
-    expect(made).toStrictEqual({ ...old, ...next, createdAt: expect.any(Date) })
-    expect(await keys.findByHash(next.hash)).toStrictEqual(made)
+    expect(seenKeys).toStrictEqual([used])
+    expect(created).toStrictEqual({ ...old, ...next, createdAt: expect.any(Date) })
+    expect(await keys.findByHash(next.hash)).toStrictEqual(created)
     expect(await keys.find(old.keyId, null)).toStrictEqual({
       ...used,
       expiresAt: new Date(3e12),
@@ -241,24 +243,24 @@ describe('rotate', () => {
   test.each([
     [2e12, 3e12, 2e12],
     [3e12, 2e12, 2e12],
-  ])('a key that expires at %d and is to expire at %d does at %d', async (own, overlapped, expected) => {
+  ])('an old key with the expiry %d and the overlap until %d expires at %d', async (own, overlapped, expected) => {
     const old = await create({ expiresAt: new Date(own) })
     const rotation = { replacement: replacement(), oldExpiresAt: new Date(overlapped) }
-    const made = await keys.rotate(old.keyId, null, () => rotation)
+    const created = await keys.rotate(old.keyId, null, () => rotation)
     expect((await keys.find(old.keyId, null))?.expiresAt).toStrictEqual(new Date(expected))
-    expect(made?.expiresAt).toStrictEqual(new Date(own))
+    expect(created?.expiresAt).toStrictEqual(new Date(own))
   })
 
-  test('is heard of by caches, of both keys', async () => {
+  test('is returned by changedSince for both keys', async () => {
     const old = await create()
     await forgetChanges(postgres)
     const { asOf } = await keys.changedSince(undefined)
-    const made = await keys.rotate(old.keyId, null, () => ({ replacement: replacement(), oldExpiresAt: new Date() }))
+    const created = await keys.rotate(old.keyId, null, () => ({ replacement: replacement(), oldExpiresAt: new Date() }))
     const changed = (await keys.changedSince(asOf)).keys.map(({ keyId }) => keyId)
-    expect(changed.sort()).toStrictEqual([old.keyId, made?.keyId].sort())
+    expect(changed.sort()).toStrictEqual([old.keyId, created?.keyId].sort())
   })
 
-  test('is both or none', async () => {
+  test('changes neither key when the new one can not be stored', async () => {
     const [old, other] = [await create(), await create()]
     const taken = { ...replacement(), hash: other.hash }
     const rotated = keys.rotate(old.keyId, null, () => ({ replacement: taken, oldExpiresAt: new Date() }))
@@ -266,54 +268,54 @@ describe('rotate', () => {
     expect(await keys.find(old.keyId, null)).toStrictEqual(old)
   })
 
-  test('of one key by two at once: the second sees what the first left', async () => {
+  test('runs concurrent rotations of one key in sequence, the second on the result of the first', async () => {
     const old = await create()
-    const seen: (Date | null)[] = []
+    const seenKeys: (Date | null)[] = []
     const rotate = (key: KeyRecord) => {
-      seen.push(key.expiresAt)
+      seenKeys.push(key.expiresAt)
       return { replacement: replacement(), oldExpiresAt: new Date(2e12) }
     }
     await Promise.all([keys.rotate(old.keyId, null, rotate), keys.rotate(old.keyId, null, rotate)])
-    expect(seen).toStrictEqual([null, new Date(2e12)])
+    expect(seenKeys).toStrictEqual([null, new Date(2e12)])
   })
 
-  test('of a key that a start made gives one that npm run admin-key replaces as well', async () => {
+  test('of a bootstrap key creates a bootstrap key, which npm run admin-key revokes as well', async () => {
     const old = await create({ bootstrap: true })
-    const made = await keys.rotate(old.keyId, null, () => ({ replacement: replacement(), oldExpiresAt: new Date() }))
+    const created = await keys.rotate(old.keyId, null, () => ({ replacement: replacement(), oldExpiresAt: new Date() }))
     expect(await keys.revokeBootstrapKeysExcept(old.keyId)).toBe(1)
-    expect((await keys.find(made?.keyId ?? '', null))?.revokedAt).toBeInstanceOf(Date)
+    expect((await keys.find(created?.keyId ?? '', null))?.revokedAt).toBeInstanceOf(Date)
   })
 })
 
-test('what is not there is undefined', async () => {
+test('an unknown key is undefined for find, findByHash and revoke', async () => {
   expect(await keys.find('key_x', null)).toBeUndefined()
   expect(await keys.findByHash('x')).toBeUndefined()
   expect(await keys.revoke('key_x', null)).toBeUndefined()
 })
 
-test('any is true once any key was ever made, a revoked one too', async () => {
+test('any returns true once a key is stored, revoked ones included', async () => {
   expect(await keys.any()).toBe(false)
   const { keyId } = await create()
   await keys.revoke(keyId, null)
   expect(await keys.any()).toBe(true)
 })
 
-test('list is newest first, in pages, with the number of all', async () => {
-  const made: string[] = []
-  for (let n = 0; n < 5; n++) made.unshift((await create()).keyId)
+test('list returns pages of keys, the newest first, with the total number', async () => {
+  const created: string[] = []
+  for (let n = 0; n < 5; n++) created.unshift((await create()).keyId)
   const idsOf = async (limit: number, offset: number) => {
     const page = await keys.list({ limit, offset }, null)
     return { ids: page.keys.map(({ keyId }) => keyId), total: page.total }
   }
-  expect(await idsOf(50, 0)).toStrictEqual({ ids: made, total: 5 })
-  expect(await idsOf(2, 0)).toStrictEqual({ ids: made.slice(0, 2), total: 5 })
-  expect(await idsOf(2, 4)).toStrictEqual({ ids: made.slice(4), total: 5 })
+  expect(await idsOf(50, 0)).toStrictEqual({ ids: created, total: 5 })
+  expect(await idsOf(2, 0)).toStrictEqual({ ids: created.slice(0, 2), total: 5 })
+  expect(await idsOf(2, 4)).toStrictEqual({ ids: created.slice(4), total: 5 })
   expect(await idsOf(2, 5)).toStrictEqual({ ids: [], total: 5 })
   expect(await idsOf(1_000, Number.MAX_SAFE_INTEGER)).toStrictEqual({ ids: [], total: 5 })
 })
 
 describe('revoke', () => {
-  test('gives the time, and repeating it keeps the first', async () => {
+  test('returns the time of the first revocation, also when it is repeated', async () => {
     const { keyId } = await create()
     const first = await keys.revoke(keyId, null)
     expect(first?.revokedAt).toBeInstanceOf(Date)
@@ -321,14 +323,14 @@ describe('revoke', () => {
     expect(second?.revokedAt).toStrictEqual(first?.revokedAt)
   })
 
-  test('touches no other key', async () => {
+  test('changes no other key', async () => {
     const [one, other] = [await create(), await create()]
     await keys.revoke(one.keyId, null)
     expect((await keys.find(other.keyId, null))?.revokedAt).toBeNull()
   })
 })
 
-test('revokeBootstrapKeysExcept revokes those that a start made, but for one, and counts the new ones', async () => {
+test('revokeBootstrapKeysExcept revokes all other bootstrap keys and counts those that were not revoked before', async () => {
   const [old, older, kept] = [
     await create({ bootstrap: true }),
     await create({ bootstrap: true }),
@@ -346,14 +348,14 @@ test('revokeBootstrapKeysExcept revokes those that a start made, but for one, an
 })
 
 describe('changedSince', () => {
-  test('begins with nothing but a time', async () => {
+  test('returns no key but a time when it is called without a time', async () => {
     await create()
     const { keys: changed, asOf } = await keys.changedSince(undefined)
     expect(changed).toStrictEqual([])
     expect(asOf).toBeInstanceOf(Date)
   })
 
-  test('tells new and revoked keys', async () => {
+  test('returns a key that was revoked since', async () => {
     const key = await create()
     const { asOf } = await keys.changedSince(undefined)
     await keys.revoke(key.keyId, null)
@@ -362,7 +364,7 @@ describe('changedSince', () => {
     expect(changed[0]?.revokedAt).toBeInstanceOf(Date)
   })
 
-  test('does not miss a statement that was stamped before and committed after the last call', async () => {
+  test('returns a change that was made before the last call and committed after it', async () => {
     const key = await create()
     await sql`UPDATE api_keys SET changed_at = now() - interval '1 hour'`.execute(postgres.db)
     let asOf: Date | undefined
@@ -375,7 +377,7 @@ describe('changedSince', () => {
     expect(changed.map(({ keyId }) => keyId)).toStrictEqual([key.keyId])
   })
 
-  test('leaves out what changed long before', async () => {
+  test('leaves out keys that changed long before the given time', async () => {
     await create()
     await forgetChanges(postgres)
     const { asOf } = await keys.changedSince(undefined)
@@ -384,7 +386,7 @@ describe('changedSince', () => {
 })
 
 describe('markUsed', () => {
-  test('moves last_used_at forward, never back, to the millisecond', async () => {
+  test('moves last_used_at forward and never back, to the millisecond', async () => {
     const { keyId } = await create()
     const [early, late] = [new Date('2026-01-01T00:00:00.001Z'), new Date('2026-01-01T00:00:00.002Z')]
     for (const [at, expected] of [
@@ -397,7 +399,7 @@ describe('markUsed', () => {
     }
   })
 
-  test('takes many keys, unknown ones, and none', async () => {
+  test('accepts several keys, unknown keys and an empty list', async () => {
     const [one, other] = [await create(), await create()]
     const at = new Date()
     await keys.markUsed(new Map([one.keyId, 'key_unknown', other.keyId].map((keyId) => [keyId, at])))
@@ -406,7 +408,7 @@ describe('markUsed', () => {
     await keys.markUsed(new Map())
   })
 
-  test('is no change of rights: nobody’s cache hears of it', async () => {
+  test('is no change that changedSince returns', async () => {
     const { keyId } = await create()
     await forgetChanges(postgres)
     const { asOf } = await keys.changedSince(undefined)
@@ -414,10 +416,10 @@ describe('markUsed', () => {
     expect((await keys.changedSince(asOf)).keys).toStrictEqual([])
   })
 
-  test('of the same keys by many processes at once never deadlocks', async () => {
+  test('never deadlocks when many processes mark the same keys concurrently', async () => {
     const ids: string[] = []
     for (let n = 0; n < 200; n++) ids.push((await create()).keyId)
-    // Many more rows and fresh statistics: the planner then looks the keys up in the order of the list.
+    // With many more rows and fresh statistics the planner looks the keys up in the order of the list.
     await sql`
       INSERT INTO api_keys (key_id, name, environment, scopes, hash, hint)
       SELECT 'key_filler_' || n, 'x', 'prod', '{}', 'filler' || n, 'x' FROM generate_series(1, 20000) AS n`.execute(
@@ -436,25 +438,25 @@ describe('markUsed', () => {
 })
 
 describe('an admin key', () => {
-  test('has every right, a name and the hint of its key, and is stored as its hash', async () => {
-    const made = await createAdminKey(keys)
-    const record = await keys.find(made?.keyId ?? '', null)
+  test('is stored as its hash with the scope admin, a name, a hint and the highest limits', async () => {
+    const created = await createAdminKey(keys)
+    const record = await keys.find(created?.keyId ?? '', null)
     expect(record).toMatchObject({
       name: 'admin',
       environment: 'prod',
       scopes: ['admin'],
-      hash: hashKey(made?.key ?? ''),
-      hint: keyHint(made?.key ?? ''),
+      hash: hashKey(created?.key ?? ''),
+      hint: keyHint(created?.key ?? ''),
       siteIds: null,
       rateLimits: { events_per_minute: 10_000_000, queries_per_minute: 10_000_000, admin_per_minute: 10_000_000 },
       expiresAt: null,
     })
-    expect(made?.keyId).toMatch(/^key_[\dA-HJKMNP-TV-Z]{26}$/)
+    expect(created?.keyId).toMatch(/^key_[\dA-HJKMNP-TV-Z]{26}$/)
     const { rows } = await sql<{ text: string }>`SELECT api_keys::text AS text FROM api_keys`.execute(postgres.db)
-    expect(rows[0]?.text).not.toContain(made?.key)
+    expect(rows[0]?.text).not.toContain(created?.key)
   })
 
-  test('that is given is stored once, in its environment', async () => {
+  test('is stored once in its environment when the key is given', async () => {
     const key = generateKey('dev')
     expect(await createAdminKey(keys, key)).toMatchObject({ key })
     expect(await createAdminKey(keys, key)).toBeUndefined()

@@ -1,89 +1,8 @@
-import type { RateLimits } from '@sluice/contracts/limits'
-import type { Environment, Scope } from '@sluice/contracts/scopes'
 import { type Kysely, type Selectable, sql } from 'kysely'
+import type { Actor, KeyChanges, KeyRecord, KeyStore } from '@sluice/access/keys'
 import type { Postgres } from './open.ts'
-import { pollOverlap } from './poll-overlap.ts'
-import { registerNamed } from './sites.ts'
+import { pollOverlap, registerNamed } from './sites.ts'
 import type { Tables } from './tables.ts'
-
-/** A key's record (contract section 2), without the key: only its SHA-256 is kept. */
-export interface KeyRecord {
-  keyId: string
-  name: string
-  environment: Environment
-  scopes: readonly Scope[]
-  /** The sites that it may name; null: every one. */
-  siteIds: readonly string[] | null
-  rateLimits: RateLimits | null
-  hash: string
-  hint: string
-  createdAt: Date
-  lastUsedAt: Date | null
-  expiresAt: Date | null
-  revokedAt: Date | null
-  /** Id of the key that replaces it; null: it was not rotated. */
-  rotatedTo: string | null
-}
-
-export interface NewKey extends Omit<KeyRecord, 'createdAt' | 'lastUsedAt' | 'revokedAt' | 'rotatedTo'> {
-  /** Made by a start or `npm run admin-key`, which replaces all such keys. */
-  bootstrap: boolean
-}
-
-/** What may change of a key. */
-export type KeyChanges = Partial<Pick<KeyRecord, 'name' | 'scopes' | 'siteIds' | 'rateLimits' | 'expiresAt'>>
-
-/** What a rotation makes of a key. */
-export interface Rotation {
-  /** The new key; it has everything else from the old one. */
-  replacement: Pick<KeyRecord, 'keyId' | 'hash' | 'hint'>
-  /** When the old one expires, unless it does so before. */
-  oldExpiresAt: Date
-}
-
-/** The key that asks: new sites are registered in its name, and keys of other sites than its own are absent for it. */
-export interface Asker {
-  keyId: string
-  /** Null: it is not bound to sites. */
-  siteIds: readonly string[] | null
-}
-
-/** API keys in Postgres. Every method throws SluiceError 503 while Postgres is away. */
-export interface KeyStore {
-  /**
-   * Stores a new key, and registers the sites that it names in the name of `makerId` (null: a start). A hash that is
-   * there already stays as it is: then undefined.
-   */
-  create(key: NewKey, makerId: string | null): Promise<KeyRecord | undefined>
-  /** True once any key was ever made, revoked ones included. */
-  any(): Promise<boolean>
-  findByHash(hash: string): Promise<KeyRecord | undefined>
-  /** Undefined for an unknown id, and for a key that is not bound, or to other sites than `siteIds` (null: all). */
-  find(keyId: string, siteIds: Asker['siteIds']): Promise<KeyRecord | undefined>
-  /** Newest first; those alone that `find` would find. */
-  list(
-    page: { limit: number; offset: number },
-    siteIds: Asker['siteIds'],
-  ): Promise<{ keys: KeyRecord[]; total: number }>
-  /**
-   * Changes a key. `change` is given the key as it is, which nobody else changes meanwhile, and says what is to become
-   * of it; what it throws is passed on, and nothing has changed. Undefined where `find` finds nothing.
-   */
-  update(keyId: string, asker: Asker, change: (key: KeyRecord) => KeyChanges): Promise<KeyRecord | undefined>
-  /**
-   * Makes a key with the same grants and lets the old one expire, both or none; returns the new one. `rotate` is called
-   * as `change` of `update` is.
-   */
-  rotate(keyId: string, siteIds: Asker['siteIds'], rotate: (key: KeyRecord) => Rotation): Promise<KeyRecord | undefined>
-  /** Revokes a key; its record with the time of its first revocation. Undefined where `find` finds nothing. */
-  revoke(keyId: string, siteIds: Asker['siteIds']): Promise<KeyRecord | undefined>
-  /** Revokes every other key that a start or `npm run admin-key` made; returns how many. */
-  revokeBootstrapKeysExcept(keyId: string): Promise<number>
-  /** Keys whose rights changed at or after `since`, by Postgres's clock; `asOf` is the next call's `since`. */
-  changedSince(since: Date | undefined): Promise<{ keys: KeyRecord[]; asOf: Date }>
-  /** Moves `last_used_at` forward, never back. */
-  markUsed(lastUsed: ReadonlyMap<string, Date>): Promise<void>
-}
 
 type Db = Kysely<Tables>
 
@@ -100,7 +19,7 @@ export function keyStore(postgres: Postgres): KeyStore {
               hash: key.hash,
               hint: key.hint,
               bootstrap: key.bootstrap,
-              ...grantsOf(key),
+              ...changeableColumns(key),
             })
             .onConflict((conflict) => conflict.column('hash').doNothing())
             .returningAll()
@@ -121,45 +40,45 @@ export function keyStore(postgres: Postgres): KeyStore {
       }),
     find: (keyId, siteIds) =>
       postgres.run(async (db) => {
-        const row = await visible(db, siteIds).selectAll().where('key_id', '=', keyId).executeTakeFirst()
+        const row = await selectVisible(db, siteIds).selectAll().where('key_id', '=', keyId).executeTakeFirst()
         return row && toRecord(row)
       }),
     list: ({ limit, offset }, siteIds) =>
       postgres.run(async (db) => {
-        const rows = await visible(db, siteIds)
+        const rows = await selectVisible(db, siteIds)
           .selectAll()
           .orderBy('created_at', 'desc')
           .orderBy('key_id', 'desc')
           .limit(limit)
           .offset(offset)
           .execute()
-        const { total } = await visible(db, siteIds)
+        const { total } = await selectVisible(db, siteIds)
           .select((select) => select.fn.countAll<string>().as('total'))
           .executeTakeFirstOrThrow()
         return { keys: rows.map(toRecord), total: Number(total) }
       }),
-    update: (keyId, asker, change) =>
+    update: (keyId, actor, change) =>
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
-          const row = await locked(transaction, keyId, asker.siteIds)
+          const row = await lockKey(transaction, keyId, actor.siteIds)
           if (!row) return undefined
           const key = toRecord(row)
           const changes = change(key)
           if (Object.keys(changes).length === 0) return key
           const changed = await transaction
             .updateTable('api_keys')
-            .set({ ...grantsOf({ ...key, ...changes }), changed_at: sql`now()` })
+            .set({ ...changeableColumns({ ...key, ...changes }), changed_at: sql`now()` })
             .where('key_id', '=', keyId)
             .returningAll()
             .executeTakeFirstOrThrow()
-          await registerNamed(transaction, changes.siteIds ?? [], asker.keyId)
+          await registerNamed(transaction, changes.siteIds ?? [], actor.keyId)
           return toRecord(changed)
         }),
       ),
     rotate: (keyId, siteIds, rotate) =>
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
-          const old = await locked(transaction, keyId, siteIds)
+          const old = await lockKey(transaction, keyId, siteIds)
           if (!old) return undefined
           const { replacement, oldExpiresAt } = rotate(toRecord(old))
           const row = await transaction
@@ -169,9 +88,9 @@ export function keyStore(postgres: Postgres): KeyStore {
               environment: old.environment,
               hash: replacement.hash,
               hint: replacement.hint,
-              // What replaces a key that a start made is replaced by `npm run admin-key` as that was.
+              // `npm run admin-key` revokes the replacement as it would have revoked the old key.
               bootstrap: old.bootstrap,
-              ...grantsOf(toRecord(old)),
+              ...changeableColumns(toRecord(old)),
             })
             .returningAll()
             .executeTakeFirstOrThrow()
@@ -192,7 +111,7 @@ export function keyStore(postgres: Postgres): KeyStore {
         const row = await db
           .updateTable('api_keys')
           .set({ revoked_at: sql`coalesce(revoked_at, now())`, changed_at: sql`now()` })
-          .where('key_id', 'in', visible(db, siteIds).select('key_id').where('key_id', '=', keyId))
+          .where('key_id', 'in', selectVisible(db, siteIds).select('key_id').where('key_id', '=', keyId))
           .returningAll()
           .executeTakeFirst()
         return row && toRecord(row)
@@ -223,7 +142,7 @@ export function keyStore(postgres: Postgres): KeyStore {
       postgres.run(async (db) => {
         const ids = [...lastUsed.keys()]
         const times = [...lastUsed.values()]
-        // Locked in one order: two processes that use the same keys would wait for each other for ever.
+        // Locked in one order, because two processes that use the same keys would deadlock otherwise.
         await sql`
           WITH used AS (
             SELECT key_id, at FROM unnest(${ids}::text[], ${times}::timestamptz[]) AS used (key_id, at)
@@ -236,23 +155,23 @@ export function keyStore(postgres: Postgres): KeyStore {
   }
 }
 
-/** The keys that one who is bound to `siteIds` (null: to none) may see: those that may do nothing on other sites. */
-function visible(db: Db, siteIds: Asker['siteIds']) {
+/** Selects the keys that a key bound to `siteIds` may see: those bound to a part of these sites; null: all keys. */
+function selectVisible(db: Db, siteIds: Actor['siteIds']) {
   const keys = db.selectFrom('api_keys')
   return siteIds === null ? keys : keys.where(sql<boolean>`site_ids <@ ${[...siteIds]}::text[]`)
 }
 
-/** The key's row, which nobody else changes until the end of the transaction. */
-async function locked(
+/** Locks a key's row until the end of the transaction, and returns it; undefined when it is not visible. */
+async function lockKey(
   transaction: Db,
   keyId: string,
-  siteIds: Asker['siteIds'],
+  siteIds: Actor['siteIds'],
 ): Promise<Selectable<Tables['api_keys']> | undefined> {
-  return visible(transaction, siteIds).selectAll().where('key_id', '=', keyId).forUpdate().executeTakeFirst()
+  return selectVisible(transaction, siteIds).selectAll().where('key_id', '=', keyId).forUpdate().executeTakeFirst()
 }
 
-/** The columns of what may change, and of what a rotation passes on. */
-function grantsOf({ name, scopes, siteIds, rateLimits, expiresAt }: Required<KeyChanges>) {
+/** The columns that may change; a rotation copies them to the new key. */
+function changeableColumns({ name, scopes, siteIds, rateLimits, expiresAt }: Required<KeyChanges>) {
   return {
     name,
     scopes: [...scopes],

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { keyStore } from './keys.ts'
 import { checkPostgresSchema, migratePostgres, withMigrationLock } from './migrate.ts'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import { openPostgres } from './open.ts'
 import { siteStore } from './sites.ts'
-import { openTestPostgres, type TestPostgres } from './testing.ts'
 
 const all = [
   '001-keys-and-sites',
@@ -33,14 +33,14 @@ beforeEach(async () => {
   await sql`CREATE SCHEMA public`.execute(postgres.db)
 })
 
-async function refusal(call: Promise<unknown>): Promise<unknown> {
+async function rejection(call: Promise<unknown>): Promise<unknown> {
   return call.then(
     () => 'accepted',
     (error: unknown) => error,
   )
 }
 
-test('an empty database gets everything; a second time there is nothing to do', async () => {
+test('an empty database gets all migrations once', async () => {
   expect(await migratePostgres(postgres)).toStrictEqual(all)
   await checkPostgresSchema(postgres)
   expect(await migratePostgres(postgres)).toStrictEqual([])
@@ -48,8 +48,8 @@ test('an empty database gets everything; a second time there is nothing to do', 
 })
 
 describe('a schema that is older than the build', () => {
-  test('is refused with what to do', async () => {
-    expect(await refusal(checkPostgresSchema(postgres))).toMatchObject({
+  test('is refused with the command to run', async () => {
+    expect(await rejection(checkPostgresSchema(postgres))).toMatchObject({
       retryable: false,
       internal: `The Postgres schema is older than this build (missing: ${all.join(', ')}). Run "npm run migrate".`,
     })
@@ -67,15 +67,15 @@ describe('a schema that is newer than the build', () => {
     internal: 'The Postgres schema is newer than this build (unknown: 999-of-tomorrow). Run the newer build.',
   }
 
-  test('is refused by services and by migrate, which changes nothing', async () => {
-    expect(await refusal(checkPostgresSchema(postgres))).toMatchObject(newer)
-    expect(await refusal(migratePostgres(postgres))).toMatchObject(newer)
+  test('is refused by services and by migrate and stays unchanged', async () => {
+    expect(await rejection(checkPostgresSchema(postgres))).toMatchObject(newer)
+    expect(await rejection(migratePostgres(postgres))).toMatchObject(newer)
     const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(postgres.db)
     expect(rows.map(({ name }) => name)).toStrictEqual([...all, '999-of-tomorrow'])
   })
 })
 
-test('keys and sites of before stay what they are; a key that a start made gets the highest limits', async () => {
+test('existing keys and sites stay unchanged, except that bootstrap keys get the highest limits', async () => {
   const before = { '001-keys-and-sites': keysAndSites, '002-site-registrations': siteRegistrations }
   const { error } = await new Migrator({
     db: postgres.db,
@@ -106,9 +106,9 @@ test('keys and sites of before stay what they are; a key that a start made gets 
   })
 })
 
-test('a migration that fails leaves nothing of itself, and can be repeated', async () => {
+test('a migration that fails is rolled back and can be repeated', async () => {
   await sql`CREATE TABLE sites (in_the_way int)`.execute(postgres.db)
-  expect(await refusal(migratePostgres(postgres))).toMatchObject({ code: '42P07' })
+  expect(await rejection(migratePostgres(postgres))).toMatchObject({ code: '42P07' })
   const { rows } = await sql<{ found: boolean }>`SELECT to_regclass('api_keys') IS NOT NULL AS found`.execute(
     postgres.db,
   )
@@ -117,8 +117,8 @@ test('a migration that fails leaves nothing of itself, and can be repeated', asy
   expect(await migratePostgres(postgres)).toStrictEqual(all)
 })
 
-describe('the lock', () => {
-  test('lets one migrate at a time; the others wait and find nothing to do', async () => {
+describe('the migration lock', () => {
+  test('admits one process at a time, and the waiting ones find all migrations applied', async () => {
     const processes = Array.from({ length: 4 }, () => openPostgres(postgres.url))
     let inside = 0
     const applied = await Promise.all(
@@ -135,13 +135,13 @@ describe('the lock', () => {
     await Promise.all(processes.map((each) => each.close()))
   })
 
-  test('is free again after a failure, which is passed on', async () => {
+  test('is released after a failure, which is thrown', async () => {
     const failure = new Error('no disk')
-    expect(await refusal(withMigrationLock(postgres, () => Promise.reject(failure)))).toBe(failure)
+    expect(await rejection(withMigrationLock(postgres, () => Promise.reject(failure)))).toBe(failure)
     expect(await withMigrationLock(postgres, () => Promise.resolve('free'))).toBe('free')
   })
 
-  test('is waited for however long the other takes: longer than a statement may', async () => {
+  test('is awaited without a limit, also for longer than the time-out of statements', async () => {
     const other = openPostgres(postgres.url, { queryTimeoutMs: 300 })
     const entered = Promise.withResolvers<undefined>()
     const gate = Promise.withResolvers<undefined>()
@@ -152,19 +152,19 @@ describe('the lock', () => {
     })
     await entered.promise
     const second = withMigrationLock(other, () => Promise.resolve('second'))
-    const early = await Promise.race([refusal(second), new Promise((resolve) => setTimeout(resolve, 1_000, 'waits'))])
+    const early = await Promise.race([rejection(second), new Promise((resolve) => setTimeout(resolve, 1_000, 'waits'))])
     expect(early).toBe('waits')
     gate.resolve(undefined)
     expect(await Promise.all([first, second])).toStrictEqual(['first', 'second'])
     await other.close()
   })
 
-  test('goes with the process that held it', async () => {
-    const dying = openPostgres(postgres.url)
+  test('is released when the connection of its holder ends', async () => {
+    const otherPostgres = openPostgres(postgres.url)
     const entered = Promise.withResolvers<undefined>()
     const gate = Promise.withResolvers<undefined>()
-    const held = refusal(
-      withMigrationLock(dying, async () => {
+    const held = rejection(
+      withMigrationLock(otherPostgres, async () => {
         entered.resolve(undefined)
         await gate.promise
       }),
@@ -177,7 +177,7 @@ describe('the lock', () => {
     )
     expect(await withMigrationLock(postgres, () => Promise.resolve('free'))).toBe('free')
     gate.resolve(undefined)
-    expect(await held).toMatchObject({ status: 503 })
-    await dying.close()
+    expect(await held).toMatchObject({ code: 'unavailable' })
+    await otherPostgres.close()
   })
 })

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
-import { SluiceError } from '@sluice/contracts/errors'
 import { sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import { rejectNewerSchema, requireCurrentSchema, type SchemaVersions } from '@sluice/runtime/schema-versions'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import * as grantsAndSettings from './migrations/003-key-grants-and-site-settings.ts'
@@ -23,39 +23,38 @@ function migrator(postgres: Postgres): Migrator {
   return new Migrator({ db: postgres.db, provider: { getMigrations: () => Promise.resolve(migrations) } })
 }
 
-/** Applies what is missing, in order, in one transaction. Returns the names applied. */
+/**
+ * Applies the missing migrations in order, in one transaction. Returns the names of the applied migrations. Throws
+ * AppError when the schema is newer than this build, and 503 while Postgres is away.
+ */
 export async function migratePostgres(postgres: Postgres): Promise<string[]> {
   return postgres.run(async () => {
-    refuseNewer(await appliedMigrations(postgres))
+    rejectNewerSchema(await schemaVersions(postgres))
     const { error, results = [] } = await migrator(postgres).migrateToLatest()
     if (error !== undefined) throw error instanceof Error ? error : new Error('migration failed', { cause: error })
     return results.map(({ migrationName }) => migrationName)
   })
 }
 
-/** Throws when the schema is older or newer than this build, and says what to do; 503 while Postgres is away. */
+/** Throws AppError, with what to do, when the schema is older or newer than this build; 503 while Postgres is away. */
 export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
   await postgres.run(async () => {
-    const applied = await appliedMigrations(postgres)
-    refuseNewer(applied)
-    const missing = Object.keys(migrations).filter((name) => !applied.includes(name))
-    if (missing.length > 0) {
-      throw wrongSchema(
-        `The Postgres schema is older than this build (missing: ${missing.join(', ')}). Run "npm run migrate".`,
-      )
-    }
+    requireCurrentSchema(await schemaVersions(postgres))
   })
 }
 
-/** Any number serves, as long as every build uses this one. */
+/** The name of an advisory lock: an arbitrary number that is the same in every build. */
 const migrationLock = 5_757_005
 const lockRetryMs = 200
 
-/** Runs `work` while no other process migrates, however long that takes; the lock goes with the connection. */
+/**
+ * Runs `work` while no other process migrates, and waits for the other one without a time limit. The lock ends with the
+ * connection of its holder.
+ */
 export async function withMigrationLock<T>(postgres: Postgres, work: () => Promise<T>): Promise<T> {
   return postgres.run((db) =>
     db.connection().execute(async (connection) => {
-      // Tried again and again: a statement that waits would be cut off by the pool's time-out.
+      // The lock is polled, because a statement that waits for it would exceed the pool's time-out.
       while (!(await tryLock(connection))) await setTimeout(lockRetryMs)
       try {
         return await work()
@@ -73,6 +72,10 @@ async function tryLock(connection: Postgres['db']): Promise<boolean> {
   return rows[0]?.locked === true
 }
 
+async function schemaVersions(postgres: Postgres): Promise<SchemaVersions> {
+  return { engine: 'Postgres', applied: await appliedMigrations(postgres), known: Object.keys(migrations) }
+}
+
 async function appliedMigrations(postgres: Postgres): Promise<string[]> {
   const { rows: tables } = await sql<{
     found: boolean
@@ -80,17 +83,4 @@ async function appliedMigrations(postgres: Postgres): Promise<string[]> {
   if (tables[0]?.found !== true) return []
   const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(postgres.db)
   return rows.map(({ name }) => name)
-}
-
-function refuseNewer(applied: readonly string[]): void {
-  const unknown = applied.filter((name) => !Object.hasOwn(migrations, name))
-  if (unknown.length > 0) {
-    throw wrongSchema(
-      `The Postgres schema is newer than this build (unknown: ${unknown.join(', ')}). Run the newer build.`,
-    )
-  }
-}
-
-function wrongSchema(internal: string): SluiceError {
-  return new SluiceError(500, { message: 'Internal server error', internal })
 }

@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { SluiceError } from '@sluice/contracts/errors'
-import { findFreePort, waitUntil } from '@sluice/engines/processes'
 import { sql } from 'kysely'
+import { findFreePort } from '@sluice/engines/processes'
+import { AppError } from '@sluice/runtime/errors'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { openPostgres, type Postgres } from './open.ts'
-import { type Cuttable, cuttable, openTestPostgres, type TestPostgres } from './testing.ts'
 
 let database: TestPostgres
 
@@ -15,10 +17,10 @@ afterAll(async () => {
   await database.drop()
 })
 
-const ask = (postgres: Postgres) => postgres.run((db) => sql`SELECT 1`.execute(db))
+const runQuery = (postgres: Postgres) => postgres.run((db) => sql`SELECT 1`.execute(db))
 
-/** What a call is refused with; fails when it is not refused. */
-async function refusal(call: Promise<unknown>): Promise<unknown> {
+/** Returns the error that a call rejects with; throws when the call succeeds. */
+async function rejection(call: Promise<unknown>): Promise<unknown> {
   return call.then(
     () => {
       throw new Error('it was not refused')
@@ -27,34 +29,34 @@ async function refusal(call: Promise<unknown>): Promise<unknown> {
   )
 }
 
-const awayError = { name: 'SluiceError', status: 503, retryable: true, message: 'Service temporarily unavailable' }
+const awayError = { name: 'AppError', code: 'unavailable', retryable: true, message: 'Service temporarily unavailable' }
 
-describe('Postgres away is SluiceError 503, retryable', () => {
-  test('when nobody listens', async () => {
+describe('a statement rejects with a retryable AppError 503', () => {
+  test('when no server listens on the port', async () => {
     const postgres = openPostgres(`postgres://user:canary@127.0.0.1:${await findFreePort()}/sluice`)
-    const error = await refusal(ask(postgres))
+    const error = await rejection(runQuery(postgres))
     expect(error).toMatchObject({ ...awayError, retryAfterSeconds: 1 })
-    expect((error as SluiceError).internal).toMatch(/^Postgres: .*ECONNREFUSED/)
+    expect((error as AppError).internal).toMatch(/^Postgres: .*ECONNREFUSED/)
     expect(JSON.stringify(error)).not.toContain('canary')
-    expect(await refusal(postgres.check())).toMatchObject(awayError)
+    expect(await rejection(postgres.check())).toMatchObject(awayError)
     await postgres.close()
   })
 
-  test('when its host has no address', async () => {
+  test('when the host name has no address', async () => {
     const postgres = openPostgres('postgres://user:pass@no-such-host.invalid/sluice')
-    expect(await refusal(ask(postgres))).toMatchObject(awayError)
+    expect(await rejection(runQuery(postgres))).toMatchObject(awayError)
     await postgres.close()
   })
 
-  test('when the server ends the connection (57P01), also in the middle of a statement', async () => {
+  test('when the server ends the connection during the statement (57P01)', async () => {
     const postgres = openPostgres(database.url, { poolSize: 1 })
-    const slow = refusal(postgres.run((db) => sql`SELECT pg_sleep(60) /* victim */`.execute(db)))
-    const kill = sql<{ ended: boolean }>`
+    const slow = rejection(postgres.run((db) => sql`SELECT pg_sleep(60) /* victim */`.execute(db)))
+    const terminate = sql<{ ended: boolean }>`
       SELECT pg_terminate_backend(pid) AS ended FROM pg_stat_activity
       WHERE query LIKE '%victim%' AND state = 'active' AND pid != pg_backend_pid()`
-    await waitUntil(async () => (await kill.execute(database.db)).rows.length > 0, 'the statement runs', 5_000)
+    await waitUntil(async () => (await terminate.execute(database.db)).rows.length > 0, 'the statement runs', 5_000)
     expect(await slow).toMatchObject(awayError)
-    await waitUntil(() => ask(postgres).then(Boolean, () => false), 'another connection is made', 5_000)
+    await waitUntil(() => runQuery(postgres).then(Boolean, () => false), 'another connection is made', 5_000)
     await postgres.close()
   })
 
@@ -66,95 +68,95 @@ describe('Postgres away is SluiceError 503, retryable', () => {
     url.username = 'crowd'
     url.password = 'crowd'
     const postgres = openPostgres(url.href)
-    expect(await refusal(ask(postgres))).toMatchObject(awayError)
+    expect(await rejection(runQuery(postgres))).toMatchObject(awayError)
     await postgres.close()
     await sql`DROP ROLE crowd`.execute(database.db)
     await limited.drop()
   })
 
-  test('when a statement takes longer than it may', async () => {
-    const impatient = openPostgres(database.url, { queryTimeoutMs: 100 })
-    const slow = impatient.run((db) => sql`SELECT pg_sleep(1)`.execute(db))
-    expect(await refusal(slow)).toMatchObject(awayError)
-    await impatient.close()
+  test('when it exceeds the time-out of statements', async () => {
+    const withShortTimeout = openPostgres(database.url, { queryTimeoutMs: 100 })
+    const slow = withShortTimeout.run((db) => sql`SELECT pg_sleep(1)`.execute(db))
+    expect(await rejection(slow)).toMatchObject(awayError)
+    await withShortTimeout.close()
   })
 
-  test('when a transaction was rolled back for a deadlock (40P01)', async () => {
+  test('when its transaction was rolled back because of a deadlock (40P01)', async () => {
     const raised = database.run((db) =>
       sql`DO $$ BEGIN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END $$`.execute(db),
     )
-    expect(await refusal(raised)).toMatchObject(awayError)
+    expect(await rejection(raised)).toMatchObject(awayError)
   })
 })
 
-describe('what no time mends passes unchanged', () => {
-  test('statements that are wrong', async () => {
-    const error = await refusal(database.run((db) => sql`SELECT * FROM nowhere`.execute(db)))
-    expect(error).not.toBeInstanceOf(SluiceError)
+describe('a failure that no retry can help passes unchanged', () => {
+  test('when the statement is wrong', async () => {
+    const error = await rejection(database.run((db) => sql`SELECT * FROM nowhere`.execute(db)))
+    expect(error).not.toBeInstanceOf(AppError)
     expect(error).toMatchObject({ code: '42P01' })
   })
 
-  test('a URL that is none', async () => {
+  test('when the URL is malformed', async () => {
     const postgres = openPostgres('postgres://user:pass@host:notaport/sluice')
-    const error = await refusal(ask(postgres))
-    expect(error).not.toBeInstanceOf(SluiceError)
+    const error = await rejection(runQuery(postgres))
+    expect(error).not.toBeInstanceOf(AppError)
     await postgres.close()
   })
 
-  test('a wrong password, and a database that is not there', async () => {
+  test('when the password is wrong or the database does not exist', async () => {
     for (const change of [(url: URL) => (url.password = 'wrong'), (url: URL) => (url.pathname = '/nowhere')]) {
       const url = new URL(database.url)
       change(url)
       const postgres = openPostgres(url.href)
-      expect(await refusal(ask(postgres))).not.toBeInstanceOf(SluiceError)
+      expect(await rejection(runQuery(postgres))).not.toBeInstanceOf(AppError)
       await postgres.close()
     }
   })
 
-  test('failures of our own', async () => {
-    const own = new SluiceError(409, { message: 'Conflict' })
-    expect(await refusal(database.run(() => Promise.reject(own)))).toBe(own)
-    expect(await refusal(database.run(() => Promise.reject(new TypeError('x is not a function'))))).toBeInstanceOf(
+  test('when it is an error of Sluice itself', async () => {
+    const own = new AppError('conflict', { message: 'Conflict' })
+    expect(await rejection(database.run(() => Promise.reject(own)))).toBe(own)
+    expect(await rejection(database.run(() => Promise.reject(new TypeError('x is not a function'))))).toBeInstanceOf(
       TypeError,
     )
   })
 })
 
-describe('a way that is cut', () => {
-  let way: Cuttable
+describe('a pool whose network connection is cut', () => {
+  let proxy: TcpProxy
   let postgres: Postgres
   const idleErrors: Error[] = []
 
   beforeAll(async () => {
-    way = await cuttable(database.url)
-    postgres = openPostgres(way.url, { onIdleError: (error) => idleErrors.push(error) })
+    proxy = await tcpProxy(database.url)
+    postgres = openPostgres(proxy.url, { onIdleError: (error) => idleErrors.push(error) })
   })
 
   afterAll(async () => {
     await postgres.close()
-    await way.close()
+    await proxy.close()
   })
 
-  test('is away, told of its idle connections, and works again by itself when it is mended', async () => {
+  test('reports the lost idle connections, rejects with 503, and reconnects by itself', async () => {
     await postgres.check()
-    await way.cut()
+    await proxy.cut()
     await waitUntil(() => idleErrors.length > 0, 'the idle connection is missed', 5_000)
-    expect(await refusal(ask(postgres))).toMatchObject(awayError)
-    expect(await refusal(postgres.check())).toMatchObject(awayError)
-    await way.mend()
-    await ask(postgres)
+    expect(await rejection(runQuery(postgres))).toMatchObject(awayError)
+    expect(await rejection(postgres.check())).toMatchObject(awayError)
+    await proxy.mend()
+    await runQuery(postgres)
     await postgres.check()
   })
 
-  test('or hangs, is away after the time for a connection', async () => {
-    await way.cut()
-    await way.mend()
-    way.freeze()
+  test('rejects with 503 after the connection time-out when the network hangs', async () => {
+    await proxy.cut()
+    await proxy.mend()
+    proxy.freeze()
     const started = performance.now()
-    expect(await refusal(ask(postgres))).toMatchObject(awayError)
+    expect(await rejection(runQuery(postgres))).toMatchObject(awayError)
     expect(performance.now() - started).toBeLessThan(5_000)
-    await way.mend()
-    await ask(postgres)
+    await proxy.mend()
+    await runQuery(postgres)
   })
 })
 

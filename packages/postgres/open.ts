@@ -1,29 +1,29 @@
-import { errorCode, SluiceError, unavailable } from '@sluice/contracts/errors'
 import { Kysely, PostgresDialect } from 'kysely'
 import { Pool } from 'pg'
+import { AppError, errorCode, unavailable } from '@sluice/runtime/errors'
 import type { Tables } from './tables.ts'
 
 export interface Postgres {
   readonly db: Kysely<Tables>
   /**
-   * Runs database work and turns "Postgres is away" into SluiceError 503, retryable; other failures pass unchanged.
-   * Every store goes through it.
+   * Runs database work. Failures that a later attempt may not have become AppError 503, retryable; other failures pass
+   * unchanged. Every store uses it.
    */
   run<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
-  /** Resolves when Postgres answers; rejects with the reason otherwise. */
+  /** Resolves when Postgres replies; rejects with AppError 503 while it is away. */
   check(): Promise<void>
   close(): Promise<void>
 }
 
 export interface PostgresOptions {
   poolSize?: number
-  /** Longest time of one statement in ms; 0: none. Default 10 s. */
+  /** The maximum duration of one statement in ms; 0: no maximum. Default: 10 s. */
   queryTimeoutMs?: number
-  /** Hears of connections that broke while idle (they are replaced by themselves). */
+  /** Called when an idle connection has broken; the pool replaces it. */
   onIdleError?: (error: Error) => void
 }
 
-/** A pool by URL; opens no connection before the first use. */
+/** Creates a pool of connections to the database at `url`; the first one is opened at the first use. */
 export function openPostgres(url: string, options: PostgresOptions = {}): Postgres {
   const pool = new Pool({
     connectionString: url,
@@ -34,8 +34,8 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
     application_name: 'sluice',
   })
   pool.on('error', (error) => options.onIdleError?.(error))
-  // A connection that breaks while a statement runs fails the statement, and emits this as well: without a listener
-  // it would end the process.
+  // A connection that breaks during a statement makes the statement fail and emits `error` as well, which would end the
+  // process without a listener.
   pool.on('connect', (client) => client.on('error', () => undefined))
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
 
@@ -43,7 +43,7 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
     try {
       return await work(db)
     } catch (error) {
-      if (!(error instanceof SluiceError) && isAway(error)) {
+      if (!(error instanceof AppError) && isTransientFailure(error)) {
         throw unavailable(`Postgres: ${error instanceof Error ? error.message : String(error)}`, error)
       }
       throw error
@@ -62,12 +62,11 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
 }
 
 /**
- * Connection failures of the system (ECONNREFUSED …) and of pg itself (no SQLSTATE), and the SQLSTATE classes 08
- * (connection), 40 (rolled back: deadlocks), 53 (resources), 57P (shutting down), and 55P03 (a lock that took too long):
- * the same statement may work later.
- * Node's own codes (ERR_INVALID_URL …) are mistakes that no time mends.
+ * True for failures after which the same statement may succeed later: connection failures of the system (ECONNREFUSED …)
+ * and of pg itself (no SQLSTATE), the SQLSTATE classes 08 (connection), 40 (rolled back: deadlocks), 53 (resources),
+ * 57P (shutdown), and 55P03 (lock time-out). Codes of Node (ERR_INVALID_URL …) are permanent mistakes.
  */
-function isAway(error: unknown): boolean {
+function isTransientFailure(error: unknown): boolean {
   const code = errorCode(error)
   if (code === undefined) return error instanceof Error && /timeout|terminated|connection/i.test(error.message)
   return /^(08|40|53|57P|55P03)/.test(code) || (/^E[A-Z_]+$/.test(code) && !code.startsWith('ERR_'))

@@ -1,63 +1,18 @@
-import { eventLimits } from '@sluice/contracts/event-fields'
-import type { SiteSettings } from '@sluice/contracts/sites'
 import { type Kysely, type Selectable, sql } from 'kysely'
+import type { Registration, SiteRecord, SiteStore } from '@sluice/access/sites'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import type { SiteSettings } from '@sluice/contracts/sites'
 import type { Postgres } from './open.ts'
-import { pollOverlap } from './poll-overlap.ts'
 import type { Tables } from './tables.ts'
 
-/** A site's record (contract section 5), without what its events tell. */
-export interface SiteRecord {
-  siteId: string
-  settings: SiteSettings
-  createdAt: Date
-}
-
-/** Sites in Postgres. Every method throws SluiceError 503 while Postgres is away. */
-export interface SiteStore {
-  find(siteId: string): Promise<SiteRecord | undefined>
-  /** By id, in the order of its bytes; `siteIds`: these alone (null: all). */
-  list(
-    page: { limit: number; offset: number },
-    siteIds: readonly string[] | null,
-  ): Promise<{ sites: SiteRecord[]; total: number }>
-  /** Registers a site in the name of a key; undefined when it is registered already, which then stays as it is. */
-  create(siteId: string, settings: Partial<SiteSettings>, keyId: string): Promise<SiteRecord | undefined>
-  /** Changes what is given; undefined for a site that is not registered. */
-  update(siteId: string, settings: Partial<SiteSettings>): Promise<SiteRecord | undefined>
-  /** Registers the sites that are new; known ones stay as they are. */
-  register(siteIds: readonly string[]): Promise<void>
-  /**
-   * The same in the name of a key, which may register 1,000 new sites in any 24 hours: the first in the given order.
-   * Says which ones it may not, and what the known ones ask of their events. Exact, however many processes ask at once.
-   */
-  registerFor(keyId: string, siteIds: readonly string[]): Promise<Registration>
-  /** Which of these sites are registered, each with the days that its events are kept (null: for ever). */
-  findKnown(siteIds: readonly string[]): Promise<ReadonlyMap<string, number | null>>
-  /**
-   * Sites that somebody named or changed on purpose at or after `since`, by Postgres's clock; `asOf` is the next call's
-   * `since`. Those that events registered are not among them: they have nothing to tell.
-   */
-  changedSince(since: Date | undefined): Promise<{ sites: ChangedSite[]; asOf: Date }>
-}
-
-export interface Registration {
-  /** Sites that were not registered, and are not known otherwise. */
-  refused: readonly string[]
-  /** Seconds until the key may register another site. */
-  retryAfterSeconds: number
-  /** Days that events are kept, for sites that were known and do not keep them for ever. */
-  retentionDays: ReadonlyMap<string, number>
-}
-
-export interface ChangedSite {
-  siteId: string
-  retentionDays: number | null
-}
-
-/** The first half of an advisory lock's name; any number serves, as long as every build uses this one. */
+/** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
 const registrationLock = 5_757_006
-/** A process that stands still with the lock must not hold up others for longer; they try again later. */
+
+/** A process that is suspended with the lock must not delay others for longer; they try again later. */
 const lockTimeoutMs = 400
+
+/** A statement may commit this much later than the `changed_at` that it sets; each poll reads the changes since then. */
+export const pollOverlap = sql`interval '10 seconds'`
 
 type Db = Kysely<Tables>
 
@@ -117,10 +72,10 @@ export function siteStore(postgres: Postgres): SiteStore {
         const retentionDays = new Map<string, number>()
         for (const [siteId, days] of known) if (days !== null) retentionDays.set(siteId, days)
         if (unknown.length === 0) return { refused: [], retryAfterSeconds: 0, retentionDays }
-        // A key that has no room is refused without a lock: however often it asks, it waits for nobody.
-        const { room, retryAfterSeconds } = await roomOf(db, keyId)
-        if (room === 0) {
-          // What took the last of the room may have been a call for these very sites.
+        // A key that has reached its limit is refused without a lock, so that its requests do not queue up.
+        const { remaining, retryAfterSeconds } = await registrationQuota(db, keyId)
+        if (remaining === 0) {
+          // The call that reached the limit may have registered these very sites.
           const since = await findKnown(db, unknown)
           return { refused: unknown.filter((siteId) => !since.has(siteId)), retryAfterSeconds, retentionDays }
         }
@@ -143,39 +98,39 @@ export function siteStore(postgres: Postgres): SiteStore {
 }
 
 /**
- * Registers sites that somebody who administers keys names: as many as there are, in the name of that key (null: of
- * none). To be called in the transaction that stores what names them.
+ * Registers sites that an administrator names, without a limit. The key `keyId` is stored as the one that registered them
+ * (null: none). Call it in the transaction that stores the record which names the sites.
  */
 export async function registerNamed(db: Db, siteIds: readonly string[], keyId: string | null): Promise<void> {
   await insertNew(db, siteIds, keyId, sql`now()`)
 }
 
-/** Inserts first and takes back what is too much: which sites are new is only known once they are inserted. */
+/** Inserts first and deletes the sites above the limit: only the insert shows which sites are new. */
 async function registerUpToLimit(
   db: Db,
   keyId: string,
   siteIds: readonly string[],
 ): Promise<Omit<Registration, 'retentionDays'>> {
   await sql`SELECT set_config('lock_timeout', ${String(lockTimeoutMs)}, true)`.execute(db)
-  // One at a time for each key: nobody else changes its count until the end of the transaction.
+  // The lock of the key: no other transaction changes its count until this one ends.
   await sql`SELECT pg_advisory_xact_lock(${registrationLock}, hashtext(${keyId}))`.execute(db)
-  const { room } = await roomOf(db, keyId)
+  const { remaining } = await registrationQuota(db, keyId)
   const inserted = await insertNew(db, siteIds, keyId)
-  const refused = siteIds.filter((siteId) => inserted.has(siteId)).slice(room)
+  const refused = siteIds.filter((siteId) => inserted.has(siteId)).slice(remaining)
   if (refused.length === 0) return { refused, retryAfterSeconds: 0 }
   await sql`DELETE FROM sites WHERE site_id = ANY (${refused}::text[])`.execute(db)
-  const { retryAfterSeconds } = await roomOf(db, keyId)
+  const { retryAfterSeconds } = await registrationQuota(db, keyId)
   return { refused, retryAfterSeconds }
 }
 
-/** Those that are registered, with the days that their events are kept. */
+/** Returns the registered ones among the sites, with the days that their events are kept (null: for ever). */
 async function findKnown(db: Db, siteIds: readonly string[]): Promise<Map<string, number | null>> {
   const { rows } = await sql<{ site_id: string; retention_days: number | null }>`
     SELECT site_id, retention_days FROM sites WHERE site_id = ANY (${[...siteIds]}::text[])`.execute(db)
   return new Map(rows.map(({ site_id, retention_days }) => [site_id, retention_days]))
 }
 
-/** Returns the new ones. */
+/** Inserts the sites that are not registered and returns them; registered ones stay as they are. */
 async function insertNew(
   db: Db,
   siteIds: readonly string[],
@@ -183,7 +138,7 @@ async function insertNew(
   changedAt = sql`NULL`,
 ): Promise<Set<string>> {
   if (siteIds.length === 0) return new Set()
-  // Sorted: two that register the same sites in different orders would wait for each other for ever.
+  // Sorted, because two transactions that lock the same rows in different orders would deadlock.
   const sorted = [...new Set(siteIds)].sort()
   const { rows } = await sql<{ site_id: string }>`
     INSERT INTO sites (site_id, registered_by, changed_at)
@@ -192,10 +147,10 @@ async function insertNew(
   return new Set(rows.map(({ site_id }) => site_id))
 }
 
-/** How many sites a key may still register now, and the seconds until it may register one more. */
-async function roomOf(db: Db, keyId: string): Promise<{ room: number; retryAfterSeconds: number }> {
+/** Returns how many sites a key may register now, and the seconds until it may register one more. */
+async function registrationQuota(db: Db, keyId: string): Promise<{ remaining: number; retryAfterSeconds: number }> {
   const max = eventLimits.newSitesPerDayMax
-  // Sites named on purpose count too, without a limit of their own: there is room again when all but 999 are a day old.
+  // Sites that an administrator named are counted too: the next one is free when all but 999 are a day old.
   const { rows } = await sql<{ registered: number; seconds: number | null }>`
     WITH of_today AS (
       SELECT created_at FROM sites WHERE registered_by = ${keyId} AND created_at > now() - interval '24 hours'
@@ -207,10 +162,10 @@ async function roomOf(db: Db, keyId: string): Promise<{ room: number; retryAfter
         ORDER BY created_at DESC OFFSET ${max - 1} LIMIT 1
       ) AS seconds`.execute(db)
   const { registered = 0, seconds } = rows[0] ?? {}
-  return { room: Math.max(0, max - registered), retryAfterSeconds: Math.max(1, seconds ?? 1) }
+  return { remaining: Math.max(0, max - registered), retryAfterSeconds: Math.max(1, seconds ?? 1) }
 }
 
-/** The columns of the settings that are given. */
+/** The columns of those settings that are present. */
 function columnsOf({ name, timezone, conversion_event, retention_days }: Partial<SiteSettings>) {
   return {
     ...(name === undefined ? {} : { name }),

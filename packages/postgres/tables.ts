@@ -1,9 +1,9 @@
-import type { Criteria } from '@sluice/contracts/conditions'
-import type { RateLimits } from '@sluice/contracts/limits'
-import type { Environment, Scope } from '@sluice/contracts/scopes'
 import type { ColumnType, Generated } from 'kysely'
+import type { Criteria } from '@sluice/contracts/conditions'
+import type { RateLimits } from '@sluice/contracts/rate-limits'
+import type { Environment, Scope } from '@sluice/contracts/scopes'
 
-/** Rows as Postgres holds them; the migrations are the truth, this is their shape in TypeScript. */
+/** The rows of Postgres as TypeScript types; the migrations define them. */
 export interface Tables {
   api_keys: ApiKeysTable
   cohorts: CohortsTable
@@ -23,18 +23,18 @@ interface ApiKeysTable {
   site_ids: string[] | null
   /** Null: the defaults. */
   rate_limits: RateLimits | null
-  /** SHA-256 in hex; the key itself is nowhere. */
+  /** SHA-256 in hex; the key itself is not stored. */
   hash: string
   hint: string
-  /** True for keys made by SLUICE_ADMIN_KEY, a first start or `npm run admin-key`, and for what these are rotated to. */
+  /** True for keys made by SLUICE_ADMIN_KEY, a first start or `npm run admin-key`, and for their replacements. */
   bootstrap: Defaulted<boolean>
   created_at: Generated<Date>
   last_used_at: Defaulted<Date | null>
   expires_at: Defaulted<Date | null>
   revoked_at: Defaulted<Date | null>
-  /** The key that replaces it. */
+  /** Id of the key that replaces it; null: it was not rotated. */
   rotated_to: Defaulted<string | null>
-  /** Set by whatever changes what a cached key may do; processes poll by it. */
+  /** Set by every change of the key's rights; processes poll for later values. */
   changed_at: Defaulted<Date>
 }
 
@@ -42,7 +42,7 @@ interface LogWatermarksTable {
   /** `EventLog.id()`. */
   log_id: string
   partition: number
-  /** Every event that was received until then and accepted can be read; null: nobody could tell yet. */
+  /** Every accepted event that was received until then can be read; null: no writer has reported yet. */
   complete_until: Date | null
 }
 
@@ -57,9 +57,9 @@ interface SitesTable {
   /** Null: events are kept for ever. */
   retention_days: Defaulted<number | null>
   created_at: Generated<Date>
-  /** The key whose event or request was the first to name it; null: none, it was found by its events. */
+  /** The key whose event or request named the site first; null: the site was found by its events. */
   registered_by: Defaulted<string | null>
-  /** Set by whoever names the site or changes it on purpose; processes poll by it. Null: an event registered it. */
+  /** Set when an administrator names or changes the site; processes poll for later values. Null: an event registered it. */
   changed_at: Defaulted<Date | null>
 }
 

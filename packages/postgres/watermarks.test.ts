@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { openPostgres, type Postgres } from './open.ts'
-import { cuttable, openTestPostgres, type TestPostgres } from './testing.ts'
 import { type WatermarkStore, watermarkStore } from './watermarks.ts'
 
 const noon = Date.UTC(2026, 0, 15, 12)
@@ -20,34 +21,34 @@ beforeEach(async () => {
   await postgres.db.deleteFrom('log_watermarks').execute()
 })
 
-test('nothing is complete before a writer says so', async () => {
+test('no time is complete before a writer has reported one', async () => {
   expect(await store.completeUntil()).toBe(0)
 })
 
-test('the earliest partition decides, to the millisecond', async () => {
+test('the earliest watermark of the partitions is returned, to the millisecond', async () => {
   await store.advance('a', [noon + 123, noon + 124, noon + 125])
   expect(await store.completeUntil()).toBe(noon + 123)
   await store.advance('a', [noon + 999, noon + 998, undefined])
   expect(await store.completeUntil()).toBe(noon + 125)
 })
 
-test('a partition that nobody could tell of holds all back, until somebody can', async () => {
+test('the result is 0 while a partition has no watermark', async () => {
   await store.advance('a', [noon, undefined])
   expect(await store.completeUntil()).toBe(0)
   await store.advance('a', [undefined, noon + 1])
   expect(await store.completeUntil()).toBe(noon)
-  // The log got a partition.
+  // The log has one more partition now.
   await store.advance('a', [undefined, noon + 2, undefined])
   expect(await store.completeUntil()).toBe(0)
 })
 
-test('what was said stays said', async () => {
+test('a stored watermark never moves back', async () => {
   await store.advance('a', [noon, noon])
   await store.advance('a', [noon - 1, undefined])
   expect(await store.completeUntil()).toBe(noon)
 })
 
-test('every log counts', async () => {
+test('the watermarks of all logs are included', async () => {
   await store.advance('a', [noon])
   await store.advance('b', [noon - 1, undefined])
   expect(await store.completeUntil()).toBe(0)
@@ -55,34 +56,37 @@ test('every log counts', async () => {
   expect(await store.completeUntil()).toBe(noon - 1)
 })
 
-test('writers that speak at once', async () => {
+test('concurrent reports of several writers never deadlock, and the latest watermarks remain', async () => {
   const writers: Postgres[] = Array.from({ length: 4 }, () => openPostgres(postgres.url))
   const partitions = 8
   await Promise.all(
-    writers.map(async (writer, own) => {
+    writers.map(async (writer, writerIndex) => {
       for (let round = 0; round < 25; round++) {
-        const told = Array.from({ length: partitions }, (_, partition) =>
-          (partition + round) % 4 === own ? noon + round : undefined,
+        const reported = Array.from({ length: partitions }, (_, partition) =>
+          (partition + round) % 4 === writerIndex ? noon + round : undefined,
         )
-        await watermarkStore(writer).advance('a', told)
+        await watermarkStore(writer).advance('a', reported)
       }
     }),
   )
   const rows = await postgres.db.selectFrom('log_watermarks').select('complete_until').orderBy('partition').execute()
-  // Each partition is told of by one writer in each round: the last says most.
+  // In each round one writer reports each partition; the last round has the latest time.
   expect(rows.map(({ complete_until: until }) => until?.getTime())).toStrictEqual(
     Array.from({ length: partitions }, () => noon + 24),
   )
   await Promise.all(writers.map((writer) => writer.close()))
 })
 
-test('503 while Postgres is away', async () => {
-  const way = await cuttable(postgres.url)
-  const cutOff = openPostgres(way.url)
-  await way.cut()
-  for (const call of [watermarkStore(cutOff).advance('a', [noon]), watermarkStore(cutOff).completeUntil()]) {
-    await expect(call).rejects.toMatchObject({ status: 503, retryable: true })
+test('every method rejects with 503 while Postgres is away', async () => {
+  const proxy = await tcpProxy(postgres.url)
+  const proxiedPostgres = openPostgres(proxy.url)
+  await proxy.cut()
+  for (const call of [
+    watermarkStore(proxiedPostgres).advance('a', [noon]),
+    watermarkStore(proxiedPostgres).completeUntil(),
+  ]) {
+    await expect(call).rejects.toMatchObject({ code: 'unavailable', retryable: true })
   }
-  await cutOff.close()
-  await way.close()
+  await proxiedPostgres.close()
+  await proxy.close()
 })

@@ -2,16 +2,16 @@ import { sql } from 'kysely'
 import type { Postgres } from './open.ts'
 
 /**
- * Until when the events of each partition of the log can be read. Every method throws SluiceError 503 while Postgres is
- * away.
+ * The watermark of each partition of a log: the time up to which all accepted events can be read. Every method throws
+ * AppError 503 while Postgres is away.
  */
 export interface WatermarkStore {
   /**
-   * Stores by partition of a log until when (Unix ms) every accepted event can be read; undefined: the caller can't tell.
-   * Names all partitions, so that one that nobody can tell of is known to be there. Never moves one back.
+   * Stores the watermarks of all partitions of a log, by partition, in Unix ms. Undefined: the watermark of the partition
+   * is not known; the partition is stored all the same. A stored watermark never moves back.
    */
   advance(logId: string, completeUntil: readonly (number | undefined)[]): Promise<void>
-  /** The earliest of all partitions of all logs; 0 while there are none, or one that nobody could tell of. */
+  /** Returns the earliest watermark (Unix ms) of all partitions of all logs; 0 while there is none or one is not known. */
   completeUntil(): Promise<number>
 }
 
@@ -19,12 +19,12 @@ export function watermarkStore(postgres: Postgres): WatermarkStore {
   return {
     advance: (logId, completeUntil) =>
       postgres.run(async (db) => {
-        const told = completeUntil.map((until) => (until === undefined ? null : new Date(until)))
-        // In order: two writers that lock the same rows in different orders would wait for each other for ever.
+        const watermarks = completeUntil.map((until) => (until === undefined ? null : new Date(until)))
+        // In order, because two writers that lock the same rows in different orders would deadlock.
         await sql`
           INSERT INTO log_watermarks AS known (log_id, partition, complete_until)
           SELECT ${logId}, place - 1, until
-          FROM unnest(${told}::timestamptz[]) WITH ORDINALITY AS told (until, place) ORDER BY place
+          FROM unnest(${watermarks}::timestamptz[]) WITH ORDINALITY AS told (until, place) ORDER BY place
           ON CONFLICT (log_id, partition) DO UPDATE SET complete_until = excluded.complete_until
           WHERE excluded.complete_until > coalesce(known.complete_until, '-infinity')`.execute(db)
       }),

@@ -1,3 +1,9 @@
-import { describeRedis } from './conformance.ts'
+import { describeIdempotency } from './conformance/idempotency.ts'
+import { describeLimiter } from './conformance/limiter.ts'
+import { describeSessions } from './conformance/sessions.ts'
 
-describeRedis('memory', () => 'memory:')
+const createUrl = () => 'memory:'
+
+describeLimiter('memory', createUrl)
+describeSessions('memory', createUrl)
+describeIdempotency('memory', createUrl)

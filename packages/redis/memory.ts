@@ -1,19 +1,22 @@
 import { LRUCache } from 'lru-cache'
-import type { Begun, FoundSession, IdempotentAnswers, Limiter, Redis, Sessions, StoredAnswer, Times } from './ports.ts'
+import type { ClaimResult, IdempotencyStore, StoredResult } from '@sluice/access/idempotency'
+import type { Limiter } from '@sluice/access/limiter'
+import type { FoundSession, Sessions } from '@sluice/access/sessions'
+import type { Redis, Times } from './port.ts'
 import { Window } from './window.ts'
 
-/** Beyond them the least recently used are forgotten. */
+/** Beyond these numbers the least recently used entries are forgotten. */
 const countersMax = 100_000
 const sessionsMax = 100_000
-const answersMax = 100_000
-const answerCharactersMax = 32 * 1024 * 1024
+const claimsMax = 100_000
+const claimCharactersMax = 32 * 1024 * 1024
 
-/** Counts, sessions and answers of this process, as long as it lives. */
+/** Keeps counts, sessions and results in the memory of this process, until it ends. */
 export function openMemory(times: Times): Redis {
   return {
     limiter: memoryLimiter(times),
     sessions: memorySessions(times),
-    answers: memoryAnswers(times),
+    idempotency: memoryIdempotency(times),
     check: () => Promise.resolve(),
     close: () => Promise.resolve(),
   }
@@ -21,9 +24,9 @@ export function openMemory(times: Times): Redis {
 
 function memoryLimiter({ limitWindowSeconds }: Times): Limiter {
   const windows = new LRUCache<string, Window>({ max: countersMax })
-  const unused = new Window(limitWindowSeconds * 1000)
+  const untouched = new Window(limitWindowSeconds * 1000)
 
-  const windowOf = (counter: string): Window => {
+  const getWindow = (counter: string): Window => {
     let window = windows.get(counter)
     if (window === undefined) {
       window = new Window(limitWindowSeconds * 1000)
@@ -33,15 +36,15 @@ function memoryLimiter({ limitWindowSeconds }: Times): Limiter {
   }
 
   return {
-    spend: (counter, cost, limit) => windowOf(counter).spend(cost, limit, Date.now()),
-    giveBack: (counter, cost) => {
-      windows.get(counter)?.giveBack(cost, Date.now())
+    consume: (counter, cost, limit) => getWindow(counter).consume(cost, limit, Date.now()),
+    refund: (counter, cost) => {
+      windows.get(counter)?.refund(cost, Date.now())
       return Promise.resolve()
     },
-    known: (counter, limit) => {
+    peek: (counter, limit) => {
       const now = Date.now()
-      const window = windows.get(counter) ?? unused
-      return window.stateAfter(window.usedAt(now), limit, now)
+      const window = windows.get(counter) ?? untouched
+      return window.stateAfter(window.consumedAt(now), limit, now)
     },
   }
 }
@@ -49,9 +52,9 @@ function memoryLimiter({ limitWindowSeconds }: Times): Limiter {
 function memorySessions({ sessionIdleMs, sessionAgeMsMax }: Times): Sessions {
   interface Stored {
     keyHash: string
-    /** Unix ms: it ends then however much it is used … */
+    /** Unix ms at which the session ends even if it is used. */
     endsAt: number
-    /** … and then, unless it is used before. */
+    /** Unix ms at which the session ends unless it is used before. */
     expiresAt: number
   }
   const sessions = new LRUCache<string, Stored>({ max: sessionsMax })
@@ -80,17 +83,17 @@ function memorySessions({ sessionIdleMs, sessionAgeMsMax }: Times): Sessions {
   }
 }
 
-function memoryAnswers({ claimMs, answerMs }: Times): IdempotentAnswers {
+function memoryIdempotency({ claimMs, resultMs }: Times): IdempotencyStore {
   interface Claim {
     fingerprint: string
-    /** JSON, as in Redis: nobody can change it afterwards. */
+    /** JSON, as in Redis, so that a later change of the object has no effect; undefined while the request runs. */
     answer: string | undefined
     /** Unix ms. */
     expiresAt: number
   }
   const claims = new LRUCache<string, Claim>({
-    max: answersMax,
-    maxSize: answerCharactersMax,
+    max: claimsMax,
+    maxSize: claimCharactersMax,
     sizeCalculation: ({ answer = '' }, id) => id.length + answer.length + 1,
   })
 
@@ -99,7 +102,7 @@ function memoryAnswers({ claimMs, answerMs }: Times): IdempotentAnswers {
     return claim !== undefined && Date.now() < claim.expiresAt ? claim : undefined
   }
 
-  const begin = (id: string, fingerprint: string): Begun => {
+  const claimRequest = (id: string, fingerprint: string): ClaimResult => {
     const claim = find(id)
     if (claim === undefined) {
       claims.set(id, { fingerprint, answer: undefined, expiresAt: Date.now() + claimMs })
@@ -107,19 +110,19 @@ function memoryAnswers({ claimMs, answerMs }: Times): IdempotentAnswers {
     }
     if (claim.fingerprint !== fingerprint) return { state: 'other' }
     if (claim.answer === undefined) return { state: 'running' }
-    return { state: 'answered', answer: JSON.parse(claim.answer) as StoredAnswer }
+    return { state: 'answered', answer: JSON.parse(claim.answer) as StoredResult }
   }
 
   return {
-    begin: (id, fingerprint) => Promise.resolve(begin(id, fingerprint)),
-    finish: (id, fingerprint, answer) => {
+    claim: (id, fingerprint) => Promise.resolve(claimRequest(id, fingerprint)),
+    complete: (id, fingerprint, answer) => {
       const claim = find(id)
       if (claim === undefined || (claim.fingerprint === fingerprint && claim.answer === undefined)) {
-        claims.set(id, { fingerprint, answer: JSON.stringify(answer), expiresAt: Date.now() + answerMs })
+        claims.set(id, { fingerprint, answer: JSON.stringify(answer), expiresAt: Date.now() + resultMs })
       }
       return Promise.resolve()
     },
-    abandon: (id) => {
+    release: (id) => {
       if (find(id)?.answer === undefined) claims.delete(id)
       return Promise.resolve()
     },

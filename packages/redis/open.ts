@@ -1,23 +1,25 @@
 import { openMemory } from './memory.ts'
-import { defaultTimes, type Redis, type RedisLogger, type Times } from './ports.ts'
+import { defaultTimes, type Redis, type RedisLogger, type Times } from './port.ts'
 import { openRedisServer } from './redis.ts'
 import { parseRedisUrl } from './redis-url.ts'
 
-export type { Redis } from './ports.ts'
+export type { Redis } from './port.ts'
 
 export interface OpenRedisOptions {
   logger: RedisLogger
-  /** Tests shorten them. */
+  /** Lifetimes that differ from the defaults; for tests. */
   times?: Partial<Times>
+  /** Longest wait for a reply, 100 ms by default; tests of what is stored allow more on a busy machine. */
+  replyTimeoutMs?: number
 }
 
 /**
- * Opens what `SLUICE_REDIS_URL` names: `redis://…` or `rediss://…` (see redis-url.ts), or `memory:`, which is this
- * process's own and ends with it. Returns at once, whether Redis is there or not. Throws an Error that names every
- * mistake in the URL.
+ * Opens the Redis of `SLUICE_REDIS_URL`: `redis://…` or `rediss://…` (see redis-url.ts), or `memory:`, which keeps
+ * everything in this process until it ends. Returns at once, whether Redis is there or not. Throws an Error that names
+ * every mistake in the URL.
  */
-export function openRedis(url: string, { logger, times }: OpenRedisOptions): Redis {
+export function openRedis(url: string, { logger, times, replyTimeoutMs }: OpenRedisOptions): Redis {
   const allTimes = { ...defaultTimes, ...times }
   if (url === 'memory:') return openMemory(allTimes)
-  return openRedisServer(parseRedisUrl(url), { logger, times: allTimes })
+  return openRedisServer(parseRedisUrl(url), { logger, times: allTimes, replyTimeoutMs })
 }

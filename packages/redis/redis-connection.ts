@@ -1,115 +1,119 @@
 import { isIP } from 'node:net'
-import { Redis as Client, ReplyError, type RedisOptions } from 'ioredis'
-import { unavailable } from '@sluice/contracts/errors'
+import { Redis as Client, type RedisOptions, ReplyError } from 'ioredis'
 import { withDeadline } from '@sluice/runtime/deadline'
-import type { RedisLogger } from './ports.ts'
-import { describeRedisError, redisLines } from './redis-lines.ts'
+import { unavailable } from '@sluice/runtime/errors'
+import { createConnectionLog, describeRedisError } from './connection-log.ts'
+import type { RedisLogger } from './port.ts'
 import type { RedisAddress } from './redis-url.ts'
 
-/** Nobody waits longer for an answer. */
-const answerTimeoutMs = 100
-/** A connection that leaves a command unanswered for so long is given up: behind it may be a machine without power. */
+/** No caller waits longer for a reply. */
+const defaultReplyTimeoutMs = 100
+/** A connection without any reply for this long is closed: the machine at its other end may be switched off. */
 const silenceMsMax = 1_000
 const connectTimeoutMs = 2_000
 const reconnectMs = { first: 50, longest: 1_000 }
 
 /**
- * One connection to Redis, made anew for ever when it breaks. Whoever asks gets an answer, or a rejection within 100 ms;
- * at once when it is known that Redis is away or silent, and then nothing is sent.
+ * One connection to Redis, which reconnects for ever when it breaks. A call gets its reply or a rejection within 100 ms;
+ * while Redis is known to be away or unresponsive, it is rejected at once and nothing is sent.
  */
 export interface RedisConnection {
   readonly client: Client
-  /** False while there is no connection, and from a call without answer to the next answer. */
+  /** False while there is no connection, and from a call without reply to the next reply. */
   isUp(): boolean
-  /** What `send` is answered; rejects with SluiceError 503, whose text holds neither keys nor values. */
-  ask<T>(send: (client: Client) => Promise<T>): Promise<T>
+  /** Resolves with the reply to `send`; rejects with AppError 503, whose text holds neither keys nor values. */
+  run<T>(send: (client: Client) => Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
-export function connectRedis(address: RedisAddress, logger: RedisLogger): RedisConnection {
-  const lines = redisLines(`${address.host}:${address.port}`, logger)
+export function connectRedis(
+  address: RedisAddress,
+  logger: RedisLogger,
+  replyTimeoutMs = defaultReplyTimeoutMs,
+): RedisConnection {
+  const log = createConnectionLog(`${address.host}:${address.port}`, logger)
   const client = new Client(clientOptions(address))
-  let isSilent = false
+  let isUnresponsive = false
   let isClosed = false
   let lastError = 'it has not answered yet'
 
-  const goAway = (reason: string): void => {
+  const markDown = (reason: string): void => {
     lastError = reason
-    if (!isClosed) lines.away(reason)
+    if (!isClosed) log.logDown(reason)
   }
 
-  const comeBack = (): void => {
-    isSilent = false
-    lines.back()
+  const markUp = (): void => {
+    isUnresponsive = false
+    log.logUp()
   }
 
-  client.on('ready', comeBack)
+  client.on('ready', markUp)
   client.on('error', (error: unknown) => {
-    goAway(describeRedisError(error))
+    markDown(describeRedisError(error))
   })
   client.on('close', () => {
-    // After an error, that was the reason.
-    if (!lines.isAway()) goAway('it closed the connection')
+    // After an error, the error is the reason.
+    if (!log.isDown()) markDown('it closed the connection')
   })
 
   /**
-   * Calls of one turn of the event loop. They go out in one write, at its end: writes cost more than all else. From then
-   * on they have their time.
+   * The calls of one turn of the event loop. They are sent in one write at the end of the turn, because writes cost more
+   * than all else; their time starts then.
    */
   interface Turn {
-    /** What rejects each call that has no answer yet. */
-    unanswered: Set<() => void>
+    /** Rejects each call that has no reply yet. */
+    pendingRejections: Set<() => void>
     timer: NodeJS.Timeout | undefined
   }
-  let present: Turn | undefined
+  let currentTurn: Turn | undefined
 
-  const beginTurn = (): Turn => {
-    const turn: Turn = { unanswered: new Set(), timer: undefined }
+  const startTurn = (): Turn => {
+    const turn: Turn = { pendingRejections: new Set(), timer: undefined }
     const { stream } = client
     stream.cork()
     setImmediate(() => {
-      present = undefined
+      currentTurn = undefined
       stream.uncork()
-      // When it was this process that slept, the answer lies in the socket: it is read before the immediate.
-      turn.timer = setTimeout(() => setImmediate(endTurn, turn), answerTimeoutMs)
-      if (turn.unanswered.size === 0) clearTimeout(turn.timer)
+      // When this process itself was suspended, the reply is in the socket: it is read before the immediate runs.
+      turn.timer = setTimeout(() => setImmediate(rejectPending, turn), replyTimeoutMs)
+      if (turn.pendingRejections.size === 0) clearTimeout(turn.timer)
     })
     return turn
   }
 
-  const endTurn = ({ unanswered }: Turn): void => {
-    if (unanswered.size === 0) return
-    isSilent = true
-    goAway(`no answer within ${answerTimeoutMs} ms`)
-    for (const reject of unanswered) reject()
+  const rejectPending = ({ pendingRejections }: Turn): void => {
+    if (pendingRejections.size === 0) return
+    isUnresponsive = true
+    markDown(`no answer within ${replyTimeoutMs} ms`)
+    for (const reject of pendingRejections) reject()
   }
 
-  const isUp = (): boolean => client.status === 'ready' && !isSilent
+  const isUp = (): boolean => client.status === 'ready' && !isUnresponsive
 
-  const ask = <T>(send: (client: Client) => Promise<T>): Promise<T> => {
+  const run = <T>(send: (client: Client) => Promise<T>): Promise<T> => {
     if (isClosed) return Promise.reject(unavailable('Redis: the connection was closed by this process'))
     if (!isUp()) return Promise.reject(unavailable(`Redis: ${lastError}`))
-    const turn = (present ??= beginTurn())
+    const turn = (currentTurn ??= startTurn())
     return new Promise((resolve, reject) => {
-      const onSilence = (): void => {
+      const rejectCall = (): void => {
         reject(unavailable(`Redis: ${lastError}`))
       }
-      turn.unanswered.add(onSilence)
-      const onAnswer = (): void => {
-        turn.unanswered.delete(onSilence)
-        if (turn.unanswered.size === 0) clearTimeout(turn.timer)
-        // A late one says that Redis is back.
-        if (isSilent && client.status === 'ready') comeBack()
+      turn.pendingRejections.add(rejectCall)
+      const onReply = (): void => {
+        turn.pendingRejections.delete(rejectCall)
+        if (turn.pendingRejections.size === 0) clearTimeout(turn.timer)
+        // A late reply shows that Redis is back.
+        if (isUnresponsive && client.status === 'ready') markUp()
       }
       send(client).then(
-        (answer) => {
-          onAnswer()
-          resolve(answer)
+        (reply) => {
+          onReply()
+          resolve(reply)
         },
         (error: unknown) => {
-          onAnswer()
+          onReply()
           const reason = describeRedisError(error)
-          if (error instanceof ReplyError) lines.refused(reason)
+          if (error instanceof ReplyError) log.logErrorReply(reason)
           reject(unavailable(`Redis: ${reason}`))
         },
       )
@@ -119,14 +123,14 @@ export function connectRedis(address: RedisAddress, logger: RedisLogger): RedisC
   return {
     client,
     isUp,
-    ask,
+    run,
     async close() {
       const wasUp = isUp()
       isClosed = true
       if (wasUp) {
-        // Answered after all that was asked before; a silent one is not waited for.
-        await withDeadline(client.quit(), answerTimeoutMs, () => new Error('no answer')).catch(() => undefined)
-        await new Promise(setImmediate) // whoever got an answer hears it first
+        // Redis replies to QUIT after all earlier calls. An unresponsive Redis is not waited for.
+        await withDeadline(client.quit(), replyTimeoutMs, () => new Error('no answer')).catch(() => undefined)
+        await new Promise(setImmediate) // The callers of these calls continue first.
       }
       client.disconnect()
     },
@@ -144,16 +148,16 @@ function clientOptions({ host, port, username, password, db, tls, prefix }: Redi
     keyPrefix: prefix,
     connectionName: 'sluice',
     disableClientInfo: true,
-    // All that is asked has an old answer type: the handshake of RESP3 would gain nothing, and proxies refuse it.
+    // All replies have types of RESP2: the handshake of RESP3 would gain nothing, and proxies refuse it.
     protocol: 2,
     connectTimeout: connectTimeoutMs,
     socketTimeout: silenceMsMax,
-    disconnectTimeout: answerTimeoutMs,
+    disconnectTimeout: defaultReplyTimeoutMs,
     maxLoadingRetryTime: reconnectMs.longest,
     retryStrategy: (times) => Math.min(reconnectMs.first * 2 ** Math.min(times - 1, 10), reconnectMs.longest),
-    // After a failover the name leads to another server.
+    // After a failover the name resolves to another server.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
-    // What has no answer is the caller's to settle: sent again, it would be counted twice.
+    // The caller decides what follows a call without reply: a call that is sent again would be counted twice.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,

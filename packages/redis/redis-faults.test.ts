@@ -1,32 +1,34 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConnectionOptions } from 'node:tls'
 import { inspect } from 'node:util'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { Redis as Client } from 'ioredis'
-import { findFreePort, waitUntil } from '@sluice/engines/processes'
-import { redisMissing, startRedis, type LocalRedis } from '@sluice/engines/redis'
-import { capturedLogger, type CapturedLogger } from '@sluice/runtime/testing'
-import { fresh, opener, untilAnswering } from './open-redis.test-support.ts'
-import type { Limiter, Redis } from './ports.ts'
+import type { Limiter } from '@sluice/access/limiter'
+import { findFreePort } from '@sluice/engines/processes'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type CapturedLogger, capturedLogger } from '../../tests/support/captured-logger.ts'
+import { type LocalRedis, redisMissing, startRedis } from '../../tests/support/engines/redis.ts'
+import { fresh, redisOpener, waitUntilRedisAnswers } from '../../tests/support/test-redis.ts'
+import type { Redis } from './port.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'sluice-redis-faults-'))
 const describeIfRuns = redisMissing() === undefined ? describe : describe.skip
-const { open, openAnswering } = opener()
+const { open, openAnswering } = redisOpener()
 
 const servers: LocalRedis[] = []
 const clients: Client[] = []
 
-/** A server of one test. */
+/** Starts a server for one test. */
 const start = async (settings: Record<string, string> = {}, port?: number): Promise<LocalRedis> => {
   const server = await startRedis({ dir: join(root, fresh('r')), settings, ...(port !== undefined && { port }) })
   servers.push(server)
   return server
 }
 
-/** ioredis itself, for what Sluice does not do. */
+/** A client of ioredis, for commands that Sluice does not send. */
 const clientOf = (port: number, options: { db?: number; password?: string; tls?: ConnectionOptions } = {}): Client => {
   const client = new Client({ port, ...options })
   clients.push(client)
@@ -34,8 +36,8 @@ const clientOf = (port: number, options: { db?: number; password?: string; tls?:
 }
 
 /** Ids of Sluice's connections. */
-const connectionsOf = async (own: Client): Promise<string[]> =>
-  String(await own.client('LIST')).match(/id=\d+(?=.* name=sluice )/g) ?? []
+const connectionsOf = async (plainClient: Client): Promise<string[]> =>
+  String(await plainClient.client('LIST')).match(/id=\d+(?=.* name=sluice )/g) ?? []
 
 afterEach(async () => {
   for (const client of clients.splice(0)) client.disconnect()
@@ -46,29 +48,29 @@ afterAll(() => {
   rmSync(root, { recursive: true, force: true })
 })
 
-/** Spends 1 until it is refused; how much was granted. */
+/** Consumes 1 until it is refused; returns the granted sum. */
 const exhaust = async (limiter: Limiter, counter: string, limit: number): Promise<number> => {
   let granted = 0
-  while ((await limiter.spend(counter, 1, limit)).granted) {
+  while ((await limiter.consume(counter, 1, limit)).granted) {
     granted++
     if (granted > limit) throw new Error('more than the limit was granted')
   }
   return granted
 }
 
-const unavailable = { status: 503, retryable: true, message: 'Service temporarily unavailable' }
+const unavailable = { code: 'unavailable', retryable: true, message: 'Service temporarily unavailable' }
 
-/** What needs Redis says so at once. */
+/** Expects that everything that needs Redis is rejected at once. */
 const expectClosed = async (redis: Redis): Promise<void> => {
   const started = performance.now()
   await expect(redis.sessions.create('t', { keyHash: 'k' })).rejects.toMatchObject(unavailable)
   await expect(redis.sessions.find('t')).rejects.toMatchObject(unavailable)
   await expect(redis.sessions.delete('t')).rejects.toMatchObject(unavailable)
-  await expect(redis.answers.begin('i', 'f')).rejects.toMatchObject(unavailable)
-  await expect(redis.answers.finish('i', 'f', { status: 200, timestamp: 1 })).rejects.toMatchObject(unavailable)
-  await expect(redis.answers.abandon('i')).rejects.toMatchObject(unavailable)
+  await expect(redis.idempotency.claim('i', 'f')).rejects.toMatchObject(unavailable)
+  await expect(redis.idempotency.complete('i', 'f', { status: 200, timestamp: 1 })).rejects.toMatchObject(unavailable)
+  await expect(redis.idempotency.release('i')).rejects.toMatchObject(unavailable)
   await expect(redis.check()).rejects.toMatchObject(unavailable)
-  expect(performance.now() - started).toBeLessThan(400) // 100 ms each, had they waited
+  expect(performance.now() - started).toBeLessThan(400) // Seven calls that wait would take 100 ms each.
 }
 
 const linesOf = ({ lines }: CapturedLogger, level: string): unknown[] =>
@@ -79,24 +81,26 @@ const linesOf = ({ lines }: CapturedLogger, level: string): unknown[] =>
 const away = 'Redis is away: limits hold per process, sessions and idempotent requests are refused'
 
 describeIfRuns('redis: away at the start', () => {
-  test('limits hold in the process, the rest is refused; once it is there, all goes there', async () => {
+  test('limits hold per process and all other calls are rejected until Redis is there', async () => {
     const port = await findFreePort()
     const captured = capturedLogger()
     const redis = open(`redis://127.0.0.1:${port}`, captured)
     const [counter, later] = [fresh(), fresh()]
-    const spent = await Promise.all(Array.from({ length: 200 }, async () => redis.limiter.spend(counter, 1, 150)))
-    expect(spent.filter(({ granted }) => granted)).toHaveLength(150)
-    expect(redis.limiter.known(counter, 150).remaining).toBe(0)
-    await redis.limiter.giveBack(counter, 10, 150)
+    const consumptions = await Promise.all(
+      Array.from({ length: 200 }, async () => redis.limiter.consume(counter, 1, 150)),
+    )
+    expect(consumptions.filter(({ granted }) => granted)).toHaveLength(150)
+    expect(redis.limiter.peek(counter, 150).remaining).toBe(0)
+    await redis.limiter.refund(counter, 10, 150)
     expect(await exhaust(redis.limiter, counter, 150)).toBe(10)
     await expectClosed(redis)
     await waitUntil(() => linesOf(captured, 'warn').length > 0, 'the line', 10_000)
 
     const server = await start({}, port)
-    await untilAnswering(redis)
-    // What this process granted is not granted again in the window.
+    await waitUntilRedisAnswers(redis)
+    // Costs that this process granted are not granted again in the window.
     expect(await exhaust(redis.limiter, counter, 150)).toBe(0)
-    await redis.limiter.spend(later, 40, 100)
+    await redis.limiter.consume(later, 40, 100)
     expect(await exhaust((await openAnswering(server.url)).limiter, later, 100)).toBe(60)
     expect(linesOf(captured, 'warn')).toEqual([away])
     expect(linesOf(captured, 'info')).toEqual(['Redis answers again'])
@@ -105,45 +109,45 @@ describeIfRuns('redis: away at the start', () => {
 })
 
 describeIfRuns('redis: killed', () => {
-  test('limits go on from what was heard last, also when it comes back empty', async () => {
+  test('limits continue from the last known count, even after Redis has lost its data', async () => {
     const server = await start()
     const captured = capturedLogger()
     const [redis, other] = await Promise.all([openAnswering(server.url, captured), openAnswering(server.url)])
     const counter = fresh()
-    await other.limiter.spend(counter, 600, 1_000)
-    expect(await redis.limiter.spend(counter, 300, 1_000)).toMatchObject({ granted: true, remaining: 100 })
-    const { resetAt } = redis.limiter.known(counter, 1_000)
+    await other.limiter.consume(counter, 600, 1_000)
+    expect(await redis.limiter.consume(counter, 300, 1_000)).toMatchObject({ granted: true, remaining: 100 })
+    const { resetAt } = redis.limiter.peek(counter, 1_000)
 
     await server.kill()
-    await waitUntil(() => linesOf(captured, 'warn').length > 0, 'the line', 1_000)
+    await waitUntil(() => linesOf(captured, 'warn').length > 0, 'the line', 20_000)
     await expectClosed(redis)
     expect(await exhaust(redis.limiter, counter, 1_000)).toBe(100)
-    expect(redis.limiter.known(counter, 1_000)).toEqual({ remaining: 0, resetAt })
+    expect(redis.limiter.peek(counter, 1_000)).toEqual({ remaining: 0, resetAt })
 
     await server.restart()
-    await untilAnswering(redis)
+    await waitUntilRedisAnswers(redis)
     expect(await exhaust(redis.limiter, counter, 1_000)).toBe(0)
-    // Below what is known here, the empty one counts; it begins a window that ends later.
-    const free = fresh()
-    await redis.limiter.spend(free, 1, 10)
-    await redis.limiter.giveBack(counter, 500, 1_000)
+    // After a refund the empty Redis counts again, in a window that ends later.
+    const otherCounter = fresh()
+    await redis.limiter.consume(otherCounter, 1, 10)
+    await redis.limiter.refund(counter, 500, 1_000)
     expect(await exhaust(redis.limiter, counter, 1_000)).toBe(500)
-    expect(redis.limiter.known(counter, 1_000)).toEqual({ remaining: 0, resetAt })
+    expect(redis.limiter.peek(counter, 1_000)).toEqual({ remaining: 0, resetAt })
   })
 
-  test('a window that began while it was away ends, and Redis counts on', async () => {
+  test('a window that was opened without Redis ends, and Redis counts the next one', async () => {
     const server = await start()
     const redis = await openAnswering(server.url, { times: { limitWindowSeconds: 2 } })
     const counter = fresh()
     await server.kill()
     expect(await exhaust(redis.limiter, counter, 50)).toBe(50)
     await server.restart()
-    await untilAnswering(redis)
-    await waitUntil(async () => (await redis.limiter.spend(counter, 20, 50)).granted, 'a new window', 5_000)
+    await waitUntilRedisAnswers(redis)
+    await waitUntil(async () => (await redis.limiter.consume(counter, 20, 50)).granted, 'a new window', 5_000)
     expect(await exhaust((await openAnswering(server.url)).limiter, counter, 50)).toBe(30)
   })
 
-  test('calls under way are settled, none waits for it', async () => {
+  test('running calls settle, and no call waits for Redis', async () => {
     const server = await start()
     const redis = await openAnswering(server.url)
     const counter = fresh()
@@ -153,13 +157,13 @@ describeIfRuns('redis: killed', () => {
       let granted = 0
       while (!isOver) {
         const started = performance.now()
-        if ((await redis.limiter.spend(`${counter}${index % 2}`, 1, 10_000_000)).granted) granted++
+        if ((await redis.limiter.consume(`${counter}${index % 2}`, 1, 10_000_000)).granted) granted++
         slowest = Math.max(slowest, performance.now() - started)
         await new Promise(setImmediate)
       }
       return granted
     })
-    await waitUntil(() => redis.limiter.known(`${counter}0`, 10_000_000).remaining < 10_000_000 - 500, 'calls', 5_000)
+    await waitUntil(() => redis.limiter.peek(`${counter}0`, 10_000_000).remaining < 10_000_000 - 500, 'calls', 5_000)
     await server.kill()
     await waitUntil(
       () =>
@@ -167,30 +171,30 @@ describeIfRuns('redis: killed', () => {
           () => false,
           () => true,
         ),
-      'that it is noticed',
-      1_000,
+      'the failure of the check',
+      20_000,
     )
     await server.restart()
-    await untilAnswering(redis)
+    await waitUntilRedisAnswers(redis)
     isOver = true
     const granted = (await Promise.all(callers)).reduce((sum, each) => sum + each, 0)
-    const known = [0, 1].map((index) => 10_000_000 - redis.limiter.known(`${counter}${index}`, 10_000_000).remaining)
+    const known = [0, 1].map((index) => 10_000_000 - redis.limiter.peek(`${counter}${index}`, 10_000_000).remaining)
     expect((known[0] ?? 0) + (known[1] ?? 0)).toBe(granted)
     expect(slowest).toBeLessThan(500)
   })
 })
 
 describeIfRuns('redis: frozen', () => {
-  test('one call waits 100 ms, the next ones don’t; sessions are refused at once', async () => {
+  test('one call waits for 100 ms, later calls do not wait, and sessions are rejected at once', async () => {
     const server = await start()
     const captured = capturedLogger()
     const redis = await openAnswering(server.url, captured)
     const counter = fresh()
-    await redis.limiter.spend(counter, 40, 1_000)
+    await redis.limiter.consume(counter, 40, 1_000)
     server.pause()
     const started = performance.now()
-    // Of another limit each, so that none goes with another.
-    const waiting = [0, 1, 2, 3, 4, 5, 6, 7].map(async (more) => redis.limiter.spend(counter, 20, 1_000 + more))
+    // Each call has another limit, so that no two calls share a batch.
+    const waiting = [0, 1, 2, 3, 4, 5, 6, 7].map(async (more) => redis.limiter.consume(counter, 20, 1_000 + more))
     expect((await Promise.all(waiting)).map(({ remaining }) => remaining)).toEqual(
       [0, 1, 2, 3, 4, 5, 6, 7].map((more) => 940 + more - 20 * more),
     )
@@ -198,42 +202,42 @@ describeIfRuns('redis: frozen', () => {
     expect(waitedMs).toBeGreaterThanOrEqual(99)
     expect(waitedMs).toBeLessThan(500)
 
-    const again = performance.now()
+    const secondStart = performance.now()
     expect(await exhaust(redis.limiter, counter, 1_000)).toBe(800)
-    expect(performance.now() - again).toBeLessThan(500)
+    expect(performance.now() - secondStart).toBeLessThan(500)
     await expectClosed(redis)
 
     server.resume()
-    await untilAnswering(redis, 1_000)
+    await waitUntilRedisAnswers(redis, 1_000)
     expect(await exhaust(redis.limiter, counter, 1_000)).toBe(0)
     expect(linesOf(captured, 'warn')).toEqual([away])
     expect(linesOf(captured, 'info')).toEqual(['Redis answers again'])
   })
 
-  test('for longer, the connection is given up: whatever it was, another one is made', async () => {
+  test('the connection is replaced after a longer silence', async () => {
     const server = await start()
     const redis = await openAnswering(server.url)
     const counter = fresh()
-    const own = clientOf(server.port)
-    const connections = () => connectionsOf(own)
+    const plainClient = clientOf(server.port)
+    const connections = () => connectionsOf(plainClient)
     const before = await connections()
     expect(before).toHaveLength(1)
     server.pause()
-    await redis.limiter.spend(counter, 1, 10)
+    await redis.limiter.consume(counter, 1, 10)
     const frozenAt = performance.now()
-    const isGivenUp = async () => {
+    const isConnectionReplaced = async () => {
       await expect(redis.check()).rejects.toMatchObject(unavailable)
-      return performance.now() - frozenAt > 2_500 // longer than the silence and the next connection’s
+      return performance.now() - frozenAt > 2_500 // longer than the allowed silence of this connection and the next one
     }
-    await waitUntil(isGivenUp, 'time', 5_000)
+    await waitUntil(isConnectionReplaced, 'time', 5_000)
     server.resume()
-    await untilAnswering(redis)
+    await waitUntilRedisAnswers(redis)
     await waitUntil(async () => (await connections()).length === 1, 'the old connections to end', 5_000)
     expect(await connections()).not.toEqual(before)
     expect(await exhaust(redis.limiter, counter, 10)).toBe(9)
   })
 
-  test('closing does not wait for it', async () => {
+  test('close does not wait for Redis', async () => {
     const server = await start()
     const redis = await openAnswering(server.url)
     server.pause()
@@ -243,20 +247,20 @@ describeIfRuns('redis: frozen', () => {
   })
 })
 
-describeIfRuns('redis: a process that sleeps', () => {
-  test('for longer than an answer may take does not take Redis for away', async () => {
+describeIfRuns('redis: a process that was suspended', () => {
+  test('does not treat Redis as unresponsive', async () => {
     const server = await start()
     const captured = capturedLogger()
     const redis = await openAnswering(server.url, captured)
     const counter = fresh()
-    // Before the calls are on their way, and before the answers are read.
+    // The process is suspended once before the calls are sent and once before the replies are read.
     for (const turns of [0, 1]) {
-      const spent = redis.limiter.spend(counter, 3, 10)
+      const consumption = redis.limiter.consume(counter, 3, 10)
       const session = redis.sessions.find(fresh('t'))
       for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
       const wakesAt = performance.now() + 250
       while (performance.now() < wakesAt);
-      expect(await spent).toMatchObject({ granted: true })
+      expect(await consumption).toMatchObject({ granted: true })
       expect(await session).toBeUndefined()
     }
     expect(captured.lines()).toEqual([])
@@ -265,17 +269,19 @@ describeIfRuns('redis: a process that sleeps', () => {
 })
 
 describeIfRuns('redis: closed', () => {
-  test('by us: limits hold on, the rest is refused', async () => {
+  test('limits hold per process and all other calls are rejected after close', async () => {
     const server = await start()
     const captured = capturedLogger()
     const redis = await openAnswering(server.url, captured)
     const counter = fresh()
-    const settled: unknown[] = []
-    const created = redis.sessions.create(fresh('t'), { keyHash: 'k' }).then(() => settled.push('session'))
-    const spent = Promise.resolve(redis.limiter.spend(counter, 4, 10)).then(({ granted }) => settled.push(granted))
+    const settledCalls: unknown[] = []
+    const created = redis.sessions.create(fresh('t'), { keyHash: 'k' }).then(() => settledCalls.push('session'))
+    const consumption = Promise.resolve(redis.limiter.consume(counter, 4, 10)).then(({ granted }) =>
+      settledCalls.push(granted),
+    )
     await redis.close()
-    expect(settled).toEqual(['session', true])
-    await Promise.all([created, spent])
+    expect(settledCalls).toEqual(['session', true])
+    await Promise.all([created, consumption])
     expect(await exhaust(redis.limiter, counter, 10)).toBe(6)
     await expectClosed(redis)
     await redis.close()
@@ -298,33 +304,35 @@ describeIfRuns('redis: on the wire', () => {
     return calls.reduce((sum, [, number]) => sum + Number(number), 0)
   }
 
-  test('one call is under way per counter: what comes meanwhile goes with the next', async () => {
+  test('each counter has one running call, and calls that arrive meanwhile share the next one', async () => {
     const counters = [fresh(), fresh()]
     const calls = Array.from({ length: 1_000 }, async (_, index) =>
-      redis.limiter.spend(counters[index % 2] ?? '', 1, 10_000),
+      redis.limiter.consume(counters[index % 2] ?? '', 1, 10_000),
     )
     await Promise.all(calls)
     expect(await scriptsRun()).toBe(4)
-    expect(redis.limiter.known(counters[0] ?? '', 10_000).remaining).toBe(9_500)
+    expect(redis.limiter.peek(counters[0] ?? '', 10_000).remaining).toBe(9_500)
   })
 
-  test('what is known not to fit is not asked', async () => {
+  test('a cost that certainly does not fit is refused without a call', async () => {
     const counter = fresh()
-    await redis.limiter.spend(counter, 95, 100)
+    await redis.limiter.consume(counter, 95, 100)
     const before = await scriptsRun()
-    const spent = await Promise.all(Array.from({ length: 1_000 }, async () => redis.limiter.spend(counter, 6, 100)))
-    expect(spent.some(({ granted }) => granted)).toBe(false)
+    const consumptions = await Promise.all(
+      Array.from({ length: 1_000 }, async () => redis.limiter.consume(counter, 6, 100)),
+    )
+    expect(consumptions.some(({ granted }) => granted)).toBe(false)
     expect(await scriptsRun()).toBe(before)
-    expect(await redis.limiter.spend(counter, 5, 100)).toMatchObject({ granted: true })
+    expect(await redis.limiter.consume(counter, 5, 100)).toMatchObject({ granted: true })
     expect(await scriptsRun()).toBe(before + 1)
   })
 
-  test('keys have their prefix and an end', async () => {
+  test('keys have their prefix and expire', async () => {
     const other = await openAnswering(`${server.url}/3?prefix=other:`)
     for (const each of [redis, other]) {
-      await each.limiter.spend('events:key_1', 1, 10)
+      await each.limiter.consume('events:key_1', 1, 10)
       await each.sessions.create('hash', { keyHash: 'k' })
-      await each.answers.begin('id', 'f')
+      await each.idempotency.claim('id', 'f')
     }
     const [first, third] = [clientOf(server.port), clientOf(server.port, { db: 3 })]
     expect((await first.keys('*')).sort()).toEqual([
@@ -340,19 +348,19 @@ describeIfRuns('redis: on the wire', () => {
     for (const key of await first.keys('*')) expect(await first.pttl(key)).toBeGreaterThan(50_000)
   })
 
-  test('a later count does not put off the end of the window', async () => {
-    await redis.limiter.spend('a', 1, 10)
-    const own = clientOf(server.port)
-    await own.pexpire('sluice:limit:a', 20_000)
-    await redis.limiter.spend('a', 1, 10)
-    await redis.limiter.giveBack('a', 1, 10)
-    expect(await own.pttl('sluice:limit:a')).toBeLessThanOrEqual(20_000)
-    expect(await own.get('sluice:limit:a')).toBe('1')
+  test('a later count does not move the end of the window', async () => {
+    await redis.limiter.consume('a', 1, 10)
+    const plainClient = clientOf(server.port)
+    await plainClient.pexpire('sluice:limit:a', 20_000)
+    await redis.limiter.consume('a', 1, 10)
+    await redis.limiter.refund('a', 1, 10)
+    expect(await plainClient.pttl('sluice:limit:a')).toBeLessThanOrEqual(20_000)
+    expect(await plainClient.get('sluice:limit:a')).toBe('1')
   })
 })
 
-describeIfRuns('redis: refusals', () => {
-  test('a wrong password is told, and not shown', async () => {
+describeIfRuns('redis: error replies', () => {
+  test('a wrong password is logged as an error without the password', async () => {
     const server = await start({ requirepass: 'hush-hush' })
     const captured = capturedLogger()
     const redis = open(`redis://:hush-wrong@127.0.0.1:${server.port}`, captured)
@@ -369,7 +377,7 @@ describeIfRuns('redis: refusals', () => {
     expect(await named.sessions.find(fresh('t'))).toBeUndefined()
   })
 
-  test('errors that quote what was sent don’t show it', async () => {
+  test('errors that quote the command are logged without keys and values', async () => {
     const server = await start({ 'rename-command': 'EVAL ""' })
     const captured = capturedLogger()
     const redis = await openAnswering(server.url, captured)
@@ -377,7 +385,7 @@ describeIfRuns('redis: refusals', () => {
       [
         redis.sessions.create('token-hash', { keyHash: 'key-hash' }),
         redis.sessions.find('token-hash'),
-        redis.answers.finish('token-hash', 'key-hash', { status: 200, data: 'key-hash', timestamp: 1 }),
+        redis.idempotency.complete('token-hash', 'key-hash', { status: 200, data: 'key-hash', timestamp: 1 }),
       ].map((refused) => refused.catch((error: unknown) => error)),
     )
     for (const refusal of refusals) {
@@ -391,19 +399,19 @@ describeIfRuns('redis: refusals', () => {
     expect(captured.text()).not.toMatch(/-hash|redis\.call/)
   })
 
-  test('of a replica: the connection is made anew until it leads to the primary', async () => {
+  test('an error reply of a replica makes the connection reconnect until it reaches the primary', async () => {
     const [primary, replica] = await Promise.all([start(), start()])
-    const own = clientOf(replica.port)
-    await own.replicaof('127.0.0.1', primary.port)
+    const plainClient = clientOf(replica.port)
+    await plainClient.replicaof('127.0.0.1', primary.port)
     const redis = await openAnswering(replica.url)
-    const before = await connectionsOf(own)
+    const before = await connectionsOf(plainClient)
     const refusal = (): Promise<unknown> =>
       redis.sessions.create(fresh('t'), { keyHash: 'k' }).catch((error: unknown) => error)
     expect(await refusal()).toMatchObject({ ...unavailable, internal: expect.stringContaining('READONLY') })
     expect(await exhaust(redis.limiter, fresh(), 5)).toBe(5)
-    await untilAnswering(redis)
-    expect(await connectionsOf(own)).not.toEqual(before)
-    await own.replicaof('NO', 'ONE')
+    await waitUntilRedisAnswers(redis)
+    expect(await connectionsOf(plainClient)).not.toEqual(before)
+    await plainClient.replicaof('NO', 'ONE')
     await waitUntil(async () => (await refusal()) === undefined, 'sessions', 10_000)
   })
 })
@@ -428,7 +436,7 @@ const hasOpenssl = ((): boolean => {
     execFileSync(openssl, [...request, ...names, '-keyout', key, '-out', certificate], { stdio: 'ignore' })
   })
 
-  test('with a certificate of one’s own; without knowing it, Redis is away', async () => {
+  test('a connection works with a private certificate authority and fails without it', async () => {
     const tlsPort = await findFreePort()
     await start({
       'tls-port': String(tlsPort),
@@ -439,15 +447,15 @@ const hasOpenssl = ((): boolean => {
     })
     for (const host of ['localhost', '127.0.0.1']) {
       const redis = await openAnswering(`rediss://:hush@${host}:${tlsPort}/2?ca=${encodeURIComponent(certificate)}`)
-      expect(await redis.limiter.spend(`tls-${host}`, 4, 10)).toMatchObject({ granted: true, remaining: 6 })
+      expect(await redis.limiter.consume(`tls-${host}`, 4, 10)).toMatchObject({ granted: true, remaining: 6 })
     }
-    const own = clientOf(tlsPort, { tls: { rejectUnauthorized: false }, password: 'hush', db: 2 })
-    expect(await own.keys('*')).toHaveLength(2)
+    const plainClient = clientOf(tlsPort, { tls: { rejectUnauthorized: false }, password: 'hush', db: 2 })
+    expect(await plainClient.keys('*')).toHaveLength(2)
 
     const captured = capturedLogger()
-    const distrusting = open(`rediss://:hush@localhost:${tlsPort}/2`, captured)
+    const withoutAuthority = open(`rediss://:hush@localhost:${tlsPort}/2`, captured)
     await waitUntil(() => captured.lines().length > 0, 'the line', 10_000)
-    await expectClosed(distrusting)
+    await expectClosed(withoutAuthority)
     expect(captured.lines()[0]).toMatchObject({ error: expect.stringContaining('certificate') })
     expect(captured.text()).not.toContain('hush')
   })

@@ -1,20 +1,32 @@
+import type { Result } from 'ioredis'
 import { LRUCache } from 'lru-cache'
-import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
-import type { Limiter, LimitState, Spent, Times } from './ports.ts'
+import type { Consumption, Limiter, LimitState } from '@sluice/access/limiter'
+import type { Times } from './port.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { Window } from './window.ts'
 
-/** Beyond them the least recently used are forgotten here; Redis still has them. */
+/** Beyond them the least recently used are forgotten in this process; Redis still has them. */
 const countersMax = 100_000
-/** Different limits; nearly all keys have the default ones. */
-const limitsMax = 1_000
+
+declare module 'ioredis' {
+  interface RedisCommander<Context> {
+    /** The last argument repeats the second one and has no effect: the command is the one that every version has sent. */
+    countCost(
+      key: string,
+      cost: number,
+      windowSeconds: number,
+      limit: number,
+      windowSecondsAgain: number,
+    ): Result<[consumed: number, leftMs: number], Context>
+  }
+}
 
 /**
- * In place of the library's script, which counts what it refuses too. KEYS: the counter; ARGV: cost (below 0: given
- * back), seconds of a window, limit. Returns what is used and the ms left; when the cost did not fit, `used + cost`,
- * which is above the limit, and nothing is counted.
+ * Counts a cost if it fits into a limit. KEYS: the counter; ARGV: cost (below 0: a refund), seconds of a window, limit.
+ * Returns the consumed part of the limit and the ms until the window ends. When the cost does not fit, nothing is counted,
+ * and the first number is `used + cost`, which is above the limit. A window opens with the first cost above 0.
  */
-const spendScript = `
+const countScript = `
 local cost = tonumber(ARGV[1])
 local left = redis.call('pttl', KEYS[1])
 local used = 0
@@ -30,8 +42,8 @@ end
 return {used, left}
 `
 
-/** One caller of `spend`, and what becomes of it. */
-class Call implements Spent {
+/** One call of `consume` or `refund`; its result is filled in when its batch is settled. */
+class Call implements Consumption {
   granted = false
   remaining = 0
   resetAt = 0
@@ -42,9 +54,12 @@ class Call implements Spent {
   }
 }
 
-/** Calls that go to Redis together, as one. */
+/**
+ * Calls that go to Redis together, as one. `consume` calls wait for the result; `count` calls were granted ahead and are
+ * counted whatever the limit; `refund` calls take costs back.
+ */
 class Batch {
-  readonly kind: 'spend' | 'count' | 'give back'
+  readonly kind: 'consume' | 'count' | 'refund'
   readonly limit: number
   readonly calls: Call[] = []
   /** Resolves when every call is settled. */
@@ -60,22 +75,22 @@ class Batch {
   }
 }
 
-/** What this process knows of a counter, and what waits for its turn. */
+/** The window of a counter as this process knows it, and the batches that wait for Redis. */
 class Counter extends Window {
-  /** In their order; not the one under way. */
-  readonly waiting: Batch[] = []
+  /** In the order of arrival, without the batch under way. */
+  readonly pendingBatches: Batch[] = []
   isBusy = false
-  /** The sum of give-backs that wait or are under way. */
-  givingBack = 0
-  /** The sum of what was granted ahead of Redis, and that it has not counted yet. */
+  /** The sum of the refunds that are pending or under way. */
+  pendingRefunds = 0
+  /** The sum of the costs that were granted ahead of Redis, and that Redis has not counted yet. */
   ahead = 0
 
-  /** The batch that goes out last, if the call may join it. */
-  join(kind: Batch['kind'], limit: number, call: Call): Batch {
-    let batch = this.waiting.at(-1)
+  /** Adds a call to the last pending batch if kind and limit are the same, else to a new one; returns the batch. */
+  addCall(kind: Batch['kind'], limit: number, call: Call): Batch {
+    let batch = this.pendingBatches.at(-1)
     if (batch?.kind !== kind || batch.limit !== limit) {
       batch = new Batch(kind, limit)
-      this.waiting.push(batch)
+      this.pendingBatches.push(batch)
     }
     batch.calls.push(call)
     return batch
@@ -84,32 +99,33 @@ class Counter extends Window {
 
 /**
  * While more than `comfortable` of a limit remains, up to `ahead` of it is granted without waiting for Redis, which counts
- * it all the same: a batch whose parsed events wait for an answer costs a third more (docs/benchmarks.md). Limits below
- * 1,000 are exact; higher ones can be exceeded by a thousandth for each process, if the others use up the tenth within
+ * it all the same: a batch whose parsed events wait for Redis costs a third more (docs/benchmarks.md). Limits below 1,000
+ * are exact; higher ones can be exceeded by a thousandth for each process, if the other processes consume the tenth within
  * one call to Redis.
  */
 const shares = { comfortable: 1 / 10, ahead: 1 / 1_000 }
 
-interface Counted {
+interface RemoteCount {
   granted: boolean
-  /** In the window, this cost included if it was granted. */
-  used: number
+  /** The consumed part of the limit, this cost included if it was granted. */
+  consumed: number
   /** Unix ms. */
   endsAt: number
 }
 
 /**
- * Counts in Redis, for all processes together. Per counter one call is under way; what comes meanwhile is summed and goes
- * with the next, what was granted ahead of it too. A cost above what is known to remain is refused without asking: within a window the rest only falls.
- * What Redis leaves unanswered is counted here, on top of what was heard last.
+ * Counts in Redis, for all processes together (docs/decisions/010-limits-in-redis.md). Per counter one call to Redis is
+ * under way; costs that arrive meanwhile are summed and go with the next call, those that were granted ahead too. A cost
+ * above what is known to remain is refused without a call: within a window the remaining part only falls.
+ * Costs for which Redis does not reply are counted in this process, on top of the last count that Redis returned.
  */
 export function redisLimiter(connection: RedisConnection, { limitWindowSeconds }: Times): Limiter {
   const windowMs = limitWindowSeconds * 1000
   const counters = new LRUCache<string, Counter>({ max: countersMax })
-  const limiters = new LRUCache<number, RateLimiterRedis>({ max: limitsMax })
-  const unused = new Window(windowMs)
+  const untouched = new Window(windowMs)
+  connection.client.defineCommand('countCost', { numberOfKeys: 1, lua: countScript })
 
-  const counterOf = (name: string): Counter => {
+  const getCounter = (name: string): Counter => {
     let counter = counters.get(name)
     if (counter === undefined) {
       counter = new Counter(windowMs)
@@ -118,158 +134,140 @@ export function redisLimiter(connection: RedisConnection, { limitWindowSeconds }
     return counter
   }
 
-  /** The library's limiters differ in their number of points alone; the key and the count are the same. */
-  const limiterOf = (limit: number): RateLimiterRedis => {
-    let limiter = limiters.get(limit)
-    if (limiter === undefined) {
-      limiter = new RateLimiterRedis({
-        storeClient: connection.client,
-        keyPrefix: 'limit',
-        points: limit,
-        duration: limitWindowSeconds,
-        customIncrTtlLuaScript: spendScript,
-      })
-      limiters.set(limit, limiter)
-    }
-    return limiter
-  }
-
-  /** Undefined when Redis did not answer; it may have counted or not. */
-  const countInRedis = async (name: string, { kind, limit }: Batch, sum: number): Promise<Counted | undefined> => {
+  /** Undefined when Redis did not reply; it may have counted the sum or not. */
+  const countInRedis = async (name: string, { kind, limit }: Batch, sum: number): Promise<RemoteCount | undefined> => {
     if (!connection.isUp()) return undefined
     const sentAt = Date.now()
+    const cost = kind === 'refund' ? -sum : sum
+    const enforcedLimit = kind === 'count' ? Number.MAX_SAFE_INTEGER : limit
     try {
-      const { isRefused, result } = await connection.ask(() =>
-        kind === 'spend'
-          ? limiterOf(limit).consume(name, sum).then(onGranted, onRefused)
-          : kind === 'count'
-            ? limiterOf(Number.MAX_SAFE_INTEGER).consume(name, sum).then(onGranted)
-            : limiterOf(limit).reward(name, sum).then(onGranted),
+      const [consumed, leftMs] = await connection.run((client) =>
+        client.countCost(`limit:${name}`, cost, limitWindowSeconds, enforcedLimit, limitWindowSeconds),
       )
-      const { consumedPoints, msBeforeNext } = result
+      const granted = kind === 'refund' || consumed <= enforcedLimit
       return {
-        granted: !isRefused,
-        used: isRefused ? consumedPoints - sum : consumedPoints,
-        // At the latest then: it never refuses here what Redis would grant.
-        endsAt: sentAt + Math.max(0, msBeforeNext),
+        granted,
+        consumed: granted ? consumed : consumed - cost,
+        // Never later than the end in Redis: this process must not refuse what Redis would grant.
+        endsAt: sentAt + Math.max(0, leftMs),
       }
     } catch {
-      return undefined // the connection tells why
+      return undefined // The connection has logged the reason.
     }
   }
 
-  const spendTogether = async (name: string, counter: Counter, batch: Batch): Promise<void> => {
+  const settleConsume = async (name: string, counter: Counter, batch: Batch): Promise<void> => {
     const { calls, limit } = batch
-    let sum = grantInOrder(calls, limit - counter.usedAt(Date.now()) - counter.ahead)
+    let sum = grantInOrder(calls, limit - counter.consumedAt(Date.now()) - counter.ahead)
     while (sum > 0) {
-      const counted = await countInRedis(name, batch, sum)
+      const remote = await countInRedis(name, batch, sum)
       const now = Date.now()
-      if (counted === undefined) {
+      if (remote === undefined) {
         counter.count(sum, now)
         break
       }
-      counter.hear(counted.used, counted.endsAt, counted.granted ? sum : 0, now)
-      if (counted.granted) break
-      // Others were faster. What still fits does so in the same order.
-      sum = grantInOrder(calls, limit - counter.usedAt(now) - counter.ahead)
+      counter.mergeRemote(remote.consumed, remote.endsAt, remote.granted ? sum : 0, now)
+      if (remote.granted) break
+      // Other processes have consumed more than was known. The calls that still fit are granted in the same order.
+      sum = grantInOrder(calls, limit - counter.consumedAt(now) - counter.ahead)
     }
     const now = Date.now()
-    let used = Math.max(0, counter.usedAt(now) - sum)
+    let consumed = Math.max(0, counter.consumedAt(now) - sum)
     for (const call of calls) {
-      if (call.granted) used += call.cost
-      const { remaining, resetAt } = counter.stateAfter(used, limit, now)
+      if (call.granted) consumed += call.cost
+      const { remaining, resetAt } = counter.stateAfter(consumed, limit, now)
       call.remaining = remaining
       call.resetAt = resetAt
     }
   }
 
-  const countTogether = async (name: string, counter: Counter, batch: Batch): Promise<void> => {
-    const sum = sumOf(batch.calls)
-    const counted = await countInRedis(name, batch, sum)
+  const settleCount = async (name: string, counter: Counter, batch: Batch): Promise<void> => {
+    const sum = sumOfCosts(batch.calls)
+    const remote = await countInRedis(name, batch, sum)
     const now = Date.now()
-    if (counted === undefined) counter.count(sum, now)
-    else counter.hear(counted.used, counted.endsAt, sum, now)
+    if (remote === undefined) counter.count(sum, now)
+    else counter.mergeRemote(remote.consumed, remote.endsAt, sum, now)
     counter.ahead -= sum
   }
 
-  const giveBackTogether = async (name: string, counter: Counter, batch: Batch): Promise<void> => {
-    const sum = sumOf(batch.calls)
-    const counted = await countInRedis(name, batch, sum)
+  const settleRefund = async (name: string, counter: Counter, batch: Batch): Promise<void> => {
+    const sum = sumOfCosts(batch.calls)
+    const remote = await countInRedis(name, batch, sum)
     const now = Date.now()
-    if (counted === undefined) counter.giveBack(sum, now)
-    else counter.hear(counted.used, counted.endsAt, -sum, now)
-    counter.givingBack -= sum
+    if (remote === undefined) counter.refund(sum, now)
+    else counter.mergeRemote(remote.consumed, remote.endsAt, -sum, now)
+    counter.pendingRefunds -= sum
   }
 
-  /** Settles the counter's batches one after the other, until none waits. Never rejects. */
-  const work = async (name: string, counter: Counter): Promise<void> => {
+  /** Settles the batches of a counter one after the other, until none is pending. Never rejects. */
+  const settleBatches = async (name: string, counter: Counter): Promise<void> => {
     counter.isBusy = true
-    for (let batch = counter.waiting.shift(); batch !== undefined; batch = counter.waiting.shift()) {
-      if (batch.kind === 'spend') await spendTogether(name, counter, batch)
-      else if (batch.kind === 'count') await countTogether(name, counter, batch)
-      else await giveBackTogether(name, counter, batch)
+    for (let batch = counter.pendingBatches.shift(); batch !== undefined; batch = counter.pendingBatches.shift()) {
+      if (batch.kind === 'consume') await settleConsume(name, counter, batch)
+      else if (batch.kind === 'count') await settleCount(name, counter, batch)
+      else await settleRefund(name, counter, batch)
       batch.settle(undefined)
     }
     counter.isBusy = false
   }
 
-  /** What is certainly used. */
-  const knownUse = (counter: Counter, now: number): number =>
-    Math.max(0, counter.usedAt(now) + counter.ahead - counter.givingBack)
+  /** The part of the limit that is certainly consumed. */
+  const knownConsumption = (counter: Counter, now: number): number =>
+    Math.max(0, counter.consumedAt(now) + counter.ahead - counter.pendingRefunds)
 
-  const mayGoAhead = (counter: Counter, cost: number, limit: number, now: number): boolean =>
+  const allowsGrantAhead = (counter: Counter, cost: number, limit: number, now: number): boolean =>
     counter.isOpen(now) &&
     counter.ahead + cost <= limit * shares.ahead &&
-    counter.usedAt(now) + counter.ahead + cost <= limit * (1 - shares.comfortable)
+    counter.consumedAt(now) + counter.ahead + cost <= limit * (1 - shares.comfortable)
 
   return {
-    spend(name, cost, limit): Spent | Promise<Spent> {
+    consume(name, cost, limit): Consumption | Promise<Consumption> {
       const now = Date.now()
-      const counter = counterOf(name)
-      const used = knownUse(counter, now)
-      if (used + cost > limit) {
-        const { remaining, resetAt } = counter.stateAfter(used, limit, now)
+      const counter = getCounter(name)
+      const consumed = knownConsumption(counter, now)
+      if (consumed + cost > limit) {
+        const { remaining, resetAt } = counter.stateAfter(consumed, limit, now)
         return { granted: false, remaining, resetAt }
       }
-      if (!counter.isBusy && !connection.isUp()) return counter.spend(cost, limit, now)
-      if (mayGoAhead(counter, cost, limit, now)) {
+      if (!counter.isBusy && !connection.isUp()) return counter.consume(cost, limit, now)
+      if (allowsGrantAhead(counter, cost, limit, now)) {
         counter.ahead += cost
-        counter.join('count', limit, new Call(cost))
-        if (!counter.isBusy) void work(name, counter)
-        return { granted: true, ...counter.stateAfter(used + cost, limit, now) }
+        counter.addCall('count', limit, new Call(cost))
+        if (!counter.isBusy) void settleBatches(name, counter)
+        return { granted: true, ...counter.stateAfter(consumed + cost, limit, now) }
       }
       const call = new Call(cost)
-      const batch = counter.join('spend', limit, call)
-      if (!counter.isBusy) void work(name, counter)
-      return settled(batch, call)
+      const batch = counter.addCall('consume', limit, call)
+      if (!counter.isBusy) void settleBatches(name, counter)
+      return resultOf(call, batch)
     },
-    async giveBack(name, cost, limit): Promise<void> {
-      const counter = counterOf(name)
-      counter.givingBack += cost
-      const batch = counter.join('give back', limit, new Call(cost))
-      if (!counter.isBusy) void work(name, counter)
+    async refund(name, cost, limit): Promise<void> {
+      const counter = getCounter(name)
+      counter.pendingRefunds += cost
+      const batch = counter.addCall('refund', limit, new Call(cost))
+      if (!counter.isBusy) void settleBatches(name, counter)
       await batch.done
     },
-    known(name, limit): LimitState {
+    peek(name, limit): LimitState {
       const now = Date.now()
       const counter = counters.get(name)
       return counter === undefined
-        ? unused.stateAfter(0, limit, now)
-        : counter.stateAfter(knownUse(counter, now), limit, now)
+        ? untouched.stateAfter(0, limit, now)
+        : counter.stateAfter(knownConsumption(counter, now), limit, now)
     },
   }
 }
 
-async function settled(batch: Batch, call: Call): Promise<Spent> {
+async function resultOf(call: Call, batch: Batch): Promise<Consumption> {
   await batch.done
   return call
 }
 
-function sumOf(calls: readonly Call[]): number {
-  return calls.reduce((total, { cost }) => total + cost, 0)
+function sumOfCosts(calls: readonly Call[]): number {
+  return calls.reduce((sum, { cost }) => sum + cost, 0)
 }
 
-/** Grants each call that fits into what the ones before it left; answers with the sum of what was granted. */
+/** Grants each call that fits into what the calls before it left over; returns the sum of the granted costs. */
 function grantInOrder(calls: readonly Call[], remaining: number): number {
   let sum = 0
   for (const call of calls) {
@@ -277,19 +275,4 @@ function grantInOrder(calls: readonly Call[], remaining: number): number {
     if (call.granted) sum += call.cost
   }
   return sum
-}
-
-interface Consumed {
-  isRefused: boolean
-  result: RateLimiterRes
-}
-
-function onGranted(result: RateLimiterRes): Consumed {
-  return { isRefused: false, result }
-}
-
-/** The library rejects with its result when the cost did not fit. */
-function onRefused(reason: unknown): Consumed {
-  if (reason instanceof RateLimiterRes) return { isRefused: true, result: reason }
-  throw reason
 }

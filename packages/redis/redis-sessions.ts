@@ -1,5 +1,6 @@
 import type { Result } from 'ioredis'
-import type { Sessions, Times } from './ports.ts'
+import type { Sessions } from '@sluice/access/sessions'
+import type { Times } from './port.ts'
 import type { RedisConnection } from './redis-connection.ts'
 
 declare module 'ioredis' {
@@ -9,7 +10,7 @@ declare module 'ioredis' {
   }
 }
 
-/** Redis's own clock, in ms: the one that all processes share. */
+/** Sets `now` to the time of Redis in ms, which is one clock for all processes. */
 const clock = `
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -29,26 +30,26 @@ if left <= 0 then return false end
 return {session[1], left}
 `
 
-/** Sessions as hashes at `session:<hash of the token>`, which Redis removes by itself. */
+/** Keeps sessions as hashes at `session:<hash of the token>`, which expire in Redis. */
 export function redisSessions(connection: RedisConnection, { sessionIdleMs, sessionAgeMsMax }: Times): Sessions {
   const { client } = connection
   client.defineCommand('createSession', { numberOfKeys: 1, lua: createScript })
   client.defineCommand('findSession', { numberOfKeys: 1, lua: findScript })
-  const keyOf = (tokenHash: string): string => `session:${tokenHash}`
+  const redisKey = (tokenHash: string): string => `session:${tokenHash}`
 
   return {
     async create(tokenHash, { keyHash }) {
-      await connection.ask(() => client.createSession(keyOf(tokenHash), keyHash, sessionIdleMs, sessionAgeMsMax))
+      await connection.run(() => client.createSession(redisKey(tokenHash), keyHash, sessionIdleMs, sessionAgeMsMax))
     },
     async find(tokenHash) {
-      const askedAt = Date.now()
-      const found = await connection.ask(() => client.findSession(keyOf(tokenHash), sessionIdleMs))
+      const sentAt = Date.now()
+      const found = await connection.run(() => client.findSession(redisKey(tokenHash), sessionIdleMs))
       if (found === null) return undefined
       const [keyHash, leftMs] = found
-      return { keyHash, expiresAt: askedAt + leftMs } // never later than it really ends
+      return { keyHash, expiresAt: sentAt + leftMs } // Never later than the end in Redis.
     },
     async delete(tokenHash) {
-      await connection.ask(() => client.del(keyOf(tokenHash)))
+      await connection.run(() => client.del(redisKey(tokenHash)))
     },
   }
 }

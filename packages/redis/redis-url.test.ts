@@ -11,7 +11,7 @@ const mistakesIn = (url: string): string => {
   return 'none'
 }
 
-test('a host is enough', () => {
+test('a URL with nothing but a host has defaults for the rest', () => {
   expect(parseRedisUrl('redis://cache.example')).toEqual({
     host: 'cache.example',
     port: 6379,
@@ -23,7 +23,7 @@ test('a host is enough', () => {
   })
 })
 
-test('TLS, percent-encoded user and password, database, prefix, IPv6', () => {
+test('a URL has TLS, a percent-encoded user and password, a database, a prefix and an IPv6 address', () => {
   expect(parseRedisUrl('rediss://us%40er:p%3Aa%2Fs:s@[::1]:6380/15?prefix=a%26b:')).toEqual({
     host: '::1',
     port: 6380,
@@ -57,7 +57,7 @@ test.each([
   expect(mistakesIn(url)).toContain(mistake)
 })
 
-test('all mistakes at once', () => {
+test('one error lists all mistakes', () => {
   const mistakes = mistakesIn('redis://user@h:0/x?db=1&ca=x')
   for (const mistake of ['port', 'database', 'password', 'parameter', 'rediss:']) expect(mistakes).toContain(mistake)
 })
@@ -73,7 +73,7 @@ test.each([
   expect(mistakesIn(url)).not.toMatch(/sec|ret@/)
 })
 
-test('opening tells them', () => {
+test('openRedis throws the error of a wrong URL', () => {
   const logger = { debug: () => undefined, info: () => undefined, warn: () => undefined }
   expect(() => openRedis('redis://h/x', { logger })).toThrow('SLUICE_REDIS_URL: the database is not a number')
   expect(() => openRedis('file:data', { logger })).toThrow('SLUICE_REDIS_URL: expected redis://')

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
+import { readCaFile } from '@sluice/runtime/ca-file'
 
 const parameters = ['ca', 'prefix']
 
-/** What a `redis:` URL says. */
+/** The address and the settings in a `redis:` URL. */
 export interface RedisAddress {
   host: string
   port: number
@@ -12,13 +12,13 @@ export interface RedisAddress {
   db: number
   /** TLS, for `rediss:`; `ca` holds PEM certificates to trust instead of the system's. */
   tls: { ca: string | undefined } | undefined
-  /** What all keys begin with. */
+  /** The beginning of all keys. */
   prefix: string
 }
 
 /**
  * Reads `redis[s]://[[user]:password@]host[:6379][/<database>][?ca=<file>&prefix=sluice:]`. User and password may be
- * percent-encoded, `ca` names a PEM file, a `prefix` of its own lets several Sluices share a Redis.
+ * percent-encoded, `ca` names a PEM file. Several installations can share a Redis with a `prefix` each.
  * Throws one Error that names every mistake; it never holds the password.
  */
 export function parseRedisUrl(text: string): RedisAddress {
@@ -29,7 +29,7 @@ export function parseRedisUrl(text: string): RedisAddress {
   const mistakes: string[] = []
   if (hostname === '') mistakes.push('the host is missing')
   if (port === '0') mistakes.push('the port is not between 1 and 65535')
-  // Not quoted: it holds part of a password that was not percent-encoded.
+  // The text is not quoted: it may hold part of a password that was not percent-encoded.
   if (!/^\/?\d{0,5}$/.test(pathname)) mistakes.push('the database is not a number')
   if (hash !== '') mistakes.push('"#" is not percent-encoded ("%23")')
   for (const name of new Set(searchParams.keys())) {
@@ -37,7 +37,7 @@ export function parseRedisUrl(text: string): RedisAddress {
     else if (searchParams.getAll(name).length > 1) mistakes.push(`the parameter "${name}" is given twice`)
   }
   const address: RedisAddress = {
-    // IPv6 stands in brackets.
+    // An IPv6 address is in brackets.
     host: hostname.replace(/^\[(.*)\]$/, '$1'),
     port: Number(port || '6379'),
     username: decode(username, 'user', mistakes),
@@ -66,13 +66,5 @@ function readTls(protocol: string, file: string | null, mistakes: string[]): Red
     if (file !== null) mistakes.push('"ca" needs rediss:')
     return undefined
   }
-  if (file === null) return { ca: undefined }
-  try {
-    const ca = readFileSync(file, 'utf8')
-    if (!ca.includes('-----BEGIN CERTIFICATE-----')) mistakes.push(`"ca": ${file} holds no PEM certificate`)
-    return { ca }
-  } catch (error) {
-    mistakes.push(`"ca": ${(error as NodeJS.ErrnoException).message}`)
-    return undefined
-  }
+  return readCaFile(file, mistakes)
 }

@@ -1,6 +1,12 @@
-import { describeWithRedis, testRedis } from '@sluice/engines/testing'
-import { describeRedis } from './conformance.ts'
+import { describeWithRedis, testRedis } from '../../tests/support/engines/test-engines.ts'
+import { describeIdempotency } from './conformance/idempotency.ts'
+import { describeLimiter } from './conformance/limiter.ts'
+import { describeSessions } from './conformance/sessions.ts'
+
+const createUrl = () => testRedis()?.url ?? ''
 
 describeWithRedis('redis', () => {
-  describeRedis('redis', () => testRedis()?.url ?? '')
+  describeLimiter('redis', createUrl)
+  describeSessions('redis', createUrl)
+  describeIdempotency('redis', createUrl)
 })

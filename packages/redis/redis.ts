@@ -1,22 +1,22 @@
-import type { Redis, RedisLogger, Times } from './ports.ts'
-import { redisAnswers } from './redis-answers.ts'
+import type { Redis, RedisLogger, Times } from './port.ts'
 import { connectRedis } from './redis-connection.ts'
+import { redisIdempotency } from './redis-idempotency.ts'
 import { redisLimiter } from './redis-limiter.ts'
 import { redisSessions } from './redis-sessions.ts'
 import type { RedisAddress } from './redis-url.ts'
 
-/** Counts, sessions and answers in a Redis server (6.2 or newer, or what speaks like it), shared by all processes. */
+/** Opens a Redis server, which all processes share: version 6.2 or newer, or a server that is compatible with it. */
 export function openRedisServer(
   address: RedisAddress,
-  { logger, times }: { logger: RedisLogger; times: Times },
+  { logger, times, replyTimeoutMs }: { logger: RedisLogger; times: Times; replyTimeoutMs?: number | undefined },
 ): Redis {
-  const connection = connectRedis(address, logger)
+  const connection = connectRedis(address, logger, replyTimeoutMs)
   return {
     limiter: redisLimiter(connection, times),
     sessions: redisSessions(connection, times),
-    answers: redisAnswers(connection, times),
+    idempotency: redisIdempotency(connection, times),
     async check() {
-      await connection.ask((client) => client.ping())
+      await connection.run((client) => client.ping())
     },
     close: () => connection.close(),
   }

@@ -1,9 +1,12 @@
-import type { LimitState, Spent } from './ports.ts'
+import type { Consumption, LimitState } from '@sluice/access/limiter'
 
-/** What is known of one counter: what was counted, and until when that holds. */
+/**
+ * The time window of one counter as this process knows it: the consumed part of the limit, and the end of the window.
+ * Every `now` is Unix ms.
+ */
 export class Window {
-  used = 0
-  /** Unix ms; 0 before the first. */
+  consumed = 0
+  /** Unix ms; 0 before the first window. */
   endsAt = 0
   readonly #lengthMs: number
 
@@ -11,58 +14,58 @@ export class Window {
     this.#lengthMs = lengthMs
   }
 
-  /** One that ends later than any could was begun before the clock was set back. */
+  /** False also for an end that is further away than a window is long: the clock was set back since. */
   isOpen(now: number): boolean {
     return now < this.endsAt && this.endsAt - now <= this.#lengthMs
   }
 
-  /** What counts now. */
-  usedAt(now: number): number {
-    return this.isOpen(now) ? this.used : 0
+  /** The consumed part of the limit; 0 when no window is open. */
+  consumedAt(now: number): number {
+    return this.isOpen(now) ? this.consumed : 0
   }
 
-  /** Counts `cost`, whatever the limit; begins a window when none is open. */
+  /** Counts `cost` whatever the limit; opens a window when none is open. */
   count(cost: number, now: number): void {
     if (this.isOpen(now)) {
-      this.used += cost
+      this.consumed += cost
     } else if (cost > 0) {
-      this.used = cost
+      this.consumed = cost
       this.endsAt = now + this.#lengthMs
     }
   }
 
-  /** Less was counted, after all. */
-  giveBack(cost: number, now: number): void {
-    this.used = Math.max(0, this.usedAt(now) - cost)
+  /** Takes back a cost that was counted. */
+  refund(cost: number, now: number): void {
+    this.consumed = Math.max(0, this.consumedAt(now) - cost)
   }
 
   /**
-   * Takes over what Redis said, `counted` being what it has just counted for this process. As long as a window is open,
-   * what is known of it does not fall: a Redis that lost its data, or that did not hear what was counted while it was
-   * away, is no reason to begin anew.
+   * Merges the state that Redis returned; `counted` is the cost that Redis has just counted for this process. Within an
+   * open window the local count does not fall below what it was: a Redis that lost its data, or that was away while this
+   * process counted by itself, is no reason to start anew.
    */
-  hear(used: number, endsAt: number, counted: number, now: number): void {
+  mergeRemote(consumed: number, endsAt: number, counted: number, now: number): void {
     if (this.isOpen(now)) {
-      this.used = Math.max(this.used + counted, used)
+      this.consumed = Math.max(this.consumed + counted, consumed)
     } else {
-      this.used = used
+      this.consumed = consumed
       this.endsAt = endsAt
     }
   }
 
-  /** Of `limit`, once `used` of it is gone. */
-  stateAfter(used: number, limit: number, now: number): LimitState {
+  /** The state of `limit` when `consumed` of it is consumed. */
+  stateAfter(consumed: number, limit: number, now: number): LimitState {
     return {
-      remaining: Math.max(0, limit - used),
+      remaining: Math.max(0, limit - consumed),
       resetAt: this.isOpen(now) ? this.endsAt : now + this.#lengthMs,
     }
   }
 
-  /** Counts `cost` if it fits whole. */
-  spend(cost: number, limit: number, now: number): Spent {
-    const granted = this.usedAt(now) + cost <= limit
+  /** Counts `cost` if all of it fits into `limit`. */
+  consume(cost: number, limit: number, now: number): Consumption {
+    const granted = this.consumedAt(now) + cost <= limit
     if (granted) this.count(cost, now)
-    const { remaining, resetAt } = this.stateAfter(this.usedAt(now), limit, now)
+    const { remaining, resetAt } = this.stateAfter(this.consumedAt(now), limit, now)
     return { granted, remaining, resetAt }
   }
 }

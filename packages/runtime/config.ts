@@ -1,18 +1,18 @@
 import type { Schema } from 'joi'
 
-/** One environment variable: what main.ts reads, what docs/configuration.md lists. */
+/** One environment variable, as main.ts reads it and docs/configuration.md lists it. */
 export interface Variable<T> {
-  /** Joi schema of the text; its conversions give the value. `T` is what it yields. */
+  /** Joi schema of the text, which converts it to a value of type `T`. */
   schema: Schema<T>
-  /** One sentence for operators; with the unit where there is one. */
+  /** One sentence for operators, with the unit if there is one. */
   description: string
   /** Text of the default; absent: the variable is required, unless `optional`. */
   default?: string
   /** May be unset; the value is then undefined. */
   optional?: true
-  /** What the schema can't tell: throws an Error whose message goes on after the variable's name. */
+  /** A check beyond the schema's: throws an Error whose message continues the variable's name. */
   check?: (text: string) => unknown
-  /** Its value is never printed, not even in an error. */
+  /** The value is never printed, not even in an error. */
   secret?: true
 }
 
@@ -26,7 +26,7 @@ type ValueOf<V> = V extends Variable<infer T> ? T : never
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Every mistake of a configuration at once; `mistakes` are lines for people. */
+/** All mistakes of a configuration; `mistakes` has one line for operators each. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly mistakes: readonly string[]

@@ -1,4 +1,4 @@
-/** Settles as `work` does, or rejects with `late()` after `ms`; the work itself goes on. Leaves no timer behind. */
+/** Settles as `work` does, or rejects with the error of `late` after `ms`; the work itself continues. Leaves no timer behind. */
 export async function withDeadline<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   const deadline = Promise.withResolvers<never>()
   const timer = setTimeout(() => {

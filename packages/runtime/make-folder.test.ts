@@ -1,10 +1,10 @@
-import { expect, test } from '@jest/globals'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
 import { makeFolder } from './make-folder.ts'
 
-test('makes what is missing for its user alone, and is fine with what is there', () => {
+test('makeFolder creates missing folders for its user alone and accepts existing ones', () => {
   const root = mkdtempSync(join(tmpdir(), 'sluice-folder-'))
   const folder = join(root, 'a', 'b')
   makeFolder(folder)
@@ -13,7 +13,7 @@ test('makes what is missing for its user alone, and is fine with what is there',
   rmSync(root, { recursive: true })
 })
 
-test('fails where no folder can be made, rather than trying for ever', () => {
+test('makeFolder throws where no folder can be created, instead of trying for ever', () => {
   expect(() => {
     makeFolder('/proc/nope/deeper')
   }).toThrow(/ENOENT|EACCES|EROFS|EPERM/)

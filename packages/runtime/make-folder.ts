@@ -2,9 +2,9 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /**
- * Makes a folder that only this user may enter (mode 0700), and those above it that are missing. Node's own
- * `recursive` never ends where the file system answers that a parent is missing although it is there, as /proc does.
- * Throws what the file system says.
+ * Creates a folder that only this user may enter (mode 0700), with the missing folders above it. Node's own `recursive`
+ * never ends where the file system reports an existing parent as missing, as /proc does. Throws the error of the file
+ * system.
  */
 export function makeFolder(folder: string): void {
   if (existsSync(folder)) return

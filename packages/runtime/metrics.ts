@@ -3,7 +3,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 export { Counter, Gauge, Histogram } from 'prom-client'
 export type Metrics = Registry
 
-/** A registry with the process's own figures; services add theirs. One per process, passed in, never global. */
+/** Creates a registry with the process's own metrics, to which services add theirs. One per process, passed in, never global. */
 export function createMetrics(): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })

@@ -1,11 +1,11 @@
-import { describe, expect, test } from '@jest/globals'
 import { getEventListeners } from 'node:events'
-import { type Component, FatalError, pause, supervise } from './supervisor.ts'
-import { capturedLogger } from './testing.ts'
+import { describe, expect, test } from '@jest/globals'
+import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { type Component, FatalError, sleep, supervise } from './supervisor.ts'
 
 const pauses = { firstMs: 5, longestMs: 20 }
 
-/** A component that writes down what happens to it. */
+/** A component that records the calls of its functions. */
 function recorded(name: string, events: string[]): Component {
   return {
     name,
@@ -15,7 +15,7 @@ function recorded(name: string, events: string[]): Component {
     },
     run: async (signal) => {
       events.push(`run ${name}`)
-      await pause(60_000, signal)
+      await sleep(60_000, signal)
       events.push(`end ${name}`)
     },
     stop: () => {
@@ -26,10 +26,10 @@ function recorded(name: string, events: string[]): Component {
 }
 
 async function untilAborted(signal: AbortSignal): Promise<void> {
-  await pause(60_000, signal)
+  await sleep(60_000, signal)
 }
 
-test('starts in order and stops in reverse, each after its run has settled', async () => {
+test('components start in order and stop in reverse, each after its run has settled', async () => {
   const events: string[] = []
   const supervisor = supervise(
     ['a', 'b', 'c'].map((name) => recorded(name, events)),
@@ -43,7 +43,7 @@ test('starts in order and stops in reverse, each after its run has settled', asy
   expect(supervisor.failures()).toStrictEqual([])
 })
 
-test('the next component starts when the one before it has', async () => {
+test('a component starts when the previous one has started', async () => {
   const events: string[] = []
   const { promise, resolve } = Promise.withResolvers<undefined>()
   const supervisor = supervise(
@@ -59,7 +59,7 @@ test('the next component starts when the one before it has', async () => {
   await supervisor.stop()
 })
 
-test('a component that fails to start fails the whole: what was started is stopped, the rest is left alone', async () => {
+test('a component that fails to start stops those that were started and leaves the others alone', async () => {
   const events: string[] = []
   const supervisor = supervise(
     [
@@ -74,7 +74,7 @@ test('a component that fails to start fails the whole: what was started is stopp
   expect(events).toStrictEqual(['start a', 'run a', 'start b', 'run b', 'end b', 'stop b', 'end a', 'stop a'])
 })
 
-test('a component that only opens, or only closes, is fine', async () => {
+test('a component may have nothing but a start or a stop', async () => {
   const closed: string[] = []
   const supervisor = supervise(
     [
@@ -96,7 +96,7 @@ test('a component that only opens, or only closes, is fine', async () => {
 })
 
 describe('a run that fails', () => {
-  test('is run again after a pause that doubles, is named meanwhile, and leaves its siblings alone', async () => {
+  test('is repeated after a delay that doubles, is named meanwhile, and does not affect the other components', async () => {
     const events: string[] = []
     const { logger, lines } = capturedLogger()
     const { promise: recovered, resolve } = Promise.withResolvers<undefined>()
@@ -122,7 +122,7 @@ describe('a run that fails', () => {
     await supervisor.stop()
   })
 
-  test('after it had recovered starts from the first pause again', async () => {
+  test('after a recovery is repeated after the first delay again', async () => {
     const { logger, lines } = capturedLogger()
     const { promise: done, resolve } = Promise.withResolvers<undefined>()
     let tries = 0
@@ -130,7 +130,7 @@ describe('a run that fails', () => {
       name: 'failing',
       run: async (signal) => {
         tries++
-        if (tries === 4) await pause(pauses.longestMs * 2, signal)
+        if (tries === 4) await sleep(pauses.longestMs * 2, signal)
         if (tries > 4) {
           resolve(undefined)
           await untilAborted(signal)
@@ -146,7 +146,7 @@ describe('a run that fails', () => {
     await supervisor.stop()
   })
 
-  test('is not waited for when the service stops', async () => {
+  test('does not delay the stop of the service', async () => {
     const supervisor = supervise(
       [{ name: 'failing', run: () => Promise.reject(new Error('x')) }],
       capturedLogger().logger,
@@ -158,7 +158,7 @@ describe('a run that fails', () => {
     await supervisor.stop()
   })
 
-  test('while stopping is logged and not run again', async () => {
+  test('while the service stops is logged and not repeated', async () => {
     const { logger, lines } = capturedLogger()
     let runs = 0
     const supervisor = supervise(
@@ -183,7 +183,7 @@ describe('a run that fails', () => {
     ])
   })
 
-  test('by throwing at once is treated alike', async () => {
+  test('by throwing synchronously is treated alike', async () => {
     const { promise: ranAgain, resolve } = Promise.withResolvers<undefined>()
     let tries = 0
     const supervisor = supervise(
@@ -206,7 +206,7 @@ describe('a run that fails', () => {
   })
 })
 
-test('a run that ends by itself is not run again', async () => {
+test('a run that resolves is not repeated', async () => {
   let runs = 0
   const done: Component = {
     name: 'once',
@@ -217,12 +217,12 @@ test('a run that ends by itself is not run again', async () => {
   }
   const supervisor = supervise([done], capturedLogger().logger, pauses)
   await supervisor.start()
-  await pause(20, new AbortController().signal)
+  await sleep(20, new AbortController().signal)
   expect(runs).toBe(1)
   await supervisor.stop()
 })
 
-test('a FatalError ends the service: it is told once, and the component is not run again', async () => {
+test('a FatalError is reported once and its component is not run again', async () => {
   const events: string[] = []
   let runs = 0
   const supervisor = supervise(
@@ -242,13 +242,13 @@ test('a FatalError ends the service: it is told once, and the component is not r
   await supervisor.start()
   expect(await supervisor.fatal).toMatchObject({ name: 'FatalError', message: 'older schema' })
   expect(supervisor.failures()).toStrictEqual([])
-  await pause(pauses.firstMs * 2, new AbortController().signal)
+  await sleep(pauses.firstMs * 2, new AbortController().signal)
   expect(runs).toBe(1)
   await supervisor.stop()
   expect(events).toContain('stop sibling')
 })
 
-test('a component that fails to stop is logged, and the others are stopped', async () => {
+test('the failure of a stop is logged and the other components are stopped', async () => {
   const events: string[] = []
   const { logger, lines } = capturedLogger()
   const supervisor = supervise(
@@ -261,18 +261,18 @@ test('a component that fails to stop is logged, and the others are stopped', asy
   expect(lines()).toStrictEqual([expect.objectContaining({ component: 'b', msg: 'component failed to stop' })])
 })
 
-describe('a pause', () => {
-  test('ends at once when its signal aborts, or has', async () => {
+describe('sleep', () => {
+  test('resolves at once when its signal aborts or has aborted', async () => {
     const abort = new AbortController()
-    const paused = pause(60_000, abort.signal)
+    const paused = sleep(60_000, abort.signal)
     abort.abort()
     await paused
-    await pause(60_000, abort.signal)
+    await sleep(60_000, abort.signal)
   })
 
-  test('leaves nothing behind on a signal that lives long', async () => {
+  test('leaves no listener on its signal', async () => {
     const { signal } = new AbortController()
-    await pause(1, signal)
+    await sleep(1, signal)
     expect(getEventListeners(signal, 'abort')).toHaveLength(0)
   })
 })

@@ -1,59 +1,62 @@
 import type { Logger } from './logger.ts'
 
-/** Something long-lived, with a name. At least one of the three is there. */
+/** A long-lived part of a service. At least one of the three functions is there. */
 export interface Component {
   name: string
-  /** Opens it; the next component starts when this resolves. A rejection fails the service's start. */
+  /** Opens the component; the next one starts when this resolves. A rejection fails the service's start. */
   start?: () => Promise<void>
   /**
-   * Its work, until `signal` aborts; then it finishes what it has taken and resolves. When it rejects before that, it
-   * is run again after a pause (1 s, doubling to 30 s, 1 s again once it ran for 30 s) and named in `failures`
-   * meanwhile; its siblings go on.
+   * Works until `signal` aborts, then finishes the work at hand and resolves. A run that rejects before that is repeated
+   * after a delay (1 s, doubling to 30 s; 1 s again once a run lasted 30 s) and the component is named in `failures`
+   * meanwhile. The other components continue.
    */
   run?: (signal: AbortSignal) => Promise<void>
-  /** Closes it, after `run` has settled. */
+  /** Closes the component after `run` has settled. */
   stop?: () => Promise<void>
 }
 
-/** Thrown by a component that no retry can help, e.g. on a wrong schema: the service stops. */
+/** Thrown by a component when no retry can help, e.g. on a wrong schema: the service stops. */
 export class FatalError extends Error {
   override readonly name = 'FatalError'
 }
 
 export interface Supervisor {
-  /** Starts all in order. On a failure stops what was started, then throws. */
+  /** Starts all components in order. After a failure stops those that were started, then throws. */
   start(): Promise<void>
-  /** Stops all in reverse order; each may take what the ones after it hold. Never rejects: failures are logged. */
+  /**
+   * Stops all components in reverse order, so that each may still use those that were started before it. Never rejects:
+   * failures are logged.
+   */
   stop(): Promise<void>
-  /** Components whose `run` failed and which wait for their next try. */
+  /** Names of the components whose `run` failed and has not been repeated yet. */
   failures(): readonly string[]
   /** Resolves with the error once a running component throws FatalError. */
   readonly fatal: Promise<FatalError>
 }
 
-/** Pauses before a failed component runs again, in ms. */
-export interface Pauses {
+/** Delays before a failed component runs again, in ms. */
+export interface RestartDelays {
   firstMs: number
   longestMs: number
 }
 
-const defaultPauses: Pauses = { firstMs: 1_000, longestMs: 30_000 }
+const defaultDelays: RestartDelays = { firstMs: 1_000, longestMs: 30_000 }
 
 export function supervise(
   components: readonly Component[],
   logger: Logger,
-  { firstMs, longestMs }: Pauses = defaultPauses,
+  { firstMs, longestMs }: RestartDelays = defaultDelays,
 ): Supervisor {
   const running: { component: Component; abort: AbortController; done: Promise<void> }[] = []
   const failed = new Set<string>()
   const { promise: fatal, resolve: onFatal } = Promise.withResolvers<FatalError>()
 
-  async function keepRunning(
+  async function runUntilStopped(
     component: Component,
     run: NonNullable<Component['run']>,
     signal: AbortSignal,
   ): Promise<void> {
-    for (let pauseMs = firstMs; !signal.aborted; pauseMs = Math.min(pauseMs * 2, longestMs)) {
+    for (let delayMs = firstMs; !signal.aborted; delayMs = Math.min(delayMs * 2, longestMs)) {
       const startedAt = performance.now()
       try {
         await run(signal)
@@ -67,15 +70,15 @@ export function supervise(
           logger.error({ err: error, component: component.name }, 'component failed while stopping')
           return
         }
-        // It had recovered: this is another failure, not the next try's.
-        if (performance.now() - startedAt > longestMs) pauseMs = firstMs
+        // The previous run lasted long enough, so this is a new failure and not a repetition.
+        if (performance.now() - startedAt > longestMs) delayMs = firstMs
         failed.add(component.name)
         logger.error(
-          { err: error, component: component.name, retry_in_ms: pauseMs },
+          { err: error, component: component.name, retry_in_ms: delayMs },
           'component failed, it is run again',
         )
       }
-      await pause(pauseMs, signal)
+      await sleep(delayMs, signal)
       failed.delete(component.name)
     }
   }
@@ -105,25 +108,25 @@ export function supervise(
           throw error
         }
         const abort = new AbortController()
-        const done = component.run ? keepRunning(component, component.run, abort.signal) : Promise.resolve()
+        const done = component.run ? runUntilStopped(component, component.run, abort.signal) : Promise.resolve()
         running.push({ component, abort, done })
       }
     },
   }
 }
 
-/** A call, so that the compiler does not take the answer from before an await for granted. */
+/** A function, because the compiler would keep the value that it saw before an await. */
 function isAborted(signal: AbortSignal): boolean {
   return signal.aborted
 }
 
-/** A client that opens by itself and is closed after everything that uses it. */
-export function closing(name: string, client: { close: () => Promise<void> }): Component {
+/** A component that closes `client` when the service stops; the client connects by itself. */
+export function closeOnStop(name: string, client: { close: () => Promise<void> }): Component {
   return { name, stop: () => client.close() }
 }
 
 /** Resolves after `ms`, or at once when `signal` aborts. */
-export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+export async function sleep(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return
   await new Promise<void>((resolve) => {
     const end = (): void => {

@@ -1,4 +1,3 @@
-import { keyEnvironment } from '@sluice/contracts/api-key'
 import joi from 'joi'
 import type { Variable } from './config.ts'
 import { folderOf } from './file-url.ts'
@@ -19,8 +18,31 @@ const port = joi
   // joi takes 1e3 and 0x50 for numbers too.
   .custom((value: number, helpers) => (/^\d+$/.test(String(helpers.original)) ? value : helpers.error('number.base')))
 
-/** A URL whose scheme is one of `schemes`. Kafka's, which are no URLs to URL, are checked by their adapter. */
-function engineUrl(schemes: readonly string[]): joi.StringSchema {
+/**
+ * A variable that holds the URL of an engine with one of the `schemes`. `checkUrl` checks a network URL and throws a
+ * TypeError whose message continues the variable's name. `check` gets the text: it serves schemes that `URL` cannot parse
+ * (Kafka's lists several hosts). The value is a secret, because it may hold a password.
+ */
+export function urlVariable({
+  schemes,
+  description,
+  checkUrl,
+  check,
+}: {
+  schemes: readonly string[]
+  description: string
+  checkUrl?: (url: URL) => void
+  check?: (text: string) => unknown
+}) {
+  return variable({
+    schema: engineUrl(schemes, checkUrl),
+    description,
+    secret: true as const,
+    ...(check && { check }),
+  })
+}
+
+function engineUrl(schemes: readonly string[], checkUrl: ((url: URL) => void) | undefined): joi.StringSchema {
   return joi
     .string()
     .custom((text: string) => {
@@ -28,30 +50,62 @@ function engineUrl(schemes: readonly string[]): joi.StringSchema {
         throw new TypeError(`must start with ${schemes.map((scheme) => `${scheme}:`).join(' or ')}`)
       }
       if (text.startsWith('file:')) folderOf(text)
-      else if (text.startsWith('memory:')) checkMemoryUrl(text)
-      else if (!text.startsWith('kafka:')) checkNetworkUrl(text)
+      else if (text.startsWith('memory:')) requireBareMemoryUrl(text)
+      else if (checkUrl) checkUrl(networkUrl(text))
       return text
     })
     .messages({ 'any.custom': '{{#error.message}}' })
 }
 
-function checkMemoryUrl(text: string): void {
+function requireBareMemoryUrl(text: string): void {
   if (text !== 'memory:') throw new TypeError('must be memory: and no more')
 }
 
-function checkNetworkUrl(text: string): void {
+function networkUrl(text: string): URL {
   if (!URL.canParse(text)) throw new TypeError('is not a URL: host, port or percent-encoding are wrong')
-  const { hostname, protocol, pathname } = new URL(text)
-  if (hostname === '') throw new TypeError('names no host')
-  if (protocol.startsWith('http') && !/^\/\w*$/.test(pathname)) {
-    throw new TypeError('must end in a database name of letters, digits and underscores')
-  }
-  if (protocol.startsWith('redis') && !/^\/?\d{0,5}$/.test(pathname)) {
-    throw new TypeError('must end in the number of a database')
+  const url = new URL(text)
+  if (url.hostname === '') throw new TypeError('names no host')
+  return url
+}
+
+/** SLUICE_DATA_DIR of standalone and of the commands that find its data. */
+export const dataDirectory = variable({
+  schema: anyText.required(),
+  description: 'Folder of the embedded engines. One process at a time may use it.',
+  default: 'data',
+})
+
+/** A variable that is `true` or `false`. */
+export function flagVariable(description: string, defaultText: 'true' | 'false') {
+  return variable({ schema: joi.boolean().required(), description, default: defaultText })
+}
+
+/** An optional variable that holds a secret; `check` throws an Error whose message continues the variable's name. */
+export function optionalSecretVariable(description: string, check: (text: string) => void) {
+  return variable({ schema: anyText, check, description, secret: true as const, optional: true as const })
+}
+
+/** A list of words between commas, empty without words; `check` throws an Error whose message continues the variable's name. */
+export function listVariable(
+  description: string,
+  check: (words: readonly string[]) => unknown,
+): Variable<readonly string[]> & { default: string } {
+  return {
+    schema: joi.any().custom((text: string) => wordsOf(text)) as joi.Schema<readonly string[]>,
+    description,
+    default: '',
+    check: (text) => check(wordsOf(text)),
   }
 }
 
-/** What is wrong with two ports that are each right; in words for the list of mistakes. */
+function wordsOf(text: string): string[] {
+  return text
+    .split(',')
+    .map((word) => word.trim())
+    .filter((word) => word !== '')
+}
+
+/** Mistakes in the combination of two ports that are valid by themselves, as lines of ConfigError. */
 export function portMistakes(config: { SLUICE_PORT: number; SLUICE_METRICS_PORT?: number | undefined }): string[] {
   const { SLUICE_PORT: port, SLUICE_METRICS_PORT: metricsPort } = config
   if (metricsPort === undefined && port > 64_535) {
@@ -86,80 +140,4 @@ export function listenVariables(defaultPort: number, defaultHost: string) {
       default: 'info',
     }),
   }
-}
-
-/** The engines of a service that runs alone. */
-export const logUrl = variable({
-  schema: engineUrl(['kafka']),
-  description: 'The event log: kafka://[user:password@]host:9092[,host:9092]/topic[?tls=true&sasl=scram-sha-512].',
-  secret: true as const,
-})
-
-export const clickHouseUrl = variable({
-  schema: engineUrl(['http', 'https']),
-  description: 'ClickHouse: http(s)://user:password@host:8123/database.',
-  secret: true as const,
-})
-
-export const postgresUrl = variable({
-  schema: engineUrl(['postgres', 'postgresql']),
-  description: 'Postgres: postgres://user:password@host:5432/database.',
-  secret: true as const,
-})
-
-export const redisUrl = variable({
-  schema: engineUrl(['redis', 'rediss']),
-  description:
-    'Redis, for rate limits, sessions and idempotent answers: redis(s)://[[user]:password@]host:6379[/database][?ca=<PEM file>&prefix=sluice:].',
-  secret: true as const,
-})
-
-export const adminKey = variable({
-  schema: anyText,
-  check: (key: string) => {
-    if (keyEnvironment(key) === undefined) throw new Error('is not a key: prefix, length or checksum are wrong')
-  },
-  description: 'First admin key (npm run admin-key makes one); taken over at the start if it is not known yet.',
-  secret: true as const,
-  optional: true as const,
-})
-
-export const autoRegisterSites = variable({
-  schema: joi.boolean().required(),
-  description:
-    'true: the first event of a site registers it. false: only POST /api/v1/sites and the site_ids of keys do.',
-  default: 'true',
-})
-
-/** The engines of standalone: embedded ones in the data folder unless a URL says otherwise. */
-export const standaloneEngines = {
-  SLUICE_DATA_DIR: variable({
-    schema: anyText.required(),
-    description: 'Folder of the embedded engines. One process at a time may use it.',
-    default: 'data',
-  }),
-  SLUICE_LOG_URL: variable({
-    ...logUrl,
-    schema: engineUrl(['kafka', 'file']),
-    description: `${logUrl.description} Default: file:<SLUICE_DATA_DIR>/log.`,
-    optional: true as const,
-  }),
-  SLUICE_CLICKHOUSE_URL: variable({
-    ...clickHouseUrl,
-    schema: engineUrl(['http', 'https', 'file']),
-    description: `${clickHouseUrl.description} Default: file:<SLUICE_DATA_DIR>/clickhouse.`,
-    optional: true as const,
-  }),
-  SLUICE_POSTGRES_URL: variable({
-    ...postgresUrl,
-    schema: engineUrl(['postgres', 'postgresql', 'file']),
-    description: `${postgresUrl.description} Default: file:<SLUICE_DATA_DIR>/postgres.`,
-    optional: true as const,
-  }),
-  SLUICE_REDIS_URL: variable({
-    ...redisUrl,
-    schema: engineUrl(['redis', 'rediss', 'memory']),
-    description: `${redisUrl.description} memory: keeps them in this process, until it ends.`,
-    default: 'memory:',
-  }),
 }

@@ -1,10 +1,10 @@
+import { siteCache } from '@sluice/access/site-cache'
 import type { EventLog } from '@sluice/event-log/log'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import type { Postgres } from '@sluice/postgres/open'
-import type { Redis } from '@sluice/redis/open'
 import { siteStore } from '@sluice/postgres/sites'
-import { knownSites } from './publish/known-sites.ts'
+import type { Redis } from '@sluice/redis/open'
 import { createPublisher } from './publish/publisher.ts'
 import { gatewayRoutes } from './router.ts'
 import { watchDurability } from './watch-durability.ts'
@@ -13,18 +13,18 @@ export interface GatewayEngines {
   log: EventLog
   postgres: Postgres
   redis: Pick<Redis, 'check'>
-  /** Weaknesses of the log's replication; event-log/ensure-topics.ts. */
+  /** Weaknesses of the log's replication; event-log/kafka/ensure-topics.ts. */
   describeDurability: () => Promise<readonly string[]>
 }
 
-/** The gateway on its engines. It is ready while an engine is away: it answers 503, or works from its caches. */
+/** The gateway on its engines. It stays ready without them, because it can answer 503 or use its caches. */
 export function buildGateway(
   config: { SLUICE_AUTO_REGISTER_SITES: boolean },
   { log, postgres, redis, describeDurability }: GatewayEngines,
   { logger, metrics }: Context,
 ): Service {
   const durability = watchDurability(describeDurability, logger)
-  const sites = knownSites(siteStore(postgres), logger, { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
+  const sites = siteCache(siteStore(postgres), logger, { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
   return {
     routes: gatewayRoutes({
       publisher: createPublisher(log, metrics),

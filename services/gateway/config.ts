@@ -1,14 +1,16 @@
-import { parseKafkaUrl } from '@sluice/event-log/kafka-url'
+import { autoRegisterSites } from '@sluice/access/variables'
+import { logUrl } from '@sluice/event-log/variables'
 import { trustedProxies } from '@sluice/http/variables'
-import { parseRedisUrl } from '@sluice/redis/redis-url'
-import { autoRegisterSites, listenVariables, logUrl, postgresUrl, redisUrl } from '@sluice/runtime/variables'
+import { postgresUrl } from '@sluice/postgres/variables'
+import { redisUrl } from '@sluice/redis/variables'
+import { listenVariables } from '@sluice/runtime/variables'
 
-/** The gateway's configuration when it runs alone. */
+/** The configuration of the gateway when it runs as a process of its own. */
 export const variables = {
   ...listenVariables(8080, '0.0.0.0'),
-  SLUICE_LOG_URL: { ...logUrl, check: parseKafkaUrl },
+  SLUICE_LOG_URL: logUrl,
   SLUICE_POSTGRES_URL: postgresUrl,
-  SLUICE_REDIS_URL: { ...redisUrl, check: parseRedisUrl },
+  SLUICE_REDIS_URL: redisUrl,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_AUTO_REGISTER_SITES: autoRegisterSites,
 }

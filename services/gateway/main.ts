@@ -1,13 +1,13 @@
-import { describeDurability } from '@sluice/event-log/ensure-topics'
+import { keyCache } from '@sluice/access/key-cache'
+import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
 import { openEventLog } from '@sluice/event-log/open-event-log'
-import { keyCache } from '@sluice/http/key-cache'
 import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { openRedis } from '@sluice/redis/open'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
-import { closing } from '@sluice/runtime/supervisor'
+import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildGateway } from './build.ts'
 import { variables } from './config.ts'
 
@@ -29,11 +29,11 @@ await runService({
       ),
       access: { keys, ...redis },
       engines: [
-        closing('redis', redis),
-        closing('postgres', postgres),
+        closeOnStop('redis', redis),
+        closeOnStop('postgres', postgres),
         schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
         keys,
-        closing('log', log),
+        closeOnStop('log', log),
       ],
     }
   },

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import { SluiceError } from '@sluice/contracts/errors'
-import { apiRequest } from '../../tests/api-request.ts'
+import { AppError } from '@sluice/runtime/errors'
+import { apiRequest } from '../../tests/support/api-request.ts'
 import { gatewayRoutes } from './router.ts'
 
 const event = { site_id: 'shop', event_type: 'x' }
@@ -9,10 +9,10 @@ describe.each([
   ['/collect', event],
   ['/collect/batch', { events: [event] }],
 ])('POST %s', (path, body) => {
-  /** A new one each time: a handler may let go of the body once it has read it. */
+  /** A new request for each call, because a handler may release the body. */
   const request = () => apiRequest({ body: { bytes: Buffer.from(JSON.stringify(body)), type: 'application/json' } })
 
-  test('registers the site, then publishes the event, then answers', async () => {
+  test('registers the site, then publishes the event, then responds', async () => {
     const steps: string[] = []
     const slowly = async (step: string): Promise<void> => {
       steps.push(`${step} begins`)
@@ -33,8 +33,8 @@ describe.each([
     expect(steps).toStrictEqual(['register begins', 'register ends', 'publish begins', 'publish ends', '202'])
   })
 
-  test('answers with the log’s refusal', async () => {
-    const refusal = new SluiceError(503, { message: 'Service temporarily unavailable' })
+  test('rejects with the error of the log', async () => {
+    const refusal = new AppError('unavailable', { message: 'Service temporarily unavailable' })
     const route = gatewayRoutes({
       sites: { register: () => new Map() },
       publisher: { publish: () => Promise.reject(refusal) },

@@ -1,12 +1,12 @@
-import { operations } from '@sluice/contracts/operations'
+import type { SiteCache } from '@sluice/access/site-cache'
+import { operations } from '@sluice/api/operations'
 import type { Route } from '@sluice/http/route'
-import { collectHandler } from './collect/handler.ts'
-import { collectBatchHandler } from './collect-batch/handler.ts'
-import type { KnownSites } from './publish/known-sites.ts'
+import { collectHandler } from './collect/collect.ts'
+import { collectBatchHandler } from './collect-batch/collect-batch.ts'
 import type { Publisher } from './publish/publisher.ts'
 
-/** Contract section 3. */
-export function gatewayRoutes(deps: { publisher: Publisher; sites: Pick<KnownSites, 'register'> }): Route[] {
+/** The operations of docs/http-interface.md#collection. */
+export function gatewayRoutes(deps: { publisher: Publisher; sites: Pick<SiteCache, 'register'> }): Route[] {
   return [
     { ...operations.collect, handle: collectHandler(deps) },
     { ...operations.collectBatch, handle: collectBatchHandler(deps) },

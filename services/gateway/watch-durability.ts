@@ -1,33 +1,37 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from '@sluice/runtime/logger'
-import { type Component, pause } from '@sluice/runtime/supervisor'
+import { poller } from '@sluice/runtime/poller'
+import type { Component } from '@sluice/runtime/supervisor'
 
 const intervalMs = 60_000
 
 export interface DurabilityWatch extends Component {
-  /** Why an event that was answered 202 could still be lost, as of the last look; for /readyz. */
+  /** Reasons why an event with a 202 could still be lost, as of the last successful poll; for `/readyz`. */
   warnings: () => readonly string[]
 }
 
 /**
- * A 202 is worth what the log's replication is worth: looks at it at the start and once a minute, and logs what is
- * weaker than three replicas, two of them in sync, whenever that changes.
+ * Polls the log's replication at the start and once a minute: a 202 promises three replicas, two of them in sync.
+ * `describe` returns one sentence for each weakness. They are logged whenever they change.
  */
-export function watchDurability(describe: () => Promise<readonly string[]>, logger: Logger): DurabilityWatch {
+export function watchDurability(
+  describe: () => Promise<readonly string[]>,
+  logger: Pick<Logger, 'warn'>,
+): DurabilityWatch {
   let warnings: readonly string[] = []
-  return {
+  const polling = poller({
     name: 'durability watch',
-    warnings: () => warnings,
-    run: async (signal) => {
-      while (!signal.aborted) {
-        // While the log is away its check says so; what was found before still stands.
-        const found = await describe().catch(() => warnings)
-        if (!isDeepStrictEqual(found, warnings))
-          for (const warning of found)
-            logger.warn({ durability: warning }, 'the log is not as durable as a 202 promises')
-        warnings = found
-        await pause(intervalMs, signal)
+    intervalMs,
+    poll: async () => {
+      // The readiness check reports an unavailable log; meanwhile the last warnings remain.
+      const found = await describe().catch(() => warnings)
+      if (!isDeepStrictEqual(found, warnings)) {
+        for (const warning of found) {
+          logger.warn({ durability: warning }, 'the log is not as durable as a 202 promises')
+        }
       }
+      warnings = found
     },
-  }
+  })
+  return { ...polling, warnings: () => warnings }
 }

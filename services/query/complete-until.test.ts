@@ -1,30 +1,31 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals'
-import { waitUntil } from '@sluice/engines/processes'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
-import { type Cuttable, cuttable, openTestPostgres, type TestPostgres } from '@sluice/postgres/testing'
 import { type WatermarkStore, watermarkStore } from '@sluice/postgres/watermarks'
-import { type Supervisor, supervise } from '@sluice/runtime/supervisor'
-import { capturedLogger } from '@sluice/runtime/testing'
+import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { type CompleteUntil, completeUntil } from './complete-until.ts'
 
 const noon = Date.UTC(2026, 0, 15, 12)
 let database: TestPostgres
-/** The writers' way to it; ours can be cut. */
+/** The connection of the writers; that of the component goes through `proxy`, which can be cut. */
 let writers: WatermarkStore
-let way: Cuttable
+let proxy: TcpProxy
 let postgres: Postgres
 const running: Supervisor[] = []
 
 beforeAll(async () => {
   database = await openTestPostgres()
   writers = watermarkStore(database)
-  way = await cuttable(database.url)
-  postgres = openPostgres(way.url)
+  proxy = await tcpProxy(database.url)
+  postgres = openPostgres(proxy.url)
 })
 
 afterAll(async () => {
   await postgres.close()
-  await way.close()
+  await proxy.close()
   await database.drop()
 })
 
@@ -36,35 +37,35 @@ afterEach(async () => {
 interface Started {
   it: CompleteUntil
   lines: () => Record<string, unknown>[]
-  /** Resolves when Postgres was asked again, with an answer or without. */
-  askedAgain: () => Promise<void>
+  /** Resolves after further polls, successful or not. */
+  polledAgain: () => Promise<void>
 }
 
 async function start(): Promise<Started> {
   const { logger, lines } = capturedLogger()
   const store = watermarkStore(postgres)
-  let answers = 0
+  let polls = 0
   const counted = {
     completeUntil: () =>
       store.completeUntil().finally(() => {
-        answers++
+        polls++
       }),
   }
   const it = completeUntil(counted, logger, { intervalMs: 5 })
   const supervisor = supervise([it], logger)
   running.push(supervisor)
   await supervisor.start()
-  const askedAgain = async () => {
-    // The one under way may have been answered before.
-    const enough = answers + 3
-    await waitUntil(() => answers >= enough, 'it asked again', 5_000)
+  const polledAgain = async () => {
+    // The poll under way may have read an earlier state.
+    const enough = polls + 3
+    await waitUntil(() => polls >= enough, 'it asked again', 5_000)
   }
-  return { it, lines, askedAgain }
+  return { it, lines, polledAgain }
 }
 
 const becomes = (it: CompleteUntil, until: number) => waitUntil(() => it.now() === until, `it is ${until}`, 5_000)
 
-test('is known as soon as it has started, and follows what the writers tell', async () => {
+test('complete_until is known after the start and follows the watermarks of the writers', async () => {
   await writers.advance('log', [noon, noon + 5])
   const { it } = await start()
   expect(it.now()).toBe(noon)
@@ -72,7 +73,7 @@ test('is known as soon as it has started, and follows what the writers tell', as
   await becomes(it, noon + 5)
 })
 
-test('is 0 before anybody told', async () => {
+test('complete_until is 0 until every partition has a watermark', async () => {
   const { it } = await start()
   expect(it.now()).toBe(0)
   await writers.advance('log', [noon, undefined])
@@ -80,35 +81,35 @@ test('is 0 before anybody told', async () => {
   await becomes(it, noon)
 })
 
-test('never goes back, when the log gets a partition for one', async () => {
+test('complete_until does not decrease when the log gets another partition', async () => {
   await writers.advance('log', [noon])
-  const { it, askedAgain } = await start()
+  const { it, polledAgain } = await start()
   await writers.advance('log', [noon + 1, undefined])
   await writers.advance('other', [noon + 2])
-  await askedAgain()
+  await polledAgain()
   expect(await writers.completeUntil()).toBe(0)
   expect(it.now()).toBeGreaterThanOrEqual(noon)
   await writers.advance('log', [noon + 3, noon + 3])
   await becomes(it, noon + 2)
 })
 
-test('stands while Postgres is away, and one line says so', async () => {
+test('complete_until keeps its value while Postgres is away, and one warning is logged', async () => {
   await writers.advance('log', [noon])
-  const { it, lines, askedAgain } = await start()
-  await way.cut()
-  await askedAgain()
+  const { it, lines, polledAgain } = await start()
+  await proxy.cut()
+  await polledAgain()
   await writers.advance('log', [noon + 1])
   expect(it.now()).toBe(noon)
-  await way.mend()
+  await proxy.mend()
   await becomes(it, noon + 1)
   expect(lines()).toMatchObject([{ level: 'warn' }])
 })
 
-test('starts without Postgres', async () => {
-  await way.cut()
+test('the component starts while Postgres is away', async () => {
+  await proxy.cut()
   const { it } = await start()
   expect(it.now()).toBe(0)
-  await way.mend()
+  await proxy.mend()
   await writers.advance('log', [noon])
   await becomes(it, noon)
 })

@@ -1,49 +1,40 @@
-import { SluiceError } from '@sluice/contracts/errors'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Logger } from '@sluice/runtime/logger'
-import { type Component, pause } from '@sluice/runtime/supervisor'
+import { poller } from '@sluice/runtime/poller'
+import type { Component } from '@sluice/runtime/supervisor'
 
 const defaultIntervalMs = 500
 
 export interface CompleteUntil extends Component {
-  /** Until when (Unix ms) everything accepted can be read, as far as is known; 0 before anybody told. Costs nothing. */
+  /**
+   * The Unix ms up to which every accepted event can be read, as of the last successful poll; 0 before any writer has
+   * reported. Requests nothing from an engine.
+   */
   now: () => number
 }
 
 /**
- * Asks Postgres again and again, so that no question has to. What was true once stays true: with Postgres away, or a
- * partition of which no writer has told yet, it is what was heard before.
+ * Polls Postgres for the watermark of all partitions, so that no request has to read it
+ * (docs/http-interface.md#complete-until). The value never decreases: it stays as it is while Postgres is away, and
+ * while the log has a partition that no writer has reported on yet.
  */
 export function completeUntil(
   store: Pick<WatermarkStore, 'completeUntil'>,
-  logger: Logger,
+  logger: Pick<Logger, 'warn'>,
   { intervalMs = defaultIntervalMs }: { intervalMs?: number } = {},
 ): CompleteUntil {
-  let known = 0
-  let isAway = false
-
-  async function ask(): Promise<void> {
-    try {
-      known = Math.max(known, await store.completeUntil())
-      isAway = false
-    } catch (error) {
-      if (!(error instanceof SluiceError && error.retryable)) throw error
-      if (!isAway) logger.warn({ err: error }, 'complete_until can not be asked for, it stands')
-      isAway = true
-    }
-  }
-
-  return {
+  let latest = 0
+  const polling = poller({
     name: 'complete until',
-    now: () => known,
-    // Before the first question.
-    start: ask,
-    run: async (signal) => {
-      for (;;) {
-        await pause(intervalMs, signal)
-        if (signal.aborted) return
-        await ask()
-      }
+    intervalMs,
+    poll: async () => {
+      latest = Math.max(latest, await store.completeUntil())
     },
-  }
+    // The first request must find a value.
+    pollsAtStart: true,
+    onUnavailable: (error) => {
+      logger.warn({ err: error }, 'complete_until can not be asked for, it stands')
+    },
+  })
+  return { ...polling, now: () => latest }
 }

@@ -1,20 +1,16 @@
+import { adminKey, autoRegisterSites } from '@sluice/access/variables'
+import { clickHouseUrl } from '@sluice/event-store/variables'
 import { corsOrigins, trustedProxies } from '@sluice/http/variables'
-import { parseRedisUrl } from '@sluice/redis/redis-url'
-import {
-  adminKey,
-  autoRegisterSites,
-  clickHouseUrl,
-  listenVariables,
-  postgresUrl,
-  redisUrl,
-} from '@sluice/runtime/variables'
+import { postgresUrl } from '@sluice/postgres/variables'
+import { redisUrl } from '@sluice/redis/variables'
+import { listenVariables } from '@sluice/runtime/variables'
 
 /** The query service's configuration when it runs alone. */
 export const variables = {
   ...listenVariables(8081, '0.0.0.0'),
   SLUICE_CLICKHOUSE_URL: clickHouseUrl,
   SLUICE_POSTGRES_URL: postgresUrl,
-  SLUICE_REDIS_URL: { ...redisUrl, check: parseRedisUrl },
+  SLUICE_REDIS_URL: redisUrl,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_ADMIN_KEY: adminKey,

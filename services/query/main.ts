@@ -1,14 +1,13 @@
-import { openClickHouse } from '@sluice/clickhouse/client'
-import { checkClickHouseSchema } from '@sluice/clickhouse/migrate'
-import { keyCache } from '@sluice/http/key-cache'
+import { keyCache } from '@sluice/access/key-cache'
+import { openEventReader } from '@sluice/event-store/event-reader'
 import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { openRedis } from '@sluice/redis/open'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
-import { closing } from '@sluice/runtime/supervisor'
-import { buildQuery, questionTimeoutMs } from './build.ts'
+import { closeOnStop } from '@sluice/runtime/supervisor'
+import { buildQuery } from './build.ts'
 import { variables } from './config.ts'
 
 await runService({
@@ -16,19 +15,19 @@ await runService({
   variables,
   environment: process.env,
   build: (config, context) => {
-    const { logger } = context
-    const clickHouse = openClickHouse(config.SLUICE_CLICKHOUSE_URL, { requestTimeoutMs: questionTimeoutMs })
+    const { logger, metrics } = context
+    const eventReader = openEventReader(config.SLUICE_CLICKHOUSE_URL, { metrics })
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
     const keys = keyCache(keyStore(postgres), logger)
     return Promise.resolve({
-      service: buildQuery(config, { clickHouse, postgres, redis, keyCache: keys }, context),
+      service: buildQuery(config, { eventReader, postgres, redis, keyCache: keys }, context),
       access: { keys, ...redis },
       engines: [
-        closing('redis', redis),
-        closing('clickhouse', clickHouse),
-        closing('postgres', postgres),
-        schemaGuard('clickhouse', () => checkClickHouseSchema(clickHouse), logger),
+        closeOnStop('redis', redis),
+        closeOnStop('clickhouse', eventReader),
+        closeOnStop('postgres', postgres),
+        schemaGuard('clickhouse', () => eventReader.checkSchema(), logger),
         schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
         keys,
       ],

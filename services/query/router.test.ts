@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { migrateClickHouse } from '@sluice/clickhouse/migrate'
 import { grants, type Scope, scopes } from '@sluice/contracts/scopes'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
 import type { Route } from '@sluice/http/route'
-import { startQuery, type TestQuery } from './query.test-support.ts'
+import { startQuery, type TestQuery } from '../../tests/support/query.ts'
 
 let query: TestQuery
 let keys: Map<Scope, string>
@@ -18,8 +18,8 @@ afterAll(async () => {
   await query.stop()
 })
 
-/** The scope that the contract asks for, operation by operation: section 2's table. */
-const operations: [method: string, path: string, scope: Route['scope'], orScope?: Scope][] = [
+/** The scope that each operation requires (docs/http-interface.md#scopes). */
+const operations: [method: string, path: string, scope: Route['scope'], alternativeScope?: Scope][] = [
   ['GET', '/api/v1/stats', 'stats:read'],
   ['POST', '/api/v1/stats/batch', 'stats:read'],
   ['GET', '/api/v1/live', 'stats:read'],
@@ -50,39 +50,44 @@ const operations: [method: string, path: string, scope: Route['scope'], orScope?
 
 test('every route is in the table', () => {
   expect(
-    query.routes.map(({ method, path, scope, orScope }) => [method, path, scope, ...(orScope ? [orScope] : [])]),
+    query.routes.map(({ method, path, scope, alternativeScope }) => [
+      method,
+      path,
+      scope,
+      ...(alternativeScope ? [alternativeScope] : []),
+    ]),
   ).toStrictEqual(operations)
 })
 
-describe.each(operations)('%s %s', (method, path, scope, orScope) => {
+describe.each(operations)('%s %s', (method, path, scope, alternativeScope) => {
   const url = path.replace(/:\w+/, 'unknown')
-  const ask = (key: string) =>
-    query.ask(url, { method, key, ...(method === 'POST' || method === 'PUT' ? { body: {} } : {}) })
+  const requestWith = (key: string) =>
+    query.request(url, { method, key, ...(method === 'POST' || method === 'PUT' ? { body: {} } : {}) })
 
-  test.each(scopes)('with a key of %s', async (held) => {
-    const { status, body } = await ask(keys.get(held) ?? '')
-    if (scope === 'public' || scope === 'authenticated' || grants([held], scope) || held === orScope) {
+  test.each(scopes)('allows or refuses a key of %s by its scope', async (held) => {
+    const { status, body } = await requestWith(keys.get(held) ?? '')
+    if (scope === 'public' || scope === 'authenticated' || grants([held], scope) || held === alternativeScope) {
       expect([200, 400, 404]).toContain(status)
     } else {
       expect(status).toBe(403)
       expect(body).toStrictEqual({
         success: false,
-        error: `Insufficient scope: requires ${scope}${orScope ? ` or ${orScope}` : ''}`,
+        error: `Insufficient scope: requires ${scope}${alternativeScope ? ` or ${alternativeScope}` : ''}`,
         timestamp: expect.any(Number),
       })
     }
   })
 
-  test('401 without one, unless none is asked for', async () => {
-    const { status, body } = await ask('')
+  test('responds with 401 without a key, unless the operation is public', async () => {
+    const { status, body } = await requestWith('')
     expect(status).toBe(scope === 'public' ? 400 : 401)
     if (scope !== 'public') expect(body.error).toBe('Invalid API key')
   })
 
-  test('405 for other methods', async () => {
+  test('responds with 405 to other methods', async () => {
     const allowed = operations.filter(([, other]) => other === path).map(([name]) => name)
     for (const other of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((name) => !allowed.includes(name))) {
-      const { status, headers } = await query.ask(url, { method: other })
+      const { status, headers } = await query.request(url, { method: other })
       expect(status).toBe(405)
       const named = headers.get('allow')?.split(', ') ?? []
       expect(named.filter((name) => name !== 'HEAD')).toStrictEqual(allowed)
@@ -90,7 +95,7 @@ describe.each(operations)('%s %s', (method, path, scope, orScope) => {
   })
 })
 
-test('the page at / has the address it was asked by, and echoes nothing that could be markup', async () => {
+test('the page at / shows the address of the request and echoes nothing that could be markup', async () => {
   const { url, port } = query.service
   const response = await fetch(url)
   expect(response.status).toBe(200)

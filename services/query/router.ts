@@ -1,77 +1,75 @@
-import { operations } from '@sluice/contracts/operations'
-import type { Sessions } from '@sluice/http/access'
+import type { KeyStore } from '@sluice/access/keys'
+import type { Sessions } from '@sluice/access/sessions'
+import type { SiteLookup, SiteStore } from '@sluice/access/sites'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
-import type { KeyStore } from '@sluice/postgres/keys'
-import type { SiteStore } from '@sluice/postgres/sites'
-import type { Questions } from './ask.ts'
-import { cohortAnalysisHandler } from './cohort-analysis/handler.ts'
-import { createCohortHandler } from './create-cohort/handler.ts'
-import { createKeyHandler } from './create-key/handler.ts'
-import { createSiteHandler } from './create-site/handler.ts'
-import type { SiteLookup } from './find-site.ts'
-import { createSessionHandler, type SessionDeps } from './create-session/handler.ts'
-import { deleteCohortHandler } from './delete-cohort/handler.ts'
-import { deleteSessionHandler } from './delete-session/handler.ts'
-import { funnelHandler } from './funnel/handler.ts'
-import { getCohortHandler } from './get-cohort/handler.ts'
-import { getKeyHandler } from './get-key/handler.ts'
-import { getSessionHandler } from './get-session/handler.ts'
-import { getSiteHandler } from './get-site/handler.ts'
-import { listCohortsHandler } from './list-cohorts/handler.ts'
-import { listKeysHandler } from './list-keys/handler.ts'
-import { listSitesHandler } from './list-sites/handler.ts'
-import { liveHandler } from './live/handler.ts'
-import { previewCohortHandler } from './preview-cohort/handler.ts'
-import { propertiesHandler } from './properties/handler.ts'
-import { retentionHandler } from './retention/handler.ts'
-import { revokeKeyHandler } from './revoke-key/handler.ts'
-import { rotateKeyHandler } from './rotate-key/handler.ts'
-import { statsHandler } from './stats/handler.ts'
-import { statsBatchHandler } from './stats-batch/handler.ts'
-import { updateCohortHandler } from './update-cohort/handler.ts'
-import { updateKeyHandler } from './update-key/handler.ts'
-import { updateSiteHandler } from './update-site/handler.ts'
+import { cohortAnalysisRoute } from './analytics/cohort-analysis.ts'
+import { retentionRoute } from './analytics/retention.ts'
+import { createCohortRoute } from './cohorts/create-cohort.ts'
+import { deleteCohortRoute } from './cohorts/delete-cohort.ts'
+import { getCohortRoute } from './cohorts/get-cohort.ts'
+import { listCohortsRoute } from './cohorts/list-cohorts.ts'
+import { previewCohortRoute } from './cohorts/preview-cohort.ts'
+import { updateCohortRoute } from './cohorts/update-cohort.ts'
+import { createKeyRoute } from './keys/create-key.ts'
+import { getKeyRoute } from './keys/get-key.ts'
+import { listKeysRoute } from './keys/list-keys.ts'
+import { revokeKeyRoute } from './keys/revoke-key.ts'
+import { rotateKeyRoute } from './keys/rotate-key.ts'
+import { updateKeyRoute } from './keys/update-key.ts'
+import type { AnalysisRunners } from './run-analysis.ts'
+import { createSessionRoute, type SessionDeps } from './session/create-session.ts'
+import { deleteSessionRoute } from './session/delete-session.ts'
+import { getSessionRoute } from './session/get-session.ts'
+import { createSiteRoute } from './sites/create-site.ts'
+import { getSiteRoute } from './sites/get-site.ts'
+import { listSitesRoute } from './sites/list-sites.ts'
+import { updateSiteRoute } from './sites/update-site.ts'
+import { funnelRoute } from './stats/funnel.ts'
+import { liveRoute } from './stats/live.ts'
+import { propertiesRoute } from './stats/properties.ts'
+import { statsRoute } from './stats/stats.ts'
+import { statsBatchRoute } from './stats/stats-batch.ts'
 
 export interface QueryDeps {
-  clickHouse: Questions
+  eventReader: AnalysisRunners
   sites: SiteLookup
   siteStore: SiteStore
   keys: KeyStore
   cohorts: CohortStore
   access: Omit<SessionDeps, 'sessions'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
-  /** Until when (Unix ms) everything accepted can be read. */
+  /** The time (Unix ms) before which every accepted event can be read. */
   completeUntil: () => number
 }
 
-/** Contract sections 4 to 6. */
+/** The operations of docs/http-interface.md#operations under `/api/v1`. */
 export function queryRoutes(deps: QueryDeps): Route[] {
   return [
-    { ...operations.stats, handle: statsHandler(deps) },
-    { ...operations.statsBatch, handle: statsBatchHandler(deps) },
-    { ...operations.live, handle: liveHandler(deps) },
-    { ...operations.properties, handle: propertiesHandler(deps) },
-    { ...operations.funnel, handle: funnelHandler(deps) },
-    { ...operations.createSession, handle: createSessionHandler(deps.access) },
-    { ...operations.getSession, handle: getSessionHandler() },
-    { ...operations.deleteSession, handle: deleteSessionHandler(deps.access) },
-    { ...operations.createKey, handle: createKeyHandler(deps) },
-    { ...operations.listKeys, handle: listKeysHandler(deps) },
-    { ...operations.getKey, handle: getKeyHandler(deps) },
-    { ...operations.updateKey, handle: updateKeyHandler(deps) },
-    { ...operations.revokeKey, handle: revokeKeyHandler(deps) },
-    { ...operations.rotateKey, handle: rotateKeyHandler(deps) },
-    { ...operations.createSite, handle: createSiteHandler(deps) },
-    { ...operations.listSites, handle: listSitesHandler(deps) },
-    { ...operations.getSite, handle: getSiteHandler(deps) },
-    { ...operations.updateSite, handle: updateSiteHandler(deps) },
-    { ...operations.createCohort, handle: createCohortHandler(deps) },
-    { ...operations.listCohorts, handle: listCohortsHandler(deps) },
-    { ...operations.previewCohort, handle: previewCohortHandler(deps) },
-    { ...operations.getCohort, handle: getCohortHandler(deps) },
-    { ...operations.updateCohort, handle: updateCohortHandler(deps) },
-    { ...operations.deleteCohort, handle: deleteCohortHandler(deps) },
-    { ...operations.cohortAnalysis, handle: cohortAnalysisHandler(deps) },
-    { ...operations.retention, handle: retentionHandler(deps) },
+    statsRoute(deps),
+    statsBatchRoute(deps),
+    liveRoute(deps),
+    propertiesRoute(deps),
+    funnelRoute(deps),
+    createSessionRoute(deps.access),
+    getSessionRoute(),
+    deleteSessionRoute(deps.access),
+    createKeyRoute(deps),
+    listKeysRoute(deps),
+    getKeyRoute(deps),
+    updateKeyRoute(deps),
+    revokeKeyRoute(deps),
+    rotateKeyRoute(deps),
+    createSiteRoute(deps),
+    listSitesRoute(deps),
+    getSiteRoute(deps),
+    updateSiteRoute(deps),
+    createCohortRoute(deps),
+    listCohortsRoute(deps),
+    previewCohortRoute(deps),
+    getCohortRoute(deps),
+    updateCohortRoute(deps),
+    deleteCohortRoute(deps),
+    cohortAnalysisRoute(deps),
+    retentionRoute(deps),
   ]
 }

@@ -1,16 +1,17 @@
-import { openClickHouse } from '@sluice/clickhouse/client'
-import { describeDurability } from '@sluice/event-log/ensure-topics'
+import { keyCache } from '@sluice/access/key-cache'
+import { migrate } from '@sluice/admin/migrate/migrate'
+import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
 import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { openEventReader } from '@sluice/event-store/event-reader'
+import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { buildGateway } from '@sluice/gateway/build'
-import { keyCache } from '@sluice/http/key-cache'
 import type { Built, Context } from '@sluice/http/run-service'
-import { migrate } from '@sluice/migrate/build'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
+import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
-import { buildQuery, questionTimeoutMs } from '@sluice/query/build'
-import { closing } from '@sluice/runtime/supervisor'
+import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWriter } from '@sluice/writer/build'
 import { type EngineConfig, startEngines } from './engines.ts'
 
@@ -26,8 +27,8 @@ export async function buildStandalone(
 
   const log = await openEventLog(engines.log, { logger })
   const deadLetters = await openEventLog(deadLetterUrl(engines.log), { logger })
-  const clickHouse = openClickHouse(engines.clickHouse)
-  const reader = openClickHouse(engines.clickHouseReader, { requestTimeoutMs: questionTimeoutMs })
+  const inserter = openEventInserter(engines.clickHouse)
+  const eventReader = openEventReader(engines.clickHouseReader, { metrics: context.metrics })
   const store = keyStore(postgres)
   const redis = openRedis(engines.redis, { logger })
   const keys = keyCache(store, logger)
@@ -37,13 +38,13 @@ export async function buildStandalone(
       { log, postgres, redis, describeDurability: () => describeDurability(engines.log, logger) },
       context,
     ),
-    buildWriter({ log, deadLetters, clickHouse, postgres }, context),
-    buildQuery(config, { clickHouse: reader, postgres, redis, keyCache: keys }, context),
+    buildWriter({ log, deadLetters, inserter, postgres }, context),
+    buildQuery(config, { eventReader, postgres, redis, keyCache: keys }, context),
   ]
-  // The first start of all makes a key, unless one is given.
+  // The very first start creates a key, unless SLUICE_ADMIN_KEY holds one.
   const firstKey =
     config.SLUICE_ADMIN_KEY === undefined && !(await store.any()) ? await createAdminKey(store) : undefined
-  // At once: a start that fails later, on a port in use, must not leave a key that nobody has seen.
+  // Printed at once: a start that fails later, on a port in use, must not leave a key that was never shown.
   if (firstKey) process.stdout.write(`Admin key, shown this once: ${firstKey.key}\n`)
 
   return {
@@ -51,8 +52,8 @@ export async function buildStandalone(
       routes: services.flatMap(({ routes }) => routes),
       pages: services.flatMap(({ pages }) => pages),
       components: services.flatMap(({ components }) => components),
-      // Each engine once; in one process none of them can be done without.
       warnings: () => services.flatMap(({ warnings }) => warnings?.() ?? []),
+      // Each engine once; in one process every engine is required.
       checks: [
         ...new Map(
           services.flatMap(({ checks }) => checks).map((check) => [check.name, { ...check, required: true }]),
@@ -62,13 +63,13 @@ export async function buildStandalone(
     access: { keys, ...redis },
     engines: [
       ...engines.components,
-      closing('redis', redis),
-      closing('postgres', postgres),
-      closing('clickhouse', clickHouse),
-      closing('clickhouse reader', reader),
+      closeOnStop('redis', redis),
+      closeOnStop('postgres', postgres),
+      closeOnStop('clickhouse', inserter),
+      closeOnStop('clickhouse reader', eventReader),
       keys,
-      closing('log', log),
-      closing('dead letters', deadLetters),
+      closeOnStop('log', log),
+      closeOnStop('dead letters', deadLetters),
     ],
     onReady: (server) => {
       process.stdout.write(`Sluice is ready: http://localhost:${server.port()}\n`)

@@ -1,21 +1,28 @@
-import { parseKafkaUrl } from '@sluice/event-log/kafka-url'
+import { adminKey, autoRegisterSites } from '@sluice/access/variables'
+import { logUrlOrEmbedded } from '@sluice/event-log/variables'
+import { clickHouseUrlOrEmbedded } from '@sluice/event-store/variables'
 import { corsOrigins, trustedProxies } from '@sluice/http/variables'
-import { adminKey, autoRegisterSites, listenVariables, standaloneEngines } from '@sluice/runtime/variables'
+import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
+import { redisUrlOrMemory } from '@sluice/redis/variables'
+import { dataDirectory, listenVariables } from '@sluice/runtime/variables'
 
 const listen = listenVariables(8080, '127.0.0.1')
+
+/** The engines of standalone: embedded ones in the data folder unless a URL says otherwise. */
+export const engineVariables = {
+  SLUICE_DATA_DIR: dataDirectory,
+  SLUICE_LOG_URL: logUrlOrEmbedded,
+  SLUICE_CLICKHOUSE_URL: clickHouseUrlOrEmbedded,
+  SLUICE_POSTGRES_URL: postgresUrlOrEmbedded,
+  SLUICE_REDIS_URL: redisUrlOrMemory,
+}
 
 /** Standalone's configuration: nothing has to be set. */
 export const variables = {
   ...listen,
-  // The terminal is for people here: the address, the first key, and what goes wrong.
+  // Standalone usually runs in a terminal: it prints the address, the first key and failures, not a line per request.
   SLUICE_LOG_LEVEL: { ...listen.SLUICE_LOG_LEVEL, default: 'warn' },
-  ...standaloneEngines,
-  SLUICE_LOG_URL: {
-    ...standaloneEngines.SLUICE_LOG_URL,
-    check: (url: string) => {
-      if (url.startsWith('kafka:')) parseKafkaUrl(url)
-    },
-  },
+  ...engineVariables,
   SLUICE_ADMIN_KEY: adminKey,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,

@@ -7,11 +7,11 @@ import type { Component } from '@sluice/runtime/supervisor'
 export interface EngineUrls {
   log: string
   clickHouse: string
-  /** A user who may only read; the same URL where ClickHouse is not embedded. */
+  /** URL of a user that may only read; the same URL where ClickHouse is not embedded. */
   clickHouseReader: string
   postgres: string
   redis: string
-  /** The embedded engines, to be stopped last. */
+  /** The embedded engines, which are stopped last. */
   components: readonly Component[]
 }
 
@@ -23,7 +23,7 @@ export interface EngineConfig {
   SLUICE_REDIS_URL: string | undefined
 }
 
-/** Starts what is embedded, side by side, and tells where everything is. Throws when a data folder is in use. */
+/** Starts the embedded engines in parallel and returns the URLs of all engines. Throws when a data folder is in use. */
 export async function startEngines(config: EngineConfig, logger: Logger): Promise<EngineUrls> {
   const clickHouseUrl = config.SLUICE_CLICKHOUSE_URL ?? `file:${config.SLUICE_DATA_DIR}/clickhouse`
   const postgresUrl = config.SLUICE_POSTGRES_URL ?? `file:${config.SLUICE_DATA_DIR}/postgres`

@@ -1,12 +1,12 @@
-import { expect, test } from '@jest/globals'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { spawnService, startService } from '../../tests/harness/service-process.ts'
+import { expect, test } from '@jest/globals'
+import { spawnService, startService } from '../../tests/support/service-process.ts'
 
-test('a first start on a port in use says so and has shown the key that it made, which the next start takes', async () => {
+test('a first start on a port in use reports the port and prints the new admin key, which works after the next start', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-first-start-'))
   const environment = { SLUICE_DATA_DIR: join(folder, 'data') }
   const other = createServer()

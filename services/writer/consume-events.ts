@@ -1,29 +1,29 @@
 import { availableParallelism } from 'node:os'
-import type { Block } from '@sluice/contracts/block'
-import { operatorText } from '@sluice/contracts/errors'
-import type { EventInserter } from '@sluice/clickhouse/insert-events'
+import type { Block } from '@sluice/event-log/block'
 import type { Claim, EventLog, LogBatch, LogConsumer, PartitionLag } from '@sluice/event-log/log'
+import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
+import { retry } from '@sluice/runtime/retry'
 import type { Component } from '@sluice/runtime/supervisor'
+import { insertSlots } from './insert-slots.ts'
 import { writerMetrics } from './metrics.ts'
-import { repeat } from './repeat.ts'
 import { storeBatch } from './store-batch.ts'
-import { turns } from './turns.ts'
 
 /** 20,000 to 50,000 rows cost ClickHouse the least CPU each (docs/benchmarks.md). */
 const batchRowsMax = 50_000
 const batchBytesMax = 16 * 1024 * 1024
-/** What waits for company this long becomes visible within half a second all the same. */
+/** With this wait for further blocks, an event still becomes visible within half a second. */
 const lingerMsDefault = 200
-/** Nobody waits for it but the partition, and a whole batch may have to go. */
-const buryTimeoutMs = 30_000
-/** What was under way when a stop came may take so long; a service stops within 10 s. */
+/** Only the partition waits for this publish, which may hold a whole batch. */
+const deadLetterTimeoutMs = 30_000
+/** Time for a running insert to finish after a stop; a service must stop within 10 s. */
 const stopGraceMs = 5_000
 
 export interface ConsumeDeps {
   log: EventLog
-  /** Takes what can't be stored: the log that `deadLetterUrl` names. */
+  /** The log of rows that can't be stored, which `deadLetterUrl` names. */
   deadLetters: Pick<EventLog, 'partitions' | 'publish'>
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
   logger: Logger
@@ -32,41 +32,41 @@ export interface ConsumeDeps {
 }
 
 export interface EventConsumer extends Component {
-  /** Partitions whose batch fails again and again, a line each, for /readyz. */
+  /** One line for each partition whose batch is being retried, for /readyz. */
   warnings: () => readonly string[]
-  /** How far the partitions are that this writer holds. */
+  /** Consumer lag of the partitions that this writer owns. */
   lag: () => readonly PartitionLag[]
 }
 
-/** Moves the log into ClickHouse: insert, bury what can't be inserted, then commit; partitions side by side. */
+/** Moves events from the log into ClickHouse: inserts each batch, publishes dead letters, then commits; partitions run in parallel. */
 export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   const { log, deadLetters, inserter, logger } = deps
   let consumer: LogConsumer | undefined
   const lag = () => consumer?.lag() ?? []
   const metrics = writerMetrics(deps.metrics, lag)
-  /** By partition, why its batch is not stored yet. */
-  const stuck = new Map<number, string>()
-  // One is enough to keep a core of ClickHouse busy, but one that hangs must not be all there is.
-  const inTurn = turns(Math.max(2, availableParallelism()))
+  /** Reasons why batches are not stored yet, by partition. */
+  const stalledPartitions = new Map<number, string>()
+  // One insert keeps a core of ClickHouse busy; a second slot is needed while one hangs.
+  const withSlot = insertSlots(Math.max(2, availableParallelism()))
 
-  function noteRetry(partition: number, error: Error): void {
+  function recordRetry(partition: number, error: Error): void {
     metrics.retries.inc()
-    stuck.set(partition, operatorText(error))
+    stalledPartitions.set(partition, internalMessage(error))
   }
 
   /** Publishes dead letters until they are durable. */
-  async function bury(dead: readonly Block[], partition: number, signal: AbortSignal): Promise<void> {
+  async function publishDeadLetters(dead: readonly Block[], partition: number, signal: AbortSignal): Promise<void> {
     if (dead.length === 0) return
-    await repeat(
+    await retry(
       async () => {
         const count = await deadLetters.partitions()
         const placed = dead.map((block) => ({ ...block, partition: partition % count }))
-        await deadLetters.publish(placed, { timeoutMs: buryTimeoutMs })
+        await deadLetters.publish(placed, { timeoutMs: deadLetterTimeoutMs })
       },
       {
         signal,
-        onFailure: (error, attempt) => {
-          noteRetry(partition, error)
+        onFailedAttempt: (error, attempt) => {
+          recordRetry(partition, error)
           logger.warn({ err: error, partition, attempt }, 'dead letters are not durable yet, they are published again')
         },
       },
@@ -78,19 +78,19 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     logger.error({ partition, letters: dead.length, first: first?.headers.letter }, 'rows could not be stored')
   }
 
-  async function consumeBatch(claim: Claim, batch: LogBatch, how: Parameters<typeof storeBatch>[1], logId: string) {
+  async function consumeBatch(claim: Claim, batch: LogBatch, options: Parameters<typeof storeBatch>[1], logId: string) {
     const { partition } = batch
     const started = performance.now()
-    const { inserted, dead } = await storeBatch(batch, how, {
+    const { inserted, dead } = await storeBatch(batch, options, {
       inserter,
-      inTurn,
+      withSlot,
       logId,
       logger,
       onRetry: (error) => {
-        noteRetry(partition, error)
+        recordRetry(partition, error)
       },
     })
-    await bury(dead, partition, how.signal)
+    await publishDeadLetters(dead, partition, options.signal)
     // After both: a crash in between repeats the batch, which stores nothing twice.
     await claim.commit(batch)
 
@@ -116,20 +116,20 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     )
   }
 
-  async function consumeClaim(claim: Claim, logId: string, stop: { asked: AbortSignal; late: AbortSignal }) {
-    /** No further attempt. */
-    const signal = AbortSignal.any([claim.lost, stop.asked])
-    /** No waiting for the present one: if it is an insert, the claim after this ends it. */
-    const cut = AbortSignal.any([claim.lost, stop.late])
+  async function consumeClaim(claim: Claim, logId: string, stop: { requested: AbortSignal; graceOver: AbortSignal }) {
+    /** Ends the attempts. */
+    const signal = AbortSignal.any([claim.lost, stop.requested])
+    /** Ends the wait for the running attempt: the partition's next claim ends a running insert. */
+    const cut = AbortSignal.any([claim.lost, stop.graceOver])
     let firstOfClaim = true
     for await (const batch of claim.batches()) {
-      // What is not stored yet is read again after the stop, or by the member that has the partition now.
+      // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
       if (signal.aborted) continue
-      await orAborted(consumeBatch(claim, batch, { firstOfClaim, signal }, logId), cut)
+      await settledOrAborted(consumeBatch(claim, batch, { firstOfClaim, signal }, logId), cut)
         .catch((error: unknown) => {
           if (!signal.aborted) throw error
         })
-        .finally(() => stuck.delete(batch.partition))
+        .finally(() => stalledPartitions.delete(batch.partition))
       firstOfClaim = false
     }
   }
@@ -137,23 +137,23 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   return {
     name: 'event consumer',
     lag,
-    warnings: () => [...stuck].map(([partition, reason]) => `partition ${partition} waits: ${reason}`),
+    warnings: () => [...stalledPartitions].map(([partition, reason]) => `partition ${partition} waits: ${reason}`),
     run: async (stopping) => {
       const logId = await log.id()
-      const late = new AbortController()
+      const graceOver = new AbortController()
       const member = log.consumer({
-        // All writers of one log are one group: each partition has one of them. Another log on the same Kafka, another
-        // group: members that join or die there must not stop the work here.
+        // All writers of one log are one group, so that each partition has one writer. Writers of another log on the same
+        // Kafka are another group, so that members that join or leave there cause no rebalance here.
         group: `sluice-writer-${logId}`,
         maxBatchBytes: batchBytesMax,
         maxBatchRows: batchRowsMax,
         lingerMs: deps.lingerMs ?? lingerMsDefault,
-        onClaim: (claim) => consumeClaim(claim, logId, { asked: stopping, late: late.signal }),
+        onClaim: (claim) => consumeClaim(claim, logId, { requested: stopping, graceOver: graceOver.signal }),
       })
       consumer = member
       const stop = (): void => {
         setTimeout(() => {
-          late.abort(new Error('the writer stops'))
+          graceOver.abort(new Error('the writer stops'))
         }, stopGraceMs).unref()
         void member.stop()
       }
@@ -168,8 +168,8 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   }
 }
 
-/** Settles as `work` does, or rejects with the signal's reason when that comes first; nobody hears of the work then. */
-async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+/** Settles as `work` does, or rejects with the signal's reason if that aborts first; the work's result is then ignored. */
+async function settledOrAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>()
   const abort = (): void => {
     aborted.reject(signal.reason as Error)

@@ -1,8 +1,8 @@
-import { deadLetterReasons } from '@sluice/contracts/block'
+import { deadLetterReasons } from '@sluice/event-log/block'
 import type { PartitionLag } from '@sluice/event-log/log'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
 
-/** The writer's figures; docs/operations.md tells what to watch. `lag` is asked at each scrape. */
+/** The writer's metrics; docs/operations.md says which to watch. `lag` is called at each scrape. */
 export function writerMetrics(metrics: Metrics, lag: () => readonly PartitionLag[]) {
   const registers = [metrics]
   new Gauge({
@@ -20,7 +20,7 @@ export function writerMetrics(metrics: Metrics, lag: () => readonly PartitionLag
     help: 'Age of the oldest event that is in the log and not stored yet; 0 when all are.',
     labelNames: ['partition'],
     registers,
-    // At the scrape: a writer that is stuck must look older each time.
+    // Computed at the scrape, so that the age grows while a writer is stalled.
     collect() {
       this.reset()
       for (const { partition, blocks, oldestAppendedAt } of lag()) {
@@ -36,7 +36,7 @@ export function writerMetrics(metrics: Metrics, lag: () => readonly PartitionLag
     labelNames: ['reason'],
     registers,
   })
-  // An alert on an increase misses the first one of a series that was not there before.
+  // An alert on an increase would miss the first increment of a series that did not exist before.
   for (const reason of deadLetterReasons) deadLetters.inc({ reason }, 0)
   return {
     deadLetters,

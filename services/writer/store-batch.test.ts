@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals'
-import type { Block } from '@sluice/contracts/block'
-import { ClickHouseError, clickHouseCode } from '@sluice/clickhouse/errors'
-import type { EventBatch, EventInserter, InsertOptions } from '@sluice/clickhouse/insert-events'
+import type { Block } from '@sluice/event-log/block'
 import type { LogBatch } from '@sluice/event-log/log'
-import { capturedLogger } from '@sluice/runtime/testing'
+import { clickHouseCode, ClickHouseError } from '@sluice/event-store/errors'
+import type { EventBatch, EventInserter, InsertOptions } from '@sluice/event-store/insert/insert-events'
+import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { storeBatch, type Stored } from './store-batch.ts'
 
 const busy = new ClickHouseError(clickHouseCode.queryWithSameIdIsAlreadyRunning, 'a query of this id is running')
@@ -36,11 +36,11 @@ function batchOf(...blocks: Block[]): LogBatch {
   }
 }
 
-/** What an inserter does, one call after the other: stores so many rows, or fails. */
+/** Result of one call of the inserter: the number of stored rows, or a failure. */
 type Inserted = Awaited<ReturnType<EventInserter['insert']>>
 type Step = number | Error | (() => Promise<Inserted>)
 
-function scripted(...steps: Step[]) {
+function scriptedInserter(...steps: Step[]) {
   const calls: { payloads: string[]; undated: boolean; options: InsertOptions }[] = []
   const insert = ({ payloads, undated }: EventBatch, options: InsertOptions): Promise<Inserted> => {
     const step = steps[calls.length] ?? new Error('one insert more than the script has')
@@ -58,17 +58,17 @@ interface StoreOptions {
   lost?: AbortController
   /** Aborts `lost` at the first failure that is followed by another attempt. */
   loseAtRetry?: string
-  /** What the rows turn out to be when they are asked about. */
+  /** Result of the search for bad rows. */
   findBadRows?: (lines: readonly string[]) => BadRows
 }
 
-/** Stores a batch by a script; `replaced` says which of its inserts ended others first. */
+/** Stores a batch by a script of results; `replaced` has the value of `replaceRunning` of each insert. */
 async function store(
   batch: LogBatch,
   steps: Step[],
   { firstOfClaim = false, lost = new AbortController(), loseAtRetry, findBadRows = () => [] }: StoreOptions = {},
 ) {
-  const { calls, insert } = scripted(...steps)
+  const { calls, insert } = scriptedInserter(...steps)
   const { logger, lines } = capturedLogger()
   let retries = 0
   const stored = storeBatch(
@@ -79,7 +79,7 @@ async function store(
         insert,
         findBadRows: (lines) => Promise.resolve(findBadRows(lines.map((line) => line.toString()))),
       },
-      inTurn: (work) => work(),
+      withSlot: (work) => work(),
       logId: 'log-1',
       logger,
       onRetry: () => {
@@ -100,9 +100,9 @@ async function store(
   }
 }
 
-const one = batchOf(block('a'))
+const singleBlock = batchOf(block('a'))
 
-test('a batch is one insert, named after log and partition, which tells how many rows were new', async () => {
+test('a batch is one insert, named after log and partition, which returns the number of new rows', async () => {
   const { inserted, calls, retries } = await store(batchOf(block('a'), block('b')), [2])
   expect(inserted).toBe(2)
   expect(calls).toStrictEqual([
@@ -115,7 +115,7 @@ test('a batch is one insert, named after log and partition, which tells how many
   expect(retries).toBe(0)
 })
 
-test('dated and undated blocks are an insert each, and their rows add up', async () => {
+test('dated and undated blocks are stored by an insert each, and their numbers of rows are added', async () => {
   const { inserted, calls } = await store(batchOf(block('a', true), block('b'), block('c', true)), [1, 2])
   expect(inserted).toBe(3)
   expect(calls.map(({ payloads, undated }) => [undated, payloads])).toStrictEqual([
@@ -125,41 +125,41 @@ test('dated and undated blocks are an insert each, and their rows add up', async
   expect(new Set(calls.map(({ options }) => options.queryId)).size).toBe(1)
 })
 
-describe('a running insert of the same id is ended', () => {
-  test('by the first insert of a claim, and by no other', async () => {
-    expect((await store(one, [1], { firstOfClaim: true })).replaced).toStrictEqual([true])
+describe('an insert', () => {
+  test('replaces a running one when it is the first of a claim', async () => {
+    expect((await store(singleBlock, [1], { firstOfClaim: true })).replaced).toStrictEqual([true])
     expect((await store(batchOf(block('a'), block('b', true)), [1, 1], { firstOfClaim: true })).replaced).toStrictEqual(
       [true, false],
     )
-    expect((await store(one, [1])).replaced).toStrictEqual([false])
+    expect((await store(singleBlock, [1])).replaced).toStrictEqual([false])
   })
 
-  test('by the insert after one of our own that got no answer: it may still run', async () => {
-    expect((await store(one, [noAnswer, 1])).replaced).toStrictEqual([false, true])
-    expect((await store(one, [noAnswer, noAnswer, 1])).replaced).toStrictEqual([false, true, true])
-    expect((await store(one, [new Error('broken'), 1])).replaced).toStrictEqual([false, true])
+  test('replaces a running one after an insert without a response, which may still run', async () => {
+    expect((await store(singleBlock, [noAnswer, 1])).replaced).toStrictEqual([false, true])
+    expect((await store(singleBlock, [noAnswer, noAnswer, 1])).replaced).toStrictEqual([false, true, true])
+    expect((await store(singleBlock, [new Error('broken'), 1])).replaced).toStrictEqual([false, true])
   })
 
-  test('not when another runs (216): it is waited for', async () => {
-    expect((await store(one, [busy, busy, 1])).replaced).toStrictEqual([false, false, false])
-    expect((await store(one, [busy, 1], { firstOfClaim: true })).replaced).toStrictEqual([true, false])
+  test('replaces none when another insert runs (216), which must finish first', async () => {
+    expect((await store(singleBlock, [busy, busy, 1])).replaced).toStrictEqual([false, false, false])
+    expect((await store(singleBlock, [busy, 1], { firstOfClaim: true })).replaced).toStrictEqual([true, false])
   })
 
-  test('not when ours was ended by another (394): that one has the partition, or we wait for it', async () => {
-    expect((await store(one, [cancelled, 1])).replaced).toStrictEqual([false, false])
-    expect((await store(one, [noAnswer, cancelled, 1])).replaced).toStrictEqual([false, true, false])
+  test('replaces none after another insert cancelled the previous one (394)', async () => {
+    expect((await store(singleBlock, [cancelled, 1])).replaced).toStrictEqual([false, false])
+    expect((await store(singleBlock, [noAnswer, cancelled, 1])).replaced).toStrictEqual([false, true, false])
   })
 
-  test('not after a refusal: that insert is over', async () => {
-    expect((await store(one, [tooManyParts, 1])).replaced).toStrictEqual([false, false])
+  test('replaces none after ClickHouse refused the previous one', async () => {
+    expect((await store(singleBlock, [tooManyParts, 1])).replaced).toStrictEqual([false, false])
   })
 
-  test('still, when the first of a claim was refused for another reason', async () => {
-    expect((await store(one, [tooManyParts, 1], { firstOfClaim: true })).replaced).toStrictEqual([true, true])
+  test('replaces a running one when the first insert of the claim was refused for another reason', async () => {
+    expect((await store(singleBlock, [tooManyParts, 1], { firstOfClaim: true })).replaced).toStrictEqual([true, true])
   })
 })
 
-test('a failed insert is repeated until it succeeds, is counted and logged; rows count once', async () => {
+test('a failed insert is retried until it succeeds, each failure is counted and logged, and rows count once', async () => {
   const { inserted, calls, retries, lines } = await store(batchOf(block('a'), block('b', true)), [
     tooManyParts,
     noAnswer,
@@ -174,7 +174,7 @@ test('a failed insert is repeated until it succeeds, is counted and logged; rows
   expect(lines).toHaveLength(4)
   const msg = 'a batch is not stored, it is tried again'
   expect(lines[0]).toMatchObject({ level: 'warn', partition: 3, attempt: 1, msg })
-  // Nobody but a person mends that.
+  // Only an administrator can repair a missing table.
   expect(lines[2]).toMatchObject({ level: 'error', partition: 3, attempt: 3, msg })
 })
 
@@ -191,13 +191,13 @@ const letters = (dead: readonly Block[]) =>
     letter: letter && { reason: letter.reason, code: letter.code, text: letter.text, offset: letter.offset },
   }))
 
-describe('rows that can’t be read', () => {
+describe('rows that ClickHouse can’t read', () => {
   const refused = { reason: 'refused' as const, code: 27, text: 'no number' }
-  /** Finds the lines that say so. */
+  /** Returns the lines that start with `bad`. */
   const findBadRows = (lines: readonly string[]): BadRows =>
     lines.flatMap((line, index) => (line.startsWith('bad') ? [{ index, ...refused }] : []))
 
-  test('are dead letters with their bytes, reason and place; all others are stored', async () => {
+  test('become dead letters with their bytes, reason and position, and all others are stored', async () => {
     const before = Date.now()
     const batch = batchOf(blockOf('a', 'bad 1', 'b'), blockOf('c'), blockOf('bad 2', 'bad 3'))
     const { inserted, dead, calls, retries } = await store(batch, [badData, 3], { findBadRows })
@@ -213,12 +213,12 @@ describe('rows that can’t be read', () => {
     expect(retries).toBe(0)
   })
 
-  test('when there is no other row, nothing is inserted', async () => {
+  test('cause no second insert when there is no other row', async () => {
     const { inserted, dead, calls } = await store(batchOf(blockOf('bad')), [badData], { findBadRows })
     expect([inserted, dead.length, calls.length]).toStrictEqual([0, 1, 1])
   })
 
-  test('keep their kind, and do not touch the batch’s other kind', async () => {
+  test('keep their kind, dated or undated, and do not affect the rows of the other kind', async () => {
     const undated = { ...blockOf('bad', 'c') }
     undated.headers = { ...undated.headers, undated: true }
     const { dead, calls } = await store(batchOf(blockOf('a'), undated), [1, badData, 1], { findBadRows })
@@ -230,7 +230,7 @@ describe('rows that can’t be read', () => {
     expect(dead.map(({ headers }) => headers.undated)).toStrictEqual([true])
   })
 
-  test('no row is given up for what is not its fault: the insert is repeated', async () => {
+  test('are not assumed after other errors, after which the insert is retried', async () => {
     const batch = batchOf(blockOf('a', 'b'))
     const { inserted, dead, calls, retries } = await store(batch, [badData, badData, badData, 2])
     expect([inserted, dead.length, calls.length, retries]).toStrictEqual([2, 0, 4, 2])
@@ -242,33 +242,38 @@ describe('rows that can’t be read', () => {
     }
   })
 
-  test('the first insert of a claim still ends another’s, and the one after it does not', async () => {
+  test('do not change that only the first insert of a kind in a claim replaces a running one', async () => {
     const batch = batchOf(blockOf('a', 'bad'), { ...block('u', true) })
     const { replaced } = await store(batch, [badData, 1, 1], { findBadRows, firstOfClaim: true })
     expect(replaced).toStrictEqual([true, true, false])
   })
 })
 
-describe('records that are no blocks', () => {
+describe('records from other programs', () => {
   const foreign: [string, Partial<Block['headers']>, string, string][] = [
-    ['without our headers', { v: 0 as never, rows: 0 }, 'anything', 'unreadable'],
-    ['of a version that no newer writer of ours will have soon', { v: 11 as never }, 'a\n', 'unreadable'],
-    ['with a number of somebody else’s for a version', { v: 1767225600000 as never }, 'a\n', 'unreadable'],
-    ['with fewer rows than they say', { rows: 3 }, 'a\nb\n', 'row_count'],
-    ['with more', { rows: 1 }, 'a\nb\n', 'row_count'],
-    ['cut short', { rows: 2 }, 'a\nb', 'row_count'],
-    ['empty', { rows: 0 }, '', 'row_count'],
+    ['without the headers of a block', { v: 0 as never, rows: 0 }, 'anything', 'unreadable'],
+    ['with a version far above the present one', { v: 11 as never }, 'a\n', 'unreadable'],
+    ['with a foreign number as version', { v: 1767225600000 as never }, 'a\n', 'unreadable'],
+    ['with fewer rows than their headers say', { rows: 3 }, 'a\nb\n', 'row_count'],
+    ['with more rows than their headers say', { rows: 1 }, 'a\nb\n', 'row_count'],
+    ['without the last line end', { rows: 2 }, 'a\nb', 'row_count'],
+    ['without rows', { rows: 0 }, '', 'row_count'],
   ]
-  test.each(foreign)('%s: dead letters, whole; the blocks beside them are stored', async (_, headers, text, reason) => {
-    const payload = Buffer.from(text)
-    const record = { partition: 3, headers: { v: 1 as const, rows: 1, bytes: payload.length, ...headers }, payload }
-    const { inserted, dead, calls } = await store(batchOf(block('a'), record, block('b')), [2])
-    expect(inserted).toBe(2)
-    expect(calls.map(({ payloads }) => payloads)).toStrictEqual([['a\n', 'b\n']])
-    expect(dead).toMatchObject([{ payload, headers: { rows: record.headers.rows, letter: { reason, offset: '11' } } }])
-  })
+  test.each(foreign)(
+    '%s become dead letters as a whole, and the blocks beside them are stored',
+    async (_, headers, text, reason) => {
+      const payload = Buffer.from(text)
+      const record = { partition: 3, headers: { v: 1 as const, rows: 1, bytes: payload.length, ...headers }, payload }
+      const { inserted, dead, calls } = await store(batchOf(block('a'), record, block('b')), [2])
+      expect(inserted).toBe(2)
+      expect(calls.map(({ payloads }) => payloads)).toStrictEqual([['a\n', 'b\n']])
+      expect(dead).toMatchObject([
+        { payload, headers: { rows: record.headers.rows, letter: { reason, offset: '11' } } },
+      ])
+    },
+  )
 
-  test('of a newer version: the batch waits for a newer writer, loudly, and loses nothing', async () => {
+  test('are not confused with blocks of the next version, which wait for a newer writer with a log line', async () => {
     const newer = { ...block('b'), headers: { ...block('b').headers, v: 2 as never } }
     const { inserted, dead, calls, lines } = await store(batchOf(block('a'), newer), [1], { loseAtRetry: 'stopped' })
     expect(inserted).toMatchObject({ message: 'stopped' })
@@ -278,7 +283,7 @@ describe('records that are no blocks', () => {
   })
 })
 
-test('an insert that is too much at once is halved, down to a block, which is repeated', async () => {
+test('an insert that is too large is halved, down to one block, which is retried', async () => {
   const batch = batchOf(block('a'), block('b'), block('c'))
   const { inserted, calls, retries } = await store(batch, [noMemory, noMemory, noMemory, 1, 1, 1])
   expect(inserted).toBe(3)
@@ -293,16 +298,16 @@ test('an insert that is too much at once is halved, down to a block, which is re
   expect(retries).toBe(1)
 })
 
-describe('a claim that is lost', () => {
-  test('before the insert: nothing is inserted, and the batch is left to the other member', async () => {
+describe('the loss of a claim', () => {
+  test('before the insert leaves the batch to the other member', async () => {
     const lost = new AbortController()
     lost.abort(new Error('the partition went to another member'))
-    const { inserted, calls } = await store(one, [1], { lost })
+    const { inserted, calls } = await store(singleBlock, [1], { lost })
     expect(inserted).toMatchObject({ message: 'the partition went to another member' })
     expect(calls).toHaveLength(0)
   })
 
-  test('between two inserts of a batch ends it', async () => {
+  test('between two inserts of a batch ends the batch', async () => {
     const lost = new AbortController()
     const loses = (): Promise<Inserted> => {
       lost.abort(new Error('lost'))
@@ -313,22 +318,22 @@ describe('a claim that is lost', () => {
     expect(calls).toHaveLength(1)
   })
 
-  test('while an insert fails is not repeated, and no failure of ours', async () => {
+  test('while an insert fails ends the retries without a failure', async () => {
     const lost = new AbortController()
     const loses = (): Promise<Inserted> => {
       lost.abort(new Error('lost'))
       return Promise.reject(cancelled)
     }
-    const { inserted, calls, retries } = await store(one, [loses, 1], { lost })
+    const { inserted, calls, retries } = await store(singleBlock, [loses, 1], { lost })
     expect(inserted).toBeInstanceOf(Error)
     expect(calls).toHaveLength(1)
     expect(retries).toBe(0)
   })
 
-  test('while the next try is waited for ends at once', async () => {
+  test('during the delay before a retry ends the batch at once', async () => {
     const started = performance.now()
     const script = [busy, busy, busy, busy, busy, busy, busy, 1]
-    const { inserted } = await store(one, script, { loseAtRetry: 'lost' })
+    const { inserted } = await store(singleBlock, script, { loseAtRetry: 'lost' })
     expect(inserted).toMatchObject({ message: 'lost' })
     expect(performance.now() - started).toBeLessThan(2_000)
   })

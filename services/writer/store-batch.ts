@@ -1,68 +1,74 @@
-import type { Block } from '@sluice/contracts/block'
-import { ClickHouseError, clickHouseCode } from '@sluice/clickhouse/errors'
-import type { EventInserter } from '@sluice/clickhouse/insert-events'
+import type { Block } from '@sluice/event-log/block'
+import {
+  type BlockAtOffset,
+  blockOfLines,
+  type DeadLetterCause,
+  splitLines,
+  toDeadLetter,
+} from '@sluice/event-log/dead-letters'
 import type { LogBatch } from '@sluice/event-log/log'
+import { clickHouseCode, ClickHouseError } from '@sluice/event-store/errors'
+import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import type { Logger } from '@sluice/runtime/logger'
-import { blockOf, deadLetter, type Fault, linesOf, type LoggedBlock } from './dead-letters.ts'
-import { repeat } from './repeat.ts'
-import { sortBlocks } from './sort-blocks.ts'
+import { retry } from '@sluice/runtime/retry'
+import { classifyBlocks } from './classify-blocks.ts'
 
-/** ClickHouse takes well under a second for a full batch; what takes longer is stuck. */
+/** ClickHouse takes well under a second for a full batch; an insert that takes so long is stalled. */
 const timeoutMs = 60_000
 
 export interface StoreDeps {
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
-  /** Runs a question to ClickHouse when it is its turn; nothing is held between attempts. */
-  inTurn: <T>(work: () => Promise<T>) => Promise<T>
+  /** Runs a request to ClickHouse when a slot is free (insert-slots.ts); no slot is occupied between attempts. */
+  withSlot: <T>(work: () => Promise<T>) => Promise<T>
   /** Names the log in query ids: `EventLog.id()`. */
   logId: string
   logger: Logger
-  /** Told of each failure that is followed by another attempt. */
+  /** Called after a failed attempt that will be retried. */
   onRetry: (error: Error) => void
 }
 
 export interface Stored {
   /** Rows that were new. */
   inserted: number
-  /** What can't be stored, with the reason: for the log of dead letters, before the batch is committed. */
+  /** Dead letters of the rows that can't be stored, to be published before the batch is committed. */
   dead: readonly Block[]
 }
 
 /**
- * Stores what can be stored of a batch, however often that takes. Repeats are harmless: the insert skips what is stored.
- * Rejects only when `signal` aborts, for another member has the batch then, or it is read again after a stop.
+ * Stores the rows of a batch and retries until that succeeds. Repeats are harmless: the insert skips rows that are stored.
+ * Rejects only when `signal` aborts: the batch is then another member's, or is read again after a stop.
  *
  * One `query_id` per partition admits one insert at a time (docs/decisions/002-exactly-once.md). An insert of a member
- * that lost the partition may still run: `replaceRunning` ends it, at the first insert of a claim and after an own one
- * whose end is unknown.
+ * that lost the partition may still run: `replaceRunning` ends it, at the first insert of a claim and after an insert of
+ * this writer whose outcome is unknown.
  *
- * Rows are given up only when ClickHouse can't read them: whatever else it says, a missing table or a full disk, is
- * waited out (docs/decisions/005-dead-letters.md).
+ * Rows become dead letters only when ClickHouse can't read them: after any other error, such as a missing table or a full
+ * disk, the insert is retried until it succeeds (docs/decisions/005-dead-letters.md).
  */
 export async function storeBatch(
   batch: LogBatch,
   { firstOfClaim, signal }: { firstOfClaim: boolean; signal: AbortSignal },
-  { inserter, inTurn, logId, logger, onRetry }: StoreDeps,
+  { inserter, withSlot, logId, logger, onRetry }: StoreDeps,
 ): Promise<Stored> {
   const { partition } = batch
   const queryId = `writer-${logId}-${partition}`
   let replaceRunning = firstOfClaim
   let inserted = 0
 
-  const untilDone = <T>(work: () => Promise<T>, isFinal?: (error: unknown) => boolean): Promise<T> =>
-    repeat(work, {
+  const retryUntilDone = <T>(work: () => Promise<T>, isPermanent?: (error: unknown) => boolean): Promise<T> =>
+    retry(work, {
       signal,
-      ...(isFinal && { isFinal }),
-      onFailure: (error, attempt) => {
+      ...(isPermanent && { isPermanent }),
+      onFailedAttempt: (error, attempt) => {
         onRetry(error)
         const level = error instanceof ClickHouseError && error.retryable ? 'warn' : 'error'
         logger[level]({ err: error, partition, attempt }, 'a batch is not stored, it is tried again')
       },
     })
 
-  const insertOnce = (blocks: readonly LoggedBlock[], undated: boolean): Promise<void> =>
-    inTurn(async () => {
-      // The turn may have come late.
+  const insertOnce = (blocks: readonly BlockAtOffset[], undated: boolean): Promise<void> =>
+    withSlot(async () => {
+      // The claim may have been lost while the insert waited for a slot.
       signal.throwIfAborted()
       const payloads = blocks.map(({ payload }) => payload)
       try {
@@ -70,78 +76,78 @@ export async function storeBatch(
         inserted += result.inserted
         replaceRunning = false
       } catch (error) {
-        replaceRunning = mustReplace(error) ?? replaceRunning
+        replaceRunning = shouldReplaceRunning(error) ?? replaceRunning
         throw error
       }
     })
 
-  /** Stores the blocks; returns what ClickHouse can't read of them. `areChecked`: it can read every row. */
-  async function insert(blocks: readonly LoggedBlock[], undated: boolean, areChecked = false): Promise<Block[]> {
+  /** Stores the blocks; returns dead letters of the rows that ClickHouse can't read, none if `areRowsVerified`. */
+  async function insert(blocks: readonly BlockAtOffset[], undated: boolean, areRowsVerified = false): Promise<Block[]> {
     if (blocks.length === 0) return []
-    const mayBeBad = (error: unknown) => !areChecked && error instanceof ClickHouseError && error.isOfData
-    const mayBeTooMuch = (error: unknown) => blocks.length > 1 && error instanceof ClickHouseError && error.isOfSize
+    const mayHoldBadRows = (error: unknown) => !areRowsVerified && error instanceof ClickHouseError && error.isOfData
+    const isTooLarge = (error: unknown) => blocks.length > 1 && error instanceof ClickHouseError && error.isOfSize
     try {
-      await untilDone(
+      await retryUntilDone(
         () => insertOnce(blocks, undated),
-        (error) => mayBeBad(error) || mayBeTooMuch(error),
+        (error) => mayHoldBadRows(error) || isTooLarge(error),
       )
       return []
     } catch (error) {
-      if (mayBeTooMuch(error)) {
+      if (isTooLarge(error)) {
         logger.warn({ err: error, partition, blocks: blocks.length }, 'an insert was too much at once, it is halved')
         const half = Math.ceil(blocks.length / 2)
-        const first = await insert(blocks.slice(0, half), undated, areChecked)
-        return [...first, ...(await insert(blocks.slice(half), undated, areChecked))]
+        const first = await insert(blocks.slice(0, half), undated, areRowsVerified)
+        return [...first, ...(await insert(blocks.slice(half), undated, areRowsVerified))]
       }
-      if (!mayBeBad(error)) throw error
+      if (!mayHoldBadRows(error)) throw error
     }
-    const { good, bad } = await untilDone(() => inTurn(() => separate(blocks, inserter)))
+    const { good, bad } = await retryUntilDone(() => withSlot(() => splitBadRows(blocks, inserter)))
     await insert(good, undated, true)
     return bad
   }
 
-  const { dated, undated, dead } = await untilDone(() => Promise.resolve().then(() => sortBlocks(batch)))
+  const { dated, undated, dead } = await retryUntilDone(() => Promise.resolve().then(() => classifyBlocks(batch)))
   return { dead: [...dead, ...(await insert(dated, false)), ...(await insert(undated, true))], inserted }
 }
 
-/** Whether the next insert must end a running one; undefined: as before. */
-function mustReplace(error: unknown): boolean | undefined {
-  const code = error instanceof ClickHouseError ? error.code : undefined
-  // No answer: the insert may still run.
+/** Whether the next insert must end a running one after `error`; undefined when the error does not change that. */
+function shouldReplaceRunning(error: unknown): boolean | undefined {
+  const code = error instanceof ClickHouseError ? error.serverCode : undefined
+  // Without a response, the insert may still run.
   if (code === undefined) return true
-  // Refused or cancelled: another one runs, and is waited for.
-  const isAnothers =
+  // ClickHouse refused or cancelled the insert because another one runs, which must finish first.
+  const isOtherRunning =
     code === clickHouseCode.queryWithSameIdIsAlreadyRunning || code === clickHouseCode.queryWasCancelled
-  return isAnothers ? false : undefined
+  return isOtherRunning ? false : undefined
 }
 
-/** Parts the rows that ClickHouse can read from those that it can't, which become dead letters: one per block and reason. */
-async function separate(
-  blocks: readonly LoggedBlock[],
+/** Separates the rows that ClickHouse can read from the others, which become dead letters: one per block and reason. */
+async function splitBadRows(
+  blocks: readonly BlockAtOffset[],
   inserter: Pick<EventInserter, 'findBadRows'>,
-): Promise<{ good: LoggedBlock[]; bad: Block[] }> {
-  const rows = blocks.flatMap((block) => linesOf(block).map((line) => ({ block, line })))
-  const faults = new Map(
+): Promise<{ good: BlockAtOffset[]; bad: Block[] }> {
+  const rows = blocks.flatMap((block) => splitLines(block).map((line) => ({ block, line })))
+  const causes = new Map(
     (
       await inserter.findBadRows(
         rows.map(({ line }) => line),
         { timeoutMs },
       )
-    ).map(({ index, ...fault }) => [index, fault]),
+    ).map(({ index, ...cause }) => [index, cause]),
   )
-  const parts = new Map<string, { block: LoggedBlock; fault: Fault | undefined; lines: Buffer[] }>()
+  const parts = new Map<string, { block: BlockAtOffset; cause: DeadLetterCause | undefined; lines: Buffer[] }>()
   for (const [index, { block, line }] of rows.entries()) {
-    const fault = faults.get(index)
-    const key = `${block.offset} ${fault?.reason ?? 'good'} ${fault?.code ?? ''}`
-    const part = parts.get(key) ?? { block, fault, lines: [] }
+    const cause = causes.get(index)
+    const key = `${block.offset} ${cause?.reason ?? 'good'} ${cause?.code ?? ''}`
+    const part = parts.get(key) ?? { block, cause, lines: [] }
     part.lines.push(line)
     parts.set(key, part)
   }
-  const good: LoggedBlock[] = []
+  const good: BlockAtOffset[] = []
   const bad: Block[] = []
-  for (const { block, fault, lines } of parts.values()) {
-    const part = blockOf(lines, block)
-    if (fault) bad.push(deadLetter(part, fault))
+  for (const { block, cause, lines } of parts.values()) {
+    const part = blockOfLines(lines, block)
+    if (cause) bad.push(toDeadLetter(part, cause))
     else good.push(part)
   }
   return { good, bad }

@@ -1,26 +1,26 @@
 import { expect, test } from '@jest/globals'
-import { acceptance } from '@sluice/contracts/acceptance'
 import fc from 'fast-check'
+import { acceptance } from '@sluice/event-log/acceptance-deadline'
 import { watermark } from './watermark.ts'
 
 const margin = acceptance.msMax + acceptance.clockSkewMsMax + 1
 const writers = 3
 const partitions = 3
 
-/** What happens next; `after` ms of true time later than what happened before. */
+/** The next step, `after` ms of true time later than the previous one. */
 type Step = { after: number } & (
   | { kind: 'append'; gateway: number; partition: number; sinceReceipt: number; untilAnswer: number }
-  /** The member stores and commits some blocks; `lost` refuses the commit, for the partition is another's by then. */
+  /** The member stores and commits some blocks; the commit is refused when another member owns the partition by then. */
   | { kind: 'store'; writer: number; partition: number; blocks: number }
   | { kind: 'claim'; writer: number; partition: number; isNoticed: boolean }
-  /** The member asks the log for its ends; or, the next time, hears them; or Postgres is told. */
+  /** The member requests the log's ends, receives them the next time, and stores the watermark after that. */
   | { kind: 'speak'; writer: number }
 )
 
 const writer = fc.nat(writers - 1)
 const partition = fc.nat(partitions - 1)
 const after = fc.oneof(fc.nat(20), fc.nat(1_500))
-// Up to the limit and beyond it: what comes later is answered 503.
+// The durations include some beyond the limit, where the gateway answers 503.
 const delay = fc.oneof(fc.nat(50), fc.nat(acceptance.msMax), fc.constant(acceptance.msMax))
 
 const append = fc.record({
@@ -42,25 +42,25 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
 const clock = fc.nat(acceptance.clockSkewMsMax)
 
 interface Logged {
-  /** By the gateway's clock. */
+  /** Unix ms by the gateway's clock. */
   receivedAt: number
   isAccepted: boolean
 }
 
-/** A log, its gateways and writers, and what Postgres has been told; time passes step by step. */
-function world(clocks: { gateways: readonly number[]; writers: readonly number[] }) {
+/** A log, its gateways and writers, and the watermarks in Postgres; time passes step by step. */
+function simulate(clocks: { gateways: readonly number[]; writers: readonly number[] }) {
   let now = Date.UTC(2026, 0, 15, 12)
   const log: Logged[][] = Array.from({ length: partitions }, () => [])
   const stored = Array.from({ length: partitions }, () => 0)
   const positions = Array.from({ length: partitions }, () => 0n)
   const owners: (number | undefined)[] = Array.from({ length: partitions }, () => undefined)
-  const told = Array.from({ length: partitions }, () => -Infinity)
+  const reported = Array.from({ length: partitions }, () => -Infinity)
   const members = clocks.writers.map((ahead) => ({
     ahead,
     rule: watermark(),
-    /** What it believes to hold; after a freeze that may be another's. */
+    /** Partitions that the member takes for its own; after a freeze another member may own them. */
     committed: new Map<number, bigint>(),
-    askedAt: undefined as number | undefined,
+    requestedAt: undefined as number | undefined,
     statement: undefined as (number | undefined)[] | undefined,
   }))
 
@@ -90,23 +90,23 @@ function world(clocks: { gateways: readonly number[]; writers: readonly number[]
       member.committed.set(step.partition, BigInt(next))
     } else if (member.statement) {
       for (const [each, until] of member.statement.entries()) {
-        told[each] = Math.max(told[each] ?? -Infinity, until ?? -Infinity)
+        reported[each] = Math.max(reported[each] ?? -Infinity, until ?? -Infinity)
       }
       member.statement = undefined
-    } else if (member.askedAt === undefined) {
-      member.askedAt = now + member.ahead
+    } else if (member.requestedAt === undefined) {
+      member.requestedAt = now + member.ahead
     } else {
       const ends = log.map(({ length }) => BigInt(length))
-      member.statement = member.rule({ askedAt: member.askedAt, ends, committed: member.committed })
-      member.askedAt = undefined
+      member.statement = member.rule({ requestedAt: member.requestedAt, ends, committed: member.committed })
+      member.requestedAt = undefined
     }
   }
 
   return {
     take,
-    told,
+    reported: reported,
     now: () => now,
-    /** Events answered 202 that a reader was told of and does not find, whenever they come. */
+    /** Accepted events below the watermark that were not stored when it was read. */
     missing: (at: readonly { until: number; stored: number }[]) =>
       log.flatMap((blocks, each) =>
         blocks.filter(
@@ -114,16 +114,16 @@ function world(clocks: { gateways: readonly number[]; writers: readonly number[]
             isAccepted && receivedAt <= (at[each]?.until ?? 0) && offset >= (at[each]?.stored ?? 0),
         ),
       ),
-    seen: () => told.map((until, each) => ({ until, stored: stored[each] ?? 0 })),
+    seen: () => reported.map((until, each) => ({ until, stored: stored[each] ?? 0 })),
     length: (each: number) => log[each]?.length ?? 0,
   }
 }
 
-test('whatever happens, nothing is missing of what it says is complete; once all is stored it says so', () => {
-  let tellings = 0
+test('no accepted event is missing below the watermark, which follows the time once all events are stored', () => {
+  let reportCount = 0
   fc.assert(
     fc.property(steps, fc.tuple(clock, clock), fc.tuple(clock, clock, clock), (script, gateways, ahead) => {
-      const it = world({ gateways, writers: ahead })
+      const it = simulate({ gateways, writers: ahead })
       for (let each = 0; each < partitions; each++) {
         it.take({ kind: 'claim', after: 0, writer: each % writers, partition: each, isNoticed: true })
       }
@@ -132,27 +132,27 @@ test('whatever happens, nothing is missing of what it says is complete; once all
         it.take(step)
         if (step.kind === 'speak') seen.push(it.seen())
       }
-      // Only at the end, for an event that comes later may have been received before.
+      // The check is made at the end, because an event that arrives later may have been received before.
       for (const at of seen) expect(it.missing(at)).toStrictEqual([])
-      tellings += seen.filter((at) => at.some(({ until }) => until > -Infinity)).length
+      reportCount += seen.filter((at) => at.some(({ until }) => until > -Infinity)).length
 
       for (let each = 0; each < partitions; each++) {
         it.take({ kind: 'claim', after: 0, writer: 0, partition: each, isNoticed: true })
         it.take({ kind: 'store', after: 0, writer: 0, partition: each, blocks: it.length(each) })
       }
-      // What it was about to say, then what it sees now.
+      // Each member first finishes its pending report and then reports the present state.
       for (let n = 0; n < 5; n++) it.take({ kind: 'speak', after: 0, writer: 0 })
-      for (const until of it.told) expect(until).toBeGreaterThanOrEqual(it.now() + ahead[0] - margin)
+      for (const until of it.reported) expect(until).toBeGreaterThanOrEqual(it.now() + ahead[0] - margin)
     }),
     { numRuns: 1_000 },
   )
-  expect(tellings).toBeGreaterThan(5_000)
+  expect(reportCount).toBeGreaterThan(5_000)
 })
 
-test('under load, when the end is always ahead, it follows', () => {
+test('the watermark advances under load, when the end is always ahead', () => {
   const rule = watermark()
-  const at = (askedAt: number, end: number, position: number) =>
-    rule({ askedAt, ends: [BigInt(end)], committed: new Map([[0, BigInt(position)]]) })
+  const at = (requestedAt: number, end: number, position: number) =>
+    rule({ requestedAt: requestedAt, ends: [BigInt(end)], committed: new Map([[0, BigInt(position)]]) })
   expect(at(1_000, 10, 0)).toStrictEqual([undefined])
   expect(at(2_000, 20, 9)).toStrictEqual([undefined])
   expect(at(3_000, 30, 15)).toStrictEqual([1_000 - margin])

@@ -1,44 +1,44 @@
-import { acceptance } from '@sluice/contracts/acceptance'
+import { acceptance } from '@sluice/event-log/acceptance-deadline'
 
-/** What a writer sees of the log at one moment. */
-export interface Sight {
-  /** Unix ms, before the log was asked for its ends. */
-  askedAt: number
-  /** By partition, the offset after the newest block. */
+/** A writer's view of the log at one moment. */
+export interface LogSnapshot {
+  /** Unix ms, taken before the log's ends were requested. */
+  requestedAt: number
+  /** Offsets after the newest blocks, by partition. */
   ends: readonly bigint[]
-  /** The group's position in each partition that this writer holds: what lies below is stored, or a dead letter. */
+  /** The group's position in each partition that this writer owns: every event below it is stored or a dead letter. */
   committed: ReadonlyMap<number, bigint>
 }
 
 /**
- * The rule of `complete_until` (docs/decisions/013-complete-until.md). Given what the writer sees again and again,
- * returns by partition until when (Unix ms) every event is settled that was or ever will be answered 202; undefined
- * where that can't be told now. Each answer is true from then on, whoever holds the partition.
+ * The rule of `complete_until` (docs/decisions/013-complete-until.md). The returned function takes one snapshot after the
+ * other and returns by partition the time (Unix ms) until which every event that was or ever will be answered 202 is stored
+ * or a dead letter; undefined where that is not known now. Each result stays true, whichever writer owns the partition.
  *
- * What was acknowledged before the log was asked lies below the end that it told. So once the group has committed up to
- * that end, only events are missing that were acknowledged later, and these were received no longer ago than a gateway
- * takes for a 202.
+ * Every event that was acknowledged before the log's ends were requested lies below these ends. Once the group has
+ * committed up to such an end, only events are missing that were acknowledged later, and a gateway received these no
+ * earlier than `acceptance.msMax` before.
  */
-export function watermark(): (sight: Sight) => (number | undefined)[] {
-  /** By partition, an end that is not reached yet, with the time at which it was asked for. */
-  const aims = new Map<number, { askedAt: number; end: bigint }>()
+export function watermark(): (snapshot: LogSnapshot) => (number | undefined)[] {
+  /** Ends that are not reached yet, by partition, with the times at which they were requested. */
+  const pendingTargets = new Map<number, { requestedAt: number; end: bigint }>()
 
-  function settledAt(partition: number, position: bigint, askedAt: number, end: bigint): number | undefined {
+  function completeSince(partition: number, position: bigint, requestedAt: number, end: bigint): number | undefined {
     if (position >= end) {
-      aims.delete(partition)
-      return askedAt
+      pendingTargets.delete(partition)
+      return requestedAt
     }
-    // Under load the end is always ahead; the one of before may be reached.
-    const aim = aims.get(partition)
-    const isReached = aim !== undefined && position >= aim.end
-    if (aim === undefined || isReached) aims.set(partition, { askedAt, end })
-    return isReached ? aim.askedAt : undefined
+    // Under load the newest end is always ahead, but an earlier one may be reached.
+    const target = pendingTargets.get(partition)
+    const isReached = target !== undefined && position >= target.end
+    if (target === undefined || isReached) pendingTargets.set(partition, { requestedAt: requestedAt, end })
+    return isReached ? target.requestedAt : undefined
   }
 
-  return ({ askedAt, ends, committed }) =>
+  return ({ requestedAt: requestedAt, ends, committed }) =>
     ends.map((end, partition) => {
       const position = committed.get(partition)
-      const at = position === undefined ? undefined : settledAt(partition, position, askedAt, end)
+      const at = position === undefined ? undefined : completeSince(partition, position, requestedAt, end)
       return at === undefined ? undefined : at - acceptance.msMax - acceptance.clockSkewMsMax - 1
     })
 }

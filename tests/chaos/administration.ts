@@ -1,4 +1,4 @@
-// What scenarios ask of the services besides sending events.
+// The requests of scenarios to the services besides sending events.
 import type { Rig } from './rig.ts'
 
 export const askTimeoutMs = 15_000
@@ -15,7 +15,7 @@ export async function statusOf(url: string, key: string, body?: string): Promise
   return response.status
 }
 
-/** `grants` go into the body of its creation. */
+/** Creates a key; `grants` are added to the body of the request. */
 export async function createSpareKey({ query, key }: Rig, grants: object = {}): Promise<{ id: string; key: string }> {
   const response = await fetch(`${query.url}${keysPath}`, {
     method: 'POST',

@@ -1,18 +1,18 @@
-import { type ClickHouse, openClickHouse } from '@sluice/clickhouse/client'
 import { isDeepStrictEqual } from 'node:util'
+import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
 import { drawEvent, eventId, idPrefix, type StoredEvent } from './events.ts'
 import type { Ledger } from './sender.ts'
 
-/** The store against the sender's list of acknowledged events, by set difference, never by the store's own counts. */
+/** The differences between the stored rows and the sender's list of acknowledged events, found event by event. */
 export interface Audit {
   events: number
   rows: number
   lost: number
   twice: number
   altered: number
-  /** Rows of events that nobody sent. */
+  /** Rows of events that were never sent. */
   foreign: number
-  /** The first differences, with the event's story. */
+  /** The first differences, with the attempts to send the event. */
   differences: Difference[]
 }
 
@@ -21,7 +21,7 @@ interface Difference {
   id: string
   /** The rows found. */
   stored: readonly AuditedRow[]
-  /** The tries of the request that carried it: Unix ms, duration, outcome. */
+  /** The attempts of the request that contained the event: Unix ms, duration, outcome. */
   attempts: readonly string[]
 }
 
@@ -30,16 +30,16 @@ interface AuditedRow extends StoredEvent {
 }
 
 const shownDifferences = 10
-/** Rows are read so many at a time, about. */
-const rowsAtATime = 50_000
-/** Clocks of one machine, and rounding. */
+/** Rows that one query reads, approximately. */
+const rowsPerQuery = 50_000
+/** Allowed difference between times of receipt and the sender's clock, which runs on the same machine. */
 const clockSlackMs = 1_000
 
-/** Throws when ClickHouse has merged parts after all: then "twice" would mean nothing. */
+/** Compares the store with the list. Throws when ClickHouse has merged parts, which may hide rows that were stored twice. */
 export async function audit(clickHouseUrl: string, ledger: Ledger): Promise<Audit> {
   const clickHouse = openClickHouse(clickHouseUrl)
   try {
-    await checkThatNothingWasMerged(clickHouse)
+    await assertUnmerged(clickHouse)
     const prefix = idPrefix(ledger.seed)
     const numberOf = (id: string): number => Number(id.slice(prefix.length))
     const found = new Uint8Array(ledger.events)
@@ -47,10 +47,10 @@ export async function audit(clickHouseUrl: string, ledger: Ledger): Promise<Audi
     const report = (what: Difference['what'], id: string, stored: readonly AuditedRow[]): void => {
       result[what]++
       if (result.differences.length < shownDifferences)
-        result.differences.push({ what, id, stored, attempts: storyOf(ledger, numberOf(id)) })
+        result.differences.push({ what, id, stored, attempts: attemptsOf(ledger, numberOf(id)) })
     }
 
-    for await (const rows of readById(clickHouse, { prefix, slices: Math.ceil(ledger.events / rowsAtATime) })) {
+    for await (const rows of readById(clickHouse, { prefix, slices: Math.ceil(ledger.events / rowsPerQuery) })) {
       for (const [id, stored] of rows) {
         result.rows += stored.length
         const n = numberOf(id)
@@ -70,8 +70,8 @@ export async function audit(clickHouseUrl: string, ledger: Ledger): Promise<Audi
   }
 }
 
-/** A merge joins blocks of several inserts: their numbers are a part's first and last. */
-async function checkThatNothingWasMerged(clickHouse: ClickHouse): Promise<void> {
+/** A part that was merged holds blocks of several inserts, so its first and last block numbers differ. */
+async function assertUnmerged(clickHouse: ClickHouse): Promise<void> {
   const { rows } = await clickHouse.query<{ name: string }>(`
     SELECT name FROM system.parts
     WHERE database = currentDatabase() AND table = 'events' AND min_block_number != max_block_number LIMIT 1`)
@@ -107,7 +107,7 @@ function isAsSent({ received_at, ...row }: AuditedRow, n: number, { seed, beganA
   return isDeepStrictEqual(row, { ...stored, timestamp: stored.timestamp ?? received_at })
 }
 
-function storyOf(ledger: Ledger, n: number): string[] {
+function attemptsOf(ledger: Ledger, n: number): string[] {
   const request = ledger.requests.find(({ from, to }) => from <= n && n < to)
   return request?.attempts.map(({ at, ms, outcome }) => `${at} +${ms} ms: ${outcome}`) ?? []
 }

@@ -1,70 +1,70 @@
-import { openClickHouse } from '@sluice/clickhouse/client'
-import { waitUntil } from '@sluice/engines/processes'
-import { setTimeout as lasting } from 'node:timers/promises'
-import type { PassingInsert } from '../harness/clickhouse-proxy.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { openClickHouse } from '@sluice/event-store/client'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import type { PassingInsert } from '../support/clickhouse-proxy.ts'
 import type { Rig } from './rig.ts'
 
 const site = 'sentinel'
-/** A group that lost a member needs 25 s to go on. */
+/** A group that lost a member continues after up to 25 s. */
 const lostAfterMs = 40_000
-const sentinelPauseMs = 200
-/** The gateway may still be on its way back to Kafka. */
+const markerPauseMs = 200
+/** The gateway may still be reconnecting to Kafka. */
 const acceptedTimeoutMs = 30_000
-/** So many that every partition gets some of both kinds. */
-const sentinels = 200
+/** Enough events for every partition to get some of both kinds. */
+const markers = 200
 
 /**
- * Waits until all that was sent before is stored: events with new ids, of both kinds and in every partition, come after
- * it in the log, so once they are visible the rest has been dealt with. Lost ones are followed by others, so that a
- * product that loses events comes to its audit.
+ * Waits until all events that were sent before are processed. It sends marker events of both kinds to every partition:
+ * they follow the earlier events in the log, so the earlier ones have been processed once the markers are visible. Lost
+ * markers are replaced by new ones, so that a product that loses events reaches its audit.
  */
 export async function waitForDrain(rig: Rig, timeoutMs: number): Promise<void> {
   const clickHouse = openClickHouse(rig.clickHouse.url)
   let prefix = ''
   let sentAt = 0
-  const visible = async (): Promise<boolean> => {
+  const areMarkersVisible = async (): Promise<boolean> => {
     if (Date.now() - sentAt > lostAfterMs) {
-      prefix = await sendSentinels(rig)
+      prefix = await sendMarkers(rig)
       sentAt = Date.now()
     }
     const { rows } = await clickHouse.query<{ found: number }>(
       'SELECT uniqExact(event_id) AS found FROM events WHERE site_id = {site:String} AND startsWith(event_id, {prefix:String})',
       { site, prefix },
     )
-    return rows[0]?.found === sentinels
+    return rows[0]?.found === markers
   }
   try {
-    await waitUntil(visible, 'the log is drained', timeoutMs)
+    await waitUntil(areMarkersVisible, 'the log is drained', timeoutMs)
   } finally {
     await clickHouse.close()
   }
 }
 
-/** Waits until each writer inserts something: whatever was done to it, it takes its share of the partitions again. */
+/** Waits until each writer has inserted rows, and so has a share of the partitions again. */
 export async function waitForBothWriters(rig: Rig, timeoutMs: number): Promise<void> {
   const inserting = new Set<number>()
-  for (const [index, line] of rig.lines.clickHouse.entries()) {
-    line.hooks = {
+  for (const [index, proxy] of rig.proxies.clickHouse.entries()) {
+    proxy.hooks = {
       onArrived: (_insert: PassingInsert) => {
         inserting.add(index)
         return Promise.resolve()
       },
     }
   }
-  const both = async (): Promise<boolean> => {
-    await sendSentinels(rig)
-    await lasting(sentinelPauseMs)
+  const areBothInserting = async (): Promise<boolean> => {
+    await sendMarkers(rig)
+    await sleep(markerPauseMs)
     return inserting.size === 2
   }
-  await waitUntil(both, 'both writers insert', timeoutMs).finally(() => {
-    for (const line of rig.lines.clickHouse) line.hooks = {}
+  await waitUntil(areBothInserting, 'both writers insert', timeoutMs).finally(() => {
+    for (const proxy of rig.proxies.clickHouse) proxy.hooks = {}
   })
 }
 
-/** Returns what their ids begin with. */
-async function sendSentinels({ gateways, key }: Rig): Promise<string> {
+/** Sends marker events; returns the prefix of their ids. */
+async function sendMarkers({ gateways, key }: Rig): Promise<string> {
   const prefix = `${process.hrtime.bigint()}-`
-  const events = Array.from({ length: sentinels }, (_, n) => ({
+  const events = Array.from({ length: markers }, (_, n) => ({
     site_id: site,
     event_type: 'x',
     event_id: `${prefix}${n}`,

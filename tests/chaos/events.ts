@@ -21,9 +21,9 @@ export interface StoredEvent {
 }
 
 export interface DrawnEvent {
-  /** What the sender sends. */
+  /** The event in the form of the request. */
   sent: Record<string, unknown>
-  /** What must be found of it. An undated event has its time of receipt, which only the store knows. */
+  /** The expected row. An undated event has no timestamp here, because the gateway sets its time of receipt. */
   stored: Omit<StoredEvent, 'timestamp'> & { timestamp: number | undefined }
 }
 
@@ -31,8 +31,8 @@ const dayStart = Date.UTC(2026, 0, 15)
 const undatedEvery = 8
 
 /**
- * The event number `n` of a seed. Sender and audit draw it each for themselves, so that neither holds a million.
- * Half of the events are of one hot site; every eighth has no timestamp.
+ * Creates event number `n` of a seed. Sender and audit both call it, so that neither keeps a million events in memory.
+ * Half of the events belong to one hot site; every eighth has no timestamp.
  */
 export function drawEvent(seed: number, n: number): DrawnEvent {
   const random = seededRandom(seed, n)
@@ -82,7 +82,7 @@ export function drawEvent(seed: number, n: number): DrawnEvent {
   }
 }
 
-/** Runs of different seeds may share a store. */
+/** Runs with different seeds may share a store, so the prefix contains the seed. */
 export function eventId(seed: number, n: number): string {
   return `${idPrefix(seed)}${n}`
 }

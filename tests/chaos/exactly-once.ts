@@ -13,7 +13,7 @@ export interface ExactlyOnceOptions {
   say: Say
 }
 
-/** Each of the six killed 30 times in turn, writers at every point of an insert; the rest as often as time allows. */
+/** Each of the six processes is killed 30 times in turn, writers at every point of an insert; other faults are fewer. */
 export const fullFaults: FaultCounts = {
   'kill-gateway': 30,
   'kill-writer': 10,
@@ -54,8 +54,8 @@ export const smallFaults: FaultCounts = {
 }
 
 /**
- * R1: events are sent while everything fails that can, one fault after the other. Whatever was answered 202 must be
- * stored, once, as it was sent.
+ * R1: events are sent while every part fails, one fault after the other. Every event that was answered 202 must be
+ * stored once and unaltered.
  */
 export async function exactlyOnce(
   rig: Rig,

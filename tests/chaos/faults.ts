@@ -1,42 +1,43 @@
-import { openClickHouse } from '@sluice/clickhouse/client'
-import { isAlive, waitUntil } from '@sluice/engines/processes'
-import { setTimeout as lasting } from 'node:timers/promises'
-import type { PassingInsert } from '../harness/clickhouse-proxy.ts'
-import type { Place, Rig } from './rig.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isAlive } from '@sluice/engines/processes'
+import { openClickHouse } from '@sluice/event-store/client'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import type { PassingInsert } from '../support/clickhouse-proxy.ts'
+import type { RestartableService, Rig } from './rig.ts'
 import type { Fault, FaultKind } from './schedule.ts'
 
-/** Does a fault; resolves when it is over and what it hit works again. */
+/** Causes a fault; resolves when it is over and the process or connection that it hit works again. */
 export async function doFault(rig: Rig, { kind, target }: Pick<Fault, 'kind' | 'target'>): Promise<void> {
   await faults[kind](rig, target)
 }
 
 const backTimeoutMs = 60_000
-/** A group that lost a member takes up to its session's 10 s until somebody inserts again, and its rebalance another 15. */
+/** A group that lost a member inserts again after its session's 10 s and a rebalance of up to 15 s. */
 const insertTimeoutMs = 90_000
-/** Writers tell the group every second that they live; it forgets them after 10 s. */
+/** Writers send a heartbeat every second; the group removes a member that sent none for 10 s. */
 const frozenMs = 13_000
 const stalledMs = 4_000
 const slowMs = 4_000
-/** Between its look at what is stored and its end, so that another insert fits in between. */
+/** Delay of an insert between its look-back and its end, so that another insert can run in between. */
 const slowInsertSeconds = 2
 
 const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
-  'kill-gateway': ({ gateways }, target) => killAndStart(gateways[target]),
-  'kill-writer': ({ writers }, target) => killAndStart(writers[target]),
+  'kill-gateway': ({ gateways }, target) => restartService(gateways[target]),
+  'kill-writer': ({ writers }, target) => restartService(writers[target]),
 
   'kill-writer-before-insert': async (rig) => {
-    const { writer, insert, goOn } = await holdNextInsert(rig, 'onArrived')
+    const { writer, insert, resume } = await holdNextInsert(rig, 'onArrived')
     await writer.kill()
     insert.cut()
-    goOn()
+    resume()
     await writer.start()
   },
 
   'kill-writer-after-insert': async (rig) => {
-    const { writer, insert, goOn } = await holdNextInsert(rig, 'onAnswered')
+    const { writer, insert, resume } = await holdNextInsert(rig, 'onAnswered')
     await writer.kill()
     insert.cut()
-    goOn()
+    resume()
     await writer.start()
   },
 
@@ -55,23 +56,23 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
 
   'freeze-writer': async ({ writers }, target) => {
     writers[target].freeze()
-    await lasting(frozenMs)
+    await sleep(frozenMs)
     writers[target].wake()
     await waitUntil(() => isReady(writers[target]), 'the woken writer is ready', backTimeoutMs)
   },
 
   /**
-   * The frozen writer's insert reaches ClickHouse when the partition is another writer's, at the same time as that one's
-   * insert of the same events: neither sees what the other stores, and only the query_id keeps one of them out.
+   * The insert of the frozen writer reaches ClickHouse when another writer owns the partition, at the same time as that
+   * writer's insert of the same events: neither look-back finds the rows of the other, and only the query_id excludes one.
    */
   'freeze-writer-inserting': async (rig) => {
     const frozen = await holdNextInsert(rig, 'onArrived')
     frozen.writer.freeze()
     const other = await holdNextInsert(rig, 'onArrived', partitionOf(frozen.insert))
     const slow = setSlow(rig, slowInsertSeconds)
-    frozen.goOn()
+    frozen.resume()
     await waitUntil(() => hasBegun(rig, frozen.insert), 'the frozen writer’s insert runs', backTimeoutMs)
-    other.goOn()
+    other.resume()
     slow.end()
     frozen.writer.wake()
     await waitUntil(() => isReady(frozen.writer), 'the woken writer is ready', backTimeoutMs)
@@ -80,75 +81,75 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
   'freeze-clickhouse': async ({ clickHouse }) => {
     const { pid } = clickHouse
     process.kill(pid, 'SIGSTOP')
-    await lasting(stalledMs)
+    await sleep(stalledMs)
     process.kill(pid, 'SIGCONT')
   },
 
   'freeze-redis': async ({ redis }) => {
     redis.pause()
-    await lasting(stalledMs)
+    await sleep(stalledMs)
     redis.resume()
   },
 
   'slow-clickhouse': async (rig) => {
     const slow = setSlow(rig, slowInsertSeconds)
-    await lasting(slowMs)
+    await sleep(slowMs)
     slow.end()
   },
 
-  'cut-clients': ({ lines }) =>
+  'cut-clients': ({ proxies }) =>
     repeatedly(() => {
-      for (const line of lines.clients) line.cut()
+      for (const proxy of proxies.clients) proxy.reset()
     }),
 
-  /** Requests come through, their answers do not: clients hang up and repeat what was accepted. */
-  'stall-clients': async ({ lines }, target) => {
-    lines.clients[target].stall('answers')
-    await lasting(stalledMs)
-    lines.clients[target].resume()
+  /** Requests arrive but their responses do not: clients disconnect and repeat requests that were accepted. */
+  'stall-clients': async ({ proxies }, target) => {
+    proxies.clients[target].freeze('answers')
+    await sleep(stalledMs)
+    await proxies.clients[target].mend()
   },
 
-  'cut-kafka': ({ lines }) =>
+  'cut-kafka': ({ proxies }) =>
     repeatedly(() => {
-      lines.kafka.cut()
+      proxies.kafka.reset()
     }),
 
-  /** What was on its way arrives when its sender has given up on it long ago. */
-  'stall-kafka': async ({ lines }) => {
-    lines.kafka.stall('everything')
-    await lasting(stalledMs)
-    lines.kafka.resume()
+  /** Running requests arrive long after the time-out of their sender. */
+  'stall-kafka': async ({ proxies }) => {
+    proxies.kafka.freeze()
+    await sleep(stalledMs)
+    await proxies.kafka.mend()
   },
 
   'cut-insert-upload': async (rig) => {
-    const { insert, goOn } = await holdNextInsert(rig, 'onArrived')
+    const { insert, resume } = await holdNextInsert(rig, 'onArrived')
     insert.cut()
-    goOn()
+    resume()
   },
 
-  /** ClickHouse goes on with an insert whose writer is gone, and the writer repeats it meanwhile. */
+  /** ClickHouse continues an insert after its client has disconnected, and the writer repeats it meanwhile. */
   'cut-insert-running': async (rig) => {
     const slow = setSlow(rig, slowInsertSeconds)
-    const { insert, goOn } = await holdNextInsert(rig, 'onArrived')
-    goOn()
+    const { insert, resume } = await holdNextInsert(rig, 'onArrived')
+    resume()
     await waitUntil(() => hasBegun(rig, insert), 'the insert runs', backTimeoutMs)
     slow.end()
     insert.cut()
   },
 
   'cut-insert-answer': async (rig) => {
-    const { insert, goOn } = await holdNextInsert(rig, 'onAnswered')
+    const { insert, resume } = await holdNextInsert(rig, 'onAnswered')
     insert.cut()
-    goOn()
+    resume()
   },
 }
 
-async function killAndStart(place: Place): Promise<void> {
+async function restartService(place: RestartableService): Promise<void> {
   await place.kill()
   await place.start()
 }
 
-/** Embedded engines are started again by whoever keeps them. */
+/** Kills an embedded engine, which its supervisor restarts; resolves when the engine is ready again. */
 async function killEngine(engine: { pid: number }, answers: () => Promise<boolean>): Promise<void> {
   const { pid } = engine
   process.kill(pid, 'SIGKILL')
@@ -156,44 +157,44 @@ async function killEngine(engine: { pid: number }, answers: () => Promise<boolea
   await waitUntil(isBack, 'the killed engine is back', backTimeoutMs)
 }
 
-/** A line that breaks once may break when nothing is on it. */
+/** Cuts a connection five times, because a single cut may fall between two requests. */
 async function repeatedly(cut: () => void): Promise<void> {
   for (let times = 0; times < 5; times++) {
     cut()
-    await lasting(200)
+    await sleep(200)
   }
 }
 
 interface HeldInsert {
-  writer: Place
+  writer: RestartableService
   insert: PassingInsert
-  /** Lets it pass, if it was not cut. */
-  goOn: () => void
+  /** Releases the insert unless it was cut. */
+  resume: () => void
 }
 
 /** Holds the next insert of any writer, or the next of a partition. */
 async function holdNextInsert(
-  { lines, writers }: Rig,
+  { proxies, writers }: Rig,
   point: 'onArrived' | 'onAnswered',
   partition?: number,
 ): Promise<HeldInsert> {
   const { promise, resolve, reject } = Promise.withResolvers<HeldInsert>()
-  const letGo = (): void => {
-    for (const line of lines.clickHouse) line.hooks = {}
+  const release = (): void => {
+    for (const proxy of proxies.clickHouse) proxy.hooks = {}
   }
-  for (const [index, line] of lines.clickHouse.entries()) {
-    line.hooks = {
+  for (const [index, proxy] of proxies.clickHouse.entries()) {
+    proxy.hooks = {
       [point]: (insert: PassingInsert) => {
         if (partition !== undefined && partitionOf(insert) !== partition) return Promise.resolve()
-        letGo()
-        return new Promise<void>((goOn) => {
-          resolve({ writer: writers[index === 0 ? 0 : 1], insert, goOn })
+        release()
+        return new Promise<void>((resume) => {
+          resolve({ writer: writers[index === 0 ? 0 : 1], insert, resume })
         })
       },
     }
   }
   const timer = setTimeout(() => {
-    letGo()
+    release()
     reject(new Error(`no writer inserted anything within ${insertTimeoutMs} ms`))
   }, insertTimeoutMs)
   return promise.finally(() => {
@@ -201,21 +202,21 @@ async function holdNextInsert(
   })
 }
 
-/** `writer-<cluster>.chaos.events-<partition>`; what comes after it is none of our business. */
+/** Reads the partition from a query id, which begins with `writer-<cluster>.chaos.events-<partition>`. */
 function partitionOf({ queryId }: PassingInsert): number {
   return Number(/\.chaos\.events-(\d+)/.exec(queryId)?.[1])
 }
 
-function setSlow({ lines }: Rig, seconds: number): { end: () => void } {
-  for (const line of lines.clickHouse) line.slowSeconds = seconds
+function setSlow({ proxies }: Rig, seconds: number): { end: () => void } {
+  for (const proxy of proxies.clickHouse) proxy.slowSeconds = seconds
   return {
     end: () => {
-      for (const line of lines.clickHouse) line.slowSeconds = 0
+      for (const proxy of proxies.clickHouse) proxy.slowSeconds = 0
     },
   }
 }
 
-/** Runs or is over: the repeat of an insert that was stored has no new row to be slow with. */
+/** True when the insert runs or has ended: a repeated insert has no new rows, so that it may end at once. */
 async function hasBegun({ clickHouse }: Rig, insert: PassingInsert): Promise<boolean> {
   if (insert.isOver) return true
   const client = openClickHouse(clickHouse.url)
@@ -242,7 +243,7 @@ async function clickHouseAnswers(url: string): Promise<boolean> {
   }
 }
 
-async function isReady({ url }: Place): Promise<boolean> {
+async function isReady({ url }: RestartableService): Promise<boolean> {
   try {
     const response = await fetch(`${url}/readyz`)
     await response.arrayBuffer()

@@ -1,11 +1,11 @@
-import { setTimeout as lasting } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Rig } from './rig.ts'
 import type { Outcome, Say } from './scenario.ts'
 import { underLoad } from './under-load.ts'
 
 export interface KafkaAwayOptions {
   seed: number
-  /** How long each of the three outages lasts. */
+  /** Duration of each of the three outages. */
   outageSeconds: number
   /** A 503 must come within this time. */
   refusalMsMax: number
@@ -16,29 +16,29 @@ const eventsPerSecond = 1_000
 const events = 20_000
 
 /**
- * R2: Kafka is stopped in order, then killed, then frozen, while many clients go on. Every event that was answered 202
- * must be stored; all else must be answered 503 with Retry-After, and soon.
+ * R2: Kafka is shut down, then killed, then frozen, while many clients continue to send. Every event that was answered
+ * 202 must be stored; every other request must soon be answered 503 with Retry-After.
  */
 export async function kafkaAway(
   rig: Rig,
   { seed, outageSeconds, refusalMsMax, say }: KafkaAwayOptions,
 ): Promise<Outcome> {
-  const { kafka, lines } = rig
+  const { kafka, proxies } = rig
   const awayAfter = async (leave: () => Promise<void>): Promise<void> => {
     await leave()
-    // With the broker gone nobody listens on its port; its line would still.
-    await lines.kafka.refuse()
-    await lasting(outageSeconds * 1000)
-    await lines.kafka.accept()
+    // Without this the proxy would accept connections although the broker is stopped.
+    await proxies.kafka.cut()
+    await sleep(outageSeconds * 1000)
+    await proxies.kafka.mend()
     await kafka.restart()
   }
   const freeze = async (): Promise<void> => {
     kafka.pause()
-    await lasting(outageSeconds * 1000)
+    await sleep(outageSeconds * 1000)
     kafka.resume()
   }
   const { figures, problems, details, ledger } = await underLoad(rig, {
-    // A careful client waits as long as Retry-After says, and does not hang up on a gateway that takes its time.
+    // A careful client waits for the time in Retry-After and does not disconnect from a slow gateway.
     load: {
       seed,
       events,
@@ -46,7 +46,7 @@ export async function kafkaAway(
       concurrency: 32,
       retryPauseMs: 1_000,
       requestTimeoutMs: 15_000,
-      // After an outage what was held up comes at once, so that the next one may follow within a second.
+      // After an outage all delayed events arrive at once, so that the next outage may follow within a second.
       patienceMs: 3 * outageSeconds * 1_000 + 120_000,
     },
     faults: [

@@ -1,7 +1,7 @@
 // npm run chaos: the scenarios of docs/faults.md, one after the other, each on a rig of its own.
 import { parseArgs } from 'node:util'
-import { kafkaMissing } from '@sluice/engines/kafka-files'
-import { redisMissing } from '@sluice/engines/redis'
+import { kafkaMissing } from '../support/engines/kafka-files.ts'
+import { redisMissing } from '../support/engines/redis.ts'
 import { exactlyOnce, fullFaults } from './exactly-once.ts'
 import { kafkaAway } from './kafka-away.ts'
 import { overload } from './overload.ts'
@@ -15,7 +15,7 @@ import { type FaultCounts, faultKinds } from './schedule.ts'
 interface Options {
   seed: number
   events: number
-  /** Of an outage, or of an overload. */
+  /** Duration of an outage or an overload. */
   seconds: number | undefined
   faults: FaultCounts
 }
@@ -106,7 +106,7 @@ function readFaults(text: string): FaultCounts {
   )
 }
 
-/** Prints a scenario's figures as JSON; what is wrong, and how to see it again, goes to standard error. */
+/** Prints a scenario's figures as JSON; problems, and the command that repeats the run, go to standard error. */
 async function run([name, scenario]: [string, Scenario], options: Options, again: string): Promise<boolean> {
   const beganAt = Date.now()
   const say: Say = (line) => {
@@ -114,7 +114,7 @@ async function run([name, scenario]: [string, Scenario], options: Options, again
   }
   const starting = startRig()
   const end = (): void => {
-    // Half started it can't be stopped; it is in a few seconds.
+    // A rig can't be stopped while it starts, which takes a few seconds.
     void starting.then((rig) => rig.stop()).finally(() => process.exit(130))
   }
   process.once('SIGINT', end).once('SIGTERM', end)

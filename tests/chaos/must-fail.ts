@@ -1,11 +1,11 @@
-// npm run chaos:must-fail: shows that the rig sees each of the mistakes that it is there for. Each is made in a copy of the
-// last commit; the run that must see it has to fail, and for the right reason.
+// npm run chaos:must-fail: shows that the scenarios detect each of the bugs in mutations.ts. Each bug is put into a copy of
+// the last commit; the run that must detect it has to fail, and for the right reason.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { mistakes, type Mistake } from './mistakes.ts'
+import { type Mutation, mutations } from './mutations.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const copy = mkdtempSync(join(tmpdir(), 'sluice-must-fail-'))
@@ -20,13 +20,13 @@ interface Figures {
 function makeCopy(): void {
   execFileSync('git', ['clone', '--quiet', root, copy])
   const cache = join(root, '.cache')
-  // Kafka's jars, else Maven would fetch them again.
+  // The jars of Kafka are shared, because Maven would fetch them again otherwise.
   if (existsSync(cache)) cpSync(cache, join(copy, '.cache'), { recursive: true })
   execFileSync('npm', ['run', '--silent', 'setup'], { cwd: copy, stdio: 'inherit' })
 }
 
-/** Makes the mistake, and returns what undoes it. */
-function make({ name, edits }: Mistake): () => void {
+/** Puts the bug into the product; returns a function that removes it. */
+function make({ name, edits }: Mutation): () => void {
   const originals = edits.map(({ file, from, to }) => {
     const path = join(copy, file)
     const text = readFileSync(path, 'utf8')
@@ -55,12 +55,12 @@ function run(args: readonly string[]): Figures {
 
 try {
   makeCopy()
-  const allFaults = [...new Set(mistakes.map(({ faults }) => faults))].join(',')
+  const allFaults = [...new Set(mutations.map(({ faults }) => faults))].join(',')
   const sound = run(['--faults', allFaults])
   if (!sound.passed) throw new Error('the run fails without any mistake made')
   console.log(JSON.stringify({ mistake: 'none', ...pick(sound) }))
 
-  for (const mistake of mistakes) {
+  for (const mistake of mutations) {
     const undo = make(mistake)
     const figures = run(['--faults', mistake.faults])
     undo()

@@ -1,29 +1,30 @@
-import { openClickHouse } from '@sluice/clickhouse/client'
+import { openClickHouse } from '@sluice/event-store/client'
+import { generateLoad, type LoadAnswer, type LoadReport, type LoadStage } from '../support/load-generator.ts'
 import { waitForDrain } from './drain.ts'
-import { generateLoad, type LoadAnswer, type LoadReport, type LoadStage } from '../harness/load-generator.ts'
 import type { Rig } from './rig.ts'
 import type { Outcome, Say } from './scenario.ts'
 
 export interface OverloadOptions {
-  /** How long each overload lasts. */
+  /** Duration of each overload. */
   stageSeconds: number
   say: Say
 }
 
 const batchEvents = 100
-/** The most that any of these takes is the capacity. */
+/** Numbers of connections that send as fast as they can; the largest accepted rate is the capacity. */
 const peakConnections = [16, 64, 256]
 const overloadConnections = 512
 const goodputShareMin = 0.9
 const recoveryMsMax = 5_000
-/** At half of the capacity an answer takes a fraction of this. */
+/** Limit for the time of a response; at half of the capacity a response takes a fraction of it. */
 const healthyMs = 1_000
 const recoverySeconds = 15
 const drainTimeoutMs = 600_000
 
 /**
- * R4: clients that don't wait for each other send 2 and 3 times of what Sluice can take. It must go on taking what it
- * can, refuse the rest with 429 or 503, and be as before soon after the overload. What it took must be stored, once.
+ * R4: clients that don't wait for each other send 2 and 3 times as many events as Sluice can accept. It must continue to
+ * accept events at its capacity, refuse the rest with 429 or 503, and recover soon after the overload. Every accepted
+ * event must be stored once.
  */
 export async function overload(rig: Rig, { stageSeconds, say }: OverloadOptions): Promise<Outcome> {
   const requestFor = requestTemplate(rig.key)
@@ -51,7 +52,7 @@ export async function overload(rig: Rig, { stageSeconds, say }: OverloadOptions)
     const { perSecond } = taken(answers, stageMs)
     say(`${connections} connections that wait for their answers: ${perSecond * batchEvents} events/s`)
     peak = Math.max(peak, perSecond)
-    // The next measurement must not share the cores with what this one left to be stored.
+    // The next measurement must not share the cores with the storing of events of this one.
     await waitForDrain(rig, drainTimeoutMs)
   }
   const overloads = []
@@ -86,7 +87,7 @@ export async function overload(rig: Rig, { stageSeconds, say }: OverloadOptions)
   }
 }
 
-/** Requests answered 202 in the first `ms`, and how long they took. */
+/** The durations of the requests that were answered 202 in the first `ms`. */
 function taken(answers: readonly LoadAnswer[], ms: number): { perSecond: number; p50_ms: number; p99_ms: number } {
   const times = answers
     .filter(({ status, answeredAt }) => status === 202 && answeredAt <= ms)
@@ -96,7 +97,7 @@ function taken(answers: readonly LoadAnswer[], ms: number): { perSecond: number;
   return { perSecond: Math.round(times.length / (ms / 1000)), p50_ms: quantile(0.5), p99_ms: quantile(0.99) }
 }
 
-/** From an overload's end until the end of the last second in which more than 1 % of the answers were late, or no 202. */
+/** Time from an overload's end to the end of the last second with more than 1 % of responses that were late or not 202. */
 function recoveryTime(answers: readonly LoadAnswer[], overloadMs: number): number {
   const seconds = Array.from({ length: recoverySeconds }, () => ({ all: 0, bad: 0 }))
   for (const { status, dueAt, answeredAt } of answers) {
@@ -108,7 +109,7 @@ function recoveryTime(answers: readonly LoadAnswer[], overloadMs: number): numbe
   return 1000 * (1 + seconds.findLastIndex(({ all, bad }) => bad > all / 100))
 }
 
-/** Eight characters in each event's id that name its request. */
+/** Eight characters in the id of each event that identify its request. */
 const placeholder = '########'
 
 function requestTemplate(key: string): (n: number) => Buffer {

@@ -1,7 +1,7 @@
-import { type Block, blockVersion, type DeadLetter } from '@sluice/contracts/block'
-import { openClickHouse } from '@sluice/clickhouse/client'
-import { waitUntil } from '@sluice/engines/processes'
+import { type Block, blockVersion, type DeadLetter } from '@sluice/event-log/block'
 import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { openClickHouse } from '@sluice/event-store/client'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { doFault } from './faults.ts'
 import type { Rig } from './rig.ts'
 import type { Outcome, Say } from './scenario.ts'
@@ -18,18 +18,18 @@ const publishTimeoutMs = 30_000
 const lettersTimeoutMs = 120_000
 const goodPerBlock = 5
 
-/** What a gateway would never publish: a fault of another build, or of somebody who writes into the topic. */
+/** A block that no gateway publishes; a faulty build or another program may write it into the topic. */
 interface Poison {
   block: Block
   reason: DeadLetter['reason']
-  /** Lines that must come out as dead letters, and ids that must be stored all the same. */
+  /** Lines that must become dead letters, and ids of rows that must be stored. */
   bad: string[]
   good: string[]
 }
 
 /**
- * R3: rows that can't be stored come up among good ones, while a writer is killed. Every good one must be stored, its
- * neighbours in the same block too; every bad one must be among the dead letters, with its reason; nothing else may.
+ * R3: rows that can't be stored occur among good ones while a writer is killed. Every good row must be stored, also the
+ * neighbours of a bad row in its block; every bad row must become a dead letter with its reason, and no other row may.
  */
 export async function poison(rig: Rig, { seed, events, say }: PoisonOptions): Promise<Outcome> {
   const poisons = [0, 1, 2, 3].flatMap((partition) => drawPoison(seed, partition))
@@ -88,7 +88,7 @@ function drawPoison(seed: number, partition: number): Poison[] {
     const payload = Buffer.from(lines.join(''))
     return { partition, headers: { v: blockVersion, rows: lines.length, bytes: payload.length, ...headers }, payload }
   }
-  /** A bad line in the middle of good ones. */
+  /** Puts a bad line between good ones. */
   const among = (kind: string, bad: string): { block: Block; bad: string[]; good: string[] } => {
     const good = goodIds(kind)
     const lines = good.map((id) => row(id))
@@ -105,7 +105,7 @@ function drawPoison(seed: number, partition: number): Poison[] {
   ]
 }
 
-/** Lines of dead letters with their reason. Waits for `count` different ones; fewer after a time. */
+/** Reads lines of dead letters with their reasons until there are `count` different ones or the time is over. */
 async function readDeadLetters({ logUrl }: Rig, count: number): Promise<Map<string, string>> {
   const letters = new Map<string, string>()
   const log = await openEventLog(deadLetterUrl(logUrl), { logger: silent })

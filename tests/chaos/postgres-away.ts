@@ -1,6 +1,6 @@
-import { generateKey } from '@sluice/contracts/api-key'
-import { waitUntil } from '@sluice/engines/processes'
-import { setTimeout as lasting } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { generateKey } from '@sluice/access/api-key'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { askTimeoutMs, createSpareKey, keysPath, revokeKey, statusOf } from './administration.ts'
 import type { Rig } from './rig.ts'
 import type { Outcome, Say } from './scenario.ts'
@@ -8,7 +8,7 @@ import { underLoad } from './under-load.ts'
 
 export interface PostgresAwayOptions {
   seed: number
-  /** Half of it Postgres refuses connections, half of it it is silent. */
+  /** Duration of the outage: in the first half connections to Postgres are refused, in the second half they hang. */
   outageSeconds: number
   /** A revoked key must be refused by every process within this time. */
   revokedMsMax: number
@@ -16,13 +16,13 @@ export interface PostgresAwayOptions {
 }
 
 const eventsPerSecond = 500
-/** Before the outage, and for the revocation after it. */
+/** Seconds for which events are sent in addition: before the outage, and during the revocation after it. */
 const spareSeconds = 12
 const backTimeoutMs = 30_000
 
 /**
- * R6: with Postgres away, keys that are known go on ingesting and administration answers 503. With it back, a revoked key
- * is refused everywhere soon.
+ * R6: while Postgres is away, cached keys still ingest events and administration answers 503. When Postgres is back, every
+ * process soon refuses a revoked key.
  */
 export async function postgresAway(
   rig: Rig,
@@ -34,7 +34,7 @@ export async function postgresAway(
   let revokedMs = 0
   let ingestedInOutage = 0
 
-  /** Asks what only Postgres knows, over and over, for the time of half an outage. */
+  /** Repeats requests that need Postgres for half of the outage. */
   async function stayAway(): Promise<void> {
     const end = Date.now() + (outageSeconds / 2) * 1000
     while (Date.now() < end) {
@@ -42,7 +42,7 @@ export async function postgresAway(
       count(admin, await statusOf(`${rig.query.url}${keysPath}`, rig.key))
       adminMsMax = Math.max(adminMsMax, Date.now() - askedAt)
       count(unknownKey, await statusOf(`${rig.gateways[0].url}/collect`, generateKey('prod'), oneEvent))
-      await lasting(200)
+      await sleep(200)
     }
   }
 
@@ -53,17 +53,17 @@ export async function postgresAway(
       () => statusOf(`${rig.gateways[1].url}/collect`, spare.key, oneEvent),
       () => statusOf(`${rig.query.url}/api/v1/stats?site_id=x&metric=event_count`, spare.key),
     ]
-    // Each process has the key in its cache now.
+    // From now on each process has cached the key.
     await Promise.all(everywhere.map((ask) => ask()))
 
-    await rig.lines.postgres.refuse()
+    await rig.proxies.postgres.cut()
     await stayAway()
-    await rig.lines.postgres.accept()
-    rig.lines.postgres.stall('everything')
+    await rig.proxies.postgres.mend()
+    rig.proxies.postgres.freeze()
     await stayAway()
     const whileAway = await Promise.all(everywhere.slice(0, 2).map((ask) => ask()))
     ingestedInOutage = whileAway.filter((status) => status === 202).length
-    rig.lines.postgres.resume()
+    await rig.proxies.postgres.mend()
     const isBack = async (): Promise<boolean> => (await statusOf(`${rig.query.url}${keysPath}`, rig.key)) === 200
     await waitUntil(isBack, 'administration works again', backTimeoutMs)
 

@@ -9,7 +9,7 @@ export function seededRandom(seed: number, step = 0): () => number {
   }
 }
 
-/** An integer from 0 to below `end`. */
+/** A random integer from 0 up to, but not including, `end`. */
 export function drawBelow(random: () => number, end: number): number {
   return Math.floor(random() * end)
 }

@@ -1,20 +1,20 @@
-import { waitUntil } from '@sluice/engines/processes'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { createSpareKey, keysPath, statusOf } from './administration.ts'
 import type { Rig } from './rig.ts'
 import type { Outcome, Say } from './scenario.ts'
 import { underLoad } from './under-load.ts'
 
 const eventsPerSecond = 500
-/** Of a key of its own, per minute; what is spent of it before Redis goes away is known to each process. */
+/** Limit of the scenario's key in events per minute; each process knows the count from before Redis goes away. */
 const limit = 1_000
 const spentBefore = 600
-/** By how much of the limit a process may be wrong (R5). */
+/** The share of the limit by which a process may be wrong (R5). */
 const tolerance = 0.1
 const backTimeoutMs = 30_000
 
 /**
- * R5: with Redis away (killed, then frozen) events go on, each process holds a key's limit by itself, and sessions are
- * refused. With it back, sessions of before a freeze work again.
+ * R5: while Redis is away (killed, then frozen) events are accepted, each process enforces a key's limit by itself, and
+ * sessions are refused. When Redis is back after a freeze, earlier sessions work again.
  */
 export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Say }): Promise<Outcome> {
   const figures: Record<string, unknown> = {}
@@ -29,7 +29,7 @@ export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Sa
     const before = await sendEach(rig, key, spentBefore / 2)
     let cookie = ''
     const session = (): Promise<number> => statusWithCookie(rig, cookie)
-    // A busy machine's Redis may be late once, which refuses a session.
+    // On a busy machine Redis may reply too late once, which refuses a session.
     const isOpen = async (): Promise<boolean> => {
       cookie = await openSession(rig)
       return (await session()) === 200
@@ -37,7 +37,7 @@ export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Sa
     await waitUntil(isOpen, 'a session works', backTimeoutMs)
 
     await begin()
-    // More than the limit from each gateway, which now count alone; each knows what both had spent when it last heard.
+    // Each gateway gets more than the limit and counts alone, on top of the sum of both in its last reply from Redis.
     const away = await sendEach(rig, key, limit)
     const statuses = { session: await session(), key: await statusOf(`${rig.query.url}${keysPath}`, rig.key) }
     figures[name] = { taken_before: before.map(({ taken }) => taken), while_away: away, ...statuses }
@@ -99,7 +99,7 @@ interface Taken {
 
 const concurrency = 50
 
-/** Sends `count` events to each gateway, as fast as they are answered. */
+/** Sends `count` events to each gateway, each as soon as the one before it is answered. */
 function sendEach(rig: Rig, key: string, count: number): Promise<Taken[]> {
   const body = JSON.stringify({ site_id: 'limits', event_type: 'x' })
   return Promise.all(
@@ -118,7 +118,7 @@ function sendEach(rig: Rig, key: string, count: number): Promise<Taken[]> {
   )
 }
 
-/** The value of the `Cookie` header; empty when none could be opened. */
+/** Opens a session; returns the value of the `Cookie` header, empty when the session was refused. */
 async function openSession({ query, key }: Rig): Promise<string> {
   const response = await fetch(`${query.url}/api/v1/session`, {
     method: 'POST',

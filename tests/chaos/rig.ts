@@ -1,77 +1,77 @@
-import { generateKey } from '@sluice/contracts/api-key'
-import { openClickHouse } from '@sluice/clickhouse/client'
-import { type EmbeddedClickHouse, startClickHouse } from '@sluice/engines/clickhouse'
-import { type LocalKafka, startKafka } from '@sluice/engines/kafka'
-import { type EmbeddedPostgres, startPostgres } from '@sluice/engines/postgres'
-import { findFreePort } from '@sluice/engines/processes'
-import { type LocalRedis, startRedis } from '@sluice/engines/redis'
-import { ensureTopics } from '@sluice/event-log/ensure-topics'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type ClickHouseProxy, clickHouseProxy } from '../harness/clickhouse-proxy.ts'
-import { type ServiceName, type ServiceProcess, spawnService, startService } from '../harness/service-process.ts'
-import { type TcpProxy, tcpProxy } from '../harness/tcp-proxy.ts'
+import { generateKey } from '@sluice/access/api-key'
+import { type EmbeddedClickHouse, startClickHouse } from '@sluice/engines/clickhouse'
+import { type EmbeddedPostgres, startPostgres } from '@sluice/engines/postgres'
+import { findFreePort } from '@sluice/engines/processes'
+import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
+import { openClickHouse } from '@sluice/event-store/client'
+import { type ClickHouseProxy, clickHouseProxy } from '../support/clickhouse-proxy.ts'
+import { type LocalKafka, startKafka } from '../support/engines/kafka.ts'
+import { type LocalRedis, startRedis } from '../support/engines/redis.ts'
+import { type ServiceName, type ServiceProcess, spawnProgram, startService } from '../support/service-process.ts'
+import { type TcpProxy, tcpProxy } from '../support/tcp-proxy.ts'
 
-/** A service that is killed and started again in the same place. */
-export interface Place {
+/** A service that can be killed and started again on the same port. */
+export interface RestartableService {
   readonly url: string
-  /** SIGKILL; resolves when it is gone. */
+  /** Sends SIGKILL; resolves when the process has ended. */
   kill(): Promise<void>
-  /** Starts it again on the same port; resolves when it is ready. */
+  /** Starts the service again on the same port; resolves when it is ready. */
   start(): Promise<void>
-  /** SIGTERM; resolves when it is gone. */
+  /** Sends SIGTERM; resolves when the process has ended. */
   stop(): Promise<void>
-  /** SIGKILL for good. */
+  /** Sends SIGKILL; the service is not started again. */
   end(): Promise<void>
   freeze(): void
   wake(): void
-  /** What it printed since its last start. */
+  /** The output of the service since its last start. */
   output(): string
 }
 
 /**
- * A whole Sluice, every part a process of its own, and a line between any two parts that can be cut:
+ * A whole Sluice, every part a process of its own, and between any two parts a proxy that can cut the connection:
  * client – gateway – Kafka – writer – ClickHouse, and gateway – Postgres – query. Redis is killed and frozen itself.
  */
 export interface Rig {
-  /** May do everything. */
+  /** An admin key. */
   key: string
-  gateways: readonly [Place, Place]
-  writers: readonly [Place, Place]
-  query: Place
+  gateways: readonly [RestartableService, RestartableService]
+  writers: readonly [RestartableService, RestartableService]
+  query: RestartableService
   kafka: LocalKafka
   clickHouse: EmbeddedClickHouse
   postgres: EmbeddedPostgres
   redis: LocalRedis
-  lines: {
-    /** One for each gateway. */
+  proxies: {
+    /** A proxy between the clients and each gateway. */
     clients: readonly [TcpProxy, TcpProxy]
-    /** Of both gateways and both writers. */
+    /** The proxy between Kafka and both gateways and writers. */
     kafka: TcpProxy
-    /** Of both gateways and the query service. */
+    /** The proxy between Postgres and both gateways and the query service. */
     postgres: TcpProxy
-    /** One for each writer. */
+    /** A proxy between ClickHouse and each writer. */
     clickHouse: readonly [ClickHouseProxy, ClickHouseProxy]
   }
-  /** Of Kafka, by way of its line. */
+  /** Kafka's URL through its proxy. */
   logUrl: string
   /** Ends everything and removes its data. */
   stop(): Promise<void>
 }
 
-/** Two for each writer. More would make more parts, which slow ClickHouse while nothing merges them. */
+/** Two partitions for each writer. More would create more parts, which slow ClickHouse down as they are not merged. */
 const partitions = 4
 
 /**
- * Starts it all with fresh data in a temporary folder, which takes about 10 s. Nothing of it outlives this process but
- * the services, should it be killed -9. ClickHouse merges nothing, so that its ReplacingMergeTree can't hide what was
- * stored twice.
+ * Starts all parts with fresh data in a temporary folder, which takes about 10 s. When this process is killed with
+ * SIGKILL, only the services outlive it. ClickHouse merges nothing, so that its ReplacingMergeTree can't hide rows that
+ * were stored twice.
  */
 export async function startRig(): Promise<Rig> {
   const ends: (() => Promise<void>)[] = []
-  /** What was started is ended in reverse order, also when a later start fails. */
-  const kept = async <T>(starting: Promise<T>, end: (thing: T) => Promise<void>): Promise<T> => {
+  /** Registers a function that ends a part: the parts are ended in reverse order, also when a later start fails. */
+  const keep = async <T>(starting: Promise<T>, end: (thing: T) => Promise<void>): Promise<T> => {
     const thing = await starting
     ends.push(() => end(thing))
     return thing
@@ -80,7 +80,7 @@ export async function startRig(): Promise<Rig> {
     for (let end = ends.pop(); end !== undefined; end = ends.pop()) await end()
   }
   try {
-    return { ...(await startParts(kept)), stop }
+    return { ...(await startParts(keep)), stop }
   } catch (error) {
     await stop()
     throw error
@@ -88,28 +88,28 @@ export async function startRig(): Promise<Rig> {
 }
 
 async function startParts(
-  kept: <T>(starting: Promise<T>, end: (thing: T) => Promise<void>) => Promise<T>,
+  keep: <T>(starting: Promise<T>, end: (thing: T) => Promise<void>) => Promise<T>,
 ): Promise<Omit<Rig, 'stop'>> {
-  const folder = await kept(makeFolder(), (dir) => rm(dir, { recursive: true, force: true }))
-  const line = (port: number): Promise<TcpProxy> => kept(tcpProxy(port), (proxy) => proxy.close())
-  const place = (name: ServiceName, environment: Readonly<Record<string, string>>): Promise<Place> =>
-    kept(startPlace(name, environment), (it) => it.end())
+  const folder = await keep(makeFolder(), (dir) => rm(dir, { recursive: true, force: true }))
+  const proxy = (targetUrl: string): Promise<TcpProxy> => keep(tcpProxy(targetUrl), (opened) => opened.close())
+  const service = (name: ServiceName, environment: Readonly<Record<string, string>>): Promise<RestartableService> =>
+    keep(startRestartable(name, environment), (it) => it.end())
 
   const kafkaPort = await findFreePort()
-  const kafkaLine = await line(kafkaPort)
-  const kafkaOptions = { dir: join(folder, 'kafka'), port: kafkaPort, advertisedPort: kafkaLine.port }
+  const kafkaProxy = await proxy(`kafka://127.0.0.1:${kafkaPort}`)
+  const kafkaOptions = { dir: join(folder, 'kafka'), port: kafkaPort, advertisedPort: kafkaProxy.port }
   const [kafka, clickHouse, postgres, redis] = await together([
-    kept(startKafka(kafkaOptions), (engine) => engine.stop()),
-    kept(startClickHouse({ dir: join(folder, 'clickhouse') }), (engine) => engine.stop()),
-    kept(startPostgres({ dir: join(folder, 'postgres'), durable: false }), (engine) => engine.stop()),
-    kept(startRedis({ dir: join(folder, 'redis') }), (engine) => engine.stop()),
+    keep(startKafka(kafkaOptions), (engine) => engine.stop()),
+    keep(startClickHouse({ dir: join(folder, 'clickhouse') }), (engine) => engine.stop()),
+    keep(startPostgres({ dir: join(folder, 'postgres'), durable: false }), (engine) => engine.stop()),
+    keep(startRedis({ dir: join(folder, 'redis') }), (engine) => engine.stop()),
   ])
-  const postgresLine = await line(Number(new URL(postgres.url).port))
+  const postgresProxy = await proxy(postgres.url)
 
   const key = generateKey('prod')
-  const logUrl = `kafka://127.0.0.1:${kafkaLine.port}/chaos.events`
+  const logUrl = `kafka://127.0.0.1:${kafkaProxy.port}/chaos.events`
   const log = { SLUICE_LOG_URL: logUrl }
-  const database = { SLUICE_POSTGRES_URL: withPort(postgres.url, postgresLine.port) }
+  const database = { SLUICE_POSTGRES_URL: postgresProxy.url }
   const store = { SLUICE_CLICKHOUSE_URL: clickHouse.url }
   const counters = { SLUICE_REDIS_URL: redis.url }
   await ensureTopics(logUrl, { partitions })
@@ -117,20 +117,20 @@ async function startParts(
   await keepEveryPart(clickHouse.url)
 
   const pair = <T>(start: () => Promise<T>): Promise<[T, T]> => together([start(), start()])
-  const clickHouseLines = await pair(() => kept(clickHouseProxy(clickHouse.url), (proxy) => proxy.close()))
-  const query = await place('query', { ...database, ...store, ...counters, SLUICE_ADMIN_KEY: key })
-  const gateways = await pair(() => place('gateway', { ...log, ...database, ...counters }))
-  const [first, second] = clickHouseLines
+  const clickHouseProxies = await pair(() => keep(clickHouseProxy(clickHouse.url), (opened) => opened.close()))
+  const query = await service('query', { ...database, ...store, ...counters, SLUICE_ADMIN_KEY: key })
+  const gateways = await pair(() => service('gateway', { ...log, ...database, ...counters }))
+  const [first, second] = clickHouseProxies
   const writers = await together([
-    place('writer', { ...log, ...database, SLUICE_CLICKHOUSE_URL: first.url }),
-    place('writer', { ...log, ...database, SLUICE_CLICKHOUSE_URL: second.url }),
+    service('writer', { ...log, ...database, SLUICE_CLICKHOUSE_URL: first.url }),
+    service('writer', { ...log, ...database, SLUICE_CLICKHOUSE_URL: second.url }),
   ])
-  const clients = await together([line(portOf(gateways[0])), line(portOf(gateways[1]))])
-  const lines = { clients, kafka: kafkaLine, postgres: postgresLine, clickHouse: clickHouseLines }
-  return { key, gateways, writers, query, kafka, clickHouse, postgres, redis, lines, logUrl }
+  const clients = await together([proxy(gateways[0].url), proxy(gateways[1].url)])
+  const proxies = { clients, kafka: kafkaProxy, postgres: postgresProxy, clickHouse: clickHouseProxies }
+  return { key, gateways, writers, query, kafka, clickHouse, postgres, redis, proxies: proxies, logUrl }
 }
 
-/** Like Promise.all, but rejects only once all have come to an end: a start that goes on would not be undone. */
+/** Works like Promise.all, but rejects only once all have settled: a start that still runs could not be undone. */
 async function together<T extends readonly Promise<unknown>[]>(
   starting: readonly [...T],
 ): Promise<{ -readonly [P in keyof T]: Awaited<T[P]> }> {
@@ -140,17 +140,17 @@ async function together<T extends readonly Promise<unknown>[]>(
 
 async function makeFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), `sluice-chaos-${process.pid}-`))
-  await chmod(folder, 0o711) // Postgres runs as another user when we are root, and must pass through
+  await chmod(folder, 0o711) // As root, Postgres runs as another user, which must pass through this folder.
   return folder
 }
 
 async function migrate(environment: Readonly<Record<string, string>>): Promise<void> {
-  const service = await spawnService('migrate', environment)
+  const service = await spawnProgram('admin/migrate/main', environment)
   const code = await service.exited
   if (code !== 0) throw new Error(`migrate ended with ${code}: ${service.output()}`)
 }
 
-/** Unlike SYSTEM STOP MERGES this outlasts a restart of ClickHouse; the audit checks that it held. */
+/** Unlike SYSTEM STOP MERGES, this setting survives a restart of ClickHouse; the audit checks that nothing was merged. */
 async function keepEveryPart(clickHouseUrl: string): Promise<void> {
   const clickHouse = openClickHouse(clickHouseUrl)
   await clickHouse.command(`
@@ -160,10 +160,13 @@ async function keepEveryPart(clickHouseUrl: string): Promise<void> {
   await clickHouse.close()
 }
 
-async function startPlace(name: ServiceName, environment: Readonly<Record<string, string>>): Promise<Place> {
+async function startRestartable(
+  name: ServiceName,
+  environment: Readonly<Record<string, string>>,
+): Promise<RestartableService> {
   const port = await findFreePort()
   let service: ServiceProcess = await startService(name, environment, { port })
-  // We may end early, by an error say. Engines notice that by themselves, services do not.
+  // This process may end early, for example by an error. Engines notice that by themselves, services do not.
   const endWithUs = (): void => {
     service.signal('SIGKILL')
   }
@@ -193,14 +196,4 @@ async function startPlace(name: ServiceName, environment: Readonly<Record<string
     },
     output: () => service.output(),
   }
-}
-
-function withPort(url: string, port: number): string {
-  const changed = new URL(url)
-  changed.port = String(port)
-  return changed.href
-}
-
-function portOf({ url }: Place): number {
-  return Number(new URL(url).port)
 }

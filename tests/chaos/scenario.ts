@@ -1,11 +1,11 @@
-/** Told what happens, a line at a time. */
+/** Prints a line about the progress. */
 export type Say = (line: string) => void
 
-/** What came of a scenario. */
+/** The result of a scenario. */
 export interface Outcome {
   figures: Readonly<Record<string, unknown>>
-  /** What is not as it must be; empty: passed. */
+  /** Requirements that were not met, in words; the scenario has passed when there are none. */
   problems: readonly string[]
-  /** To find out why: the first differences, say. */
+  /** Data for finding the cause, such as the first differences. */
   details: readonly unknown[]
 }

@@ -8,7 +8,7 @@ const counts = fc.dictionary(
   fc.integer({ min: 0, max: 30 }),
 ) as fc.Arbitrary<FaultCounts>
 
-test('a schedule holds each kind as often as asked for, each fault in its own share of the events', () => {
+test('a schedule has each kind of fault as often as given, each fault in its own share of the events', () => {
   fc.assert(
     fc.property(seeds, counts, (seed, counts) => {
       const schedule = drawSchedule(seed, counts)
@@ -24,14 +24,14 @@ test('a schedule holds each kind as often as asked for, each fault in its own sh
   )
 })
 
-test('the seed alone decides order, moments and targets', () => {
+test('the seed alone decides order, moments and targets of a schedule', () => {
   const counts = { 'kill-gateway': 10, 'kill-kafka': 10, 'freeze-writer': 3 }
   expect(drawSchedule(7, counts)).toEqual(drawSchedule(7, counts))
   expect(drawSchedule(8, counts)).not.toEqual(drawSchedule(7, counts))
   expect(new Set(drawSchedule(7, counts).map(({ target }) => target))).toEqual(new Set([0, 1]))
 })
 
-test('the kinds come in turn: none is used up before the others, and a rare one is spread over the run', () => {
+test('the kinds of faults take turns, and a rare kind is spread over the run', () => {
   const schedule = drawSchedule(1, { 'kill-gateway': 30, 'kill-kafka': 30, 'freeze-writer': 2 })
   for (let index = 0; index < schedule.length; index++) {
     const before = schedule.slice(0, index).map(({ kind }) => kind)

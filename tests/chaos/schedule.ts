@@ -1,6 +1,6 @@
 import { drawBelow, seededRandom, shuffled } from './random.ts'
 
-/** Everything that goes wrong in a run; faults.ts does it. */
+/** The kinds of faults in a run; faults.ts causes them. */
 export const faultKinds = [
   'kill-gateway',
   'kill-writer',
@@ -30,16 +30,16 @@ export type FaultCounts = Readonly<Partial<Record<FaultKind, number>>>
 
 export interface Fault {
   kind: FaultKind
-  /** Which of the two gateways or writers. */
+  /** Index of the affected gateway or writer. */
   target: 0 | 1
-  /** Begins when this share of the events is acknowledged. */
+  /** The share of acknowledged events at which the fault begins. */
   at: number
 }
 
 /**
- * The faults of a run: each kind as often as asked for, the kinds in turn rather than one after the other, in an order
- * and at moments that the seed alone decides. A fault has a share of the events to itself and begins in its first half,
- * so that events go on while it lasts.
+ * Creates the faults of a run: each kind as often as given, the kinds in turn rather than one after the other. The seed
+ * alone decides their order and moments. Each fault has a share of the events of its own and begins in the first half of
+ * that share, so that events are sent while it lasts.
  */
 export function drawSchedule(seed: number, counts: FaultCounts): Fault[] {
   const random = seededRandom(seed)
@@ -60,7 +60,7 @@ export function drawSchedule(seed: number, counts: FaultCounts): Fault[] {
   }))
 }
 
-/** The share of the events that may be sent while fault number `index` is not over. */
+/** The share of the events that may be sent before fault number `index` has ended. */
 export function shareUntil(index: number, faults: number): number {
   return index >= faults ? 1 : (index + 1) / faults
 }

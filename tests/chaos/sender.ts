@@ -10,32 +10,32 @@ export interface SenderOptions {
   events: number
   /** Events of a batch; every tenth request is a single event to /collect. */
   batchEvents: number
-  /** Requests under way at a time. */
+  /** Requests that run at a time. */
   concurrency: number
-  /** Events begun per second; Infinity: as fast as they are taken. */
+  /** Events sent per second; Infinity: as fast as they are accepted. */
   eventsPerSecond: number
   /** Share of the acknowledged requests that are sent again later, with the same ids. */
   resendShare: number
-  /** A client that has no answer after so long hangs up and repeats. */
+  /** A client without a response after this time disconnects and repeats the request. */
   requestTimeoutMs: number
-  /** After a refusal or a broken connection. */
+  /** Pause after a refusal or a broken connection. */
   retryPauseMs: number
   /** Resolves when event number `n` may be sent. */
   mayBegin?: (n: number) => Promise<void>
   /** Called with the number of acknowledged events. */
   onProgress?: (acknowledged: number) => void
-  /** Rejects when a request got no 202 for so long … */
+  /** The sender rejects when a request got no 202 for this time. */
   patienceMs: number
-  /** … or when this aborts. */
+  /** The sender rejects when this aborts. */
   signal: AbortSignal
 }
 
-/** One try of one request, for the story of a lost event. */
+/** One attempt at one request, kept to explain a lost event. */
 export interface Attempt {
   /** Unix ms. */
   at: number
   ms: number
-  /** The status, or why there is none. */
+  /** The status, or the reason why there was no response. */
   outcome: number | string
 }
 
@@ -45,7 +45,7 @@ export interface SentRequest {
   attempts: Attempt[]
 }
 
-/** What the sender knows: every event was answered 202 at least once. */
+/** The sender's list: every event in it was answered 202 at least once. */
 export interface Ledger {
   seed: number
   events: number
@@ -60,24 +60,24 @@ export interface SenderFigures {
   seconds: number
   requests: number
   resent: number
-  /** Tries that got no answer: cut, refused, timed out. */
+  /** Attempts without a response: cut, refused, timed out. */
   unanswered: number
-  /** Tries by status. */
+  /** Attempts by status. */
   statuses: Record<string, number>
   p50_ms: number
   p99_ms: number
-  /** Of an answer other than 202. */
+  /** The longest time until a response other than 202. */
   slowest_refusal_ms: number
   refusals_without_retry_after: number
   longest_without_202_ms: number
 }
 
-/** So late that the first copy is most likely stored, and not in the same batch of a writer. */
+/** A request is sent again after so many others: its first copy is then most likely stored, in an earlier batch. */
 const resendAfterRequests = 50
 
 /**
- * Sends events as a careful producer does: until each is acknowledged, a request without a 202 again with the same
- * `event_id`s. Some acknowledged ones are sent again on purpose. Rejects when an answer is none that a good request may
+ * Sends events as a careful producer does: a request without a 202 is repeated with the same `event_id`s until it is
+ * acknowledged. Some acknowledged requests are sent again on purpose. Rejects on a response that a good request must not
  * get.
  */
 export async function sendAll(options: SenderOptions): Promise<Ledger> {
@@ -90,7 +90,7 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
   const beganAt = Date.now()
   let acknowledged = 0
   let waiting = 0
-  /** Since when a 202 is due: the last one, or the first request after a pause of ours. */
+  /** The time from which a 202 is due: that of the last 202, or of the first request after a pause of the sender. */
   let dueSince = beganAt
   let turn = 0
   let next = 0
@@ -139,7 +139,7 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
       const index = next - 1
       await options.mayBegin?.(request.to)
       const dueInMs = beganAt + (request.from / options.eventsPerSecond) * 1000 - Date.now()
-      // Behind its time after an outage, the sender makes up for it: that is load too.
+      // After an outage the sender is late and sends without pauses, which is load as well.
       if (dueInMs > 0) await pause(dueInMs)
       await sendUntilAcknowledged(request)
       acknowledged += request.to - request.from
@@ -177,7 +177,7 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
   }
 }
 
-/** Which events each request carries: all of them, in order. */
+/** Divides the events, in order, among requests. */
 function drawRequests({ seed, events, batchEvents }: SenderOptions): SentRequest[] {
   const random = seededRandom(seed, -1)
   const requests: SentRequest[] = []

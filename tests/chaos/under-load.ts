@@ -1,16 +1,16 @@
-import { audit, type Audit } from './audit.ts'
+import { type Audit, audit } from './audit.ts'
 import { waitForBothWriters, waitForDrain } from './drain.ts'
 import type { Rig } from './rig.ts'
-import { shareUntil } from './schedule.ts'
 import type { Outcome, Say } from './scenario.ts'
+import { shareUntil } from './schedule.ts'
 import { type Ledger, sendAll, type SenderOptions } from './sender.ts'
 
-/** Something that goes wrong while events are sent. */
+/** A fault that happens while events are sent. */
 export interface TimedFault {
   name: string
-  /** Begins when this share of the events is acknowledged. */
+  /** The share of acknowledged events at which the fault begins. */
   at: number
-  /** Resolves when it is over. */
+  /** Causes the fault; resolves when it is over. */
   run: () => Promise<void>
 }
 
@@ -24,20 +24,20 @@ export interface LoadOptions {
 const drainTimeoutMs = 180_000
 
 /**
- * Sends events while faults happen, one after the other, then compares the store with the sender's list. What was
+ * Sends events while faults happen, one after the other, then compares the store with the sender's list. Events that were
  * answered 202 must be stored once and unaltered, and a good request may only be answered 202 or 503.
  */
 export async function underLoad(rig: Rig, { load, faults, say }: LoadOptions): Promise<Outcome & { ledger: Ledger }> {
-  // When one of the two fails, the other would wait for it for ever.
+  // When one of the two fails, the other is aborted; it would wait for ever otherwise.
   const failed = new AbortController()
-  const orFail = <T>(running: Promise<T>): Promise<T> =>
+  const abortOnFailure = <T>(running: Promise<T>): Promise<T> =>
     running.catch((error: unknown) => {
       failed.abort(error)
       throw error
     })
-  const coupled = couple(faults, load.events, { say, signal: failed.signal })
+  const synchronised = synchronise(faults, load.events, { say, signal: failed.signal })
   const sending = sendAll({
-    urls: rig.lines.clients.map(({ port }) => `http://127.0.0.1:${port}`),
+    urls: rig.proxies.clients.map(({ port }) => `http://127.0.0.1:${port}`),
     key: rig.key,
     batchEvents: 100,
     concurrency: 8,
@@ -45,19 +45,19 @@ export async function underLoad(rig: Rig, { load, faults, say }: LoadOptions): P
     requestTimeoutMs: 3_000,
     retryPauseMs: 100,
     patienceMs: 120_000,
-    mayBegin: coupled.mayBegin,
-    onProgress: coupled.onProgress,
+    mayBegin: synchronised.mayBegin,
+    onProgress: synchronised.onProgress,
     signal: failed.signal,
     ...load,
   })
-  const [ledger] = await Promise.all([orFail(sending), orFail(coupled.run())])
+  const [ledger] = await Promise.all([abortOnFailure(sending), abortOnFailure(synchronised.run())])
   const endedAt = Date.now()
   await waitForDrain(rig, drainTimeoutMs)
   const drained_ms = Date.now() - endedAt
   say(`all are acknowledged and the log is drained after ${drained_ms} ms`)
   await waitForBothWriters(rig, drainTimeoutMs)
 
-  // An insert that still runs, of a writer that was woken say, belongs to the result.
+  // The result includes inserts that still run, for example of a writer that was frozen.
   await Promise.all(rig.writers.map((writer) => writer.stop()))
   const { differences, ...counts } = await audit(rig.clickHouse.url, ledger)
   await Promise.all(rig.writers.map((writer) => writer.start()))
@@ -69,28 +69,28 @@ export async function underLoad(rig: Rig, { load, faults, say }: LoadOptions): P
   }
 }
 
-interface Coupled {
+interface Synchronised {
   /** Resolves when event number `n` may be sent: the faults before it are over. */
   mayBegin: (n: number) => Promise<void>
   onProgress: (acknowledged: number) => void
-  /** Resolves when all faults are over; rejects with the first that went wrong. */
+  /** Runs the faults; resolves when all are over, rejects when one could not be caused. */
   run: () => Promise<void>
 }
 
-/** Couples faults and events: a fault begins at its share of the acknowledged events, and the next share waits for its end. */
-function couple(
+/** Synchronises faults and events: a fault begins at its share of the events, and the next share waits for its end. */
+function synchronise(
   faults: readonly TimedFault[],
   events: number,
   { say, signal }: { say: Say; signal: AbortSignal },
-): Coupled {
+): Synchronised {
   let over = 0
   let acknowledged = 0
   let changed = Promise.withResolvers<undefined>()
-  const tell = (): void => {
+  const notify = (): void => {
     changed.resolve(undefined)
     changed = Promise.withResolvers()
   }
-  signal.addEventListener('abort', tell)
+  signal.addEventListener('abort', notify)
   const until = async (condition: () => boolean): Promise<void> => {
     while (!condition()) {
       signal.throwIfAborted()
@@ -101,7 +101,7 @@ function couple(
     mayBegin: (n) => until(() => n <= shareUntil(over, faults.length) * events),
     onProgress: (now) => {
       acknowledged = now
-      tell()
+      notify()
     },
     run: async () => {
       for (const { name, at, run } of faults) {
@@ -112,7 +112,7 @@ function couple(
         })
         say(`${name} (${Date.now() - beganAt} ms)`)
         over++
-        tell()
+        notify()
       }
     },
   }

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import { openClickHouse } from '@sluice/clickhouse/client'
-import { acceptance } from '@sluice/contracts/acceptance'
-import { waitUntil } from '@sluice/engines/processes'
-import { type ClickHouseProxy, clickHouseProxy } from '../harness/clickhouse-proxy.ts'
-import { client, type Client } from '../harness/client.ts'
-import { type Cluster, createCluster } from '../harness/cluster.ts'
-import { describeWithServices } from '../harness/describe-with-services.ts'
-import { type ServiceProcess, startService } from '../harness/service-process.ts'
+import { acceptance } from '@sluice/event-log/acceptance-deadline'
+import { openClickHouse } from '@sluice/event-store/client'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type ClickHouseProxy, clickHouseProxy } from '../support/clickhouse-proxy.ts'
+import { type Client, client } from '../support/client.ts'
+import { type Cluster, createCluster } from '../support/cluster.ts'
+import { describeWithServices } from '../support/engines/test-engines.ts'
+import { type ServiceProcess, startService } from '../support/service-process.ts'
 
 const siteId = 'shop'
-/** A writer that were wrong would pass an event after so long. */
+/** After this time a writer with a bug would report a time beyond an event that is not stored. */
 const marginMs = acceptance.msMax + acceptance.clockSkewMsMax
 
 describeWithServices('complete_until', () => {
@@ -18,8 +18,8 @@ describeWithServices('complete_until', () => {
   let writer: ServiceProcess
   let sluice: Client
   const services: Promise<ServiceProcess>[] = []
-  /** How many events answers counted that were received until then. */
-  const answers: { until: number; counted: number }[] = []
+  /** The `complete_until` of each response with the number of events until then. */
+  const responses: { until: number; counted: number }[] = []
   const accepted: string[] = []
 
   beforeAll(async () => {
@@ -48,7 +48,7 @@ describeWithServices('complete_until', () => {
     return service
   }
 
-  /** Sends events that every partition gets some of. Without a time of their own they have that of their receipt. */
+  /** Sends events to every partition, without timestamps, so that they have the time of their receipt. */
   async function send(): Promise<void> {
     const ids = Array.from({ length: 16 }, (_, n) => `${accepted.length + n}`)
     const { status } = await sluice.collectBatch(ids.map((id) => ({ site_id: siteId, event_type: 'x', event_id: id })))
@@ -56,25 +56,25 @@ describeWithServices('complete_until', () => {
     accepted.push(...ids)
   }
 
-  /** Until when all is complete; notes what is counted of that time, which may not change any more. */
-  async function ask(): Promise<number> {
-    const question = { site_id: siteId, metric: 'event_count', start_date: 31_536_000_000 }
-    const { complete_until: until } = (await sluice.stats(question)).data
+  /** Returns `complete_until` and records the count up to that time, which must not change any more. */
+  async function readCompleteUntil(): Promise<number> {
+    const query = { site_id: siteId, metric: 'event_count', start_date: 31_536_000_000 }
+    const { complete_until: until } = (await sluice.stats(query)).data
     if (until > 0) {
-      const { data } = await sluice.stats({ ...question, end_date: until + 1 })
-      answers.push({ until, counted: data.value })
+      const { data } = await sluice.stats({ ...query, end_date: until + 1 })
+      responses.push({ until, counted: data.value })
     }
     return until
   }
 
-  /** Asks again and again, until that is so. */
-  async function askUntil(what: string, isEnough: (until: number) => boolean): Promise<void> {
-    await waitUntil(async () => isEnough(await ask()), what, 30_000)
+  /** Reads `complete_until` repeatedly until it meets the condition. */
+  async function readUntil(what: string, isEnough: (until: number) => boolean): Promise<void> {
+    await waitUntil(async () => isEnough(await readCompleteUntil()), what, 30_000)
   }
 
-  it('passes an event once it is counted: not while its writer is stuck, frozen or loses partitions', async () => {
+  it('passes an event only once the event is counted, also when its writer hangs, freezes or loses partitions', async () => {
     await send()
-    await askUntil('writers told', (until) => until > 0)
+    await readUntil('complete_until is known', (until) => until > 0)
 
     const gate = Promise.withResolvers<undefined>()
     proxy.hooks.onArrived = () => gate.promise
@@ -82,18 +82,18 @@ describeWithServices('complete_until', () => {
     const second = start('writer', cluster.environment.writer)
     for (let round = 0; round < 10; round++) {
       await send()
-      expect(await ask()).toBeLessThan(stuckAt)
+      expect(await readCompleteUntil()).toBeLessThan(stuckAt)
     }
     const sentAt = Date.now()
     await second
     writer.signal('SIGSTOP')
-    await askUntil('a moment passes', () => Date.now() > sentAt + marginMs / 2)
+    await readUntil('a moment passes', () => Date.now() > sentAt + marginMs / 2)
     writer.signal('SIGCONT')
-    await askUntil('an event would be passed by now', () => Date.now() > sentAt + marginMs + 1_500)
-    expect(await ask()).toBeLessThan(stuckAt)
+    await readUntil('an event would be passed by now', () => Date.now() > sentAt + marginMs + 1_500)
+    expect(await readCompleteUntil()).toBeLessThan(stuckAt)
 
     gate.resolve(undefined)
-    await askUntil('all are passed', (until) => until > sentAt)
+    await readUntil('all are passed', (until) => until > sentAt)
 
     const clickHouse = openClickHouse(cluster.clickHouseUrl)
     const { rows: stored } = await clickHouse.query<{ id: string; at: number }>(
@@ -101,9 +101,9 @@ describeWithServices('complete_until', () => {
     )
     await clickHouse.close()
     expect(stored.map(({ id }) => id).sort()).toStrictEqual([...accepted].sort())
-    for (const { until, counted } of answers) {
+    for (const { until, counted } of responses) {
       expect({ until, counted }).toStrictEqual({ until, counted: stored.filter(({ at }) => at <= until).length })
     }
-    expect(answers.at(-1)?.counted).toBe(accepted.length)
+    expect(responses.at(-1)?.counted).toBe(accepted.length)
   }, 60_000)
 })

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import { client, type Client } from '../harness/client.ts'
-import { type Cluster, createCluster } from '../harness/cluster.ts'
-import { describeWithServices } from '../harness/describe-with-services.ts'
-import { type ServiceProcess, spawnService, startService } from '../harness/service-process.ts'
+import { type Client, client } from '../support/client.ts'
+import { type Cluster, createCluster } from '../support/cluster.ts'
+import { describeWithServices } from '../support/engines/test-engines.ts'
+import { type ServiceProcess, spawnService, startService } from '../support/service-process.ts'
 import { expectWebLogAnswers, sendWebLog } from './web-log.ts'
 
-describeWithServices('gateway, writer and query, each on its own, on Kafka, ClickHouse and Postgres', () => {
+describeWithServices('gateway, writer and query as separate processes', () => {
   let cluster: Cluster
   let services: Record<'gateway' | 'writer' | 'query', ServiceProcess>
   let sluice: Client
@@ -24,7 +24,7 @@ describeWithServices('gateway, writer and query, each on its own, on Kafka, Clic
     await cluster.drop()
   })
 
-  it('answer every question about the web log as expected, however often it was sent', async () => {
+  it('answer every query on the web log as expected, however often the log was sent', async () => {
     await sendWebLog(sluice)
     await expectWebLogAnswers(sluice)
     await sendWebLog(sluice)
@@ -32,7 +32,7 @@ describeWithServices('gateway, writer and query, each on its own, on Kafka, Clic
   }, 60_000)
 
   it.each(['gateway', 'writer', 'query'] as const)(
-    '%s: /healthz says alive, and SIGTERM ends it with 0 within 10 s',
+    'include %s, whose /healthz succeeds and which exits with 0 within 10 s of a SIGTERM',
     async (name) => {
       const health = await fetch(`${services[name].url}/healthz`)
       expect([health.status, await health.json()]).toEqual([200, expect.objectContaining({ success: true })])
@@ -44,7 +44,7 @@ describeWithServices('gateway, writer and query, each on its own, on Kafka, Clic
   )
 
   it.each(['gateway', 'writer', 'query'] as const)(
-    '%s names every variable that it lacks, all at once',
+    'include %s, which names all missing variables in one error',
     async (name) => {
       const needed = Object.keys(cluster.environment[name]).filter((variable) => variable !== 'SLUICE_ADMIN_KEY')
       const service = await spawnService(name, { SLUICE_LOG_LEVEL: 'loud' })
@@ -53,7 +53,7 @@ describeWithServices('gateway, writer and query, each on its own, on Kafka, Clic
     },
   )
 
-  it('a service refuses a schema that nobody migrated, and says what to run', async () => {
+  it('refuse a schema that was not migrated and name the command to run', async () => {
     const { SLUICE_CLICKHOUSE_URL: url = '', ...rest } = cluster.environment.writer
     for (const path of ['/default', '/test_that_nobody_made']) {
       const writer = await spawnService('writer', { ...rest, SLUICE_CLICKHOUSE_URL: new URL(path, url).href })

@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { client } from '../harness/client.ts'
-import { type ServiceProcess, spawnService, startService } from '../harness/service-process.ts'
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { client } from '../support/client.ts'
+import { type ServiceProcess, spawnProgram, spawnService, startService } from '../support/service-process.ts'
 import { expectWebLogAnswers, sendWebLog } from './web-log.ts'
 
 describe('standalone on embedded engines', () => {
@@ -33,7 +34,7 @@ describe('standalone on embedded engines', () => {
     expect(key).toHaveLength(43)
   })
 
-  it('answers every question about the web log as expected, however often it was sent', async () => {
+  it('answers every query on the web log as expected, however often the log was sent', async () => {
     await sendWebLog(asClient())
     await expectWebLogAnswers(asClient())
     await sendWebLog(asClient())
@@ -46,7 +47,7 @@ describe('standalone on embedded engines', () => {
     expect(second.output()).toContain(environment.SLUICE_DATA_DIR)
   })
 
-  it('is found again after kill -9, with its events and its key, and prints no key any more', async () => {
+  it('has its events and its key after kill -9 and a restart, which prints no key', async () => {
     sluice.signal('SIGKILL')
     await sluice.exited
     sluice = await startService('standalone', environment)
@@ -54,7 +55,7 @@ describe('standalone on embedded engines', () => {
     await expectWebLogAnswers(asClient())
   }, 60_000)
 
-  it('the page at / shows first commands with its own address, and runs no script', async () => {
+  it('shows the first commands with its own address on the page at /, which runs no script', async () => {
     const page = await fetch(`${sluice.url}/`)
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
     const html = await page.text()
@@ -62,7 +63,7 @@ describe('standalone on embedded engines', () => {
     expect(html).not.toContain('<script')
   })
 
-  it('every command of /docs is understood as it stands there', async () => {
+  it('executes every command of /docs unchanged', async () => {
     const html = await (await fetch(`${sluice.url}/docs`)).text()
     const commands = [...html.matchAll(/<pre><code>(curl [\s\S]*?)<\/code><\/pre>/g)].map(([, command = '']) =>
       command.replaceAll('&quot;', '"').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&'),
@@ -73,25 +74,24 @@ describe('standalone on embedded engines', () => {
         env: { PATH: process.env.PATH, SLUICE_URL: sluice.url, SLUICE_KEY: key },
       })
       const answer = JSON.parse(stdout) as { success: boolean; error?: string }
-      // Ids are made up, but for the site, which the first command registers.
+      // The commands hold made-up ids, except for the site, which the first command registers.
       if (!answer.success)
         expect([command, answer.error]).toEqual([command, expect.stringMatching(/not found|registered already/)])
     }
   })
 
-  it('admin-key makes a new admin key while it runs, and the old one dies', async () => {
-    const made = await spawnService('migrate', environment, { entry: 'admin-key' })
+  it('refuses the old admin key once npm run admin-key has created a new one', async () => {
+    const made = await spawnProgram('standalone/admin-key', environment)
     expect(await made.exited).toBe(0)
     const newKey = adminKeyIn(made.output()) ?? ''
     const statusOf = async (candidate: string) =>
       (await fetch(`${sluice.url}/api/v1/settings/keys`, { headers: { Authorization: `Bearer ${candidate}` } })).status
     expect(await statusOf(newKey)).toBe(200)
-    const deadline = Date.now() + 2_000
-    while ((await statusOf(key)) !== 401) expect(Date.now()).toBeLessThan(deadline)
+    await waitUntil(async () => (await statusOf(key)) === 401, 'the old key is refused', 20_000)
     key = newKey
   })
 
-  it('a stop signal sent twice, as npm does, ends it with 0', async () => {
+  it('exits with 0 when a stop signal arrives twice, as it does from npm', async () => {
     sluice.signal('SIGINT')
     sluice.signal('SIGINT')
     expect(await sluice.exited).toBe(0)

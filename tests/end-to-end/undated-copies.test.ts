@@ -1,14 +1,14 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { eventLimits } from '@sluice/contracts/event-fields'
-import { waitUntil } from '@sluice/engines/processes'
-import { type Client, client, waitForCount } from '../harness/client.ts'
-import { type ServiceProcess, startService } from '../harness/service-process.ts'
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type Client, client, waitForCount } from '../support/client.ts'
+import { type ServiceProcess, startService } from '../support/service-process.ts'
 
 const second = 1000
-/** Each SIGUSR2 puts the process's clock ahead by the next of these. */
+/** Each SIGUSR2 sets the clock of the process forward by the next of these durations, in ms. */
 const jumps = [eventLimits.copyWindowMs - 30 * second, 60 * second]
 const movableClock = `
   const { now } = Date
@@ -38,7 +38,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** Puts the clock ahead by the next jump. */
+/** Sets the clock forward by the next jump. */
 async function jump(): Promise<void> {
   const clock = async (): Promise<number> => {
     const response = await fetch(`${process.url}/healthz`)
@@ -46,10 +46,10 @@ async function jump(): Promise<void> {
   }
   const before = await clock()
   process.signal('SIGUSR2')
-  await waitUntil(async () => (await clock()) - before > 50 * second, 'the clock has jumped', 5_000)
+  await waitUntil(async () => (await clock()) - before > 50 * second, 'the clock has jumped', 20_000)
 }
 
-/** Sends the event once more, alone and twice in a batch. */
+/** Sends three copies of the event: one alone and two in a batch. */
 async function send(event: object): Promise<void> {
   const alone = await fetch(`${process.url}/collect`, {
     method: 'POST',
@@ -60,9 +60,9 @@ async function send(event: object): Promise<void> {
   expect((await sluice.collectBatch([event, event])).status).toBe(202)
 }
 
-/** The site's events, once everything that was sent has been dealt with. */
+/** Counts the events of a site once all events that were sent have been processed. */
 async function count(siteId: string): Promise<number> {
-  // A partition is stored in order, and so many ids come to all of them.
+  // Each partition is stored in order, and so many ids reach every partition.
   const later = Array.from({ length: 64 }, () => ({
     site_id: 'markers',
     event_type: 'marker',
@@ -74,7 +74,7 @@ async function count(siteId: string): Promise<number> {
   return data.value
 }
 
-it('copies of an event without a timestamp are one event within 15 minutes, and another beyond', async () => {
+it('copies of an event without a timestamp count once within 15 minutes and as another event after that', async () => {
   const undated = { site_id: 'copies', event_type: 'x', event_id: 'e1' }
   const others = [
     { ...undated, event_id: 'e2' },
@@ -93,7 +93,7 @@ it('copies of an event without a timestamp are one event within 15 minutes, and 
   await jump()
   await send(undated)
   expect(await count('copies')).toBe(3)
-  // Of the second one, now.
+  // By now this event counts as a copy of the second one.
   await send(undated)
   expect(await count('copies')).toBe(3)
 }, 60_000)

@@ -1,7 +1,7 @@
-import { expect } from '@jest/globals'
 import { readFile } from 'node:fs/promises'
 import { gunzipSync } from 'node:zlib'
-import { type Client, waitForCount } from '../harness/client.ts'
+import { expect } from '@jest/globals'
+import { type Client, waitForCount } from '../support/client.ts'
 
 const folder = new URL('../../docs/example/', import.meta.url)
 
@@ -31,7 +31,7 @@ export async function sendWebLog(sluice: Client): Promise<void> {
   await waitForCount(sluice, 'web-log', events.length)
 }
 
-/** Compares every answer of web-log.expected.json with what the service says. */
+/** Compares every response in web-log.expected.json with the response of the service. */
 export async function expectWebLogAnswers(sluice: Client): Promise<void> {
   const expected = JSON.parse(await readFile(new URL('web-log.expected.json', folder), 'utf8')) as Expected
   const range = { site_id: expected.site_id, start_date: expected.start_date, end_date: expected.end_date }

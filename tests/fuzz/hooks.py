@@ -1,5 +1,5 @@
-"""What `npm run fuzz` adds to schemathesis (SCHEMATHESIS_HOOKS): bodies and ids that reach the handlers, a key that
-stays alive, and a count of what came back, written as JSON to FUZZ_COUNTS at the end."""
+"""Extensions of schemathesis for `npm run fuzz` (SCHEMATHESIS_HOOKS): bodies and ids that reach the handlers, protection
+of the key of the run, and counts of the responses, which are written as JSON to FUZZ_COUNTS at the end."""
 
 import atexit
 import json
@@ -10,7 +10,7 @@ from zlib import crc32
 import schemathesis
 
 own_key_id = os.environ["FUZZ_KEY_ID"]
-# The document's example, which the first requests register.
+# The example in the document, which the first requests register.
 known_site = "my-site"
 answers: defaultdict[str, Counter[int]] = defaultdict(Counter)
 unanswered: Counter[str] = Counter()
@@ -18,7 +18,7 @@ unanswered: Counter[str] = Counter()
 
 @schemathesis.hook
 def before_load_schema(ctx, raw_schema):
-    """Texts that hold JSON are made from the events they hold: random text would never get past the parser."""
+    """Generate bodies of JSON in text from events: random text would never pass the parser."""
     event = {"$ref": "#/components/schemas/Event"}
     for path, operation in raw_schema["paths"].items():
         content = operation.get("post", {}).get("requestBody", {}).get("content", {})
@@ -44,7 +44,7 @@ def lines(ctx, value):
 
 @schemathesis.hook
 def map_case(ctx, case):
-    """Most sites are there: a random one is 404 and no more, and after a thousand of them nothing is taken."""
+    """Replace most site ids by a known site: a random site only tests the 404, and the key may register only a thousand."""
     if case.operation.label == "POST /api/v1/sites":
         return case
     events = case.body.get("events") if isinstance(case.body, dict) else case.body
@@ -57,7 +57,7 @@ def map_case(ctx, case):
 
 @schemathesis.hook
 def filter_case(ctx, case):
-    """Nothing may change or revoke the key that all of this is done with."""
+    """Exclude requests that would change or revoke the key of the run."""
     return case.method == "GET" or (case.path_parameters or {}).get("key_id") != own_key_id
 
 

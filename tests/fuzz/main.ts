@@ -3,9 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { generateKey } from '@sluice/contracts/api-key'
-import { operations } from '@sluice/contracts/operations'
-import { type ServiceProcess, startService } from '../harness/service-process.ts'
+import { generateKey } from '@sluice/access/api-key'
+import { operations } from '@sluice/api/operations'
+import { type ServiceProcess, startService } from '../support/service-process.ts'
 import { installSchemathesis, MissingError, type Round, runSchemathesis } from './schemathesis.ts'
 import { casesOf, summary } from './summary.ts'
 
@@ -35,21 +35,21 @@ function readCount(text: string): number {
   return Number(text)
 }
 
-/** As schemathesis names operations. */
+/** The names of operations in schemathesis. */
 const labels = Object.values(operations).map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, '{$1}')}`)
 
 const interrupted = new AbortController()
 
-/** Cases ever so slow; a run that takes longer hangs. */
+/** The lowest expected rate of cases; a run that is slower is taken for one that hangs. */
 const slowestCasesPerSecond = 4
 const startSeconds = 180
 
-/** In one round: for each case schemathesis looks through everything that was answered, which becomes slow. */
+/** Most cases of an operation in one round: schemathesis searches all earlier responses for each case, which gets slow. */
 const casesEachMax = 100
-/** Fewer would hardly be worth its start. */
+/** Fewest cases of an operation in one round: fewer would not be worth the start of schemathesis. */
 const casesEachMin = 20
 
-/** Runs until there were enough cases: operations with few parameters run out of new ones. Returns the problems. */
+/** Runs rounds until there are enough cases, as some operations have few different ones. Returns the problems. */
 async function fuzz(
   { cases, seed }: Command,
   sluice: ServiceProcess,
@@ -60,7 +60,7 @@ async function fuzz(
   const keyId = await ownKeyId(sluice.url, at.key)
   const rounds: Round[] = []
   while (casesOf(rounds) < cases) {
-    // Sequences of requests, made besides, are about as many.
+    // Schemathesis also sends sequences of requests, which are about as many again.
     const wanted = Math.ceil((cases - casesOf(rounds)) / labels.length / 2)
     const casesEach = Math.max(casesEachMin, Math.min(casesEachMax, wanted))
     const round = { casesEach, seed: seed + rounds.length, isFirst: rounds.length === 0 }
@@ -96,7 +96,7 @@ async function main(command: Command): Promise<string[]> {
   }
 }
 
-// Asked to end, it stops what it started first.
+// A signal stops the processes that this one started before it ends.
 process.once('SIGINT', () => {
   interrupted.abort(new Error('interrupted'))
 })

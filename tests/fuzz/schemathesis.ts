@@ -1,19 +1,19 @@
 import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { access, mkdir, readFile, rm } from 'node:fs/promises'
-import { promisify } from 'node:util'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 const requirements = fileURLToPath(new URL('requirements.txt', import.meta.url))
 const cache = fileURLToPath(new URL('../../.cache/schemathesis/', import.meta.url))
 
-/** Something that only the user can bring about; the message says what. */
+/** A missing requirement that only the user can install; the message names it. */
 export class MissingError extends Error {}
 
 /**
- * The folder of schemathesis's commands, in a virtual environment of Python that is made when it is not there yet: its
- * name holds a hash of the versions, so that other versions get one of their own.
+ * Returns the folder with the commands of schemathesis, in a virtual environment of Python that is created if missing. The
+ * name of the environment holds a hash of the versions, so that other versions get an environment of their own.
  */
 export async function installSchemathesis(): Promise<string> {
   const versions = createHash('sha256')
@@ -25,7 +25,7 @@ export async function installSchemathesis(): Promise<string> {
     await access(`${folder}/installed`)
     return `${folder}/bin`
   } catch {
-    // Not there, or left half made.
+    // The environment is missing or incomplete.
   }
   await run('python3', ['-c', 'import ensurepip, venv']).catch(() => {
     throw new MissingError('npm run fuzz needs Python 3 with venv: apt-get install python3-venv')
@@ -38,13 +38,13 @@ export async function installSchemathesis(): Promise<string> {
   return `${folder}/bin`
 }
 
-/** What came of one run. */
+/** The result of one run. */
 export interface Round {
-  /** Of schemathesis: 0 when no check failed. */
+  /** The exit code of schemathesis: 0 when no check failed. */
   exitCode: number | NodeJS.Signals
   /** Cases that were answered, by operation and status. */
   answers: Readonly<Record<string, Readonly<Record<string, number>>>>
-  /** Cases that got no answer at all, by operation. */
+  /** Cases without a response, by operation. */
   unanswered: Readonly<Record<string, number>>
 }
 
@@ -55,9 +55,9 @@ export interface RoundOptions {
   /** Cases that are generated for each operation. */
   casesEach: number
   seed: number
-  /** Examples, and what lies at the edges of the schemas, are the same in every round. */
+  /** True for the first round, which alone has the phases `examples` and `coverage`: their cases are always the same. */
   isFirst: boolean
-  /** Holds what schemathesis writes. */
+  /** The folder for the files that schemathesis writes. */
   folder: string
   signal: AbortSignal
 }
@@ -69,7 +69,7 @@ const checks = [
   'response_schema_conformance',
 ]
 
-/** One run of schemathesis over all operations; its report goes to the terminal. Rejects when it made no count. */
+/** Runs schemathesis over all operations with its report on the terminal. Rejects when it wrote no counts. */
 export async function runSchemathesis(bin: string, options: RoundOptions): Promise<Round> {
   const { url, key, keyId, casesEach, seed, isFirst, folder, signal } = options
   const counts = `${folder}/counts.json`

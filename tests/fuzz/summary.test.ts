@@ -6,7 +6,7 @@ const round: Round = { exitCode: 0, answers: { 'GET /a': { 200: 6, 400: 1 }, 'PU
 const expected = { cases: 10, labels: ['GET /a', 'PUT /b'] }
 
 describe('the summary of a fuzz run', () => {
-  it('adds up what the rounds met', () => {
+  it('adds up the answers of all rounds', () => {
     const { lines, problems } = summary([round, { ...round, answers: { 'GET /a': { 200: 1, 404: 2 } } }], expected)
     expect(problems).toEqual([])
     expect(lines.map((line) => line.trim())).toEqual([

@@ -4,7 +4,7 @@ export function casesOf(rounds: readonly Pick<Round, 'answers'>[]): number {
   return sum(rounds.flatMap(({ answers }) => Object.values(answers).flatMap((statuses) => Object.values(statuses))))
 }
 
-/** What came of all rounds, for people, and what is wrong with it; `labels` name the operations that must have been met. */
+/** Summarises all rounds as lines and problems; `labels` are the operations that must have been called. */
 export function summary(
   rounds: readonly Round[],
   { cases, labels }: { cases: number; labels: readonly string[] },
@@ -29,7 +29,7 @@ export function summary(
   }
 }
 
-/** `      11  GET /a: 200 × 10, 404 × 1` */
+/** Formats one line of the summary, e.g. `      11  GET /a: 200 × 10, 404 × 1`. */
 function line(name: string, statuses: ReadonlyMap<string, number>): string {
   const counts = [...statuses].sort().map(([status, count]) => `${status} × ${count}`)
   return `${String(sum([...statuses.values()])).padStart(8)}  ${name}: ${counts.join(', ')}`

@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import type { Operation } from '@sluice/contracts/operation'
-import { type OperationId, operations } from '@sluice/contracts/operations'
+import type { Operation } from '@sluice/api/operation'
+import { type OperationId, operations } from '@sluice/api/operations'
 import { grants, type Scope, scopes } from '@sluice/contracts/scopes'
-import { request } from '@sluice/http/testing'
+import { request } from '../support/test-service.ts'
+import { startTestSluice, type TestSluice } from '../support/test-sluice.ts'
 import { samples, type Target } from './samples.ts'
-import { startAll, type TestSluice } from '../harness/all-routes.ts'
 
-/** How a credential is presented. */
+/** The ways of presenting a credential. */
 const transports = ['bearer', 'query', 'cookie', 'none'] as const
 type Transport = (typeof transports)[number]
 
-/** Whose the site or object is, to the key that is bound to `own`. */
+/** The owner of the site or object, as seen by the key that is bound to `own`. */
 const owners = ['own', 'foreign', 'absent'] as const
 type Owner = (typeof owners)[number]
 
@@ -33,7 +33,7 @@ const sites: Readonly<Record<Owner, string>> = {
 let cells = 0
 
 beforeAll(async () => {
-  sluice = await startAll()
+  sluice = await startTestSluice()
   for (const scope of scopes) {
     for (const isBound of [false, true]) {
       const key = await sluice.createKey({ scopes: [scope], siteIds: isBound ? [sites.own] : null })
@@ -58,7 +58,7 @@ async function targetOf(operation: Operation, owner: Owner): Promise<Target> {
   return { siteId, keyId, cohortId, apiKey: sluice.admin, unique }
 }
 
-/** What a sample names in its path and its query. */
+/** The parameters of a sample's path and query. */
 function named(target: Target, { id }: Operation): Record<string, string> {
   const { params, query } = samples[id as OperationId](target)
   return { ...params, ...query }
@@ -81,13 +81,13 @@ async function send(operation: Operation, target: Target, holder: Holder, transp
   })
 }
 
-/** What contract sections 1, 2 and 10 say; `granted`: whatever the operation answers to whom it may concern. */
+/** The status by docs/http-interface.md#bound-keys; `granted`: any status of the operation's own. */
 function expected(operation: Operation, holder: Holder, owner: Owner, transport: Transport): number | 'granted' {
-  const { scope, orScope = scope, rights, limit, id } = operation
-  if (scope === 'public' || orScope === 'public') return 'granted'
+  const { scope, alternativeScope: alternativeScope = scope, rights, limit, id } = operation
+  if (scope === 'public' || alternativeScope === 'public') return 'granted'
   if (transport === 'none') return 401
   const isEnough = (each: Scope | 'authenticated'): boolean => each === 'authenticated' || grants([holder.scope], each)
-  if (!isEnough(scope) && !isEnough(orScope)) return 403
+  if (!isEnough(scope) && !isEnough(alternativeScope)) return 403
   const isForeign = holder.isBound ? owner !== 'own' : false
   switch (rights.of) {
     case 'none':
@@ -96,23 +96,23 @@ function expected(operation: Operation, holder: Holder, owner: Owner, transport:
     case 'object':
       return isForeign || owner === 'absent' ? 404 : 'granted'
     case 'site':
-      // Each question of a batch has its own answer, which says that the site is not there.
+      // Each query of a batch has a result of its own, which says that the site does not exist.
       if (rights.in === 'queries') return 'granted'
       if (limit === 'queries') return isForeign || owner === 'absent' ? 404 : 'granted'
-      // Of a batch that holds nothing else.
+      // The batch holds no event of another site.
       if (isForeign) return id === 'collectBatch' ? 400 : 403
       return 'granted'
   }
 }
 
 const granted: Partial<Record<OperationId, readonly number[]>> = {
-  // It may be made, were it not there already.
+  // 409 when another cell has created the site.
   createSite: [201, 409],
 }
 
-describe.each(Object.values(operations) as Operation[])('$method $path', (operation) => {
+describe.each(Object.values(operations) as Operation[])('the rights of $method $path', (operation) => {
   test.each(transports)(
-    'by %s',
+    'are those of the table when the credential is sent by %s',
     async (transport) => {
       const wrong: object[] = []
       for (const holder of holders) {
@@ -125,16 +125,16 @@ describe.each(Object.values(operations) as Operation[])('$method $path', (operat
           const cell = { scope, isBound, owner, status, rule, error: body.error }
           const right =
             rule === 'granted'
-              ? (granted[operation.id as OperationId] ?? [operation.answer.status]).includes(status)
+              ? (granted[operation.id as OperationId] ?? [operation.response.status]).includes(status)
               : status === rule
           if (!right) wrong.push(cell)
           if (isBound && owner !== 'own') bodies[owner] = JSON.stringify({ ...body, timestamp: 0, data: undefined })
-          // Nothing of a site that the key is not bound to shows anywhere.
+          // No response shows anything of a site that the key is not bound to.
           if (isBound && JSON.stringify(body.data ?? null).includes(sites.foreign)) {
             if (owner === 'own' || operation.rights.of === 'list') wrong.push({ ...cell, leak: true })
           }
         }
-        // What is there and what is not are told alike.
+        // A foreign object and an absent one get the same response.
         if (bodies.foreign !== bodies.absent) wrong.push({ scope: holder.scope, ...bodies })
       }
       expect(wrong).toStrictEqual([])

@@ -1,15 +1,15 @@
-import type { OperationId } from '@sluice/contracts/operations'
+import type { OperationId } from '@sluice/api/operations'
 
-/** What a cell of the matrix asks about. */
+/** The objects that a cell of the matrix names. */
 export interface Target {
   siteId: string
-  /** Of a key that is bound to the site. */
+  /** The id of a key that is bound to the site. */
   keyId: string
-  /** Of the site. */
+  /** The id of a cohort of the site. */
   cohortId: string
   /** A key that may open a session. */
   apiKey: string
-  /** No two cells' are equal. */
+  /** A text that no other cell has. */
   unique: string
 }
 

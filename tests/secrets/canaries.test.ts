@@ -1,37 +1,40 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { generateKey } from '@sluice/contracts/api-key'
-import { describeWithRedis, testRedis } from '@sluice/engines/testing'
-import { allRows } from '@sluice/postgres/testing'
-import { dumpRedis } from '@sluice/redis/testing'
-import { startAll, type TestSluice } from '../harness/all-routes.ts'
+import { generateKey } from '@sluice/access/api-key'
+import { describeWithRedis, testRedis } from '../support/engines/test-engines.ts'
+import { allRows } from '../support/test-postgres.ts'
+import { dumpRedis } from '../support/test-redis.ts'
+import { startTestSluice, type TestSluice } from '../support/test-sluice.ts'
 
-/** R14: keys and session tokens stand nowhere but in the answer that made them. */
+/** R14: keys and session tokens appear only in the response that created them. */
 describeWithRedis('secrets', () => {
   let sluice: TestSluice
-  const answers: string[] = []
+  const responses: string[] = []
   const secrets: string[] = []
 
   beforeAll(async () => {
-    sluice = await startAll({ redisUrl: testRedis()?.url ?? '' })
+    sluice = await startTestSluice({ redisUrl: testRedis()?.url ?? '' })
   }, 60_000)
 
   afterAll(async () => {
     await sluice.stop()
   })
 
-  async function ask(path: string, { method = 'GET', headers = {}, body }: Asked = {}): Promise<Answer> {
+  async function send(
+    path: string,
+    { method = 'GET', headers = {}, body }: RequestParts = {},
+  ): Promise<ReceivedResponse> {
     const response = await fetch(`${sluice.url}${path}`, { method, headers, ...(body === undefined ? {} : { body }) })
     const text = await response.text()
-    answers.push(text, JSON.stringify([...response.headers]))
+    responses.push(text, JSON.stringify([...response.headers]))
     return { status: response.status, text }
   }
 
   const json = { 'Content-Type': 'application/json' }
   const bearer = (key: string) => ({ ...json, Authorization: `Bearer ${key}` })
 
-  test('are in no log, no error, no topic, no table, no dump and no metric', async () => {
+  test('appear in no log, error, topic, table, Redis key or metric', async () => {
     const { admin } = sluice
     const made = await fetch(`${sluice.url}/api/v1/settings/keys`, {
       method: 'POST',
@@ -55,23 +58,23 @@ describeWithRedis('secrets', () => {
     secrets.push(admin, key, nextKey, unknown, token)
 
     for (const secret of secrets) {
-      // Where they belong …
-      await ask('/api/v1/session', { headers: bearer(secret) })
-      await ask(`/api/v1/session?api_key=${secret}`)
-      await ask('/api/v1/session', { headers: { Cookie: `session=${secret}` } })
-      await ask('/collect', { method: 'POST', headers: bearer(secret), body: '{"site_id":"a","event_type":"b"}' })
-      // … and with everything that can go wrong around them.
-      await ask(`/api/v1/nowhere?api_key=${secret}`)
-      await ask(`/api/v1/settings/keys/%?api_key=${secret}`)
-      await ask(`/collect?api_key=${secret}`, { method: 'PATCH' })
-      await ask(`/collect?api_key=${secret}`, { method: 'POST', headers: json, body: '{' })
-      await ask(`/api/v1/stats?api_key=${secret}&site_id=a&metric=nothing`)
-      await ask('/api/v1/session', { headers: { Authorization: secret } })
-      await ask('/api/v1/session', { headers: { Authorization: `Basic ${secret}` } })
-      await ask('/api/v1/session', { headers: { ...bearer(`${secret}x`), 'X-Request-Id': `${secret}!` } })
-      await ask('/api/v1/session', { method: 'POST', headers: json, body: JSON.stringify({ api_key: `${secret} ` }) })
-      await ask('/api/v1/session', { method: 'POST', headers: json, body: `{"api_key": "${secret}"` })
-      await ask('/api/v1/session', { method: 'POST', headers: json, body: JSON.stringify({ [secret]: 1 }).repeat(2) })
+      // The secrets are sent where they belong …
+      await send('/api/v1/session', { headers: bearer(secret) })
+      await send(`/api/v1/session?api_key=${secret}`)
+      await send('/api/v1/session', { headers: { Cookie: `session=${secret}` } })
+      await send('/collect', { method: 'POST', headers: bearer(secret), body: '{"site_id":"a","event_type":"b"}' })
+      // … and where a faulty client may put them.
+      await send(`/api/v1/nowhere?api_key=${secret}`)
+      await send(`/api/v1/settings/keys/%?api_key=${secret}`)
+      await send(`/collect?api_key=${secret}`, { method: 'PATCH' })
+      await send(`/collect?api_key=${secret}`, { method: 'POST', headers: json, body: '{' })
+      await send(`/api/v1/stats?api_key=${secret}&site_id=a&metric=nothing`)
+      await send('/api/v1/session', { headers: { Authorization: secret } })
+      await send('/api/v1/session', { headers: { Authorization: `Basic ${secret}` } })
+      await send('/api/v1/session', { headers: { ...bearer(`${secret}x`), 'X-Request-Id': `${secret}!` } })
+      await send('/api/v1/session', { method: 'POST', headers: json, body: JSON.stringify({ api_key: `${secret} ` }) })
+      await send('/api/v1/session', { method: 'POST', headers: json, body: `{"api_key": "${secret}"` })
+      await send('/api/v1/session', { method: 'POST', headers: json, body: JSON.stringify({ [secret]: 1 }).repeat(2) })
     }
 
     const files = await Promise.all(
@@ -79,13 +82,13 @@ describeWithRedis('secrets', () => {
     )
     const places: Record<string, string> = {
       log: sluice.service.text(),
-      answers: answers.join('\n'),
+      responses: responses.join('\n'),
       topic: files.join('\n'),
       postgres: JSON.stringify(await allRows(sluice.postgres)),
       redis: JSON.stringify(await dumpRedis(testRedis()?.url ?? '')),
       metrics: await (await fetch(`${sluice.service.metricsUrl}/metrics`)).text(),
     }
-    // They are looked for in what is really there.
+    // Each place really has content to search.
     expect(places.log).toContain('/collect')
     expect(places.topic).toContain('event_type')
     expect(places.postgres).toContain(keyId)
@@ -98,13 +101,13 @@ describeWithRedis('secrets', () => {
   }, 60_000)
 })
 
-interface Asked {
+interface RequestParts {
   method?: string
   headers?: Record<string, string>
   body?: string
 }
 
-interface Answer {
+interface ReceivedResponse {
   status: number
   text: string
 }

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 
 export async function up(db: Kysely<never>): Promise<void> {
-  // Null: a site of before, or one that no key registered.
+  // Null: an older site, or one that no key registered.
   await db.schema.alterTable('sites').addColumn('registered_by', 'text').execute()
   await db.schema.createIndex('sites_registered_by').on('sites').columns(['registered_by', 'created_at']).execute()
 }

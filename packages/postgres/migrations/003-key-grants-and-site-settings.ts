@@ -7,7 +7,7 @@ export async function up(db: Kysely<never>): Promise<void> {
     .addColumn('site_ids', sql`text[]`)
     .addColumn('rate_limits', 'jsonb')
     .execute()
-  // Keys that a start made have the highest limits there are; those of before get them now.
+  // Keys that a start created have the highest limits; existing keys of this kind get them now.
   await sql`
     UPDATE api_keys SET
       rate_limits = '{"events_per_minute": 10000000, "queries_per_minute": 10000000, "admin_per_minute": 10000000}',
@@ -21,7 +21,7 @@ export async function up(db: Kysely<never>): Promise<void> {
     .addColumn('timezone', 'text', (column) => column.notNull().defaultTo('UTC'))
     .addColumn('conversion_event', 'text')
     .addColumn('retention_days', 'integer')
-    // Null: registered by an event and never changed; nobody who polls needs to hear of these.
+    // Null: registered by an event and never changed; polls leave these out.
     .addColumn('changed_at', 'timestamptz')
     .execute()
   await db.schema

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { gzipSync } from 'node:zlib'
-import { startGateway, type TestGateway } from '../gateway.test-support.ts'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
 
 let gateway: TestGateway
 
@@ -26,25 +26,25 @@ function events(siteId: string, count: number, parts: object = {}): object[] {
   return Array.from({ length: count }, (_, n) => ({ site_id: siteId, event_type: 'x', user_id: `u${n}`, ...parts }))
 }
 
-/** JSON of an event of exactly so many bytes. */
+/** JSON of an event of exactly `bytes` bytes. */
 function eventOf(siteId: string, bytes: number): string {
   const head = `{"site_id":"${siteId}","event_type":"x","event_id":"large","l":["`
   return `${head}${'x'.repeat(bytes - head.length - 3)}"]}`
 }
 
-describe('202', () => {
-  test('all events are in the log, in one block per partition and kind', async () => {
+describe('202 is the answer to', () => {
+  test('a batch whose events are all in the log, in one block per partition and kind', async () => {
     const { status, body } = await gateway.collectBatch({ events: events('all', 500) })
     expect(status).toBe(202)
     expect(body).toStrictEqual(accepted({ accepted: 500, rejected: 0, errors: [] }))
     const rows = await gateway.stored('all', 500)
     expect(new Set(rows.map(({ row }) => row.user_id)).size).toBe(500)
-    // Events whose ids the gateway made go together.
+    // Events whose ids the gateway created are in one partition.
     expect(new Set(rows.map(({ block }) => block)).size).toBe(1)
     expect(rows[0]?.headers.rows).toBe(500)
   })
 
-  test('2,000 events, and one', async () => {
+  test('a batch of one event, and of 2,000 events', async () => {
     expect((await gateway.collectBatch({ events: events('many', 2_000) })).body).toStrictEqual(
       accepted({ accepted: 2_000, rejected: 0, errors: [] }),
     )
@@ -53,7 +53,7 @@ describe('202', () => {
     await gateway.stored('single', 1)
   })
 
-  test('one event a line: blank lines and ends of lines do not matter', async () => {
+  test('one event on each line, with blank lines and any line endings', async () => {
     const lines = events('lines', 3).map((event) => JSON.stringify(event))
     for (const body of [lines.join('\n'), `${lines.join('\n')}\n`, `\n\n${lines.join('\r\n\r\n  \n')}\r\n \n`]) {
       const { status, body: answer } = await gateway.collectBatch(body, ndjson)
@@ -63,7 +63,7 @@ describe('202', () => {
     await gateway.stored('lines', 9)
   })
 
-  test('a byte order mark first, in a list of any size and in lines', async () => {
+  test('a body with a byte order mark, as a list of any size and as lines', async () => {
     const list = JSON.stringify({ events: events('marked', 2) })
     const lines = events('marked', 2).map((event) => JSON.stringify(event))
     const bodies = [
@@ -78,7 +78,7 @@ describe('202', () => {
     await gateway.stored('marked', 6)
   })
 
-  test('gzip, both ways of writing a batch', async () => {
+  test('a body in gzip, as a list and as lines', async () => {
     const list = gzipSync(JSON.stringify({ events: events('gzip', 100) }))
     const lines = gzipSync(
       events('gzip', 100)
@@ -92,7 +92,7 @@ describe('202', () => {
     await gateway.stored('gzip', 200)
   })
 
-  test('good events are accepted although others are bad, which are named by index and id', async () => {
+  test('a batch with some invalid events, which are listed by index and id', async () => {
     const { status, body } = await gateway.collectBatch({
       events: [
         { site_id: 'mixed', event_type: 'x', event_id: 'good-0' },
@@ -122,11 +122,11 @@ describe('202', () => {
     )
     const rows = await gateway.stored('mixed', 2)
     expect(rows.map(({ row }) => row.event_id).sort()).toStrictEqual(['good-0', 'good-4'])
-    // One is undated, the other is not: two blocks.
+    // One event is undated and the other is dated, so there are two blocks.
     expect(new Set(rows.map(({ headers }) => headers.undated))).toStrictEqual(new Set([true, undefined]))
   })
 
-  test('lines that can not be read are that event’s error, named by index and line', async () => {
+  test('lines of which some are not JSON, which are listed by index and line', async () => {
     const good = JSON.stringify(events('torn', 1)[0])
     const { status, body } = await gateway.collectBatch(
       `\n\n${good}\n{"site_id":\n\n${good} ${good}\n${good}\n[`,
@@ -145,7 +145,7 @@ describe('202', () => {
     await gateway.stored('torn', 2)
   })
 
-  test('the first 100 errors are listed, all are counted', async () => {
+  test('a batch with more than 100 errors, of which the first 100 are listed and all are counted', async () => {
     const bad = Array.from({ length: 150 }, (_, n) => ({ site_id: 'counted', event_id: `bad-${n}` }))
     const { body } = await gateway.collectBatch({ events: [...bad, ...events('counted', 1)] })
     const data = body.data as { accepted: number; rejected: number; errors: { index: number }[] }
@@ -153,7 +153,7 @@ describe('202', () => {
     expect(data.errors.map(({ index }) => index)).toStrictEqual(Array.from({ length: 100 }, (_, n) => n))
   })
 
-  test('events of many sites: all are known then', async () => {
+  test('events of many new sites, which are all registered', async () => {
     const siteIds = Array.from({ length: 500 }, (_, n) => `site-${n}`)
     const { status } = await gateway.collectBatch({ events: siteIds.flatMap((siteId) => events(siteId, 2)) })
     expect(status).toBe(202)
@@ -166,7 +166,7 @@ describe('202', () => {
     await gateway.stored('site-499', 2)
   })
 
-  test('copies meet in one partition, whatever is sent with them; other ids are spread', async () => {
+  test('copies of an event, which are in one partition, while other ids are distributed', async () => {
     const batch = [
       ...events('spread', 1, { event_id: 'copy' }),
       ...Array.from({ length: 200 }, (_, n) => ({ site_id: 'spread', event_type: 'x', event_id: `e${n}` })),
@@ -184,7 +184,7 @@ describe('202', () => {
 })
 
 describe('an event over 32 KiB', () => {
-  test('is that event’s error in a list', async () => {
+  test('is an error of that event in a list', async () => {
     const list = `{"events": [${eventOf('sized', 32_768)}, ${eventOf('sized', 32_769)}]}`
     const { status, body } = await gateway.collectBatch(list)
     expect(status).toBe(202)
@@ -195,20 +195,20 @@ describe('an event over 32 KiB', () => {
     })
   })
 
-  test('is measured without the white space that it was sent with', async () => {
+  test('in a list is measured without white space', async () => {
     const event = JSON.parse(eventOf('spaced', 32_768)) as object
     const { body } = await gateway.collectBatch(JSON.stringify({ events: [event] }, null, 10))
     expect(body.data).toMatchObject({ accepted: 1, rejected: 0 })
   })
 
-  test('is that line’s error, as it was sent', async () => {
+  test('is an error of its line, which is measured as it was sent', async () => {
     const { body } = await gateway.collectBatch(`${eventOf('line', 32_768)}\n${eventOf('line', 32_769)}`, ndjson)
     expect(body.data).toStrictEqual({
       accepted: 1,
       rejected: 1,
       errors: [{ index: 1, error: 'Event is larger than 32768 bytes' }],
     })
-    // Written out, these numbers are five times as long as they were sent.
+    // JSON.stringify writes these numbers with five times as many characters as were sent.
     const numbers = `{"site_id":"numbers","event_type":"x","l":[${Array.from({ length: 5_000 }, () => '1e20').join(',')}]}`
     expect((await gateway.collectBatch(numbers, ndjson)).body.data).toMatchObject({ accepted: 1, rejected: 0 })
     const [stored] = await gateway.stored('numbers', 1)
@@ -216,7 +216,7 @@ describe('an event over 32 KiB', () => {
   })
 })
 
-describe('400', () => {
+describe('400 is the answer to', () => {
   test.each<[string, string]>([
     ['', 'Invalid format: body is empty, a JSON object is expected'],
     ['{"events": [}', 'Invalid format: body is not valid JSON'],
@@ -237,13 +237,13 @@ describe('400', () => {
     expect(body).toStrictEqual(refused(error))
   })
 
-  test.each(['', '\n', ' \r\n\t\n'])('no line at all: %j', async (sent) => {
+  test.each(['', '\n', ' \r\n\t\n'])('a body without lines, %j', async (sent) => {
     const { status, body } = await gateway.collectBatch(sent, ndjson)
     expect(status).toBe(400)
     expect(body).toStrictEqual(refused('Invalid field: events must hold at least 1 event'))
   })
 
-  test('2,001 events, of which nothing is taken', async () => {
+  test('2,001 events, of which none is stored', async () => {
     const tooMany = events('too-many', 2_001)
     for (const answer of [
       await gateway.collectBatch({ events: tooMany }),
@@ -255,7 +255,7 @@ describe('400', () => {
     expect(await gateway.stored('too-many', 0)).toStrictEqual([])
   })
 
-  test('no good event: data.errors says why', async () => {
+  test('a batch without a valid event, with the reasons in data.errors', async () => {
     const { status, body } = await gateway.collectBatch({ events: [{ event_id: 'e1' }, 5] })
     expect(status).toBe(400)
     expect(body).toStrictEqual(
@@ -278,10 +278,10 @@ describe('400', () => {
   })
 })
 
-describe('413', () => {
+describe('413 is the answer to', () => {
   const tooLarge = refused('Request body is larger than 10485760 bytes')
 
-  test('a body of 10 MiB is taken, one byte more is not; nor 11 MiB, compressed or not', async () => {
+  test('a body of more than 10 MiB, compressed or not, while 10 MiB are accepted', async () => {
     const body = (bytes: number) => Buffer.alloc(bytes, ' ')
     const good = Buffer.from(JSON.stringify({ events: events('limit', 1) }))
     const padded = body(10 * mebibyte)
@@ -309,7 +309,7 @@ describe('413', () => {
   })
 })
 
-describe('what kills others is refused in reasonable time, and the service goes on', () => {
+describe('the service goes on after it has quickly rejected', () => {
   const hostile: [string, string, typeof ndjson | undefined][] = [
     ['400,000 [', '['.repeat(400_000), undefined],
     ['400,000 [ as lines', '['.repeat(400_000), ndjson],
@@ -341,18 +341,18 @@ describe('what kills others is refused in reasonable time, and the service goes 
   })
 })
 
-test('415: other types and encodings', async () => {
+test('other media types and encodings are answered 415', async () => {
   for (const headers of [{ 'Content-Type': 'text/csv' }, { 'Content-Encoding': 'compress' }]) {
     expect((await gateway.collectBatch({ events: events('s', 1) }, { headers })).status).toBe(415)
   }
 })
 
-test('the environment is the key’s', async () => {
+test('events are stored in the environment of the key', async () => {
   await gateway.collectBatch({ events: events('dev', 2) }, { key: gateway.keys.dev })
   for (const { row } of await gateway.stored('dev', 2)) expect(row.environment).toBe('dev')
 })
 
-test('the request’s log line has counts', async () => {
+test('the log line of a request has counts', async () => {
   await gateway.collectBatch({ events: [...events('logged', 3), 5] }, { headers: { 'X-Request-Id': 'batch' } })
   expect(gateway.service.lines().find(({ request_id }) => request_id === 'batch')).toMatchObject({
     status: 202,

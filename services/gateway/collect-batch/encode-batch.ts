@@ -1,26 +1,20 @@
-import { eventLimits } from '@sluice/contracts/event-fields'
-import { eventIdOf, eventTooLarge } from '@sluice/contracts/event'
-import { siteNotAllowed, SluiceError } from '@sluice/contracts/errors'
-import type { EventRow } from '@sluice/contracts/event-row'
+import { refusalOf, type SitePolicies } from '@sluice/access/site-cache'
+import type { EventError } from '@sluice/contracts/batch-result'
+import type { EventRow } from '@sluice/contracts/event-columns'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import { type EncodedEvent, encodeEvent, isEscapeFree } from '@sluice/events/encode-event'
+import { eventIdOf, eventTooLarge } from '@sluice/events/normalize-event'
 import type { ApiRequest } from '@sluice/http/route'
-import { encodeEvent, isEscapeFree } from '../collect/encode-event.ts'
-import type { EncodedEvent } from '../publish/encode-blocks.ts'
-import { refusalOf, type SiteRules } from '../publish/known-sites.ts'
+import { AppError, siteNotAllowed } from '@sluice/runtime/errors'
 import type { BatchItem } from './read-events.ts'
 
-export interface EventError {
-  index: number
-  event_id?: string
-  error: string
-}
-
 export interface EncodedBatch {
-  /** The good events, in the order of the batch. */
+  /** The valid events, in the order of the batch. */
   accepted: EncodedBatchEvent[]
-  /** Of the good events. */
+  /** Sites of the valid events. */
   siteIds: Set<string>
   rejected: number
-  /** The first of the rejected ones. */
+  /** The first errors, in the order of the batch. */
   errors: EventError[]
 }
 
@@ -28,20 +22,20 @@ interface EncodedBatchEvent extends EncodedEvent {
   siteId: string
   /** Unix ms. */
   timestamp: number
-  /** Its place in the batch, from 0. */
+  /** Place of the event in the batch, from 0. */
   index: number
 }
 
 /**
- * Encodes the good events of a batch, and says of the others why not; those of other sites than `bound` (undefined: any)
- * are not good either. Throws SluiceError 400 when it turns out to be no batch at all.
+ * Encodes the valid events of a batch and reports the errors of the others, including events of sites that are not in
+ * `allowedSites` (undefined: any site). Throws AppError 400 if the body turns out not to be a batch.
  */
 export function encodeBatch(
   items: Iterable<BatchItem>,
   { body, receivedAt, credential }: ApiRequest,
-  bound: ReadonlySet<string> | undefined,
+  allowedSites: ReadonlySet<string> | undefined,
 ): EncodedBatch {
-  const receipt = { receivedAt, environment: credential.environment, escapeFree: isEscapeFree(body.bytes) }
+  const context = { receivedAt, environment: credential.environment, escapeFree: isEscapeFree(body.bytes) }
   const accepted: EncodedBatchEvent[] = []
   const siteIds = new Set<string>()
   const errors: EventError[] = []
@@ -51,16 +45,16 @@ export function encodeBatch(
   for (const { value, isLine, error: unreadable } of items) {
     try {
       if (unreadable) throw unreadable
-      const event = encodeEvent(value, receipt)
+      const event = encodeEvent(value, context)
       if (!isLine && event.bytesAtMost > eventLimits.eventBytesMax && jsonBytes(value) > eventLimits.eventBytesMax) {
         throw eventTooLarge()
       }
       const { siteId, timestamp, line, keyHash, undated } = event
-      if (bound?.has(siteId) === false) throw siteNotAllowed()
+      if (allowedSites?.has(siteId) === false) throw siteNotAllowed()
       accepted.push({ index, siteId, timestamp, line, keyHash, undated })
       siteIds.add(siteId)
     } catch (error) {
-      if (!(error instanceof SluiceError)) throw error
+      if (!(error instanceof AppError)) throw error
       rejected++
       if (errors.length < eventLimits.listedErrorsMax) errors.push(eventError(index, eventIdOf(value), error))
     }
@@ -69,17 +63,17 @@ export function encodeBatch(
   return { accepted, siteIds, rejected, errors }
 }
 
-/** The batch without the events that their sites do not take. */
-export function withoutRefused(batch: EncodedBatch, rules: SiteRules, receivedAt: number): EncodedBatch {
+/** The batch without the events that the policies of their sites refuse. */
+export function withoutRefused(batch: EncodedBatch, policies: SitePolicies, receivedAt: number): EncodedBatch {
   const accepted: EncodedBatchEvent[] = []
   const errors: EventError[] = []
   for (const event of batch.accepted) {
     const { index, siteId, timestamp, line, keyHash } = event
-    const rule = rules.get(siteId)
-    const refusal = rule && refusalOf(rule, timestamp, receivedAt)
+    const policy = policies.get(siteId)
+    const refusal = policy && refusalOf(policy, timestamp, receivedAt)
     if (refusal === undefined) accepted.push(event)
     else if (errors.length < eventLimits.listedErrorsMax) {
-      // Only an id that the client sent has a hash.
+      // An event has a hash only if the client sent its id.
       const eventId = keyHash === undefined ? undefined : (JSON.parse(line) as EventRow).event_id
       errors.push(eventError(index, eventId, refusal))
     }
@@ -92,7 +86,7 @@ export function withoutRefused(batch: EncodedBatch, rules: SiteRules, receivedAt
   }
 }
 
-function eventError(index: number, eventId: string | undefined, { message }: SluiceError): EventError {
+function eventError(index: number, eventId: string | undefined, { message }: AppError): EventError {
   return { index, ...(eventId === undefined ? {} : { event_id: eventId }), error: message }
 }
 

@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { zstdCompressSync } from 'node:zlib'
-import { waitUntil } from '@sluice/engines/processes'
-import { startGateway, type TestGateway } from '../gateway.test-support.ts'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { acceptance } from '@sluice/event-log/acceptance-deadline'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
 
 const mebibyte = 1024 * 1024
 const gate = Promise.withResolvers<undefined>()
@@ -27,34 +28,40 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
+  gate.resolve(undefined)
   await gateway.stop()
 })
 
-test('what unpacked to 10 MiB does not stay in memory while its event waits for the log', async () => {
+test('a body of 10 MiB after decompression is released from memory while its event waits for the log', async () => {
   setFlagsFromString('--expose-gc')
   const collectGarbage = runInNewContext('gc') as () => void
   const padded = zstdCompressSync(`{"events":[{"site_id":"padded","event_type":"x"}]}`.padEnd(10 * mebibyte))
   expect(padded.length).toBeLessThan(2_000)
-  // The first event asks for the log's partitions, and has a deadline for all of it.
+  // The first event also reads the number of the log's partitions, which has a deadline of its own.
   expect((await gateway.collectBatch(padded, { headers: { 'Content-Encoding': 'zstd' } })).status).toBe(202)
   isGated = true
   collectGarbage()
   const before = process.memoryUsage().arrayBuffers
-  // Fewer than what requests under way may hold, should all be unpacked at the same time.
+  // Together, the decompressed bodies are smaller than the memory limit of requests in flight.
   const bodies = 5
+  const sentAt = Date.now()
   const answers = Array.from({ length: bodies }, () =>
     gateway.collectBatch(padded, { headers: { 'Content-Encoding': 'zstd' } }),
   )
   await waitUntil(() => waitingRows === bodies, 'the events wait for the log', 20_000)
-  // What a collection frees is swept beside the program, and counted once that is done.
+  // Memory is released by a background thread after the garbage collection, and counted after that.
   await waitUntil(
     () => {
       collectGarbage()
       return process.memoryUsage().arrayBuffers - before < 20 * mebibyte
     },
     'all but one of the bodies have left memory',
-    5_000,
+    20_000,
   )
   gate.resolve(undefined)
-  for (const { status } of await Promise.all(answers)) expect(status).toBe(202)
-})
+  const statuses = (await Promise.all(answers)).map(({ status }) => status)
+  // On a busy machine the acknowledgement may come too late for a 202; the events are stored nevertheless.
+  const isInTime = Date.now() - sentAt <= acceptance.msMax
+  for (const status of statuses) expect(isInTime ? [202] : [202, 503]).toContain(status)
+  expect(await gateway.stored('padded', 1 + bodies)).toHaveLength(1 + bodies)
+}, 60_000)

@@ -1,33 +1,33 @@
-import { eventLimits } from '@sluice/contracts/event-fields'
-import { eventTooLarge } from '@sluice/contracts/event'
-import { invalidField, invalidFormat, missingField, SluiceError } from '@sluice/contracts/errors'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import { eventTooLarge } from '@sluice/events/normalize-event'
 import { parseJson } from '@sluice/http/json-body'
+import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
 import { splitList } from './split-list.ts'
 
-/** One item of a batch: a parsed value, or why it can't be one. */
+/** One item of a batch: a parsed value, or the error of an unreadable one. */
 export type BatchItem =
   | {
       value: unknown
-      /** It came as a line, whose size is known to be allowed. */
+      /** True for a line of NDJSON, whose size has been checked. */
       isLine: boolean
       error?: never
     }
-  | { value?: never; isLine?: never; error: SluiceError }
+  | { value?: never; isLine?: never; error: AppError }
 
-/** The events of a batch, and how many there are before any of them is looked at. */
+/** The events of a batch, and their number, which is known before any event is validated. */
 export interface BatchEvents {
   count: number
   items: Iterable<BatchItem>
 }
 
-/** A list up to this size is parsed as a whole: in the worst case that takes 65 MB. */
+/** A list up to this size is parsed as a whole, which takes at most 65 MB. */
 const parsedWholeBytesMax = 1024 * 1024
 
 /**
- * The events of a batch's body: `{"events": [...]}` or one JSON object a line. A line that is not JSON is that event's
- * error, not the batch's. Throws SluiceError 400 when there is no list, or an empty or too long one; for large bodies
- * that may show only on the way. Those are parsed item by item, so that a caller that keeps no values never has more
- * than one in memory.
+ * The events of a batch's body: `{"events": [...]}` or one JSON object on each line. A line that is not JSON is an
+ * error of that event only. Throws AppError 400 if there is no list, or an empty or too long one; for large bodies the
+ * iteration of the items may throw it. Items of large bodies are parsed one by one, so that a caller that keeps no
+ * values never has more than one in memory.
  */
 export function readEvents({ bytes, type }: { bytes: Buffer; type: string }): BatchEvents {
   if (type === 'application/x-ndjson') return readLines(bytes)
@@ -50,10 +50,10 @@ function* parseItems(list: readonly unknown[], items: ReturnType<typeof splitLis
   for (const value of list) {
     const item = Array.isArray(value) ? items[value[0] as number] : undefined
     if (item !== undefined) used++
-    if (item instanceof SluiceError) yield { error: item }
+    if (item instanceof AppError) yield { error: item }
     else yield { value: item === undefined ? value : parseJson(item), isLine: false }
   }
-  // A list that a second "events" replaced, and that nobody parsed.
+  // A second "events" has replaced the first list, whose items were not parsed.
   if (used !== items.length) throw invalidFormat('body names "events" twice')
 }
 
@@ -72,7 +72,7 @@ function listOf(body: unknown): unknown[] {
   return events as unknown[]
 }
 
-/** From a line's first character to its end: millions of blank lines are skipped without a step for each. */
+/** A line from its first visible character to its end, so that blank lines need no iteration. */
 const lines = /\S[^\n]*/g
 
 function readLines(bytes: Buffer): BatchEvents {

@@ -1,7 +1,8 @@
-import { describe, expect, test } from '@jest/globals'
 import { execFileSync } from 'node:child_process'
-import { SluiceError } from '@sluice/contracts/errors'
+import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
+import { statusOf } from '@sluice/api/error-status'
+import { AppError } from '@sluice/runtime/errors'
 import { type BatchItem, readEvents } from './read-events.ts'
 import { splitList } from './split-list.ts'
 
@@ -11,14 +12,14 @@ const type = 'application/json'
 /** White space that makes a body large enough to be split. */
 const padding = ' '.repeat(mebibyte)
 
-/** The items of a body, or what it is refused with. */
+/** The items of a body, or the message of its error. */
 function read(body: string): unknown[] | string {
   try {
     return [...readEvents({ bytes: Buffer.from(body), type }).items].map(({ value, error }: BatchItem) =>
       error === undefined ? value : error.message,
     )
   } catch (error) {
-    if (error instanceof SluiceError && error.status === 400) return error.message
+    if (error instanceof AppError && statusOf[error.code] === 400) return error.message
     throw error
   }
 }
@@ -39,8 +40,8 @@ const { json } = fc.letrec((tie) => ({
   ),
 }))
 
-describe('a body that is split is read as one that is parsed as a whole', () => {
-  test('whatever its events are', () => {
+describe('a body that is split has the same result as one that is parsed as a whole', () => {
+  test('with any events', () => {
     fc.assert(
       fc.property(fc.array(json, { minLength: 1, maxLength: 6 }), fc.constantFrom(0, 1, '\t'), (events, indent) => {
         const body = JSON.stringify({ events }, null, indent)
@@ -50,7 +51,7 @@ describe('a body that is split is read as one that is parsed as a whole', () => 
     )
   })
 
-  test('however it is broken', () => {
+  test('with a broken character at any place', () => {
     const broken = fc
       .tuple(
         fc.array(json, { minLength: 1, maxLength: 3 }),
@@ -66,7 +67,7 @@ describe('a body that is split is read as one that is parsed as a whole', () => 
       fc.property(broken, (body) => {
         const whole = read(body)
         const split = read(body + padding)
-        // What is wrong twice may be told by either fault.
+        // Of two errors in a body, either one may be reported.
         if (typeof whole === 'string') expect(typeof split).toBe('string')
         else expect(split).toStrictEqual(whole)
       }),
@@ -92,12 +93,12 @@ describe('a body that is split is read as one that is parsed as a whole', () => 
     `{"events": [${'1,'.repeat(2_000)}1]}`,
     `{"events": [${'{},'.repeat(1_999)}{}]}`,
     `{"events": [${'{},'.repeat(2_000)}{}]}`,
-  ])('%.60s', (body) => {
+  ])('when it is %.60s', (body) => {
     expect(read(body + padding)).toStrictEqual(read(body))
   })
 })
 
-test('an event with more brackets and commas than an event has bytes is too large, the others are read', () => {
+test('an event with more brackets and commas than allowed bytes is too large, and the others are read', () => {
   const large = (marks: number) => `{"l":[${'1,'.repeat(marks - 2)}1]}`
   const [good, tooLarge, last] = read(
     `{"events": [${large(32_768)}, ${large(32_769)}, {"a": "${','.repeat(40_000)}"}]}${padding}`,
@@ -107,23 +108,23 @@ test('an event with more brackets and commas than an event has bytes is too larg
   expect(last).toStrictEqual({ a: ','.repeat(40_000) })
 })
 
-test('"events" twice is refused: nobody would have looked at the first', () => {
+test('a body with "events" twice is rejected, because the first list would not be read', () => {
   expect(read(`{"events": [{"a": 1}], "events": [{"b": 1}]}${padding}`)).toBe(
     'Invalid format: body names "events" twice',
   )
 })
 
-test('only items are cut out, and only their bytes', () => {
+test('splitting removes exactly the bytes of the items from the skeleton', () => {
   expect(splitList(Buffer.from('{"a": [], "events": [ {"x": "}"} , 5, [1]]}'))).toStrictEqual({
     skeleton: '{"a": [], "events": [ [0] , 5, [1]]}',
     items: [Buffer.from('{"x": "}"}'), Buffer.from('[1]')],
   })
 })
 
-describe('10 MiB take little more memory than that to read, or to refuse', () => {
+describe('reading or rejecting 10 MiB takes little more memory than the body', () => {
   const folder = new URL('./', import.meta.url).href
-  /** In a process of its own, whose peak is this body's; in MiB. */
-  function peak(contentType: string, body: string): { mebibytes: number; outcome: string } {
+  /** Reads a body in a separate process and returns the growth of its peak memory in MiB. */
+  function peakMemory(contentType: string, body: string): { mebibytes: number; outcome: string } {
     const script = `
       import { encodeBatch } from '${folder}encode-batch.ts'
       import { readEvents } from '${folder}read-events.ts'
@@ -166,10 +167,10 @@ describe('10 MiB take little more memory than that to read, or to refuse', () =>
     [type, '`{${Array.from({ length: 900_000 }, (_, n) => `"${n}":1`)}}`', noList],
     [type, `\`{"events":[\${Array.from({ length: 310 }, () => ${full})}]}\``, '310 accepted, 0 rejected'],
     ['application/x-ndjson', `Array.from({ length: 310 }, () => ${full}).join('\\n')`, '310 accepted, 0 rejected'],
-  ])('%s: %s', (contentType, body, expected) => {
-    const { mebibytes, outcome } = peak(contentType, body)
+  ])('when its type is %s and its text is %s', (contentType, body, expected) => {
+    const { mebibytes, outcome } = peakMemory(contentType, body)
     expect(outcome).toBe(expected)
-    // Parsed as a whole they take 200 to 600.
+    // Parsed as a whole, these bodies take 200 to 600 MiB.
     expect(mebibytes).toBeLessThan(160)
   })
 })

@@ -1,6 +1,6 @@
-import { eventLimits } from '@sluice/contracts/event-fields'
-import { eventTooLarge } from '@sluice/contracts/event'
-import { invalidField, invalidFormat, type SluiceError } from '@sluice/contracts/errors'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import { eventTooLarge } from '@sluice/events/normalize-event'
+import { type AppError, invalidField, invalidFormat } from '@sluice/runtime/errors'
 
 const quote = 0x22
 const comma = 0x2c
@@ -10,33 +10,33 @@ const closeBracket = 0x5d
 const openBrace = 0x7b
 const closeBrace = 0x7d
 
-/** Depth of the list's items: `{"events": [` are the first two. */
+/** Depth of the items of the list: `{` and `[` of `{"events": [` are the first two levels. */
 const itemDepth = 3
 
 /** A body without its items. */
 export interface SplitList {
-  /** The body's JSON, with `[n]` in place of every item that is an object or a list: the n-th of `items`. */
+  /** The JSON of the body, in which `[n]` stands for the n-th of `items`: each item that is an object or a list. */
   skeleton: string
-  items: readonly (Buffer | SluiceError)[]
+  items: readonly (Buffer | AppError)[]
 }
 
 /**
  * Finds the items of `{"events": [...]}` without parsing them, so that they can be parsed one by one: a body of 10 MiB
- * takes up to 600 MB when it is parsed as a whole (`[[[[…`, `{},{},…`). Whether they are JSON shows when they are parsed.
+ * takes up to 600 MB when it is parsed as a whole (`[[[[…`, `{},{},…`). The items may turn out not to be JSON.
  *
- * Throws 400 for more separators than 2,000 events have. An item with more brackets and commas than the bytes that an
- * event may have is its 413, whatever else it is.
+ * Throws 400 for more separators than 2,000 events have. An item with more brackets and commas than an event may have
+ * bytes is replaced by a 413 error.
  */
 export function splitList(bytes: Buffer): SplitList {
   const skeleton: string[] = []
-  const items: (Buffer | SluiceError)[] = []
+  const items: (Buffer | AppError)[] = []
   let depth = 0
   let separators = 0
-  /** Where the item begins that is being read, and its brackets and commas. */
-  let start = 0
-  let marks = 0
-  /** Where the skeleton's next part begins. */
-  let rest = 0
+  /** Start of the current item, and the number of its brackets and commas. */
+  let itemStart = 0
+  let separatorsInItem = 0
+  /** Start of the next part of the skeleton. */
+  let partStart = 0
 
   for (let at = 0; at < bytes.length; at++) {
     switch (bytes[at] ?? 0) {
@@ -47,34 +47,34 @@ export function splitList(bytes: Buffer): SplitList {
       case openBracket:
         depth++
         if (depth === itemDepth) {
-          start = at
-          marks = 0
+          itemStart = at
+          separatorsInItem = 0
         }
-        marks++
+        separatorsInItem++
         break
       case closeBrace:
       case closeBracket:
         if (depth === itemDepth) {
-          skeleton.push(bytes.toString('utf8', rest, start), `[${items.length}]`)
-          items.push(marks > eventLimits.eventBytesMax ? eventTooLarge() : bytes.subarray(start, at + 1))
-          rest = at + 1
+          skeleton.push(bytes.toString('utf8', partStart, itemStart), `[${items.length}]`)
+          items.push(separatorsInItem > eventLimits.eventBytesMax ? eventTooLarge() : bytes.subarray(itemStart, at + 1))
+          partStart = at + 1
         }
         depth--
         break
       case comma:
-        if (depth >= itemDepth) marks++
+        if (depth >= itemDepth) separatorsInItem++
         else if (++separators >= eventLimits.batchEventsMax) throw tooMany(depth)
         break
       default:
         break
     }
   }
-  // What is cut off within an item leaves a skeleton that is no JSON.
-  skeleton.push(bytes.toString('utf8', rest, depth >= itemDepth ? start : bytes.length))
+  // A body that ends within an item leaves a skeleton that is not JSON.
+  skeleton.push(bytes.toString('utf8', partStart, depth >= itemDepth ? itemStart : bytes.length))
   return { skeleton: skeleton.join(''), items }
 }
 
-/** The index of the quote that ends the text which begins at `start`; of the last byte when there is none. */
+/** The index of the quote that ends the text beginning at `start`; the length of the body if there is none. */
 function endOfText(bytes: Buffer, start: number): number {
   for (let at = start + 1; at < bytes.length; at++) {
     const byte = bytes[at]
@@ -84,7 +84,7 @@ function endOfText(bytes: Buffer, start: number): number {
   return bytes.length
 }
 
-function tooMany(depth: number): SluiceError {
+function tooMany(depth: number): AppError {
   return depth === itemDepth - 1
     ? invalidField('events', `must hold at most ${eventLimits.batchEventsMax} events`)
     : invalidFormat('body must be a JSON object with a list "events"')

@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { EventLog } from '@sluice/event-log/log'
-import { unavailable } from '@sluice/contracts/errors'
-import { startGateway, type TestGateway } from '../gateway.test-support.ts'
+import { unavailable } from '@sluice/runtime/errors'
+import { startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
 
-/** What the log does before it takes a publish; tests replace it. */
+/** Runs before each publish to the log; tests replace it. */
 let beforePublish: () => Promise<void> = () => Promise.resolve()
 const wrapLog = (log: EventLog): EventLog => ({
   ...log,
@@ -27,8 +27,8 @@ afterAll(async () => {
 const accepted = { success: true, timestamp: expect.any(Number) }
 const refused = (error: string) => ({ success: false, error, timestamp: expect.any(Number) })
 
-describe('202', () => {
-  test('the event is in the log as it was sent, and its site is known', async () => {
+describe('202 is the answer to', () => {
+  test('an event, which is in the log as it was sent, with its site registered', async () => {
     const before = Date.now()
     const { status, body } = await gateway.collect({
       site_id: 'whole',
@@ -73,21 +73,21 @@ describe('202', () => {
     })
   })
 
-  test('the environment is the key’s', async () => {
+  test('an event with any environment, which is stored in the environment of the key', async () => {
     await gateway.collect({ site_id: 'environments', event_type: 'x', user_id: 'p' })
     await gateway.collect({ site_id: 'environments', event_type: 'x', user_id: 'd' }, { key: gateway.keys.dev })
     const rows = (await gateway.stored('environments', 2)).map(({ row }) => [row.user_id, row.environment])
     expect(Object.fromEntries(rows)).toStrictEqual({ p: 'prod', d: 'dev' })
   })
 
-  test('an event without an id gets one of its own each time, a UUIDv7', async () => {
+  test('an event without an id, which gets a new UUIDv7 each time', async () => {
     for (let n = 0; n < 3; n++) await gateway.collect({ site_id: 'ids', event_type: 'x' })
     const ids = (await gateway.stored('ids', 3)).map(({ row }) => row.event_id)
     expect(new Set(ids).size).toBe(3)
     for (const id of ids) expect(id).toMatch(/^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/)
   })
 
-  test('copies of an event meet in one partition; undated ones lie in blocks of their own', async () => {
+  test('copies of an event, which are in one partition, with undated ones in separate blocks', async () => {
     const event = { site_id: 'copies', event_type: 'x', event_id: 'same' }
     for (let n = 0; n < 4; n++) {
       await gateway.collect({ ...event, timestamp: 1_767_000_000_000 })
@@ -99,7 +99,7 @@ describe('202', () => {
     expect(rows.filter(({ headers }) => headers.undated)).toHaveLength(4)
   })
 
-  test('a body of 32 KiB, compressed or not', async () => {
+  test('a body of at most 32 KiB, compressed or not', async () => {
     const body = (length: number) => {
       const head = '{"site_id":"large","event_type":"x","l":["'
       return `${head}${'x'.repeat(length - head.length - 3)}"]}`
@@ -119,7 +119,7 @@ describe('202', () => {
     }
   })
 
-  test('JSON as text/plain, as browsers’ beacons send it, of one event and of a batch', async () => {
+  test('JSON as text/plain, as beacons of browsers send it, for an event and for a batch', async () => {
     const event = { site_id: 'beacon', event_type: 'x', user_id: 'ü' }
     for (const type of ['text/plain', 'text/plain;charset=UTF-8', 'Text/Plain; charset="utf-8"']) {
       const headers = { 'Content-Type': type }
@@ -138,12 +138,12 @@ describe('202', () => {
         refused('Invalid format: body is not valid JSON'),
       )
     }
-    // Text is JSON; one event a line is a type of its own.
+    // A body of text/plain is JSON: one event on each line has a media type of its own.
     const lines = `${JSON.stringify(event)}\n${JSON.stringify(event)}`
     expect((await gateway.collectBatch(lines, plain)).status).toBe(400)
   })
 
-  test('hostile names and texts arrive as plain data', async () => {
+  test('an event with names like __proto__, which are plain data', async () => {
     const { status } = await gateway.collect(
       '{"site_id":"hostile","event_type":"\\ud83d","user_id":"a\\nb\\u2028","__proto__":{"x":1},"constructor":{"prototype":{"y":2}},"properties":{"__proto__":"p","\\udc00":"\\ud800"}}',
     )
@@ -157,7 +157,7 @@ describe('202', () => {
     expect({}).not.toHaveProperty('x')
   })
 
-  test('ill-formed UTF-8 becomes U+FFFD', async () => {
+  test('ill-formed UTF-8, which becomes U+FFFD', async () => {
     const body = Buffer.concat([
       Buffer.from('{"site_id":"utf8","event_type":"a'),
       Buffer.from([0xff, 0xc3, 0x28]),
@@ -169,8 +169,8 @@ describe('202', () => {
   })
 })
 
-describe('an answer waits for the log', () => {
-  test('no 202 before the log has acknowledged the event', async () => {
+describe('the response', () => {
+  test('is not sent before the log has acknowledged the event', async () => {
     const reached = Promise.withResolvers<undefined>()
     const gate = Promise.withResolvers<undefined>()
     beforePublish = async () => {
@@ -182,7 +182,7 @@ describe('an answer waits for the log', () => {
       status = given.status
     })
     await reached.promise
-    // Longer than an answer takes otherwise: another request goes all the way meanwhile.
+    // Another request completes meanwhile, so the first one would have completed too.
     expect((await gateway.collect({ site_id: '' })).status).toBe(400)
     expect((await fetch(`${gateway.service.url}/healthz`)).status).toBe(200)
     expect(status).toBeUndefined()
@@ -193,7 +193,7 @@ describe('an answer waits for the log', () => {
     await gateway.stored('waits', 1)
   })
 
-  test('503 with Retry-After when the log refuses; the event can be sent again', async () => {
+  test('is 503 with Retry-After when the log rejects the event, which can be sent again', async () => {
     beforePublish = () => Promise.reject(unavailable('the log: canary', new Error('disk full')))
     const event = { site_id: 'refused', event_type: 'x', event_id: 'e1', timestamp: 1_767_000_000_000 }
     const { status, headers, body } = await gateway.collect(event)
@@ -205,7 +205,7 @@ describe('an answer waits for the log', () => {
     await gateway.stored('refused', 1)
   })
 
-  test('500 without details when the log breaks', async () => {
+  test('is 500 without details when the log throws an unexpected error', async () => {
     beforePublish = () => Promise.reject(new RangeError('canary'))
     const { status, body } = await gateway.collect({ site_id: 'broken', event_type: 'x' })
     beforePublish = () => Promise.resolve()
@@ -214,7 +214,7 @@ describe('an answer waits for the log', () => {
   })
 })
 
-test('a byte order mark before the event is passed over, once', async () => {
+test('one byte order mark before the event is skipped', async () => {
   const event = JSON.stringify({ site_id: 'marked', event_type: 'x' })
   expect((await gateway.collect(`\uFEFF${event}`)).status).toBe(202)
   await gateway.stored('marked', 1)
@@ -223,7 +223,7 @@ test('a byte order mark before the event is passed over, once', async () => {
   expect(body).toStrictEqual(refused('Invalid format: body is not valid JSON'))
 })
 
-describe('400', () => {
+describe('400 is the answer to', () => {
   test.each<[string, string]>([
     ['', 'Invalid format: body is empty, a JSON object is expected'],
     [' \n', 'Invalid format: body is empty, a JSON object is expected'],
@@ -251,7 +251,7 @@ describe('400', () => {
   })
 })
 
-test('400: 16,000 levels of nesting, and the service goes on', async () => {
+test('16,000 levels of nesting are answered 400, and the service goes on', async () => {
   const deep = `${'['.repeat(16_000)}${']'.repeat(16_000)}`
   for (const sent of [
     deep,
@@ -265,7 +265,7 @@ test('400: 16,000 levels of nesting, and the service goes on', async () => {
   expect((await gateway.collect({ site_id: 'goes-on', event_type: 'x' })).status).toBe(202)
 })
 
-test('401, 403, 405, 415: the route asks for a key that may write, for POST and for JSON', async () => {
+test('the route requires a key with the scope events:write, the method POST and JSON', async () => {
   const event = { site_id: 's', event_type: 'x' }
   expect((await gateway.collect(event, { key: 'none' })).status).toBe(401)
   for (const send of [gateway.collect, gateway.collectBatch]) {
@@ -281,7 +281,7 @@ test('401, 403, 405, 415: the route asks for a key that may write, for POST and 
   expect(body).toStrictEqual(refused('Content-Type must be application/json or text/plain'))
 })
 
-test('nothing that was refused is in the log or in the list of sites', async () => {
+test('rejected events are neither in the log nor in the list of sites', async () => {
   expect((await gateway.collect({ site_id: 'never', event_type: '' })).status).toBe(400)
   expect((await gateway.collect({ site_id: 'never', event_type: 'x', timestamp: 5 })).status).toBe(400)
   await gateway.collect({ site_id: 'after', event_type: 'x' })
@@ -291,7 +291,7 @@ test('nothing that was refused is in the log or in the list of sites', async () 
   expect(sites).not.toContainEqual({ site_id: 'never' })
 })
 
-test('the request’s log line has ids and counts, never the event or the key', async () => {
+test('the log line of a request has ids and counts, and neither the event nor the key', async () => {
   await gateway.collect(
     { site_id: 'logged', event_type: 'x', user_id: 'a-user' },
     { headers: { 'X-Request-Id': 'logged' } },

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { existsSync } from 'node:fs'
-import { type LimitName, limitDescriptions, limits } from '../../../docs/limits.ts'
-import { type Answer, startGateway, type TestGateway } from '../gateway.test-support.ts'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { limitDescriptions, type LimitName, limits } from '../../../docs/limits.ts'
+import { type Answer, startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
 
 let gateway: TestGateway
 
@@ -21,24 +21,24 @@ interface Outcome {
   error?: string | undefined
 }
 
-/** Sends something that takes `size` of what is limited. */
+/** Sends a request with the limited quantity at `size`. */
 type Send = (size: number) => Promise<Outcome>
 
 type Row =
-  /** Accepted at the limit, refused one beyond it, by each of these ways. */
+  /** Each of these ways to send an event is accepted at the limit and rejected at `beyond`. */
   | { ways: Readonly<Record<string, Send>>; beyond: (limit: number) => number }
-  /** A limit that refuses nothing: what happens at it and beyond. */
+  /** A limit beyond which requests are still accepted: a test of its effect. */
   | { check: (limit: number) => Promise<void> }
-  /** A limit that no answer shows. */
+  /** A limit that responses do not show: the files that test it. */
   | { testedIn: readonly string[] }
 
-/** An answer to one event: in a batch it may be the event's error. */
+/** The outcome of one event, which in a batch may be an error of its own. */
 function outcomeOf({ status, body }: Answer): Outcome {
   const [first] = (body.data as { errors?: { error: string }[] } | undefined)?.errors ?? []
   return { status, error: first?.error ?? body.error }
 }
 
-/** The ways that one event can come, its JSON being what `json` makes. */
+/** The ways to send one event, whose JSON `json` returns. */
 function eventWays(json: (size: number) => string): Record<'alone' | 'in a list' | 'as a line', Send> {
   return {
     alone: async (size) => outcomeOf(await gateway.collect(json(size))),
@@ -49,10 +49,10 @@ function eventWays(json: (size: number) => string): Record<'alone' | 'in a list'
 
 const one = (limit: number): number => limit + 1
 
-/** Characters of one to four bytes, the last of two UTF-16 units: each counts once. */
+/** Characters of one to four bytes, of which the last has two UTF-16 units: each counts as one code point. */
 const characters = { ASCII: 'x', 'two bytes': 'ü', 'three bytes': '✓', 'four bytes': '\u{1F600}' }
 
-/** Every way to send a text, of every kind of character. */
+/** Every way to send a text with each kind of character. */
 function textRow(json: (text: string) => object): Row {
   const ways = Object.entries(characters).flatMap(([kind, character]) =>
     Object.entries(eventWays((size) => JSON.stringify(json(character.repeat(size))))).map(
@@ -62,14 +62,14 @@ function textRow(json: (text: string) => object): Row {
   return { ways: Object.fromEntries(ways), beyond: one }
 }
 
-/** Levels of objects, or of lists, of which the event is the first. */
+/** A value that makes an event of `size` levels, of which the event itself is the first. */
 function nested(size: number, wrap: (inner: unknown) => unknown): unknown {
   let value: unknown = 1
   for (let level = size; level > 1; level--) value = wrap(value)
   return value
 }
 
-/** An event of so many bytes, of characters of two bytes but for one or none. */
+/** An event of `size` bytes with characters of two bytes, and one of one byte if needed. */
 function eventOfBytes(size: number): string {
   const head = '{"site_id":"limits","event_type":"x","l":["'
   const left = size - head.length - 3
@@ -80,18 +80,18 @@ function numbered(count: number): Record<string, number> {
   return Object.fromEntries(Array.from({ length: count }, (_, n) => [`p${n}`, n]))
 }
 
-/** At a time that stands still, so that a millisecond counts. */
-async function atNoon(send: (noon: number) => Promise<Outcome>): Promise<Outcome> {
-  const noon = Date.now()
-  const clock = jest.spyOn(Date, 'now').mockReturnValue(noon)
+/** Runs `send` with a fixed clock, so that limits are exact to a millisecond. */
+async function withFixedClock(send: (now: number) => Promise<Outcome>): Promise<Outcome> {
+  const now = Date.now()
+  const clock = jest.spyOn(Date, 'now').mockReturnValue(now)
   try {
-    return await send(noon)
+    return await send(now)
   } finally {
     clock.mockRestore()
   }
 }
 
-/** A limit without a row here does not compile. */
+/** The type makes the compiler reject a limit without a row. */
 const rows: Readonly<Record<LimitName, Row>> = {
   siteIdLengthMax: textRow((site_id) => event({ site_id })),
   eventTypeLengthMax: textRow((event_type) => event({ event_type })),
@@ -133,7 +133,7 @@ const rows: Readonly<Record<LimitName, Row>> = {
     ways: Object.fromEntries(
       (['alone', 'in a list', 'as a line'] as const).map((way) => [
         way,
-        (size) => atNoon((noon) => eventWays(() => JSON.stringify(event({ timestamp: noon + size })))[way](size)),
+        (size) => withFixedClock((now) => eventWays(() => JSON.stringify(event({ timestamp: now + size })))[way](size)),
       ]),
     ),
     beyond: one,
@@ -189,10 +189,12 @@ const rows: Readonly<Record<LimitName, Row>> = {
     },
     beyond: one,
   },
-  copyWindowMs: { testedIn: ['tests/end-to-end/undated-copies.test.ts', 'packages/clickhouse/insert-events.test.ts'] },
+  copyWindowMs: {
+    testedIn: ['tests/end-to-end/undated-copies.test.ts', 'packages/event-store/insert/insert-events.test.ts'],
+  },
 }
 
-/** Registers so many new sites with the development key, which has none yet. */
+/** Removes all sites, then registers `count` new ones with the development key. */
 async function registerSites(count: number): Promise<void> {
   await gateway.postgres.db.deleteFrom('sites').execute()
   const events = Array.from({ length: count }, (_, n) => event({ site_id: `new-${count}-${n}` }))
@@ -201,7 +203,7 @@ async function registerSites(count: number): Promise<void> {
 
 const root = new URL('../../../', import.meta.url)
 
-/** The described error, in which parts in angle brackets stand for any text. */
+/** A pattern of the described error, in which parts in angle brackets match any text. */
 function pattern(error: string): RegExp {
   const parts = error.split(/<\w+>/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
   return new RegExp(`^${parts.join('.+')}$`)
@@ -220,19 +222,22 @@ describe.each(Object.entries(rows) as [LimitName, Row][])('%s', (name, row) => {
       expect(existsSync(new URL(file, root))).toBe(true)
     })
   } else if ('check' in row) {
-    test('at the limit and one beyond', () => row.check(limit))
+    test('has the described effect at the limit and one beyond it', () => row.check(limit))
   } else {
-    test.each(Object.entries(row.ways))('%s: accepted at the limit', async (_way, send) => {
+    test.each(Object.entries(row.ways))('accepts the largest size when sent %s', async (_way, send) => {
       expect(await send(limit)).toStrictEqual({ status: 202, error: undefined })
     })
 
-    test.each(Object.entries(row.ways))('%s: one beyond it the answer is the described one', async (way, send) => {
-      if (typeof beyond === 'string') throw new Error('a limit that refuses nothing has a check of its own')
-      const { status, error } = await send(row.beyond(limit))
-      const isOfEvent = /^(in a list|as a line)/.test(way)
-      // A batch of this event alone has no good one, and is 400 whatever is wrong with it.
-      expect(status).toBe(isOfEvent && inBatch !== undefined ? 400 : beyond.status)
-      expect(error).toMatch(pattern(isOfEvent && inBatch !== undefined ? inBatch : beyond.error))
-    })
+    test.each(Object.entries(row.ways))(
+      'rejects one beyond with the described error when sent %s',
+      async (way, send) => {
+        if (typeof beyond === 'string') throw new Error('a limit that refuses nothing has a check of its own')
+        const { status, error } = await send(row.beyond(limit))
+        const isOfEvent = /^(in a list|as a line)/.test(way)
+        // A batch without a valid event is 400, whatever the error of its event is.
+        expect(status).toBe(isOfEvent && inBatch !== undefined ? 400 : beyond.status)
+        expect(error).toMatch(pattern(isOfEvent && inBatch !== undefined ? inBatch : beyond.error))
+      },
+    )
   }
 })

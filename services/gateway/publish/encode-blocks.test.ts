@@ -1,19 +1,20 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import type { Block } from '@sluice/contracts/block'
-import { blockEncoder, type EncodedEvent } from './encode-blocks.ts'
+import type { Block } from '@sluice/event-log/block'
+import type { EncodedEvent } from '@sluice/events/encode-event'
+import { blockEncoder } from './encode-blocks.ts'
 
 const kibibyte = 1024
-const into = { partitions: 8, freePartition: 3 }
+const into = { partitions: 8, defaultPartition: 3 }
 
 function event(line: string, keyHash?: number, undated = false): EncodedEvent {
   return { line: `${line}\n`, keyHash, undated }
 }
 
-/** Blocks of events that came in requests of `perRequest`. */
+/** Encodes events that arrive in requests of `perRequest` events each. */
 function encodeBlocks(
   events: readonly EncodedEvent[],
-  into: { partitions: number; freePartition: number },
+  into: { partitions: number; defaultPartition: number },
   perRequest = 1_000,
 ): Block[] {
   const encoder = blockEncoder(into)
@@ -25,11 +26,11 @@ function linesOf({ payload }: Block): string[] {
   return payload.toString().split('\n').slice(0, -1)
 }
 
-test('no events, no blocks', () => {
+test('without events there are no blocks', () => {
   expect(encodeBlocks([], into)).toStrictEqual([])
 })
 
-test('events with a client’s id go to the partition of their hash, the others to the free one', () => {
+test('events with an id of the client go to the partition of its hash, and others to the default partition', () => {
   const blocks = encodeBlocks([event('a', 13), event('b'), event('c', 0xffffffff), event('d', 5)], into)
   expect(blocks.map((block) => [block.partition, linesOf(block)])).toStrictEqual([
     [5, ['a', 'd']],
@@ -38,7 +39,7 @@ test('events with a client’s id go to the partition of their hash, the others 
   ])
 })
 
-test('dated and undated events of one partition lie in blocks of their own, which say so', () => {
+test('dated and undated events of one partition have separate blocks with their kind in the headers', () => {
   const blocks = encodeBlocks([event('a', 3, true), event('b'), event('c', 3), event('d', 3, true)], into)
   expect(blocks).toStrictEqual([
     { partition: 3, headers: { v: 1, rows: 2, bytes: 4, undated: true }, payload: Buffer.from('a\nd\n') },
@@ -62,12 +63,12 @@ test.each(
   },
 )
 
-test('an event larger than that has a block to itself', () => {
+test('an event larger than the limit has its own block', () => {
   const blocks = encodeBlocks([event('a'), event('x'.repeat(600 * kibibyte)), event('b')], into)
   expect(blocks.map(({ headers }) => headers.rows)).toStrictEqual([1, 1, 1])
 })
 
-test('every event is in exactly one block, in order, where it belongs; headers tell the truth', () => {
+test('every event is in exactly one block of its partition, in order, and the headers are correct', () => {
   const events = fc.array(
     fc.record({
       line: fc.string({ unit: 'grapheme', maxLength: 40 }).map((text) => `${JSON.stringify(text)}\n`),
@@ -83,11 +84,11 @@ test('every event is in exactly one block, in order, where it belongs; headers t
       fc.nat(),
       fc.integer({ min: 1, max: 60 }),
       (sent, partitions, turn, perRequest) => {
-        const freePartition = turn % partitions
-        const blocks = encodeBlocks(sent, { partitions, freePartition }, perRequest)
+        const defaultPartition = turn % partitions
+        const blocks = encodeBlocks(sent, { partitions, defaultPartition }, perRequest)
         const expected = new Map<string, string[]>()
         for (const { line, keyHash, undated } of sent) {
-          const place = `${keyHash === undefined ? freePartition : keyHash % partitions} ${undated}`
+          const place = `${keyHash === undefined ? defaultPartition : keyHash % partitions} ${undated}`
           expected.set(place, [...(expected.get(place) ?? []), line.slice(0, -1)])
         }
         const found = blocks.map((block): [string, string[]] => {

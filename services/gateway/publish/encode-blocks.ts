@@ -1,28 +1,21 @@
-import { type Block, blockVersion } from '@sluice/contracts/block'
+import { type Block, blockVersion } from '@sluice/event-log/block'
+import type { EncodedEvent } from '@sluice/events/encode-event'
 
-/** One event on its way to the log: its row as a JSON line, and what decides its partition and block. */
-export interface EncodedEvent {
-  /** JSON of the row with its `\n`. */
-  line: string
-  /** Hash of (site_id, event_id) when the client sent the id: copies must meet in one partition. */
-  keyHash: number | undefined
-  undated: boolean
-}
-
-/** Gathers the events of many requests into as few blocks as partitions and kinds allow. */
+/** Encodes the events of many requests as few blocks: each block has one partition and one kind, dated or undated. */
 export interface BlockEncoder {
   /**
-   * Takes a request's events as bytes, and returns how many: strings that wait for the log would outlive many garbage
-   * collections.
+   * Appends a request's events and returns their number of bytes. They are encoded at once, because strings that wait
+   * for the log would survive many garbage collections.
    */
   add(events: readonly EncodedEvent[]): number
-  /** The blocks of all events so far, in their order by partition and kind. */
+  /** Blocks of all appended events, which keep their order within partition and kind. */
   finish(): Block[]
 }
 
-/** A block stays well below Kafka's default message limit of 1 MiB. */
+/** Keeps a block well below Kafka's default message limit of 1 MiB. */
 const blockBytesMax = 512 * 1024
-/** Lines are turned into bytes in pieces of at most this many characters, 384 KiB, or one line, some 100 KiB. */
+
+/** Characters of text that are encoded at once, up to 384 KiB, unless a single line (some 100 KiB) is longer. */
 const pieceLengthMax = 128 * 1024
 
 interface Piece {
@@ -30,19 +23,19 @@ interface Piece {
   rows: number
 }
 
-/** Events without a client's id go to `freePartition`. */
+/** Events without a client's `event_id` go to `defaultPartition`. */
 export function blockEncoder({
   partitions,
-  freePartition,
+  defaultPartition,
 }: {
   partitions: number
-  freePartition: number
+  defaultPartition: number
 }): BlockEncoder {
-  /** By partition and kind: twice the partition, one more for undated rows. */
+  /** Pieces by partition and kind; the key is twice the partition, plus one for undated rows. */
   const pieces = new Map<number, Piece[]>()
 
   function keyOf({ keyHash, undated }: EncodedEvent): number {
-    return (keyHash === undefined ? freePartition : keyHash % partitions) * 2 + (undated ? 1 : 0)
+    return (keyHash === undefined ? defaultPartition : keyHash % partitions) * 2 + (undated ? 1 : 0)
   }
 
   function addPiece(key: number, text: string, rows: number): number {
@@ -64,21 +57,22 @@ export function blockEncoder({
       for (const event of events) {
         const { line } = event
         const key = keyOf(event)
-        const pile = open.get(key)
-        if (pile === undefined) open.set(key, { text: line, rows: 1 })
-        else if (pile.text.length + line.length > pieceLengthMax) {
-          bytes += addPiece(key, pile.text, pile.rows)
-          pile.text = line
-          pile.rows = 1
+        const buffer = open.get(key)
+        if (buffer === undefined) open.set(key, { text: line, rows: 1 })
+        else if (buffer.text.length + line.length > pieceLengthMax) {
+          bytes += addPiece(key, buffer.text, buffer.rows)
+          buffer.text = line
+          buffer.rows = 1
         } else {
-          pile.text += line
-          pile.rows++
+          buffer.text += line
+          buffer.rows++
         }
       }
       for (const [key, { text, rows }] of open) bytes += addPiece(key, text, rows)
       return bytes
     },
-    finish: () => [...pieces].flatMap(([key, ofKey]) => blocksOf(ofKey, Math.floor(key / 2), key % 2 === 1)),
+    finish: () =>
+      [...pieces].flatMap(([key, piecesOfKey]) => blocksOf(piecesOfKey, Math.floor(key / 2), key % 2 === 1)),
   }
 }
 

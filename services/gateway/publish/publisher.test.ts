@@ -1,13 +1,13 @@
 import { describe, expect, jest, test } from '@jest/globals'
-import type { Block } from '@sluice/contracts/block'
-import { unavailable } from '@sluice/contracts/errors'
+import type { Block } from '@sluice/event-log/block'
+import type { EncodedEvent } from '@sluice/events/encode-event'
+import { unavailable } from '@sluice/runtime/errors'
 import { createMetrics } from '@sluice/runtime/metrics'
-import type { EncodedEvent } from './encode-blocks.ts'
 import * as publishing from './publisher.ts'
 
 const mebibyte = 1024 * 1024
 
-/** A publish that waits for the test to settle it. */
+/** A publish that the test settles. */
 interface Call {
   lines: string[]
   blocks: readonly Block[]
@@ -16,7 +16,7 @@ interface Call {
   refuse: (error: unknown) => void
 }
 
-/** A log that hands its publishes to the test. */
+/** A log whose publishes the test settles. */
 function scriptedLog(partitions: () => Promise<number> = () => Promise.resolve(4)) {
   const calls: Call[] = []
   const watchers: (() => void)[] = []
@@ -35,7 +35,7 @@ function scriptedLog(partitions: () => Promise<number> = () => Promise.resolve(4
         return promise
       },
     },
-    /** Resolves with the n-th publish (from 0) once it is made. */
+    /** Resolves with the n-th publish (from 0) once it has begun. */
     call: (n: number) =>
       new Promise<Call>((resolve) => {
         const watch = (): void => {
@@ -52,7 +52,7 @@ function event(line: string): EncodedEvent {
   return { line: `${line}\n`, keyHash: undefined, undated: false }
 }
 
-/** Publishes what is received now, unless the test says when. */
+/** Publishes events that are received now, unless the test gives a time. */
 function createPublisher(...deps: Parameters<typeof publishing.createPublisher>) {
   const publisher = publishing.createPublisher(...deps)
   return {
@@ -63,17 +63,18 @@ function createPublisher(...deps: Parameters<typeof publishing.createPublisher>)
 type Publisher = ReturnType<typeof createPublisher>
 
 function isSettled(promise: Promise<unknown>): Promise<boolean> {
-  const not = Symbol('not')
-  return Promise.race([promise.catch(() => undefined), new Promise((resolve) => setImmediate(resolve, not))]).then(
-    (first) => first !== not,
-  )
+  const pendingMarker = Symbol('not')
+  return Promise.race([
+    promise.catch(() => undefined),
+    new Promise((resolve) => setImmediate(resolve, pendingMarker)),
+  ]).then((first) => first !== pendingMarker)
 }
 
-function figures(metrics: ReturnType<typeof createMetrics>, name: string): Promise<number | undefined> {
+function metricValue(metrics: ReturnType<typeof createMetrics>, name: string): Promise<number | undefined> {
   return metrics.getSingleMetricAsString(name).then((text) => Number(/^\w+ (\d+)$/m.exec(text)?.[1] ?? Number.NaN))
 }
 
-test('an event is published at once, and acknowledged when the log has', async () => {
+test('an event is published at once, and its request settles with the acknowledgement of the log', async () => {
   const { log, call } = scriptedLog()
   const publisher = createPublisher(log, createMetrics())
   const published = publisher.publish([event('a'), event('b')])
@@ -86,7 +87,7 @@ test('an event is published at once, and acknowledged when the log has', async (
   await published
 })
 
-test('requests that arrive together share a publish', async () => {
+test('requests that arrive together share one publish', async () => {
   const { log, calls, call } = scriptedLog()
   const publisher = createPublisher(log, createMetrics())
   const published = ['a', 'b', 'c'].map((line) => publisher.publish([event(line)]))
@@ -97,7 +98,7 @@ test('requests that arrive together share a publish', async () => {
   expect(calls).toHaveLength(1)
 })
 
-test('requests that come while a publish is under way go together a few milliseconds later, not only at its end', async () => {
+test('requests that arrive during a publish share another one a few milliseconds later, before the first has ended', async () => {
   const { log, calls, call } = scriptedLog()
   const publisher = createPublisher(log, createMetrics())
   const first = publisher.publish([event('a')])
@@ -113,7 +114,7 @@ test('requests that come while a publish is under way go together a few millisec
   await first
 })
 
-test('what waits when a publish ends goes together with what its answers bring', async () => {
+test('requests that are pending at the end of a publish share the next one with requests that follow its responses', async () => {
   const { log, calls, call } = scriptedLog()
   const publisher = createPublisher(log, createMetrics())
   const first = publisher.publish([event('a')])
@@ -129,20 +130,20 @@ test('what waits when a publish ends goes together with what its answers bring',
   expect(calls).toHaveLength(2)
 })
 
-test('half a mebibyte does not wait for company', async () => {
+test('half a mebibyte of events is published without waiting for further requests', async () => {
   const { log, calls } = scriptedLog()
   const publisher = createPublisher(log, createMetrics())
   const published = ['a', 'x'.repeat(512 * 1024), 'b', 'x'.repeat(512 * 1024)].map((line) =>
     publisher.publish([event(line)]),
   )
-  // Some turns of the microtask queue: neither a timer nor the next turn of the event loop has come.
+  // Only microtasks have run since: no timer and no further turn of the event loop.
   for (let turn = 0; turn < 5; turn++) await Promise.resolve()
   expect(calls.map(({ lines }) => lines.length)).toStrictEqual([2, 2])
   for (const { acknowledge } of calls) acknowledge()
   await Promise.all(published)
 })
 
-test('events without an id take the partitions in turn, publish by publish', async () => {
+test('events without an id use another partition with each publish', async () => {
   const { log, calls, call } = scriptedLog()
   const publisher = createPublisher(log, createMetrics())
   for (let n = 0; n < 8; n++) {
@@ -173,7 +174,7 @@ describe('a publish that fails', () => {
     await next
   })
 
-  test('leaves alone what waits meanwhile', async () => {
+  test('does not affect the requests that are pending meanwhile', async () => {
     const { log, call } = scriptedLog()
     const publisher = createPublisher(log, createMetrics())
     const first = publisher.publish([event('a')])
@@ -187,7 +188,7 @@ describe('a publish that fails', () => {
     await waiting
   })
 
-  test('or can not be made, because the log’s partitions are not known, is the same', async () => {
+  test('because the number of partitions is unknown rejects its requests', async () => {
     const error = unavailable('no metadata')
     let isAway = true
     const { log, call } = scriptedLog(() => (isAway ? Promise.reject(error) : Promise.resolve(4)))
@@ -199,7 +200,7 @@ describe('a publish that fails', () => {
     await next
   })
 
-  test('is counted; events of others are', async () => {
+  test('is counted, and so are the events of successful publishes', async () => {
     const { log, call } = scriptedLog()
     const metrics = createMetrics()
     const publisher = createPublisher(log, metrics)
@@ -209,17 +210,17 @@ describe('a publish that fails', () => {
     const good = publisher.publish([event('c'), event('d'), event('e')])
     ;(await call(1)).acknowledge()
     await good
-    expect(await figures(metrics, 'sluice_gateway_publish_failures_total')).toBe(1)
-    expect(await figures(metrics, 'sluice_gateway_events_published_total')).toBe(3)
+    expect(await metricValue(metrics, 'sluice_gateway_publish_failures_total')).toBe(1)
+    expect(await metricValue(metrics, 'sluice_gateway_events_published_total')).toBe(3)
   })
 })
 
-test('a log that never tells its partitions is a 503 within 2.5 s, and asked again by the next event', async () => {
+test('a log that never reports its partitions causes a 503 within 2.5 s, and the next event requests them again', async () => {
   const answers = [new Promise<number>(() => undefined), Promise.resolve(4)]
   const { log, call } = scriptedLog(() => answers.shift() ?? Promise.reject(new Error('asked once too often')))
   const publisher = createPublisher(log, createMetrics())
   const started = performance.now()
-  await expect(publisher.publish([event('a')])).rejects.toMatchObject({ status: 503, retryAfterSeconds: 1 })
+  await expect(publisher.publish([event('a')])).rejects.toMatchObject({ code: 'unavailable', retryAfterSeconds: 1 })
   expect(performance.now() - started).toBeLessThan(2_500)
   const published = publisher.publish([event('b')])
   const first = await call(0)
@@ -227,7 +228,7 @@ test('a log that never tells its partitions is a 503 within 2.5 s, and asked aga
   await published
 })
 
-test('a 202 comes within 5 s of the receipt, or it is a 503: each request by itself', async () => {
+test('each request that is not acknowledged within 5 s of its receipt is rejected with 503', async () => {
   const { log, call } = scriptedLog()
   const publisher = createPublisher(log, createMetrics())
   const clock = jest.spyOn(Date, 'now').mockReturnValue(5_000)
@@ -237,37 +238,40 @@ test('a 202 comes within 5 s of the receipt, or it is a 503: each request by its
   expect(lines).toStrictEqual(['a', 'b'])
   clock.mockReturnValue(5_001)
   acknowledge()
-  await expect(late).rejects.toMatchObject({ status: 503, retryable: true })
+  await expect(late).rejects.toMatchObject({ code: 'unavailable', retryable: true })
   await timely
   clock.mockRestore()
 })
 
-describe('64 MiB that no log has acknowledged', () => {
+describe('64 MiB of unacknowledged bytes', () => {
   const large = event('x'.repeat(8 * mebibyte - 1))
 
+  /** Receipts that never grow too old: encoding 64 MiB may take seconds on a busy machine. */
+  const neverLate = Number.POSITIVE_INFINITY
+
   function fill(publisher: Publisher): Promise<void>[] {
-    return Array.from({ length: 8 }, () => publisher.publish([large]))
+    return Array.from({ length: 8 }, () => publisher.publish([large], neverLate))
   }
 
-  test('are the limit: 503 at once beyond it, and not before', async () => {
+  test('are the limit beyond which requests get 503 at once', async () => {
     const { log, call, calls } = scriptedLog()
     const metrics = createMetrics()
     const publisher = createPublisher(log, metrics)
     const held = fill(publisher)
-    await expect(publisher.publish([event('')])).rejects.toMatchObject({ status: 503, retryAfterSeconds: 1 })
-    expect(await figures(metrics, 'sluice_gateway_unacknowledged_bytes')).toBe(64 * mebibyte)
+    await expect(publisher.publish([event('')])).rejects.toMatchObject({ code: 'unavailable', retryAfterSeconds: 1 })
+    expect(await metricValue(metrics, 'sluice_gateway_unacknowledged_bytes')).toBe(64 * mebibyte)
 
-    // Room again, once some of it is acknowledged …
+    // Further requests are accepted once some bytes are acknowledged.
     ;(await call(0)).acknowledge()
     await held[0]
     const small = publisher.publish([event('small')])
     await call(8)
     for (const { acknowledge } of calls) acknowledge()
     await Promise.all([...held, small])
-    expect(await figures(metrics, 'sluice_gateway_unacknowledged_bytes')).toBe(0)
+    expect(await metricValue(metrics, 'sluice_gateway_unacknowledged_bytes')).toBe(0)
   })
 
-  test('are free again when the log refuses them', async () => {
+  test('no longer count after the log has rejected them', async () => {
     const { log, calls, call } = scriptedLog()
     const publisher = createPublisher(log, createMetrics())
     const held = fill(publisher)

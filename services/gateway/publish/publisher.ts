@@ -1,11 +1,12 @@
-import { acceptance } from '@sluice/contracts/acceptance'
-import type { Block } from '@sluice/contracts/block'
-import { unavailable } from '@sluice/contracts/errors'
+import { acceptance } from '@sluice/event-log/acceptance-deadline'
+import type { Block } from '@sluice/event-log/block'
+import type { EncodedEvent } from '@sluice/events/encode-event'
 import { withDeadline } from '@sluice/runtime/deadline'
+import { unavailable } from '@sluice/runtime/errors'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
-import { type BlockEncoder, blockEncoder, type EncodedEvent } from './encode-blocks.ts'
+import { type BlockEncoder, blockEncoder } from './encode-blocks.ts'
 
-/** What the gateway needs of the log. */
+/** The part of EventLog that the gateway uses. */
 export interface PublishLog {
   partitions(): Promise<number>
   publish(blocks: readonly Block[], options: { timeoutMs: number }): Promise<void>
@@ -13,29 +14,30 @@ export interface PublishLog {
 
 export interface Publisher {
   /**
-   * Resolves when every event is durable in the log. Throws SluiceError 503 when it can't take them now, or too long
-   * after `receivedAt` (Unix ms); some may be durable all the same, so the sender repeats them with the same `event_id`.
+   * Resolves when every event is durable in the log. Throws AppError `unavailable` when the log can't take them now, or
+   * acknowledges them too long after `receivedAt` (Unix ms). Some may then be durable nevertheless, so the sender
+   * retries with the same `event_id`.
    */
   publish(events: readonly EncodedEvent[], receivedAt: number): Promise<void>
 }
 
-/** While a publish is under way, the next one gathers requests for this long … */
-const gatherMs = 5
-/** … or until it holds this many bytes … */
+/** Longest time for which the next publish collects requests while another one is in flight. */
+const lingerMs = 5
+/** A publish with this many bytes starts without waiting for further requests. */
 const flushBytesMax = 512 * 1024
 /**
- * … or until this long after it ended: those that were answered with it send their next ones now, and one publish of
- * all costs half as much as two of some (docs/benchmarks.md).
+ * Time for which pending requests wait after the publish in flight has ended: its clients send their next requests now,
+ * and one publish of all requests costs half as much as two of some (docs/benchmarks.md).
  */
-const gatherAfterMs = 2
-/** A log that had nothing to do for so long gets the next event at once. */
-const quietMs = 10
-/** Accepted and not yet acknowledged; from there on the answer is 503 at once. */
+const lingerAfterPublishMs = 2
+/** After this time without a publish, the next event is published at once. */
+const idleThresholdMs = 10
+/** Bytes that are accepted and not yet acknowledged; beyond this limit requests are answered 503 at once. */
 const unacknowledgedBytesMax = 64 * 1024 * 1024
-/** Leaves room in the 2.5 s within which a 503 must come. */
+/** Less than the 2.5 s within which a 503 must be sent. */
 const publishTimeoutMs = 1_900
 
-interface Waiting {
+interface PendingRequest {
   events: number
   bytes: number
   receivedAt: number
@@ -44,8 +46,8 @@ interface Waiting {
 }
 
 /**
- * Coalesces concurrent requests into one publish: at once after a quiet time, else within a few milliseconds.
- * A request is answered when the publish that carries it was acknowledged.
+ * Coalesces concurrent requests into one publish, which starts at once after an idle time, otherwise within a few
+ * milliseconds. A request settles when the publish with its events does.
  */
 export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
   const published = new Counter({
@@ -72,37 +74,37 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     },
   })
 
-  let waiting: Waiting[] = []
-  let waitingBytes = 0
-  /** Of what waits. */
+  let pending: PendingRequest[] = []
+  let pendingBytes = 0
+  /** Encoder of the pending requests. */
   let encoder: BlockEncoder | undefined
   let unacknowledgedBytes = 0
   let inFlight = 0
-  /** When the last publish ended. */
+  /** Time at which the last publish ended, by `performance.now()`. */
   let endedAt = -Infinity
   let timer: NodeJS.Timeout | undefined
-  let soon: NodeJS.Immediate | undefined
-  let turn = 0
-  /** Constant while the log is open. */
+  let immediate: NodeJS.Immediate | undefined
+  let flushNumber = 0
+  /** Number of partitions, which is constant while the log is open. */
   let partitions: number | undefined
 
   async function flush(): Promise<void> {
     clearTimeout(timer)
-    clearImmediate(soon)
+    clearImmediate(immediate)
     timer = undefined
-    soon = undefined
-    if (waiting.length === 0) return
-    const requests = waiting
-    const gathered = encoder
-    waiting = []
-    waitingBytes = 0
+    immediate = undefined
+    if (pending.length === 0) return
+    const requests = pending
+    const finishedEncoder = encoder
+    pending = []
+    pendingBytes = 0
     encoder = undefined
     inFlight++
     const stopTimer = seconds.startTimer()
     try {
-      await log.publish(gathered?.finish() ?? [], { timeoutMs: publishTimeoutMs })
+      await log.publish(finishedEncoder?.finish() ?? [], { timeoutMs: publishTimeoutMs })
       published.inc(requests.reduce((sum, { events }) => sum + events, 0))
-      for (const request of requests) answer(request)
+      for (const request of requests) settleRequest(request)
     } catch (error) {
       failed.inc()
       for (const { reject } of requests) reject(error)
@@ -111,47 +113,47 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
       inFlight--
       for (const { bytes } of requests) unacknowledgedBytes -= bytes
       endedAt = performance.now()
-      if (waiting.length > 0 && inFlight === 0) {
+      if (pending.length > 0 && inFlight === 0) {
         clearTimeout(timer)
-        timer = setTimeout(flushSoon, gatherAfterMs)
+        timer = setTimeout(flushSoon, lingerAfterPublishMs)
       }
     }
   }
 
-  /** For timers: made once, so that a timer holds on to no request. */
+  /** Callback of the timers: one function, so that a timer keeps no request alive. */
   const flushSoon = (): void => {
     void flush()
   }
 
-  function gather(events: readonly EncodedEvent[], receivedAt: number, into: number): Promise<void> {
-    // Before they are bytes their number is not known: what comes over the limit is the last to come.
+  function enqueue(events: readonly EncodedEvent[], receivedAt: number, partitionCount: number): Promise<void> {
+    // The size of these events is known only after they are encoded, so that one request may exceed the limit.
     if (unacknowledgedBytes >= unacknowledgedBytesMax) {
       return Promise.reject(unavailable('too many bytes wait for the log'))
     }
-    encoder ??= blockEncoder({ partitions: into, freePartition: turn++ % into })
+    encoder ??= blockEncoder({ partitions: partitionCount, defaultPartition: flushNumber++ % partitionCount })
     const bytes = encoder.add(events)
     unacknowledgedBytes += bytes
     return new Promise((resolve, reject) => {
-      waiting.push({ events: events.length, bytes, receivedAt, resolve, reject })
-      waitingBytes += bytes
-      if (waitingBytes >= flushBytesMax) void flush()
-      else if (inFlight > 0) timer ??= setTimeout(flushSoon, gatherMs)
-      else if (performance.now() - endedAt < quietMs) timer ??= setTimeout(flushSoon, gatherAfterMs)
-      // Once the requests that arrived together have been read.
-      else soon ??= setImmediate(flushSoon)
+      pending.push({ events: events.length, bytes, receivedAt, resolve, reject })
+      pendingBytes += bytes
+      if (pendingBytes >= flushBytesMax) void flush()
+      else if (inFlight > 0) timer ??= setTimeout(flushSoon, lingerMs)
+      else if (performance.now() - endedAt < idleThresholdMs) timer ??= setTimeout(flushSoon, lingerAfterPublishMs)
+      // Published after the requests that arrived together have been read.
+      else immediate ??= setImmediate(flushSoon)
     })
   }
 
-  async function learnAndGather(events: readonly EncodedEvent[], receivedAt: number): Promise<void> {
+  async function enqueueAfterPartitions(events: readonly EncodedEvent[], receivedAt: number): Promise<void> {
     partitions = await log.partitions()
-    await gather(events, receivedAt, partitions)
+    await enqueue(events, receivedAt, partitions)
   }
 
   return {
     publish: (events, receivedAt) => {
-      if (partitions !== undefined) return gather(events, receivedAt, partitions)
-      // A log that was never reached may take its time to tell, and more than the sender's.
-      return withDeadline(learnAndGather(events, receivedAt), publishTimeoutMs, () =>
+      if (partitions !== undefined) return enqueue(events, receivedAt, partitions)
+      // A log that was never reached may take longer to respond than the sender waits.
+      return withDeadline(enqueueAfterPartitions(events, receivedAt), publishTimeoutMs, () =>
         unavailable('the log does not answer'),
       )
     },
@@ -159,10 +161,10 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
 }
 
 /**
- * Answers a request whose events are durable. Not after a process that stood still: readers have been told by then that
- * nothing of that time is missing.
+ * Resolves a request whose events are durable, or rejects it when the process was suspended meanwhile: `complete_until`
+ * may by then include the time of its receipt.
  */
-function answer({ receivedAt, resolve, reject }: Waiting): void {
+function settleRequest({ receivedAt, resolve, reject }: PendingRequest): void {
   if (Date.now() - receivedAt <= acceptance.msMax) resolve()
   else reject(unavailable(`acknowledged more than ${acceptance.msMax} ms after the receipt`))
 }

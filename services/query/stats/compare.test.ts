@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { hour, noon, openStatsDatabase, type StatsDatabase } from '../../../tests/stats-database.ts'
-import { comparedRange } from './compared-range.ts'
+import { comparedRange } from '@sluice/event-store/stats/compared-range'
+import { hour, noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
 
 let database: StatsDatabase
-let ask: StatsDatabase['ask']
+let queryStats: StatsDatabase['queryStats']
 
 beforeAll(async () => {
   database = await openStatsDatabase()
-  ;({ ask } = database)
+  ;({ queryStats } = database)
 })
 
 afterAll(async () => {
@@ -15,7 +15,7 @@ afterAll(async () => {
 })
 
 test.each(['event_count', 'event_count_by_type', 'unique_users', 'bounce_rate'])(
-  '%s compared is what asking for that range answers',
+  'the comparison of %s equals the response for the compared range',
   async (metric) => {
     const site_id = await database.siteWith(
       [-366 * 24, -3.2, -2, -1, -0.5, 0, 0.5, 1.9, 2].map((at, index) => ({
@@ -27,20 +27,20 @@ test.each(['event_count', 'event_count_by_type', 'unique_users', 'bounce_rate'])
     )
     for (const group_by of ['', 'hour', 'country']) {
       for (const compare of ['previous_period', 'previous_year']) {
-        const asked = { site_id, metric, group_by, limit: 1 }
-        const { compare: compared } = await ask({ ...asked, compare })
+        const parameters = { site_id, metric, group_by, limit: 1 }
+        const { compare: compared } = await queryStats({ ...parameters, compare })
         const { start_date = 0, end_date = 0 } = compared ?? {}
         expect(end_date - start_date).toBe(2 * hour)
-        const { value, breakdown } = await ask({ ...asked, start_date, end_date })
+        const { value, breakdown } = await queryStats({ ...parameters, start_date, end_date })
         expect(compared).toStrictEqual({ start_date, end_date, value, ...(breakdown && { breakdown }) })
       }
     }
   },
 )
 
-test('without compare nothing is compared', async () => {
+test('a response to a request without compare has no comparison', async () => {
   const site_id = await database.siteWith([{ at: 0 }])
-  expect(await ask({ site_id, metric: 'event_count' })).not.toHaveProperty('compare')
+  expect(await queryStats({ site_id, metric: 'event_count' })).not.toHaveProperty('compare')
 })
 
 describe('previous_year', () => {
@@ -50,11 +50,16 @@ describe('previous_year', () => {
   }
 
   test.each([
-    ['the same dates', '2023-05-01', '2023-06-01', ['2022-05-01T00:00', '2022-06-01T00:00']],
+    ['dates are compared with the same dates', '2023-05-01', '2023-06-01', ['2022-05-01T00:00', '2022-06-01T00:00']],
     ['29 February is compared with the 28th', '2024-02-29', '2024-03-01', ['2023-02-28T00:00', '2023-03-01T00:00']],
-    ['February with February', '2024-02-01', '2024-03-01', ['2023-02-01T00:00', '2023-03-01T00:00']],
-    ['1 to 28 February with the same', '2024-02-01', '2024-02-29', ['2023-02-01T00:00', '2023-03-01T00:00']],
-    ['and the other way round', '2025-02-01', '2025-03-01', ['2024-02-01T00:00', '2024-02-29T00:00']],
+    ['February is compared with February', '2024-02-01', '2024-03-01', ['2023-02-01T00:00', '2023-03-01T00:00']],
+    [
+      '1 to 28 February is compared with the same',
+      '2024-02-01',
+      '2024-02-29',
+      ['2023-02-01T00:00', '2023-03-01T00:00'],
+    ],
+    ['February before one with 29 days', '2025-02-01', '2025-03-01', ['2024-02-01T00:00', '2024-02-29T00:00']],
     [
       'a range that would be empty keeps its length',
       '2024-02-28T12:00Z',
@@ -65,8 +70,8 @@ describe('previous_year', () => {
     expect(over(start, end)).toStrictEqual(expected)
   })
 
-  test('dates are those of the time zone', () => {
-    // 1 April in Berlin, at summer time in both years; 31 March 2024, at whose midnight it was winter still.
+  test('uses the dates of the time zone', () => {
+    // 1 April has summer time in Berlin in both years; the midnight of 31 March 2024 is still winter time.
     expect(over('2024-03-31T22:00Z', '2024-04-01T22:00Z', 'Europe/Berlin')).toStrictEqual([
       '2023-03-31T22:00',
       '2023-04-01T22:00',
@@ -82,15 +87,15 @@ test('a comparison may go back by centuries', async () => {
   const site_id = await database.siteWith([{ at: 0 }])
   for (const metric of ['event_count', 'bounce_rate']) {
     const range = { start_date: 0, end_date: Date.UTC(2200, 0, 1) }
-    const { compare } = await ask({ site_id, metric, ...range, compare: 'previous_period' })
+    const { compare } = await queryStats({ site_id, metric, ...range, compare: 'previous_period' })
     expect(compare).toMatchObject({ start_date: -range.end_date, value: 0 })
   }
 })
 
-test('a comparison with times before there were events answers 0', async () => {
+test('a comparison with a range before all events is 0', async () => {
   const site_id = await database.siteWith([{ at: 0 }])
-  const asked = { site_id, metric: 'event_count', group_by: 'month', start_date: 0, end_date: noon + 1 }
-  const { value, compare } = await ask({ ...asked, compare: 'previous_period' })
+  const parameters = { site_id, metric: 'event_count', group_by: 'month', start_date: 0, end_date: noon + 1 }
+  const { value, compare } = await queryStats({ ...parameters, compare: 'previous_period' })
   expect(value).toBe(1)
   expect(compare).toMatchObject({ start_date: -noon - 1, end_date: 0, value: 0 })
   expect(new Date(compare?.breakdown?.[0]?.timestamp ?? 0).toISOString()).toMatch(/^1915-08-01/)

@@ -1,15 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import type { ClickHouse } from '@sluice/clickhouse/client'
-import { apiRequest } from '../../../tests/api-request.ts'
+import type { ClickHouse } from '@sluice/event-store/client'
+import { queryRunners } from '@sluice/event-store/query-runner'
+import { apiRequest } from '../../../tests/support/api-request.ts'
 import {
-  type AskedStats,
-  everySite,
+  allSitesKnown,
   hour,
   noon,
   openStatsDatabase,
+  type RawStatsParameters,
   type StatsDatabase,
-} from '../../../tests/stats-database.ts'
-import { statsHandler } from './handler.ts'
+} from '../../../tests/support/stats-database.ts'
+import { statsRoute } from './stats.ts'
 
 let database: StatsDatabase
 let siteId: string
@@ -36,13 +37,13 @@ afterAll(async () => {
 
 type Settings = Readonly<Record<string, string | number>>
 
-async function ask(asked: Partial<AskedStats>, settings: Settings): Promise<unknown> {
+async function requestCounts(parameters: Partial<RawStatsParameters>, settings: Settings): Promise<unknown> {
   const clickHouse: Pick<ClickHouse, 'query'> = {
     query: (sql, params, options) =>
       database.reader.query(sql, params, { ...options, settings: { ...options?.settings, ...settings } }),
   }
-  const handle = statsHandler({ clickHouse, ...everySite() })
-  const dated = { site_id: siteId, start_date: noon - 24 * hour, end_date: noon + 24 * hour, ...asked }
+  const { handle } = statsRoute({ eventReader: queryRunners(clickHouse), ...allSitesKnown() })
+  const dated = { site_id: siteId, start_date: noon - 24 * hour, end_date: noon + 24 * hour, ...parameters }
   const query = Object.fromEntries(Object.entries(dated).map(([name, value]) => [name, String(value)]))
   return (await handle(apiRequest({ receivedAt: noon, query }))).data
 }
@@ -50,9 +51,9 @@ async function ask(asked: Partial<AskedStats>, settings: Settings): Promise<unkn
 const withProjection = { force_optimize_projection_name: 'counts' }
 const withoutProjections = { optimize_use_projections: 0 }
 
-describe('the projection of counts answers', () => {
+describe('the projection of counts is used for', () => {
   const groupings = ['', 'hour', 'day', 'week', 'month', 'country', 'device_type', 'event_type']
-  const others: Partial<AskedStats>[] = [
+  const others: Partial<RawStatsParameters>[] = [
     {},
     { timezone: 'Asia/Kathmandu' },
     { start_date: noon - 24 * hour + 1, end_date: noon + 23 * hour + 12_345 },
@@ -61,13 +62,16 @@ describe('the projection of counts answers', () => {
     { environment: 'dev', compare: 'previous_period' },
   ]
   test.each(['event_count', 'event_count_by_type'])(
-    '%s, as the events themselves do',
+    '%s, with the same numbers as the events themselves',
     async (metric) => {
       for (const group_by of groupings) {
         for (const other of others) {
-          const asked = { metric, ...(group_by === '' ? {} : { group_by }), ...other }
-          const answer = await ask(asked, withProjection)
-          expect({ asked, answer }).toStrictEqual({ asked, answer: await ask(asked, withoutProjections) })
+          const parameters = { metric, ...(group_by === '' ? {} : { group_by }), ...other }
+          const result = await requestCounts(parameters, withProjection)
+          expect({ parameters, result }).toStrictEqual({
+            parameters,
+            result: await requestCounts(parameters, withoutProjections),
+          })
         }
       }
     },
@@ -75,15 +79,15 @@ describe('the projection of counts answers', () => {
   )
 })
 
-describe('events themselves answer', () => {
-  test.each<Partial<AskedStats>>([
+describe('the events themselves are used for', () => {
+  test.each<Partial<RawStatsParameters>>([
     { group_by: 'path' },
     { group_by: 'properties.plan' },
     { filter: JSON.stringify([{ property: 'country', operator: 'equals', value: 'DE' }]) },
     { metric: 'unique_users' },
     { start_date: noon + 1, end_date: noon + 800_000 },
-  ])('%j', async (asked) => {
-    await expect(ask({ metric: 'event_count', ...asked }, withProjection)).rejects.toMatchObject({
+  ])('%j', async (parameters) => {
+    await expect(requestCounts({ metric: 'event_count', ...parameters }, withProjection)).rejects.toMatchObject({
       internal: expect.stringContaining('counts') as unknown,
     })
   })

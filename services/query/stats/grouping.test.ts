@@ -1,22 +1,28 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { hour, noon, openStatsDatabase, type SentEvent, type StatsDatabase } from '../../../tests/stats-database.ts'
+import {
+  hour,
+  noon,
+  openStatsDatabase,
+  type StatsDatabase,
+  type StoredEvent,
+} from '../../../tests/support/stats-database.ts'
 
 let database: StatsDatabase
-let ask: StatsDatabase['ask']
+let queryStats: StatsDatabase['queryStats']
 let siteWith: StatsDatabase['siteWith']
 
 beforeAll(async () => {
   database = await openStatsDatabase()
-  ;({ ask, siteWith } = database)
+  ;({ queryStats, siteWith } = database)
 })
 
 afterAll(async () => {
   await database.drop()
 })
 
-/** Keys and values of a breakdown, and that each entry has a field of the dimension's name. */
-async function groups(events: readonly SentEvent[], dimension: string, metric = 'event_count') {
-  const { breakdown = [] } = await ask({ site_id: await siteWith(events), metric, group_by: dimension })
+/** Returns the keys and values of a breakdown, and checks that each entry has a field with the name of the dimension. */
+async function groups(events: readonly StoredEvent[], dimension: string, metric = 'event_count') {
+  const { breakdown = [] } = await queryStats({ site_id: await siteWith(events), metric, group_by: dimension })
   return breakdown.map(({ timestamp, key, value, ...named }) => {
     expect(timestamp).toBe(noon)
     expect(named).toStrictEqual({ [dimension]: key })
@@ -24,8 +30,8 @@ async function groups(events: readonly SentEvent[], dimension: string, metric = 
   })
 }
 
-describe('by value', () => {
-  test('event_type and url are taken as they were sent', async () => {
+describe('a grouping by value', () => {
+  test('uses event_type and url as they were sent', async () => {
     const events = [
       { at: 0, event_type: 'Click', url: 'https://a.example/x?y#z' },
       { at: 0, event_type: 'click', url: 'https://a.example/x?y#z' },
@@ -37,7 +43,7 @@ describe('by value', () => {
     expect(await groups(events, 'url')).toStrictEqual([['https://a.example/x?y#z', 2]])
   })
 
-  test('path keeps percent-encoding, and leaves out what follows; none is empty', async () => {
+  test('keeps the percent-encoding of paths without query and fragment, and has an empty path for none', async () => {
     const events = ['https://a.example/b%20c?x', 'http://b.example:80/b%20c#y', '/b%20c', 'https://a.example', ''].map(
       (url) => ({ at: 0, url }),
     )
@@ -47,7 +53,7 @@ describe('by value', () => {
     ])
   })
 
-  test('referrer_host is in small letters and has no port', async () => {
+  test('has referrer_host in lower case and without port', async () => {
     const events = ['https://Search.Example:8443/x', 'http://search.example', 'android-app://a.b/', ''].map(
       (referrer) => ({ at: 0, referrer }),
     )
@@ -58,7 +64,7 @@ describe('by value', () => {
     ])
   })
 
-  test('a property is named as it was stored, with its dots; absent and empty are one', async () => {
+  test('uses the flattened names of properties, with one group for absent and empty values', async () => {
     const events = [{ 'a.b': '1' }, { 'a.b': '1' }, { 'a.b': '' }, { b: '1' }, {}].map((properties) => ({
       at: 0,
       properties: properties,
@@ -69,7 +75,7 @@ describe('by value', () => {
     ])
   })
 
-  test('a session stands in the group of its first event', async () => {
+  test('puts a session into the group of its first event', async () => {
     const events = [
       { at: 0, session_id: 's', url: '/in', properties: { plan: 'free' } },
       { at: 1, session_id: 's', url: '/out', properties: { plan: 'pro' } },
@@ -78,27 +84,27 @@ describe('by value', () => {
     expect(await groups(events, 'properties.plan', 'bounce_rate')).toStrictEqual([['free', 0]])
   })
 
-  test('names of properties are values, whatever is in them', async () => {
+  test('accepts any characters in names of properties', async () => {
     const strange = `') OR 1=1 -- \\ {site_id:String} "`
     expect(await groups([{ at: 0, properties: { [strange]: 'x' } }], `properties.${strange}`)).toStrictEqual([['x', 1]])
   })
 })
 
-test('of equals, the first in the order of their keys are listed', async () => {
+test('groups of equal value are listed in the order of their keys', async () => {
   const keys = Array.from({ length: 500 }, (_, index) => `k${index}`)
   const site_id = await siteWith(keys.map((url) => ({ at: 0, url, event_type: url })))
   const first = [...keys].sort().slice(0, 3)
-  const { breakdown } = await ask({ site_id, metric: 'event_count', group_by: 'url', limit: 3 })
+  const { breakdown } = await queryStats({ site_id, metric: 'event_count', group_by: 'url', limit: 3 })
   expect(breakdown?.map(({ key, value }) => [key, value])).toStrictEqual([
     ...first.map((key) => [key, 1]),
     ['(other)', 497],
   ])
-  const types = await ask({ site_id, metric: 'event_count_by_type', limit: 3 })
+  const types = await queryStats({ site_id, metric: 'event_count_by_type', limit: 3 })
   expect(types.breakdown?.map(({ key }) => key)).toStrictEqual([...first, '(other)'])
 })
 
 describe('event_count_by_type', () => {
-  const events: SentEvent[] = [
+  const events: StoredEvent[] = [
     { at: 0, event_type: 'click', url: '/a' },
     { at: 0, event_type: 'click', url: '/b' },
     { at: 1, event_type: 'click', url: '/b' },
@@ -106,22 +112,22 @@ describe('event_count_by_type', () => {
     { at: 1, event_type: 'quit', url: '/a' },
   ]
 
-  test('is split by whatever it is grouped by; the limit counts types', async () => {
+  test('is split by the grouping, and the limit counts types', async () => {
     const site_id = await siteWith(events)
-    const asked = { site_id, metric: 'event_count_by_type', group_by: 'path', limit: 1 }
-    expect((await ask(asked)).breakdown).toStrictEqual([
+    const parameters = { site_id, metric: 'event_count_by_type', group_by: 'path', limit: 1 }
+    expect((await queryStats(parameters)).breakdown).toStrictEqual([
       { timestamp: noon, key: 'click', path: '/b', event_type: 'click', value: 2 },
       { timestamp: noon, key: 'click', path: '/a', event_type: 'click', value: 1 },
       { timestamp: noon, key: '(other)', path: '/a', event_type: '(other)', value: 2 },
     ])
   })
 
-  test('by type it is what it is without a grouping', async () => {
+  test('is the same when grouped by type as without grouping', async () => {
     const site_id = await siteWith(events)
     const metric = 'event_count_by_type'
-    const plain = await ask({ site_id, metric })
+    const plain = await queryStats({ site_id, metric })
     expect(plain.breakdown).toHaveLength(3)
-    expect((await ask({ site_id, metric, group_by: 'event_type' })).breakdown).toStrictEqual(plain.breakdown)
+    expect((await queryStats({ site_id, metric, group_by: 'event_type' })).breakdown).toStrictEqual(plain.breakdown)
   })
 })
 
@@ -134,47 +140,51 @@ describe('visitors', () => {
       { at: 1, session_id: 'x' },
       { at: 1 },
     ])
-    const { value, breakdown } = await ask({ site_id, metric: 'visitors', group_by: 'hour' })
+    const { value, breakdown } = await queryStats({ site_id, metric: 'visitors', group_by: 'hour' })
     expect(value).toBe(3)
     expect(breakdown?.map((entry) => entry.value)).toStrictEqual([1, 2])
   })
 })
 
-describe('in a time zone', () => {
-  const starts = async (asked: Record<string, string | number>, timezone?: string) => {
+describe('buckets in a time zone', () => {
+  const starts = async (parameters: Record<string, string | number>, timezone?: string) => {
     const site_id = await siteWith([{ at: 0 }])
-    const { breakdown, timezone: answered } = await ask({ site_id, metric: 'event_count', ...asked }, {}, { timezone })
-    return { timezone: answered, starts: breakdown?.map(({ timestamp }) => new Date(timestamp).toISOString()) }
+    const { breakdown, timezone: usedTimezone } = await queryStats(
+      { site_id, metric: 'event_count', ...parameters },
+      {},
+      { timezone },
+    )
+    return { timezone: usedTimezone, starts: breakdown?.map(({ timestamp }) => new Date(timestamp).toISOString()) }
   }
 
-  test('days begin at its midnight: the site’s zone, unless the request names one', async () => {
-    const asked = { group_by: 'day', end_date: noon + 1 }
-    expect(await starts(asked)).toStrictEqual({ timezone: 'UTC', starts: ['2024-05-15T00:00:00.000Z'] })
-    expect(await starts(asked, 'Asia/Kathmandu')).toStrictEqual({
+  test('begin at midnight of the site’s zone by default', async () => {
+    const parameters = { group_by: 'day', end_date: noon + 1 }
+    expect(await starts(parameters)).toStrictEqual({ timezone: 'UTC', starts: ['2024-05-15T00:00:00.000Z'] })
+    expect(await starts(parameters, 'Asia/Kathmandu')).toStrictEqual({
       timezone: 'Asia/Kathmandu',
       starts: ['2024-05-14T18:15:00.000Z'],
     })
-    expect(await starts({ ...asked, timezone: 'europe/berlin' }, 'Asia/Kathmandu')).toStrictEqual({
+    expect(await starts({ ...parameters, timezone: 'europe/berlin' }, 'Asia/Kathmandu')).toStrictEqual({
       timezone: 'Europe/Berlin',
       starts: ['2024-05-14T22:00:00.000Z'],
     })
   })
 
-  test('weeks begin on Monday, months on the first', async () => {
-    const asked = { timezone: 'America/New_York', start_date: noon, end_date: noon + 5 * 24 * hour }
-    expect((await starts({ ...asked, group_by: 'week' })).starts).toStrictEqual([
+  test('begin on Monday for weeks and on the first for months', async () => {
+    const parameters = { timezone: 'America/New_York', start_date: noon, end_date: noon + 5 * 24 * hour }
+    expect((await starts({ ...parameters, group_by: 'week' })).starts).toStrictEqual([
       '2024-05-13T04:00:00.000Z',
       '2024-05-20T04:00:00.000Z',
     ])
-    expect((await starts({ ...asked, group_by: 'month' })).starts).toStrictEqual(['2024-05-01T04:00:00.000Z'])
+    expect((await starts({ ...parameters, group_by: 'month' })).starts).toStrictEqual(['2024-05-01T04:00:00.000Z'])
   })
 
-  test('the hour that comes twice is two buckets, and an event falls in the one that it happened in', async () => {
+  test('are two for an hour that occurs twice, and each event is in its own one', async () => {
     const start_date = Date.UTC(2024, 9, 27, 0)
     const site_id = await siteWith([{ at: 0, timestamp: start_date + 1.5 * hour }])
-    const asked = { site_id, metric: 'event_count', group_by: 'hour', start_date, end_date: start_date + 3 * hour }
-    const { breakdown } = await ask({ ...asked, timezone: 'Europe/Berlin' })
-    // 02:00 summer time, 02:00 winter time, 03:00.
+    const parameters = { site_id, metric: 'event_count', group_by: 'hour', start_date, end_date: start_date + 3 * hour }
+    const { breakdown } = await queryStats({ ...parameters, timezone: 'Europe/Berlin' })
+    // The buckets begin at 02:00 in summer time, 02:00 in winter time, and 03:00.
     expect(breakdown).toStrictEqual([
       { timestamp: start_date, value: 0 },
       { timestamp: start_date + hour, value: 1 },
@@ -182,7 +192,7 @@ describe('in a time zone', () => {
     ])
   })
 
-  test('a day that was skipped has no bucket', async () => {
+  test('do not exist for a skipped day', async () => {
     const range = { start_date: Date.UTC(2011, 11, 29, 10), end_date: Date.UTC(2011, 11, 31, 10) }
     expect((await starts({ ...range, group_by: 'day', timezone: 'Pacific/Apia' })).starts).toStrictEqual([
       '2011-12-29T10:00:00.000Z',
@@ -190,11 +200,11 @@ describe('in a time zone', () => {
     ])
   })
 
-  test('5,000 buckets of uneven length are told apart', async () => {
+  test('can be 5,000 of different lengths', async () => {
     const start_date = Date.UTC(2020, 0, 1)
     const site_id = await siteWith([{ at: 0, timestamp: start_date + 4_999.5 * hour }])
     const end_date = start_date + 5_000 * hour
-    const asked = {
+    const parameters = {
       site_id,
       metric: 'event_count',
       group_by: 'hour',
@@ -202,8 +212,8 @@ describe('in a time zone', () => {
       end_date,
       timezone: 'Australia/Lord_Howe',
     }
-    await expect(ask(asked)).rejects.toMatchObject({ status: 400 })
-    const { breakdown } = await ask({ ...asked, start_date: start_date + 2 * hour })
+    await expect(queryStats(parameters)).rejects.toMatchObject({ code: 'invalid_field' })
+    const { breakdown } = await queryStats({ ...parameters, start_date: start_date + 2 * hour })
     expect(breakdown?.at(-1)).toStrictEqual({ timestamp: start_date + 4_999.5 * hour, value: 1 })
   })
 })

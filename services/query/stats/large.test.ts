@@ -1,16 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { apiRequest } from '../../../tests/api-request.ts'
-import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/stats-database.ts'
-import { asker } from '../ask.ts'
-import { readStatsRequest } from './parameters.ts'
-import { measureSessions } from './session-plan.ts'
+import { statsQuery } from '@sluice/api/stats'
+import { queryRunners } from '@sluice/event-store/query-runner'
+import { measureSessions } from '@sluice/event-store/stats/measure-sessions'
+import { planStats } from '@sluice/event-store/stats/spec'
+import { validate } from '@sluice/runtime/validate'
+import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
+import { readStatsRequest } from './read-stats-request.ts'
 
-/** More than a million, so that answers may be estimated; session n begins n × 70 ms after noon. */
+/** More than a million, so that results may be estimated; session n begins n × 70 ms after noon. */
 const sessions = 1_200_000
 const gapMs = 70
 /** Sessions of one insert. */
 const count = 200_000
-/** Most have a second event n % 600 s later, one of four has not; one of 40 buys. */
+/** Three of four sessions have a second event n % 600 s later; one of 40 buys. */
 const isBounce = (n: number): boolean => n % 4 === 0
 const durationMs = (n: number): number => (isBounce(n) ? 0 : (n % 600) * 1_000)
 const isBuyer = (n: number): boolean => n % 40 === 1
@@ -46,50 +48,56 @@ const expected = {
   avg_session_duration: all.reduce((sum, n) => sum + durationMs(n), 0) / sessions / 1_000,
 }
 
-const sampling = { eventsMin: 1_000_000, oneOf: 2, sampleMin: 500_000 }
+const sampling = { eventsMin: 1_000_000, sampleFactor: 2, sampleMin: 500_000 }
 
-/** Over the whole range, with less events than it takes otherwise to be answered from a sample. */
+/** Measures the whole range, with lower limits for samples than the service has. */
 async function sampled(metric: string, parameters: object = {}, limits = sampling): Promise<number> {
-  const question = readStatsRequest(
-    { site_id: 'large', metric, start_date: String(noon), end_date: String(noon + 2 * 86_400_000), ...parameters },
+  const spec = readStatsRequest(
+    validate(statsQuery, {
+      site_id: 'large',
+      metric,
+      start_date: String(noon),
+      end_date: String(noon + 2 * 86_400_000),
+      ...parameters,
+    }),
     { now: noon, environment: 'prod' },
-  ).toQuestion({ timezone: 'UTC', conversion_event: null })
-  return measureSessions(question, asker(database.reader, apiRequest()), limits)
+  ).toSpec({ timezone: 'UTC', conversion_event: null })
+  return measureSessions(planStats(spec), queryRunners(database.reader).asService(), limits)
 }
 
-describe('of more than a million sessions', () => {
-  test.each(Object.entries(expected))('%s may be taken from a sample, within 1 %%', async (metric, value) => {
+describe('with more than a million sessions', () => {
+  test.each(Object.entries(expected))('%s may be estimated from a sample, within 1 %%', async (metric, value) => {
     const estimated = await sampled(metric)
-    // The exact value would be a rare chance.
+    // An estimate equals the exact value only by a rare chance.
     expect(estimated).not.toBeCloseTo(value, 5)
     expect(Math.abs(estimated - value)).toBeLessThan(metric === 'avg_session_duration' ? value / 100 : 1)
   })
 
-  test.each(Object.entries(expected))('%s is exact when asked, and of few', async (metric, value) => {
+  test.each(Object.entries(expected))('%s is exact with exact=true and for few events', async (metric, value) => {
     expect(await sampled(metric, { exact: 'true' })).toBeCloseTo(value, 2)
     expect(await sampled(metric, {}, { ...sampling, eventsMin: 3_000_000 })).toBeCloseTo(value, 2)
     expect(await sampled(metric, {}, { ...sampling, sampleMin: 700_000 })).toBeCloseTo(value, 2)
-    expect((await database.ask({ ...site, metric })).value).toBeCloseTo(value, 2)
+    expect((await database.queryStats({ ...site, metric })).value).toBeCloseTo(value, 2)
   })
 
-  test('their number is within 1 %, and exact when asked', async () => {
-    const asked = { ...site, metric: 'unique_sessions' }
-    const { value } = await database.ask(asked)
+  test('the number of sessions is within 1 %, and exact with exact=true', async () => {
+    const parameters = { ...site, metric: 'unique_sessions' }
+    const { value } = await database.queryStats(parameters)
     expect(value).not.toBe(sessions)
     expect(Math.abs(value / sessions - 1)).toBeLessThan(0.01)
-    expect((await database.ask({ ...asked, exact: 'true' })).value).toBe(sessions)
-    expect((await database.ask({ ...asked, group_by: 'country' })).value).toBe(sessions)
+    expect((await database.queryStats({ ...parameters, exact: 'true' })).value).toBe(sessions)
+    expect((await database.queryStats({ ...parameters, group_by: 'country' })).value).toBe(sessions)
   })
 })
 
 test.each([65_535, 65_536])('%i distinct values are counted exactly', async (count) => {
   const range = { site_id: 'large', start_date: noon, end_date: noon + count * gapMs, event_type: 'start' }
-  expect((await database.ask({ ...range, metric: 'unique_sessions' })).value).toBe(count)
-  expect((await database.ask({ ...range, metric: 'visitors' })).value).toBe(count)
+  expect((await database.queryStats({ ...range, metric: 'unique_sessions' })).value).toBe(count)
+  expect((await database.queryStats({ ...range, metric: 'visitors' })).value).toBe(count)
 })
 
-test('one more is within 1 %', async () => {
+test('65,537 distinct values are counted within 1 %', async () => {
   const range = { site_id: 'large', start_date: noon, end_date: noon + 65_537 * gapMs, event_type: 'start' }
-  const { value } = await database.ask({ ...range, metric: 'unique_sessions' })
+  const { value } = await database.queryStats({ ...range, metric: 'unique_sessions' })
   expect(Math.abs(value / 65_537 - 1)).toBeLessThan(0.01)
 })

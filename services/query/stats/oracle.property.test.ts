@@ -1,22 +1,23 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { type ClickHouse, openClickHouse, parseClickHouseUrl } from '@sluice/clickhouse/client'
-import { type EventInserter, eventInserter } from '@sluice/clickhouse/insert-events'
-import { migrateClickHouse } from '@sluice/clickhouse/migrate'
-import { groupFields, metrics, timeUnits } from '@sluice/contracts/stats'
-import { type TestClickHouse, testClickHouse } from '@sluice/engines/testing'
-import fc from 'fast-check'
 import { randomInt, randomUUID } from 'node:crypto'
-import { apiRequest } from '../../../tests/api-request.ts'
-import { expectedStats, type RawEvent, type RawQuestion } from '../../../tests/oracle/expected-stats.ts'
-import type { AskedCondition } from '../../../tests/oracle/matches-condition.ts'
-import { everySite, noon } from '../../../tests/stats-database.ts'
-import { statsHandler } from './handler.ts'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { groupFields, metrics, timeUnits } from '@sluice/contracts/stats'
+import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
+import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { queryRunners } from '@sluice/event-store/query-runner'
+import { apiRequest } from '../../../tests/support/api-request.ts'
+import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
+import { expectedStats, type RawEvent, type RawStatsQuery } from '../../../tests/support/oracle/expected-stats.ts'
+import type { RawCondition } from '../../../tests/support/oracle/matches-condition.ts'
+import { allSitesKnown, noon } from '../../../tests/support/stats-database.ts'
+import { statsRoute } from './stats.ts'
 
 const hour = 3_600_000
 
-/** Around these moments events and ranges lie, mostly in these zones: next to whatever days and hours may do. */
+/** Events and ranges lie around these moments, mostly in these zones: next to changes of clocks, days and months. */
 const places: readonly (readonly [zone: string, origin: number])[] = [
-  // A full hour, not a full day, next to the end of a month: partitions change at the one, buckets at the other.
+  // A full hour, where buckets begin, near the end of a month, where partitions change.
   ['UTC', Date.UTC(2024, 1, 29, 21)],
   ['UTC', Date.UTC(2024, 1, 29, 21)],
   ['Europe/Berlin', Date.UTC(2024, 2, 31, 1)],
@@ -41,18 +42,18 @@ beforeAll(async () => {
   database = testClickHouse()
   await migrateClickHouse(database.url)
   clickHouse = openClickHouse(database.readerUrl)
-  inserter = eventInserter(parseClickHouseUrl(database.url))
+  inserter = openEventInserter(database.url)
 })
 
 afterAll(async () => {
-  inserter.close()
+  await inserter.close()
   await clickHouse.close()
   await database.drop()
 })
 
 /**
- * Moments at few distances from the origin, so that events tie, meet the edges of ranges and buckets to the millisecond,
- * and lie exactly a session's 24 h apart or just not. `far`: days from there.
+ * Moments at few distances from the origin, so that events have equal times, lie at the edges of ranges and buckets to
+ * the millisecond, and are exactly the 24 h of a session apart or nearly so. `far`: offsets in days.
  */
 const moment = (far: readonly number[]) =>
   fc
@@ -73,11 +74,11 @@ const moment = (far: readonly number[]) =>
 const ids = (prefix: string): fc.Arbitrary<string> => fc.constantFrom('', `${prefix}1`, `${prefix}2`, `${prefix}3`)
 
 type DrawnEvent = Omit<RawEvent, 'event_id'> & {
-  /** Its event_id begins with it: ids are unlike each other, but their order is unlike that of the list. */
+  /** The event_id begins with it, so that the order of ids differs from that of the list. */
   rank: number
-  /** How often it is sent. */
+  /** The number of times that the event is sent. */
   copies: number
-  /** The country of another event of the same moment, session and user. */
+  /** The country of a second event with the same time, session and user. */
   twin?: string
 }
 
@@ -88,7 +89,7 @@ const drawnEvent: fc.Arbitrary<DrawnEvent> = fc.record(
     site_id: fc.constantFrom('a', 'a', 'a', 'b'),
     environment: fc.constantFrom('prod', 'prod', 'dev'),
     event_type: fc.constantFrom('page_view', 'page_view', 'click', 'purchase', 'sign-up', '(other)', 'é'),
-    // From the origin on, until the trial has one. A year before is what previous_year compares with.
+    // Counted from the origin until the trial is placed; a year earlier is the range of previous_year.
     timestamp: moment([...Array<number>(12).fill(0), -7, 30, -365, -366]),
     rank: fc.nat(99),
     session_id: ids('s'),
@@ -119,7 +120,7 @@ const drawnEvent: fc.Arbitrary<DrawnEvent> = fc.record(
 )
 
 const grouping = fc.oneof(
-  fc.constantFrom<Partial<RawQuestion>>(
+  fc.constantFrom<Partial<RawStatsQuery>>(
     {},
     ...timeUnits.map((unit) => ({ group_by: unit })),
     { group_by: 'hour' },
@@ -133,7 +134,7 @@ const grouping = fc.oneof(
 )
 
 const condition = fc.oneof(
-  fc.constantFrom<AskedCondition>(
+  fc.constantFrom<RawCondition>(
     { property: 'country', operator: 'in', value: ['de', 'FR'] },
     { property: 'event_type', operator: 'not_equals', value: 'click' },
     { property: 'properties.plan', operator: 'equals', value: 'pro' },
@@ -178,61 +179,61 @@ const filters = fc.oneof(
   },
 )
 
-/** Its range counts from the origin on, until the trial has one. */
-const question: fc.Arbitrary<RawQuestion> = fc
+/** A query whose range is counted from the origin until the trial is placed. */
+const statsQuery: fc.Arbitrary<RawStatsQuery> = fc
   .tuple(
     fc.record({
       site_id: fc.constantFrom('a', 'a', 'a', 'b'),
-      // The session metrics, which have the most rules, twice as often.
+      // The session metrics, which have the most rules, are drawn twice as often.
       metric: fc.constantFrom(...metrics, 'avg_session_duration', 'bounce_rate', 'conversion_rate'),
       environment: fc.constantFrom('prod', 'prod', 'dev', 'all'),
     }),
     fc.tuple(moment([0, 0, 0, 0, -7, 30]), moment([0, 0, 0, 0, 0, 7])).filter(([a, b]) => a !== b),
     grouping,
     filters,
-    fc.constantFrom<Partial<RawQuestion>>({}, { limit: 2 }, { target_event: 'sign-up' }, { target_event: 'é' }),
-    fc.constantFrom<Partial<RawQuestion>>({}, {}, {}, { compare: 'previous_period' }, { compare: 'previous_year' }),
-    fc.constantFrom<Partial<RawQuestion>>({}, {}, { exact: true }, { exact: false }),
-    // Mostly the zone of the trial's place.
+    fc.constantFrom<Partial<RawStatsQuery>>({}, { limit: 2 }, { target_event: 'sign-up' }, { target_event: 'é' }),
+    fc.constantFrom<Partial<RawStatsQuery>>({}, {}, {}, { compare: 'previous_period' }, { compare: 'previous_year' }),
+    fc.constantFrom<Partial<RawStatsQuery>>({}, {}, { exact: true }, { exact: false }),
+    // Mostly empty, which stands for the zone of the trial's place.
     fc.option(fc.constantFrom('Europe/Berlin', 'Asia/Kolkata', 'Pacific/Apia', 'Etc/GMT+12'), { freq: 4, nil: '' }),
   )
-  .map(([asked, edges, ...rest]) => {
+  .map(([drawn, edges, ...rest]) => {
     const timezone = rest.at(-1) as string
-    const more = Object.assign({}, ...rest.slice(0, -1)) as Partial<RawQuestion>
-    return { start_date: Math.min(...edges), end_date: Math.max(...edges), timezone, ...asked, ...more }
+    const more = Object.assign({}, ...rest.slice(0, -1)) as Partial<RawStatsQuery>
+    return { start_date: Math.min(...edges), end_date: Math.max(...edges), timezone, ...drawn, ...more }
   })
 
 interface Trial {
   place: (typeof places)[number]
   events: DrawnEvent[]
-  questions: RawQuestion[]
+  queries: RawStatsQuery[]
 }
 
 const trial: fc.Arbitrary<Trial> = fc.record({
   place: fc.constantFrom(...places),
   events: fc.array(drawnEvent, { minLength: 10, maxLength: 30, size: 'max' }),
-  questions: fc.array(question, { minLength: 6, maxLength: 6 }),
+  queries: fc.array(statsQuery, { minLength: 6, maxLength: 6 }),
 })
 
-/** 2,040 questions. */
+/** Six queries each, 2,040 in all. */
 const trialCount = 340
-/** Trials at work at once: while one waits for ClickHouse, the next is computed. */
+/** Trials that are checked concurrently: while one waits for ClickHouse, the next is computed. */
 const atOnce = 4
 
-test('every metric, grouping, filter and range of random events is what the oracle says', async () => {
+test('metrics, groupings, filters and ranges of random events are those of the oracle', async () => {
   const seed = randomInt(2 ** 31)
-  // All are stored at once, which takes a fraction of the time; only one that fails is played again, and made smaller.
+  // All trials are stored at once, which is much faster; only a trial that fails is repeated and shrunk.
   const trials = fc.sample(trial, { numRuns: trialCount, seed }).map(placed)
   await store(trials.flatMap(({ events }) => events))
   for (let first = 0; first < trials.length; first += atOnce) {
     const checked = await Promise.allSettled(trials.slice(first, first + atOnce).map(check))
     const failed = checked.findIndex(({ status }) => status === 'rejected')
-    if (failed >= 0) await playAgain(seed, first + failed)
+    if (failed >= 0) await shrinkFailure(seed, first + failed)
   }
 }, 300_000)
 
-/** Makes a trial that failed smaller, and fails with it. */
-async function playAgain(seed: number, index: number): Promise<never> {
+/** Repeats and shrinks a failed trial. Throws the failure of the smallest one. */
+async function shrinkFailure(seed: number, index: number): Promise<never> {
   const replayed = fc.asyncProperty(trial, async (smaller) => {
     const own = placed(smaller)
     await store(own.events)
@@ -244,14 +245,14 @@ async function playAgain(seed: number, index: number): Promise<never> {
 
 interface PlacedTrial {
   events: RawEvent[]
-  questions: RawQuestion[]
+  queries: RawStatsQuery[]
 }
 
 /**
- * Puts a trial at its place. Its sites get names that no other has, so that all trials can share one table, and its
- * events ids, copies and twins.
+ * Moves a trial to its place. Its sites get unique names, so that all trials can share one table, and its events get
+ * ids, copies and twins.
  */
-function placed({ place: [zone, origin], events, questions }: Trial): PlacedTrial {
+function placed({ place: [zone, origin], events, queries }: Trial): PlacedTrial {
   const suffix = randomUUID()
   return {
     events: events.flatMap(({ rank, copies, twin, ...drawn }, index) => {
@@ -264,9 +265,9 @@ function placed({ place: [zone, origin], events, questions }: Trial): PlacedTria
       const twins = twin === undefined ? [] : [{ ...event, country: twin, event_id: `${99 - rank}-${index}-twin` }]
       return [...Array<RawEvent>(copies).fill(event), ...twins]
     }),
-    questions: questions.map(({ start_date, end_date, timezone = '', ...asked }) => ({
-      ...asked,
-      site_id: `${asked.site_id}-${suffix}`,
+    queries: queries.map(({ start_date, end_date, timezone = '', ...query }) => ({
+      ...query,
+      site_id: `${query.site_id}-${suffix}`,
       start_date: origin + start_date,
       end_date: origin + end_date,
       timezone: timezone === '' ? zone : timezone,
@@ -280,31 +281,31 @@ async function store(events: readonly RawEvent[]): Promise<void> {
   await inserter.insert(batch, { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 })
 }
 
-async function check({ events, questions }: PlacedTrial): Promise<void> {
-  const answers = await Promise.all(questions.map(async (asked) => ({ asked, answer: await ask(asked) })))
-  expect(answers).toStrictEqual(questions.map((asked) => ({ asked, answer: expectedData(events, asked) })))
+async function check({ events, queries }: PlacedTrial): Promise<void> {
+  const results = await Promise.all(queries.map(async (query) => ({ query, result: await requestStats(query) })))
+  expect(results).toStrictEqual(queries.map((query) => ({ query, result: expectedData(events, query) })))
 }
 
-/** Few rows are counted sooner by one thread. */
+/** One thread is faster for few rows. */
 const frugal: Pick<ClickHouse, 'query'> = {
   query: (sql, params, options) =>
     clickHouse.query(sql, params, { ...options, settings: { ...options?.settings, max_threads: 1 } }),
 }
 
-async function ask(asked: RawQuestion): Promise<unknown> {
+async function requestStats(parameters: RawStatsQuery): Promise<unknown> {
   const query = Object.fromEntries(
-    Object.entries(asked).map(([name, value]) => [
+    Object.entries(parameters).map(([name, value]) => [
       name,
       typeof value === 'object' ? JSON.stringify(value) : String(value),
     ]),
   )
-  const handle = statsHandler({ clickHouse: frugal, ...everySite() })
+  const { handle } = statsRoute({ eventReader: queryRunners(frugal), ...allSitesKnown() })
   const { data } = await handle(apiRequest({ query, receivedAt: noon }))
   return data
 }
 
-function expectedData(events: readonly RawEvent[], asked: RawQuestion): unknown {
-  const { metric, site_id, start_date, end_date, timezone, group_by } = asked
+function expectedData(events: readonly RawEvent[], query: RawStatsQuery): unknown {
+  const { metric, site_id, start_date, end_date, timezone, group_by } = query
   return {
     metric,
     site_id,
@@ -312,7 +313,7 @@ function expectedData(events: readonly RawEvent[], asked: RawQuestion): unknown 
     end_date,
     timezone,
     ...(group_by === undefined ? {} : { group_by }),
-    ...expectedStats(events, asked),
+    ...expectedStats(events, query),
     complete_until: noon,
     timestamp: noon,
   }

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { hour, noon, openStatsDatabase, type StatsDatabase } from '../../../tests/stats-database.ts'
+import { hour, noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
 
 let database: StatsDatabase
-let ask: StatsDatabase['ask']
+let queryStats: StatsDatabase['queryStats']
 let siteWith: StatsDatabase['siteWith']
 
 beforeAll(async () => {
   database = await openStatsDatabase()
-  ;({ ask, siteWith } = database)
+  ;({ queryStats, siteWith } = database)
 })
 
 afterAll(async () => {
@@ -15,17 +15,17 @@ afterAll(async () => {
 })
 
 const bounce = async (siteId: string, more: Record<string, string | number> = {}): Promise<number> =>
-  (await ask({ site_id: siteId, metric: 'bounce_rate', ...more })).value
+  (await queryStats({ site_id: siteId, metric: 'bounce_rate', ...more })).value
 const duration = async (siteId: string, more: Record<string, string | number> = {}): Promise<number> =>
-  (await ask({ site_id: siteId, metric: 'avg_session_duration', ...more })).value
+  (await queryStats({ site_id: siteId, metric: 'avg_session_duration', ...more })).value
 
 test('events without a session count in no session metric', async () => {
   const siteId = await siteWith([{ at: 0 }, { at: 1, session_id: '' }])
   expect(await bounce(siteId)).toBe(0)
-  expect(await ask({ site_id: siteId, metric: 'unique_sessions' })).toMatchObject({ value: 0 })
+  expect(await queryStats({ site_id: siteId, metric: 'unique_sessions' })).toMatchObject({ value: 0 })
 })
 
-test('durations have milliseconds, percentages 2 decimals, both rounded', async () => {
+test('durations are rounded to milliseconds, percentages to 2 decimals', async () => {
   const siteId = await siteWith([
     { at: 0, session_id: 'a' },
     { at: 1000 / hour, session_id: 'a', event_type: 'purchase' },
@@ -34,17 +34,17 @@ test('durations have milliseconds, percentages 2 decimals, both rounded', async 
   ])
   expect(await duration(siteId)).toBe(0.333)
   expect(await bounce(siteId)).toBe(66.67)
-  expect(await ask({ site_id: siteId, metric: 'conversion_rate' })).toMatchObject({ value: 33.33 })
+  expect(await queryStats({ site_id: siteId, metric: 'conversion_rate' })).toMatchObject({ value: 33.33 })
 })
 
-test('a session that starts in the range is taken whole, beyond the end too', async () => {
+test('a session that starts in the range counts as a whole, also beyond the end', async () => {
   const siteId = await siteWith([
     { at: 1, session_id: 's' },
     { at: 5, session_id: 's', event_type: 'purchase' },
   ])
   expect(await duration(siteId)).toBe(4 * 3600)
   expect(await bounce(siteId)).toBe(0)
-  expect(await ask({ site_id: siteId, metric: 'conversion_rate' })).toMatchObject({ value: 100 })
+  expect(await queryStats({ site_id: siteId, metric: 'conversion_rate' })).toMatchObject({ value: 100 })
 })
 
 test('a session that started in the 24 hours before the range is not counted in it', async () => {
@@ -53,10 +53,10 @@ test('a session that started in the 24 hours before the range is not counted in 
     { at: 1, session_id: 's' },
   ])
   expect(await bounce(siteId)).toBe(0)
-  expect(await ask({ site_id: siteId, metric: 'unique_sessions' })).toMatchObject({ value: 1 })
+  expect(await queryStats({ site_id: siteId, metric: 'unique_sessions' })).toMatchObject({ value: 1 })
 })
 
-test('an id of which nothing lies in the 24 hours before the range starts anew', async () => {
+test('a session id without events in the 24 hours before the range starts a new session', async () => {
   const siteId = await siteWith([
     { at: -24 - 1 / hour, session_id: 's' },
     { at: 1, session_id: 's' },
@@ -73,18 +73,20 @@ test('a session ends 24 hours after its first event, and its id counts once in a
   ])
   const wide = { end_date: noon + 100 * hour }
   expect(await duration(siteId, wide)).toBe(24 * 3600 - 0.001)
-  const byDay = await ask({ site_id: siteId, metric: 'conversion_rate', group_by: 'day', ...wide })
+  const byDay = await queryStats({ site_id: siteId, metric: 'conversion_rate', group_by: 'day', ...wide })
   expect(byDay.value).toBe(0)
-  expect((await ask({ site_id: siteId, metric: 'bounce_rate', ...wide, start_date: noon + 50 * hour })).value).toBe(100)
+  expect(
+    (await queryStats({ site_id: siteId, metric: 'bounce_rate', ...wide, start_date: noon + 50 * hour })).value,
+  ).toBe(100)
 })
 
-test('buckets of the session metrics add up: each session is in that of its first event', async () => {
+test('each session is in the bucket of its first event alone', async () => {
   const siteId = await siteWith([
     { at: 0.9, session_id: 'a' },
     { at: 1.1, session_id: 'a' },
     { at: 1.5, session_id: 'b' },
   ])
-  const { value, breakdown } = await ask({ site_id: siteId, metric: 'bounce_rate', group_by: 'hour' })
+  const { value, breakdown } = await queryStats({ site_id: siteId, metric: 'bounce_rate', group_by: 'hour' })
   expect(value).toBe(50)
   expect(breakdown).toStrictEqual([
     { timestamp: noon, value: 0 },
@@ -92,18 +94,18 @@ test('buckets of the session metrics add up: each session is in that of its firs
   ])
 })
 
-test('the country of a session is that of its first event; of events at one time, of the smaller event_id', async () => {
+test('the country of a session is that of its first event by time and event_id', async () => {
   const siteId = await siteWith([{ at: 0, session_id: 's', event_id: 'b', country: 'FR' }])
-  // In a part of their own, which is read later.
+  // These events are in a part of their own, which is read later.
   await siteWith([
     { site_id: siteId, at: 0, session_id: 's', event_id: 'a', country: 'DE' },
     { site_id: siteId, at: 1, session_id: 's', event_id: '0', country: 'US' },
   ])
-  const { breakdown } = await ask({ site_id: siteId, metric: 'avg_session_duration', group_by: 'country' })
+  const { breakdown } = await queryStats({ site_id: siteId, metric: 'avg_session_duration', group_by: 'country' })
   expect(breakdown).toStrictEqual([{ timestamp: noon, key: 'DE', country: 'DE', value: 3600 }])
 })
 
-test('filters choose sessions by any one of their events; the measure is of the whole session', async () => {
+test('a session matches a filter by any of its events and is measured as a whole', async () => {
   const siteId = await siteWith([
     { at: 0, session_id: 's', country: 'DE' },
     { at: 1, session_id: 's', country: 'FR', device_type: 'mobile' },
@@ -123,8 +125,8 @@ test('the target of conversion_rate is purchase, or target_event', async () => {
     { at: 0, session_id: 'c' },
     { at: 0, session_id: 'd', event_type: 'sign up' },
   ])
-  expect(await ask({ site_id: siteId, metric: 'conversion_rate' })).toMatchObject({ value: 25 })
-  expect(await ask({ site_id: siteId, metric: 'conversion_rate', target_event: 'sign up' })).toMatchObject({
+  expect(await queryStats({ site_id: siteId, metric: 'conversion_rate' })).toMatchObject({ value: 25 })
+  expect(await queryStats({ site_id: siteId, metric: 'conversion_rate', target_event: 'sign up' })).toMatchObject({
     value: 50,
   })
 })

@@ -1,0 +1,22 @@
+import type { RateLimits } from '@sluice/contracts/rate-limits'
+import type { Environment, Scope } from '@sluice/contracts/scopes'
+
+/** The rights of a request, as the checks before the handler found them (docs/http-interface.md#credentials). */
+export interface Credential {
+  keyId: string
+  environment: Environment
+  scopes: readonly Scope[]
+  /** The sites that the key is bound to; null: every site. */
+  siteIds: readonly string[] | null
+  /** The key's own limits; null: the defaults. */
+  rateLimits: RateLimits | null
+  /** Unix ms; null: the key does not expire. */
+  expiresAt: number | null
+}
+
+export interface Session {
+  /** SHA-256 of the session's token. */
+  hash: string
+  /** Unix ms at which the session ends unless it is used before. */
+  expiresAt: number
+}

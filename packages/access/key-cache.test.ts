@@ -1,0 +1,416 @@
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { keyStore } from '@sluice/postgres/keys'
+import { openPostgres } from '@sluice/postgres/open'
+import { unavailable } from '@sluice/runtime/errors'
+import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type CapturedLogger, capturedLogger } from '../../tests/support/captured-logger.ts'
+import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
+import { createTestKey, newTestKey, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { generateKey, hashKey, keyHint } from './api-key.ts'
+import { type KeyCache, keyCache } from './key-cache.ts'
+import type { KeyStore } from './keys.ts'
+
+type KeySource = Pick<KeyStore, 'findByHash' | 'changedSince' | 'markUsed'>
+
+const refused = expect.objectContaining({ code: 'unauthenticated', message: 'Invalid API key' })
+const away = expect.objectContaining({ code: 'unavailable', retryable: true })
+
+let postgres: TestPostgres
+let store: KeyStore
+/** The caches of a test, which stand for the processes of an installation. */
+const processes: Supervisor[] = []
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  store = keyStore(postgres)
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+afterEach(async () => {
+  await Promise.all(processes.splice(0).map((each) => each.stop()))
+  jest.restoreAllMocks()
+})
+
+const createKey = (expiresAt: Date | null = null) => createTestKey(store, { expiresAt })
+
+interface CountingSource extends KeySource {
+  calls: { findByHash: number; changedSince: number; markUsed: number }
+}
+
+/** Wraps a source and counts its calls. */
+function countCalls(source: KeySource): CountingSource {
+  const calls = { findByHash: 0, changedSince: 0, markUsed: 0 }
+  return {
+    calls,
+    findByHash: (hash) => {
+      calls.findByHash++
+      return source.findByHash(hash)
+    },
+    changedSince: (since) => {
+      calls.changedSince++
+      return source.changedSince(since)
+    },
+    markUsed: (lastUsed) => {
+      calls.markUsed++
+      return source.markUsed(lastUsed)
+    },
+  }
+}
+
+interface Process {
+  cache: KeyCache
+  source: CountingSource
+  captured: CapturedLogger
+  stop: () => Promise<void>
+}
+
+/** Starts a cache as a component; resolves after its first poll. */
+async function startProcess(source: KeySource = store, times?: Parameters<typeof keyCache>[2]): Promise<Process> {
+  const captured = capturedLogger()
+  const counting = countCalls(source)
+  const cache = keyCache(counting, captured.logger, times)
+  const supervisor = supervise([cache], captured.logger)
+  processes.push(supervisor)
+  await supervisor.start()
+  await waitUntil(() => counting.calls.changedSince > 0, 'the first poll', 5_000)
+  return { cache, source: counting, captured, stop: () => supervisor.stop() }
+}
+
+async function isRefused(cache: KeyCache, key: string): Promise<boolean> {
+  try {
+    await cache.authenticate(key)
+    return false
+  } catch (error) {
+    expect(error).toEqual(refused)
+    return true
+  }
+}
+
+test('a key is looked up once, and later requests get its credential without a promise', async () => {
+  const { key, keyId } = await createKey()
+  const { cache, source } = await startProcess()
+  const first = cache.authenticate(key)
+  expect(first).toBeInstanceOf(Promise)
+  const credential = {
+    keyId,
+    environment: 'prod',
+    scopes: ['events:write'],
+    siteIds: null,
+    rateLimits: null,
+    expiresAt: null,
+  }
+  expect(await first).toStrictEqual(credential)
+  for (let n = 0; n < 1_000; n++) expect(cache.authenticate(key)).toStrictEqual(credential)
+  expect(source.calls.findByHash).toBe(1)
+})
+
+test('concurrent requests look a key up once', async () => {
+  const { key, keyId } = await createKey()
+  const { cache, source } = await startProcess()
+  const answers = await Promise.all(Array.from({ length: 100 }, async () => cache.authenticate(key)))
+  expect(new Set(answers.map((answer) => answer.keyId))).toStrictEqual(new Set([keyId]))
+  expect(source.calls.findByHash).toBe(1)
+})
+
+test('a new key works at once in every process', async () => {
+  const [one, other] = [await startProcess(), await startProcess()]
+  const { key, keyId } = await createKey()
+  expect(await one.cache.authenticate(key)).toMatchObject({ keyId })
+  expect(await other.cache.authenticate(key)).toMatchObject({ keyId })
+})
+
+describe('a revoked key', () => {
+  test('is refused within 2 s by every process that has it cached', async () => {
+    const [one, other] = [await startProcess(), await startProcess()]
+    const { key, keyId } = await createKey()
+    for (const { cache } of [one, other]) await cache.authenticate(key)
+    await store.revoke(keyId, null)
+    const revokedAt = performance.now()
+    for (const { cache } of [one, other]) {
+      await waitUntil(() => isRefused(cache, key), 'the key is refused', 5_000)
+    }
+    expect(performance.now() - revokedAt).toBeLessThan(2_000)
+  })
+
+  test('is refused at once by a process that has not cached it', async () => {
+    const { key, keyId } = await createKey()
+    await store.revoke(keyId, null)
+    const { cache } = await startProcess()
+    expect(await isRefused(cache, key)).toBe(true)
+  })
+
+  test('is refused soon when it was revoked during its look-up', async () => {
+    const { key, keyId } = await createKey()
+    const found = Promise.withResolvers<undefined>()
+    const gate = Promise.withResolvers<undefined>()
+    const slow: KeySource = {
+      ...store,
+      findByHash: async (hash) => {
+        const record = await store.findByHash(hash)
+        found.resolve(undefined)
+        await gate.promise
+        return record
+      },
+    }
+    const { cache, source } = await startProcess(slow, { pollIntervalMs: 20, markUsedEveryPolls: 1_000 })
+    const answer = cache.authenticate(key)
+    await found.promise
+    await store.revoke(keyId, null)
+    const polls = source.calls.changedSince
+    await waitUntil(() => source.calls.changedSince > polls + 2, 'polls that saw the change', 5_000)
+    gate.resolve(undefined)
+    await answer
+    await waitUntil(() => isRefused(cache, key), 'the key is refused', 20_000)
+  })
+
+  test('is refused after the first successful poll when it was looked up before that poll', async () => {
+    const { key } = await createKey()
+    let isAway = true
+    const unavailableSource: KeySource = {
+      ...store,
+      changedSince: (since) => (isAway ? Promise.reject(unavailable('away')) : store.changedSince(since)),
+    }
+    const { cache } = await startProcess(unavailableSource, { pollIntervalMs: 20, markUsedEveryPolls: 1_000 })
+    await cache.authenticate(key)
+    // The key was revoked long before the first successful poll, further back than the overlap of polls reaches.
+    await postgres.db
+      .updateTable('api_keys')
+      .set({ revoked_at: new Date(Date.now() - 3_600_000), changed_at: new Date(Date.now() - 3_600_000) })
+      .where('hash', '=', hashKey(key))
+      .execute()
+    isAway = false
+    await waitUntil(() => isRefused(cache, key), 'the key is refused', 20_000)
+  })
+})
+
+test('a key is refused from the moment of its expiry, whether it is cached or not', async () => {
+  const expiresAt = new Date(Date.now() + 3_600_000)
+  const { key } = await createKey(expiresAt)
+  const [withCachedKey, withoutCachedKey] = [await startProcess(), await startProcess()]
+  await withCachedKey.cache.authenticate(key)
+  const clock = jest.spyOn(Date, 'now')
+  clock.mockReturnValue(expiresAt.getTime() - 1)
+  expect(await isRefused(withCachedKey.cache, key)).toBe(false)
+  clock.mockReturnValue(expiresAt.getTime())
+  expect(await isRefused(withCachedKey.cache, key)).toBe(true)
+  expect(await isRefused(withoutCachedKey.cache, key)).toBe(true)
+})
+
+describe('an unknown key', () => {
+  test('is looked up once and then refused without a look-up', async () => {
+    const { cache, source } = await startProcess()
+    const key = generateKey('prod')
+    for (let n = 0; n < 100; n++) expect(await isRefused(cache, key)).toBe(true)
+    expect(source.calls.findByHash).toBe(1)
+  })
+
+  test('is not looked up when it is malformed', async () => {
+    const { cache, source } = await startProcess()
+    const key = generateKey('prod')
+    const typo = `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`
+    for (const malformed of ['', 'x', typo, `${key} `, key.slice(0, 42), '\0', 'x'.repeat(100_000)]) {
+      expect(await isRefused(cache, malformed)).toBe(true)
+    }
+    expect(source.calls.findByHash).toBe(0)
+  })
+
+  test('works within 2 s of its creation, although it was refused before', async () => {
+    const { cache } = await startProcess()
+    const key = generateKey('prod')
+    expect(await isRefused(cache, key)).toBe(true)
+    await store.create({ ...newTestKey().newKey, hash: hashKey(key), hint: keyHint(key) }, null)
+    const createdAt = performance.now()
+    await waitUntil(async () => !(await isRefused(cache, key)), 'the key works', 5_000)
+    expect(performance.now() - createdAt).toBeLessThan(2_000)
+  })
+
+  test('neither displaces a cached key nor stays cached when 10,000 others follow it', async () => {
+    const { key } = await createKey()
+    const withoutKeys: KeySource = { ...store, findByHash: () => Promise.resolve(undefined) }
+    const withOneKey: KeySource = {
+      ...withoutKeys,
+      findByHash: (hash) => (hash === hashKey(key) ? store.findByHash(hash) : Promise.resolve(undefined)),
+    }
+    const { cache, source } = await startProcess(withOneKey)
+    await cache.authenticate(key)
+    const first = generateKey('prod')
+    await expectRefusal(cache, first)
+    for (let n = 0; n < 10_000; n++) await expectRefusal(cache, generateKey('dev'))
+    const lookupCount = source.calls.findByHash
+    expect(cache.authenticate(key)).not.toBeInstanceOf(Promise)
+    expect(source.calls.findByHash).toBe(lookupCount)
+    // The cache keeps 10,000 unknown keys; this one was refused before them.
+    await expectRefusal(cache, first)
+    expect(source.calls.findByHash).toBe(lookupCount + 1)
+  })
+})
+
+/** Works without a jest matcher, which would take most of the time of 10,000 calls. */
+async function expectRefusal(cache: KeyCache, key: string): Promise<void> {
+  await Promise.resolve(cache.authenticate(key)).then(
+    () => {
+      throw new Error('an unknown key was taken')
+    },
+    () => undefined,
+  )
+}
+
+describe('last_used_at', () => {
+  test('is written after a number of polls, however many requests there were', async () => {
+    const { key, keyId } = await createKey()
+    const { cache, source } = await startProcess(store, { pollIntervalMs: 10, markUsedEveryPolls: 3 })
+    const before = Date.now()
+    for (let n = 0; n < 1_000; n++) await cache.authenticate(key)
+    await waitUntil(async () => (await store.find(keyId, null))?.lastUsedAt != null, 'it is written', 5_000)
+    const writes = source.calls.markUsed
+    expect(writes).toBeLessThanOrEqual(3)
+    const usedAt = (await store.find(keyId, null))?.lastUsedAt?.getTime() ?? 0
+    expect(usedAt).toBeGreaterThanOrEqual(before)
+    expect(usedAt).toBeLessThanOrEqual(Date.now())
+    // The key has not been used since, so there is nothing to write.
+    const polls = source.calls.changedSince
+    await waitUntil(() => source.calls.changedSince > polls + 10, 'more polls', 5_000)
+    expect(source.calls.markUsed).toBe(writes)
+  })
+
+  test('is written when the service stops', async () => {
+    const { key, keyId } = await createKey()
+    const { cache, stop } = await startProcess()
+    await cache.authenticate(key)
+    await stop()
+    expect((await store.find(keyId, null))?.lastUsedAt).toBeInstanceOf(Date)
+  })
+
+  test('is not lost while Postgres is away', async () => {
+    const { key, keyId } = await createKey()
+    let isAway = true
+    const unavailableSource: KeySource = {
+      ...store,
+      markUsed: (lastUsed) => (isAway ? Promise.reject(unavailable('away')) : store.markUsed(lastUsed)),
+    }
+    const { cache, source } = await startProcess(unavailableSource, { pollIntervalMs: 10, markUsedEveryPolls: 1 })
+    await cache.authenticate(key)
+    await waitUntil(() => source.calls.markUsed > 2, 'writes that fail', 5_000)
+    isAway = false
+    await waitUntil(async () => (await store.find(keyId, null))?.lastUsedAt != null, 'it is written', 5_000)
+  })
+
+  test('does not change when a request is refused', async () => {
+    const { key, keyId } = await createKey()
+    await store.revoke(keyId, null)
+    const { cache, stop } = await startProcess()
+    expect(await isRefused(cache, key)).toBe(true)
+    await stop()
+    expect((await store.find(keyId, null))?.lastUsedAt).toBeNull()
+  })
+})
+
+describe('while Postgres hangs', () => {
+  test('a key that is not cached gets 503 within 2.5 s, and works once Postgres has replied', async () => {
+    const { key, keyId } = await createKey()
+    const gate = Promise.withResolvers<undefined>()
+    const slow: KeySource = {
+      ...store,
+      findByHash: async (hash) => {
+        await gate.promise
+        return store.findByHash(hash)
+      },
+    }
+    const { cache, source } = await startProcess(slow)
+    const started = performance.now()
+    await expect(cache.authenticate(key)).rejects.toEqual(away)
+    expect(performance.now() - started).toBeLessThan(2_500)
+    gate.resolve(undefined)
+    expect(await cache.authenticate(key)).toMatchObject({ keyId })
+    expect(source.calls.findByHash).toBe(1)
+  })
+
+  test('a thousand look-ups wait, and a further one gets 503 at once', async () => {
+    const gate = Promise.withResolvers<undefined>()
+    const { cache, source } = await startProcess({ ...store, findByHash: () => gate.promise })
+    const waiting = Array.from({ length: 1_000 }, async () => cache.authenticate(generateKey('prod')))
+    const refusals = Promise.allSettled(waiting)
+    expect(() => cache.authenticate(generateKey('prod'))).toThrow(away)
+    expect(source.calls.findByHash).toBe(1_000)
+    gate.resolve(undefined)
+    expect((await refusals).every(({ status }) => status === 'rejected')).toBe(true)
+    await expect(cache.authenticate(generateKey('prod'))).rejects.toEqual(refused)
+  })
+})
+
+describe('while Postgres is away', () => {
+  let proxy: TcpProxy
+
+  beforeAll(async () => {
+    proxy = await tcpProxy(postgres.url)
+  })
+
+  afterAll(async () => {
+    await proxy.close()
+  })
+
+  test('cached keys work and other keys get 503, and a revocation takes effect when Postgres is back', async () => {
+    const proxiedPostgres = openPostgres(proxy.url)
+    const { cache, captured, source } = await startProcess(keyStore(proxiedPostgres), {
+      pollIntervalMs: 50,
+      markUsedEveryPolls: 1_000,
+    })
+    const cached = await createKey()
+    const other = await createKey()
+    await cache.authenticate(cached.key)
+
+    await proxy.cut()
+    await waitUntil(() => captured.text().includes('can not be checked'), 'the poll notices', 10_000)
+    expect(cache.authenticate(cached.key)).toMatchObject({ keyId: cached.keyId })
+    for (const key of [other.key, generateKey('prod')]) await expect(cache.authenticate(key)).rejects.toEqual(away)
+    // A malformed key is refused without a look-up in Postgres.
+    expect(await isRefused(cache, 'x')).toBe(true)
+    const polls = source.calls.changedSince
+    await waitUntil(() => source.calls.changedSince > polls + 3, 'more polls', 20_000)
+    expect(captured.lines()).toHaveLength(1)
+
+    // The first poll that succeeds finds the revocation.
+    await store.revoke(cached.keyId, null)
+    await proxy.mend()
+    await waitUntil(() => isRefused(cache, cached.key), 'the revocation arrives', 10_000)
+    expect(await cache.authenticate(other.key)).toMatchObject({ keyId: other.keyId })
+    await proxiedPostgres.close()
+  })
+
+  test('cached keys get 503 after an hour without a successful poll', async () => {
+    const { key } = await createKey()
+    let isAway = false
+    const unavailableSource: KeySource = {
+      ...store,
+      changedSince: (since) => (isAway ? Promise.reject(unavailable('away')) : store.changedSince(since)),
+    }
+    const { cache, source } = await startProcess(unavailableSource, { pollIntervalMs: 10, markUsedEveryPolls: 1_000 })
+    await cache.authenticate(key)
+    isAway = true
+    const polls = source.calls.changedSince
+    await waitUntil(() => source.calls.changedSince > polls + 1, 'polls that fail', 5_000)
+    const now = Date.now()
+    const clock = jest.spyOn(Date, 'now')
+    clock.mockReturnValue(now + 3_590_000)
+    expect(await cache.authenticate(key)).toHaveProperty('keyId')
+    clock.mockReturnValue(now + 3_601_000)
+    expect(() => cache.authenticate(key)).toThrow(away)
+    clock.mockRestore()
+    isAway = false
+    await waitUntil(
+      () => Promise.resolve(cache.authenticate(key)).then(Boolean, () => false),
+      'a poll gets through',
+      5_000,
+    )
+  })
+})
+
+test('a failure other than an unavailable Postgres reaches the supervisor', async () => {
+  const broken: KeySource = { ...store, changedSince: () => Promise.reject(new TypeError('canary')) }
+  const { captured } = await startProcess(broken)
+  await waitUntil(() => captured.text().includes('component failed'), 'it is logged', 5_000)
+})

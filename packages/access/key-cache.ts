@@ -1,0 +1,156 @@
+import { LRUCache } from 'lru-cache'
+import { withDeadline } from '@sluice/runtime/deadline'
+import { invalidApiKey, unavailable } from '@sluice/runtime/errors'
+import type { Logger } from '@sluice/runtime/logger'
+import { poller } from '@sluice/runtime/poller'
+import type { Component } from '@sluice/runtime/supervisor'
+import { hashKey, keyEnvironment } from './api-key.ts'
+import type { Credential } from './credential.ts'
+import type { KeyRecord, KeyStore } from './keys.ts'
+
+export interface KeyCache extends Component {
+  /**
+   * Returns the credential of a key. For a cached key it returns without a promise, so that the hot path awaits nothing.
+   * Throws (or rejects with) 401 for an unusable key, 503 when Postgres is needed and away.
+   */
+  authenticate(key: string): Credential | Promise<Credential>
+  /** Does the same for the SHA-256 of a key, which is what a session holds. */
+  authenticateHash(hash: string): Credential | Promise<Credential>
+}
+
+export interface KeyCacheTimes {
+  /** Every process obeys a revocation within 2 s: one poll a second, and the duration of the poll. */
+  pollIntervalMs: number
+  /** `last_used_at` is true within a minute. */
+  markUsedEveryPolls: number
+}
+
+const defaultTimes: KeyCacheTimes = { pollIntervalMs: 1_000, markUsedEveryPolls: 20 }
+/**
+ * Cached keys work for this long without a successful poll, so that events are accepted while Postgres is away. A process
+ * that alone is cut off from Postgres accepts a key that is revoked meanwhile for as long.
+ */
+const serveUncheckedMs = 3_600_000
+const unknownKeyTtlMs = 5_000
+const cachedKeysMax = 10_000
+/** A request waits no longer for a Postgres that hangs; the look-up itself continues until its statement times out. */
+const lookupTimeoutMs = 1_000
+/** Concurrent look-ups: anyone can generate well-formed keys, whose look-ups would pile up while Postgres hangs. */
+const lookupsMax = 1_000
+
+/**
+ * Caches the records of keys by the SHA-256 of the key; the keys themselves are not kept. As a component it polls the
+ * store for changes and writes `last_used_at`.
+ */
+export function keyCache(
+  store: Pick<KeyStore, 'findByHash' | 'changedSince' | 'markUsed'>,
+  logger: Pick<Logger, 'warn'>,
+  { pollIntervalMs, markUsedEveryPolls }: KeyCacheTimes = defaultTimes,
+): KeyCache {
+  const cachedKeys = new LRUCache<string, KeyRecord>({ max: cachedKeysMax })
+  const unknownHashes = new LRUCache<string, true>({ max: cachedKeysMax, ttl: unknownKeyTtlMs })
+  const lookups = new Map<string, Promise<KeyRecord | undefined>>()
+  let lastUsedByKeyId = new Map<string, Date>()
+  let pollCount = 0
+  /** Unix ms of the last successful poll; 0 before the first. */
+  let polledAt = 0
+  /** `since` of the next poll. */
+  let cursor: Date | undefined
+
+  /** Notes the use of a key; throws 401 for a key that is revoked or expired, 503 when its record may be outdated. */
+  function useKey(key: KeyRecord): Credential {
+    const now = Date.now()
+    if (key.revokedAt !== null || (key.expiresAt !== null && key.expiresAt.getTime() <= now)) throw invalidApiKey()
+    if (now - polledAt > serveUncheckedMs) {
+      throw unavailable('keys could not be checked for an hour: Postgres is away')
+    }
+    lastUsedByKeyId.set(key.keyId, new Date(now))
+    return {
+      keyId: key.keyId,
+      environment: key.environment,
+      scopes: key.scopes,
+      siteIds: key.siteIds,
+      rateLimits: key.rateLimits,
+      expiresAt: key.expiresAt?.getTime() ?? null,
+    }
+  }
+
+  async function lookUp(hash: string): Promise<KeyRecord | undefined> {
+    const key = await store.findByHash(hash)
+    if (key) {
+      cachedKeys.set(hash, key)
+      if (polledAt === 0) polledAt = Date.now()
+    } else {
+      cachedKeys.delete(hash)
+      unknownHashes.set(hash, true)
+    }
+    return key
+  }
+
+  async function applyChanges(): Promise<void> {
+    const { keys, asOf } = await store.changedSince(cursor)
+    // A key that was cached before the first poll may have changed before that poll. It is looked up again rather than
+    // dropped, so that it stays cached when Postgres goes away at this moment.
+    if (cursor === undefined) for (const hash of [...cachedKeys.keys()]) await lookUp(hash)
+    for (const key of keys) {
+      unknownHashes.delete(key.hash)
+      if (cachedKeys.has(key.hash)) cachedKeys.set(key.hash, key)
+    }
+    cursor = asOf
+    polledAt = Date.now()
+  }
+
+  async function writeLastUsed(): Promise<void> {
+    if (lastUsedByKeyId.size === 0) return
+    const written = lastUsedByKeyId
+    lastUsedByKeyId = new Map()
+    try {
+      await store.markUsed(written)
+    } catch (error) {
+      lastUsedByKeyId = new Map([...written, ...lastUsedByKeyId])
+      throw error
+    }
+  }
+
+  /** `isWellFormed` is called only for a hash that is not cached: a checksum costs more than a look at the cache. */
+  function authenticateHash(hash: string, isWellFormed: () => boolean): Credential | Promise<Credential> {
+    const key = cachedKeys.get(hash)
+    if (key) return useKey(key)
+    if (!isWellFormed() || unknownHashes.has(hash)) throw invalidApiKey()
+    let lookup = lookups.get(hash)
+    if (!lookup) {
+      if (lookups.size >= lookupsMax) throw unavailable('too many keys are being looked up')
+      lookup = lookUp(hash).finally(() => lookups.delete(hash))
+      lookups.set(hash, lookup)
+    }
+    const onTimeout = () => unavailable(`a key was not looked up within ${lookupTimeoutMs} ms`)
+    return withDeadline(lookup, lookupTimeoutMs, onTimeout).then((found) => {
+      if (!found) throw invalidApiKey()
+      return useKey(found)
+    })
+  }
+
+  const polling = poller({
+    name: 'key cache',
+    intervalMs: pollIntervalMs,
+    poll: async () => {
+      pollCount++
+      await applyChanges()
+      if (pollCount % markUsedEveryPolls === 0) await writeLastUsed()
+    },
+    stop: async () => {
+      await writeLastUsed().catch((error: unknown) => {
+        logger.warn({ err: error }, 'last_used_at was not written')
+      })
+    },
+    onUnavailable: (error) => {
+      logger.warn({ err: error }, 'keys can not be checked for changes, cached ones are served')
+    },
+  })
+
+  return {
+    ...polling,
+    authenticate: (key) => authenticateHash(hashKey(key), () => keyEnvironment(key) !== undefined),
+    authenticateHash: (hash) => authenticateHash(hash, () => true),
+  }
+}

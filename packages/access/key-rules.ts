@@ -1,0 +1,35 @@
+import { allowsSite, grants } from '@sluice/contracts/scopes'
+import { conflict, insufficientScope, invalidField, siteNotAllowed } from '@sluice/runtime/errors'
+import type { Credential } from './credential.ts'
+import type { KeyRecord } from './keys.ts'
+
+/**
+ * Throws 403 unless the key `maker` may give another key these scopes and sites: a key can't grant what it lacks
+ * (docs/http-interface.md#key-grants). `rate_limits` are no grants; requireExpiry checks the expiry.
+ */
+export function requireGrantable(maker: Credential, { scopes, siteIds }: Pick<KeyRecord, 'scopes' | 'siteIds'>): void {
+  for (const scope of scopes) if (!grants(maker.scopes, scope)) throw insufficientScope(scope)
+  if (maker.siteIds === null) return
+  if (siteIds === null) throw siteNotAllowed()
+  for (const siteId of siteIds) if (!allowsSite(maker.siteIds, siteId)) throw siteNotAllowed()
+}
+
+/** Throws 400 for an expiry that is not later than `now`; both are Unix ms. */
+export function requireFuture(expiresAt: number | null | undefined, now: number): void {
+  if (expiresAt !== undefined && expiresAt !== null && expiresAt <= now) {
+    throw invalidField('expires_at', 'must be Unix time in milliseconds, in the future')
+  }
+}
+
+/** Throws 400 for a key that would expire later than `maker`: temporary rights would become permanent. */
+export function requireExpiry(maker: Credential, expiresAt: number | null): void {
+  if (maker.expiresAt !== null && (expiresAt === null || expiresAt > maker.expiresAt)) {
+    throw invalidField('expires_at', 'must not be later than that of the key that asks')
+  }
+}
+
+/** Throws 409 for a key that is revoked or expired at `now` (Unix ms): a change must not make it usable again. */
+export function requireUsable({ revokedAt, expiresAt }: KeyRecord, now: number): void {
+  if (revokedAt !== null) throw conflict('Key is revoked: make a new one')
+  if (expiresAt !== null && expiresAt.getTime() <= now) throw conflict('Key has expired: make a new one')
+}

@@ -1,0 +1,84 @@
+import type { RateLimits } from '@sluice/contracts/rate-limits'
+import type { Environment, Scope } from '@sluice/contracts/scopes'
+
+/** A key's record (docs/http-interface.md#key-record), without the key: only its SHA-256 is kept. */
+export interface KeyRecord {
+  keyId: string
+  name: string
+  environment: Environment
+  scopes: readonly Scope[]
+  /** The sites that the key is bound to; null: every site. */
+  siteIds: readonly string[] | null
+  rateLimits: RateLimits | null
+  hash: string
+  hint: string
+  createdAt: Date
+  lastUsedAt: Date | null
+  expiresAt: Date | null
+  revokedAt: Date | null
+  /** Id of the key that replaces it; null: it was not rotated. */
+  rotatedTo: string | null
+}
+
+export interface NewKey extends Omit<KeyRecord, 'createdAt' | 'lastUsedAt' | 'revokedAt' | 'rotatedTo'> {
+  /** True for a key that a start or `npm run admin-key` created; `npm run admin-key` revokes all earlier ones. */
+  bootstrap: boolean
+}
+
+/** The fields of a key that may change. */
+export type KeyChanges = Partial<Pick<KeyRecord, 'name' | 'scopes' | 'siteIds' | 'rateLimits' | 'expiresAt'>>
+
+/** The result of a rotation. */
+export interface Rotation {
+  /** The new key; its other fields are those of the old key. */
+  replacement: Pick<KeyRecord, 'keyId' | 'hash' | 'hint'>
+  /** The expiry of the old key, unless it expires earlier. */
+  oldExpiresAt: Date
+}
+
+/** The key of the request: it registers the new sites, and keys of other sites than its own are absent for it. */
+export interface Actor {
+  keyId: string
+  /** Null: the key is not bound to sites. */
+  siteIds: readonly string[] | null
+}
+
+/** API keys in Postgres. Every method throws AppError 503 while Postgres is away. */
+export interface KeyStore {
+  /**
+   * Stores a new key and registers its sites, with `makerId` as the key that registered them (null: a start). Returns
+   * undefined, and changes nothing, when the hash is stored already.
+   */
+  create(key: NewKey, makerId: string | null): Promise<KeyRecord | undefined>
+  /** Resolves to true when any key is stored, revoked ones included. */
+  any(): Promise<boolean>
+  findByHash(hash: string): Promise<KeyRecord | undefined>
+  /** Undefined for an unknown id, and for a key that is not bound to a part of `siteIds` (null: every key is found). */
+  find(keyId: string, siteIds: Actor['siteIds']): Promise<KeyRecord | undefined>
+  /** Lists the keys that `find` finds, newest first; `total` counts all of them. */
+  list(
+    page: { limit: number; offset: number },
+    siteIds: Actor['siteIds'],
+  ): Promise<{ keys: KeyRecord[]; total: number }>
+  /**
+   * Changes a key. `change` gets the stored key, which is locked meanwhile, and returns the changes; when it throws,
+   * nothing is changed and the error is passed on. Undefined where `find` returns undefined.
+   */
+  update(keyId: string, actor: Actor, change: (key: KeyRecord) => KeyChanges): Promise<KeyRecord | undefined>
+  /**
+   * Creates a key with the same rights and sets the expiry of the old one, in one transaction; returns the new key.
+   * `rotate` is called as `change` of `update` is.
+   */
+  rotate(keyId: string, siteIds: Actor['siteIds'], rotate: (key: KeyRecord) => Rotation): Promise<KeyRecord | undefined>
+  /** Revokes a key; returns it with the time of its first revocation. Undefined where `find` returns undefined. */
+  revoke(keyId: string, siteIds: Actor['siteIds']): Promise<KeyRecord | undefined>
+  /** Revokes every other key that a start or `npm run admin-key` made; returns their number. */
+  revokeBootstrapKeysExcept(keyId: string): Promise<number>
+  /**
+   * Returns the keys whose rights changed at or after `since`, by the clock of Postgres; none for undefined. `asOf` is
+   * `since` of the next call.
+   */
+  changedSince(since: Date | undefined): Promise<{ keys: KeyRecord[]; asOf: Date }>
+  /** Moves `last_used_at` forward, never back. */
+  markUsed(lastUsed: ReadonlyMap<string, Date>): Promise<void>
+}

@@ -1,0 +1,29 @@
+/**
+ * Counts costs against limits per minute (docs/http-interface.md#rate-limits; contracts/rate-limits.ts: limitWindowSeconds). A
+ * window opens with the first cost that it counts. Costs and limits are whole numbers; a cost of 0 always fits.
+ */
+export interface Limiter {
+  /**
+   * Counts `cost` if all of it fits into `limit`, else nothing. Never rejects: while Redis is away it counts in this
+   * process, on top of the last known count. Returns without a promise where no call to Redis is needed.
+   */
+  consume(counter: string, cost: number, limit: number): Consumption | Promise<Consumption>
+  /** Takes back the cost of a request that turned out to cost nothing (413). Never rejects. */
+  refund(counter: string, cost: number, limit: number): Promise<void>
+  /**
+   * Returns the state of a counter as this process knows it, without a call to Redis; a full limit for an unknown
+   * counter. Apart from refunds of other processes in this window, `remaining` is never too low.
+   */
+  peek(counter: string, limit: number): LimitState
+}
+
+export interface LimitState {
+  /** Never below 0. */
+  remaining: number
+  /** Unix ms at which the window ends; when none is open, the end of one that would open now. */
+  resetAt: number
+}
+
+export interface Consumption extends LimitState {
+  granted: boolean
+}

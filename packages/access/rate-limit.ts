@@ -1,0 +1,73 @@
+import { defaultLimits, limitWindowSeconds } from '@sluice/contracts/rate-limits'
+import type { LimitClass } from '@sluice/contracts/scopes'
+import { rateLimited, tooLarge } from '@sluice/runtime/errors'
+import type { Credential } from './credential.ts'
+import type { Consumption, Limiter } from './limiter.ts'
+
+/** The limit of one request's key, and the request's cost; the `X-RateLimit-*` headers show its fields. */
+export class RateLimit {
+  readonly limit: number
+  remaining: number
+  /** Unix ms. */
+  resetAt: number
+  readonly #counter: string
+  readonly #limiter: Limiter
+  #consumed = 0
+
+  constructor(limiter: Limiter, limitClass: LimitClass, { keyId, rateLimits }: Credential) {
+    this.limit = rateLimits?.[`${limitClass}_per_minute`] ?? defaultLimits[limitClass]
+    this.#counter = `${limitClass}:${keyId}`
+    this.#limiter = limiter
+    const { remaining, resetAt } = limiter.peek(this.#counter, this.limit)
+    this.remaining = remaining
+    this.resetAt = resetAt
+  }
+
+  /** Throws 429 when not even a cost of 1 fits; `remaining` is never too low. */
+  rejectIfExhausted(): void {
+    if (this.remaining < 1) throw this.#refusal()
+  }
+
+  /** Counts `cost`. Throws 429 when it does not fit, 413 when it exceeds the whole limit; nothing is counted then. */
+  consume(cost: number): void | Promise<void> {
+    if (cost > this.limit) {
+      throw tooLarge(`Request counts ${cost} times, the key may make ${this.limit} in ${limitWindowSeconds} seconds`)
+    }
+    const consumption = this.#limiter.consume(this.#counter, cost, this.limit)
+    if (!(consumption instanceof Promise)) this.#update(consumption, cost)
+    else
+      return consumption.then((settled) => {
+        this.#update(settled, cost)
+      })
+  }
+
+  #update({ granted, remaining, resetAt }: Consumption, cost: number): void {
+    this.remaining = remaining
+    this.resetAt = resetAt
+    if (!granted) throw this.#refusal()
+    this.#consumed += cost
+  }
+
+  /** Counts 1 unless something was counted; for a request that fails anyway, so a 429 is ignored. */
+  async consumeAtLeastOne(): Promise<void> {
+    if (this.#consumed > 0) return
+    try {
+      await this.consume(1)
+    } catch {
+      // The response is that of the earlier failure.
+    }
+  }
+
+  /** Takes back the request's cost: a request that is too large costs nothing (docs/http-interface.md#rate-limits). */
+  async refund(): Promise<void> {
+    const cost = this.#consumed
+    if (cost === 0) return
+    this.#consumed = 0
+    this.remaining += cost
+    await this.#limiter.refund(this.#counter, cost, this.limit)
+  }
+
+  #refusal() {
+    return rateLimited(Math.max(1, Math.ceil((this.resetAt - Date.now()) / 1000)))
+  }
+}

@@ -1,0 +1,226 @@
+import { LRUCache } from 'lru-cache'
+import { withDeadline } from '@sluice/runtime/deadline'
+import { type AppError, invalidField, isRetryable, notFound, rateLimited, unavailable } from '@sluice/runtime/errors'
+import { logThrottle } from '@sluice/runtime/log-throttle'
+import type { Logger } from '@sluice/runtime/logger'
+import { poller } from '@sluice/runtime/poller'
+import type { Component } from '@sluice/runtime/supervisor'
+import type { SiteStore } from './sites.ts'
+
+/** Which events of a site are accepted: none (`refusal`), or those that are at most `retentionMs` old. */
+export type SitePolicy = { refusal: AppError } | { retentionMs: number }
+
+/** Policies by site id. A site that accepts every event has no entry. */
+export type SitePolicies = ReadonlyMap<string, SitePolicy>
+
+export interface SiteCache extends Component {
+  /**
+   * Registers the sites that this process has not seen yet, before their events get a 202
+   * (docs/http-interface.md#new-sites), and returns the policies of all of them. It returns without a promise when all
+   * are cached.
+   * While Postgres is away or slow it registers none and resolves: the next event of the site tries again, and until
+   * then the query service finds the site by its events. Where only administrators register sites, an unknown one is
+   * refused, and the promise rejects with AppError 503 while Postgres is away.
+   */
+  register(keyId: string, siteIds: ReadonlySet<string>): SitePolicies | Promise<SitePolicies>
+}
+
+const cachedSitesMax = 100_000
+/** Postgres must not delay an event for longer: the whole request has 2.5 s. */
+const registerTimeoutMs = 400
+/** Another key may register a refused site meanwhile; until then the refusal is repeated without a query. */
+const refusalTtlMs = 10_000
+const cachedRefusalsMax = 10_000
+/** While Postgres is away, each event of a new site would otherwise write a log line. */
+const logIntervalMs = 1_000
+/** New sites of one key that wait while Postgres registers others. */
+const queuedSitesMax = 10_000
+const defaultPollIntervalMs = 1_000
+const dayMs = 86_400_000
+
+const noPolicies: SitePolicies = new Map()
+/** The policy of a site that accepts every event; compared by its identity. */
+const acceptsEverything: SitePolicy = { retentionMs: Infinity }
+
+/** The reason why a site does not accept an event; undefined when it does. Both times are Unix ms. */
+export function refusalOf(policy: SitePolicy, timestamp: number, receivedAt: number): AppError | undefined {
+  if ('refusal' in policy) return policy.refusal
+  if (timestamp >= receivedAt - policy.retentionMs) return undefined
+  const retentionDays = policy.retentionMs / dayMs
+  return invalidField('timestamp', `must not be older than the retention_days of its site, ${retentionDays}`)
+}
+
+/**
+ * Caches registered sites with their policies. As a component it polls the store for changes; while Postgres is away,
+ * the cached policies hold.
+ */
+export function siteCache(
+  store: Pick<SiteStore, 'registerFor' | 'findKnown' | 'changedSince'>,
+  logger: Pick<Logger, 'warn'>,
+  { autoRegister, pollIntervalMs = defaultPollIntervalMs }: { autoRegister: boolean; pollIntervalMs?: number },
+): SiteCache {
+  /** The policy of each registered site that this process has seen. */
+  const cachedPolicies = new LRUCache<string, SitePolicy>({ max: cachedSitesMax })
+  /** Unix ms at which a key may register a site, by `<key id> <site id>`. */
+  const refusedUntil = new LRUCache<string, number>({ max: cachedRefusalsMax, ttl: refusalTtlMs })
+  /** Sites that are not registered, where only administrators register them. */
+  const unregistered = new LRUCache<string, true>({ max: cachedRefusalsMax, ttl: refusalTtlMs })
+  const isLogDue = logThrottle(logIntervalMs)
+  let unreportedCount = 0
+  /** `since` of the next poll. */
+  let cursor: Date | undefined
+
+  function logUnregistered(sites: number, reason: string): void {
+    unreportedCount += sites
+    if (!isLogDue()) return
+    logger.warn({ sites: unreportedCount, reason }, 'new sites were not registered, their next events try again')
+    unreportedCount = 0
+  }
+
+  function cachePolicy(siteId: string, retentionDays: number | null): SitePolicy {
+    const policy = retentionDays === null ? acceptsEverything : { retentionMs: retentionDays * dayMs }
+    cachedPolicies.set(siteId, policy)
+    return policy
+  }
+
+  async function registerUnseen(keyId: string, siteIds: readonly string[]): Promise<SitePolicies> {
+    const { refused, retryAfterSeconds, retentionDays } = await store.registerFor(keyId, siteIds)
+    const refusedIds = new Set(refused)
+    return collectPolicies(siteIds, (siteId) => {
+      if (!refusedIds.has(siteId)) return cachePolicy(siteId, retentionDays.get(siteId) ?? null)
+      refusedUntil.set(`${keyId} ${siteId}`, Date.now() + retryAfterSeconds * 1000)
+      return { refusal: rateLimited(retryAfterSeconds) }
+    })
+  }
+
+  async function findUnseen(siteIds: readonly string[]): Promise<SitePolicies> {
+    const registered = await store.findKnown(siteIds)
+    return collectPolicies(siteIds, (siteId) => {
+      const retentionDays = registered.get(siteId)
+      if (retentionDays !== undefined) return cachePolicy(siteId, retentionDays)
+      unregistered.set(siteId, true)
+      return { refusal: notFound('Site') }
+    })
+  }
+
+  const fetchPolicies = coalesceByKey((keyId, siteIds) =>
+    autoRegister ? registerUnseen(keyId, siteIds) : findUnseen(siteIds),
+  )
+
+  /** The policy of a site as cached; undefined when Postgres has to be read. */
+  function cachedPolicy(keyId: string, siteId: string): SitePolicy | undefined {
+    const policy = cachedPolicies.get(siteId)
+    if (policy !== undefined) return policy
+    if (!autoRegister) return unregistered.has(siteId) ? { refusal: notFound('Site') } : undefined
+    const until = refusedUntil.get(`${keyId} ${siteId}`)
+    if (until === undefined) return undefined
+    return { refusal: rateLimited(Math.max(1, Math.ceil((until - Date.now()) / 1000))) }
+  }
+
+  /** Returns `cached` and the policies of the unseen sites. */
+  async function addUnseen(keyId: string, unseen: readonly string[], cached: SitePolicies): Promise<SitePolicies> {
+    try {
+      const onTimeout = () => unavailable('Postgres is slow')
+      const fetched = await withDeadline(fetchPolicies(keyId, unseen), registerTimeoutMs, onTimeout)
+      return new Map([...cached, ...collectPolicies(unseen, (siteId) => fetched.get(siteId) ?? acceptsEverything)])
+    } catch (error) {
+      // Where only administrators register sites, events of a site that may be unknown must not be accepted.
+      if (!autoRegister || !isRetryable(error)) throw error
+      logUnregistered(unseen.length, error.internal)
+      return cached
+    }
+  }
+
+  async function applyChanges(): Promise<void> {
+    const { sites, asOf } = await store.changedSince(cursor)
+    // A site that was cached before the first poll may have changed before that poll.
+    if (cursor === undefined && cachedPolicies.size > 0) {
+      const registered = await store.findKnown([...cachedPolicies.keys()])
+      for (const [siteId, retentionDays] of registered) cachePolicy(siteId, retentionDays)
+    }
+    for (const { siteId, retentionDays } of sites) {
+      unregistered.delete(siteId)
+      if (cachedPolicies.has(siteId)) cachePolicy(siteId, retentionDays)
+    }
+    cursor = asOf
+  }
+
+  const polling = poller({
+    name: 'known sites',
+    intervalMs: pollIntervalMs,
+    poll: applyChanges,
+    onUnavailable: (error) => {
+      logger.warn({ err: error }, 'sites can not be checked for changes, what is known of them holds')
+    },
+  })
+
+  return {
+    ...polling,
+    register: (keyId, siteIds) => {
+      let unseen: string[] | undefined
+      let policies: Map<string, SitePolicy> | undefined
+      for (const siteId of siteIds) {
+        const policy = cachedPolicy(keyId, siteId)
+        if (policy === undefined) (unseen ??= []).push(siteId)
+        else if (policy !== acceptsEverything) (policies ??= new Map()).set(siteId, policy)
+      }
+      return unseen === undefined ? (policies ?? noPolicies) : addUnseen(keyId, unseen, policies ?? noPolicies)
+    },
+  }
+}
+
+/** The policies of sites, without those that accept every event. */
+function collectPolicies(
+  siteIds: readonly string[],
+  policyOf: (siteId: string) => SitePolicy,
+): Map<string, SitePolicy> {
+  const policies = new Map<string, SitePolicy>()
+  for (const siteId of siteIds) {
+    const policy = policyOf(siteId)
+    if (policy !== acceptsEverything) policies.set(siteId, policy)
+  }
+  return policies
+}
+
+type FetchPolicies = (keyId: string, siteIds: readonly string[]) => Promise<SitePolicies>
+
+/**
+ * Runs one call per key at a time; the sites of calls that arrive meanwhile go together in the next one. Postgres
+ * registers the sites of a key one call after the other anyway, to count exactly, and a thousand calls with a new site
+ * each would wait for one another.
+ */
+function coalesceByKey(fetchPolicies: FetchPolicies): FetchPolicies {
+  interface PendingCall {
+    siteIds: Set<string>
+    policies: Promise<SitePolicies>
+  }
+  /** Resolves when the last call of a key has settled, whatever its outcome. */
+  const ends = new Map<string, Promise<void>>()
+  const pendingCalls = new Map<string, PendingCall>()
+
+  function enqueue(keyId: string): PendingCall {
+    const siteIds = new Set<string>()
+    const policies = (ends.get(keyId) ?? Promise.resolve()).then(() => {
+      pendingCalls.delete(keyId)
+      return fetchPolicies(keyId, [...siteIds])
+    })
+    const end = policies
+      .catch(() => undefined)
+      .then(() => {
+        if (ends.get(keyId) === end) ends.delete(keyId)
+      })
+    ends.set(keyId, end)
+    const call = { siteIds, policies }
+    pendingCalls.set(keyId, call)
+    return call
+  }
+
+  return (keyId, siteIds) => {
+    const call = pendingCalls.get(keyId) ?? enqueue(keyId)
+    if (call.siteIds.size + siteIds.length > queuedSitesMax) {
+      return Promise.reject(unavailable('too many new sites wait for Postgres'))
+    }
+    for (const siteId of siteIds) call.siteIds.add(siteId)
+    return call.policies
+  }
+}

@@ -1,0 +1,67 @@
+import type { SiteSettings } from '@sluice/contracts/sites'
+import type { Credential } from './credential.ts'
+
+/** A site's record (docs/http-interface.md#site-record), without the times of its first and last event. */
+export interface SiteRecord {
+  siteId: string
+  settings: SiteSettings
+  createdAt: Date
+}
+
+/** Sites in Postgres. Every method throws AppError 503 while Postgres is away. */
+export interface SiteStore {
+  find(siteId: string): Promise<SiteRecord | undefined>
+  /** Lists the sites among `siteIds` (null: all), sorted by the bytes of their id; `total` counts all of them. */
+  list(
+    page: { limit: number; offset: number },
+    siteIds: readonly string[] | null,
+  ): Promise<{ sites: SiteRecord[]; total: number }>
+  /** Registers a site, by the key `keyId`. Returns undefined, and changes nothing, for a site that is registered already. */
+  create(siteId: string, settings: Partial<SiteSettings>, keyId: string): Promise<SiteRecord | undefined>
+  /** Changes the settings that are present; undefined for a site that is not registered. */
+  update(siteId: string, settings: Partial<SiteSettings>): Promise<SiteRecord | undefined>
+  /** Registers the new ones among the sites; the others stay as they are. */
+  register(siteIds: readonly string[]): Promise<void>
+  /**
+   * Registers the new ones among the sites by a key, which may register 1,000 sites in any 24 hours: the first ones in
+   * the given order (docs/http-interface.md#new-sites). The limit is exact for any number of concurrent processes.
+   */
+  registerFor(keyId: string, siteIds: readonly string[]): Promise<Registration>
+  /** Returns the registered ones among the sites, with the days that their events are kept (null: for ever). */
+  findKnown(siteIds: readonly string[]): Promise<ReadonlyMap<string, number | null>>
+  /**
+   * Returns the sites that an administrator named or changed at or after `since`, by the clock of Postgres; none for
+   * undefined. `asOf` is `since` of the next call. Sites that events registered have no settings and are left out.
+   */
+  changedSince(since: Date | undefined): Promise<{ sites: ChangedSite[]; asOf: Date }>
+}
+
+export interface Registration {
+  /** Sites that were neither registered before nor by this call. */
+  refused: readonly string[]
+  /** Seconds until the key may register another site. */
+  retryAfterSeconds: number
+  /** Days that events are kept, for sites that were registered before and do not keep their events for ever. */
+  retentionDays: ReadonlyMap<string, number>
+}
+
+export interface ChangedSite {
+  siteId: string
+  retentionDays: number | null
+}
+
+export interface SiteLookup {
+  /**
+   * Returns the record of a registered site and, unless only administrators register sites, of a site with stored events;
+   * undefined for any other site. Throws AppError 503 while an engine that it needs is away.
+   */
+  find(siteId: string): Promise<SiteRecord | undefined>
+  /**
+   * Does the same for a record that is created for a site: an unknown site is registered by the key if it is not bound to
+   * sites, unless only administrators register sites. Throws 429 beyond the key's limit of new sites a day.
+   */
+  findOrRegister(siteId: string, key: Pick<Credential, 'keyId' | 'siteIds'>): Promise<SiteRecord | undefined>
+}
+
+/** The settings of a site that statistics use. */
+export type SiteDefaults = Pick<SiteSettings, 'timezone' | 'conversion_event'>

@@ -1,0 +1,16 @@
+import { flagVariable, optionalSecretVariable } from '@sluice/runtime/variables'
+import { keyEnvironment } from './api-key.ts'
+
+/** SLUICE_ADMIN_KEY of the query service. */
+export const adminKey = optionalSecretVariable(
+  'First admin key (npm run admin-key makes one); taken over at the start if it is not known yet.',
+  (key) => {
+    if (keyEnvironment(key) === undefined) throw new Error('is not a key: prefix, length or checksum are wrong')
+  },
+)
+
+/** SLUICE_AUTO_REGISTER_SITES of gateway and query service. */
+export const autoRegisterSites = flagVariable(
+  'true: the first event of a site registers it. false: only POST /api/v1/sites and the site_ids of keys do.',
+  'true',
+)

@@ -1,0 +1,80 @@
+import joi from 'joi'
+import {
+  cohortLimits,
+  type CohortPreview,
+  type CohortResource,
+  type CreateCohortBody,
+  type ListCohortsQuery,
+  type PreviewCohortBody,
+  type UpdateCohortBody,
+} from '@sluice/contracts/cohorts'
+import { environments } from '@sluice/contracts/scopes'
+import { text } from '@sluice/runtime/validate'
+import { criteriaSchema } from './conditions.ts'
+import { listOf, pageParameters } from './paging.ts'
+import { parameterMessages } from './parameters.ts'
+import { siteId } from './sites.ts'
+
+const name = text(cohortLimits.nameLengthMax).example('Paying users').description('What you call it.')
+
+const description = text(cohortLimits.descriptionLengthMax).description('For those who read it later.')
+
+const criteria = criteriaSchema.example({
+  type: 'and',
+  conditions: [
+    { property: 'event_type', operator: 'equals', value: 'purchase' },
+    { property: 'properties.plan', operator: 'equals', value: 'pro' },
+  ],
+})
+
+export const createCohortBody = joi.object<CreateCohortBody>({
+  site_id: siteId.required(),
+  name: name.required(),
+  description,
+  criteria: criteria.required(),
+})
+
+export const updateCohortBody = joi.object<UpdateCohortBody>({
+  // A cohort always has a name and criteria: `null` and `""` are invalid here instead of absent.
+  name: name.empty(),
+  description: description.empty().allow(null, '').description('`null` takes it away.'),
+  criteria: criteria.empty(),
+})
+
+export const previewCohortBody = joi.object<PreviewCohortBody>({
+  site_id: siteId.required(),
+  // Accepted so that a form may send the same body as for saving.
+  name: text(cohortLimits.nameLengthMax).description('Not needed.'),
+  description: text(cohortLimits.descriptionLengthMax).description('Not needed.'),
+  criteria: criteria.required(),
+  environment: joi
+    .string()
+    .valid(...environments, 'all')
+    .description('Whose events: those of the key’s own environment unless named.'),
+})
+
+export const listCohortsQuery = joi
+  .object<ListCohortsQuery>({ site_id: siteId.required(), ...pageParameters })
+  .prefs({ convert: true })
+  .messages(parameterMessages)
+
+export const cohortResource = joi
+  .object<CohortResource>({
+    cohort_id: joi.string().required(),
+    site_id: joi.string().required(),
+    name: joi.string().required(),
+    description: joi.string().allow(null).required(),
+    criteria: criteriaSchema.required(),
+    created_at: joi.number().integer().required(),
+    updated_at: joi.number().integer().required(),
+  })
+  .id('Cohort')
+
+/** `data` of the list. */
+export const cohortsResult = listOf('cohorts', cohortResource)
+
+/** `data` of a preview. */
+export const previewResult = joi.object<CohortPreview>({
+  size: joi.number().integer().required().description('Users that would be in it.'),
+  share: joi.number().required().description('Percent of the site’s users with an event.'),
+})

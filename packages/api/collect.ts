@@ -1,0 +1,37 @@
+import joi from 'joi'
+import type { BatchResult, EventError } from '@sluice/contracts/batch-result'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import { eventSchema } from '@sluice/events/normalize-event'
+
+// Bodies of collection in the OpenAPI document. The gateway does not validate with these schemas: packages/events reads
+// each event, keeps its unknown fields as properties, and reports the errors of a batch event by event.
+
+export const eventBody = eventSchema.unknown().id('Event')
+
+export const batchBody = joi.object({
+  events: joi.array().items(eventBody).min(1).max(eventLimits.batchEventsMax).required(),
+})
+
+/** `data` of the response to a batch, 202 and 400 alike. */
+export const batchResult = joi
+  .object<BatchResult>({
+    accepted: joi.number().integer().required().description('Events that are durable now.'),
+    rejected: joi
+      .number()
+      .integer()
+      .required()
+      .description('Events that are not taken; sent again as they are, they never will be.'),
+    errors: joi
+      .array()
+      .items(
+        joi.object<EventError>({
+          index: joi.number().integer().required().description('Place in the batch, from 0.'),
+          event_id: joi.string(),
+          error: joi.string().required(),
+        }),
+      )
+      .max(eventLimits.listedErrorsMax)
+      .required()
+      .description('The first of the rejected.'),
+  })
+  .id('BatchResult')

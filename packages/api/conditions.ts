@@ -1,0 +1,290 @@
+import joi from 'joi'
+import {
+  type Condition,
+  conditionLimits,
+  type Criteria,
+  eventFields,
+  type Filter,
+  isOneOf,
+  numberOf,
+  type Operator,
+  operators,
+  propertyOf,
+  propertyPrefix,
+  userFields,
+  userPrefix,
+} from '@sluice/contracts/conditions'
+import { propertyLimits } from '@sluice/contracts/event-limits'
+import { exceeds } from '@sluice/runtime/validate'
+import { patternProblem } from './pattern.ts'
+
+const encoder = new TextEncoder()
+
+const conditionJson = {
+  type: 'object',
+  properties: {
+    property: {
+      type: 'string',
+      description: `One of ${eventFields.join(', ')}; ${propertyPrefix}<name>; ${userFields.map((field) => userPrefix + field).join(', ')} and these by their bare names.`,
+    },
+    operator: { type: 'string', enum: operators },
+    value: {
+      description:
+        'A text or a number; a list of them for in and not_in; none for exists and not_exists. Case matters but for countries, devices and hosts. The value of matches is an RE2 pattern, found anywhere in the text; it sees countries in capitals, devices and hosts in small letters. greater… and less… compare numbers.',
+    },
+  },
+  required: ['property', 'operator'],
+  additionalProperties: false,
+}
+
+/** JSON Schema of criteria with `levels` levels, including its own; `others` are further fields. */
+function criteriaJson(levels: number, others: object = {}): object {
+  return {
+    type: 'object',
+    properties: {
+      type: { type: 'string', enum: ['and', 'or'] },
+      ...others,
+      conditions: { ...conditionsJson(levels), minItems: 1 },
+    },
+    required: ['type', 'conditions'],
+    additionalProperties: false,
+  }
+}
+
+function conditionsJson(levels: number): object {
+  if (levels === 1) return { type: 'array', items: conditionJson }
+  const items = {
+    type: 'object',
+    description: 'A condition {property, operator, value}, or criteria {type, conditions}.',
+    anyOf: [conditionJson, criteriaJson(levels - 1)],
+  }
+  return { type: 'array', items }
+}
+
+const { criteriaDepthMax, conditionsMax } = conditionLimits
+
+const scopeJson = { type: 'string', enum: ['event', 'user'], default: 'event' }
+
+/**
+ * Schema of a cohort's criteria, whose value is `Criteria` with values as text. The field is optional; `null` and `""`
+ * count as absent. Errors name the invalid field by its dotted path, e.g. `criteria.conditions.0.operator`.
+ */
+export const criteriaSchema: joi.Schema<Criteria> = conditionTree((value, reader) => reader.criteria(value, [], 1))
+  .meta(criteriaJson(criteriaDepthMax, { scope: scopeJson }))
+  .description(
+    `At most ${conditionsMax} conditions in ${criteriaDepthMax} levels. With scope user each may be met by another event.`,
+  )
+
+/**
+ * Schema of a list of conditions and criteria that must all be met: the `filter` of stats, the `conditions` of a step
+ * of a funnel. JSON text is accepted too, for query strings. The value is a `Filter`; the list is the first level of
+ * depth.
+ */
+export const filterSchema: joi.Schema<Filter> = conditionTree((value, reader) =>
+  reader.items(typeof value === 'string' ? reader.json(value) : value, [], 1),
+)
+  .meta(conditionsJson(criteriaDepthMax))
+  .description(`Conditions that must all be met; at most ${conditionsMax}, nested ones included.`)
+
+type Path = readonly (string | number)[]
+
+/** An invalid field of conditions; `reason` is undefined if the field is missing. */
+class InvalidCondition extends Error {
+  readonly path: Path
+  readonly reason: string | undefined
+
+  constructor(path: Path, reason?: string) {
+    super(reason)
+    this.path = path
+    this.reason = reason
+  }
+}
+
+function conditionTree<T>(read: (value: unknown, reader: Reader) => T): joi.AnySchema<T> {
+  return joi
+    .any<T>()
+    .empty(joi.valid('', null))
+    .custom((value: unknown, helpers) => {
+      try {
+        return read(value, new Reader())
+      } catch (error) {
+        if (!(error instanceof InvalidCondition)) throw error
+        const at = helpers.state.localize?.([...(helpers.state.path ?? []), ...error.path]) ?? helpers.state
+        return error.reason === undefined
+          ? helpers.error('any.required', {}, at)
+          : helpers.error('condition', { reason: error.reason }, at)
+      }
+    })
+    .messages({ condition: '{{#reason}}' })
+}
+
+/**
+ * Parses conditions without joi: joi's alternatives report only that no alternative matches, and its copies of objects
+ * turn a key `__proto__` into the prototype. One instance counts the conditions and bytes of one value.
+ */
+class Reader {
+  #conditions = 0
+  #bytes = 0
+
+  json(text: string): unknown {
+    try {
+      return JSON.parse(text)
+    } catch {
+      throw new InvalidCondition([], 'must be JSON: a list of conditions')
+    }
+  }
+
+  criteria(value: unknown, path: Path, depth: number): Criteria {
+    const { type, scope, conditions } = fieldsOf(value, path, 'must be an object {type, conditions}')
+    required(type, [...path, 'type'])
+    if (type !== 'and' && type !== 'or') throw new InvalidCondition([...path, 'type'], 'must be one of: and, or')
+    if (isPresent(scope)) {
+      if (depth > 1) throw new InvalidCondition([...path, 'scope'], 'is for the outermost criteria')
+      if (scope !== 'event' && scope !== 'user')
+        throw new InvalidCondition([...path, 'scope'], 'must be one of: event, user')
+    }
+    required(conditions, [...path, 'conditions'])
+    const items = this.items(conditions, [...path, 'conditions'], depth)
+    if (items.length === 0) throw new InvalidCondition([...path, 'conditions'], 'must hold at least one condition')
+    rejectUnknownFields(value, ['type', 'scope', 'conditions'], path)
+    return { type, ...(isPresent(scope) ? { scope: scope as 'event' | 'user' } : {}), conditions: items }
+  }
+
+  items(value: unknown, path: Path, depth: number): Filter {
+    if (!Array.isArray(value)) throw new InvalidCondition(path, 'must be a list of conditions')
+    return value.map((item: unknown, index) => this.#item(item, [...path, index], depth))
+  }
+
+  #item(value: unknown, path: Path, depth: number): Condition | Criteria {
+    const fields = fieldsOf(value, path, 'must be an object {property, operator, value}')
+    if (!('conditions' in fields || 'type' in fields)) return this.#condition(fields, path)
+    if (depth < conditionLimits.criteriaDepthMax) return this.criteria(value, path, depth + 1)
+    throw new InvalidCondition(path, `is nested deeper than ${conditionLimits.criteriaDepthMax} levels`)
+  }
+
+  #condition(fields: Fields, path: Path): Condition {
+    this.#conditions += 1
+    if (this.#conditions > conditionLimits.conditionsMax) {
+      throw new InvalidCondition([], `must hold at most ${conditionLimits.conditionsMax} conditions`)
+    }
+    const property = this.#property(fields.property, [...path, 'property'])
+    const operator = readOperator(fields.operator, [...path, 'operator'])
+    const value = this.#value(fields.value, operator, [...path, 'value'])
+    rejectUnknownFields(fields, ['property', 'operator', 'value'], path)
+    return { property, operator, ...(value === undefined ? {} : { value }) }
+  }
+
+  #property(value: unknown, path: Path): string {
+    required(value, path)
+    const property = this.#text(value, path, propertyPrefix.length + propertyLimits.keyLengthMax)
+    const read = propertyOf(property)
+    if (read === undefined || (read.kind === 'property' && read.name === '')) {
+      throw new InvalidCondition(
+        path,
+        `must be one of: ${eventFields.join(', ')}, ${propertyPrefix}<name>, ${userFields.map((field) => userPrefix + field).join(', ')}`,
+      )
+    }
+    return property
+  }
+
+  #value(value: unknown, operator: Operator, path: Path): string | string[] | undefined {
+    switch (operator) {
+      case 'exists':
+      case 'not_exists':
+        if (isPresent(value)) throw new InvalidCondition(path, `must be left out: ${operator} takes none`)
+        return undefined
+      case 'in':
+      case 'not_in':
+        return this.#list(value, operator, path)
+      case 'matches': {
+        const pattern = this.#single(value, path, conditionLimits.patternLengthMax)
+        const problem = patternProblem(pattern)
+        if (problem !== undefined) throw new InvalidCondition(path, problem)
+        return pattern
+      }
+      case 'greater_than':
+      case 'greater_than_or_equal':
+      case 'less_than':
+      case 'less_than_or_equal': {
+        const text = this.#single(value, path, conditionLimits.valueLengthMax)
+        if (numberOf(text) === undefined)
+          throw new InvalidCondition(path, `must be a finite number, as ${operator} compares`)
+        return text
+      }
+      case 'equals':
+      case 'not_equals':
+      case 'contains':
+      case 'not_contains':
+      case 'starts_with':
+      case 'ends_with':
+        return this.#single(value, path, conditionLimits.valueLengthMax)
+    }
+  }
+
+  #single(value: unknown, path: Path, max: number): string {
+    required(value, path)
+    if (Array.isArray(value))
+      throw new InvalidCondition(path, 'must be a text or a number: lists are for in and not_in')
+    return this.#text(value, path, max)
+  }
+
+  #list(value: unknown, operator: Operator, path: Path): string[] {
+    required(value, path)
+    if (!Array.isArray(value)) throw new InvalidCondition(path, `must be a list of texts, as ${operator} takes one`)
+    if (value.length === 0) throw new InvalidCondition(path, 'must hold at least one value')
+    if (value.length > conditionLimits.valuesMax) {
+      throw new InvalidCondition(path, `must contain at most ${conditionLimits.valuesMax} items`)
+    }
+    return value.map((item: unknown, index) => {
+      if (!isPresent(item)) throw new InvalidCondition([...path, index], 'must not be empty')
+      return this.#text(item, [...path, index], conditionLimits.valueLengthMax)
+    })
+  }
+
+  /** A text as it would be stored: numbers and booleans as JSON writes them. */
+  #text(value: unknown, path: Path, max: number): string {
+    if (typeof value === 'number' && !Number.isFinite(value))
+      throw new InvalidCondition(path, 'must be a finite number')
+    if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') {
+      throw new InvalidCondition(path, 'must be a text or a number')
+    }
+    const text = String(value)
+    if (exceeds(text, max)) throw new InvalidCondition(path, `exceeds maximum length of ${max}`)
+    if (text.includes('\0')) throw new InvalidCondition(path, 'must not contain NUL characters')
+    this.#bytes += encoder.encode(text).length
+    if (this.#bytes > conditionLimits.textBytesMax) {
+      throw new InvalidCondition(
+        [],
+        `must not hold more than ${conditionLimits.textBytesMax} bytes of values and properties`,
+      )
+    }
+    return text.toWellFormed()
+  }
+}
+
+function readOperator(value: unknown, path: Path): Operator {
+  required(value, path)
+  if (!isOneOf(operators, value)) throw new InvalidCondition(path, `must be one of: ${operators.join(', ')}`)
+  return value
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+function fieldsOf(value: unknown, path: Path, reason: string): Fields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new InvalidCondition(path, reason)
+  return value as Fields
+}
+
+function rejectUnknownFields(value: unknown, known: readonly string[], path: Path): void {
+  const other = Object.keys(value as object).find((key) => !known.includes(key))
+  if (other !== undefined) throw new InvalidCondition([...path, other], 'is not known')
+}
+
+function required(value: unknown, path: Path): void {
+  if (!isPresent(value)) throw new InvalidCondition(path)
+}
+
+/** `null` and `""` are absent, as in every body. */
+function isPresent(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== ''
+}

@@ -1,0 +1,70 @@
+import joi from 'joi'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import { type FunnelBody, funnelLimits, type FunnelResult, type FunnelStep } from '@sluice/contracts/funnel'
+import { environments } from '@sluice/contracts/scopes'
+import { latestMs, periods } from '@sluice/contracts/stats'
+import { duration, text } from '@sluice/runtime/validate'
+import { filterSchema } from './conditions.ts'
+
+const time = joi.number().integer().min(0).max(latestMs)
+
+const step = joi.object<FunnelStep>({
+  event_type: text(eventLimits.eventTypeLengthMax).required(),
+  conditions: filterSchema,
+})
+
+export const funnelBody = joi.object<FunnelBody>({
+  site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
+  steps: joi
+    .array()
+    .items(step)
+    .min(funnelLimits.stepsMin)
+    .max(funnelLimits.stepsMax)
+    .required()
+    .messages({
+      'array.base': 'must be a list of steps',
+      'array.min': 'must contain at least {{#limit}} steps',
+      'array.max': 'must contain at most {{#limit}} steps',
+    })
+    .example([
+      { event_type: 'page_view', conditions: [{ property: 'path', operator: 'equals', value: '/pricing' }] },
+      { event_type: 'purchase' },
+    ])
+    .description('Each is met by an event of its own, in this order.'),
+  window: duration(funnelLimits.windowMsMax)
+    .example('7d')
+    .description('The last step’s event comes at most so long after the first one’s; `7d` unless given.'),
+  start_date: time.description('The range’s first millisecond. With it the range ends at `end_date`, or now.'),
+  end_date: time.description('The range ends before it.'),
+  period: joi
+    .string()
+    .valid(...Object.keys(periods))
+    .description('As for stats: `24h` up to now unless there are dates.'),
+  environment: joi
+    .string()
+    .valid(...environments, 'all')
+    .description('Whose events: those of the key’s own environment unless named.'),
+})
+
+/** `data` of POST /api/v1/funnel. */
+export const funnelResult = joi.object<FunnelResult>({
+  site_id: joi.string().required(),
+  start_date: joi.number().integer().required(),
+  end_date: joi.number().integer().required(),
+  steps: joi
+    .array()
+    .items(
+      joi.object({
+        event_type: joi.string().required(),
+        users: joi.number().integer().required().description('Distinct `user_id`s that came as far.'),
+        rate_from_first: joi.number().required().description('Percent of those that met the first step.'),
+        rate_from_previous: joi.number().required().description('Percent of those that met the step before.'),
+      }),
+    )
+    .required(),
+  complete_until: joi
+    .number()
+    .integer()
+    .required()
+    .description('Whatever was received until then and accepted is counted; what came later may be. 0: not known yet.'),
+})

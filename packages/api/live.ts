@@ -1,0 +1,56 @@
+import joi from 'joi'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import { type LiveEvent, liveLimits, type LiveResult, type SiteQuery } from '@sluice/contracts/live'
+import { text } from '@sluice/runtime/validate'
+import { environmentParameter, parameterMessages } from './parameters.ts'
+
+export const siteQuery = joi
+  .object<SiteQuery>({
+    site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
+    environment: environmentParameter,
+  })
+  .messages(parameterMessages)
+
+const propertyValue = joi.alternatives(joi.string().allow(''), joi.number().unsafe(), joi.boolean(), joi.array())
+
+/** An event as it was stored; absent fields are left out. */
+const storedEvent = joi
+  .object<LiveEvent>({
+    event_id: joi.string().required(),
+    event_type: joi.string().required(),
+    timestamp: joi.number().integer().required(),
+    received_at: joi.number().integer().required(),
+    environment: joi.string().required(),
+    session_id: joi.string(),
+    user_id: joi.string(),
+    anonymous_id: joi.string(),
+    url: joi.string(),
+    referrer: joi.string(),
+    country: joi.string(),
+    device_type: joi.string(),
+    properties: joi
+      .object()
+      .pattern(joi.string(), propertyValue)
+      .description('Flattened; values of the types that they were sent with.'),
+  })
+  .id('StoredEvent')
+
+const count = joi.number().integer().required()
+
+/** `data` of GET /api/v1/live. Events are counted by their timestamps, in ranges that end now. */
+export const liveResult = joi.object<LiveResult>({
+  visitors_5m: count.description('Distinct visitors of the last five minutes.'),
+  events_5m: count.description('Events of the last five minutes.'),
+  per_minute: joi
+    .array()
+    .items(joi.number().integer())
+    .length(liveLimits.minutes)
+    .required()
+    .description('Events of the last 30 minutes, a minute each; the last one ends now.'),
+  last_events: joi
+    .array()
+    .items(storedEvent)
+    .max(liveLimits.lastEventsMax)
+    .required()
+    .description('Of the last 24 hours, newest first.'),
+})

@@ -1,0 +1,179 @@
+import { describe, expect, it } from '@jest/globals'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import joi from 'joi'
+import { validate } from '@sluice/runtime/validate'
+import type { Operation } from '../operation.ts'
+import { operations } from '../operations.ts'
+import { documentedSchema, failuresOf, openApiDocument } from './document.ts'
+import { exampleOf } from './example.ts'
+import type { JsonSchema, OperationObject } from './types.ts'
+
+const document = openApiDocument(operations, { version: '1.2.3' })
+const { schemas } = document.components
+const table: readonly Operation[] = Object.values(operations)
+
+function describedOperation({ path, method }: Operation): OperationObject {
+  const found = document.paths[path.replace(/:(\w+)/g, '{$1}')]?.[method.toLowerCase() as 'get']
+  if (!found) throw new Error(`${method} ${path} is not in the document`)
+  return found
+}
+
+/** Every schema object in a part of the document, except in examples. */
+function schemasIn(part: unknown): JsonSchema[] {
+  if (typeof part !== 'object' || part === null) return []
+  const inner = Object.entries(part).flatMap(([key, value]) =>
+    key === 'example' || key === 'examples' ? [] : schemasIn(value),
+  )
+  return 'type' in part && typeof part.type === 'string' ? [part as JsonSchema, ...inner] : inner
+}
+
+describe('the OpenAPI document', () => {
+  it('is valid OpenAPI 3.1, and all its references can be resolved', async () => {
+    const validator = new Validator()
+    // The validator replaces references by their targets, hence the copy.
+    const result = await validator.validate({ ...structuredClone(document) })
+    expect(result).toEqual({ valid: true })
+    expect(validator.version).toBe('3.1')
+  })
+
+  it('contains only valid schemas of JSON Schema 2020-12', () => {
+    const ajv = new Ajv2020({ allowUnionTypes: true })
+    ajv.addVocabulary(['components'])
+    for (const schema of schemasIn([document.paths, { ...document.components, securitySchemes: {} }])) {
+      expect(() => ajv.compile({ ...schema, components: { schemas } })).not.toThrow()
+    }
+  })
+
+  it('has every operation with its id, section, status and scope', () => {
+    for (const operation of table) {
+      const { operationId, tags, responses, description } = describedOperation(operation)
+      expect([operationId, ...tags]).toEqual([operation.id, operation.section])
+      expect(responses).toHaveProperty([String(operation.response.status)])
+      expect(description).toContain(
+        { public: 'no credential', authenticated: 'Any credential' }[operation.scope as string] ?? operation.scope,
+      )
+    }
+    expect(new Set(table.map(({ id }) => id)).size).toBe(table.length)
+  })
+
+  it('allows no additional properties in responses, so that tests find undocumented fields', () => {
+    const answers = [
+      ...Object.values(document.components.responses),
+      ...table.flatMap((operation) => Object.values(describedOperation(operation).responses)),
+      ...Object.entries(schemas).filter(([name]) => name !== 'Event'),
+    ]
+    // An `anyOf` is closed if its alternatives are closed, which are checked themselves.
+    const open = schemasIn(answers).filter(
+      ({ type, additionalProperties, anyOf }) => type === 'object' && additionalProperties !== false && !anyOf,
+    )
+    expect(open).toEqual([])
+  })
+
+  it.each(
+    table.flatMap(({ body, ...operation }) =>
+      body && body.kind !== 'multipart' ? [{ ...operation, schema: documentedSchema(body) }] : [],
+    ),
+  )('has a valid example of the body of $id', ({ schema, ...operation }) => {
+    const example = describedOperation(operation).requestBody?.content['application/json']?.example
+    const check = () => validate(schema as joi.ObjectSchema<object>, example, { receivedAt: Date.now() })
+    expect(check).not.toThrow()
+  })
+
+  it.each(table.flatMap(({ query, ...operation }) => (query ? [{ ...operation, schema: query }] : [])))(
+    'has a valid example of the query of $id',
+    ({ schema: query, ...operation }) => {
+      const examples = (describedOperation(operation).parameters ?? [])
+        .filter(({ in: place, required, schema }) => place === 'query' && (required === true || schema.examples))
+        .map(({ name, schema }) => [name, exampleOf(schema, schemas)])
+      expect(() => validate(query as joi.ObjectSchema<object>, Object.fromEntries(examples))).not.toThrow()
+    },
+  )
+
+  it('requires no credential for a public operation, and any of three with the scope for another', () => {
+    expect(describedOperation(operations.createSession).security).toEqual([])
+    expect(describedOperation(operations.stats).security).toEqual([
+      { bearer: ['stats:read'] },
+      { api_key: ['stats:read'] },
+      { session: ['stats:read'] },
+    ])
+  })
+
+  it('requires either of two scopes for an operation with an alternative scope', () => {
+    const { security, description } = describedOperation(operations.retention)
+    expect(security).toHaveLength(6)
+    expect(security).toEqual(expect.arrayContaining([{ bearer: ['cohorts:read'] }, { bearer: ['stats:read'] }]))
+    expect(description).toContain('`cohorts:read` or `stats:read`')
+  })
+
+  it('has the header Idempotency-Key for idempotent operations only', () => {
+    const headersOf = (operation: Operation) =>
+      (describedOperation(operation).parameters ?? [])
+        .filter((parameter) => parameter.in === 'header')
+        .map(({ name }) => name)
+    expect(headersOf(operations.createSite)).toEqual(['Idempotency-Key'])
+    expect(headersOf(operations.createKey)).toEqual([])
+  })
+
+  it('has the URL of the server', () => {
+    expect(document.servers).toEqual([{ url: '/' }])
+    const elsewhere = openApiDocument(operations, { version: '1.2.3', serverUrl: 'https://stats.example.com' })
+    expect(elsewhere.servers).toEqual([{ url: 'https://stats.example.com' }])
+    expect(elsewhere.info.version).toBe('1.2.3')
+  })
+})
+
+describe('the error statuses of an operation', () => {
+  const cases: [Operation, number[]][] = [
+    [operations.collect, [400, 401, 403, 404, 413, 415, 429, 500, 503]],
+    [operations.stats, [400, 401, 403, 404, 429, 500, 503]],
+    [operations.createSession, [400, 401, 403, 413, 415, 429, 500, 503]],
+    [operations.getSession, [401, 429, 500, 503]],
+    [operations.deleteSession, [401, 403, 429, 500, 503]],
+    [operations.getKey, [400, 401, 403, 404, 429, 500, 503]],
+    [operations.createSite, [400, 401, 403, 409, 413, 415, 429, 500, 503]],
+    [operations.createCohort, [400, 401, 403, 404, 409, 413, 415, 429, 500, 503]],
+    [operations.retention, [400, 401, 403, 404, 429, 500, 503]],
+  ]
+  it.each(cases.map(([operation, expected]) => ({ id: operation.id, operation, expected })))(
+    'follow from the request of $id',
+    ({ operation, expected }) => {
+      expect(failuresOf(operation)).toEqual(expected)
+    },
+  )
+})
+
+describe('the document of an operation with files', () => {
+  const operation = {
+    id: 'convert',
+    method: 'POST',
+    path: '/convert',
+    section: 'Tests',
+    summary: 'Converts a file.',
+    scope: 'admin',
+    limit: 'admin',
+    rights: { of: 'none' },
+    body: {
+      kind: 'multipart',
+      fields: joi.object<{ title: string }>({ title: joi.string().required() }),
+      file: 'file',
+      maxBytes: 1024 * 1024,
+    },
+    response: { status: 200, file: ['text/csv'] },
+  } as const satisfies Operation
+  const { requestBody, responses } = openApiDocument({ operation }, { version: '1' }).paths['/convert']?.post ?? {}
+
+  it('describes the fields and the file as a form', () => {
+    expect(Object.keys(requestBody?.content ?? {})).toEqual(['multipart/form-data'])
+    expect(requestBody?.content['multipart/form-data']?.schema).toMatchObject({
+      properties: { title: { type: 'string' }, file: { contentMediaType: 'application/octet-stream' } },
+      required: ['title', 'file'],
+    })
+  })
+
+  it('has the media type of the response and the statuses of ranges', () => {
+    expect(responses?.[200]).toMatchObject({ content: { 'text/csv': {} } })
+    expect(responses?.[206]).toMatchObject({ content: { 'text/csv': {} } })
+    expect(responses).toHaveProperty('416')
+  })
+})

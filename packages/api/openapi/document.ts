@@ -1,0 +1,374 @@
+import type joi from 'joi'
+import { contentEncodings } from '@sluice/contracts/media-types'
+import { defaultLimits, limitWindowSeconds } from '@sluice/contracts/rate-limits'
+import type { ErrorStatus } from '../error-status.ts'
+import { type BodyRule, mediaTypesOf, type MultipartBodyRule, type Operation } from '../operation.ts'
+import { exampleOf } from './example.ts'
+import { toJsonSchema } from './schema.ts'
+import type {
+  Header,
+  JsonSchema,
+  MediaType,
+  OpenApiDocument,
+  OperationObject,
+  Parameter,
+  Reference,
+  RequestBody,
+  Response,
+} from './types.ts'
+
+type Schemas = Record<string, JsonSchema>
+
+/** The description of the interface: rules that apply to all operations. */
+const description = `JSON in, JSON out. Every answer carries \`success\` and \`timestamp\` (Unix ms); successes that tell something have \`data\`, failures \`error\`. Every answer has \`X-Request-Id\`; a sane one that you send comes back. All times are Unix milliseconds, lengths count code points, and NUL is refused in every text.
+
+A key goes into \`Authorization: Bearer <key>\`, or into \`?api_key=\` where a header can't be set; browsers may open a session and send its cookie. The header wins over the query, the query over the cookie. Answers to a good credential tell how far its limit is: \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\`, \`X-RateLimit-Reset\`. Unknown fields and parameters are refused, except in events, where they are kept as properties; there, \`null\` and \`""\` in optional fields mean absent.
+
+Checked in this order: path, method, credential, rate, scope, content type, body, site. Only the first problem is told.
+
+Where services run apart, \`/collect\` and \`/collect/batch\` are served by the gateway, everything else by the query service.`
+
+/**
+ * The OpenAPI 3.1 document of a table of operations, which /openapi.json serves, /docs renders and tests compare with
+ * responses. `serverUrl` is the base URL of the interface; by default the origin that serves the document.
+ */
+export function openApiDocument(
+  operations: Readonly<Record<string, Operation>>,
+  { version, serverUrl = '/' }: { version: string; serverUrl?: string },
+): OpenApiDocument {
+  const table = Object.values(operations)
+  const schemas: Schemas = { Success: envelope(), Error: errorEnvelope() }
+  const responses: Record<string, Response> = {}
+  const paths: OpenApiDocument['paths'] = {}
+  for (const operation of table) {
+    const path = operation.path.replace(/:(\w+)/g, '{$1}')
+    const method = operation.method.toLowerCase() as Lowercase<Operation['method']>
+    paths[path] = { ...paths[path], [method]: describeOperation(operation, { schemas, responses }) }
+  }
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'Sluice',
+      version,
+      summary: 'Self-hosted event analytics: durable ingestion, exact statistics.',
+      description,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: serverUrl }],
+    tags: [...new Set(table.map(({ section }) => section))].map((name) => ({ name })),
+    paths,
+    components: { securitySchemes, schemas: sorted(schemas), headers, responses: sorted(responses) },
+  }
+}
+
+/** The error statuses that an operation may respond with, in ascending order (docs/http-interface.md#errors). */
+export function failuresOf(operation: Operation): ErrorStatus[] {
+  const { method, path, scope, limit, rights, query, body, response, errors = [], idempotent } = operation
+  const isPublic = scope === 'public'
+  const isWrite = method !== 'GET'
+  const takesPath = path.includes(':')
+  const conditions: [ErrorStatus, boolean][] = [
+    [400, query !== undefined || body !== undefined || takesPath],
+    [401, !isPublic],
+    // A missing scope, a cookie sent by a page of another site, or a site that the key is not bound to.
+    [403, !isPublic && (scope !== 'authenticated' || isWrite)],
+    [404, takesPath || (rights.of === 'site' && rights.in === 'query')],
+    [409, idempotent === true],
+    [413, body !== undefined],
+    [415, body !== undefined],
+    [416, response.file !== undefined],
+    [429, limit !== undefined],
+    [500, true],
+    [503, true],
+  ]
+  const statuses = conditions.filter(([, applies]) => applies).map(([status]) => status)
+  return [...new Set([...statuses, ...errors])].sort((a, b) => a - b)
+}
+
+/** For each status, its meaning and the name of its response among the components. */
+const failures: Record<ErrorStatus, { name: string; meaning: string }> = {
+  400: { name: 'BadRequest', meaning: '`Missing required field: …`, `Invalid field: …` or `Invalid format: …`' },
+  401: {
+    name: 'Unauthorized',
+    meaning: '`Invalid API key`: no credential, or an unknown, mistyped, expired or revoked one',
+  },
+  403: {
+    name: 'Forbidden',
+    meaning: '`Insufficient scope: requires …`, `Key is not allowed for this site` or `Cross-site request refused`',
+  },
+  404: { name: 'NotFound', meaning: '`… not found`: unknown, or of a site that the key may not read' },
+  405: { name: 'MethodNotAllowed', meaning: 'Wrong method; `Allow` names the right ones' },
+  409: { name: 'Conflict', meaning: 'It exists already, is not ready, or was changed meanwhile' },
+  410: { name: 'Gone', meaning: 'It was there, and is not kept any longer' },
+  413: { name: 'TooLarge', meaning: 'The body is larger than it may be, before or after decompression' },
+  415: { name: 'UnsupportedMediaType', meaning: 'A media type, charset or encoding that is not taken' },
+  416: { name: 'RangeNotSatisfiable', meaning: 'The file ends before the range; `Content-Range` names its size' },
+  429: { name: 'TooManyRequests', meaning: '`Rate limit exceeded. Retry after <n> seconds.`' },
+  500: {
+    name: 'InternalError',
+    meaning: '`Internal server error`: our fault; the log has the cause under the request id',
+  },
+  503: { name: 'Unavailable', meaning: '`Service temporarily unavailable`: nothing was lost, repeat it' },
+}
+
+const headers: Record<string, Header> = {
+  'X-Request-Id': {
+    description: 'Names the request in logs; a sane one that was sent comes back.',
+    required: true,
+    schema: { type: 'string', minLength: 1 },
+  },
+  'X-RateLimit-Limit': rateHeader('How often the key may do this in a minute.'),
+  'X-RateLimit-Remaining': rateHeader('How often it still may.'),
+  'X-RateLimit-Reset': rateHeader('When it may as often as before, in Unix seconds.'),
+  'Retry-After': {
+    description: 'Seconds until a retry makes sense.',
+    required: true,
+    schema: { type: 'integer', minimum: 0 },
+  },
+}
+
+function rateHeader(text: string): Header {
+  return { description: text, required: true, schema: { type: 'integer', minimum: 0 } }
+}
+
+const rateHeaders = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'] as const
+
+const securitySchemes: OpenApiDocument['components']['securitySchemes'] = {
+  bearer: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer <key>`.' },
+  api_key: {
+    type: 'apiKey',
+    in: 'query',
+    name: 'api_key',
+    description: 'An API key in the query, where a header can’t be set. Proxies may log it: prefer the header.',
+  },
+  session: {
+    type: 'apiKey',
+    in: 'cookie',
+    name: 'session',
+    description: 'The session that `createSession` opened, for browsers.',
+  },
+}
+
+interface Shared {
+  schemas: Schemas
+  responses: Record<string, Response>
+}
+
+function describeOperation(operation: Operation, shared: Shared): OperationObject {
+  const { id, section, summary, scope, body } = operation
+  const parameters = parametersOf(operation, shared.schemas)
+  return {
+    operationId: id,
+    tags: [section],
+    summary,
+    description: [describeAccess(operation), operation.anyOrigin && 'Answers pages of any origin.']
+      .filter(Boolean)
+      .join(' '),
+    security:
+      scope === 'public'
+        ? []
+        : sufficientScopes(operation).flatMap((roles) =>
+            Object.keys(securitySchemes).map((name) => ({ [name]: roles })),
+          ),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && { requestBody: requestBody(body, shared.schemas) }),
+    responses: {
+      [operation.response.status]: success(operation, shared.schemas),
+      ...(operation.response.file && { 206: success(operation, shared.schemas) }),
+      ...Object.fromEntries(failuresOf(operation).map((status) => [status, failure(status, operation, shared)])),
+    },
+  }
+}
+
+/** Alternative lists of scopes, each of which is sufficient. OpenAPI 3.1 allows them in all security requirements. */
+function sufficientScopes({ scope, alternativeScope }: Operation): string[][] {
+  if (scope === 'authenticated') return [[]]
+  return alternativeScope === undefined ? [[scope]] : [[scope], [alternativeScope]]
+}
+
+function describeAccess(operation: Operation): string {
+  const { scope, limit, cost } = operation
+  if (scope === 'public') return 'Needs no credential.'
+  const scopes = sufficientScopes(operation).map((each) => `\`${each.join('')}\``)
+  const needs = scope === 'authenticated' ? 'Any credential will do.' : `Scope: ${scopes.join(' or ')}.`
+  if (limit === undefined) return needs
+  const counts = cost === 'body' ? `Each ${limit === 'events' ? 'event' : 'question'} counts` : 'Counts'
+  const limitText = defaultLimits[limit].toLocaleString('en')
+  return `${needs} ${counts} against the limit of \`${limit}\`: ${limitText} in ${limitWindowSeconds} seconds, unless the key has its own.`
+}
+
+function parametersOf({ path, query, idempotent }: Operation, schemas: Schemas): Parameter[] {
+  const parameters: Parameter[] = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', minLength: 1, examples: [pathExamples[name] ?? name] },
+  }))
+  if (query) {
+    const { properties = {}, required = [] } = toJsonSchema(query, 'input', schemas)
+    for (const [name, { description, ...property }] of Object.entries(properties)) {
+      parameters.push({
+        name,
+        in: 'query',
+        ...(required.includes(name) && { required: true }),
+        ...(description !== undefined && { description }),
+        // A query parameter can't be null.
+        schema: Array.isArray(property.type) ? { ...property, type: property.type[0] ?? 'string' } : property,
+      })
+    }
+  }
+  if (idempotent) {
+    parameters.push({
+      name: 'Idempotency-Key',
+      in: 'header',
+      description:
+        'Carries the request out once: a repeat with the same body gets the first answer for 24 hours, one with another body, or while the first is under way, 409.',
+      schema: { type: 'string', minLength: 1, maxLength: 255 },
+    })
+  }
+  return parameters
+}
+
+const pathExamples: Readonly<Record<string, string>> = {
+  site_id: 'my-site',
+  key_id: 'key_01KAK5V6Z0F3N8Q2R7T4W9X1YB',
+  cohort_id: 'coh_01KAK5V6Z0F3N8Q2R7T4W9X1YB',
+}
+
+function requestBody(body: BodyRule, schemas: Schemas): RequestBody {
+  if (body.kind === 'multipart') return multipartBody(body, schemas)
+  const json = toJsonSchema(documentedSchema(body), 'input', schemas)
+  const example = exampleOf(json, schemas)
+  const contents: Record<string, MediaType> = {
+    'application/json': { schema: json, example },
+    // Beacons of browsers send JSON as text/plain, which needs no preflight.
+    'text/plain': {
+      schema: {
+        type: 'string',
+        contentMediaType: 'application/json',
+        description: 'The same JSON, as beacons send it.',
+      },
+      example: JSON.stringify(example),
+    },
+    'application/x-ndjson': {
+      schema: { type: 'string', description: 'One event a line, nothing around them.' },
+      example: toJsonLines(example),
+    },
+  }
+  return {
+    description: `At most ${sizeOf(body.maxBytes)} after decompression. \`Content-Encoding\` may be ${contentEncodings.map((each) => `\`${each}\``).join(', ')}.`,
+    required: true,
+    content: Object.fromEntries(mediaTypesOf(body).map((type) => [type, contents[type] ?? { schema: {} }])),
+  }
+}
+
+/** The schema of a body's JSON in the document. */
+export function documentedSchema(body: Exclude<BodyRule, MultipartBodyRule>): joi.Schema {
+  return body.kind === 'json' ? (body.documented ?? body.schema) : body.documented
+}
+
+function multipartBody({ fields, file, maxBytes }: MultipartBodyRule, schemas: Schemas): RequestBody {
+  const { properties = {}, required = [], ...form } = toJsonSchema(fields, 'input', schemas)
+  const schema: JsonSchema = {
+    ...form,
+    properties: { ...properties, [file]: { type: 'string', contentMediaType: 'application/octet-stream' } },
+    required: [...required, file],
+  }
+  return {
+    description: `The file may have at most ${sizeOf(maxBytes)}. \`Content-Encoding\` is not accepted.`,
+    required: true,
+    content: { 'multipart/form-data': { schema } },
+  }
+}
+
+function sizeOf(bytes: number): string {
+  const kib = bytes / 1024
+  return kib % 1024 === 0 ? `${kib / 1024} MiB` : `${kib} KiB`
+}
+
+/** The items of a batch as NDJSON. */
+function toJsonLines(batch: unknown): string {
+  const [items] = Object.values(batch as Record<string, unknown>)
+  return Array.isArray(items) ? items.map((item) => `${JSON.stringify(item)}\n`).join('') : ''
+}
+
+function success({ limit, idempotent, response }: Operation, schemas: Schemas): Response {
+  const data = response.data && toJsonSchema(response.data, 'output', schemas)
+  return {
+    description: response.status === 201 ? 'Made' : response.status === 202 ? 'Accepted' : 'Done',
+    headers: {
+      ...headersOf(limit === undefined ? [] : rateHeaders),
+      ...(idempotent && {
+        'Idempotency-Replayed': {
+          description: '`true`: this is the answer of an earlier request with the same Idempotency-Key.',
+          schema: { const: 'true' },
+        },
+      }),
+      ...Object.fromEntries(
+        Object.entries(response.headers ?? {}).flatMap(([name, text]) =>
+          text === null ? [] : [[name, { description: text, required: true, schema: { type: 'string' } }]],
+        ),
+      ),
+    },
+    content: response.file
+      ? Object.fromEntries(response.file.map((type) => [type, { schema: {} }]))
+      : json(data ? envelope(data) : { $ref: '#/components/schemas/Success' }),
+  }
+}
+
+function failure(status: ErrorStatus, { limit, failureData }: Operation, shared: Shared): Response | Reference {
+  const { name, meaning } = failures[status]
+  const data = failureData?.status === status ? toJsonSchema(failureData.data, 'output', shared.schemas) : undefined
+  // Other errors may be sent before the rate limit is read, e.g. for a path that can't be decoded.
+  const isAlwaysAfterRateLimit = [409, 413, 415, 429].includes(status)
+  const isCounted = isAlwaysAfterRateLimit && limit !== undefined
+  const response: Response = {
+    description: meaning,
+    headers: headersOf([
+      ...(isCounted ? rateHeaders : []),
+      ...(status === 429 || status === 503 ? ['Retry-After'] : []),
+    ]),
+    content: json(data ? errorEnvelope(data) : { $ref: '#/components/schemas/Error' }),
+  }
+  if (data) return response
+  const component = isAlwaysAfterRateLimit && !isCounted ? `Uncounted${name}` : name
+  shared.responses[component] ??= response
+  return { $ref: `#/components/responses/${component}` }
+}
+
+function headersOf(names: readonly string[]): Record<string, Reference> {
+  return Object.fromEntries(['X-Request-Id', ...names].map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+}
+
+function json(schema: JsonSchema): Record<string, MediaType> {
+  return { 'application/json': { schema } }
+}
+
+const timestamp: JsonSchema = { type: 'integer', description: 'Unix ms.' }
+
+function envelope(data?: JsonSchema): JsonSchema {
+  return {
+    type: 'object',
+    properties: { success: { const: true }, timestamp, ...(data && { data }) },
+    required: ['success', 'timestamp', ...(data ? ['data'] : [])],
+    additionalProperties: false,
+  }
+}
+
+function errorEnvelope(data?: JsonSchema): JsonSchema {
+  return {
+    type: 'object',
+    properties: {
+      success: { const: false },
+      error: { type: 'string', minLength: 1 },
+      timestamp,
+      ...(data && { data }),
+    },
+    required: ['success', 'error', 'timestamp'],
+    additionalProperties: false,
+  }
+}
+
+function sorted<T>(entries: Record<string, T>): Record<string, T> {
+  return Object.fromEntries(Object.entries(entries).sort(([a], [b]) => (a < b ? -1 : 1)))
+}

@@ -1,0 +1,82 @@
+import type joi from 'joi'
+import type { JsonSchema } from './types.ts'
+
+/**
+ * The JSON Schema (draft 2020-12) of the values that a joi schema accepts (`input`) or describes (`output`): joi's own
+ * conversion with these additions:
+ *
+ * - `.meta()` has the keywords that describe a custom rule, e.g. `{ maxLength: 64 }`. A custom rule without `.meta()` is
+ *   an error, because the document would accept any value.
+ * - Examples, values that mean "absent" (`.empty()`), and null among the values of an enumeration are included.
+ * - A schema with an `.id()` is added to `components` under that name, and referenced.
+ */
+export function toJsonSchema(
+  schema: joi.Schema,
+  mode: 'input' | 'output',
+  components: Record<string, JsonSchema>,
+): JsonSchema {
+  const { $defs: _, ...json } = schema['~standard'].jsonSchema[mode]({ target: 'draft-2020-12' })
+  return amend(json, schema.describe(), components)
+}
+
+/** The part of joi's `describe()` that is used here. */
+interface Description {
+  flags?: { id?: string; presence?: string; insensitive?: boolean; empty?: { allow?: unknown[] } }
+  metas?: JsonSchema[]
+  rules?: { name: string; args?: { regex?: string } }[]
+  allow?: unknown[]
+  examples?: unknown[]
+  keys?: Record<string, Description>
+  items?: Description[]
+}
+
+// eslint-disable-next-line complexity -- A flat list with one line for each feature of joi that its JSON Schema lacks.
+function amend(json: JsonSchema, joi: Description, components: Record<string, JsonSchema>): JsonSchema {
+  const { flags = {}, metas = [], rules = [], items: [item] = [], keys = {} } = joi
+  if (metas.length === 0 && rules.some(({ name }) => name === 'custom')) {
+    throw new Error(`a custom rule has no .meta() that tells what it takes: ${JSON.stringify(joi)}`)
+  }
+  if (rules.some(({ args }) => args?.regex !== undefined && !args.regex.endsWith('/'))) {
+    throw new Error(`JSON Schema has no flags for patterns: ${JSON.stringify(joi)}`)
+  }
+  let amended = withKeywords(json, metas)
+  const words = [json.description, ...metas.map(({ description }) => description)]
+  if (flags.insensitive) words.push('Upper and lower case are the same.')
+  const description = words.filter((each) => each !== undefined).join(' ')
+  if (description !== '') amended.description = description
+  if (joi.examples) amended.examples = joi.examples
+  if (json.properties && amended.properties === json.properties) {
+    amended.properties = Object.fromEntries(
+      Object.entries(json.properties).map(([key, property]) => [key, amend(property, keys[key] ?? {}, components)]),
+    )
+  }
+  if (json.items && amended.items === json.items && item) amended.items = amend(json.items, item, components)
+
+  const absent = flags.presence === 'required' ? [] : (flags.empty?.allow ?? [])
+  if (absent.includes('') || amended.enum || !typesOf(amended).includes('string')) delete amended.minLength
+  if (absent.includes(null)) amended = { ...amended, type: [...typesOf(amended), 'null'] }
+  if (amended.enum && typesOf(amended).includes('null')) amended.enum = [...amended.enum, null]
+
+  if (flags.id === undefined) return amended
+  return { $ref: shared(components, flags.id, amended) }
+}
+
+/**
+ * Merges the `.meta()` of a schema in their order; one with a `type` replaces the earlier keywords and those of joi.
+ */
+function withKeywords(json: JsonSchema, metas: readonly JsonSchema[]): JsonSchema {
+  const start = metas.findLastIndex(({ type }) => type !== undefined)
+  const kept = start < 0 ? json : 'default' in json ? { default: json.default } : {}
+  return Object.assign({}, kept, ...metas.slice(Math.max(0, start))) as JsonSchema
+}
+
+function typesOf({ type = [] }: JsonSchema): string[] {
+  return typeof type === 'string' ? [type] : type
+}
+
+function shared(components: Record<string, JsonSchema>, id: string, schema: JsonSchema): string {
+  const known = components[id]
+  if (known && JSON.stringify(known) !== JSON.stringify(schema)) throw new Error(`two schemas are called ${id}`)
+  components[id] = schema
+  return `#/components/schemas/${id}`
+}

@@ -1,0 +1,36 @@
+import { describe, expect, test } from '@jest/globals'
+import { validate } from '@sluice/runtime/validate'
+import { pageQuery } from './paging.ts'
+
+test('a page has 50 items from the start by default', () => {
+  expect(validate(pageQuery, {})).toStrictEqual({ limit: 50, offset: 0 })
+})
+
+test.each([
+  ['1', '0'],
+  ['1000', '9007199254740991'],
+])('limit %s and offset %s are accepted', (limit, offset) => {
+  expect(validate(pageQuery, { limit, offset })).toStrictEqual({ limit: Number(limit), offset: Number(offset) })
+})
+
+describe('the error names the invalid parameter of', () => {
+  test.each<[object, string]>([
+    [{ limit: '0' }, 'limit must be at least 1'],
+    [{ limit: '1001' }, 'limit must be at most 1000'],
+    [{ limit: '-1' }, 'limit must be at least 1'],
+    [{ limit: '1.5' }, 'limit must be an integer'],
+    [{ limit: '' }, 'limit must be a number'],
+    [{ limit: 'ten' }, 'limit must be a number'],
+    [{ limit: ['1', '2'] }, 'limit must be a number'],
+    [{ limit: 'Infinity' }, 'limit must be a number'],
+    [{ offset: '-1' }, 'offset must be at least 0'],
+    [{ offset: '0.5' }, 'offset must be an integer'],
+    [{ offset: '9007199254740993' }, 'offset must be a safe number'],
+    [{ offset: '1e400' }, 'offset must be a safe number'],
+    [{ page: '1' }, 'page is not known'],
+  ])('%j', (query, reason) => {
+    expect((): unknown => validate(pageQuery, query)).toThrow(
+      expect.objectContaining({ code: 'invalid_field', message: `Invalid field: ${reason}` }),
+    )
+  })
+})

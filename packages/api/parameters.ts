@@ -1,0 +1,57 @@
+import joi from 'joi'
+import { environments } from '@sluice/contracts/scopes'
+import { canonicalTimeZone } from '@sluice/contracts/sites'
+import { latestMs, periods } from '@sluice/contracts/stats'
+
+/** The environment whose events are read. */
+export const environmentParameter = word([...environments, 'all']).description(
+  'Whose events: those of the key’s own environment unless named.',
+)
+
+/** A time zone by any of its names; the value stays as it was sent. */
+export const timezoneParameter = parameter((value, helpers) =>
+  canonicalTimeZone(value) === undefined ? helpers.error('parameter.timezone') : value,
+).meta({ examples: ['Europe/Berlin'] })
+
+/** The range of a read; by default the last 24 hours. */
+export const rangeParameters = {
+  start_date: integer(0, latestMs, 'Unix milliseconds').description(
+    'The range’s first millisecond. With it the range ends at `end_date`, or now.',
+  ),
+  end_date: integer(0, latestMs, 'Unix milliseconds').description(
+    'The range ends before it. Without `start_date` it begins a `period`, or 24 hours, earlier.',
+  ),
+  period: word(Object.keys(periods))
+    .example('24h')
+    .description('Exactly that many hours up to now; `24h` unless there are dates, which win over it.'),
+}
+
+export const parameterMessages = {
+  'object.unknown': 'is not a known parameter',
+  // Parameters come as strings; one given twice comes as a list.
+  'string.base': 'must be given only once',
+  'parameter.integer': 'must be an integer from {{#min}} to {{#max}}{{#unit}}',
+  'parameter.timezone': 'must be an IANA time zone, e.g. Europe/Berlin',
+}
+
+type Reader = (value: string, helpers: joi.CustomHelpers<string>) => unknown
+
+export function parameter(read: Reader): joi.StringSchema {
+  return joi.string().empty('').custom(read)
+}
+
+/** One of `values`, compared after `fold`. */
+export function word(values: readonly string[], fold = (value: string): string => value): joi.StringSchema {
+  return parameter((value, helpers) =>
+    values.includes(fold(value)) ? fold(value) : helpers.error('any.only', { valids: values }),
+  ).meta({ enum: values })
+}
+
+/** Digits without sign, fraction or exponent, as a number from `min` to `max`. */
+export function integer(min: number, max: number, unit = ''): joi.StringSchema {
+  return parameter((value, helpers) => {
+    const number = /^\d{1,15}$/.test(value) ? Number(value) : -1
+    if (number >= min && number <= max) return number
+    return helpers.error('parameter.integer', { min, max, unit: unit === '' ? '' : ` (${unit})` })
+  }).meta({ type: 'integer', minimum: min, maximum: max })
+}

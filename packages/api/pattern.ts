@@ -1,0 +1,64 @@
+import { RE2JS, RE2JSException, RE2JSSyntaxException } from 're2js'
+import { patternLimits } from '@sluice/contracts/conditions'
+
+/**
+ * Returns the reason why a pattern can't be used, as text that follows the name of the field; undefined for a valid
+ * pattern. The syntax is that of RE2 as implemented by re2js: ClickHouse accepts the same patterns, except for Unicode
+ * scripts that only one of the two Unicode versions has.
+ */
+export function patternProblem(pattern: string): string | undefined {
+  // Checked before the pattern is compiled, which takes up to 200 ms for patterns of this length.
+  if (patternSize(pattern) > patternLimits.patternSizeMax) return tooHeavy
+  try {
+    return RE2JS.compile(pattern).programSize() > patternLimits.patternSizeMax ? tooHeavy : undefined
+  } catch (error) {
+    if (error instanceof RE2JSException)
+      return `is no regular expression that RE2 takes: ${descriptionOf(error, pattern)}`
+    throw error
+  }
+}
+
+const tooHeavy = `is too heavy a regular expression: written out, its repetitions make more than ${patternLimits.patternSizeMax} steps`
+
+/** The description of a syntax error, followed by the wrong part of the pattern if re2js reports only a part of it. */
+function descriptionOf(error: RE2JSException, pattern: string): string {
+  if (!(error instanceof RE2JSSyntaxException)) return error.message
+  const { error: description, input } = error
+  return input === null || input === pattern ? description : `${description} ${input}`
+}
+
+/**
+ * Tokens of a pattern: quoted text, start of a group, Unicode class, escape, class in brackets, counted repetition, any
+ * other character.
+ */
+const tokens =
+  /\\Q.*?(?:\\E|$)|\((?:\?(?:P?<\w+>|[a-zA-Z-]*:))?|\\[pP](?:\{[^}]*\}|.)|\\x\{[^}]*\}|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|./gsu
+
+/** A lower bound of the steps of a pattern, which may be invalid. */
+function patternSize(pattern: string): number {
+  /** Sizes of the open groups around the innermost one, whose size is `size`. */
+  const outer: number[] = []
+  let size = 0
+  /** Size of the part that a following repetition would repeat. */
+  let last = 0
+  for (const [token, min, max] of pattern.matchAll(tokens)) {
+    if (token.startsWith('(')) {
+      outer.push(size)
+      size = 0
+    } else if (token === ')') {
+      last = size + 1
+      size = (outer.pop() ?? 0) + last
+    } else if (token.startsWith('\\Q')) {
+      last = 1
+      size += token.length
+    } else if (min === undefined) {
+      last = 1 + 4 * (token.match(/\\p/gi)?.length ?? 0)
+      size += last
+    } else {
+      const copies = Math.max(1, Number(min), Number(max ?? 0))
+      size += last * (copies - 1)
+      last *= copies
+    }
+  }
+  return outer.reduce((sum, each) => sum + each, size)
+}

@@ -1,0 +1,13 @@
+import joi from 'joi'
+import { limitMax, type RateLimits } from '@sluice/contracts/rate-limits'
+
+const perMinute = joi
+  .number()
+  .integer()
+  .min(1)
+  .max(limitMax)
+  .messages({ 'number.base': 'must be a number', 'number.integer': 'must be an integer' })
+
+export const rateLimits = joi
+  .object<RateLimits>({ events_per_minute: perMinute, queries_per_minute: perMinute, admin_per_minute: perMinute })
+  .allow(null)

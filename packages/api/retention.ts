@@ -1,0 +1,102 @@
+import joi from 'joi'
+import { cohortLimits } from '@sluice/contracts/cohorts'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import {
+  type CohortAnalysis,
+  type CohortAnalysisQuery,
+  type CompletableRow,
+  retentionLimits,
+  type RetentionMatrix,
+  retentionModes,
+  type RetentionQuery,
+  type RetentionRow,
+} from '@sluice/contracts/retention'
+import { latestMs } from '@sluice/contracts/stats'
+import { text } from '@sluice/runtime/validate'
+import { environmentParameter, integer, parameterMessages, timezoneParameter, word } from './parameters.ts'
+import { siteId } from './sites.ts'
+
+const cohortId = text(cohortLimits.idLengthMax)
+
+const weeks = integer(1, retentionLimits.weeksMax).default(retentionLimits.weeksDefault)
+
+export const cohortAnalysisQuery = joi
+  .object<CohortAnalysisQuery>({
+    site_id: siteId.required(),
+    cohort_id: cohortId.required().example('coh_01KAK5V6Z0F3N8Q2R7T4W9X1YB'),
+    weeks: weeks.description('How many weeks from each user’s entry, the first being 0.'),
+    environment: environmentParameter,
+  })
+  .messages(parameterMessages)
+
+export const retentionQuery = joi
+  .object<RetentionQuery>({
+    site_id: siteId.required(),
+    weeks: weeks.description('How many calendar weeks, this one included.'),
+    cohort_id: cohortId.description(
+      'Only users of this cohort; their weeks stay those of their first event on the site.',
+    ),
+    return_event: text(eventLimits.eventTypeLengthMax).description(
+      'Only events of this type count as coming back, in week 0 too. Any event unless named.',
+    ),
+    mode: word(retentionModes)
+      .default('on')
+      .description('`on`: an event in that week. `on_or_after`: in that week or a later one.'),
+    timezone: timezoneParameter.description(
+      'IANA name: where weeks begin, on Monday. The site’s unless named, else UTC.',
+    ),
+    end_date: integer(0, latestMs, 'Unix milliseconds').description(
+      'As if now were then: later events don’t count. Now unless given.',
+    ),
+    environment: environmentParameter,
+  })
+  .messages(parameterMessages)
+
+const rowFields = {
+  week: joi.number().integer().required(),
+  retention_rate: joi.number().required().description('Percent with 2 decimals; 0 when nobody is counted.'),
+  cohort_size: joi.number().integer().required().description('Users that the row counts.'),
+  returning_users: joi.number().integer().required().description('Those of them that came back in this week.'),
+}
+
+const rows = joi
+  .array()
+  .items(
+    joi.object<CompletableRow>({
+      ...rowFields,
+      complete: joi.boolean().required().description('The week is over: the numbers can’t rise any more.'),
+    }),
+  )
+  .required()
+
+export const cohortAnalysisResult = joi.object<CohortAnalysis>({
+  cohort_id: joi.string().required(),
+  site_id: joi.string().required(),
+  cohort_name: joi.string().required(),
+  size: joi.number().integer().required().description('Users in the cohort.'),
+  retention_by_week: rows.description(
+    'Week n of a user is the 7 × 24 hours from n weeks after the entry. A row counts the users whose week is over or, while there are none, those whose week has begun; row 0 counts everyone.',
+  ),
+})
+
+export const retentionResult = joi.object<RetentionMatrix>({
+  site_id: joi.string().required(),
+  weeks: joi.number().integer().required(),
+  timezone: joi.string().required().description('In which weeks begin.'),
+  cohorts: joi
+    .array()
+    .items(
+      joi.object({
+        week_start: joi.number().integer().required().description('Monday 0:00 in the time zone, Unix ms.'),
+        size: joi.number().integer().required().description('Users whose first event is of this week.'),
+        retention_by_week: rows.description('A row for each week up to the present one.'),
+      }),
+    )
+    .required()
+    .description('The last weeks, oldest first, those without new users too.'),
+  average: joi
+    .array()
+    .items(joi.object<RetentionRow>(rowFields))
+    .required()
+    .description('Of all cohorts, weighted by size: weeks that are over, no others.'),
+})

@@ -1,0 +1,28 @@
+import joi from 'joi'
+import { scopes } from '@sluice/contracts/scopes'
+import type { CreateSessionBody, NewSessionResource, SessionResource } from '@sluice/contracts/session'
+import { text } from '@sluice/runtime/validate'
+
+/** A placeholder for keys in examples. */
+export const exampleApiKey = 'svc_prod_…'
+
+export const createSessionBody = joi.object<CreateSessionBody>({ api_key: text(256).required().example(exampleApiKey) })
+
+const session = {
+  expires_at: joi.number().integer().allow(null).required(),
+  key_id: joi.string().required(),
+  scopes: joi
+    .array()
+    .items(joi.string().valid(...scopes))
+    .required(),
+}
+
+/** The credential of the request; `expires_at` is null for a key that does not expire. */
+export const sessionResource = joi.object<SessionResource>(session).id('Session')
+
+export const newSessionResource = joi
+  .object<NewSessionResource>({
+    session_token: joi.string().required().description('What the cookie `session` holds.'),
+    ...session,
+  })
+  .id('NewSession')

@@ -1,0 +1,40 @@
+import joi from 'joi'
+import { batchQueriesMax, type StatsBatchResult } from '@sluice/contracts/stats-batch'
+import { filterSchema } from './conditions.ts'
+import { statsQuery, statsResult } from './stats.ts'
+
+const queries = joi.array().min(1).max(batchQueriesMax).required().messages({
+  'array.base': 'must be a list of questions',
+  'array.min': 'must contain at least {{#limit}} question',
+  'array.max': 'must contain at most {{#limit}} questions',
+})
+
+/** The body of POST /api/v1/stats/batch. Each query is validated by itself, with `batchQuery`. */
+export const statsBatchBody = joi.object<{ queries: unknown[] }>({ queries: queries.items(joi.any()) })
+
+/** A query of a batch: the parameters of GET /api/v1/stats as JSON values. */
+export const batchQuery = statsQuery
+  .keys({ filter: filterSchema.description('A list of `{property, operator, value}`; all are met.') })
+  .messages({ 'string.base': 'must be a string' })
+
+/** The body in the OpenAPI document. */
+export const statsBatchRequest = joi.object({
+  queries: queries.items(batchQuery).example([
+    { site_id: 'my-site', metric: 'event_count', period: '7d', group_by: 'day' },
+    { site_id: 'my-site', metric: 'visitors', period: '7d' },
+  ]),
+})
+
+/** `data` of the response: for each query, in their order, its result or its error. */
+export const statsBatchResult = joi.object<StatsBatchResult>({
+  results: joi
+    .array()
+    .items(
+      joi.object({
+        success: joi.boolean().required(),
+        data: statsResult,
+        error: joi.string().description('In the words that the question alone would be refused with.'),
+      }),
+    )
+    .required(),
+})

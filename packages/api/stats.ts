@@ -1,0 +1,140 @@
+import joi from 'joi'
+import { deviceTypes, eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
+import {
+  type BreakdownEntry,
+  comparisons,
+  groupFields,
+  metrics,
+  periods,
+  statsLimits,
+  type StatsParameters,
+  type StatsResult,
+  type TimeUnit,
+  timeUnits,
+} from '@sluice/contracts/stats'
+import { exceeds, text } from '@sluice/runtime/validate'
+import { filterSchema } from './conditions.ts'
+import {
+  environmentParameter,
+  integer,
+  parameter,
+  parameterMessages,
+  rangeParameters,
+  timezoneParameter,
+  word,
+} from './parameters.ts'
+
+const propertyPrefix = 'properties.'
+
+const propertyNameMax = propertyLimits.keyLengthMax
+
+/** The parameters, in the order of docs/http-interface.md#stats-parameters, in which the first problem is reported. */
+export const statsQuery = joi
+  .object<StatsParameters>({
+    site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
+    metric: word(metrics).required().example('event_count').description('What is measured.'),
+    ...rangeParameters,
+    group_by: parameter((value, helpers) => {
+      if ([...timeUnits, ...groupFields].includes(value as TimeUnit)) return value
+      if (!value.startsWith(propertyPrefix)) return helpers.error('parameter.group_by')
+      const name = value.slice(propertyPrefix.length)
+      if (name === '' || exceeds(name, propertyNameMax)) return helpers.error('parameter.property')
+      return name.includes('\0') ? helpers.error('string.nul') : value.toWellFormed()
+    })
+      .meta({ pattern: `^(${[...timeUnits, ...groupFields].join('|')}|properties\\..{1,${propertyNameMax}})$` })
+      .example('day')
+      .description(
+        `Adds \`breakdown\`: by time (${timeUnits.join(', ')}), zero-filled, or by value (${groupFields.join(', ')}, properties.<name>).`,
+      ),
+    country: parameter((value, helpers) =>
+      /^[a-z0-9]{2}$/i.test(value) ? value.toUpperCase() : helpers.error('parameter.country'),
+    )
+      .meta({ pattern: '^[A-Za-z0-9]{2}$' })
+      .description('Only events of this country: 2 letters or digits.'),
+    device_type: word(deviceTypes, (value) => value.toLowerCase()).description(
+      'Only events of this device; upper and lower case are the same.',
+    ),
+    timezone: timezoneParameter.description(
+      'IANA name: where hours, days, weeks and months begin. The site’s unless named, else UTC.',
+    ),
+    event_type: text(eventLimits.eventTypeLengthMax).description('Only events of this type.'),
+    target_event: text(eventLimits.eventTypeLengthMax).description(
+      'The `event_type` that `conversion_rate` counts; else the site’s `conversion_event`, else `purchase`.',
+    ),
+    compare: word(comparisons).description(
+      'Adds the same answer over another range: the one of the same length before, or the same local dates a year before.',
+    ),
+    environment: environmentParameter,
+    filter: filterSchema
+      .meta({ type: 'string', contentMediaType: 'application/json', items: undefined })
+      .example('[{"property":"properties.plan","operator":"equals","value":"pro"}]')
+      .description(
+        'Only events that meet all of these conditions, as cohorts have them: a JSON list of `{property, operator, value}`. For metrics of sessions: sessions that have such an event.',
+      ),
+    limit: integer(1, statsLimits.groupsMax)
+      .default(statsLimits.groupsDefault)
+      .description('Groups by value that are listed; the rest is one entry, `(other)`.'),
+    exact: parameter((value, helpers) =>
+      ['true', 'false'].includes(value) ? value === 'true' : helpers.error('any.only', { valids: ['true', 'false'] }),
+    )
+      .meta({ type: 'boolean' })
+      .description('`true`: nothing is estimated, however large the answer’s sets are.'),
+  })
+  .messages({
+    ...parameterMessages,
+    'parameter.country': 'must be 2 letters or digits',
+    'parameter.group_by': `must be one of: ${[...timeUnits, ...groupFields].join(', ')}, properties.<name>`,
+    'parameter.property': `must name a property of 1 to ${propertyNameMax} characters after properties.`,
+  })
+
+/** One entry of `data.breakdown`, for a bucket or a group. */
+const breakdownEntry = joi
+  .object<BreakdownEntry>({
+    timestamp: joi.number().integer().required().description('The bucket’s start; for values the range’s.'),
+    key: joi.string().allow('').description('The value; `""` for events without, `(other)` for the rest.'),
+    ...Object.fromEntries(groupFields.map((field) => [field, joi.string().allow('')])),
+    value: joi.number().required(),
+  })
+  .pattern(/^properties\./, joi.string().allow(''))
+
+const breakdown = joi
+  .array()
+  .items(breakdownEntry)
+  .description('With `group_by`, and for `event_count_by_type`, which has an entry for each pair that has events.')
+
+/** `data` of GET /api/v1/stats; all times are Unix ms. */
+export const statsResult = joi
+  .object<StatsResult>({
+    metric: joi
+      .string()
+      .valid(...metrics)
+      .required(),
+    value: joi
+      .number()
+      .required()
+      .description('Of the whole range: a count, percent with 2 decimals or seconds with 3.'),
+    period: joi.string().valid(...Object.keys(periods)),
+    site_id: joi.string().required(),
+    start_date: joi.number().integer().required(),
+    end_date: joi.number().integer().required(),
+    timezone: joi.string().required().description('In which days begin.'),
+    group_by: joi.string(),
+    breakdown,
+    complete_until: joi
+      .number()
+      .integer()
+      .required()
+      .description(
+        'Whatever was received until then and accepted is counted; what came later may be. 0: not known yet.',
+      ),
+    compare: joi
+      .object({
+        start_date: joi.number().integer().required(),
+        end_date: joi.number().integer().required(),
+        value: joi.number().required(),
+        breakdown,
+      })
+      .description('The same over the range that it is compared with.'),
+    timestamp: joi.number().integer().required(),
+  })
+  .id('StatsResult')

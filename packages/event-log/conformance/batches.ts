@@ -1,0 +1,100 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { describe, expect, test } from '@jest/globals'
+import { block, collect, waitUntilTrue } from './collect.ts'
+import { areAllHeld, type Harness, timeoutMs } from './harness.ts'
+
+/** Limits of batches, back-pressure and lag. */
+export function describeBatches({ createGate, openNew, publishNames }: Harness): void {
+  describe('batches', () => {
+    test('have at most the configured number of rows', async () => {
+      const log = await openNew()
+      await log.publish(
+        Array.from({ length: 10 }, (_, index) => block(0, String(index), { rows: 30 })),
+        { timeoutMs },
+      )
+      const reader = collect(log, 'group', { maxBatchRows: 100, lingerMs: 100 })
+      await waitUntilTrue('all blocks', () => reader.committed.length === 10)
+      expect(reader.batches.map(({ rows }) => rows)).toEqual([90, 90, 90, 30])
+    })
+
+    test('have at most the configured bytes, unless one block is larger', async () => {
+      const log = await openNew()
+      const sizes = [400, 400, 400, 3000, 10]
+      await log.publish(
+        sizes.map((bytes, index) => block(0, String(index), {}, bytes)),
+        { timeoutMs },
+      )
+      const reader = collect(log, 'group', { maxBatchBytes: 1000, lingerMs: 100 })
+      await waitUntilTrue('all blocks', () => reader.committed.length === sizes.length)
+      expect(reader.batches.map(({ bytes }) => bytes)).toEqual([800, 400, 3000, 10])
+      expect(reader.names).toEqual(['0', '1', '2', '3', '4'])
+    })
+
+    test('are delivered at once when full, otherwise after the linger', async () => {
+      const log = await openNew()
+      const full = collect(log, 'full', { maxBatchRows: 2, lingerMs: 60_000 })
+      const lingering = collect(log, 'lingering', { maxBatchRows: 100, lingerMs: 300 })
+      await waitUntilTrue('claims', () => areAllHeld(full) && areAllHeld(lingering))
+      const started = performance.now()
+      await publishNames(log, 0, ['a'])
+      await publishNames(log, 0, ['b'])
+      await waitUntilTrue('the full batch', () => full.batches.length === 1)
+      expect(lingering.batches).toHaveLength(0)
+      await waitUntilTrue('the batch that lingered', () => lingering.batches.length === 1)
+      expect(performance.now() - started).toBeGreaterThanOrEqual(300)
+      expect(lingering.names).toEqual(['a', 'b'])
+    })
+
+    test('do not fill the memory or delay other partitions when a handler is slow', async () => {
+      const log = await openNew()
+      const mebibyte = 1024 * 1024
+      const payload = Buffer.alloc(mebibyte, 'x\n')
+      const big = { partition: 0, headers: { v: 1, rows: 1, bytes: mebibyte } as const, payload }
+      const release = createGate()
+      const reader = collect(log, 'group', { maxBatchBytes: mebibyte }, async ({ partition }) => {
+        if (partition === 0) await release.promise
+      })
+      await waitUntilTrue('claims', () => areAllHeld(reader))
+      const before = bufferBytes()
+      for (let round = 0; round < 24; round++) await log.publish([big, big, big, big], { timeoutMs })
+      // The time would suffice to read the whole log.
+      for (let round = 0; round < 30; round++) {
+        await publishNames(log, 1, [String(round)])
+        await waitUntilTrue('the other partition', () => reader.committed.includes(String(round)))
+      }
+      expect(bufferBytes() - before).toBeLessThan(48 * mebibyte)
+      expect(reader.batches.filter(({ partition }) => partition === 0)).toHaveLength(1)
+      release.resolve(undefined)
+      await waitUntilTrue('the rest', () => reader.committed.length === 96 + 30)
+    })
+
+    test('count as lag until they are committed', async () => {
+      const log = await openNew()
+      const release = createGate()
+      const before = Date.now()
+      await publishNames(log, 0, ['a', 'b', 'c'])
+      const reader = collect(log, 'group', { maxBatchRows: 1 }, () => release.promise)
+      const lagOf = (partition: number) => reader.consumer.lag().find((each) => each.partition === partition)
+      await waitUntilTrue('claims', () => areAllHeld(reader) && reader.names.length === 1)
+      await waitUntilTrue('the lag', () => lagOf(0)?.blocks === 3)
+      expect(lagOf(0)?.oldestAppendedAt).toBeGreaterThanOrEqual(before - 1000)
+      expect(lagOf(0)?.committed).toBe(0n)
+      expect(lagOf(1)).toEqual({ partition: 1, committed: 0n, blocks: 0, oldestAppendedAt: undefined })
+      release.resolve(undefined)
+      await waitUntilTrue('no lag', () => lagOf(0)?.blocks === 0)
+      expect(lagOf(0)?.committed).toBe(3n)
+      await reader.consumer.stop()
+      expect(reader.consumer.lag()).toEqual([])
+    })
+  })
+}
+
+/** Bytes of buffers that are still referenced. */
+function bufferBytes(): number {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc') as () => void
+  collectGarbage()
+  // `arrayBuffers` would not count buffers that came from another thread.
+  return process.memoryUsage().external
+}

@@ -1,0 +1,17 @@
+import { describe } from '@jest/globals'
+import { describeBatches } from './batches.ts'
+import { type ConformanceSubject, createHarness } from './harness.ts'
+import { describeMembers } from './members.ts'
+import { describePositions } from './positions.ts'
+import { describePublishing } from './publishing.ts'
+
+/** The requirements of every event log: each adapter runs the whole suite on a real engine. */
+export function describeEventLog(name: string, subject: ConformanceSubject): void {
+  describe(`an event log in ${name}`, () => {
+    const harness = createHarness(subject)
+    describePublishing(harness)
+    describePositions(harness)
+    describeMembers(harness)
+    describeBatches(harness)
+  })
+}

@@ -1,0 +1,90 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { afterEach } from '@jest/globals'
+import type { EventLog } from '../log.ts'
+import { openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
+import { block, type Collector, silent } from './collect.ts'
+
+export interface ConformanceSubject {
+  /** Makes a new, empty log with four partitions and returns its URL. */
+  createUrl: () => Promise<string>
+  /** Options with which the suite opens the log, in this process and in others. */
+  options: Omit<OpenEventLogOptions, 'logger'>
+}
+
+export const partitions = 4
+export const timeoutMs = 10_000
+
+/** Fixtures that the tests of one suite share; `createHarness` registers the clean-up after each test. */
+export type Harness = ReturnType<typeof createHarness>
+
+/** To be called within a `describe`. */
+export function createHarness({ createUrl, options }: ConformanceSubject) {
+  const logs: EventLog[] = []
+  const processes: ChildProcess[] = []
+  const gates: PromiseWithResolvers<undefined>[] = []
+
+  /** A promise for handlers to wait for; it is resolved at the latest after the test, or closing the log would hang. */
+  const createGate = () => {
+    const gate = Promise.withResolvers<undefined>()
+    gates.push(gate)
+    return gate
+  }
+
+  const open = async (url: string): Promise<EventLog> => {
+    const log = await openEventLog(url, { ...options, logger: silent })
+    logs.push(log)
+    return log
+  }
+
+  const openNew = async () => open(await createUrl())
+
+  /** Starts a process that opens the log (killed-process.ts) and collects its reports. */
+  const startProcess = (url: string, task: string, group = '') => {
+    const program = fileURLToPath(new URL('./killed-process.ts', import.meta.url))
+    const child = fork(program, [url, task, group, JSON.stringify(options)], { execArgv: [] })
+    processes.push(child)
+    const reports: Record<string, string>[] = []
+    child.on('message', (report: Record<string, string>) => reports.push(report))
+    const reported = (key: string) => reports.flatMap((report) => report[key] ?? [])
+    const kill = async () => {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+    return { reported, kill }
+  }
+
+  const publishNames = (log: EventLog, partition: number, names: readonly string[]) =>
+    log.publish(
+      names.map((each) => block(partition, each)),
+      { timeoutMs },
+    )
+
+  const publishEverywhere = async (log: EventLog, prefix: string) => {
+    const names = Array.from({ length: partitions }, (_, partition) => `${prefix}${partition}`)
+    await log.publish(
+      names.map((each, partition) => block(partition, each)),
+      { timeoutMs },
+    )
+    return names
+  }
+
+  afterEach(async () => {
+    for (const gate of gates.splice(0)) gate.resolve(undefined)
+    for (const child of processes.splice(0)) child.kill('SIGKILL')
+    await Promise.all(logs.splice(0).map((log) => log.close()))
+  })
+
+  return { createGate, createUrl, open, openNew, startProcess, publishNames, publishEverywhere }
+}
+
+/** True when the collectors hold every partition, each of them once. */
+export function areAllHeld(...collectors: Collector[]): boolean {
+  return (
+    collectors
+      .flatMap(({ held }) => held())
+      .sort((a, b) => a - b)
+      .join() === '0,1,2,3'
+  )
+}

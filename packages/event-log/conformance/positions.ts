@@ -1,0 +1,126 @@
+import { describe, expect, test } from '@jest/globals'
+import type { LogBatch } from '../log.ts'
+import { collect, nameOf, waitUntilTrue } from './collect.ts'
+import { areAllHeld, type Harness, partitions } from './harness.ts'
+
+/** Where a group continues: at its committed position, in order, whatever happened to its members. */
+export function describePositions({
+  createGate,
+  open,
+  openNew,
+  createUrl,
+  startProcess,
+  publishNames,
+  publishEverywhere,
+}: Harness): void {
+  describe('positions of a group', () => {
+    test('a group continues where it stopped, independent of other groups', async () => {
+      const log = await openNew()
+      const first = await publishEverywhere(log, 'first')
+      const reading = createGate()
+      const other = collect(log, 'other', {}, () => reading.promise)
+      await waitUntilTrue('the other group', () => other.names.length === partitions)
+      const before = collect(log, 'group')
+      await waitUntilTrue('the first blocks', () => before.committed.length === partitions)
+      await before.consumer.stop()
+      await before.running
+
+      const second = await publishEverywhere(log, 'second')
+      const after = collect(log, 'group')
+      await waitUntilTrue('the second blocks', () => after.committed.length >= partitions)
+      reading.resolve(undefined)
+      await waitUntilTrue('all blocks', () => other.committed.length >= 2 * partitions)
+      expect(after.names.sort()).toEqual(second)
+      expect(other.names.sort()).toEqual([...first, ...second].sort())
+    })
+
+    test('the positions of a group are reported before it joins, while it reads and afterwards', async () => {
+      const log = await openNew()
+      const standing = async () =>
+        (await log.positions('group')).map(({ partition, next, end }) => `${partition}: ${next}/${end}`).sort()
+      expect(await standing()).toEqual(['0: 0/0', '1: 0/0', '2: 0/0', '3: 0/0'])
+      await publishNames(log, 1, ['a', 'b'])
+      await publishNames(log, 3, ['c'])
+      expect(await standing()).toEqual(['0: 0/0', '1: 0/2', '2: 0/0', '3: 0/1'])
+      const reader = collect(log, 'group', { maxBatchRows: 1 })
+      await waitUntilTrue('all blocks', () => reader.committed.length === 3)
+      expect(await standing()).toEqual(['0: 0/0', '1: 2/2', '2: 0/0', '3: 1/1'])
+      await publishNames(log, 0, ['d'])
+      await waitUntilTrue('the next block', () => reader.committed.length === 4)
+      await reader.consumer.stop()
+      await publishNames(log, 0, ['e'])
+      expect(await standing()).toEqual(['0: 1/2', '1: 2/2', '2: 0/0', '3: 1/1'])
+    })
+
+    test('groups of the same name in two logs are independent', async () => {
+      const readers = await Promise.all([openNew(), openNew()].map(async (log) => collect(await log, 'group')))
+      await waitUntilTrue('all partitions of both', () => readers.every((reader) => areAllHeld(reader)))
+    })
+
+    test('uncommitted blocks are delivered again', async () => {
+      const log = await openNew()
+      await publishNames(log, 0, ['a', 'b', 'c'])
+      const seen: string[] = []
+      const before = log.consumer({
+        group: 'group',
+        maxBatchBytes: 1024,
+        maxBatchRows: 1,
+        lingerMs: 0,
+        async onClaim(claim) {
+          for await (const batch of claim.batches()) {
+            seen.push(...batch.blocks.map(nameOf))
+            if (seen.length === 1) await claim.commit(batch)
+          }
+        },
+      })
+      const running = before.run()
+      await waitUntilTrue('all blocks', () => seen.length === 3)
+      await before.stop()
+      await running
+
+      const after = collect(log, 'group')
+      await waitUntilTrue('the uncommitted blocks', () => after.committed.length >= 2)
+      expect(after.names).toEqual(['b', 'c'])
+    })
+
+    test('a group continues at its committed position after its member was killed', async () => {
+      const url = await createUrl()
+      const log = await open(url)
+      for (const prefix of ['first', 'second', 'third', 'fourth']) await publishEverywhere(log, prefix)
+      await log.close()
+      const child = startProcess(url, 'consume', 'group')
+      await waitUntilTrue('two commits of each partition', () => child.reported('abandoned').length === partitions)
+      await child.kill()
+      expect(child.reported('committed')).toHaveLength(2 * partitions)
+
+      const after = collect(await open(url), 'group')
+      await waitUntilTrue('the uncommitted blocks', () => after.committed.length >= 2 * partitions)
+      expect(after.names.sort()).toEqual(
+        ['third', 'fourth'].flatMap((prefix) => [0, 1, 2, 3].map((each) => `${prefix}${each}`)).sort(),
+      )
+    })
+
+    test('batches are committed in order', async () => {
+      const log = await openNew()
+      await publishNames(log, 0, ['a', 'b'])
+      const batches: LogBatch[] = []
+      const commits = Promise.withResolvers<unknown>()
+      const consumer = log.consumer({
+        group: 'group',
+        maxBatchBytes: 1024,
+        maxBatchRows: 1,
+        lingerMs: 0,
+        async onClaim(claim) {
+          for await (const batch of claim.batches()) {
+            batches.push(batch)
+            if (batches.length === 2) commits.resolve(await claim.commit(batch).catch((error: unknown) => error))
+          }
+        },
+      })
+      const running = consumer.run()
+      expect(await commits.promise).toBeInstanceOf(Error)
+      await consumer.stop()
+      await running
+    })
+  })
+}

@@ -1,0 +1,221 @@
+import type { Block } from '../block.ts'
+import { decompressBlock } from '../compression.ts'
+import type { Claim, ConsumerOptions, LogBatch } from '../log.ts'
+
+/** A block as the log stores it: its payload may be compressed. */
+export interface LogEntry {
+  offset: bigint
+  /** Unix ms. */
+  appendedAt: number
+  block: Block
+}
+
+export interface ClaimFeedOptions {
+  partition: number
+  /** Where the claim begins: the group's committed position. */
+  startOffset: bigint
+  limits: Pick<ConsumerOptions, 'maxBatchBytes' | 'maxBatchRows' | 'lingerMs'>
+  /** Stores the group's position; rejects when it could not. Calls of one claim never overlap. */
+  store: (nextOffset: bigint) => Promise<void>
+  /** Called when the buffer was full and has space again. */
+  onSpaceAvailable: () => void
+}
+
+/** The adapter's side of a claim: the adapter pushes blocks, the handler reads batches from `claim`. */
+export interface ClaimFeed {
+  readonly claim: Claim
+  /** Buffers blocks in order of offset; ignored once the claim ended. Has no limit: check `isFull` before reading more. */
+  push(entries: readonly LogEntry[]): void
+  /** True while two full batches are buffered: stop reading until `onSpaceAvailable` is called. */
+  isFull(): boolean
+  /** True once the handler gets no further batch. */
+  hasEnded(): boolean
+  /** The offset that `push` expects next. */
+  position(): bigint
+  /** The position last committed, at first `startOffset`. */
+  committed(): bigint
+  /** Unix ms at which the oldest uncommitted block known here was appended. */
+  oldestAppendedAt(): number | undefined
+  /** Hands out no further batch; the present one may still be committed. */
+  end(): void
+  /** Ends the claim because another member may own the partition: aborts `lost` and refuses commits. */
+  lose(reason: string): void
+  /** Sets the position to `offset` when the blocks before it were deleted unread. */
+  skipTo(offset: bigint): void
+}
+
+interface BufferedEntry extends LogEntry {
+  arrivedAt: number
+}
+
+/**
+ * Collects a partition's blocks into batches by bytes, rows and time, and guards the order of commits.
+ * Both adapters use it, so that batching and back-pressure are the same on each.
+ */
+export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
+  const { partition, limits } = options
+  const lost = new AbortController()
+  let buffered: BufferedEntry[] = []
+  let bufferedBytes = 0
+  let bufferedRows = 0
+  let position = options.startOffset
+  let committed = options.startOffset
+  /** Batches that the handler has and has not committed yet, oldest first. */
+  const uncommitted: LogBatch[] = []
+  let storing: Promise<unknown> = Promise.resolve()
+  let hasEnded = false
+  let isIterated = false
+  let wasFull = false
+  let changed = Promise.withResolvers<undefined>()
+
+  const signal = () => {
+    changed.resolve(undefined)
+    changed = Promise.withResolvers<undefined>()
+  }
+
+  const isFull = () => bufferedBytes >= 2 * limits.maxBatchBytes || bufferedRows >= 2 * limits.maxBatchRows
+
+  /** The number of buffered blocks that fit into the next batch, at least one, and whether the batch is then full. */
+  const measureNextBatch = () => {
+    let bytes = 0
+    let rows = 0
+    let count = 0
+    for (const { block } of buffered) {
+      bytes += block.headers.bytes
+      rows += block.headers.rows
+      if (count > 0 && (bytes > limits.maxBatchBytes || rows > limits.maxBatchRows)) {
+        return { count, complete: true }
+      }
+      count++
+      if (bytes >= limits.maxBatchBytes || rows >= limits.maxBatchRows) return { count, complete: true }
+    }
+    return { count, complete: false }
+  }
+
+  const takeBatch = (count: number): LogBatch => {
+    const entries = buffered.slice(0, count)
+    buffered = buffered.slice(count)
+    const batch: LogBatch = {
+      partition,
+      firstOffset: entries[0]?.offset ?? position,
+      nextOffset: (entries.at(-1)?.offset ?? position) + 1n,
+      // Decompressed only now: a block may be a thousand times larger than it is in the log.
+      blocks: entries.map(({ block }) => decompressBlock(block)),
+      offsets: entries.map(({ offset }) => offset),
+      rows: entries.reduce((sum, { block }) => sum + block.headers.rows, 0),
+      bytes: entries.reduce((sum, { block }) => sum + block.headers.bytes, 0),
+      oldestAppendedAt: entries.reduce((oldest, entry) => Math.min(oldest, entry.appendedAt), Infinity),
+    }
+    bufferedBytes -= batch.bytes
+    bufferedRows -= batch.rows
+    uncommitted.push(batch)
+    if (wasFull && bufferedBytes < limits.maxBatchBytes && bufferedRows < limits.maxBatchRows) {
+      wasFull = false
+      options.onSpaceAvailable()
+    }
+    return batch
+  }
+
+  const isEnded = () => hasEnded
+
+  async function next(): Promise<LogBatch | undefined> {
+    while (!isEnded()) {
+      const first = buffered[0]
+      if (first === undefined) {
+        await changed.promise
+        continue
+      }
+      const { count, complete } = measureNextBatch()
+      const lingerLeftMs = first.arrivedAt + limits.lingerMs - performance.now()
+      if (complete || lingerLeftMs <= 0) return takeBatch(count)
+      await settledOrAfter(changed.promise, lingerLeftMs)
+    }
+    return undefined
+  }
+
+  async function* batches(): AsyncGenerator<LogBatch> {
+    if (isIterated) throw new Error(`The batches of partition ${partition} are read already`)
+    isIterated = true
+    for (;;) {
+      const batch = await next()
+      if (batch === undefined) return
+      yield batch
+    }
+  }
+
+  const throwIfLost = () => {
+    if (lost.signal.aborted) {
+      throw new Error(`Partition ${partition} was lost, its position can't be committed`, { cause: lost.signal.reason })
+    }
+  }
+
+  async function store(batch: LogBatch): Promise<void> {
+    throwIfLost()
+    // Offsets ascend without a gap: a commit out of order would skip blocks that are not stored yet.
+    if (uncommitted[0] !== batch)
+      throw new Error(`Partition ${partition}: batches are committed once each and in order`)
+    await options.store(batch.nextOffset)
+    throwIfLost()
+    uncommitted.shift()
+    committed = batch.nextOffset
+  }
+
+  function commit(batch: LogBatch): Promise<void> {
+    const stored = storing.then(() => store(batch))
+    storing = stored.catch(() => undefined)
+    return stored
+  }
+
+  const endFeed = () => {
+    hasEnded = true
+    buffered = []
+    bufferedBytes = 0
+    bufferedRows = 0
+    signal()
+  }
+
+  return {
+    claim: { partition, lost: lost.signal, batches, commit },
+    push(entries) {
+      const last = entries.at(-1)
+      if (hasEnded || last === undefined) return
+      const arrivedAt = performance.now()
+      for (const entry of entries) {
+        buffered.push({ ...entry, arrivedAt })
+        bufferedBytes += entry.block.headers.bytes
+        bufferedRows += entry.block.headers.rows
+      }
+      position = last.offset + 1n
+      if (isFull()) wasFull = true
+      signal()
+    },
+    isFull: () => wasFull,
+    hasEnded: isEnded,
+    position: () => position,
+    committed: () => committed,
+    oldestAppendedAt: () => uncommitted[0]?.oldestAppendedAt ?? buffered[0]?.appendedAt,
+    end: endFeed,
+    lose(reason) {
+      if (lost.signal.aborted) return
+      lost.abort(new Error(reason))
+      endFeed()
+    },
+    skipTo(offset) {
+      position = offset
+      if (uncommitted.length === 0 && buffered.length === 0 && committed < offset) committed = offset
+    },
+  }
+}
+
+/** Resolves once `event` settles or `ms` have passed, and leaves no timer behind. */
+async function settledOrAfter(event: Promise<unknown>, ms: number): Promise<void> {
+  const timer = Promise.withResolvers<undefined>()
+  const handle = setTimeout(() => {
+    timer.resolve(undefined)
+  }, Math.ceil(ms))
+  try {
+    await Promise.race([event, timer.promise])
+  } finally {
+    clearTimeout(handle)
+  }
+}

@@ -1,0 +1,76 @@
+import type { Logger } from '@sluice/runtime/logger'
+import type { ConsumerOptions } from '../log.ts'
+import type { ClaimFeed } from './claim-feed.ts'
+
+/** The claims of one member and the handlers that run on them. */
+export interface ClaimSet {
+  /**
+   * Runs the handler on a new claim once the handler of the partition's previous claim has settled: a member never
+   * runs two handlers on one partition at a time.
+   */
+  start(feed: ClaimFeed): void
+  /** The claim of a partition that may still receive blocks. */
+  get(partition: number): ClaimFeed | undefined
+  /** All claims that were neither ended nor lost. */
+  current(): readonly ClaimFeed[]
+  lose(partition: number, reason: string): void
+  loseAll(reason: string): void
+  /** Ends every claim gracefully; resolves when all handlers settled, those of lost claims included. Never rejects. */
+  drain(): Promise<void>
+}
+
+/** `onFailure` gets the error of a handler that rejected, or that returned before its claim ended. */
+export function createClaimSet(
+  onClaim: ConsumerOptions['onClaim'],
+  onFailure: (error: unknown) => void,
+  logger: Pick<Logger, 'debug'>,
+): ClaimSet {
+  const feeds = new Map<number, ClaimFeed>()
+  const handlers = new Map<number, Promise<void>>()
+
+  async function runHandler(feed: ClaimFeed, previous: Promise<void> | undefined): Promise<void> {
+    await previous
+    if (feed.hasEnded()) return
+    const { partition, lost } = feed.claim
+    try {
+      await onClaim(feed.claim)
+      if (!feed.hasEnded())
+        onFailure(new Error(`The handler of partition ${partition} returned before its claim ended`))
+    } catch (error) {
+      // A handler usually rethrows the refused commit of a lost claim; that ends the claim, not the member.
+      if (lost.aborted) logger.debug({ err: error, partition }, 'handler of a lost partition ended')
+      else onFailure(error)
+    } finally {
+      feed.end()
+    }
+  }
+
+  const get = (partition: number) => {
+    const feed = feeds.get(partition)
+    return feed === undefined || feed.hasEnded() ? undefined : feed
+  }
+
+  const lose = (partition: number, reason: string) => {
+    feeds.get(partition)?.lose(reason)
+    feeds.delete(partition)
+  }
+
+  return {
+    start(feed) {
+      const { partition } = feed.claim
+      lose(partition, 'claimed anew')
+      feeds.set(partition, feed)
+      handlers.set(partition, runHandler(feed, handlers.get(partition)))
+    },
+    get,
+    current: () => [...feeds.values()].filter((feed) => !feed.hasEnded()),
+    lose,
+    loseAll(reason) {
+      for (const partition of [...feeds.keys()]) lose(partition, reason)
+    },
+    async drain() {
+      for (const feed of feeds.values()) feed.end()
+      await Promise.all(handlers.values())
+    },
+  }
+}

@@ -1,0 +1,180 @@
+import { connect as connectTcp, isIP, type Socket } from 'node:net'
+import { connect as connectTls, type ConnectionOptions } from 'node:tls'
+import { type Admin, type ISocketFactory, Kafka, type LogEntry, logLevel, type RetryOptions } from 'kafkajs'
+import { withDeadline } from '@sluice/runtime/deadline'
+import type { Logger } from '@sluice/runtime/logger'
+import type { KafkaAddress } from './url.ts'
+
+export interface KafkaClientOptions {
+  address: KafkaAddress
+  logger: Pick<Logger, 'debug'>
+  /** Shown in the brokers' logs and quotas. */
+  clientId: string
+  /** Called with each log line of kafkajs. */
+  forward: (entry: LogEntry) => void
+  /** A request without a response for so long fails, and its connection is destroyed. */
+  requestTimeoutMs: number
+  retry: RetryOptions
+}
+
+/**
+ * One kafkajs client and its connections. Each producer, consumer and admin gets a client of its own: consumers of one
+ * client and group would share kafkajs's cache of committed offsets, and connections are destroyed by client.
+ */
+export interface KafkaClient {
+  readonly kafka: Kafka
+  /**
+   * Destroys the connections to a broker (`host:port`) that did not respond to a request. kafkajs would keep using them
+   * until TCP times out: a quarter of an hour for a machine that lost its power.
+   */
+  destroyConnections(broker: string): void
+  /**
+   * Runs `disconnect` for at most `ms`, then destroys the remaining connections: kafkajs waits for pending requests, to
+   * which a frozen broker never responds, and forgets connections that it made twice. Never rejects.
+   */
+  close(disconnect: () => Promise<void>, ms: number): Promise<void>
+}
+
+const connectTimeoutMs = 3000
+const keepAliveDelayMs = 60_000
+
+export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
+  const { address, logger, requestTimeoutMs } = options
+  const sockets = new Map<Socket, string>()
+  let closed = false
+
+  const socketFactory: ISocketFactory = ({ host, port, ssl, onConnect }) => {
+    // kafkajs would keep connecting after `close`.
+    if (closed) throw new Error('The event log closed this client')
+    const target = {
+      host,
+      port,
+      ...(isIP(host) === 0 && { servername: host }),
+      ...(ssl as ConnectionOptions | undefined),
+    }
+    const socket = address.tls === undefined ? connectTcp({ host, port }, onConnect) : connectTls(target, onConnect)
+    socket.setKeepAlive(true, keepAliveDelayMs)
+    socket.setNoDelay(true)
+    // Each write before the connection is open adds a listener.
+    socket.setMaxListeners(0)
+    sockets.set(socket, `${host}:${port}`)
+    socket.once('close', () => sockets.delete(socket))
+    return socket
+  }
+
+  const kafka = new Kafka({
+    clientId: options.clientId,
+    brokers: address.brokers,
+    ...(address.tls && { ssl: address.tls.ca === undefined ? true : { ca: address.tls.ca } }),
+    ...(address.sasl && { sasl: saslOptions(address.sasl) }),
+    connectionTimeout: connectTimeoutMs,
+    authenticationTimeout: connectTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    retry: options.retry,
+    socketFactory,
+    logLevel: logLevel.INFO,
+    logCreator: () => (entry) => {
+      if (!closed) options.forward(entry)
+    },
+  })
+
+  return {
+    kafka,
+    destroyConnections(broker) {
+      for (const [socket, peer] of sockets) {
+        if (peer === broker) socket.destroy(new Error('it did not answer in time'))
+      }
+    },
+    async close(disconnect, ms) {
+      try {
+        await withDeadline(disconnect(), ms, () => new Error(`Kafka did not let go within ${ms} ms`))
+      } catch (error) {
+        logger.debug({ err: error }, 'connections to Kafka are cut')
+      }
+      closed = true
+      for (const socket of sockets.keys()) socket.destroy(new Error('the event log closed it'))
+    },
+  }
+}
+
+function saslOptions({ mechanism, username, password }: NonNullable<KafkaAddress['sasl']>) {
+  // One literal each: kafkajs's type is a union by mechanism.
+  switch (mechanism) {
+    case 'plain':
+      return { mechanism, username, password }
+    case 'scram-sha-256':
+      return { mechanism, username, password }
+    case 'scram-sha-512':
+      return { mechanism, username, password }
+  }
+}
+
+/** An admin connection that is opened when it is needed and replaced after a failure. */
+export interface KafkaAdmin {
+  /** Rejects with the work's error, or after `ms`. */
+  use<T>(work: (admin: Admin) => Promise<T>, ms: number): Promise<T>
+  close(): Promise<void>
+}
+
+export function createKafkaAdmin(create: () => KafkaClient): KafkaAdmin {
+  interface Connected {
+    client: KafkaClient
+    admin: Admin
+    connected: Promise<void>
+  }
+  let current: Connected | undefined
+  let closed = false
+
+  const connect = (): Connected => {
+    const client = create()
+    const admin = client.kafka.admin()
+    admin.on(admin.events.REQUEST_TIMEOUT, ({ payload }) => {
+      client.destroyConnections(payload.broker)
+    })
+    return { client, admin, connected: admin.connect() }
+  }
+
+  const closeConnection = async (connection: Connected | undefined) => {
+    if (connection === undefined) return
+    if (current === connection) current = undefined
+    await connection.client.close(() => connection.admin.disconnect(), 1000)
+  }
+
+  return {
+    async use(work, ms) {
+      if (closed) throw new Error('The event log is closed')
+      const used = (current ??= connect())
+      try {
+        const done = used.connected.then(() => work(used.admin))
+        return await withDeadline(done, ms, () => new Error(`Kafka did not answer within ${ms} ms`))
+      } catch (error) {
+        void closeConnection(used)
+        throw error
+      }
+    },
+    async close() {
+      closed = true
+      await closeConnection(current)
+    },
+  }
+}
+
+/** Kafka's name of an error, e.g. `UNKNOWN_MEMBER_ID`, also of a wrapped one; otherwise its JavaScript name. */
+export function kafkaErrorType(error: unknown): string | undefined {
+  const { type, name, cause } = fieldsOf(error)
+  if (typeof type === 'string') return type
+  const inner = cause === undefined ? undefined : kafkaErrorType(cause)
+  return inner ?? (typeof name === 'string' ? name : undefined)
+}
+
+/** Text for `internal` and for log lines: the error's type and kafkajs's message. */
+export function describeKafkaError(error: unknown): string {
+  const type = kafkaErrorType(error)
+  const { message } = fieldsOf(error)
+  const text = typeof message === 'string' ? message : 'unknown'
+  return type === undefined || type === 'Error' ? text : `${type}: ${text}`
+}
+
+function fieldsOf(error: unknown): Record<string, unknown> {
+  return typeof error === 'object' && error !== null ? (error as Record<string, unknown>) : {}
+}

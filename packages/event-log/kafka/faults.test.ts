@@ -1,0 +1,359 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { Kafka, logLevel } from 'kafkajs'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type LocalKafka, startKafka } from '../../../tests/support/engines/kafka.ts'
+import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
+import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
+import type { EventLog } from '../log.ts'
+import { openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
+import { describeDurability, ensureTopics } from './ensure-topics.ts'
+
+const timeoutMs = 10_000
+const options: Omit<OpenEventLogOptions, 'logger'> = {
+  kafka: { sessionTimeoutMs: 2000, heartbeatIntervalMs: 100 },
+}
+const logs: EventLog[] = []
+/** Ends the endless publishers of a test after it, even if it failed. */
+const loops: AbortController[] = []
+
+const open = async (url: string, logger = silent) => {
+  const log = await openEventLog(url, { ...options, logger })
+  logs.push(log)
+  return log
+}
+
+const createUrl = async () => {
+  const url = testKafka()?.url ?? ''
+  await ensureTopics(url, { partitions: 2 })
+  return url
+}
+
+/** A kafkajs client, for requests that the log does not make. */
+const clientOf = (url: string) =>
+  new Kafka({ brokers: [new URL(url).host], logLevel: logLevel.NOTHING, clientId: 'test' })
+
+const topicOf = (url: string) => new URL(url).pathname.slice(1)
+
+/** A logger that keeps its lines as text. */
+const listen = () => {
+  const lines: string[] = []
+  const keep = (fields: unknown, message?: string) => {
+    lines.push(
+      `${message ?? ''} ${JSON.stringify(fields, (_, value: unknown) => (value instanceof Error ? value.stack : value))}`,
+    )
+  }
+  return { lines, logger: { debug: keep, info: keep, warn: keep, error: keep } }
+}
+
+afterEach(async () => {
+  for (const loop of loops.splice(0)) loop.abort()
+  await Promise.all(logs.splice(0).map((log) => log.close()))
+})
+
+describeWithKafka('topics in Kafka', () => {
+  test('are created once with the topic of dead letters, and a single broker is reported as a risk', async () => {
+    const url = testKafka()?.url ?? ''
+    const topic = topicOf(url)
+    expect(await ensureTopics(url)).toEqual([topic, `${topic}.dead`])
+    expect(await ensureTopics(url)).toEqual([])
+    expect(await (await open(url)).partitions()).toBe(8)
+    expect(await (await open(url)).id()).toMatch(new RegExp(`^[A-Za-z0-9_-]+\\.${topic}$`))
+    const warnings = await describeDurability(url)
+    expect(warnings).toHaveLength(2)
+    expect(warnings.join()).toContain('has 1 replicas')
+    expect(warnings.join()).toContain('min.insync.replicas=1')
+    expect(await describeDurability('file:data/log')).toEqual([])
+  })
+
+  test('keep events for a month and dead letters for ever, whatever their size', async () => {
+    const url = await createUrl()
+    const admin = clientOf(url).admin()
+    await admin.connect()
+    const settingsOf = async (name: string) => {
+      const { resources } = await admin.describeConfigs({
+        includeSynonyms: false,
+        // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a topic; the enum exists as a type only
+        resources: [{ type: 2, name, configNames: ['retention.ms', 'retention.bytes', 'cleanup.policy'] }],
+      })
+      return Object.fromEntries(
+        resources.flatMap(({ configEntries }) =>
+          configEntries.map(({ configName, configValue }) => [configName, configValue]),
+        ),
+      )
+    }
+    const kept = { 'retention.bytes': '-1', 'cleanup.policy': 'delete' }
+    expect(await settingsOf(topicOf(url))).toEqual({ ...kept, 'retention.ms': '2592000000' })
+    expect(await settingsOf(`${topicOf(url)}.dead`)).toEqual({ ...kept, 'retention.ms': '-1' })
+    await admin.disconnect()
+  })
+
+  test('are reported as a risk when Kafka may delete events before the writer reads them', async () => {
+    const url = testKafka()?.url ?? ''
+    const admin = clientOf(url).admin()
+    await admin.connect()
+    const settings = { 'retention.ms': '604799999', 'retention.bytes': '1000000', 'cleanup.policy': 'compact,delete' }
+    const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }))
+    await admin.createTopics({ topics: [{ topic: topicOf(url), configEntries }] })
+    await admin.disconnect()
+    const warnings = (await describeDurability(url)).join('\n')
+    expect(warnings).toContain('retention.ms=604799999: below 7 days')
+    expect(warnings).toContain('retention.bytes=1000000')
+    expect(warnings).toContain('cleanup.policy=compact,delete')
+  })
+
+  test('report their ends with the new partitions as soon as partitions were added', async () => {
+    const url = await createUrl()
+    const log = await open(url)
+    expect(await log.ends()).toEqual([0n, 0n])
+    const admin = clientOf(url).admin()
+    await admin.connect()
+    await admin.createPartitions({ topicPartitions: [{ topic: topicOf(url), count: 3 }] })
+    const countOf = async () => {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topicOf(url)] })
+      return topics[0]?.partitions.length
+    }
+    await waitUntil(async () => (await countOf()) === 3, 'the broker reports them', timeoutMs)
+    expect(await log.ends()).toEqual([0n, 0n, 0n])
+    await admin.disconnect()
+  })
+
+  test('are named with the command that creates them when they are missing', async () => {
+    const log = await open(testKafka()?.url ?? '')
+    await expect(log.partitions()).rejects.toMatchObject({
+      code: 'unavailable',
+      internal: expect.stringContaining('migrate'),
+    })
+    await expect(log.check()).rejects.toMatchObject({ code: 'unavailable' })
+    await expect(log.publish([block(0, 'a')], { timeoutMs: 1000 })).rejects.toMatchObject({ code: 'unavailable' })
+  })
+})
+
+describeWithKafka('records in Kafka', () => {
+  test('are read with version 0 when they come from another program', async () => {
+    const url = await createUrl()
+    const producer = clientOf(url).producer()
+    await producer.connect()
+    const foreign = [
+      { value: 'no headers' },
+      { value: null, headers: { v: '1' } },
+      { value: 'odd', headers: { v: 'x', rows: '-1' } },
+    ]
+    await producer.send({ topic: topicOf(url), messages: foreign.map((each) => ({ ...each, partition: 0 })) })
+    await producer.disconnect()
+    const log = await open(url)
+    await log.publish([block(0, 'ours')], { timeoutMs })
+
+    const reader = collect(log, 'group')
+    await waitUntilTrue('all records', () => reader.batches.flatMap(({ blocks }) => blocks).length === 4)
+    const blocks = reader.batches.flatMap(({ blocks: each }) => each)
+    expect(blocks.map(({ headers }) => [headers.v, headers.rows])).toEqual([
+      [0, 0],
+      [1, 0],
+      [0, 0],
+      [1, 1],
+    ])
+  })
+
+  test('are skipped and logged when Kafka deleted them before they were read', async () => {
+    const url = await createUrl()
+    const { lines, logger } = listen()
+    const log = await open(url, logger)
+    const names = Array.from({ length: 40 }, (_, index) => String(index))
+    const publish = async (each: string) => log.publish([block(0, each, {}, 100_000)], { timeoutMs })
+    for (const each of names.slice(0, 20)) await publish(each)
+    const release = Promise.withResolvers<undefined>()
+    const reader = collect(log, 'group', { maxBatchBytes: 100_000, maxBatchRows: 1 }, () => release.promise)
+    await waitUntilTrue('a batch', () => reader.names.length === 1)
+    for (const each of names.slice(20)) await publish(each)
+
+    const admin = clientOf(url).admin()
+    await admin.connect()
+    await admin.fetchTopicOffsets(topicOf(url)) // else kafkajs does not know the leaders
+    await admin.deleteTopicRecords({ topic: topicOf(url), partitions: [{ partition: 0, offset: '30' }] })
+    release.resolve(undefined)
+    await waitUntilTrue('the last block', () => reader.committed.includes('39'))
+    expect(reader.names.filter((each) => Number(each) >= 30)).toEqual(names.slice(30))
+    expect(lines.join('\n')).toContain('retention')
+
+    await admin.deleteTopicRecords({ topic: topicOf(url), partitions: [{ partition: 0, offset: '40' }] })
+    await admin.disconnect()
+    const late = collect(log, 'late')
+    await publish('next')
+    await waitUntilTrue('the next block', () => late.committed.includes('next'))
+    expect(late.names).toEqual(['next'])
+  })
+})
+
+describeWithKafka('secrets of a Kafka URL', () => {
+  test('stay out of logs and errors', async () => {
+    const { lines, logger } = listen()
+    const url = await createUrl()
+    const secret = url.replace('kafka://', 'kafka://user:hush-hush@') + '?sasl=plain'
+    const log = await open(secret, logger)
+    const reader = collect(log, 'group')
+    const refusal = await log.publish([block(0, 'a')], { timeoutMs: 1000 }).catch((error: unknown) => error)
+    expect(refusal).toMatchObject({ code: 'unavailable' })
+    await waitUntilTrue('kafkajs to complain', () => lines.length > 3)
+    const migration = await ensureTopics(secret, { logger }).catch((error: unknown) => error)
+    expect(migration).toBeInstanceOf(Error)
+    await reader.consumer.stop()
+    const texts = [...lines, ...[refusal, migration].map((error) => (error instanceof Error ? error.stack : ''))]
+    expect(texts.join('\n')).not.toContain('hush')
+    expect(JSON.stringify([refusal, migration])).not.toContain('hush')
+  })
+})
+
+describeWithKafka('a frozen member of a Kafka group', () => {
+  test('loses its claims to another member and commits nothing after it wakes', async () => {
+    const url = await createUrl()
+    const log = await open(url)
+    await log.publish([block(0, 'a'), block(1, 'b')], { timeoutMs })
+    const program = fileURLToPath(new URL('../conformance/killed-process.ts', import.meta.url))
+    const frozen = fork(program, [url, 'hold', 'group', JSON.stringify(options)], { execArgv: [] })
+    try {
+      const reports: Record<string, string>[] = []
+      frozen.on('message', (report: Record<string, string>) => reports.push(report))
+      const reported = (key: string) => reports.flatMap((report) => report[key] ?? [])
+      await waitUntilTrue('its batches', () => reported('taken').length === 2)
+      frozen.kill('SIGSTOP')
+
+      const other = collect(log, 'group')
+      await waitUntilTrue('the other to take over', () => other.committed.length === 2)
+      // The message is handled when the process wakes, before anything from the network.
+      frozen.send('commit')
+      frozen.kill('SIGCONT')
+      await waitUntilTrue('its commits to be refused', () => reported('refused').length >= 2)
+      expect(reported('committed')).toEqual([])
+      await log.publish([block(0, 'c'), block(1, 'd')], { timeoutMs })
+      await waitUntilTrue('both to work on', () => reported('taken').length + other.committed.length >= 6)
+    } finally {
+      frozen.kill('SIGKILL')
+      await once(frozen, 'exit')
+    }
+  })
+})
+
+describeWithKafka('a Kafka broker', () => {
+  let dir: string
+  let kafka: LocalKafka
+  let url: string
+
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'sluice-kafka-'))
+    kafka = await startKafka({ dir })
+    url = `kafka://${kafka.brokers}/test.faults`
+    await ensureTopics(url, { partitions: 2 })
+  }, 60_000)
+
+  afterAll(async () => {
+    await kafka.stop()
+    await rm(dir, { recursive: true })
+  })
+
+  /** Publishes names until `over` resolves; returns the acknowledged names and the durations of refusals. */
+  const publishUntil = (log: EventLog, prefix: string, over: AbortSignal, deadlineMs: number) => {
+    const acknowledged: string[] = []
+    const refusedAfterMs: number[] = []
+    const done = (async () => {
+      for (let number = 0; !over.aborted; number++) {
+        const started = performance.now()
+        const name = `${prefix}${number}`
+        try {
+          await log.publish([block(number % 2, name)], { timeoutMs: deadlineMs })
+          acknowledged.push(name)
+        } catch (error) {
+          expect(error).toMatchObject({ code: 'unavailable', retryable: true })
+          refusedAfterMs.push(performance.now() - started)
+          // A refusal may come at once; without this pause the loop would never leave the event loop free.
+          await new Promise((resolve) => setImmediate(resolve))
+        }
+      }
+    })()
+    return { acknowledged, refusedAfterMs, done }
+  }
+
+  describe('without any group so far', () => {
+    test('reports the positions of a new group once it has created the topic for them', async () => {
+      const log = await open(url)
+      expect(await log.positions('first')).toMatchObject([{ next: 0n }, { next: 0n }])
+    })
+
+    test('may take longer than the timeout of a request', async () => {
+      const log = await open(url)
+      kafka.pause()
+      const positions = log.positions('second')
+      positions.catch(() => undefined)
+      try {
+        await expect(log.id()).rejects.toMatchObject({ code: 'unavailable' })
+      } finally {
+        kafka.resume()
+      }
+      expect(await positions).toMatchObject([{ next: 0n }, { next: 0n }])
+    })
+  })
+
+  describe('when it is killed and restarted', () => {
+    test('causes 503 within the deadline and loses no acknowledged block', async () => {
+      const log = await open(url)
+      const reader = collect(log, 'killed')
+      const over = new AbortController()
+      loops.push(over)
+      const { acknowledged, refusedAfterMs, done } = publishUntil(log, 'killed', over.signal, 500)
+      await waitUntilTrue('acknowledged blocks', () => acknowledged.length > 20)
+      await kafka.kill()
+      await waitUntilTrue('refusals', () => refusedAfterMs.length >= 2)
+      await expect(log.check()).rejects.toMatchObject({ code: 'unavailable' })
+
+      // Opened while it is away.
+      const early = await open(url)
+      const earlyReader = collect(early, 'early')
+      await expect(early.publish([block(0, 'early')], { timeoutMs: 100 })).rejects.toMatchObject({
+        code: 'unavailable',
+      })
+      await expect(early.id()).rejects.toMatchObject({ code: 'unavailable' })
+
+      const before = acknowledged.length
+      await kafka.restart()
+      await waitUntilTrue('blocks to be taken again', () => acknowledged.length > before + 20)
+      over.abort()
+      await done
+      expect(Math.max(...refusedAfterMs)).toBeLessThan(1500)
+      await waitUntilTrue('every acknowledged block', () => acknowledged.every((name) => reader.worked.includes(name)))
+      await early.check()
+      await early.publish([block(0, 'late')], { timeoutMs })
+      await waitUntilTrue('the one opened early', () => earlyReader.committed.includes('late'))
+      expect(acknowledged.filter((name) => !earlyReader.worked.includes(name))).toEqual([])
+    })
+  })
+
+  describe('when it is frozen for longer than the session', () => {
+    test('causes 503 within the deadline and ends the claims, which begin again when it wakes', async () => {
+      const log = await open(url)
+      const reader = collect(log, 'frozen')
+      const held = () => reader.held().length === 2
+      const over = new AbortController()
+      loops.push(over)
+      const { acknowledged, refusedAfterMs, done } = publishUntil(log, 'frozen', over.signal, 500)
+      await waitUntilTrue('claims and blocks', () => held() && acknowledged.length > 20)
+      kafka.pause()
+      try {
+        await waitUntilTrue('the claims to be lost', () => reader.claims.every(({ lost }) => lost.aborted))
+        await waitUntilTrue('refusals', () => refusedAfterMs.length >= 2)
+      } finally {
+        kafka.resume()
+      }
+      const before = acknowledged.length
+      await waitUntilTrue('claims and blocks again', () => held() && acknowledged.length > before + 20)
+      over.abort()
+      await done
+      expect(Math.max(...refusedAfterMs)).toBeLessThan(1500)
+      await waitUntilTrue('every acknowledged block', () => acknowledged.every((name) => reader.worked.includes(name)))
+    })
+  })
+})

@@ -1,0 +1,246 @@
+import { CompressionTypes, type Producer, type RecordMetadata } from 'kafkajs'
+import { withDeadline } from '@sluice/runtime/deadline'
+import { unavailable } from '@sluice/runtime/errors'
+import type { Logger } from '@sluice/runtime/logger'
+import { sleep } from '@sluice/runtime/supervisor'
+import type { Block } from '../block.ts'
+import { compressBlocks } from '../compression.ts'
+import { describeKafkaError, type KafkaClient, kafkaErrorType } from './client.ts'
+import { encodeRecord } from './record.ts'
+
+// Payloads are compressed before: kafkajs's codecs would first copy all bytes into one buffer.
+const compression = CompressionTypes.None
+
+/** Kafka's default for `max.message.bytes`, less what its own headers take. */
+const requestBytesMax = 1_000_000
+/** Upper estimate for the lengths, headers and timestamp of one record. */
+const recordOverheadBytes = 128
+/** Delay before blocks are sent again, e.g. while a partition changes its leader. */
+const resendDelayMs = 50
+/** Errors that no further attempt would mend. */
+const permanentErrorTypes = [
+  'MESSAGE_TOO_LARGE',
+  'RECORD_LIST_TOO_LARGE',
+  'INVALID_TOPIC_EXCEPTION',
+  'TOPIC_AUTHORIZATION_FAILED',
+  'CLUSTER_AUTHORIZATION_FAILED',
+  'INVALID_RECORD',
+]
+const metadataAgeMsMax = 5000
+const reconnectMsMin = 100
+const reconnectMsMax = 2000
+const disconnectTimeoutMs = 2000
+
+export interface KafkaPublisherOptions {
+  topic: string
+  createClient: () => KafkaClient
+  /** Number of partitions of the topic; rejects while Kafka is unavailable. */
+  partitions: () => Promise<number>
+  /**
+   * Bytes of unacknowledged publishes, before compression. kafkajs keeps a request until it times out, whatever our
+   * deadline: above this limit, publishes fail at once.
+   */
+  unacknowledgedBytesMax: number
+  logger: Pick<Logger, 'debug' | 'warn'>
+}
+
+export interface KafkaPublisher {
+  publish(blocks: readonly Block[], timeoutMs: number): Promise<void>
+  /** Waits for the running publishes (each has its deadline), then disconnects. */
+  close(): Promise<void>
+}
+
+/** Publishes with acknowledgements of all in-sync replicas. Connects at the first publish and reconnects when necessary. */
+export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPublisher {
+  const { topic, logger } = options
+  const closed = new AbortController()
+  const inFlight = new Set<Promise<unknown>>()
+  let client: KafkaClient | undefined
+  let connecting: Promise<Producer> | undefined
+  let connected: Producer | undefined
+  const waiters = new Set<PromiseWithResolvers<Producer>>()
+  let unacknowledgedBytes = 0
+
+  async function connect(): Promise<Producer> {
+    for (let waitMs = reconnectMsMin; ; waitMs = Math.min(2 * waitMs, reconnectMsMax)) {
+      const newClient = options.createClient()
+      const producer = newClient.kafka.producer({
+        allowAutoTopicCreation: false,
+        idempotent: false,
+        // kafkajs would retry beyond our deadline, and may report a partition that it never sent: see `assertAcknowledged`.
+        retry: { retries: 0 },
+        // kafkajs learns of new leaders from a broker's refusal or a lost connection, but not from silence.
+        metadataMaxAge: metadataAgeMsMax,
+        // The gateway chose the partition; every block carries it.
+        createPartitioner:
+          () =>
+          ({ message }) =>
+            message.partition ?? 0,
+      })
+      producer.on(producer.events.REQUEST_TIMEOUT, ({ payload }) => {
+        newClient.destroyConnections(payload.broker)
+      })
+      try {
+        await producer.connect()
+        client = newClient
+        return producer
+      } catch (error) {
+        logger.warn({ reason: describeKafkaError(error), waitMs }, 'Kafka is away, the producer tries again')
+        await newClient.close(() => producer.disconnect(), disconnectTimeoutMs)
+      }
+      await sleep(waitMs, closed.signal)
+      if (closed.signal.aborted) throw new Error('The event log is closed')
+    }
+  }
+
+  function startConnecting(): Promise<Producer> {
+    const attempt = connect()
+    attempt.then(
+      (newClient) => {
+        connected = newClient
+        for (const { resolve } of waiters) resolve(newClient)
+      },
+      (error: unknown) => {
+        connecting = undefined
+        for (const { reject } of waiters) reject(error)
+      },
+    )
+    return attempt
+  }
+
+  /**
+   * Resolves with the connected producer; rejects when `deadlineSignal` aborts first. A `Promise.race` would leave its
+   * reactions on the connecting promise for as long as Kafka is unavailable.
+   */
+  async function producer(deadlineSignal: AbortSignal): Promise<Producer> {
+    if (connected) return connected
+    const waiter = Promise.withResolvers<Producer>()
+    const rejectWaiter = () => {
+      waiter.reject(new Error('not connected in time'))
+    }
+    if (deadlineSignal.aborted) rejectWaiter()
+    deadlineSignal.addEventListener('abort', rejectWaiter)
+    waiters.add(waiter)
+    connecting ??= startConnecting()
+    try {
+      return await waiter.promise
+    } finally {
+      waiters.delete(waiter)
+      deadlineSignal.removeEventListener('abort', rejectWaiter)
+    }
+  }
+
+  async function send(blocks: readonly Block[], timeoutMs: number, deadlineSignal: AbortSignal): Promise<void> {
+    const count = await options.partitions()
+    for (const { partition } of blocks) {
+      // kafkajs would drop such a record and report success.
+      if (!Number.isInteger(partition) || partition < 0 || partition >= count) {
+        throw new RangeError(`The topic ${topic} has no partition ${partition}`)
+      }
+    }
+    const connectedProducer = await producer(deadlineSignal)
+    for (const request of splitIntoRequests(compressBlocks(blocks)))
+      await sendRequest(connectedProducer, request, timeoutMs, deadlineSignal)
+  }
+
+  /** Sends the blocks again until they are acknowledged or `deadlineSignal` aborts: the publish has failed by then. */
+  async function sendRequest(
+    connectedProducer: Producer,
+    blocks: readonly Block[],
+    timeoutMs: number,
+    deadlineSignal: AbortSignal,
+  ) {
+    const messages = blocks.map(encodeRecord)
+    while (!deadlineSignal.aborted) {
+      try {
+        const topicMessages = [{ topic, messages }]
+        assertAcknowledged(
+          blocks,
+          await connectedProducer.sendBatch({ acks: -1, timeout: timeoutMs, compression, topicMessages }),
+        )
+        return
+      } catch (error) {
+        if (permanentErrorTypes.includes(kafkaErrorType(error) ?? '')) throw error
+        logger.debug({ topic, reason: describeKafkaError(error) }, 'blocks are sent again')
+      }
+      await sleep(resendDelayMs, deadlineSignal)
+    }
+    throw new Error('not acknowledged in time')
+  }
+
+  async function publish(blocks: readonly Block[], timeoutMs: number): Promise<void> {
+    const bytes = bytesOf(blocks)
+    if (unacknowledgedBytes > 0 && unacknowledgedBytes + bytes > options.unacknowledgedBytesMax) {
+      throw unavailable(`Kafka has not acknowledged ${unacknowledgedBytes} bytes given to it before`)
+    }
+    const deadlineSignal = new AbortController()
+    unacknowledgedBytes += bytes
+    const sent = send(blocks, timeoutMs, deadlineSignal.signal).finally(() => {
+      unacknowledgedBytes -= bytes
+    })
+    try {
+      await withDeadline(sent, timeoutMs, () => {
+        deadlineSignal.abort()
+        return new Error(`not acknowledged within ${timeoutMs} ms`)
+      })
+    } catch (error) {
+      if (error instanceof RangeError) throw error
+      throw unavailable(`Kafka did not take the blocks: ${describeKafkaError(error)}`, error)
+    }
+  }
+
+  return {
+    async publish(blocks, timeoutMs) {
+      if (closed.signal.aborted) throw unavailable('The event log is closed')
+      if (blocks.length === 0) return
+      const published = publish(blocks, timeoutMs)
+      inFlight.add(published)
+      try {
+        await published
+      } finally {
+        inFlight.delete(published)
+      }
+    },
+    async close() {
+      await Promise.allSettled(inFlight)
+      closed.abort()
+      const last = await connecting?.catch(() => undefined)
+      if (last !== undefined) await client?.close(() => last.disconnect(), disconnectTimeoutMs)
+    },
+  }
+}
+
+function bytesOf(blocks: readonly Block[]): number {
+  return blocks.reduce((sum, { payload }) => sum + payload.length, 0)
+}
+
+/**
+ * Kafka limits what one request brings to one partition (`max.message.bytes`, 1 MiB by default), not the single block:
+ * larger publishes become several requests, sent one after the other so that the order stays.
+ */
+function splitIntoRequests(blocks: readonly Block[]): Block[][] {
+  const requests: Block[][] = []
+  let bytesByPartition = new Map<number, number>()
+  for (const block of blocks) {
+    const blockBytes = block.payload.length + recordOverheadBytes
+    const bytes = bytesByPartition.get(block.partition)
+    if (requests.length === 0 || (bytes !== undefined && bytes + blockBytes > requestBytesMax)) {
+      requests.push([])
+      bytesByPartition = new Map()
+    }
+    requests.at(-1)?.push(block)
+    bytesByPartition.set(block.partition, (bytesByPartition.get(block.partition) ?? 0) + blockBytes)
+  }
+  return requests
+}
+
+/**
+ * Throws unless every partition was acknowledged. kafkajs drops records of a partition that it does not know; and it keeps
+ * one answer per broker across its own retries, so when a partition's leader moved to a broker that had answered
+ * already, it never sent that partition's records and reported success (seen when brokers were killed).
+ */
+function assertAcknowledged(blocks: readonly Block[], acknowledged: readonly RecordMetadata[]): void {
+  const partitions = new Set(acknowledged.filter(({ errorCode }) => errorCode === 0).map(({ partition }) => partition))
+  const missing = blocks.find(({ partition }) => !partitions.has(partition))
+  if (missing !== undefined) throw new Error(`partition ${missing.partition} was not acknowledged`)
+}

@@ -1,0 +1,73 @@
+/** Messages between the event log's thread and its SQLite worker; plain data only. */
+
+export interface SqliteWorkerData {
+  dir: string
+  /** Number of partitions of a new log. */
+  partitions: number
+  /** Limit of the database file in bytes; appends beyond it fail as on a full disk. */
+  fileBytesMax: number | undefined
+  /** Bytes of the disk that appends leave free. */
+  freeBytesMin: number
+}
+
+/** A block to append; the request's `data` holds the payloads, one after the other. */
+export interface Append {
+  partition: number
+  headers: string
+  bytes: number
+}
+
+export interface Commit {
+  group: string
+  partition: number
+  nextOffset: number
+}
+
+export interface StoredBlock {
+  offset: number
+  appendedAt: number
+  headers: string
+  payload: Uint8Array<ArrayBuffer>
+}
+
+export interface Positions {
+  /** The group's committed positions by partition; the oldest blocks' offsets for a new group. */
+  positions: number[]
+}
+
+/** The position after the newest block, by partition. */
+export interface Ends {
+  ends: number[]
+}
+
+export interface Opened extends Ends {
+  id: string
+  partitions: number
+}
+
+export interface Written extends Ends {
+  /** Why the appends failed; the commits of the same request are stored nevertheless. */
+  appendError: string | undefined
+}
+
+export interface RequestMap {
+  write: { request: { appends: Append[]; data: ArrayBuffer; commits: Commit[] }; response: Written }
+  read: { request: { partition: number; from: number; bytesMax: number }; response: { blocks: StoredBlock[] } }
+  join: { request: { group: string }; response: Positions }
+  ping: { request: object; response: object }
+  /** The file is closed before the response. */
+  close: { request: object; response: object }
+}
+
+export type RequestKind = keyof RequestMap
+
+export type WorkerRequest = {
+  [Kind in RequestKind]: { call: number; kind: Kind } & RequestMap[Kind]['request']
+}[RequestKind]
+
+/** The worker sends `opened` once, then one response (`answer` or `refusal`) to each request, in order. */
+export type WorkerMessage =
+  | { kind: 'opened'; opened: Opened }
+  | { kind: 'failed'; error: string; locked: boolean }
+  | { kind: 'answer'; call: number; response: RequestMap[RequestKind]['response'] }
+  | { kind: 'refusal'; call: number; error: string }

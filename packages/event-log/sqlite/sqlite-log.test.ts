@@ -1,0 +1,177 @@
+import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, describe, expect, test } from '@jest/globals'
+import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
+import { describeEventLog } from '../conformance/conformance.ts'
+import type { EventLog } from '../log.ts'
+import { openEventLog } from '../open-event-log.ts'
+import type { SqliteEngine } from './engine.ts'
+import { openSqliteLog, type SqliteLogOptions } from './sqlite-log.ts'
+
+const mebibyte = 1024 * 1024
+const timeoutMs = 10_000
+const dirs: string[] = []
+const logs: EventLog[] = []
+
+const createDir = async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'sluice-log-'))
+  dirs.push(dir)
+  return dir
+}
+
+const open = async (dir: string, options: Partial<SqliteLogOptions> = {}) => {
+  const log = await openSqliteLog(dir, { logger: silent, partitions: 4, ...options })
+  logs.push(log)
+  return log
+}
+
+afterEach(async () => {
+  await Promise.all(logs.splice(0).map((log) => log.close()))
+})
+
+afterAll(async () => {
+  await Promise.all(dirs.map((dir) => rm(dir, { recursive: true })))
+})
+
+describeEventLog('SQLite', {
+  createUrl: async () => `file:${await createDir()}`,
+  options: { file: { partitions: 4 } },
+})
+
+describe('the folder of a SQLite log', () => {
+  test('is locked by one opening at a time, and the error names folder and variable', async () => {
+    const dir = await createDir()
+    const log = await open(dir)
+    const refusal = await openEventLog(`file:${dir}`, { logger: silent }).catch((error: unknown) => String(error))
+    expect(refusal).toContain('in use')
+    expect(refusal).toContain(dir)
+    expect(refusal).toContain('SLUICE_LOG_URL')
+    await log.publish([block(0, 'a')], { timeoutMs })
+    await log.close()
+    await open(dir)
+  })
+
+  test('keeps its number of partitions', async () => {
+    const dir = await createDir()
+    await (await open(dir, { partitions: 3 })).close()
+    expect(await (await open(dir, { partitions: 5 })).partitions()).toBe(3)
+  })
+
+  test('is named in the error when it cannot be created', async () => {
+    await expect(openEventLog('file:/dev/null/log', { logger: silent })).rejects.toThrow(
+      /\/dev\/null\/log \(SLUICE_LOG_URL\)/,
+    )
+  })
+
+  test('does not grow while its blocks are consumed, and offsets continue when all are deleted', async () => {
+    const dir = await createDir()
+    const log = await open(dir)
+    const reader = collect(log, 'group')
+    for (let round = 1; round <= 100; round++) {
+      await log.publish([block(0, 'a', {}, mebibyte)], { timeoutMs })
+      await waitUntilTrue('the block', () => reader.committed.length === round)
+    }
+    const { size } = await stat(join(dir, 'log.sqlite'))
+    expect(size).toBeLessThan(50 * mebibyte)
+    await log.close()
+
+    const again = await open(dir)
+    const next = collect(again, 'group')
+    await again.publish([block(0, 'next')], { timeoutMs })
+    await waitUntilTrue('the block', () => next.batches.length > 0)
+    expect(next.batches[0]?.firstOffset).toBe(100n)
+    expect(next.names).toEqual(['next'])
+  })
+
+  test('refuses blocks with 503 when it is full, accepts commits, and accepts blocks again when these freed space', async () => {
+    const dir = await createDir()
+    const log = await open(dir, { fileBytesMax: 8 * mebibyte })
+    const release = Promise.withResolvers<undefined>()
+    const reader = collect(log, 'group', { maxBatchRows: 1 }, () => release.promise)
+    const publish = (name: string) => log.publish([block(0, name, {}, mebibyte)], { timeoutMs })
+    let taken = 0
+    const refusal = await (async () => {
+      for (; taken < 20; taken++) await publish(String(taken))
+    })().catch((error: unknown) => error)
+    expect(refusal).toMatchObject({ code: 'unavailable', retryable: true })
+    expect(taken).toBeGreaterThan(3)
+    await log.check()
+
+    // Several at a time, so that refused blocks and commits share their transactions.
+    const end = performance.now() + timeoutMs
+    const publishAgain = async (name: string): Promise<void> => {
+      try {
+        await publish(name)
+      } catch (error) {
+        if (performance.now() > end) throw error
+        await publishAgain(name)
+      }
+    }
+    const names = ['x', 'y', 'z']
+    const published = Promise.all(names.map(publishAgain))
+    release.resolve(undefined)
+    await waitUntilTrue('the blocks', () => reader.committed.length >= taken)
+    await published
+    await waitUntilTrue('the next blocks', () => reader.committed.length >= taken + names.length)
+    expect(reader.committed.slice(taken).sort()).toEqual(names)
+    await log.close()
+
+    const again = await open(dir)
+    const next = collect(again, 'group')
+    await again.publish([block(0, 'last')], { timeoutMs })
+    await waitUntilTrue('the last block', () => next.committed.length > 0)
+    expect(next.names).toEqual(['last'])
+  })
+})
+
+describe('a SQLite log on a full disk', () => {
+  test('refuses blocks with 503 while there is space for commits', async () => {
+    const dir = await createDir()
+    const log = await open(dir)
+    await log.publish([block(0, 'a')], { timeoutMs })
+    await log.close()
+
+    const full = await open(dir, { freeBytesMin: 2 ** 60 })
+    await expect(full.publish([block(0, 'b')], { timeoutMs })).rejects.toMatchObject({
+      code: 'unavailable',
+      internal: expect.stringMatching(/\d+ bytes left/) as unknown,
+    })
+    const reader = collect(full, 'group')
+    await waitUntilTrue('the block', () => reader.committed.includes('a'))
+  })
+})
+
+describe('the thread of a SQLite log', () => {
+  test('refuses a publish with 503 that is not written in time, and never writes one that had not begun', async () => {
+    const log = await open(await createDir())
+    const large = log.publish([block(0, 'large', {}, 100 * mebibyte)], { timeoutMs })
+    await expect(log.publish([block(0, 'late')], { timeoutMs: 1 })).rejects.toMatchObject({ code: 'unavailable' })
+    await large
+    await log.publish([block(0, 'next')], { timeoutMs })
+    const reader = collect(log, 'group')
+    await waitUntilTrue('the next block', () => reader.names.includes('next'))
+    expect(reader.names).toEqual(['large', 'next'])
+  })
+
+  test('rejects pending calls and ends members when it ends, and is restarted by the next call', async () => {
+    const engines: SqliteEngine[] = []
+    const log = await open(await createDir(), { onEngine: (engine) => engines.push(engine) })
+    const reader = collect(log, 'group')
+    await log.publish([block(0, 'a')], { timeoutMs })
+    await waitUntilTrue('the block', () => reader.committed.length === 1)
+    // Too large to be compressed, which would take until after the thread's end.
+    const waiting = log.publish([block(0, 'b', {}, 65 * mebibyte)], { timeoutMs })
+    await Promise.all([
+      engines[0]?.terminate(),
+      expect(waiting).rejects.toMatchObject({ code: 'unavailable' }),
+      expect(reader.running).rejects.toThrow('thread'),
+    ])
+
+    await log.publish([block(0, 'c')], { timeoutMs })
+    const next = collect(log, 'group')
+    await waitUntilTrue('the block after', () => next.committed.includes('c'))
+    expect(next.names).not.toContain('a')
+    expect(engines).toHaveLength(2)
+  })
+})

@@ -1,0 +1,339 @@
+// The thread that owns the SQLite file: its calls are synchronous and wait for the disk.
+import { randomUUID } from 'node:crypto'
+import { statfsSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { parentPort, workerData } from 'node:worker_threads'
+import { makeFolder } from '@sluice/runtime/make-folder'
+import type { Commit, Opened, RequestMap, SqliteWorkerData, WorkerMessage, WorkerRequest } from './protocol.ts'
+
+/** A block's row id is `partition * partitionStride + offset`: one B-tree, ordered as it is read. */
+const partitionStride = 2 ** 44
+/** Raised when the tables change; an older or newer file is refused. */
+const schemaVersion = 1
+/** Blocks that one step deletes at most, so that it never delays a publish for long. */
+const deleteBlocksMax = 256
+const deleteBytesMax = 16 * 1024 * 1024
+
+const schema = `
+  CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+  CREATE TABLE blocks (id INTEGER PRIMARY KEY, appended_at INTEGER NOT NULL, headers TEXT NOT NULL, payload BLOB NOT NULL);
+  CREATE TABLE positions (consumer_group TEXT, partition INTEGER, next_offset INTEGER NOT NULL,
+    PRIMARY KEY (consumer_group, partition)) WITHOUT ROWID;
+`
+
+type Handlers = {
+  [Kind in keyof RequestMap]: (request: RequestMap[Kind]['request']) => RequestMap[Kind]['response']
+}
+
+interface Log {
+  opened: Opened
+  handlers: Handlers
+  /** Deletes a limited number of blocks that every group has read; returns true when there may be more. */
+  deleteReadBlocks: () => boolean
+}
+
+function open(data: SqliteWorkerData): Log {
+  makeFolder(data.dir)
+  const db = new DatabaseSync(join(data.dir, 'log.sqlite'), { timeout: 0 })
+  try {
+    return openTables(db, data)
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+function openTables(db: DatabaseSync, data: SqliteWorkerData): Log {
+  // Set before the first access: no second process can open the file, and WAL's index stays in memory.
+  db.exec('PRAGMA locking_mode=EXCLUSIVE')
+  db.exec('PRAGMA page_size=8192')
+  db.exec('PRAGMA journal_mode=WAL')
+  db.exec('PRAGMA synchronous=FULL; PRAGMA fullfsync=1; PRAGMA checkpoint_fullfsync=1')
+  // 32 MiB of WAL between checkpoints: pages of blocks that were consumed meanwhile are written to the file once or never.
+  db.exec('PRAGMA wal_autocheckpoint=4096; PRAGMA cache_size=-16384')
+  db.exec('BEGIN EXCLUSIVE')
+  const isNew = db.prepare(`SELECT 1 FROM sqlite_master WHERE name = 'meta'`).get() === undefined
+  if (isNew) {
+    db.exec(schema)
+    const insert = db.prepare('INSERT INTO meta (name, value) VALUES (?, ?)')
+    insert.run('version', schemaVersion)
+    insert.run('id', randomUUID())
+    insert.run('partitions', data.partitions)
+  }
+  const meta = new Map(
+    db
+      .prepare('SELECT name, value FROM meta')
+      .all()
+      .map((row) => [row.name, row.value]),
+  )
+  db.exec('COMMIT')
+  if (meta.get('version') !== schemaVersion) {
+    throw new Error(`its format is version ${String(meta.get('version'))}, this program reads ${schemaVersion}`)
+  }
+  vacuumIfMostlyFree(db)
+  if (data.fileBytesMax !== undefined) {
+    db.exec(`PRAGMA max_page_count=${Math.max(1, Math.floor(data.fileBytesMax / pragma(db, 'page_size')))}`)
+  }
+  return createLog(db, data, { id: String(meta.get('id')), partitions: Number(meta.get('partitions')) })
+}
+
+/** Returns space to the disk when a log is opened that was drained after a long outage; otherwise pages are reused. */
+function vacuumIfMostlyFree(db: DatabaseSync): void {
+  const pageBytes = pragma(db, 'page_size')
+  const freeBytes = pragma(db, 'freelist_count') * pageBytes
+  const usedBytes = pragma(db, 'page_count') * pageBytes - freeBytes
+  if (freeBytes > 256 * 1024 * 1024 && usedBytes < 64 * 1024 * 1024) db.exec('VACUUM')
+}
+
+function pragma(db: DatabaseSync, name: string): number {
+  return Number(Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0])
+}
+
+function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }: Omit<Opened, 'ends'>): Log {
+  const insertBlock = db.prepare('INSERT INTO blocks (id, appended_at, headers, payload) VALUES (?, ?, ?, ?)')
+  const selectBlocks = db.prepare(
+    'SELECT id, appended_at, headers, payload FROM blocks WHERE id >= ? AND id < ? ORDER BY id',
+  )
+  const selectSizes = db.prepare(
+    `SELECT id, length(payload) AS bytes FROM blocks WHERE id >= ? AND id < ? ORDER BY id LIMIT ${deleteBlocksMax}`,
+  )
+  const deleteBlocks = db.prepare('DELETE FROM blocks WHERE id >= ? AND id < ?')
+  // A position never decreases: the blocks of a late commit, after the partition moved, have been processed all the same.
+  const storePosition = db.prepare(
+    `INSERT INTO positions (consumer_group, partition, next_offset) VALUES (?, ?, ?)
+     ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)`,
+  )
+
+  /** Committed positions by group and partition. */
+  const groups = new Map<string, number[]>()
+  for (const row of db.prepare('SELECT consumer_group, partition, next_offset FROM positions').all()) {
+    const group = String(row.consumer_group)
+    const positions = groups.get(group) ?? Array.from({ length: partitions }, () => 0)
+    positions[Number(row.partition)] = Number(row.next_offset)
+    groups.set(group, positions)
+  }
+  /** Offsets of the oldest block and after the newest one, by partition. */
+  const starts: number[] = []
+  const ends: number[] = []
+  for (let partition = 0; partition < partitions; partition++) {
+    const low = partition * partitionStride
+    const row = db
+      .prepare('SELECT min(id) AS low, max(id) AS high FROM blocks WHERE id >= ? AND id < ?')
+      .get(low, low + partitionStride)
+    // Blocks are deleted up to a committed position only, so an empty partition continues at that position.
+    const end = Math.max(
+      row?.high == null ? 0 : Number(row.high) - low + 1,
+      ...[...groups.values()].map((positions) => positions[partition] ?? 0),
+    )
+    ends.push(end)
+    starts.push(row?.low == null ? end : Number(row.low) - low)
+  }
+
+  const transaction = (work: () => void) => {
+    db.exec('BEGIN IMMEDIATE')
+    try {
+      work()
+      db.exec('COMMIT')
+    } catch (error) {
+      // SQLite has rolled back already after most errors of the disk.
+      if (db.isTransaction) db.exec('ROLLBACK')
+      throw error
+    }
+  }
+
+  const storePositions = (commits: readonly Commit[]) => {
+    for (const { group, partition, nextOffset } of commits) storePosition.run(group, partition, nextOffset)
+  }
+
+  const rememberPositions = (commits: readonly Commit[]) => {
+    for (const { group, partition, nextOffset } of commits) {
+      const positions = groups.get(group)
+      if (positions !== undefined) positions[partition] = Math.max(positions[partition] ?? 0, nextOffset)
+    }
+  }
+
+  const firstUnreadOffset = (partition: number) =>
+    Math.min(...[...groups.values()].map((positions) => positions[partition] ?? 0))
+
+  const deleteReadBlocks = () => {
+    if (groups.size === 0) return false
+    const partition = starts.findIndex((start, index) => start < firstUnreadOffset(index))
+    if (partition === -1) return false
+    const low = partition * partitionStride
+    const needed = firstUnreadOffset(partition)
+    let next = needed
+    let bytes = 0
+    let count = 0
+    for (const row of selectSizes.iterate(low + (starts[partition] ?? 0), low + needed)) {
+      bytes += Number(row.bytes)
+      count++
+      if (count === deleteBlocksMax || bytes >= deleteBytesMax) {
+        next = Number(row.id) - low + 1
+        break
+      }
+    }
+    // A deletion that a crash undoes is repeated: it needs no fsync of its own.
+    db.exec('PRAGMA synchronous=NORMAL')
+    try {
+      transaction(() => deleteBlocks.run(low, low + next))
+    } finally {
+      db.exec('PRAGMA synchronous=FULL')
+    }
+    starts[partition] = next
+    return true
+  }
+
+  const append = ({ appends, data: payloads }: RequestMap['write']['request'], next: number[]) => {
+    const appendedAt = Date.now()
+    let position = 0
+    for (const { partition, headers, bytes } of appends) {
+      const offset = next[partition] ?? 0
+      insertBlock.run(
+        partition * partitionStride + offset,
+        appendedAt,
+        headers,
+        new Uint8Array(payloads, position, bytes),
+      )
+      next[partition] = offset + 1
+      position += bytes
+    }
+  }
+
+  const pageBytes = pragma(db, 'page_size')
+
+  /** Why no block may be appended: a full disk would accept neither commits nor the checkpoint that frees space. */
+  const diskSpaceError = (): string | undefined => {
+    const { bavail, bsize } = statfsSync(data.dir)
+    const freeBytes = bavail * bsize + pragma(db, 'freelist_count') * pageBytes
+    if (freeBytes >= data.freeBytesMin) return undefined
+    return `the disk and the file have ${freeBytes} bytes left, ${data.freeBytesMin} are kept free`
+  }
+
+  const handlers: Handlers = {
+    write(request) {
+      let appendError = request.appends.length > 0 ? diskSpaceError() : undefined
+      if (appendError === undefined) {
+        const next = [...ends]
+        try {
+          transaction(() => {
+            storePositions(request.commits)
+            append(request, next)
+          })
+          for (const [partition, end] of next.entries()) ends[partition] = end
+        } catch (error) {
+          if (request.appends.length === 0) throw error
+          appendError = messageOf(error)
+        }
+      }
+      if (appendError !== undefined && request.commits.length > 0) {
+        // Positions must still advance, because that frees space; after the checkpoint the WAL is written from its start.
+        db.exec('PRAGMA wal_checkpoint(PASSIVE)')
+        transaction(() => {
+          storePositions(request.commits)
+        })
+      }
+      rememberPositions(request.commits)
+      return { ends: [...ends], appendError }
+    },
+    read({ partition, from, bytesMax }) {
+      const low = partition * partitionStride
+      const blocks: RequestMap['read']['response']['blocks'] = []
+      let bytes = 0
+      for (const row of selectBlocks.iterate(low + from, low + partitionStride)) {
+        const payload = row.payload as Uint8Array<ArrayBuffer>
+        blocks.push({
+          offset: Number(row.id) - low,
+          appendedAt: Number(row.appended_at),
+          headers: String(row.headers),
+          payload,
+        })
+        bytes += payload.byteLength
+        if (bytes >= bytesMax) break
+      }
+      return { blocks }
+    },
+    join({ group }) {
+      let positions = groups.get(group)
+      if (positions === undefined) {
+        // Stored at once: from now on no block is deleted before this group has read it.
+        positions = [...starts]
+        const commits = positions.map((nextOffset, partition) => ({ group, partition, nextOffset }))
+        transaction(() => {
+          storePositions(commits)
+        })
+        groups.set(group, positions)
+      }
+      return { positions: [...positions] }
+    },
+    ping() {
+      db.prepare('SELECT 1').get()
+      return {}
+    },
+    close() {
+      db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+      db.close()
+      return {}
+    },
+  }
+  return { opened: { id, partitions, ends: [...ends] }, handlers, deleteReadBlocks: deleteReadBlocks }
+}
+
+/** Buffers that are transferred to the other thread instead of being copied. */
+function payloadsOf(response: RequestMap[keyof RequestMap]['response']): ArrayBuffer[] {
+  return 'blocks' in response ? response.blocks.map(({ payload }) => payload.buffer) : []
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** True for SQLITE_BUSY: another connection has locked the file. */
+function isLocked(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && error.errcode === 5
+}
+
+function serve(port: NonNullable<typeof parentPort>): void {
+  const post = (message: WorkerMessage, transfer: ArrayBuffer[] = []) => {
+    port.postMessage(message, transfer)
+  }
+  let log: Log
+  try {
+    log = open(workerData as SqliteWorkerData)
+  } catch (error) {
+    post({ kind: 'failed', error: messageOf(error), locked: isLocked(error) })
+    port.close()
+    return
+  }
+  post({ kind: 'opened', opened: log.opened })
+
+  let deleting: NodeJS.Immediate | undefined
+  const deleteLater = () => {
+    // One step per turn of the event loop, so that requests that arrived meanwhile are handled first.
+    deleting ??= setImmediate(() => {
+      deleting = undefined
+      try {
+        if (log.deleteReadBlocks()) deleteLater()
+      } catch {
+        // A disk that accepts no write now is tried again after the next commit.
+      }
+    })
+  }
+
+  deleteLater()
+  port.on('message', (request: WorkerRequest) => {
+    try {
+      const response = log.handlers[request.kind](request as never)
+      const transfer = request.kind === 'read' ? payloadsOf(response) : []
+      post({ kind: 'answer', call: request.call, response }, transfer)
+      if (request.kind === 'close') {
+        clearImmediate(deleting)
+        port.close()
+      } else if (request.kind === 'write' && request.commits.length > 0) deleteLater()
+    } catch (error) {
+      post({ kind: 'refusal', call: request.call, error: messageOf(error) })
+    }
+  })
+}
+
+if (parentPort !== null) serve(parentPort)

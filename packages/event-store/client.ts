@@ -1,0 +1,142 @@
+import {
+  ClickHouseError as DriverError,
+  ClickHouseLogLevel,
+  type ClickHouseSettings,
+  createClient,
+} from '@clickhouse/client'
+import { ClickHouseError } from './errors.ts'
+import { strictSettings } from './strict-settings.ts'
+
+export type { ClickHouseSettings }
+
+/** Where a ClickHouse is, from `http(s)://user:password@host:port/database`. */
+export interface ClickHouseAddress {
+  origin: string
+  username: string
+  password: string
+  database: string
+}
+
+/** Values of `{name:Type}` placeholders. */
+export type QueryParams = Readonly<Record<string, string | number | boolean | readonly (string | number)[]>>
+
+export interface QueryResult<Row> {
+  rows: Row[]
+  /** The row of `WITH TOTALS`; undefined without that clause. */
+  totals: Row | undefined
+}
+
+/**
+ * A ClickHouse by the driver. Services use EventReader and EventInserter, which are made of it; only
+ * insert/external-table.ts uses HTTP itself.
+ */
+export interface ClickHouse {
+  readonly address: ClickHouseAddress
+  /**
+   * Runs a SELECT. Values only as `{name:Type}` parameters; identifiers are the caller's own constants.
+   * 64-bit integers are returned as numbers (counts stay below 2^53); hashed keys must not be selected.
+   * Throws ClickHouseError.
+   */
+  query: <Row>(
+    sql: string,
+    params?: QueryParams,
+    options?: { signal?: AbortSignal; settings?: ClickHouseSettings },
+  ) => Promise<QueryResult<Row>>
+  /** Runs a statement without a result. Throws ClickHouseError. */
+  command(sql: string, options?: { params?: QueryParams; settings?: ClickHouseSettings }): Promise<void>
+  /** Resolves when the server answers a query as this user; rejects with the reason otherwise. */
+  check(): Promise<void>
+  close(): Promise<void>
+}
+
+/** Splits SLUICE_CLICKHOUSE_URL into its parts. The database defaults to `sluice`, the user to `default`. Throws TypeError. */
+export function parseClickHouseUrl(url: string): ClickHouseAddress {
+  const { protocol, origin, username, password, pathname } = new URL(url)
+  if (protocol !== 'http:' && protocol !== 'https:') throw new TypeError('must start with http:// or https://')
+  const database = decodeURIComponent(pathname.slice(1)) || 'sluice'
+  if (!/^\w+$/.test(database))
+    throw new TypeError('its path must be a database name of letters, digits and underscores')
+  return {
+    origin,
+    username: decodeURIComponent(username) || 'default',
+    password: decodeURIComponent(password),
+    database,
+  }
+}
+
+export interface ClientOptions {
+  /** How long a request may take, in ms; a minute by default. */
+  requestTimeoutMs?: number
+}
+
+/** Creates a client; it opens no connection before the first use. Throws TypeError. */
+export function openClickHouse(url: string, options: ClientOptions = {}): ClickHouse {
+  return openClickHouseAt(parseClickHouseUrl(url), options)
+}
+
+/** As `openClickHouse`, for an address whose URL was split already. */
+export function openClickHouseAt(address: ClickHouseAddress, options: ClientOptions = {}): ClickHouse {
+  const client = createClient({
+    url: address.origin,
+    username: address.username,
+    password: address.password,
+    database: address.database,
+    application: 'sluice',
+    request_timeout: options.requestTimeoutMs ?? 60_000,
+    max_open_connections: 32,
+    // Callers log the failures that are thrown; the driver would print them to the terminal as well.
+    log: { level: ClickHouseLogLevel.OFF },
+    clickhouse_settings: {
+      ...strictSettings,
+      output_format_json_quote_64bit_integers: 0,
+      date_time_output_format: 'iso',
+    },
+  })
+
+  async function run<T>(call: () => Promise<T>): Promise<T> {
+    try {
+      return await call()
+    } catch (error) {
+      throw toClickHouseError(error)
+    }
+  }
+
+  return {
+    address,
+    query: (sql, params = {}, { signal, settings } = {}) =>
+      run(async () => {
+        const result = await client.query({
+          query: sql,
+          query_params: params,
+          format: 'JSON',
+          ...(signal ? { abort_signal: signal } : {}),
+          ...(settings ? { clickhouse_settings: settings } : {}),
+        })
+        const body = await result.json<never>()
+        return { rows: body.data, totals: body.totals }
+      }),
+    command: (sql, { params = {}, settings } = {}) =>
+      run(async () => {
+        await client.command({
+          query: sql,
+          query_params: params,
+          clickhouse_settings: { wait_end_of_query: 1, ...settings },
+        })
+      }),
+    check: () =>
+      run(async () => {
+        const result = await client.query({
+          query: 'SELECT 1',
+          format: 'JSON',
+          abort_signal: AbortSignal.timeout(2_000),
+        })
+        await result.text()
+      }),
+    close: () => client.close(),
+  }
+}
+
+function toClickHouseError(error: unknown): ClickHouseError {
+  if (error instanceof DriverError) return new ClickHouseError(Number(error.code), error.message, error)
+  return new ClickHouseError(undefined, error instanceof Error ? error.message : String(error), error)
+}

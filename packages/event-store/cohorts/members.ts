@@ -1,0 +1,54 @@
+import type { Criteria } from '@sluice/contracts/conditions'
+import type { QueryParams } from '../client.ts'
+import { conditionSql } from '../conditions.ts'
+import { type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
+import type { Statement } from '../query-runner.ts'
+
+/** The events that decide which users are members of a cohort, and that analyses of the cohort read. */
+export interface CohortScope extends Pick<EventScope, 'siteId' | 'environment'> {
+  /** Unix ms: later events do not count. */
+  now: number
+}
+
+/** All events of a site until now. */
+export function eventsOf({ siteId, environment, now }: CohortScope): EventScope {
+  return { siteId, environment, start: 0, end: now + 1 }
+}
+
+/**
+ * Selects the members of a cohort and the times of their entry (docs/http-interface.md#cohort-members) as rows of
+ * user_key and entered_ms (Unix ms). The placeholders are those of `scopeParams` and of the criteria, which begin with
+ * `criteria`.
+ */
+export function membersStatement(criteria: Criteria, scope: CohortScope): Statement {
+  const events = eventsOf(scope)
+  // With the scope `user`, each condition of an `and` may be met by another event. An `or` is met by the first event
+  // that meets any condition, whatever its scope.
+  const isMetBySeveralEvents = criteria.scope === 'user' && criteria.type === 'and'
+  const conditions = isMetBySeveralEvents
+    ? criteria.conditions.map((condition, index) => conditionSql([condition], { prefix: `criteria_${index}` }))
+    : [conditionSql(criteria, { prefix: 'criteria' })]
+  const firsts = conditions.map((_, index) => `met_${index}`)
+  const time = 'toUnixTimestamp64Milli(timestamp)'
+  const join = joinUsers(
+    events,
+    conditions.flatMap(({ userFields }) => userFields),
+  )
+  // No event is from 1970: minIf returns 0 when no event meets the condition.
+  return {
+    sql: `
+SELECT user_key, arrayMax([${firsts.join(', ')}]) AS entered_ms
+FROM
+(
+    SELECT
+        user_key,
+        ${conditions.map(({ sql }, index) => `${isMetBySeveralEvents ? `minIf(${time}, ${sql})` : `min(${time})`} AS met_${index}`).join(',\n        ')}
+    FROM events
+    ${join}
+    WHERE ${scopeCondition(events)} AND user_key != 0 AND (${conditions.map(({ sql }) => sql).join(' OR ')})
+    GROUP BY user_key
+    HAVING ${firsts.map((first) => `${first} > 0`).join(' AND ')}
+)`,
+    params: Object.assign(scopeParams(events), ...conditions.map(({ params }) => params)) as QueryParams,
+  }
+}

@@ -1,0 +1,109 @@
+import { AppError } from '@sluice/runtime/errors'
+
+/** ClickHouse's error codes that callers handle. */
+export const clickHouseCode = {
+  unknownDatabase: 81,
+  queryWithSameIdIsAlreadyRunning: 216,
+  queryWasCancelled: 394,
+} as const
+
+/**
+ * Codes of failures that pass: time-outs, overload, memory, too many parts, a shutdown, read-only replicas, Keeper. A
+ * statement that fails with another code (bad data, bad SQL, missing tables) fails the same way again.
+ */
+const retryableCodes = new Set<number>([
+  clickHouseCode.queryWithSameIdIsAlreadyRunning,
+  clickHouseCode.queryWasCancelled,
+  159, // TIMEOUT_EXCEEDED
+  164, // READONLY
+  202, // TOO_MANY_SIMULTANEOUS_QUERIES
+  203, // NO_FREE_CONNECTION
+  209, // SOCKET_TIMEOUT
+  210, // NETWORK_ERROR
+  241, // MEMORY_LIMIT_EXCEEDED
+  242, // TABLE_IS_READ_ONLY
+  243, // NOT_ENOUGH_SPACE
+  252, // TOO_MANY_PARTS
+  285, // TOO_FEW_LIVE_REPLICAS
+  286, // UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
+  319, // UNKNOWN_STATUS_OF_INSERT
+  425, // SYSTEM_ERROR
+  473, // DEADLOCK_AVOIDED
+  999, // KEEPER_EXCEPTION
+])
+
+/**
+ * Codes of rows that can't be read, as found with broken rows. They may also mean a wrong table: `findBadRows`
+ * distinguishes the two.
+ */
+const dataCodes = new Set<number>([
+  6, // CANNOT_PARSE_TEXT
+  25, // CANNOT_PARSE_ESCAPE_SEQUENCE: half of a surrogate pair
+  26, // CANNOT_PARSE_QUOTED_STRING: an empty object
+  27, // CANNOT_PARSE_INPUT_ASSERTION_FAILED: no JSON, text for a number
+  33, // CANNOT_READ_ALL_DATA
+  41, // CANNOT_PARSE_DATETIME
+  53, // TYPE_MISMATCH
+  69, // ARGUMENT_OUT_OF_BOUND
+  70, // CANNOT_CONVERT_TYPE
+  72, // CANNOT_PARSE_NUMBER
+  117, // INCORRECT_DATA: an unknown field, a field twice
+  130, // CANNOT_READ_ARRAY_FROM_TEXT
+  131, // TOO_LARGE_STRING_SIZE
+  306, // TOO_DEEP_RECURSION
+  321, // VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE
+  349, // CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN
+  467, // CANNOT_PARSE_BOOL
+  691, // UNKNOWN_ELEMENT_OF_ENUM
+])
+
+/** Codes of a statement that was too large for the server at that time; a smaller one may succeed. */
+const sizeCodes = new Set<number>([
+  158, // TOO_MANY_ROWS
+  159, // TIMEOUT_EXCEEDED
+  173, // CANNOT_ALLOCATE_MEMORY
+  191, // SET_SIZE_LIMIT_EXCEEDED
+  241, // MEMORY_LIMIT_EXCEEDED
+  307, // TOO_MANY_BYTES
+  396, // TOO_MANY_ROWS_OR_BYTES
+])
+
+/** A statement that failed in ClickHouse, or whose result did not arrive. */
+export class ClickHouseError extends AppError {
+  /** ClickHouse's own error code, or undefined when no answer came (connection refused, cut, timed out). */
+  readonly serverCode: number | undefined
+  /** Whether rows that can't be read may be the cause. */
+  readonly isOfData: boolean
+  /** Whether a statement with fewer rows may succeed. */
+  readonly isOfSize: boolean
+
+  constructor(serverCode: number | undefined, internal: string, cause?: unknown) {
+    const retryable = serverCode === undefined || retryableCodes.has(serverCode)
+    super(retryable ? 'unavailable' : 'internal', {
+      message: retryable ? 'Service temporarily unavailable' : 'Internal server error',
+      internal: `ClickHouse: ${internal}`,
+      retryable,
+      ...(retryable ? { retryAfterSeconds: 1 } : {}),
+      cause,
+    })
+    this.serverCode = serverCode
+    this.isOfData = serverCode !== undefined && dataCodes.has(serverCode)
+    this.isOfSize = serverCode !== undefined && sizeCodes.has(serverCode)
+  }
+}
+
+/** The limit that a statement exceeds: groups by time, rows of the result, or what ClickHouse may read and hold. */
+export type ExceededLimit = 'buckets' | 'rows' | 'work'
+
+/**
+ * A request for more than one analysis may read or return, whenever it is made. The message names no field: callers that
+ * know the fields of a request add them.
+ */
+export class QueryTooLargeError extends AppError {
+  readonly limit: ExceededLimit
+
+  constructor(limit: ExceededLimit, options: { internal?: string; cause?: unknown } = {}) {
+    super('query_too_large', { message: 'The query asks for more than one answer may hold', ...options })
+    this.limit = limit
+  }
+}

@@ -1,0 +1,100 @@
+import type { UserField } from '@sluice/contracts/conditions'
+import type { Environment } from '@sluice/contracts/scopes'
+import type { QueryParams } from './client.ts'
+
+/** The events that an analysis reads. */
+export interface EventScope {
+  siteId: string
+  /** Unix ms, inclusive. */
+  start: number
+  /** Unix ms, exclusive. */
+  end: number
+  environment: Environment | 'all'
+}
+
+/** SQL of the condition on rows of `events`; the range is widened by `marginMs` on both sides. */
+export function scopeCondition(scope: EventScope, marginMs = 0): string {
+  return [siteCondition(scope), isBetween(marginMs)].join(' AND ')
+}
+
+/** The offsets of time zones from UTC are whole quarters of an hour. */
+export const quarterMs = 15 * 60_000
+/** ClickHouse's DateTime begins in 1970 and ends in 2106. */
+const dateTimeEndMs = 2 ** 32 * 1000
+
+/** The start of the first and the end of the last whole quarter of a range (Unix ms); undefined when it has none. */
+export function wholeQuarters({
+  start,
+  end,
+}: Pick<EventScope, 'start' | 'end'>): Pick<EventScope, 'start' | 'end'> | undefined {
+  const whole = {
+    start: Math.max(0, Math.ceil(start / quarterMs) * quarterMs),
+    end: Math.floor(end / quarterMs) * quarterMs,
+  }
+  return whole.start < whole.end && whole.end < dateTimeEndMs ? whole : undefined
+}
+
+/** SQL of the condition that a time is outside the whole quarters of the range. */
+export const outsideWholeQuarters = `(timestamp < toDateTime({first_quarter:UInt32}, 'UTC') OR timestamp >= toDateTime({end_quarter:UInt32}, 'UTC'))`
+
+/** SQL of the condition that a quarter, named by its start, is one of the whole quarters of the range. */
+export function isWholeQuarter(quarter: string): string {
+  return `${quarter} >= toDateTime({first_quarter:UInt32}, 'UTC') AND ${quarter} < toDateTime({end_quarter:UInt32}, 'UTC')`
+}
+
+/**
+ * `scopeCondition` as a list of conditions of which each row meets at most one, for statements that need no timestamps:
+ * rows of whole quarters are found by their quarter alone, which costs a tenth (docs/decisions/014-scope-columns.md).
+ */
+export function scopeParts(scope: EventScope): string[] {
+  const whole = wholeQuarters(scope)
+  if (whole === undefined) return [scopeCondition(scope)]
+  const quarters = [siteCondition(scope), `indexHint(${isBetween(0)})`, isWholeQuarter('quarter')].join(' AND ')
+  const isAligned = whole.start === scope.start && whole.end === scope.end
+  return isAligned ? [quarters] : [quarters, `${scopeCondition(scope)} AND ${outsideWholeQuarters}`]
+}
+
+/** The primary key finds the site's rows by `site_id`; the column `site` filters the granules at both ends for less. */
+export function siteCondition({ environment }: Pick<EventScope, 'environment'>): string {
+  return [
+    'indexHint(site_id = {site_id:String})',
+    'site = {site_id:String}',
+    ...(environment === 'all' ? [] : ['environment = {environment:String}']),
+  ].join(' AND ')
+}
+
+/** Times are compared as DateTime64 and not as integers, because only then the primary key selects the range. */
+function isBetween(marginMs: number): string {
+  return [
+    `timestamp >= fromUnixTimestamp64Milli({start:Int64} - ${marginMs}, 'UTC')`,
+    `timestamp < fromUnixTimestamp64Milli({end:Int64} + ${marginMs}, 'UTC')`,
+  ].join(' AND ')
+}
+
+/** Values of the placeholders of every condition of this file. */
+export function scopeParams({ siteId, start, end, environment }: EventScope): QueryParams {
+  const whole = wholeQuarters({ start, end })
+  return {
+    site_id: siteId,
+    start,
+    end,
+    ...(whole && { first_quarter: whole.start / 1000, end_quarter: whole.end / 1000 }),
+    ...(environment === 'all' ? {} : { environment }),
+  }
+}
+
+/** SQL of the condition on a site's rows of users, whenever they are, in the form that the projection `user_weeks` serves. */
+export function userWeeksScope({ environment }: Pick<EventScope, 'environment'>): string {
+  return `site_id = {site_id:String} ${environment === 'all' ? '' : 'AND environment = {environment:String}'} AND user_key != 0`
+}
+
+/**
+ * SQL of the join that adds these fields of users to the scope's `events`: the imported values of the event's
+ * environment. The placeholders are those of `scopeParams`.
+ */
+export function joinUsers({ environment }: EventScope, fields: readonly UserField[]): string {
+  if (fields.length === 0) return ''
+  const columns = ['environment', 'user_id', ...new Set(fields)].join(', ')
+  const inEnvironment = environment === 'all' ? '' : 'AND environment = {environment:String}'
+  return `LEFT JOIN (SELECT ${columns} FROM users FINAL WHERE site_id = {site_id:String} ${inEnvironment}) AS users USING (environment, user_id)`
+}

@@ -1,0 +1,25 @@
+import { percent } from '../percent.ts'
+import type { QueryRunner } from '../query-runner.ts'
+import { type FunnelSpec, funnelStatement, type LevelRow } from './funnel-statement.ts'
+
+/** The users of one step; rates are percent with 2 decimals. */
+export interface FunnelStepNumbers {
+  /** Users that came to this step or beyond. */
+  users: number
+  rateFromFirst: number
+  /** 100 for the first step, unless it has no users. */
+  rateFromPrevious: number
+}
+
+/** Counts the users of each step (docs/http-interface.md#funnel), in the order of the steps. */
+export async function analyseFunnel(spec: FunnelSpec, runner: QueryRunner): Promise<FunnelStepNumbers[]> {
+  const { rows } = await runner.query<LevelRow>(funnelStatement(spec))
+  const usersByStep = spec.steps.map((_, index) =>
+    rows.filter(({ level }) => level > index).reduce((sum, { users }) => sum + users, 0),
+  )
+  return usersByStep.map((users, index) => ({
+    users,
+    rateFromFirst: percent(users, usersByStep[0]),
+    rateFromPrevious: percent(users, usersByStep[Math.max(index - 1, 0)]),
+  }))
+}

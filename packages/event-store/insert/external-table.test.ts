@@ -1,0 +1,22 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, test } from '@jest/globals'
+import { externalTableClient } from './external-table.ts'
+
+test.each(['{"written_rows":', 'null and void', '{"written_rows":"many"}'])(
+  'a response with the summary %s is a retryable failure',
+  async (summary) => {
+    // A proxy in front of ClickHouse may send such a response.
+    const server = createServer((incoming, outgoing) => {
+      incoming.resume()
+      outgoing.setHeader('X-ClickHouse-Summary', summary).end()
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const client = externalTableClient({ origin, username: 'a', password: 'b', database: 'c' })
+    const query = { sql: 'SELECT 1', structure: 'a String', payloads: [], parameters: {}, timeoutMs: 5_000 }
+    await expect(client.post(query)).rejects.toMatchObject({ retryable: true, serverCode: undefined })
+    client.close()
+    await new Promise((resolve) => server.close(resolve))
+  },
+)

@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto'
+import http from 'node:http'
+import https from 'node:https'
+import type { ClickHouseAddress } from '../client.ts'
+import { ClickHouseError } from '../errors.ts'
+import { strictSettings } from '../strict-settings.ts'
+
+export interface ExternalTableQuery {
+  /** The statement; it reads the posted rows as table `b`. */
+  sql: string
+  /** Columns of `b` with their types: `a String, b UInt8`. */
+  structure: string
+  /** JSON lines, in one piece or several. */
+  payloads: readonly Buffer[]
+  /** Settings and other parameters of the URL. */
+  parameters: Readonly<Record<string, string>>
+  timeoutMs: number
+}
+
+export interface ExternalTableResult {
+  text: string
+  /** Rows that the query wrote, as ClickHouse counts them. */
+  writtenRows: number
+  /** Rows that the query read, from `b` and from tables. */
+  readRows: number
+}
+
+export interface ExternalTableClient {
+  /** Runs the query. Throws ClickHouseError, without `serverCode` when no answer arrived. */
+  post(query: ExternalTableQuery): Promise<ExternalTableResult>
+  close(): void
+}
+
+/** The URL that the rows are posted to, as the multipart field `b`. */
+export function externalTableUrl(
+  address: ClickHouseAddress,
+  { sql, structure, parameters, timeoutMs }: Omit<ExternalTableQuery, 'payloads'>,
+): string {
+  const search = new URLSearchParams({
+    ...strictSettings,
+    wait_end_of_query: '1',
+    // A row that can't be read must fail the statement.
+    input_format_allow_errors_num: '0',
+    input_format_allow_errors_ratio: '0',
+    // The cache would take a query over `b` for an earlier one with other rows.
+    use_query_cache: '0',
+    // A row of a newer build is refused rather than read without the field that this build does not know.
+    input_format_skip_unknown_fields: '0',
+    max_execution_time: String(Math.ceil(timeoutMs / 1000)),
+    ...parameters,
+    database: address.database,
+    query: sql,
+    b_format: 'JSONEachRow',
+    b_structure: structure,
+  })
+  return `${address.origin}/?${search.toString()}`
+}
+
+/**
+ * Creates a client that runs queries over rows in the same request: an HTTP external table (multipart), which
+ * @clickhouse/client does not support. Connections stay open until `close`.
+ */
+export function externalTableClient(address: ClickHouseAddress): ExternalTableClient {
+  const { request } = address.origin.startsWith('https:') ? https : http
+  const Agent = address.origin.startsWith('https:') ? https.Agent : http.Agent
+  const agent = new Agent({ keepAlive: true, maxSockets: 64 })
+  const boundary = `sluice-${randomUUID()}`
+  const head = Buffer.from(
+    `--${boundary}\r\nContent-Disposition: form-data; name="b"; filename="b"\r\nContent-Type: application/octet-stream\r\n\r\n`,
+  )
+  const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
+
+  return {
+    post: ({ payloads, ...query }) => {
+      const contentLength = payloads.reduce((sum, { length }) => sum + length, head.length + tail.length)
+
+      return new Promise((resolve, reject) => {
+        const call = request(externalTableUrl(address, query), {
+          method: 'POST',
+          agent,
+          // ClickHouse continues an insert whose client left: after a time-out the caller must replace it.
+          signal: AbortSignal.timeout(query.timeoutMs),
+          headers: {
+            'Content-Type': `multipart/form-data; boundary=${boundary}`,
+            'Content-Length': contentLength,
+            Authorization: `Basic ${Buffer.from(`${address.username}:${address.password}`).toString('base64')}`,
+          },
+        })
+        const fail = (error: unknown): void => {
+          reject(new ClickHouseError(undefined, error instanceof Error ? error.message : String(error), error))
+        }
+        call.on('error', fail)
+        call.on('response', (response) => {
+          const chunks: Buffer[] = []
+          response.on('data', (chunk: Buffer) => chunks.push(chunk))
+          response.on('error', fail)
+          response.on('end', () => {
+            const code = response.headers['x-clickhouse-exception-code']
+            const text = Buffer.concat(chunks).toString('utf8')
+            if (response.statusCode === 200 && code === undefined) {
+              try {
+                resolve({ text, ...readSummary(response.headers['x-clickhouse-summary']) })
+              } catch (error) {
+                fail(error)
+              }
+            } else {
+              reject(
+                new ClickHouseError(
+                  code === undefined ? undefined : Number(code),
+                  text.slice(0, 2_000) || `HTTP ${response.statusCode ?? 0}`,
+                ),
+              )
+            }
+          })
+        })
+        call.write(head)
+        for (const payload of payloads) call.write(payload)
+        call.end(tail)
+      })
+    },
+    close: () => {
+      agent.destroy()
+    },
+  }
+}
+
+/** Throws for a header that is no summary, such as a proxy's: the query may not have run. */
+function readSummary(header: string | string[] | undefined): Omit<ExternalTableResult, 'text'> {
+  const summary = JSON.parse(String(header ?? '{}')) as Partial<Record<string, string>> | null
+  const counts = { writtenRows: Number(summary?.written_rows ?? 0), readRows: Number(summary?.read_rows ?? 0) }
+  if (!Object.values(counts).every(Number.isSafeInteger)) throw new Error('X-ClickHouse-Summary has no numbers')
+  return counts
+}

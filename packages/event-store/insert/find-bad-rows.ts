@@ -1,0 +1,136 @@
+import { propertyTypes } from '@sluice/contracts/event-columns'
+import { environments } from '@sluice/contracts/scopes'
+import { ClickHouseError } from '../errors.ts'
+import { eventTableStructure } from './event-table-structure.ts'
+import type { ExternalTableClient } from './external-table.ts'
+
+/** A line that ClickHouse can't read as an event. */
+export interface BadRow {
+  /** Index among the given lines. */
+  index: number
+  reason: 'not_json' | 'refused'
+  /** ClickHouse's error code for a refused line. */
+  code?: number
+  text: string
+}
+
+/** Rows whose reasons are determined one by one, in 3 ms each; further rows get the reason of the last one. */
+const reasonsMax = 50
+
+const list = (values: readonly string[]) => values.map((value) => `'${value}'`).join(', ')
+const enumOf = (values: readonly string[]) => `Enum8(${list(values)})`
+
+/** Selects the numbers of the rows that can be read and converted as in the insert; the parser skips the others. */
+const goodRowsSql = `
+SELECT n FROM b
+WHERE environment IN (${list(environments)})
+  AND arrayAll(type -> type IN (${list(propertyTypes)}), mapValues(property_types))
+ORDER BY n
+FORMAT TabSeparated`
+
+/** Fails for a bad row, with the reason. */
+const explainSql = `
+SELECT count() FROM b
+WHERE NOT ignore(
+    CAST(environment, '${enumOf(environments).replaceAll("'", "\\'")}'),
+    CAST(property_types, 'Map(String, ${enumOf(propertyTypes).replaceAll("'", "\\'")})'))`
+
+/**
+ * Finds bad rows by one query that skips them, however many there are. Halving the batch until each row is found would
+ * take a query or more for every bad row.
+ *
+ * After an error the parser skips to the next line. It may miss the start of that line when it notices the error late, in
+ * a string that a broken line left open; so lines that are no JSON objects are removed before.
+ */
+export async function findBadRows(
+  client: ExternalTableClient,
+  lines: readonly Buffer[],
+  timeoutMs: number,
+): Promise<readonly BadRow[]> {
+  const notJson = new Set([...lines.keys()].filter((index) => !isJsonObject(lines[index])))
+  const numbered = [...lines.entries()].filter(([index]) => !notJson.has(index))
+  const good = await findReadable(client, numbered, timeoutMs)
+
+  const bad: BadRow[] = []
+  const refused = numbered.filter(([index]) => !good.has(index))
+  // Rows whose reasons are not determined one by one are checked a second time, without the others.
+  const unexplained = refused.slice(reasonsMax)
+  if (unexplained.length > 0 && (await findReadable(client, unexplained, timeoutMs)).size > 0) throw contradiction()
+
+  let explained = 0
+  let last: Pick<BadRow, 'code' | 'text'> = { text: '' }
+  for (const [index, line] of lines.entries()) {
+    if (notJson.has(index)) bad.push({ index, reason: 'not_json', text: 'the line is no JSON object' })
+    else if (!good.has(index)) {
+      if (explained < reasonsMax) last = await reasonOf(client, line, timeoutMs)
+      explained++
+      bad.push({ index, reason: 'refused', ...last })
+    }
+  }
+  return bad
+}
+
+/**
+ * Returns the indexes of the lines that ClickHouse can read. A readable event is added at either end, and the result is
+ * sorted: throws ClickHouseError for a result without the two, which is incomplete.
+ */
+async function findReadable(
+  client: ExternalTableClient,
+  lines: readonly (readonly [index: number, line: Buffer])[],
+  timeoutMs: number,
+): Promise<Set<number>> {
+  const last = (lines.at(-1)?.[0] ?? 0) + 2
+  const probe = Buffer.from('"environment":"prod"}')
+  const numbered = [[-1, probe] as const, ...lines.map(([index, line]) => [index, line.subarray(1)] as const)]
+  const { text } = await client.post({
+    sql: goodRowsSql,
+    structure: `n UInt32, ${eventTableStructure}`,
+    // One buffer: a write for each row would cost more than the query.
+    payloads: [
+      Buffer.concat(
+        [...numbered, [last - 1, probe] as const].map(([index, rest]) =>
+          Buffer.concat([Buffer.from(`{"n":${index + 1},`), rest, newLine]),
+        ),
+      ),
+    ],
+    parameters: { input_format_allow_errors_num: String(lines.length) },
+    timeoutMs,
+  })
+  const numbers = text.split('\n').slice(0, -1).map(Number)
+  if (numbers[0] !== 0 || numbers.at(-1) !== last) {
+    throw new ClickHouseError(undefined, 'the answer about rows that may be bad is not whole')
+  }
+  return new Set(numbers.slice(1, -1).map((number) => number - 1))
+}
+
+/** A row that was readable once is never given up: this error is retryable. */
+function contradiction(): ClickHouseError {
+  return new ClickHouseError(undefined, 'a row was left out of the good ones, and can be read alone')
+}
+
+const newLine = Buffer.from('\n')
+
+function isJsonObject(line: Buffer | undefined): boolean {
+  // The row's number is added before the first field, so that a brace and a field are needed.
+  if (line?.[0] !== 0x7b) return false
+  try {
+    return Object.keys(JSON.parse(line.toString()) as object).length > 0
+  } catch {
+    return false
+  }
+}
+
+async function reasonOf(
+  client: ExternalTableClient,
+  line: Buffer,
+  timeoutMs: number,
+): Promise<Pick<BadRow, 'code' | 'text'>> {
+  try {
+    await client.post({ sql: explainSql, structure: eventTableStructure, payloads: [line], parameters: {}, timeoutMs })
+  } catch (error) {
+    // A failure of the server does not depend on the row.
+    if (!(error instanceof ClickHouseError) || error.retryable) throw error
+    return { ...(error.serverCode !== undefined && { code: error.serverCode }), text: error.internal }
+  }
+  throw contradiction()
+}

@@ -1,0 +1,107 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type TestClickHouse, testClickHouse } from '../../tests/support/engines/test-engines.ts'
+import { type ClickHouse, openClickHouse } from './client.ts'
+import { checkClickHouseSchema, migrateClickHouse, statementsOf } from './migrate.ts'
+
+let database: TestClickHouse
+let clickHouse: ClickHouse
+
+beforeEach(() => {
+  database = testClickHouse()
+  clickHouse = openClickHouse(database.url)
+})
+
+afterEach(async () => {
+  await clickHouse.close()
+  await database.drop()
+})
+
+test('a migration creates the database and its tables and is applied once', async () => {
+  const applied = await migrateClickHouse(database.url)
+  expect(applied).toContain('001-events')
+  expect(await migrateClickHouse(database.url)).toStrictEqual([])
+  await checkClickHouseSchema(clickHouse)
+  const { rows } = await clickHouse.query('SELECT count() AS events FROM events')
+  expect(rows).toStrictEqual([{ events: 0 }])
+})
+
+test('a migration can be repeated after it ended half-way', async () => {
+  const applied = await migrateClickHouse(database.url)
+  await clickHouse.command('TRUNCATE TABLE schema_migrations')
+  expect(await migrateClickHouse(database.url)).toStrictEqual(applied)
+})
+
+test('the projections contain events from before and after the migration that adds them', async () => {
+  await migrateClickHouse(database.url)
+  // The schema of a build without these projections.
+  for (const projection of ['counts', 'user_weeks']) {
+    await clickHouse.command(`ALTER TABLE events DROP PROJECTION ${projection}`, { settings: { mutations_sync: '1' } })
+  }
+  await clickHouse.command('TRUNCATE TABLE schema_migrations')
+  const insert = (...events: { event_id: string; at: number }[]) =>
+    clickHouse.command(
+      `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, user_id, received_at)
+       SELECT 's', 'prod', 'view', fromUnixTimestamp64Milli(event.2, 'UTC'), event.1, 'u', now64(3)
+       FROM (SELECT arrayJoin(arrayZip({ids:Array(String)}, {times:Array(Int64)})) AS event)`,
+      { params: { ids: events.map(({ event_id }) => event_id), times: events.map(({ at }) => at) } },
+    )
+  const noon = Date.UTC(2024, 4, 15, 12)
+  await insert({ event_id: 'before', at: noon + 1 }, { event_id: 'erased', at: noon - 1 })
+  await clickHouse.command(`DELETE FROM events WHERE event_id = 'erased'`, {
+    settings: { lightweight_deletes_sync: '2' },
+  })
+  await migrateClickHouse(database.url)
+  await insert({ event_id: 'after', at: noon })
+  await waitUntil(
+    async () => {
+      const sql = `SELECT count() AS waiting FROM system.mutations WHERE database = currentDatabase() AND NOT is_done`
+      return (await clickHouse.query<{ waiting: number }>(sql)).rows[0]?.waiting === 0
+    },
+    'what was there is in the projections',
+    30_000,
+  )
+  const asked: [projection: string, sql: string, answer: object][] = [
+    ['counts', `SELECT count() AS value FROM events WHERE site_id = 's'`, { value: 2 }],
+    [
+      'user_weeks',
+      `SELECT toUnixTimestamp64Milli(min(timestamp)) AS value FROM events WHERE site_id = 's' GROUP BY user_key`,
+      { value: noon },
+    ],
+  ]
+  for (const [force_optimize_projection_name, sql, answer] of asked) {
+    const { rows } = await clickHouse.query(sql, {}, { settings: { force_optimize_projection_name } })
+    expect(rows).toStrictEqual([answer])
+    const { rows: parts } = await clickHouse.query<{ without: number }>(
+      `SELECT count() AS without FROM system.parts
+       WHERE database = currentDatabase() AND table = 'events' AND active AND NOT has(projections, {name:String})`,
+      { name: force_optimize_projection_name },
+    )
+    expect(parts).toStrictEqual([{ without: 0 }])
+  }
+}, 60_000)
+
+test('an older schema is refused with the command to run', async () => {
+  await migrateClickHouse(database.url)
+  await clickHouse.command('TRUNCATE TABLE schema_migrations')
+  await expect(checkClickHouseSchema(clickHouse)).rejects.toMatchObject({
+    internal: expect.stringMatching(/older than this build \(missing: 001-events.*Run "npm run migrate"/) as unknown,
+  })
+})
+
+test('a newer schema is refused and stays unchanged', async () => {
+  await migrateClickHouse(database.url)
+  await clickHouse.command(`INSERT INTO schema_migrations (name) VALUES ('999-later')`)
+  const newer = { internal: expect.stringContaining('newer than this build (unknown: 999-later)') as unknown }
+  await expect(checkClickHouseSchema(clickHouse)).rejects.toMatchObject(newer)
+  await expect(migrateClickHouse(database.url)).rejects.toMatchObject(newer)
+})
+
+test('statements end at semicolons at the end of a line, except in comments', () => {
+  const sql =
+    '-- First;\nCREATE TABLE a\n(\n    -- One; two;\n    b String\n);\n\n-- Last.\nINSERT INTO a VALUES (1);\n'
+  expect(statementsOf(sql).map((statement) => statement.replaceAll(/\s+/g, ' '))).toStrictEqual([
+    'CREATE TABLE a ( b String )',
+    'INSERT INTO a VALUES (1)',
+  ])
+})

@@ -1,0 +1,73 @@
+import { observedPropertiesLimits } from '@sluice/contracts/observed-properties'
+import type { Environment } from '@sluice/contracts/scopes'
+import { eventFieldSql } from '../conditions.ts'
+import { scopeCondition, scopeParams } from '../event-scope.ts'
+import type { Statement } from '../query-runner.ts'
+
+const dayMs = 24 * 3_600_000
+
+/** Fields of an event that are offered for conditions; ids are too many to choose from a list. */
+const fields = ['event_type', 'url', 'path', 'referrer', 'referrer_host', 'country', 'device_type'] as const
+
+export interface ObservedPropertiesSpec {
+  siteId: string
+  environment: Environment | 'all'
+  /** Unix ms: later events do not count. */
+  now: number
+}
+
+/** A value of a property. */
+export interface PropertyValueRow {
+  name: string
+  /** Events that have the property. */
+  total: number
+  value: string
+  /** Events that have the property with this value. */
+  events: number
+}
+
+/**
+ * Selects the values of the most frequent properties of the latest events, the rows of one property together. Properties
+ * and their values are sorted by frequency, then by name or value.
+ */
+export function observedPropertiesStatement({ siteId, environment, now }: ObservedPropertiesSpec): Statement {
+  const { days, eventsMax, namesMax, valuesMax } = observedPropertiesLimits
+  const scope = { siteId, environment, start: now - days * dayMs, end: now }
+  const pairs = fields.map((field) => `('${field}', toString(${eventFieldSql[field]}))`)
+  return {
+    sql: `
+SELECT name, total, value, events
+FROM
+(
+    SELECT
+        name, value, events, total,
+        row_number() OVER (PARTITION BY name ORDER BY events DESC, value) AS place,
+        dense_rank() OVER (ORDER BY total DESC, name) AS name_place
+    FROM
+    (
+        SELECT name, value, events, sum(events) OVER (PARTITION BY name) AS total
+        FROM
+        (
+            SELECT pair.1 AS name, pair.2 AS value, count() AS events
+            FROM
+            (
+                SELECT event_type, url, referrer, country, device_type, properties
+                FROM events
+                WHERE ${scopeCondition(scope)}
+                ORDER BY timestamp DESC
+                LIMIT ${eventsMax}
+            )
+            ARRAY JOIN arrayConcat(
+                [${pairs.join(', ')}],
+                arrayMap((name, value) -> (concat('properties.', name), value), mapKeys(properties), mapValues(properties))
+            ) AS pair
+            WHERE value != ''
+            GROUP BY name, value
+        )
+    )
+)
+WHERE place <= ${valuesMax} AND name_place <= ${namesMax}
+ORDER BY total DESC, name, events DESC, value`,
+    params: scopeParams(scope),
+  }
+}

@@ -1,0 +1,143 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+import type { ClickHouse } from './client.ts'
+import { eventTimeRanges } from './event-time-ranges.ts'
+import { type QueryCaller, queryRunners } from './query-runner.ts'
+
+let database: StatsDatabase
+
+beforeAll(async () => {
+  database = await openStatsDatabase()
+})
+
+afterAll(async () => {
+  await database.drop()
+})
+
+/** A caller of interactive statements that stays until the end. */
+const caller = (parts: Partial<QueryCaller> = {}): QueryCaller => ({
+  key: 'key_test',
+  signal: new AbortController().signal,
+  priority: 'interactive',
+  ...parts,
+})
+
+/** ClickHouse with a limit that is reached before the limits of the runner. */
+const limited = (limit: object): Pick<ClickHouse, 'query'> => ({
+  query: (sql, params, options) =>
+    database.reader.query(sql, params, { ...options, settings: { ...options?.settings, ...limit } }),
+})
+
+describe('a statement that exceeds a limit', () => {
+  test.each([
+    ['rows that ClickHouse reads', { max_rows_to_read: '10' }, 'SELECT count() FROM numbers(100) WHERE number % 2 = 0'],
+    ['memory', { max_memory_usage: '1000' }, 'SELECT groupArray(number) FROM numbers(1000000)'],
+  ])('on %s throws QueryTooLargeError without the name of a field', async (_, limit, sql) => {
+    await expect(queryRunners(limited(limit)).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
+      code: 'query_too_large',
+      limit: 'work',
+      message: 'The query asks for more than one answer may hold',
+    })
+  })
+
+  test('on time is retryable, because other statements may have taken the time', async () => {
+    const clickHouse = limited({ max_execution_time: 0.1, timeout_before_checking_execution_speed: 0 })
+    const sql = 'SELECT sum(sleepEachRow(0.1)) FROM numbers(20) SETTINGS max_block_size = 1'
+    await expect(queryRunners(clickHouse).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
+      code: 'unavailable',
+      message: 'Service temporarily unavailable',
+      retryAfterSeconds: 1,
+    })
+  })
+})
+
+describe('the queue of statements', () => {
+  const sentStatements = (): { sent: string[]; client: Pick<ClickHouse, 'query'> } => {
+    const sent: string[] = []
+    return {
+      sent,
+      client: {
+        query: (sql, params, options) => {
+          sent.push(`${sql} ${String(options?.settings?.priority)}`)
+          return database.reader.query(sql, params, options)
+        },
+      },
+    }
+  }
+
+  test('makes the statements of a key wait for each other but not for those of another key', async () => {
+    const gate = Promise.withResolvers<undefined>()
+    const sent: string[] = []
+    const gated: Pick<ClickHouse, 'query'> = {
+      query: async (sql, params, options) => {
+        sent.push(`${sql} ${String(options?.settings?.priority)}`)
+        if (sql === 'SELECT 2') await gate.promise
+        return database.reader.query(sql, params, options)
+      },
+    }
+    const limits = { concurrencyMax: 4, concurrencyPerKeyMax: 2, queuedPerKeyMax: 10, queueTimeoutMs: 10_000 }
+    const runners = queryRunners(gated, { limits })
+    const many = [1, 2, 3].map(() => runners.as(caller({ key: 'many' })).query({ sql: 'SELECT 2', params: {} }))
+    await runners.as(caller({ key: 'one' })).query({ sql: 'SELECT 1', params: {} })
+    // ClickHouse prefers the lower number: the first of each key.
+    expect(sent).toEqual(['SELECT 2 1', 'SELECT 2 2', 'SELECT 1 1'])
+    gate.resolve(undefined)
+    await Promise.all(many)
+    expect(sent).toHaveLength(4)
+  })
+
+  test('gives background statements a lower priority than every interactive one', async () => {
+    const { sent, client } = sentStatements()
+    const runners = queryRunners(client)
+    for (const priority of ['interactive', 'background'] as const) {
+      await runners.as(caller({ priority })).query({ sql: 'SELECT 1', params: {} })
+    }
+    expect(sent).toEqual(['SELECT 1 1', 'SELECT 1 5'])
+  })
+
+  test('does not hold the look-ups of the service, which have no priority', async () => {
+    const { sent, client } = sentStatements()
+    await queryRunners(client).asService().query({ sql: 'SELECT 1', params: {} })
+    expect(sent).toEqual(['SELECT 1 undefined'])
+  })
+
+  test('holds the statements that read the times of the events of sites', async () => {
+    const times: unknown[] = []
+    const client: Pick<ClickHouse, 'query'> = {
+      query: (sql, params, options) => {
+        times.push(options?.settings?.max_execution_time)
+        return database.reader.query(sql, params, options)
+      },
+    }
+    const siteIds = [await database.siteWith([{ at: 0 }, { at: 1 }]), await database.siteWith([])]
+    const expected = { first: noon, last: noon + hour }
+    for (const asked of [siteIds, siteIds.slice(0, 1)]) {
+      const ranges = await eventTimeRanges(asked, queryRunners(client).as(caller({ key: 'key_1' })))
+      expect([...ranges]).toEqual([[siteIds[0], expected]])
+    }
+    expect(times).toEqual([30, 30])
+  })
+})
+
+test('a statement that is wrong in itself fails as an internal error', async () => {
+  const statement = { sql: 'SELECT nothing FROM events', params: {} }
+  await expect(queryRunners(database.reader).as(caller()).query(statement)).rejects.toMatchObject({ code: 'internal' })
+})
+
+test('more rows than the caller accepts are refused, and name the limit', async () => {
+  const statement = { sql: 'SELECT number FROM numbers(11)', params: {} }
+  const runner = queryRunners(database.reader).as(caller())
+  await expect(runner.query(statement, { rowsMax: 10 })).rejects.toMatchObject({
+    code: 'query_too_large',
+    limit: 'rows',
+  })
+  expect((await runner.query(statement, { rowsMax: 11 })).rows).toHaveLength(11)
+})
+
+test('a statement whose caller has left is not sent', async () => {
+  const signal = AbortSignal.abort()
+  const statement = { sql: 'SELECT 1', params: {} }
+  await expect(queryRunners(database.reader).as(caller({ signal })).query(statement)).rejects.toMatchObject({
+    code: 'unavailable',
+  })
+})

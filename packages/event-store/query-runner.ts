@@ -1,0 +1,126 @@
+import { unavailable } from '@sluice/runtime/errors'
+import { createFairQueue, type FairQueueLimits } from '@sluice/runtime/fair-queue'
+import type { Metrics } from '@sluice/runtime/metrics'
+import type { ClickHouse, QueryParams, QueryResult } from './client.ts'
+import { ClickHouseError, QueryTooLargeError } from './errors.ts'
+
+/** A SELECT with the values of its placeholders. */
+export interface Statement {
+  sql: string
+  params: QueryParams
+}
+
+export interface QueryOptions {
+  /** Rows that the result may have; a result with more throws QueryTooLargeError. */
+  rowsMax?: number
+}
+
+/** Runs the statements of analyses. */
+export interface QueryRunner {
+  /**
+   * Resolves to the rows of the statement's result. Throws QueryTooLargeError for a statement that exceeds a limit by
+   * itself, AppError `unavailable` for one that took or waited too long or whose caller left, ClickHouseError for every
+   * other failure.
+   */
+  query<Row>(statement: Statement, options?: QueryOptions): Promise<QueryResult<Row>>
+}
+
+/** The party on whose behalf statements run. */
+export interface QueryCaller {
+  /** Key of the fair queue: the statements of one key share its places. */
+  key: string
+  /** Aborts when the caller no longer needs the result; ClickHouse then cancels the statement. */
+  signal: AbortSignal
+  /** `background` statements run beside the others of their queue, but ClickHouse prefers every `interactive` one. */
+  priority: 'interactive' | 'background'
+}
+
+export interface QueryRunners {
+  /** Runs statements within the limits of one query, in the fair turn of the caller's key. */
+  as(caller: QueryCaller): QueryRunner
+  /** Runs the service's own short look-ups: at once, without a caller's limits. */
+  asService(): QueryRunner
+}
+
+export interface QueryRunnerOptions {
+  limits?: FairQueueLimits
+  /** Where the gauge of running and waiting statements is registered. */
+  metrics?: Metrics
+}
+
+/** Statements that one process runs in ClickHouse at a time, of all keys and of each; further ones wait. */
+const queryLimits: FairQueueLimits = {
+  concurrencyMax: 16,
+  concurrencyPerKeyMax: 4,
+  queuedPerKeyMax: 1_000,
+  queueTimeoutMs: 30_000,
+}
+
+/**
+ * Limits of one statement: a statement that exceeds them fails without an effect on others. ClickHouse cancels the
+ * statement of a client that left only with `readonly`.
+ */
+const settings = {
+  readonly: '2',
+  cancel_http_readonly_queries_on_client_close: 1,
+  // Otherwise ClickHouse has sent megabytes of a result when it fails, and the result is cut off without a reason.
+  wait_end_of_query: 1,
+  max_execution_time: 30,
+  max_memory_usage: '4000000000',
+  max_rows_to_read: '20000000000',
+} as const
+
+/** ClickHouse's codes of statements that exceed a limit. */
+const limitCode = { tooManyRows: 158, memoryLimit: 241, tooManyResultRows: 396 } as const
+
+/**
+ * Runners on a ClickHouse. Each key's statements take turns with those of the other keys. Of the running statements
+ * ClickHouse prefers the first of each key, so that a key with many statements slows down only itself.
+ */
+export function queryRunners(
+  client: Pick<ClickHouse, 'query'>,
+  { limits = queryLimits, metrics }: QueryRunnerOptions = {},
+): QueryRunners {
+  const queue = createFairQueue(limits, metrics)
+
+  return {
+    as: ({ key, signal, priority }) => {
+      // A lower number goes first. No position in the queue is above concurrencyPerKeyMax.
+      const offset = priority === 'interactive' ? 0 : limits.concurrencyPerKeyMax
+      return {
+        query: async ({ sql, params }, { rowsMax } = {}) => {
+          // The driver notices a signal only if it aborts after the call.
+          if (signal.aborted) throw unavailable('the client left before its question was asked')
+          const resultLimits = rowsMax !== undefined && {
+            max_result_rows: String(rowsMax),
+            result_overflow_mode: 'throw' as const,
+          }
+          try {
+            return await queue.run(key, signal, (position) =>
+              client.query(sql, params, {
+                signal,
+                settings: { ...settings, ...resultLimits, priority: String(offset + position) },
+              }),
+            )
+          } catch (error) {
+            throw toQueryTooLargeError(error, rowsMax) ?? error
+          }
+        },
+      }
+    },
+    asService: () => ({ query: ({ sql, params }) => client.query(sql, params) }),
+  }
+}
+
+function toQueryTooLargeError(error: unknown, rowsMax: number | undefined): QueryTooLargeError | undefined {
+  if (!(error instanceof ClickHouseError)) return undefined
+  const { serverCode, internal } = error
+  if (serverCode === limitCode.tooManyResultRows) {
+    return new QueryTooLargeError(rowsMax === undefined ? 'work' : 'rows', { internal, cause: error })
+  }
+  // The memory limit of the whole server is exceeded by the load, and is no fault of this statement.
+  const exceedsOwnMemory = serverCode === limitCode.memoryLimit && /query memory limit/i.test(internal)
+  return serverCode === limitCode.tooManyRows || exceedsOwnMemory
+    ? new QueryTooLargeError('work', { internal, cause: error })
+    : undefined
+}

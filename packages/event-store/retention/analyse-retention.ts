@@ -1,0 +1,95 @@
+import type { Criteria } from '@sluice/contracts/conditions'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import type { RetentionMode } from '@sluice/contracts/retention'
+import type { CohortScope } from '../cohorts/members.ts'
+import { percent } from '../percent.ts'
+import type { QueryRunner } from '../query-runner.ts'
+import { lastWeeks } from './projected-weeks.ts'
+import { retentionStatement, type WeekRow } from './retention-statement.ts'
+
+export interface RetentionSpec extends CohortScope {
+  /** Calendar weeks, of which the last is that of `now`; at most 53, as they are the bits of a number. */
+  weeks: number
+  /** IANA name: where the weeks begin. */
+  timeZone: string
+  /** The present time, Unix ms: stored events are at most 24 hours later. */
+  receivedAt: number
+  mode: RetentionMode
+  /** The event type that counts as a return; every type when absent. */
+  returnEvent?: string
+  /** Criteria that describe the users that are counted; all users when absent. */
+  criteria?: Criteria
+}
+
+/** The users that returned in one week; the rate is percent with 2 decimals. */
+export interface RetentionNumbers {
+  /** 0 is the week of the first event. */
+  week: number
+  retentionRate: number
+  /** Users that are counted. */
+  size: number
+  returningUsers: number
+}
+
+export interface RetentionWeekNumbers extends RetentionNumbers {
+  /** Whether the week is over. */
+  isComplete: boolean
+}
+
+/** The users whose first event is in one calendar week. */
+export interface NewUsersNumbers {
+  /** Start of the calendar week, Unix ms. */
+  weekStart: number
+  size: number
+  weeks: RetentionWeekNumbers[]
+}
+
+export interface RetentionMatrixNumbers {
+  /** One for each calendar week, ascending. */
+  newUsers: NewUsersNumbers[]
+  /** Over all users whose week is over: weeks with more new users weigh more. */
+  average: RetentionNumbers[]
+}
+
+/** Counts each week's new users and those of them that return (docs/http-interface.md#retention). */
+export async function analyseRetention(spec: RetentionSpec, runner: QueryRunner): Promise<RetentionMatrixNumbers> {
+  const { weeks, timeZone, receivedAt, ...scope } = spec
+  const starts = lastWeeks(spec.now, weeks, timeZone)
+  const { rows } = await runner.query<WeekRow>(
+    retentionStatement({
+      ...scope,
+      starts,
+      // A day is added for clocks that differ.
+      latest: receivedAt + 2 * eventLimits.futureMsMax,
+    }),
+  )
+  const newUsers = newUsersOf(rows, starts)
+  return { newUsers, average: averageOf(newUsers) }
+}
+
+/** Each calendar week has numbers for itself and all later ones, of which the last is not over. */
+function newUsersOf(rows: readonly WeekRow[], starts: readonly number[]): NewUsersNumbers[] {
+  return starts.map((weekStart, index) => {
+    const { users: size = 0, returned = [] } = rows.find(({ begun }) => begun === index) ?? {}
+    const weeks = starts.slice(index).map((_, week) => ({
+      ...numbersOf(week, size, returned[index + week] ?? 0),
+      isComplete: index + week < starts.length - 1,
+    }))
+    return { weekStart, size, weeks }
+  })
+}
+
+function averageOf(newUsers: readonly NewUsersNumbers[]): RetentionNumbers[] {
+  return newUsers.slice(1).map((_, week) => {
+    const complete = newUsers.flatMap(({ weeks }) => weeks.filter((each) => each.week === week && each.isComplete))
+    return numbersOf(
+      week,
+      complete.reduce((sum, { size }) => sum + size, 0),
+      complete.reduce((sum, { returningUsers }) => sum + returningUsers, 0),
+    )
+  })
+}
+
+function numbersOf(week: number, size: number, returningUsers: number): RetentionNumbers {
+  return { week, retentionRate: percent(returningUsers, size), size, returningUsers }
+}

@@ -1,0 +1,121 @@
+import type { Criteria } from '@sluice/contracts/conditions'
+import type { RetentionMode } from '@sluice/contracts/retention'
+import type { Range } from '../calendar.ts'
+import type { QueryParams } from '../client.ts'
+import { type CohortScope, membersStatement } from '../cohorts/members.ts'
+import { siteCondition, userWeeksScope } from '../event-scope.ts'
+import type { Statement } from '../query-runner.ts'
+import { type ProjectedWeeks, projectedWeeks, weekMs } from './projected-weeks.ts'
+
+export interface RetentionStatementSpec extends CohortScope {
+  /**
+   * Starts of the calendar weeks, Unix ms, ascending; the last week is that of `now`. At most 53, as weeks are the bits
+   * of a number that JavaScript holds.
+   */
+  starts: readonly number[]
+  /** No stored event is later (Unix ms), whatever `now` is. */
+  latest: number
+  mode: RetentionMode
+  /** The event type that counts as a return; every type when absent. */
+  returnEvent?: string
+  /** Criteria that describe the users that are counted; all users when absent. */
+  criteria?: Criteria
+}
+
+/** The users whose first event is in one week. */
+export interface WeekRow {
+  /** Index of the week in `starts`. */
+  begun: number
+  users: number
+  /** For each week of `starts`, the number of these users that returned in it. */
+  returned: number[]
+}
+
+const time = 'toUnixTimestamp64Milli(timestamp)'
+const sinceMonday = `(${time} + 259200000) % 604800000`
+const weekBit = `bitShiftLeft(toUInt64(1), toUInt8(intDiv(${time} + 259200000, 604800000) % 64))`
+/** ClickHouse uses the projection only for its own expressions (packages/event-store/migrations/003-cohorts.sql). */
+const head = `groupBitOr(if(${sinceMonday} < 554400000, ${weekBit}, 0))`
+const tail = `groupBitOr(if(${sinceMonday} >= 43200000, ${weekBit}, 0))`
+const projectionSql: Readonly<Record<ProjectedWeeks['projection'], string>> = {
+  head,
+  tail,
+  whole: `bitOr(${head}, ${tail})`,
+}
+
+/**
+ * Selects users by the week of their first event, with the weeks that they returned in
+ * (docs/http-interface.md#retention).
+ *
+ * The projection `user_weeks` of the table holds each user's first event and the weeks with events. Three kinds of ranges
+ * are read from the events themselves: the week of `now`, in which later events do not count; the hours around the
+ * starts of weeks that are not UTC's; and all of the weeks when only one event type counts as a return.
+ */
+export function retentionStatement(spec: RetentionStatementSpec): Statement {
+  const { starts, now, mode, returnEvent, criteria } = spec
+  const [from = 0] = starts
+  const projection = returnEvent === undefined ? projectedWeeks(starts, spec) : undefined
+  const read = projection?.rawRanges ?? [{ start: from, end: now + 1 }]
+  const members = criteria && membersStatement(criteria, spec)
+  const week = weekSql(starts)
+  return {
+    sql: `
+SELECT
+    begun,
+    count() AS users,
+    sumForEach(arrayMap(week -> ${mode === 'on' ? 'bitTest(active, week)' : 'bitShiftRight(active, week) != 0'}, range(${starts.length}))) AS returned
+FROM
+(
+    SELECT user_key, ${week('max(first_ms)')} AS begun, groupBitOr(weeks) AS active
+    FROM
+    (
+        SELECT
+            user_key,
+            toUnixTimestamp64Milli(min(timestamp)) AS first_ms,
+            ${projection ? `bitAnd(bitRotateRight(${projectionSql[projection.projection]}, {first_week:UInt8}), {past_weeks:UInt64})` : 'toUInt64(0)'} AS weeks
+        FROM events
+        WHERE ${userWeeksScope(spec)} ${members ? `AND user_key IN (SELECT user_key FROM (${members.sql}))` : ''}
+        GROUP BY user_key
+        HAVING first_ms >= {from:Int64} AND first_ms <= {now:Int64}
+        UNION ALL
+        SELECT user_key, toInt64(0) AS first_ms, bitShiftLeft(toUInt64(1), toUInt8(${week(time)})) AS weeks
+        FROM events
+        WHERE ${siteCondition(spec)} AND user_key != 0 AND (${read.map((_, index) => inRange(index)).join(' OR ')})
+            ${returnEvent === undefined ? '' : 'AND event_type = {return_event:String}'}
+    )
+    GROUP BY user_key
+    HAVING max(first_ms) > 0
+)
+GROUP BY begun`,
+    params: {
+      site_id: spec.siteId,
+      ...(spec.environment === 'all' ? {} : { environment: spec.environment }),
+      ...members?.params,
+      from,
+      now,
+      starts: [...starts],
+      ...(projection && { first_week: projection.first % 64, past_weeks: 2 ** (starts.length - 1) - 1 }),
+      ...rangeParams(read),
+      ...(returnEvent === undefined ? {} : { return_event: returnEvent }),
+    },
+  }
+}
+
+/** SQL of the index of a moment's week. A zone's weeks begin at most some days off from weeks of equal length. */
+function weekSql(starts: readonly number[]): (at: string) => string {
+  const [from = 0] = starts
+  const isEven = starts.every((start, index) => start === from + index * weekMs)
+  if (isEven) return (at) => `intDiv(${at} - {from:Int64}, ${weekMs})`
+  return (at) => `intDiv(roundDown(${at}, {starts:Array(Int64)}) - {from:Int64} + ${weekMs / 2}, ${weekMs})`
+}
+
+function inRange(index: number): string {
+  return `(timestamp >= fromUnixTimestamp64Milli({start_${index}:Int64}, 'UTC') AND timestamp < fromUnixTimestamp64Milli({end_${index}:Int64}, 'UTC'))`
+}
+
+function rangeParams(ranges: readonly Range[]): QueryParams {
+  return Object.assign(
+    {},
+    ...ranges.map(({ start, end }, index) => ({ [`start_${index}`]: start, [`end_${index}`]: end })),
+  ) as QueryParams
+}

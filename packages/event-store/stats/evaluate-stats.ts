@@ -1,0 +1,80 @@
+import { statsLimits } from '@sluice/contracts/stats'
+import { isTimeUnit } from '../calendar.ts'
+import type { QueryResult } from '../client.ts'
+import type { QueryRunner } from '../query-runner.ts'
+import { bucketGroups, type StatsGroup, typeGroups, valueGroups } from './groups.ts'
+import { measureSessions, retryAllowingOverlong } from './measure-sessions.ts'
+import { isSessionMetric } from './metric-sql.ts'
+import { planComparison, planStats, type StatsPlan, type StatsSpec } from './spec.ts'
+import {
+  type BucketRow,
+  bucketsStatement,
+  type GroupRow,
+  groupsStatement,
+  type RangeRow,
+  rangeStatement,
+  type TypeRow,
+  typesStatement,
+  type ValueRow,
+} from './statements.ts'
+
+/** A metric over one range. */
+export interface RangeNumbers {
+  /** Start of the range, Unix ms, inclusive. */
+  start: number
+  /** End of the range, Unix ms, exclusive. */
+  end: number
+  /** The metric over the whole range: a count, percent with 2 decimals or seconds with 3. */
+  value: number
+  /** Present with `groupBy`, and always for `event_count_by_type`. */
+  groups?: StatsGroup[]
+}
+
+export interface StatsNumbers extends RangeNumbers {
+  /** The numbers of the range that the spec's range is compared with; present with `compare`. */
+  compared?: RangeNumbers
+}
+
+/**
+ * Evaluates a metric (docs/http-interface.md#stats-answer). Throws QueryTooLargeError with the limit `buckets` for too
+ * many groups by time, `rows` for too many pairs of event types and groups, `work` for too many events.
+ */
+export async function evaluateStats(spec: StatsSpec, runner: QueryRunner): Promise<StatsNumbers> {
+  const plan = planStats(spec)
+  const [numbers, compared] = await Promise.all([
+    evaluateRange(plan, runner),
+    spec.compare === undefined ? undefined : evaluateRange(planComparison(spec, spec.compare), runner),
+  ])
+  return { ...numbers, ...(compared && { compared }) }
+}
+
+async function evaluateRange(plan: StatsPlan, runner: QueryRunner): Promise<RangeNumbers> {
+  const { start, end, metric, groupBy } = plan
+  if (!isSessionMetric(metric)) return { start, end, ...(await runPlan(plan, runner)) }
+  if (groupBy === undefined) return { start, end, value: await measureSessions(plan, runner) }
+  const numbers = await retryAllowingOverlong(1, (sessions) => runPlan({ ...plan, sessions }, runner))
+  return { start, end, ...numbers }
+}
+
+async function runPlan(plan: StatsPlan, runner: QueryRunner): Promise<Pick<RangeNumbers, 'value' | 'groups'>> {
+  const { metric, groupBy } = plan
+  if (metric === 'event_count_by_type') {
+    const types = await runner.query<TypeRow>(typesStatement(plan), { rowsMax: statsLimits.entriesMax })
+    return { value: totalOf(types), groups: typeGroups(plan, types.rows) }
+  }
+  if (groupBy === undefined) {
+    const { rows } = await runner.query<RangeRow>(rangeStatement(plan))
+    return { value: rows[0]?.value ?? 0 }
+  }
+  if (isTimeUnit(groupBy)) {
+    const buckets = await runner.query<BucketRow>(bucketsStatement(plan))
+    return { value: totalOf(buckets), groups: bucketGroups(plan, buckets.rows) }
+  }
+  const groups = await runner.query<GroupRow>(groupsStatement(plan))
+  return { value: totalOf(groups), groups: valueGroups(plan, groups.rows) }
+}
+
+/** The value in the row of WITH TOTALS. */
+function totalOf({ totals }: QueryResult<ValueRow>): number {
+  return totals?.value ?? 0
+}

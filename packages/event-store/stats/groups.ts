@@ -1,0 +1,38 @@
+import { isTimeUnit } from '../calendar.ts'
+import type { StatsPlan } from './spec.ts'
+import type { BucketRow, GroupRow, TypeRow } from './statements.ts'
+
+/** Name of the groups beyond the limit together. A value of this very name has a group of its own. */
+const otherGroups = '(other)'
+
+/** The metric in one bucket, in one group by value, or of one event type in either. */
+export interface StatsGroup {
+  /** Start of the bucket, Unix ms; in groups by value that of the range. */
+  start: number
+  /** The value that the events of a group by value have in common, `''` for none; absent in buckets. */
+  group?: string
+  /** The event type, for `event_count_by_type` alone. */
+  eventType?: string
+  value: number
+}
+
+/** One group for each bucket of the range; buckets without a row have the value 0. */
+export function bucketGroups({ buckets }: StatsPlan, rows: readonly BucketRow[]): StatsGroup[] {
+  const values = new Map(rows.map(({ start, value }) => [start, value]))
+  return buckets.map((start) => ({ start, value: values.get(start) ?? 0 }))
+}
+
+/** One group for each row, in the order of the rows. */
+export function valueGroups({ start }: StatsPlan, rows: readonly GroupRow[]): StatsGroup[] {
+  return rows.map(({ named, key, value }) => ({ start, group: named ? key : otherGroups, value }))
+}
+
+/** One group for each row; pairs of event type and group without events have no row. */
+export function typeGroups({ start, groupBy }: StatsPlan, rows: readonly TypeRow[]): StatsGroup[] {
+  return rows.map(({ part, named, type, value }) => {
+    const eventType = named ? type : otherGroups
+    if (isTimeUnit(groupBy)) return { start: Number(part), eventType, value }
+    const isByOtherValue = groupBy !== undefined && groupBy !== 'event_type'
+    return { start, ...(isByOtherValue ? { group: String(part) } : {}), eventType, value }
+  })
+}

@@ -1,0 +1,239 @@
+import type { Dimension, Metric } from '@sluice/contracts/stats'
+import { isTimeUnit } from '../calendar.ts'
+import type { QueryParams } from '../client.ts'
+import { conditionSql, eventFieldSql } from '../conditions.ts'
+import {
+  isWholeQuarter,
+  joinUsers,
+  outsideWholeQuarters,
+  quarterMs,
+  scopeCondition,
+  scopeParams,
+  scopeParts,
+  wholeQuarters,
+} from '../event-scope.ts'
+import type { StatsPlan } from './spec.ts'
+
+/**
+ * The rows that a plan is evaluated over. The expressions are over these rows, whose columns have names of their own, so
+ * that several sources can be used for the same plan.
+ */
+export interface RowSource {
+  /** `FROM … WHERE …` of a statement. */
+  from: string
+  /** SQL of a row's time, Unix ms. */
+  time: string
+  /** SQL of the value that the plan groups rows by; `''` for a grouping by time and without one. */
+  group: string
+  /** SQL of the number of events or sessions. */
+  count: string
+  params: QueryParams
+}
+
+/** Greatest length of a session in ms, and so the time before a range in which its sessions may have begun (docs/http-interface.md#stats-sessions). */
+export const sessionWindowMs = 24 * 3_600_000
+
+/** Rows of the range's events that match the filters. */
+export function eventRows(plan: StatsPlan): RowSource {
+  const filter = filterSql(plan)
+  const params = { ...paramsFor(plan), ...filter.params }
+  const { join } = filter
+  const where = (scope: string): string => [scope, ...filter.conditions].join(' AND ')
+  if (!areBucketsWholeQuarters(plan)) {
+    return {
+      from: `FROM events ${join} WHERE ${where(scopeCondition(plan))}`,
+      time: 'toUnixTimestamp64Milli(timestamp)',
+      group: `''`,
+      count: 'count()',
+      params,
+    }
+  }
+  const columns = [
+    isTimeUnit(plan.groupBy) ? 'quarter' : `${groupSql(plan)} AS grouped`,
+    ...measuredColumns(plan.metric),
+  ].join(', ')
+  const parts = scopeParts(plan).map((scope) => `SELECT ${columns} FROM events ${join} WHERE ${where(scope)}`)
+  return {
+    from: `FROM (${parts.join('\nUNION ALL\n')})`,
+    time: quarterTime,
+    group: 'grouped',
+    count: 'count()',
+    params,
+  }
+}
+
+/** SQL of a row's time, Unix ms, from its quarter of an hour. */
+const quarterTime = 'toInt64(toUnixTimestamp(quarter)) * 1000'
+
+/** True when the quarter of an event determines its bucket, and without buckets. */
+function areBucketsWholeQuarters({ buckets }: StatsPlan): boolean {
+  return buckets.every((start) => start % quarterMs === 0)
+}
+
+/** Columns of an event that a metric is computed from. */
+function measuredColumns(metric: Metric): readonly string[] {
+  if (metric === 'event_count_by_type') return ['event_type']
+  return metric in distinctKeyColumns ? [distinctKeyColumns[metric as keyof typeof distinctKeyColumns]] : []
+}
+
+/** Columns whose distinct values the metrics count. */
+export const distinctKeyColumns = {
+  unique_users: 'user_key',
+  unique_sessions: 'session_key',
+  visitors: 'visitor_key',
+} as const
+
+/**
+ * Rows of events counted by quarter of an hour from the projection `counts` (packages/event-store/migrations); incomplete
+ * quarters at the edges of the range are counted from the events. Undefined for plans that need more than counts by type,
+ * country and device, or that have buckets which begin within a quarter.
+ */
+export function countRows(plan: StatsPlan): RowSource | undefined {
+  const { metric, start, end, groupBy, conditions, environment } = plan
+  const whole = wholeQuarters(plan)
+  const isByTime = isTimeUnit(groupBy)
+  const dimension = groupBy === undefined || isByTime ? undefined : countedDimensions.find((name) => name === groupBy)
+  const isCounted =
+    (metric === 'event_count' || metric === 'event_count_by_type') &&
+    (groupBy === undefined || isByTime || dimension !== undefined) &&
+    areBucketsWholeQuarters(plan) &&
+    conditions.length === 0
+  if (!isCounted || whole === undefined) return undefined
+
+  const dimensions = new Set([...(metric === 'event_count_by_type' ? ['event_type' as const] : []), dimension])
+  const keys = [...(isByTime ? ['toStartOfFifteenMinutes(timestamp)'] : []), ...dimensions].filter(
+    (key) => key !== undefined,
+  )
+  const columns = [...(isByTime ? [`${keys[0] ?? ''} AS quarter`, ...keys.slice(1)] : keys), 'count() AS events']
+  const filter = filterSql(plan)
+  const counted = (...scope: string[]): string => `
+    SELECT ${columns.join(', ')}
+    FROM events
+    WHERE ${[...scope, ...filter.conditions].join(' AND ')}
+    ${keys.length === 0 ? '' : `GROUP BY ${keys.join(', ')}`}`
+  const quarters = counted(
+    'site_id = {site_id:String}',
+    ...(environment === 'all' ? [] : ['environment = {environment:String}']),
+    // ClickHouse uses the projection only for its own expression.
+    isWholeQuarter('toStartOfFifteenMinutes(timestamp)'),
+  )
+  const edges = counted(scopeCondition(plan), outsideWholeQuarters)
+  const isAligned = start === whole.start && end === whole.end
+  return {
+    from: `FROM (${isAligned ? quarters : `${quarters} UNION ALL ${edges}`})`,
+    time: quarterTime,
+    group: dimension ?? `''`,
+    count: 'sum(events)',
+    params: { ...paramsFor(plan), ...filter.params },
+  }
+}
+
+const countedDimensions = ['event_type', 'country', 'device_type'] as const
+
+/** ClickHouse's error code of throwIf: a statement failed because a session continues after its 24 h. */
+export const overlongSessionCode = 395
+
+/**
+ * One row for each session that starts in the range (docs/http-interface.md#stats-sessions), with the columns started_ms,
+ * duration_ms, event_count and is_converted. A session starts with its first event in the range or the 24 h before it,
+ * and has the events of the 24 h from there, also beyond the range.
+ *
+ * With `allowsOverlong`, the sessions that continue after their 24 h are selected first, so that later events are left
+ * out. Most sites have no such session and need one reading only. Joining every event with the start of its session, or
+ * a window function, takes 2–3 times as long.
+ */
+export function sessionRows(plan: StatsPlan): RowSource {
+  const { groupBy, metric, targetEvent } = plan
+  const { sampleFactor, allowsOverlong } = plan.sessions
+  const isConversion = metric === 'conversion_rate'
+  const isByValue = groupBy !== undefined && !isTimeUnit(groupBy)
+  const filter = filterSql(plan)
+  const events = `${scopeCondition(plan, sessionWindowMs)} AND session_key != 0${sampleFactor === 1 ? '' : ` AND session_key % ${sampleFactor} = 0`}`
+  const columns = [
+    'toUnixTimestamp64Milli(min(timestamp)) AS started_ms',
+    'toUnixTimestamp64Milli(max(timestamp)) - started_ms AS duration_ms',
+    'count() AS event_count',
+    ...(isConversion ? ['countIf(event_type = {target_event:String}) > 0 AS is_converted'] : []),
+    ...(isByValue ? [`argMin(${groupSql(plan)}, ${eventOrder}) AS first_group`] : []),
+  ]
+  return {
+    from: `
+FROM
+(
+    SELECT ${columns.join(', ')}
+    FROM events
+    ${filter.join}
+    ${allowsOverlong ? joinOverlongSessions(events) : ''}
+    WHERE ${events} ${allowsOverlong ? 'AND (closed_ms = 0 OR toUnixTimestamp64Milli(timestamp) < closed_ms)' : ''}
+    GROUP BY session_key
+    HAVING started_ms >= {start:Int64} AND started_ms < {end:Int64}
+    ${allowsOverlong ? '' : `AND throwIf(duration_ms >= ${sessionWindowMs}, 'a session goes on after its 24 hours') = 0`}
+    ${filter.conditions.length === 0 ? '' : `AND countIf(${filter.conditions.join(' AND ')}) > 0`}
+)`,
+    time: 'started_ms',
+    group: 'first_group',
+    count: 'count()',
+    params: {
+      ...paramsFor(plan),
+      ...filter.params,
+      ...(isConversion ? { target_event: targetEvent } : {}),
+    },
+  }
+}
+
+/**
+ * SQL of the order of events: by time, then id. Aggregate functions take half the time for one text as for a tuple; the
+ * added number gives all times the same number of digits.
+ */
+const eventOrder = `concat(hex(toUInt64(toUnixTimestamp64Milli(timestamp)) + ${2 ** 52}), event_id)`
+
+/** SQL of the join that adds closed_ms: the end (Unix ms) of sessions that continue after their 24 h, 0 for the others. */
+function joinOverlongSessions(events: string): string {
+  return `
+    LEFT JOIN
+    (
+        SELECT session_key, toUnixTimestamp64Milli(min(timestamp)) + ${sessionWindowMs} AS closed_ms
+        FROM events
+        WHERE ${events}
+        GROUP BY session_key
+        HAVING toUnixTimestamp64Milli(max(timestamp)) >= closed_ms
+    ) AS long USING (session_key)`
+}
+
+function paramsFor(plan: StatsPlan): QueryParams {
+  const { groupBy } = plan
+  return {
+    ...scopeParams(plan),
+    ...(groupBy?.startsWith(propertyPrefix) ? { property: groupBy.slice(propertyPrefix.length) } : {}),
+  }
+}
+
+const propertyPrefix = 'properties.'
+
+/** SQL of the value that the plan groups events by; `''` for a grouping by time and without one. */
+function groupSql({ groupBy }: StatsPlan): string {
+  if (groupBy === undefined || isTimeUnit(groupBy)) return `''`
+  return isProperty(groupBy) ? 'properties[{property:String}]' : eventFieldSql[groupBy]
+}
+
+function isProperty(dimension: Dimension): dimension is `properties.${string}` {
+  return dimension.startsWith(propertyPrefix)
+}
+
+/** SQL of the conditions that events must meet, and of the join that the conditions need. */
+function filterSql(plan: StatsPlan): {
+  conditions: string[]
+  join: string
+  params: QueryParams
+} {
+  const { filters, conditions } = plan
+  const condition = conditionSql(conditions, { prefix: 'filter' })
+  return {
+    conditions: [
+      ...Object.keys(filters).map((field) => `${field} = {${field}:String}`),
+      ...(conditions.length === 0 ? [] : [condition.sql]),
+    ],
+    join: joinUsers(plan, condition.userFields),
+    params: { ...filters, ...condition.params },
+  }
+}

@@ -1,0 +1,82 @@
+import type { Filter } from '@sluice/contracts/conditions'
+import { type Comparison, type FilterField, type Grouping, type Metric, statsLimits } from '@sluice/contracts/stats'
+import { bucketStarts, exceedsBucketLimit, isTimeUnit, type Range } from '../calendar.ts'
+import { QueryTooLargeError } from '../errors.ts'
+import type { EventScope } from '../event-scope.ts'
+import { comparedRange } from './compared-range.ts'
+
+/** A metric over a range of a site's events. */
+export interface StatsSpec extends EventScope {
+  metric: Metric
+  groupBy?: Grouping
+  /** IANA name: where the buckets of a grouping by time begin; UTC by default. */
+  timeZone?: string
+  /** Values that an event must have. */
+  filters?: Partial<Record<FilterField, string>>
+  /** Further conditions that an event must meet. */
+  conditions?: Filter
+  /** The event type that `conversion_rate` counts; `purchase` by default. */
+  targetEvent?: string
+  /** A range that is evaluated besides, with the same spec. */
+  compare?: Comparison
+  /** Groups by value that are listed by name. */
+  limit?: number
+  /** Whether estimates are excluded. */
+  exact?: boolean
+}
+
+/** How sessions are read. */
+export interface SessionPlan {
+  /** One in so many sessions is read, chosen by the hash of the id; 1: all of them. */
+  sampleFactor: number
+  /** False: the statement fails with `overlongSessionCode` when a session continues after its 24 h. */
+  allowsOverlong: boolean
+}
+
+/** A spec with all defaults and the starts of its buckets: its statements depend on nothing else. */
+export interface StatsPlan extends Required<Omit<StatsSpec, 'groupBy' | 'compare'>> {
+  groupBy: Grouping | undefined
+  /** Starts of the buckets of a grouping by time, Unix ms, ascending. */
+  buckets: readonly number[]
+  /** For metrics of sessions. */
+  sessions: SessionPlan
+}
+
+/** The event type that `conversion_rate` counts unless another is named. */
+const defaultTargetEvent = 'purchase'
+
+/** Completes a spec. Throws QueryTooLargeError for a grouping that makes too many buckets. */
+export function planStats(spec: StatsSpec): StatsPlan {
+  const { groupBy, timeZone = 'UTC' } = spec
+  return { ...withDefaults(spec), buckets: bucketsOf(spec, groupBy, timeZone) }
+}
+
+/** The plan for the range that a spec's range is compared with. */
+export function planComparison(spec: StatsSpec, comparison: Comparison): StatsPlan {
+  const { groupBy, timeZone = 'UTC' } = spec
+  const range = comparedRange(spec, comparison, timeZone)
+  const buckets = isTimeUnit(groupBy) ? bucketStarts(range, groupBy, timeZone) : []
+  return { ...withDefaults(spec), ...range, buckets }
+}
+
+function withDefaults({ compare: _, ...spec }: StatsSpec): Omit<StatsPlan, 'buckets'> {
+  return {
+    timeZone: 'UTC',
+    filters: {},
+    conditions: [],
+    targetEvent: defaultTargetEvent,
+    limit: statsLimits.groupsDefault,
+    exact: false,
+    sessions: { sampleFactor: 1, allowsOverlong: true },
+    ...spec,
+    groupBy: spec.groupBy,
+  }
+}
+
+function bucketsOf(range: Range, groupBy: Grouping | undefined, timeZone: string): number[] {
+  if (!isTimeUnit(groupBy)) return []
+  if (exceedsBucketLimit(range, groupBy)) throw new QueryTooLargeError('buckets')
+  const buckets = bucketStarts(range, groupBy, timeZone)
+  if (buckets.length > statsLimits.bucketsMax) throw new QueryTooLargeError('buckets')
+  return buckets
+}

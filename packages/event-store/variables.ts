@@ -1,0 +1,22 @@
+import { urlVariable } from '@sluice/runtime/variables'
+
+const description = 'ClickHouse: http(s)://user:password@host:8123/database.'
+
+/** SLUICE_CLICKHOUSE_URL of a service that runs alone. */
+export const clickHouseUrl = urlVariable({ schemes: ['http', 'https'], description, checkUrl: requireDatabaseName })
+
+/** SLUICE_CLICKHOUSE_URL where the embedded ClickHouse in the data folder will do. */
+export const clickHouseUrlOrEmbedded = {
+  ...urlVariable({
+    schemes: ['http', 'https', 'file'],
+    description: `${description} Default: file:<SLUICE_DATA_DIR>/clickhouse.`,
+    checkUrl: requireDatabaseName,
+  }),
+  optional: true as const,
+}
+
+function requireDatabaseName({ pathname }: URL): void {
+  if (!/^\/\w*$/.test(pathname)) {
+    throw new TypeError('must end in a database name of letters, digits and underscores')
+  }
+}

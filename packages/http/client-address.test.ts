@@ -1,0 +1,47 @@
+import type { IncomingMessage } from 'node:http'
+import { describe, expect, test } from '@jest/globals'
+import { clientReader } from './client-address.ts'
+
+const request = (remoteAddress: string, headers: Record<string, string> = {}) =>
+  ({ socket: { remoteAddress }, headers }) as unknown as IncomingMessage
+
+const forwarded = {
+  'x-forwarded-for': '203.0.113.7, 10.0.0.9',
+  'x-forwarded-proto': 'https',
+  'x-forwarded-host': 'stats.example',
+  host: 'gateway:8080',
+}
+
+describe('without trusted proxies', () => {
+  test('address, protocol and host come from the connection', () => {
+    const clients = clientReader([])
+    expect(clients.read(request('10.0.0.1', forwarded))).toStrictEqual({ address: '10.0.0.1', isSecure: false })
+    expect(clients.host(request('10.0.0.1', forwarded))).toBe('gateway:8080')
+  })
+})
+
+describe('with trusted proxies', () => {
+  const clients = clientReader(['10.0.0.0/8', 'loopback'])
+
+  test('the client is the last forwarded address that is not a trusted proxy', () => {
+    expect(clients.read(request('10.0.0.1', forwarded))).toStrictEqual({ address: '203.0.113.7', isSecure: true })
+    expect(clients.host(request('10.0.0.1', forwarded))).toBe('stats.example')
+  })
+
+  test('forwarded headers of an untrusted client are ignored', () => {
+    expect(clients.read(request('203.0.113.66', forwarded))).toStrictEqual({
+      address: '203.0.113.66',
+      isSecure: false,
+    })
+    expect(clients.host(request('203.0.113.66', forwarded))).toBe('gateway:8080')
+  })
+
+  test('addresses that a client prepends to X-Forwarded-For are ignored', () => {
+    const forged = { 'x-forwarded-for': '127.0.0.1, 203.0.113.7' }
+    expect(clients.read(request('10.0.0.1', forged)).address).toBe('203.0.113.7')
+  })
+})
+
+test('a trusted proxy must be an address, a network or a known name', () => {
+  expect(() => clientReader(['my-proxy'])).toThrow('invalid IP address: my-proxy')
+})

@@ -1,0 +1,34 @@
+import type { IncomingMessage } from 'node:http'
+import type { TLSSocket } from 'node:tls'
+import proxyAddr from 'proxy-addr'
+import type { Client } from './route.ts'
+
+/** Reads address, protocol and host of a request's client; each process makes one from SLUICE_TRUSTED_PROXIES. */
+export interface ClientReader {
+  /** Address and protocol from `X-Forwarded-For` and `-Proto` of trusted proxies, else from the connection. */
+  read(request: IncomingMessage): Client
+  /** The host of the URL that the client uses, with its port: `X-Forwarded-Host` of a trusted proxy, else `Host`. */
+  host(request: IncomingMessage): string | undefined
+}
+
+/** `trusted`: addresses, networks in CIDR form, or `loopback`, `linklocal`, `uniquelocal`. Throws for anything else. */
+export function clientReader(trusted: readonly string[]): ClientReader {
+  const trusts = proxyAddr.compile([...trusted])
+  const isTrusted = ({ socket: { remoteAddress } }: IncomingMessage) =>
+    trusted.length > 0 && remoteAddress !== undefined && trusts(remoteAddress, 0)
+  /** The first value of a forwarded header, which the proxy nearest to the client set. */
+  const forwarded = (request: IncomingMessage, name: string) => {
+    const value = isTrusted(request) ? request.headers[name] : undefined
+    return typeof value === 'string' ? value.split(',', 1)[0]?.trim() : undefined
+  }
+  return {
+    read: (request) => ({
+      // Without trusted proxies the address is that of the socket; the library would parse the header all the same.
+      address: trusted.length === 0 ? (request.socket.remoteAddress ?? '') : proxyAddr(request, trusts),
+      isSecure:
+        (request.socket as Partial<TLSSocket>).encrypted === true ||
+        forwarded(request, 'x-forwarded-proto')?.toLowerCase() === 'https',
+    }),
+    host: (request) => forwarded(request, 'x-forwarded-host') ?? request.headers.host,
+  }
+}

@@ -1,0 +1,155 @@
+import type { Operation, ValueOf } from '@sluice/api/operation'
+import { validate } from '@sluice/runtime/validate'
+import { parseJson } from './json-body.ts'
+import type { ApiRequest, FileResult, HandlerResult, PublicRequest, Route } from './route.ts'
+import { createUpload, type PendingUpload, type Upload } from './upload.ts'
+
+/** Names of the `:name` parts of a path. */
+type ParamNames<Path extends string> = Path extends `${string}:${infer Name}/${infer Rest}`
+  ? Name | ParamNames<Rest>
+  : Path extends `${string}:${infer Name}`
+    ? Name
+    : never
+
+type BodyOf<O extends Operation> = O extends { body: infer Body }
+  ? Body extends { kind: 'json'; schema: infer Schema }
+    ? ValueOf<Schema>
+    : Body extends { kind: 'multipart'; fields: infer Fields }
+      ? Upload<ValueOf<Fields>>
+      : ApiRequest['body']
+  : undefined
+
+/** What the steps and the validation made of a request to an operation. */
+export type RequestOf<O extends Operation> = Omit<
+  O['scope'] extends 'public' ? PublicRequest : ApiRequest,
+  'params' | 'query' | 'body' | 'incoming'
+> & {
+  /** The `:name` parts of the path, decoded. */
+  params: Readonly<Record<ParamNames<O['path']>, string>>
+  /** The validated query; undefined for an operation without a schema for it. */
+  query: O extends { query: infer Schema } ? ValueOf<Schema> : undefined
+  /** The validated body (`json`), the upload (`multipart`) or the bytes (`bytes`); undefined without a body. */
+  body: BodyOf<O>
+}
+
+type DataOf<O extends Operation> = O['response'] extends { data: infer Schema } ? ValueOf<Schema> : undefined
+
+type DataHeaders<Data, Name extends string> = { headers: Readonly<Record<Name, string>> } & (Data extends undefined
+  ? unknown
+  : { data: Data })
+
+/**
+ * What the handler of an operation returns: the `data` of the response, nothing for a response without data, a
+ * FileResult for a file; `{ data, headers }` where the operation declares headers.
+ */
+export type ResultOf<O extends Operation> = O['response'] extends { file: readonly string[] }
+  ? FileResult
+  : O['response'] extends { headers: infer Headers }
+    ? DataHeaders<DataOf<O>, keyof Headers & string>
+    : O['response'] extends { data: unknown }
+      ? DataOf<O>
+      : // eslint-disable-next-line @typescript-eslint/no-invalid-void-type -- A handler without data may just end.
+        void
+
+/**
+ * Binds a handler to its operation. The handler receives the validated query, body and path parameters with the types
+ * of the schemas in the table, and returns the data; the status comes from the table.
+ *
+ * The steps of steps.ts have passed before; query and body are validated within the claim of an `Idempotency-Key`
+ * (idempotency.ts), so that a reused key is answered 409 even if the new body is invalid. Throws at once for an
+ * operation whose response can't be stored for an `Idempotency-Key`.
+ */
+export function handle<const O extends Operation>(
+  operation: O,
+  handler: (request: RequestOf<O>) => Promise<ResultOf<O>>,
+): Route {
+  const { response, body, idempotent } = operation as Operation
+  if (idempotent && (body?.kind === 'multipart' || response.file || response.headers)) {
+    throw new Error(`${operation.id} can't be idempotent: neither files, multipart bodies nor headers are stored`)
+  }
+  const work = handler as unknown as (request: ValidatedRequest) => Promise<unknown>
+  return {
+    ...operation,
+    handle: async (request: ApiRequest) => {
+      const validated = new ValidatedRequest(operation, request)
+      try {
+        return toHandlerResult(response, await work(validated))
+      } catch (error) {
+        if (body?.kind === 'multipart') await (validated.body as PendingUpload).removeStored()
+        throw error
+      }
+    },
+  } as Route
+}
+
+function toHandlerResult({ status, file, headers }: Operation['response'], result: unknown): HandlerResult {
+  if (file) return { status, file: result as FileResult }
+  if (headers) return { status, ...(result as Omit<HandlerResult, 'status'>) }
+  return result === undefined ? { status } : { status, data: result }
+}
+
+/** Throws 400 for an invalid query or body. */
+function readBodyOf({ body }: Operation, request: ApiRequest): unknown {
+  switch (body?.kind) {
+    case undefined:
+      return undefined
+    case 'json':
+      return validate(body.schema, parseJson(request.body.bytes))
+    case 'bytes':
+      return request.body
+    case 'multipart':
+      return createUpload(body, request)
+  }
+}
+
+/** A request with validated parts; everything else is read from the request as the steps left it. */
+class ValidatedRequest implements Omit<ApiRequest, 'query' | 'body'> {
+  readonly query: unknown
+  readonly body: unknown
+  readonly log: ApiRequest['log']
+  readonly #request: ApiRequest
+
+  /** Throws 400 for the first problem of the query or the body. */
+  constructor(operation: Operation, request: ApiRequest) {
+    this.query = operation.query && validate(operation.query, { ...request.query })
+    this.body = readBodyOf(operation, request)
+    this.log = request.log
+    this.#request = request
+  }
+
+  get requestId(): string {
+    return this.#request.requestId
+  }
+
+  get receivedAt(): number {
+    return this.#request.receivedAt
+  }
+
+  get credential(): ApiRequest['credential'] {
+    return this.#request.credential
+  }
+
+  get session(): ApiRequest['session'] {
+    return this.#request.session
+  }
+
+  get client(): ApiRequest['client'] {
+    return this.#request.client
+  }
+
+  get params(): ApiRequest['params'] {
+    return this.#request.params
+  }
+
+  get signal(): AbortSignal {
+    return this.#request.signal
+  }
+
+  consume(cost: number): void | Promise<void> {
+    return this.#request.consume(cost)
+  }
+
+  releaseBody(): void {
+    this.#request.releaseBody()
+  }
+}

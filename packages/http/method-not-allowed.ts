@@ -1,0 +1,13 @@
+import { AppError } from '@sluice/runtime/errors'
+
+/** 405: the path has other methods, which the header `Allow` names. */
+export class MethodNotAllowedError extends AppError {
+  /** As `Allow` lists them. */
+  readonly allow: string
+
+  constructor(methods: readonly string[]) {
+    const allow = methods.join(', ')
+    super('method_not_allowed', { message: `Method not allowed. Use ${allow}` })
+    this.allow = allow
+  }
+}

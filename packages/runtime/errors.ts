@@ -1,0 +1,147 @@
+/**
+ * Kinds of failures, named by what a caller may do about them. A server of HTTP gives each its status
+ * (packages/api/error-status.ts); nothing else in the code knows statuses.
+ */
+export type ErrorCode =
+  | 'missing_field'
+  | 'invalid_field'
+  | 'invalid_format'
+  | 'query_too_large'
+  | 'unauthenticated'
+  | 'forbidden'
+  | 'not_found'
+  | 'method_not_allowed'
+  | 'conflict'
+  | 'gone'
+  | 'too_large'
+  | 'unsupported_media_type'
+  | 'range_not_satisfiable'
+  | 'rate_limited'
+  | 'unavailable'
+  | 'internal'
+
+export interface AppErrorOptions {
+  /** What a client reads in `error`. Never holds internals, keys or values of other clients. */
+  message: string
+  /** What an operator reads in the log; defaults to the public message. */
+  internal?: string
+  /** True when the same call may succeed later without a change. */
+  retryable?: boolean
+  /** Seconds until a retry makes sense; becomes the header `Retry-After`. */
+  retryAfterSeconds?: number
+  /** `data` of the failure's body, e.g. a batch's errors by event. */
+  data?: unknown
+  cause?: unknown
+}
+
+/**
+ * The error class of Sluice. A service answers any other error as a bare `internal` error and logs it with its cause.
+ */
+export class AppError extends Error {
+  override readonly name: string = 'AppError'
+  readonly code: ErrorCode
+  readonly internal: string
+  readonly retryable: boolean
+  readonly retryAfterSeconds: number | undefined
+  readonly data: unknown
+
+  constructor(code: ErrorCode, options: AppErrorOptions) {
+    super(options.message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.code = code
+    this.internal = options.internal ?? options.message
+    this.retryable = options.retryable ?? false
+    this.retryAfterSeconds = options.retryAfterSeconds
+    this.data = options.data
+  }
+}
+
+/** True for a failure after which the same call may succeed later without a change. */
+export function isRetryable(error: unknown): error is AppError {
+  return error instanceof AppError && error.retryable
+}
+
+/**
+ * The `code` of a failure of the system (`ECONNREFUSED`), of Node or of Postgres (`57P03`); undefined for all others,
+ * AppError included. The function does not ask for `instanceof Error`: Node's own errors may come from another realm.
+ */
+export function errorCode(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error) || error instanceof AppError) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}
+
+/** 400 `Missing required field: <field>`; `field` is a dotted path. */
+export function missingField(field: string): AppError {
+  return new AppError('missing_field', { message: `Missing required field: ${field}` })
+}
+
+/** 400 `Invalid field: <field> <reason>`. */
+export function invalidField(field: string, reason: string): AppError {
+  return new AppError('invalid_field', { message: `Invalid field: ${field} ${reason}` })
+}
+
+/** 400 `Invalid format: <reason>`: JSON, multipart or CSV that can't be read. */
+export function invalidFormat(reason: string): AppError {
+  return new AppError('invalid_format', { message: `Invalid format: ${reason}` })
+}
+
+/** 401: one message for every unusable credential, so that nothing is learned by guessing. */
+export function invalidApiKey(): AppError {
+  return new AppError('unauthenticated', { message: 'Invalid API key' })
+}
+
+/** 403: the credential is valid but lacks the scope and the alternative scope. */
+export function insufficientScope(scope: string, alternativeScope?: string): AppError {
+  const required = alternativeScope === undefined ? scope : `${scope} or ${alternativeScope}`
+  return new AppError('forbidden', { message: `Insufficient scope: requires ${required}` })
+}
+
+/** 403: a write names a site that the key is not bound to. Reads answer 404, as for a site that does not exist. */
+export function siteNotAllowed(): AppError {
+  return new AppError('forbidden', { message: 'Key is not allowed for this site' })
+}
+
+/** 409 with a plain sentence: not now, or not any more. */
+export function conflict(message: string): AppError {
+  return new AppError('conflict', { message })
+}
+
+/** 404 `<what> not found`, or a bare `Not found` for a route. */
+export function notFound(what?: string): AppError {
+  return new AppError('not_found', { message: what === undefined ? 'Not found' : `${what} not found` })
+}
+
+/** 413 with a plain sentence that names the limit. */
+export function tooLarge(message: string): AppError {
+  return new AppError('too_large', { message })
+}
+
+/** 415 with a plain sentence that names the accepted types. */
+export function unsupportedMediaType(message: string): AppError {
+  return new AppError('unsupported_media_type', { message })
+}
+
+/** 429 with `Retry-After`: a limit of the credential is exceeded. */
+export function rateLimited(retryAfterSeconds: number): AppError {
+  return new AppError('rate_limited', {
+    message: `Rate limit exceeded. Retry after ${retryAfterSeconds} seconds.`,
+    retryable: true,
+    retryAfterSeconds,
+  })
+}
+
+/** 503: an engine is unavailable or overloaded; always retryable, always with `Retry-After`. */
+export function unavailable(internal: string, cause?: unknown, retryAfterSeconds = 1): AppError {
+  return new AppError('unavailable', {
+    message: 'Service temporarily unavailable',
+    internal,
+    retryable: true,
+    retryAfterSeconds,
+    cause,
+  })
+}
+
+/** The text of a failure for operators: the internal text of an AppError, the message of another error. */
+export function internalMessage(error: unknown): string {
+  if (error instanceof AppError) return error.internal
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,138 @@
+import { unavailable } from './errors.ts'
+import { Gauge, type Metrics } from './metrics.ts'
+
+/**
+ * Limits how many calls run at once, by key and altogether, and shares the places fairly between the keys: a free place
+ * goes to the key with the fewest running calls, and among equals to the one that started a call longest ago.
+ */
+export interface FairQueue {
+  /**
+   * Runs `call` when a place is free for `key` and settles as it does. `priority` is the number of the key's running
+   * calls at that moment, this one included. Throws AppError `unavailable` when too many calls of the key are queued,
+   * when the call was queued for too long, and when `signal` aborts while it is queued.
+   */
+  run<T>(key: string, signal: AbortSignal, call: (priority: number) => Promise<T>): Promise<T>
+}
+
+export interface FairQueueLimits {
+  /** Calls that run at once. */
+  concurrencyMax: number
+  /** Calls of one key that run at once. */
+  concurrencyPerKeyMax: number
+  /** Calls of one key that are queued; a further one fails at once. */
+  queuedPerKeyMax: number
+  /** A call that is queued for longer fails. */
+  queueTimeoutMs: number
+}
+
+interface KeyQueue {
+  running: number
+  /** Number of the call that was started last, counted over all keys; 0 before the first. */
+  lastStartNumber: number
+  /** Starters of the queued calls, in the order of their arrival. */
+  waiting: Set<() => void>
+}
+
+export function createFairQueue(limits: FairQueueLimits, metrics?: Metrics): FairQueue {
+  /** Keys with running or queued calls. */
+  const queues = new Map<string, KeyQueue>()
+  let running = 0
+  let lastStart = 0
+
+  new Gauge({
+    name: 'sluice_query_questions',
+    help: 'Questions to ClickHouse, running and waiting for their turn.',
+    labelNames: ['state'],
+    registers: metrics ? [metrics] : [],
+    collect() {
+      this.set({ state: 'running' }, running)
+      this.set({ state: 'waiting' }, sum([...queues.values()].map(({ waiting }) => waiting.size)))
+    },
+  })
+
+  function begin(queue: KeyQueue): void {
+    queue.running++
+    running++
+    queue.lastStartNumber = ++lastStart
+  }
+
+  function end(key: string, queue: KeyQueue): void {
+    queue.running--
+    running--
+    dispatchNext()
+    deleteIfIdle(key, queue)
+  }
+
+  function deleteIfIdle(key: string, { running: queueRunning, waiting }: KeyQueue): void {
+    if (queueRunning === 0 && waiting.size === 0) queues.delete(key)
+  }
+
+  /** Starts queued calls until the places are taken or no key may start another one. */
+  function dispatchNext(): void {
+    while (running < limits.concurrencyMax) {
+      let first: KeyQueue | undefined
+      for (const queue of queues.values()) {
+        if (queue.waiting.size === 0 || queue.running >= limits.concurrencyPerKeyMax) continue
+        if (first === undefined || hasPrecedence(queue, first)) first = queue
+      }
+      const [next] = first?.waiting ?? []
+      if (first === undefined || next === undefined) return
+      first.waiting.delete(next)
+      begin(first)
+      next()
+    }
+  }
+
+  /** Queues a call; resolves once its place is taken. */
+  function wait(key: string, queue: KeyQueue, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const cleanUp = (): void => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', onAbort)
+      }
+      const start = (): void => {
+        cleanUp()
+        resolve()
+      }
+      const rejectCall = (reason: string): void => {
+        cleanUp()
+        queue.waiting.delete(start)
+        deleteIfIdle(key, queue)
+        reject(unavailable(reason))
+      }
+      const onAbort = (): void => {
+        rejectCall('the client left before its question was asked')
+      }
+      const timer = setTimeout(rejectCall, limits.queueTimeoutMs, 'the question waited too long for its turn')
+      signal.addEventListener('abort', onAbort)
+      queue.waiting.add(start)
+    })
+  }
+
+  return {
+    run: async (key, signal, call) => {
+      // A key that was idle precedes only the key that was started last: else it would overtake all others again and again.
+      const queue = queues.get(key) ?? { running: 0, lastStartNumber: lastStart - 0.5, waiting: new Set<() => void>() }
+      if (signal.aborted) throw unavailable('the client left before its question was asked')
+      const isFree =
+        running < limits.concurrencyMax && queue.running < limits.concurrencyPerKeyMax && queue.waiting.size === 0
+      if (queue.waiting.size >= limits.queuedPerKeyMax) throw unavailable('too many questions of the key wait')
+      queues.set(key, queue)
+      if (isFree) begin(queue)
+      else await wait(key, queue, signal)
+      try {
+        return await call(queue.running)
+      } finally {
+        end(key, queue)
+      }
+    },
+  }
+}
+
+function hasPrecedence(one: KeyQueue, other: KeyQueue): boolean {
+  return one.running === other.running ? one.lastStartNumber < other.lastStartNumber : one.running < other.running
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, n) => total + n, 0)
+}

@@ -1,0 +1,58 @@
+import { type AppError, isRetryable } from './errors.ts'
+import { type Component, sleep } from './supervisor.ts'
+
+export interface PollerOptions {
+  name: string
+  /** The sleep between the end of one poll and the start of the next. */
+  intervalMs: number
+  /** Reads the engine once and keeps the result. A rejection leaves the result of the last successful poll in place. */
+  poll: () => Promise<void>
+  /** Called once after the last poll, before the component stops. */
+  stop?: () => Promise<void>
+  /** True: the component's start waits for the first poll, which may fail because the engine is away. */
+  pollsAtStart?: boolean
+  /** Called at the first of several polls in a row that fail because the engine is away. */
+  onUnavailable?: (error: AppError) => void
+}
+
+/**
+ * Creates a component that polls an engine from its start until its stop. A retryable failure (AppError.retryable) is
+ * followed by the next poll after the usual sleep; any other failure is the component's, and the supervisor runs it again.
+ */
+export function poller({
+  name,
+  intervalMs,
+  poll,
+  stop,
+  pollsAtStart = false,
+  onUnavailable,
+}: PollerOptions): Component {
+  let isUnavailable = false
+
+  async function pollOnce(): Promise<void> {
+    try {
+      await poll()
+      isUnavailable = false
+    } catch (error) {
+      if (!isRetryable(error)) throw error
+      if (!isUnavailable) onUnavailable?.(error)
+      isUnavailable = true
+    }
+  }
+
+  let isFirstRun = true
+  return {
+    name,
+    ...(pollsAtStart && { start: pollOnce }),
+    ...(stop && { stop }),
+    run: async (signal) => {
+      // The poll of the start was the first; a run that follows a failure has waited already.
+      if (pollsAtStart && isFirstRun) await sleep(intervalMs, signal)
+      isFirstRun = false
+      while (!signal.aborted) {
+        await pollOnce()
+        await sleep(intervalMs, signal)
+      }
+    },
+  }
+}

@@ -1,0 +1,112 @@
+import joi from 'joi'
+import { invalidField, invalidFormat, missingField } from './errors.ts'
+
+/** Reasons of `Invalid field`; what is not listed keeps joi's own words. A schema's `.messages()` win over both. */
+const reasons: joi.LanguageMessages = Object.fromEntries(
+  Object.entries({
+    'any.only': 'must be one of: {{#valids}}',
+    'array.max': 'must contain at most {{#limit}} items',
+    'object.base': 'must be an object',
+    'object.max': 'must have at most {{#limit}} keys',
+    'object.unknown': 'is not known',
+    'any.unknown': 'is not known',
+    'string.empty': 'must not be empty',
+    'string.max': 'exceeds maximum length of {{#limit}}',
+    'string.min': 'must have at least {{#limit}} characters',
+    'string.nul': 'must not contain NUL characters',
+    'number.infinity': 'must be a finite number',
+    'number.min': 'must be at least {{#limit}}',
+    'number.max': 'must be at most {{#limit}}',
+    'number.unsafe': 'must be a safe number',
+    // Compiled once: joi would compile texts anew at each call.
+  }).map(([code, reason]) => [code, joi.expression(reason) as string]),
+)
+
+/**
+ * Checks `value` against `schema` and returns what the schema makes of it (defaults filled in, absent fields left out).
+ * Throws a 400 (docs/http-interface.md#errors) for the first problem in the order of the schema's fields, unknown
+ * fields last: `Missing required field: <path>` or `Invalid field: <path> <reason>` with dotted paths, and
+ * `Invalid format: <reason>` when the value itself is no such object.
+ *
+ * Values are not converted: `"1"` is no number. A schema with `.prefs({ convert: true })` gets joi's conversions.
+ * `context` is what custom rules read, e.g. the time of receipt.
+ */
+export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context: joi.Context = {}): T {
+  if (value === undefined) throw invalidFormat('must be an object')
+  // joi copies objects by assignment, which makes a prototype of it.
+  if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')) {
+    throw invalidField('__proto__', 'is not known')
+  }
+  const result = schema.validate(value, {
+    abortEarly: true,
+    convert: false,
+    context,
+    errors: { label: false, wrap: { array: false, label: false, string: false } },
+    messages: reasons,
+  })
+  const problem = result.error?.details[0]
+  if (problem === undefined) return result.value as T
+
+  const field = problem.path.join('.')
+  if (problem.type === 'any.required') throw missingField(field)
+  if (problem.type === 'string.empty' && isRequired(schema, problem.path)) throw missingField(field)
+  if (field === '') throw invalidFormat(problem.message)
+  throw invalidField(field, problem.message)
+}
+
+function isRequired(schema: joi.ObjectSchema, path: readonly (string | number)[]): boolean {
+  try {
+    return schema.extract(path.map(String))._flags.presence === 'required'
+  } catch {
+    // An item of a list, which extract can't reach.
+    return false
+  }
+}
+
+/**
+ * A text of at most `max` code points (docs/http-interface.md#event-text): `""` and `null` mean absent, so that a
+ * required one is then missing; NUL is refused; lone surrogates become U+FFFD, as UTF-8 has no form for them.
+ */
+export function text(max: number): joi.StringSchema {
+  return joi
+    .string()
+    .empty(joi.valid('', null))
+    .custom((value: string, helpers) => {
+      if (exceeds(value, max)) return helpers.error('string.max', { limit: max })
+      if (value.includes('\0')) return helpers.error('string.nul')
+      return value.toWellFormed()
+    })
+    .meta({ maxLength: max, pattern: '^[^\\u0000]*$' })
+}
+
+/** True when `value` has more than `max` code points; most texts are decided by their length in UTF-16 units. */
+export function exceeds(value: string, max: number): boolean {
+  if (value.length <= max) return false
+  if (value.length > max * 2) return true
+  return Array.from(value).length > max
+}
+
+/** Unix time in ms, up to what a Date can hold. */
+export const time = joi.number().integer().min(0).max(8_640_000_000_000_000)
+
+const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** `<n>s|m|h|d`, e.g. `7d` or `0s`, as ms up to `maxMs` (docs/http-interface.md#durations). */
+export function duration(maxMs: number): joi.StringSchema {
+  return joi
+    .string()
+    .custom((value: string, helpers) => {
+      const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(value) ?? []
+      const ms = Number(count) * (unitMs[unit] ?? Number.NaN)
+      if (Number.isNaN(ms)) return helpers.error('duration')
+      return ms <= maxMs ? ms : helpers.error('duration.max', { max: `${maxMs / 86_400_000}d` })
+    })
+    .meta({
+      pattern: '^[0-9]{1,9}[smhd]$',
+      description: `A number and a unit, s, m, h or d; at most ${maxMs / 86_400_000}d.`,
+    })
+    .messages({
+      duration: 'must be a number and a unit, s, m, h or d, e.g. 7d',
+      'duration.max': 'must be at most {{#max}}',
+    })
+}

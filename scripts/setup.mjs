@@ -1,0 +1,94 @@
+// Installs the dependencies when they are missing or have changed, and does nothing otherwise. Every script of
+// package.json runs this file first, through scripts/prepare.sh, when nothing may be installed yet: plain JavaScript for
+// Node 18 with the modules of Node alone.
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { join } from 'node:path'
+import process from 'node:process'
+import { fileURLToPath, URL } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+/** Written after a complete installation: a hash of everything that decides what is installed. */
+const stampFile = join(root, 'node_modules', '.sluice-setup')
+
+const isForced = process.argv.includes('--force')
+const wanted = hashOfInputs()
+const installed = readStamp()
+if (isForced || installed !== wanted) await installAndStamp()
+
+async function installAndStamp() {
+  const occasion = installed === undefined ? 'first start, about 800 MB' : 'they have changed'
+  process.stderr.write(`Installing dependencies (${isForced ? 'from scratch' : occasion})…\n`)
+  // An installation that is cut short must not pass for a complete one.
+  rmSync(stampFile, { force: true })
+  if (isForced)
+    for (const folder of packageFolders()) rmSync(join(folder, 'node_modules'), { recursive: true, force: true })
+
+  const { packageManager } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const { failure, output } = await run('npx', ['--yes', packageManager, 'install', '--frozen-lockfile'])
+  if (failure !== undefined) {
+    process.stderr.write(
+      `${output}\nThe dependencies could not be installed (${failure}); the reason is above. Check the network, npm's ` +
+        'registry settings and the free disk space, then repeat the command. "npm run setup -- --force" starts afresh.\n',
+    )
+    process.exit(1)
+  }
+  mkdirSync(join(root, 'node_modules'), { recursive: true })
+  writeFileSync(`${stampFile}.new`, wanted)
+  renameSync(`${stampFile}.new`, stampFile)
+}
+
+/** Runs a program in the root folder. Its output is kept for the case of a failure; signals are passed on to it. */
+function run(command, args) {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+      process.once(signal, () => {
+        child.kill(signal)
+        process.exit(128 + constants.signals[signal])
+      })
+    }
+    child.once('error', (error) => resolve({ failure: error.message, output }))
+    child.once('close', (code, signal) =>
+      resolve({ failure: code === 0 ? undefined : `${command} ended with ${signal ?? `code ${code}`}`, output }),
+    )
+  })
+}
+
+/** The lock file, the settings of the workspace, every package.json, and the platform, which selects the binaries. */
+function hashOfInputs() {
+  const hash = createHash('sha256').update(`${process.platform} ${process.arch}\n`)
+  const manifests = packageFolders().map((folder) => join(folder, 'package.json'))
+  for (const file of [join(root, 'pnpm-lock.yaml'), join(root, 'pnpm-workspace.yaml'), ...manifests]) {
+    const text = readFileSync(file)
+    hash.update(`${file.slice(root.length)} ${text.length}\n`).update(text)
+  }
+  return hash.digest('hex')
+}
+
+/** The root and the folders that the `packages` list of pnpm-workspace.yaml names: `<folder>` or `<folder>/*`. */
+function packageFolders() {
+  const workspace = readFileSync(join(root, 'pnpm-workspace.yaml'), 'utf8')
+  const [, list = ''] = /^packages:\n((?: +- .*\n)*)/m.exec(workspace) ?? []
+  const patterns = [...list.matchAll(/- (\S+)/g)].map(([, pattern]) => join(root, pattern))
+  const folders = patterns.flatMap((pattern) => {
+    if (!pattern.endsWith('*')) return [pattern]
+    const parent = pattern.slice(0, -1)
+    return readdirSync(parent)
+      .sort()
+      .map((name) => join(parent, name))
+  })
+  return [root, ...folders].filter((folder) => existsSync(join(folder, 'package.json')))
+}
+
+function readStamp() {
+  try {
+    return readFileSync(stampFile, 'utf8')
+  } catch {
+    return undefined
+  }
+}

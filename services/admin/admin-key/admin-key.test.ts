@@ -1,0 +1,55 @@
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { hashKey } from '@sluice/access/api-key'
+import { keyStore } from '@sluice/postgres/keys'
+import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
+
+let database: TestPostgres
+
+beforeEach(async () => {
+  // The command itself brings the schema up to date.
+  database = await openTestPostgres({ migrated: false })
+})
+
+afterEach(async () => {
+  await database.drop()
+})
+
+/** Runs the command to its end; `output` is what it printed on both streams, `key` is undefined when it printed none. */
+async function run(environment: Readonly<Record<string, string>>) {
+  const program = fileURLToPath(new URL('main.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], {
+    env: environment,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  const append = (chunk: Buffer): void => {
+    output += chunk.toString()
+  }
+  child.stdout.on('data', append)
+  child.stderr.on('data', append)
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
+  return { code, output, key: /svc_prod_\w{34}/.exec(output)?.[0] }
+}
+
+describe('the command that replaces the admin key of servers', () => {
+  test('creates an admin key by the URL of Postgres and revokes the one that it created before', async () => {
+    const first = await run({ SLUICE_POSTGRES_URL: database.url })
+    expect(first).toMatchObject({ code: 0, output: `${first.key}\nThis admin key is not shown again.\n` })
+    const second = await run({ SLUICE_POSTGRES_URL: database.url })
+    expect(second.output).toContain('This admin key is not shown again. Revoked before it: 1.')
+    expect(second.key).not.toBe(first.key)
+
+    const keys = keyStore(database)
+    const stored = async (key = '') => (await keys.findByHash(hashKey(key))) ?? undefined
+    expect(await stored(first.key)).toMatchObject({ scopes: ['admin'], revokedAt: expect.any(Date) as unknown })
+    expect(await stored(second.key)).toMatchObject({ scopes: ['admin'], siteIds: null, revokedAt: null })
+  }, 30_000)
+
+  test('ends with 1 and names the variable when no URL is given', async () => {
+    const { code, output, key } = await run({})
+    expect({ code, key }).toStrictEqual({ code: 1, key: undefined })
+    expect(output).toMatch(/^The configuration has 1 mistake:\n {2}- SLUICE_POSTGRES_URL is required/)
+  })
+})

@@ -1,0 +1,21 @@
+// Replaces the admin key of an installation on servers and prints the new one; `npm run admin-key` also finds the
+// embedded Postgres, which an image of the services does not carry (docs/http-interface.md#first-admin-key).
+import { replaceAdminKey } from '@sluice/postgres/admin-key'
+import { openPostgres } from '@sluice/postgres/open'
+import { loadConfig } from '@sluice/runtime/config'
+import { internalMessage } from '@sluice/runtime/errors'
+import { variables } from './config.ts'
+
+try {
+  const postgres = openPostgres(loadConfig(variables, process.env).SLUICE_POSTGRES_URL)
+  try {
+    const { key, note } = await replaceAdminKey(postgres)
+    console.log(key)
+    console.error(note)
+  } finally {
+    await postgres.close()
+  }
+} catch (error) {
+  console.error(internalMessage(error))
+  process.exitCode = 1
+}

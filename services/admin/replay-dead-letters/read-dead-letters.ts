@@ -1,0 +1,69 @@
+import type { EventLog, LogBatch, LogConsumer } from '@sluice/event-log/log'
+
+/** The group whose position separates replayed dead letters from the others. */
+const group = 'sluice-replay-dead-letters'
+const limits = { maxBatchBytes: 8 * 1024 * 1024, maxBatchRows: 10_000, lingerMs: 0 }
+/** Kafka takes seconds to assign its partitions. */
+const idleMsMaxDefault = 30_000
+
+/**
+ * Calls `handle` with every dead letter that has not been replayed yet, up to the present end of the log: later ones wait
+ * for the next call, or a row that fails again at once would be read for ever. With `commit`, the letters count as replayed
+ * once `handle` has resolved. Rejects when `handle` does, and when no letter arrived for `idleMsMax` (30 s) although some
+ * are left.
+ */
+export async function readDeadLetters(
+  deadLetters: EventLog,
+  {
+    handle,
+    commit,
+    idleMsMax = idleMsMaxDefault,
+  }: { handle: (batch: LogBatch) => Promise<void>; commit: boolean; idleMsMax?: number },
+): Promise<void> {
+  const positions = await deadLetters.positions(group)
+  /** Partitions with letters left, and the offset after the last of each. */
+  const ends = new Map(positions.filter(({ next, end }) => next < end).map(({ partition, end }) => [partition, end]))
+  if (ends.size === 0) return
+
+  const idle = Promise.withResolvers<never>()
+  const fail = (): void => {
+    const text = `No dead letter came for ${idleMsMax / 1000} s, and some are left: is another replay running?`
+    idle.reject(new Error(text))
+  }
+  /** Number of running `handle` calls; partitions are read in parallel, and none is idle while one is handled. */
+  let handling = 0
+  let progressAt = performance.now()
+  const watch = setInterval(
+    () => {
+      if (handling === 0 && performance.now() - progressAt >= idleMsMax) fail()
+    },
+    Math.min(1_000, idleMsMax / 4),
+  )
+
+  const consumer: LogConsumer = deadLetters.consumer({
+    group,
+    ...limits,
+    onClaim: async (claim) => {
+      for await (const batch of claim.batches()) {
+        const end = ends.get(claim.partition)
+        if (end === undefined) continue
+        handling++
+        try {
+          await handle(batch)
+          if (commit) await claim.commit(batch)
+        } finally {
+          handling--
+          progressAt = performance.now()
+        }
+        if (batch.nextOffset >= end) ends.delete(claim.partition)
+        if (ends.size === 0) void consumer.stop()
+      }
+    },
+  })
+  try {
+    await Promise.race([consumer.run(), idle.promise])
+  } finally {
+    clearInterval(watch)
+    await consumer.stop()
+  }
+}

@@ -1,0 +1,168 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import type { Block, DeadLetter } from '@sluice/event-log/block'
+import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
+import {
+  blockOfRows,
+  createTestStores,
+  event,
+  partitions,
+  type RunningWriter,
+  runWriter,
+  type TestStores,
+  timeoutMs,
+} from '../../../tests/support/writer.ts'
+import { replayDeadLetters } from './replay.ts'
+
+const fault: DeadLetter = { reason: 'refused', code: 117, text: 'unknown field', at: 1, partition: 1, offset: '7' }
+
+function letter(row: object, changes: Partial<DeadLetter> = {}): Block {
+  const block = blockOfRows(1, [row])
+  return { ...block, headers: { ...block.headers, letter: { ...fault, ...changes } } }
+}
+
+async function waitUntilDrained(stores: TestStores): Promise<void> {
+  const group = `sluice-writer-${await stores.log.id()}`
+  await waitUntil(
+    async () => (await stores.log.positions(group)).every(({ next, end }) => next === end),
+    'the log is drained',
+    20_000,
+  )
+}
+
+let stores: TestStores
+let writer: RunningWriter | undefined
+
+afterEach(async () => {
+  await writer?.stop()
+  writer = undefined
+  await stores.drop()
+})
+
+function describeReplay(name: string, createUrl: () => Promise<string | undefined>): void {
+  describe(name, () => {
+    test('rows that can be stored now are stored once, and the others become dead letters again', async () => {
+      stores = await createTestStores(await createUrl())
+      const { deadLetters } = stores
+      // An older writer leaves such dead letters of rows that only a newer one can store.
+      const storable = Array.from({ length: 50 }, (_, n) => event(`row-${n}`))
+      const unstorable = event('poison', { environment: 'moon' })
+      const dead = [...storable.map((row) => letter(row)), letter(unstorable, { offset: '8', at: 2 })]
+      await deadLetters.publish(dead, { timeoutMs })
+      writer = runWriter(stores)
+
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 51, rows: 51, foreign: 0 })
+      await waitUntilDrained(stores)
+      expect(await stores.stored()).toStrictEqual(storable.map(({ event_id: id }) => id).sort())
+      expect(await stores.dead()).toStrictEqual([{ reason: 'refused', row: JSON.stringify(unstorable) }])
+
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, foreign: 0 })
+      await waitUntilDrained(stores)
+      expect(await stores.dead()).toHaveLength(1)
+
+      // A replay that was killed before its commit is repeated.
+      await deadLetters.publish(dead.slice(0, 10), { timeoutMs })
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 11, rows: 11, foreign: 0 })
+      await waitUntilDrained(stores)
+      expect(await stores.stored()).toHaveLength(storable.length)
+    }, 60_000)
+
+    test('letters are published to their partition byte for byte, and foreign records are left out', async () => {
+      stores = await createTestStores(await createUrl())
+      const payload = Buffer.from([0xff, 0x00, 0x0a])
+      const unreadable: Block = {
+        partition: 0,
+        headers: { v: 1, rows: 9, bytes: 3, undated: true, letter: { ...fault, partition: 2 } },
+        payload,
+      }
+      await stores.deadLetters.publish([unreadable, blockOfRows(0, [event()])], { timeoutMs })
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 9, foreign: 1 })
+      const positions = await stores.log.positions('any')
+      expect(positions.filter(({ end }) => end > 0n).map(({ partition, end }) => [partition, end])).toStrictEqual([
+        [2, 1n],
+      ])
+      writer = runWriter(stores)
+      await waitUntilDrained(stores)
+      expect(await stores.dead()).toMatchObject([{ reason: 'row_count' }])
+    }, 60_000)
+  })
+}
+
+describeReplay('from a file', () => Promise.resolve(undefined))
+describeWithKafka('kafka', () => {
+  describeReplay('from Kafka', async () => {
+    const url = testKafka()?.url ?? ''
+    await ensureTopics(url, { partitions })
+    return url
+  })
+})
+
+describe('the command', () => {
+  async function run(
+    environment: Record<string, string>,
+    ...parameters: string[]
+  ): Promise<{ code: number | null; output: string; errors: string }> {
+    const program = fileURLToPath(new URL('main.ts', import.meta.url))
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...parameters], {
+      env: environment,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let output = ''
+    let errors = ''
+    child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+    child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()))
+    const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
+    return { code, output, errors }
+  }
+
+  test('lists letters with their reasons without a change, and leaves none after a replay', async () => {
+    stores = await createTestStores()
+    await stores.deadLetters.publish([letter(event('a')), letter(event('b'), { text: 'another' })], { timeoutMs })
+    await stores.closeLogs()
+    const environment = { SLUICE_LOG_URL: stores.url }
+
+    for (let time = 0; time < 2; time++) {
+      const listed = await run(environment, '--list')
+      const lines = listed.output.split('\n').filter((line) => line !== '')
+      expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+        { dead: '1/0', ...fault, rows: 1, row: expect.stringContaining('"a"') as unknown },
+        { dead: '1/1', ...fault, text: 'another' },
+      ])
+      expect(listed).toMatchObject({ code: 0, errors: '2 dead letters with 2 rows wait.\n' })
+    }
+    expect(await run(environment)).toStrictEqual({
+      code: 0,
+      output: 'Given back to the log: 2 dead letters with 2 rows.\n',
+      errors: '',
+    })
+    expect(await run(environment)).toMatchObject({ output: expect.stringContaining(': 0 dead letters') as unknown })
+  })
+
+  test('prints one sentence for each failure and ends with 1', async () => {
+    stores = await createTestStores()
+    const empty = await mkdtemp(join(tmpdir(), 'sluice-no-log-'))
+    const failures: [Record<string, string>, string[], RegExp][] = [
+      [{ SLUICE_DATA_DIR: '/nowhere' }, [], /^There is no event log in \/nowhere\/log\. Set SLUICE_LOG_URL/],
+      [{ SLUICE_LOG_URL: `file:${empty}` }, ['--list'], /^There is no event log in /],
+      [{ SLUICE_LOG_URL: 'http://x' }, [], /^The configuration has 1 mistake:\n.*SLUICE_LOG_URL/],
+      [{ SLUICE_LOG_URL: 'kafka://127.0.0.1:1/topic' }, [], /^Kafka: /],
+      [{ SLUICE_LOG_URL: stores.url }, [], /in use by another process\. Stop that one/],
+      [{ SLUICE_LOG_URL: stores.url }, ['--lits'], /^Unknown option '--lits'[^]*npm run replay-dead-letters/],
+    ]
+    for (const [environment, parameters, sentence] of failures) {
+      const { code, output, errors } = await run(environment, ...parameters)
+      expect(errors).toMatch(sentence)
+      expect(errors).not.toMatch(/^ +at /m)
+      expect({ code, output }).toStrictEqual({ code: 1, output: '' })
+    }
+    expect(await readdir(empty)).toStrictEqual([])
+    await rm(empty, { recursive: true })
+    await rm('/nowhere', { recursive: true, force: true })
+  }, 60_000)
+})

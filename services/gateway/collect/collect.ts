@@ -1,0 +1,26 @@
+import { allowedSites } from '@sluice/access/allowed-sites'
+import { refusalOf, type SiteCache } from '@sluice/access/site-cache'
+import { encodeEvent, isEscapeFree } from '@sluice/events/encode-event'
+import { parseJson } from '@sluice/http/json-body'
+import type { ApiRequest, HandlerResult } from '@sluice/http/route'
+import { siteNotAllowed } from '@sluice/runtime/errors'
+import type { Publisher } from '../publish/publisher.ts'
+
+/** POST /collect: one event in, 202 once the log has acknowledged it (docs/http-interface.md#collection). */
+export function collectHandler({ publisher, sites }: { publisher: Publisher; sites: Pick<SiteCache, 'register'> }) {
+  const sitesOf = allowedSites()
+  return async ({ body, receivedAt, credential, log }: ApiRequest): Promise<HandlerResult> => {
+    const event = encodeEvent(parseJson(body.bytes), {
+      receivedAt,
+      environment: credential.environment,
+      escapeFree: isEscapeFree(body.bytes),
+    })
+    log({ site_id: event.siteId, events: 1, bytes: body.bytes.length })
+    if (sitesOf(credential.siteIds)?.has(event.siteId) === false) throw siteNotAllowed()
+    const policy = (await sites.register(credential.keyId, new Set([event.siteId]))).get(event.siteId)
+    const refusal = policy && refusalOf(policy, event.timestamp, receivedAt)
+    if (refusal) throw refusal
+    await publisher.publish([event], receivedAt)
+    return { status: 202 }
+  }
+}

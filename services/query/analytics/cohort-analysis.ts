@@ -1,0 +1,45 @@
+import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { operations } from '@sluice/api/operations'
+import { analyseCohort } from '@sluice/event-store/cohorts/analyse-cohort'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import type { CohortStore } from '@sluice/postgres/cohorts'
+import { notFound } from '@sluice/runtime/errors'
+import { type AnalysisRunners, cohortTooLarge, runAnalysis } from '../run-analysis.ts'
+import { toCompletableRow } from './retention-rows.ts'
+
+/**
+ * GET /api/v1/analytics/cohorts (docs/http-interface.md#cohort-analysis): the users of a cohort that return, week by week
+ * from their entry.
+ */
+export function cohortAnalysisRoute({
+  eventReader,
+  sites,
+  cohorts,
+}: {
+  eventReader: AnalysisRunners
+  sites: ReadableSites
+  cohorts: Pick<CohortStore, 'find'>
+}): Route {
+  return handle(operations.cohortAnalysis, async ({ query, credential, receivedAt, signal, log }) => {
+    const { site_id: siteId, cohort_id: cohortId, weeks, environment = credential.environment } = query
+    log({ site_id: siteId, cohort_id: cohortId, weeks })
+    await readableSite(sites, credential, siteId)
+    const cohort = await cohorts.find(cohortId, [siteId])
+    if (!cohort) throw notFound('Cohort')
+
+    const { name, criteria } = cohort.settings
+    const spec = { siteId, environment, now: receivedAt, criteria, weeks }
+    const numbers = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseCohort(spec, runner), {
+      tooLarge: { work: cohortTooLarge('cohort_id') },
+      conditions: { criteria },
+    })
+    return {
+      cohort_id: cohortId,
+      site_id: siteId,
+      cohort_name: name,
+      size: numbers.size,
+      retention_by_week: numbers.weeks.map(toCompletableRow),
+    }
+  })
+}

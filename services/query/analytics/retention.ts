@@ -1,0 +1,64 @@
+import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { operations } from '@sluice/api/operations'
+import { timeZoneId } from '@sluice/event-store/calendar'
+import { analyseRetention } from '@sluice/event-store/retention/analyse-retention'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import type { CohortStore } from '@sluice/postgres/cohorts'
+import { notFound } from '@sluice/runtime/errors'
+import { type AnalysisRunners, cohortTooLarge, type FieldText, runAnalysis } from '../run-analysis.ts'
+import { toCompletableRow, toRetentionRow } from './retention-rows.ts'
+
+const tooManyUsers: FieldText = { field: 'site_id', reason: 'has more users than one answer may count' }
+
+/**
+ * GET /api/v1/analytics/retention (docs/http-interface.md#retention): the new users of each week, and those of them that
+ * return in the weeks after it.
+ */
+export function retentionRoute({
+  eventReader,
+  sites,
+  cohorts,
+}: {
+  eventReader: AnalysisRunners
+  sites: ReadableSites
+  cohorts: Pick<CohortStore, 'find'>
+}): Route {
+  return handle(operations.retention, async ({ query, credential, receivedAt, signal, log }) => {
+    const { site_id: siteId, weeks, cohort_id: cohortId, return_event: returnEvent, mode } = query
+    const { end_date: now = receivedAt, environment = credential.environment } = query
+    log({ site_id: siteId, weeks })
+    const site = await readableSite(sites, credential, siteId)
+    const cohort = cohortId === undefined ? undefined : await cohorts.find(cohortId, [siteId])
+    if (cohortId !== undefined && !cohort) throw notFound('Cohort')
+
+    const criteria = cohort?.settings.criteria
+    const timeZone = timeZoneId(query.timezone ?? site.timezone)
+    const spec = {
+      siteId,
+      environment,
+      now,
+      weeks,
+      timeZone,
+      receivedAt,
+      mode,
+      ...(returnEvent === undefined ? {} : { returnEvent }),
+      ...(criteria && { criteria }),
+    }
+    const matrix = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseRetention(spec, runner), {
+      tooLarge: { work: cohort ? cohortTooLarge('cohort_id') : tooManyUsers },
+      ...(criteria && { conditions: { criteria } }),
+    })
+    return {
+      site_id: siteId,
+      weeks,
+      timezone: timeZone,
+      cohorts: matrix.newUsers.map(({ weekStart, size, weeks: numbers }) => ({
+        week_start: weekStart,
+        size,
+        retention_by_week: numbers.map(toCompletableRow),
+      })),
+      average: matrix.average.map(toRetentionRow),
+    }
+  })
+}

@@ -1,0 +1,27 @@
+import type { SiteLookup } from '@sluice/access/sites'
+import { writableSite } from '@sluice/access/writable-site'
+import { operations } from '@sluice/api/operations'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import type { CohortStore } from '@sluice/postgres/cohorts'
+import { newId } from '@sluice/runtime/ids'
+import { toCohortResource } from './cohort-resource.ts'
+
+/** POST /api/v1/cohorts: creates a cohort and registers its site (docs/http-interface.md#new-sites). */
+export function createCohortRoute({
+  sites,
+  cohorts,
+}: {
+  sites: Pick<SiteLookup, 'findOrRegister'>
+  cohorts: Pick<CohortStore, 'create'>
+}): Route {
+  return handle(operations.createCohort, async ({ body, credential, log }) => {
+    const { site_id: siteId, name, description = null, criteria } = body
+    log({ site_id: siteId })
+    await writableSite(sites, credential, siteId)
+    const cohortId = newId('coh')
+    const record = await cohorts.create({ cohortId, siteId, settings: { name, description, criteria } })
+    log({ cohort_id: cohortId })
+    return toCohortResource(record)
+  })
+}

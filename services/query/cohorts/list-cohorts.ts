@@ -1,0 +1,23 @@
+import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { operations } from '@sluice/api/operations'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import type { CohortStore } from '@sluice/postgres/cohorts'
+import { toCohortResource } from './cohort-resource.ts'
+
+/** GET /api/v1/cohorts: a site's cohorts, newest first. */
+export function listCohortsRoute({
+  sites,
+  cohorts,
+}: {
+  sites: ReadableSites
+  cohorts: Pick<CohortStore, 'list'>
+}): Route {
+  return handle(operations.listCohorts, async ({ query, credential, log }) => {
+    const { site_id: siteId, ...page } = query
+    log({ site_id: siteId })
+    await readableSite(sites, credential, siteId)
+    const { cohorts: records, total } = await cohorts.list(siteId, page)
+    return { cohorts: records.map(toCohortResource), total, ...page }
+  })
+}

@@ -1,0 +1,34 @@
+import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { operations } from '@sluice/api/operations'
+import { measureCohort } from '@sluice/event-store/cohorts/measure-cohort'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { type AnalysisRunners, cohortTooLarge, runAnalysis } from '../run-analysis.ts'
+
+/**
+ * POST /api/v1/cohorts/preview: the number of users that criteria describe now, before they are saved
+ * (docs/http-interface.md#cohort-preview).
+ */
+export function previewCohortRoute({
+  eventReader,
+  sites,
+}: {
+  eventReader: AnalysisRunners
+  sites: ReadableSites
+}): Route {
+  return handle(operations.previewCohort, async ({ body, credential, receivedAt, signal, log }) => {
+    const { site_id: siteId, criteria, environment = credential.environment } = body
+    log({ site_id: siteId })
+    await readableSite(sites, credential, siteId)
+
+    const spec = { siteId, environment, now: receivedAt, criteria }
+    const texts = { tooLarge: { work: cohortTooLarge('criteria') }, conditions: { criteria } }
+    const { size, share } = await runAnalysis(
+      eventReader,
+      { credential, signal },
+      (runner) => measureCohort(spec, runner),
+      texts,
+    )
+    return { size, share }
+  })
+}

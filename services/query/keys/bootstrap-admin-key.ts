@@ -1,0 +1,47 @@
+import { hashKey, keyEnvironment } from '@sluice/access/api-key'
+import type { KeyStore } from '@sluice/access/keys'
+import { createAdminKey } from '@sluice/postgres/admin-key'
+import type { Logger } from '@sluice/runtime/logger'
+import { startupTask } from '@sluice/runtime/startup-task'
+import { type Component, FatalError } from '@sluice/runtime/supervisor'
+
+const defaultRetryMs = 1_000
+
+/**
+ * Creates the component that stores SLUICE_ADMIN_KEY as an admin key at the start, or once Postgres can be reached
+ * (docs/http-interface.md#first-admin-key). A stored key stays as it is; a revoked or an expired one is logged. Without
+ * the variable and without any stored key a log line says how to make one.
+ * The start throws FatalError for a key whose prefix, length or checksum is wrong.
+ */
+export function bootstrapAdminKey(
+  key: string | undefined,
+  keys: Pick<KeyStore, 'any' | 'create' | 'findByHash'>,
+  logger: Logger,
+  retryMs = defaultRetryMs,
+): Component {
+  async function storeKey(): Promise<void> {
+    if (key === undefined) {
+      if (!(await keys.any())) {
+        logger.warn('there is no API key yet: run "npm run admin-key", or set SLUICE_ADMIN_KEY and start again')
+      }
+      return
+    }
+    if (keyEnvironment(key) === undefined) {
+      throw new FatalError(
+        'SLUICE_ADMIN_KEY is not a key: prefix, length or checksum are wrong. "npm run admin-key" makes one.',
+      )
+    }
+    const stored = await keys.findByHash(hashKey(key))
+    if (!stored) {
+      await createAdminKey(keys, key)
+      logger.info('SLUICE_ADMIN_KEY was taken over')
+    } else if (stored.revokedAt !== null || (stored.expiresAt !== null && stored.expiresAt.getTime() <= Date.now())) {
+      logger.warn(
+        { key_id: stored.keyId },
+        `SLUICE_ADMIN_KEY is ${stored.revokedAt === null ? 'an expired' : 'a revoked'} key and stays that: "npm run admin-key" makes a new one`,
+      )
+    }
+  }
+
+  return startupTask({ name: 'admin key', attempt: storeKey, retryMs })
+}

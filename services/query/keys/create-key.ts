@@ -1,0 +1,39 @@
+import { requireExpiry, requireFuture, requireGrantable } from '@sluice/access/key-rules'
+import type { KeyStore } from '@sluice/access/keys'
+import { newKey } from '@sluice/access/new-key'
+import { operations } from '@sluice/api/operations'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { toKeyResource } from './key-resource.ts'
+
+/** POST /api/v1/settings/keys: creates a key, which only this response holds (docs/http-interface.md#create-key). */
+export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create'> }): Route {
+  return handle(operations.createKey, async ({ body, credential, receivedAt, log }) => {
+    const { name, scopes, environment, site_ids, expires_at, rate_limits } = body
+    requireFuture(expires_at, receivedAt)
+    // Absent: the sites of the creating key. Null: every site.
+    const siteIds = site_ids === undefined ? credential.siteIds : site_ids
+    requireGrantable(credential, { scopes, siteIds })
+    // Absent: the expiry of the creating key.
+    const expiresAt = expires_at === undefined ? credential.expiresAt : expires_at
+    requireExpiry(credential, expiresAt)
+
+    const { key, stored } = newKey(environment)
+    const record = await keys.create(
+      {
+        ...stored,
+        name,
+        environment,
+        scopes,
+        siteIds,
+        rateLimits: rate_limits ?? null,
+        expiresAt: expiresAt === null ? null : new Date(expiresAt),
+        bootstrap: false,
+      },
+      credential.keyId,
+    )
+    if (!record) throw new Error('a new key has the hash of an old one')
+    log({ created_key_id: record.keyId })
+    return { ...toKeyResource(record), key }
+  })
+}

@@ -1,0 +1,36 @@
+import { requireExpiry, requireFuture, requireGrantable, requireUsable } from '@sluice/access/key-rules'
+import type { KeyChanges, KeyStore } from '@sluice/access/keys'
+import { operations } from '@sluice/api/operations'
+import type { UpdateKeyBody } from '@sluice/contracts/keys'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { notFound } from '@sluice/runtime/errors'
+import { toKeyResource } from './key-resource.ts'
+
+/** PUT /api/v1/settings/keys/:key_id: fields left out keep their value; every process applies the change within 2 s. */
+export function updateKeyRoute({ keys }: { keys: Pick<KeyStore, 'update'> }): Route {
+  return handle(operations.updateKey, async ({ params, body: sent, credential, receivedAt, log }) => {
+    requireFuture(sent.expires_at, receivedAt)
+    const record = await keys.update(params.key_id, credential, (key) => {
+      requireUsable(key, receivedAt)
+      const changes = changesOf(sent)
+      // The resulting key is checked, not only the changes: a key must not prolong the life of one with more rights.
+      requireGrantable(credential, { ...key, ...changes })
+      if (sent.expires_at !== undefined) requireExpiry(credential, sent.expires_at)
+      return changes
+    })
+    if (!record) throw notFound('Key')
+    log({ changed_key_id: record.keyId })
+    return toKeyResource(record)
+  })
+}
+
+function changesOf({ name, scopes, site_ids, expires_at, rate_limits }: UpdateKeyBody): KeyChanges {
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(scopes === undefined ? {} : { scopes }),
+    ...(site_ids === undefined ? {} : { siteIds: site_ids }),
+    ...(expires_at === undefined ? {} : { expiresAt: expires_at === null ? null : new Date(expires_at) }),
+    ...(rate_limits === undefined ? {} : { rateLimits: rate_limits }),
+  }
+}

@@ -1,4 +1,0 @@
-/** With 2 decimals; of nobody 0. */
-export function percent(part = 0, whole = 0): number {
-  return whole === 0 ? 0 : Math.round((10_000 * part) / whole) / 100
-}

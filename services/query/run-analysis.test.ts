@@ -1,0 +1,66 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { statsLimits } from '@sluice/contracts/stats'
+import type { ClickHouse } from '@sluice/event-store/client'
+import { queryRunners } from '@sluice/event-store/query-runner'
+import { apiRequest } from '../../tests/support/api-request.ts'
+import { allSitesKnown, hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+import { statsRoute } from './stats/stats.ts'
+
+let database: StatsDatabase
+
+beforeAll(async () => {
+  database = await openStatsDatabase()
+})
+
+afterAll(async () => {
+  await database.drop()
+})
+
+/** ClickHouse with a limit that is reached before the limits of the runner. */
+const limited = (limit: object): Pick<ClickHouse, 'query'> => ({
+  query: (sql, params, options) =>
+    database.reader.query(sql, params, { ...options, settings: { ...options?.settings, ...limit } }),
+})
+
+const requestStats = async (limit: object, query: Record<string, string> = {}): Promise<unknown> => {
+  const siteId = await database.siteWith(Array.from({ length: 100 }, () => ({ at: 0, session_id: 's' })))
+  const range = { start_date: String(noon), end_date: String(noon + hour) }
+  const { handle } = statsRoute({ eventReader: queryRunners(limited(limit)), ...allSitesKnown() })
+  return handle(apiRequest({ query: { site_id: siteId, metric: 'event_count', ...range, ...query } }))
+}
+
+describe('an analysis that is too large', () => {
+  const tooLarge = {
+    code: 'query_too_large',
+    message:
+      'Invalid field: start_date asks for more than one answer may read: ask for a shorter range or fewer groups',
+  }
+
+  test('is refused with 400 beyond the rows that may be read', async () => {
+    await expect(requestStats({ max_rows_to_read: '10' }, { metric: 'unique_users' })).rejects.toMatchObject(tooLarge)
+  })
+
+  test('is refused with 400 beyond the memory of one statement', async () => {
+    const query = { metric: 'bounce_rate', group_by: 'path' }
+    await expect(requestStats({ max_memory_usage: '1000' }, query)).rejects.toMatchObject(tooLarge)
+  })
+
+  test('is refused with 400 for more pairs of types and groups than a breakdown may hold', async () => {
+    const count = statsLimits.entriesMax + 1
+    await database.owner.command(
+      `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at, url)
+       SELECT 'pairs', 'prod', 'view', at, toString(number), at, toString(number)
+       FROM (SELECT number, fromUnixTimestamp64Milli({noon:Int64}, 'UTC') AS at FROM numbers({count:UInt32}))`,
+      { params: { noon, count } },
+    )
+    const parameters = { site_id: 'pairs', metric: 'event_count_by_type', group_by: 'url' }
+    await expect(database.queryStats(parameters)).rejects.toMatchObject({
+      code: 'invalid_field',
+      message:
+        'Invalid field: group_by must make at most 100000 pairs with event types: ask for a shorter range, longer buckets or a lower limit',
+    })
+    // Without types there are 100 groups, and one of all others.
+    const { breakdown } = await database.queryStats({ ...parameters, metric: 'event_count' })
+    expect(breakdown).toHaveLength(101)
+  })
+})

@@ -1,0 +1,69 @@
+import type { Criteria, Filter } from '@sluice/contracts/conditions'
+import { refusedPatternPath } from '@sluice/event-store/conditions'
+import { type ExceededLimit, QueryTooLargeError } from '@sluice/event-store/errors'
+import type { QueryRunner, QueryRunners } from '@sluice/event-store/query-runner'
+import type { ApiRequest } from '@sluice/http/route'
+import { AppError, invalidField } from '@sluice/runtime/errors'
+
+/** Makes the runner of the statements of one caller. */
+export type AnalysisRunners = Pick<QueryRunners, 'as'>
+
+/** The field of a request that makes an analysis fail, and the reason that its client reads. */
+export interface FieldText {
+  field: string
+  reason: string
+}
+
+/** The texts of a request for the failures of its analysis. */
+export interface FieldTexts {
+  /** For each limit; the default for `work` is a range that is too long. */
+  tooLarge?: Partial<Record<ExceededLimit, FieldText>>
+  /** The conditions of the request by the path of their field, as `filter`. */
+  conditions?: Readonly<Record<string, Criteria | Filter>>
+}
+
+const rangeTooLong: FieldText = {
+  field: 'start_date',
+  reason: 'asks for more than one answer may read: ask for a shorter range or fewer groups',
+}
+
+/** The text for cohorts whose members take too much to find; `field` names the cohort in the request. */
+export function cohortTooLarge(field: string): FieldText {
+  return { field, reason: 'asks for more than one answer may read: ask for fewer conditions or rarer events' }
+}
+
+/**
+ * Runs an analysis for a request, in the queue of its key and until its client leaves. Throws a 400 with the request's
+ * fields (docs/http-interface.md#errors) for an analysis that is too large or whose pattern ClickHouse refuses, and
+ * otherwise what the analysis throws.
+ */
+export async function runAnalysis<Numbers>(
+  runners: AnalysisRunners,
+  { credential, signal }: Pick<ApiRequest, 'credential' | 'signal'>,
+  analysis: (runner: QueryRunner) => Promise<Numbers>,
+  texts: FieldTexts = {},
+): Promise<Numbers> {
+  try {
+    return await analysis(runners.as({ key: credential.keyId, signal, priority: 'interactive' }))
+  } catch (error) {
+    throw toFieldError(error, texts)
+  }
+}
+
+/** The 400 that names the request's field, for failures with such a field; the error itself for all others. */
+export function toFieldError(error: unknown, { tooLarge = {}, conditions = {} }: FieldTexts): unknown {
+  if (error instanceof QueryTooLargeError) {
+    const { work = rangeTooLong } = tooLarge
+    const { field, reason } = tooLarge[error.limit] ?? work
+    if (error.limit !== 'work') return invalidField(field, reason)
+    const { internal, cause } = error
+    return new AppError('query_too_large', { message: `Invalid field: ${field} ${reason}`, internal, cause })
+  }
+  for (const [field, condition] of Object.entries(conditions)) {
+    const path = refusedPatternPath(error, condition)
+    if (path !== undefined) {
+      return invalidField(`${field}.${path}`, 'is no regular expression that ClickHouse takes')
+    }
+  }
+  return error
+}

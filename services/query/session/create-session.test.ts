@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { generateKey } from '@sluice/access/api-key'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
+
+let query: TestQuery
+
+beforeAll(async () => {
+  query = await startQuery({ trustedProxies: ['loopback'] })
+})
+
+afterAll(async () => {
+  await query.stop()
+})
+
+const day = 86_400_000
+let addresses = 0
+/** Each test uses an address of its own, because failures are counted by address. */
+const nextAddress = () => `203.0.113.${addresses++}`
+
+const open = (body: unknown, headers: Record<string, string> = {}) =>
+  query.request('/api/v1/session', {
+    method: 'POST',
+    key: '',
+    body,
+    headers: { 'X-Forwarded-For': nextAddress(), ...headers },
+  })
+
+interface Opened {
+  session_token: string
+  expires_at: number
+  key_id: string
+  scopes: string[]
+}
+
+async function opened(key: string): Promise<{ Cookie: string; data: Opened }> {
+  const { body } = await open({ api_key: key })
+  const data = body.data as Opened
+  return { Cookie: `session=${data.session_token}`, data }
+}
+
+const withCookie = (path: string, Cookie: string, method = 'GET') =>
+  query.request(path, { method, key: '', headers: { Cookie } })
+
+describe('POST /api/v1/session', () => {
+  test('opens a session with the rights of the key', async () => {
+    const key = await query.createKey({ scopes: ['stats:read'] })
+    const before = Date.now()
+    const { status, headers, body } = await open({ api_key: key })
+    expect(status).toBe(201)
+    const data = body.data as Opened
+    expect(Object.keys(data)).toStrictEqual(['session_token', 'expires_at', 'key_id', 'scopes'])
+    expect(data.session_token).toMatch(/^[\w-]{43}$/)
+    expect(data.scopes).toStrictEqual(['stats:read'])
+    expect(data.expires_at - before - day).toBeGreaterThanOrEqual(0)
+    expect(data.expires_at - Date.now() - day).toBeLessThanOrEqual(0)
+    expect(headers.get('set-cookie')).toBe(
+      `session=${data.session_token}; Max-Age=604800; Path=/; HttpOnly; SameSite=Lax`,
+    )
+    const Cookie = `session=${data.session_token}`
+    expect((await withCookie('/api/v1/stats', Cookie)).status).toBe(400)
+    expect((await withCookie('/api/v1/settings/keys', Cookie)).status).toBe(403)
+  })
+
+  test('sets a Secure cookie behind HTTPS', async () => {
+    const key = await query.createKey({ scopes: ['stats:read'] })
+    const { headers } = await open({ api_key: key }, { 'X-Forwarded-Proto': 'https' })
+    expect(headers.get('set-cookie')).toContain('; Secure')
+    expect(headers.get('strict-transport-security')).toBe('max-age=31536000')
+  })
+
+  test('logs neither the token nor the key', async () => {
+    const { data } = await opened(query.admin)
+    await withCookie('/api/v1/session', `session=${data.session_token}`)
+    expect(query.service.text()).not.toContain(data.session_token)
+    expect(query.service.text()).not.toContain(query.admin)
+  })
+})
+
+describe('a session', () => {
+  test('is described by GET, as a key is', async () => {
+    const { Cookie, data } = await opened(query.admin)
+    const mine = await withCookie('/api/v1/session', Cookie)
+    expect(mine.body.data).toMatchObject({ key_id: data.key_id, scopes: ['admin'] })
+    const { expires_at: expiresAt } = mine.body.data as Opened
+    expect(Math.abs(expiresAt - Date.now() - day)).toBeLessThan(10_000)
+    expect((await query.request('/api/v1/session')).body.data).toStrictEqual({
+      key_id: data.key_id,
+      scopes: ['admin'],
+      expires_at: null,
+    })
+  })
+
+  test('ends with DELETE, which removes the cookie', async () => {
+    const { Cookie } = await opened(query.admin)
+    const { status, headers } = await withCookie('/api/v1/session', Cookie, 'DELETE')
+    expect(status).toBe(200)
+    expect(headers.get('set-cookie')).toContain('session=; Max-Age=0')
+    expect((await withCookie('/api/v1/session', Cookie)).status).toBe(401)
+  })
+
+  test('ends with its key', async () => {
+    const key = await query.createKey({ scopes: ['stats:read'] })
+    const { Cookie, data } = await opened(key)
+    expect((await withCookie('/api/v1/session', Cookie)).status).toBe(200)
+    await query.request(`/api/v1/settings/keys/${data.key_id}`, { method: 'DELETE' })
+    // It takes at most 2 s, unless the machine is busy.
+    const isRefused = async () => (await withCookie('/api/v1/session', Cookie)).status === 401
+    await waitUntil(isRefused, 'the session is refused', 10_000)
+  })
+})
+
+test('a request from a page of another site is refused with 403', async () => {
+  const { status, headers } = await open({ api_key: query.admin }, { Origin: 'https://evil.example' })
+  expect(status).toBe(403)
+  expect(headers.get('set-cookie')).toBeNull()
+})
+
+describe('an invalid body or key', () => {
+  test.each([
+    [{}, 400, 'Missing required field: api_key'],
+    [{ api_key: 7 }, 400, 'Invalid field: api_key must be a string'],
+    [{ api_key: 'svc_prod_wrong' }, 401, 'Invalid API key'],
+    [{ api_key: generateKey('prod') }, 401, 'Invalid API key'],
+  ])('%j is refused with %i', async (body, status, error) => {
+    expect(await open(body)).toMatchObject({ status, body: { success: false, error } })
+  })
+})
+
+describe('the limits on opening sessions', () => {
+  test('an address with ten failures within a minute gets 429, other addresses do not', async () => {
+    const address = { 'X-Forwarded-For': nextAddress() }
+    const wrong = () => open({ api_key: generateKey('prod') }, address)
+    const responses = await Promise.all(Array.from({ length: 15 }, wrong))
+    const statuses = responses.map(({ status }) => status).sort()
+    expect(statuses).toStrictEqual([...Array<number>(10).fill(401), ...Array<number>(5).fill(429)])
+    const { status, headers } = await open({ api_key: query.admin }, address)
+    expect(status).toBe(429)
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(50)
+    expect((await open({ api_key: query.admin })).status).toBe(201)
+  })
+
+  test('the addresses of one network are counted together', async () => {
+    const from = (host: string) => ({ 'X-Forwarded-For': `2001:db8:0:7${host}` })
+    for (let n = 0; n < 10; n++) {
+      expect((await open({ api_key: generateKey('prod') }, from(`::${n}`))).status).toBe(401)
+    }
+    expect((await open({ api_key: query.admin }, from(':ffff::1'))).status).toBe(429)
+    expect((await open({ api_key: query.admin }, { 'X-Forwarded-For': '2001:db8:0:8::1' })).status).toBe(201)
+  })
+
+  test('a key may open as many sessions as it may make changes', async () => {
+    const key = await query.createKey({ scopes: ['stats:read'], rateLimits: { admin_per_minute: 2 } })
+    for (const status of [201, 201, 429]) expect((await open({ api_key: key })).status).toBe(status)
+  })
+
+  test('successes do not count as failures', async () => {
+    const address = { 'X-Forwarded-For': nextAddress() }
+    for (let n = 0; n < 12; n++) expect((await open({ api_key: query.admin }, address)).status).toBe(201)
+  })
+})

@@ -1,0 +1,68 @@
+import { randomBytes } from 'node:crypto'
+import ipaddr from 'ipaddr.js'
+import type { Access } from '@sluice/access/access'
+import { hashKey } from '@sluice/access/api-key'
+import type { Limiter } from '@sluice/access/limiter'
+import { RateLimit } from '@sluice/access/rate-limit'
+import type { Sessions } from '@sluice/access/sessions'
+import { operations } from '@sluice/api/operations'
+import { failedSessionsPerMinute } from '@sluice/contracts/rate-limits'
+import { sessionAgeMsMax, sessionIdleMs } from '@sluice/contracts/session'
+import { hashToken } from '@sluice/http/authenticate'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { sessionCookieHeader } from '@sluice/http/session-cookie'
+import { AppError, rateLimited } from '@sluice/runtime/errors'
+
+const tokenBytes = 32
+
+export interface SessionDeps {
+  keys: Access['keys']
+  sessions: Pick<Sessions, 'create'>
+  limiter: Limiter
+}
+
+/**
+ * POST /api/v1/session: exchanges a key for the cookie and the token of a session
+ * (docs/http-interface.md#sessions). Throws 401 for an invalid key, 429 when the address has failed ten times within a
+ * minute.
+ */
+export function createSessionRoute({ keys, sessions, limiter }: SessionDeps): Route {
+  return handle(operations.createSession, async ({ body: { api_key: key }, client, receivedAt, log }) => {
+    const counter = `failed-sessions:${networkOf(client.address)}`
+    // Charged before the key is checked: guesses that are sent concurrently must not all pass.
+    const { granted, resetAt } = await limiter.consume(counter, 1, failedSessionsPerMinute)
+    if (!granted) throw rateLimited(Math.max(1, Math.ceil((resetAt - Date.now()) / 1000)))
+    const credential = await Promise.resolve()
+      .then(() => keys.authenticate(key))
+      .catch(async (error: unknown) => {
+        const isFailure = error instanceof AppError && error.code === 'unauthenticated'
+        if (!isFailure) await limiter.refund(counter, 1, failedSessionsPerMinute)
+        throw error
+      })
+    await limiter.refund(counter, 1, failedSessionsPerMinute)
+
+    // Opening a session also counts against the limit of the key, so that the number of sessions is bounded.
+    await new RateLimit(limiter, 'admin', credential).consume(1)
+    const token = randomBytes(tokenBytes).toString('base64url')
+    await sessions.create(hashToken(token), { keyHash: hashKey(key) })
+    log({ session_of_key_id: credential.keyId })
+    return {
+      data: {
+        session_token: token,
+        expires_at: Math.min(receivedAt + sessionIdleMs, credential.expiresAt ?? Infinity),
+        key_id: credential.keyId,
+        scopes: credential.scopes,
+      },
+      headers: { 'Set-Cookie': sessionCookieHeader(token, client, sessionAgeMsMax / 1000) },
+    }
+  })
+}
+
+/** The network that failures are counted for: the /64 network of an IPv6 address, all of which one client may have. */
+function networkOf(address: string): string {
+  if (!ipaddr.isValid(address)) return address
+  const parsed = ipaddr.process(address)
+  if (parsed.kind() === 'ipv4') return parsed.toString()
+  return (parsed as ipaddr.IPv6).parts.slice(0, 4).join(':')
+}

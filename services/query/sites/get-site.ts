@@ -1,0 +1,25 @@
+import type { SiteLookup } from '@sluice/access/sites'
+import { operations } from '@sluice/api/operations'
+import { allowsSite } from '@sluice/contracts/scopes'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { notFound } from '@sluice/runtime/errors'
+import type { AnalysisRunners } from '../run-analysis.ts'
+import { readEventTimeRanges } from './read-event-time-ranges.ts'
+import { toSiteResource } from './site-resource.ts'
+
+/** GET /api/v1/sites/:site_id: a registered site, or one that is known by its events. */
+export function getSiteRoute({
+  sites,
+  eventReader,
+}: {
+  sites: Pick<SiteLookup, 'find'>
+  eventReader: AnalysisRunners
+}): Route {
+  return handle(operations.getSite, async ({ params: { site_id: siteId }, credential, signal, log }) => {
+    log({ site_id: siteId })
+    const record = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId) : undefined
+    if (!record) throw notFound('Site')
+    return toSiteResource(record, await readEventTimeRanges([siteId], eventReader, { credential, signal }))
+  })
+}

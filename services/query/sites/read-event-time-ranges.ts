@@ -1,0 +1,22 @@
+import { type EventTimeRanges, eventTimeRanges } from '@sluice/event-store/event-time-ranges'
+import type { ApiRequest } from '@sluice/http/route'
+import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+
+const tooManyEvents = {
+  field: 'limit',
+  reason: 'asks for more events than one answer may read: ask for fewer sites',
+}
+
+/**
+ * Reads the times of each site's first and last event. Throws 400 for sites with too many events, 503 while ClickHouse
+ * is away.
+ */
+export function readEventTimeRanges(
+  siteIds: readonly string[],
+  runners: AnalysisRunners,
+  request: Pick<ApiRequest, 'credential' | 'signal'>,
+): Promise<EventTimeRanges> {
+  return runAnalysis(runners, request, (runner) => eventTimeRanges(siteIds, runner), {
+    tooLarge: { work: tooManyEvents },
+  })
+}

@@ -1,0 +1,36 @@
+import type { SiteLookup, SiteStore } from '@sluice/access/sites'
+import { operations } from '@sluice/api/operations'
+import { allowsSite } from '@sluice/contracts/scopes'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { notFound } from '@sluice/runtime/errors'
+import type { AnalysisRunners } from '../run-analysis.ts'
+import { readEventTimeRanges } from './read-event-time-ranges.ts'
+import { toSiteResource } from './site-resource.ts'
+import { storedSettings } from './stored-settings.ts'
+
+/** PUT /api/v1/sites/:site_id: settings left out keep their value; gateways apply the change within 2 s. */
+export function updateSiteRoute({
+  sites,
+  siteStore,
+  eventReader,
+}: {
+  sites: Pick<SiteLookup, 'find'>
+  siteStore: Pick<SiteStore, 'update'>
+  eventReader: AnalysisRunners
+}): Route {
+  return handle(
+    operations.updateSite,
+    async ({ params: { site_id: siteId }, body: settings, credential, signal, log }) => {
+      log({ site_id: siteId })
+      const found = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId) : undefined
+      if (!found) throw notFound('Site')
+      // Read first, so that a failure leaves nothing behind.
+      const times = await readEventTimeRanges([siteId], eventReader, { credential, signal })
+      const record =
+        Object.keys(settings).length === 0 ? found : await siteStore.update(siteId, storedSettings(settings))
+      if (!record) throw notFound('Site')
+      return toSiteResource(record, times)
+    },
+  )
+}

@@ -1,0 +1,46 @@
+import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { operations } from '@sluice/api/operations'
+import { funnelLimits } from '@sluice/contracts/funnel'
+import { analyseFunnel } from '@sluice/event-store/funnel/analyse-funnel'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+import { rangeOf } from './read-stats-request.ts'
+
+export interface FunnelDeps {
+  eventReader: AnalysisRunners
+  sites: ReadableSites
+  /** The time (Unix ms) before which every accepted event can be read. */
+  completeUntil: () => number
+}
+
+/** `POST /api/v1/funnel` (docs/http-interface.md#funnel). Throws 400, 404 `Site not found`, ClickHouseError. */
+export function funnelRoute({ eventReader, sites, completeUntil }: FunnelDeps): Route {
+  return handle(operations.funnel, async ({ body, credential, receivedAt, signal, log }) => {
+    const { site_id: siteId, steps, environment = credential.environment } = body
+    const { window: windowMs = funnelLimits.windowDefaultMs } = body
+    const range = rangeOf(body, receivedAt)
+    log({ site_id: siteId, steps: steps.length })
+    await readableSite(sites, credential, siteId)
+
+    const completeUntilMs = completeUntil()
+    const spec = { siteId, environment, ...range, steps, windowMs }
+    const numbers = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseFunnel(spec, runner), {
+      conditions: Object.fromEntries(
+        steps.map(({ conditions = [] }, index) => [`steps.${index}.conditions`, conditions]),
+      ),
+    })
+    return {
+      site_id: siteId,
+      start_date: range.start,
+      end_date: range.end,
+      steps: numbers.map(({ users, rateFromFirst, rateFromPrevious }, index) => ({
+        event_type: steps[index]?.event_type ?? '',
+        users,
+        rate_from_first: rateFromFirst,
+        rate_from_previous: rateFromPrevious,
+      })),
+      complete_until: completeUntilMs,
+    }
+  })
+}

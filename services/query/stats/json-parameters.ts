@@ -1,0 +1,17 @@
+import { invalidFormat } from '@sluice/runtime/errors'
+
+const numbers: ReadonlySet<string> = new Set(['start_date', 'end_date', 'limit'])
+
+/**
+ * Converts parameters in JSON to those of a query string: dates and limits may be numbers, `exact` a boolean, and null
+ * means absent. Throws 400 for a query that is no object.
+ */
+export function parametersOf(query: unknown): Readonly<Record<string, unknown>> {
+  if (typeof query !== 'object' || query === null || Array.isArray(query)) throw invalidFormat('must be an object')
+  const parameters = Object.create(null) as Record<string, unknown>
+  for (const [name, value] of Object.entries(query)) {
+    const isTyped = numbers.has(name) ? typeof value === 'number' : name === 'exact' && typeof value === 'boolean'
+    parameters[name] = value === null ? '' : isTyped ? String(value) : value
+  }
+  return parameters
+}

@@ -1,0 +1,27 @@
+import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { operations } from '@sluice/api/operations'
+import { readLive } from '@sluice/event-store/live/read-live'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+
+/**
+ * `GET /api/v1/live` (docs/http-interface.md#live): the latest minutes and events. Throws 400, 404 `Site not found`,
+ * ClickHouseError.
+ */
+export function liveRoute({ eventReader, sites }: { eventReader: AnalysisRunners; sites: ReadableSites }): Route {
+  return handle(operations.live, async ({ query, credential, receivedAt, signal, log }) => {
+    const { site_id: siteId, environment = credential.environment } = query
+    log({ site_id: siteId })
+    await readableSite(sites, credential, siteId)
+
+    const spec = { siteId, environment, now: receivedAt }
+    const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner))
+    return {
+      visitors_5m: live.visitors,
+      events_5m: live.events,
+      per_minute: live.eventsPerMinute,
+      last_events: live.lastEvents,
+    }
+  })
+}

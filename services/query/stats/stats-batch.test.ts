@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { batchQueriesMax } from '@sluice/contracts/stats-batch'
+import type { ClickHouse } from '@sluice/event-store/client'
+import { queryRunners } from '@sluice/event-store/query-runner'
+import type { ApiRequest } from '@sluice/http/route'
+import { apiRequest } from '../../../tests/support/api-request.ts'
+import { badRequestCode } from '../../../tests/support/error-codes.ts'
+import {
+  allSitesKnown,
+  hour,
+  noon,
+  openStatsDatabase,
+  type StatsDatabase,
+} from '../../../tests/support/stats-database.ts'
+import { statsBatchRoute } from './stats-batch.ts'
+
+let database: StatsDatabase
+
+beforeAll(async () => {
+  database = await openStatsDatabase()
+})
+
+afterAll(async () => {
+  await database.drop()
+})
+
+interface Batch {
+  results: { success: boolean; data?: { value: number }; error?: string }[]
+}
+
+async function requestBatch(
+  queries: unknown,
+  parts: Partial<ApiRequest> = {},
+  clickHouse: Pick<ClickHouse, 'query'> = database.reader,
+) {
+  const { handle } = statsBatchRoute({ eventReader: queryRunners(clickHouse), ...allSitesKnown() })
+  const body = { bytes: Buffer.from(JSON.stringify({ queries })), type: 'application/json' }
+  const { data } = await handle(apiRequest({ receivedAt: noon + hour, body, ...parts }))
+  return (data as Batch).results
+}
+
+const metric = 'event_count'
+
+test('each query has the same result as alone, in the order of the queries', async () => {
+  const site_id = await database.siteWith([
+    { at: 0, country: 'DE', session_id: 's' },
+    { at: 0.5, country: 'FR' },
+  ])
+  const filter = [{ property: 'country', operator: 'equals', value: 'fr' }]
+  const queries = [
+    { site_id, metric, period: '1h' },
+    { site_id, metric, start_date: noon, end_date: noon + 1, exact: true, limit: 5, compare: null },
+    { site_id, metric, start_date: String(noon), filter },
+    { site_id, metric, filter: JSON.stringify(filter), group_by: 'country' },
+    { site_id, metric: 'bounce_rate' },
+  ]
+  const results = await requestBatch(queries)
+  expect(results.map(({ data }) => data?.value)).toStrictEqual([2, 1, 1, 1, 100])
+  const alone = await database.queryStats({ site_id, metric, start_date: noon, end_date: noon + hour, timezone: 'UTC' })
+  expect(results[0]?.data).toStrictEqual({ ...alone, period: '1h', timestamp: noon + hour })
+})
+
+test('a query that fails does not affect the others', async () => {
+  const site_id = await database.siteWith([{ at: 0 }])
+  const { credential } = apiRequest()
+  const results = await requestBatch(
+    [
+      { metric },
+      { site_id: 'foreign', metric },
+      { site_id, metric, start_date: 'yesterday' },
+      { site_id, metric: ['event_count'] },
+      { site_id: 5, metric },
+      { site_id, metric, filter: [{ property: 'age', operator: 'equals', value: 1 }] },
+      { site_id, metric, colour: 'red' },
+      'event_count',
+      { site_id, metric },
+    ],
+    { credential: { ...credential, siteIds: [site_id] } },
+  )
+  expect(results.slice(0, -1).map(({ error }) => error)).toStrictEqual([
+    'Missing required field: site_id',
+    'Site not found',
+    'Invalid field: start_date must be an integer from 0 to 7258118400000 (Unix milliseconds)',
+    'Invalid field: metric must be a string',
+    'Invalid field: site_id must be a string',
+    expect.stringMatching(/^Invalid field: filter\.0\.property must be one of: event_type, /),
+    'Invalid field: colour is not a known parameter',
+    'Invalid format: must be an object',
+  ])
+  expect(results.at(-1)).toMatchObject({ success: true, data: { value: 1 } })
+})
+
+test('an internal failure is reported as such and logged', async () => {
+  const site_id = await database.siteWith([{ at: 0 }])
+  const logged: object[] = []
+  const broken: Pick<ClickHouse, 'query'> = {
+    query: (sql, params, options) => database.reader.query(sql.replace('count()', 'count(nothing)'), params, options),
+  }
+  const results = await requestBatch(
+    [
+      { site_id, metric },
+      { site_id, metric: 'bounce_rate' },
+    ],
+    { log: (fields) => logged.push(fields) },
+    broken,
+  )
+  expect(results.map(({ error }) => error)).toStrictEqual(['Internal server error', 'Internal server error'])
+  expect(JSON.stringify(logged)).toContain('nothing')
+})
+
+describe('a batch', () => {
+  const spent: number[] = []
+  const consume = (cost: number): void => void spent.push(cost)
+
+  test('costs one query for each of its queries, including those that fail', async () => {
+    await requestBatch([{}, {}, {}], { consume })
+    expect(spent).toStrictEqual([3])
+  })
+
+  test('is refused as a whole when the limit is reached', async () => {
+    const refused = { consume: () => Promise.reject(new Error('no more')) }
+    await expect(requestBatch([{}], refused)).rejects.toThrow('no more')
+  })
+})
+
+describe('a body without a list of queries', () => {
+  const consume = (): void => {
+    throw new Error('was charged')
+  }
+
+  test.each([
+    [undefined, 'Missing required field: queries'],
+    [{}, 'Invalid field: queries must be a list of questions'],
+    [[], 'Invalid field: queries must contain at least 1 question'],
+    [Array(batchQueriesMax + 1).fill({}), 'Invalid field: queries must contain at most 20 questions'],
+  ])('with the value %j is refused with 400 and costs nothing', async (queries, message) => {
+    await expect(requestBatch(queries, { consume })).rejects.toMatchObject({ code: badRequestCode(message), message })
+  })
+})
+
+test('running queries are cancelled and further ones are not sent when the client leaves', async () => {
+  const client = new AbortController()
+  let statements = 0
+  const leaving: Pick<ClickHouse, 'query'> = {
+    query: (sql, params, options) => {
+      statements += 1
+      client.abort()
+      return database.reader.query(sql, params, options)
+    },
+  }
+  const site_id = await database.siteWith([])
+  await expect(requestBatch(Array(20).fill({ site_id, metric }), { signal: client.signal }, leaving)).rejects.toThrow()
+  expect(statements).toBeLessThanOrEqual(4)
+})

@@ -1,0 +1,103 @@
+import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { operations } from '@sluice/api/operations'
+import {
+  type BreakdownEntry,
+  type Grouping,
+  type MeasuredRange,
+  statsLimits,
+  type StatsResult,
+} from '@sluice/contracts/stats'
+import { isTimeUnit } from '@sluice/event-store/calendar'
+import { evaluateStats, type RangeNumbers } from '@sluice/event-store/stats/evaluate-stats'
+import type { StatsGroup } from '@sluice/event-store/stats/groups'
+import { handle } from '@sluice/http/handle'
+import type { ApiRequest, Route } from '@sluice/http/route'
+import { type AnalysisRunners, type FieldTexts, runAnalysis } from '../run-analysis.ts'
+import { readStatsRequest, type StatsRequest } from './read-stats-request.ts'
+
+export interface StatsDeps {
+  eventReader: AnalysisRunners
+  sites: ReadableSites
+  /** The time (Unix ms) before which every accepted event can be read. */
+  completeUntil: () => number
+}
+
+/** The fields and reasons of the 400 for evaluations that are too large. */
+export const statsTooLarge: NonNullable<FieldTexts['tooLarge']> = {
+  buckets: {
+    field: 'group_by',
+    reason: `must make at most ${statsLimits.bucketsMax} buckets of the range: ask for a shorter one, or for longer buckets`,
+  },
+  rows: {
+    field: 'group_by',
+    reason: `must make at most ${statsLimits.entriesMax} pairs with event types: ask for a shorter range, longer buckets or a lower limit`,
+  },
+}
+
+/**
+ * `GET /api/v1/stats` (docs/http-interface.md#stats-answer): 200 with a StatsResult. Throws 400 for wrong parameters,
+ * 404 `Site not found`, ClickHouseError.
+ */
+export function statsRoute(deps: StatsDeps): Route {
+  return handle(operations.stats, async (request) => {
+    const { query, credential, receivedAt, log } = request
+    const statsRequest = readStatsRequest(query, { now: receivedAt, environment: credential.environment })
+    log({ site_id: statsRequest.siteId, metric: statsRequest.metric })
+    return statsResult(statsRequest, request, deps)
+  })
+}
+
+/** Evaluates a request. Throws 400 for a request that is too large, 404 `Site not found`, ClickHouseError. */
+export async function statsResult(
+  { siteId, metric, period, toSpec }: StatsRequest,
+  request: Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal'>,
+  { eventReader, sites, completeUntil }: StatsDeps,
+): Promise<StatsResult> {
+  const spec = toSpec(await readableSite(sites, request.credential, siteId))
+  // Taken before the events are read: events that arrive in between may be counted as well.
+  const completeUntilMs = completeUntil()
+  const numbers = await runAnalysis(eventReader, request, (runner) => evaluateStats(spec, runner), {
+    tooLarge: statsTooLarge,
+    conditions: { filter: spec.conditions },
+  })
+  const { groupBy } = spec
+  const { value, breakdown } = toMeasuredRange(numbers, groupBy)
+  return {
+    metric,
+    value,
+    ...(period === undefined ? {} : { period }),
+    site_id: siteId,
+    start_date: numbers.start,
+    end_date: numbers.end,
+    timezone: spec.timeZone,
+    ...(groupBy === undefined ? {} : { group_by: groupBy }),
+    ...(breakdown === undefined ? {} : { breakdown }),
+    complete_until: completeUntilMs,
+    ...(numbers.compared && {
+      compare: {
+        start_date: numbers.compared.start,
+        end_date: numbers.compared.end,
+        ...toMeasuredRange(numbers.compared, groupBy),
+      },
+    }),
+    timestamp: request.receivedAt,
+  }
+}
+
+function toMeasuredRange({ value, groups }: RangeNumbers, groupBy: Grouping | undefined): MeasuredRange {
+  return { value, ...(groups && { breakdown: groups.map((group) => toBreakdownEntry(group, groupBy)) }) }
+}
+
+function toBreakdownEntry(
+  { start, group, eventType, value }: StatsGroup,
+  groupBy: Grouping | undefined,
+): BreakdownEntry {
+  const key = eventType ?? group
+  return {
+    timestamp: start,
+    ...(key === undefined ? {} : { key }),
+    ...(group === undefined || groupBy === undefined || isTimeUnit(groupBy) ? {} : { [groupBy]: group }),
+    ...(eventType === undefined ? {} : { event_type: eventType }),
+    value,
+  }
+}

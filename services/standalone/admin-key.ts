@@ -1,0 +1,39 @@
+// npm run admin-key: replaces the admin key and prints the new one (docs/http-interface.md#first-admin-key).
+import { attachPostgres, startPostgres } from '@sluice/engines/postgres'
+import { replaceAdminKey } from '@sluice/postgres/admin-key'
+import { openPostgres } from '@sluice/postgres/open'
+import { postgresUrl } from '@sluice/postgres/variables'
+import { loadConfig } from '@sluice/runtime/config'
+import { internalMessage } from '@sluice/runtime/errors'
+import { dataDirectory } from '@sluice/runtime/variables'
+
+const variables = {
+  SLUICE_DATA_DIR: dataDirectory,
+  SLUICE_POSTGRES_URL: { ...postgresUrl, optional: true as const },
+}
+
+/** The Postgres that SLUICE_POSTGRES_URL names, else the embedded one, which is started unless it is running. */
+async function findPostgres(): Promise<{ url: string; stop: () => Promise<void> }> {
+  const config = loadConfig(variables, process.env)
+  const leaveRunning = (): Promise<void> => Promise.resolve()
+  if (config.SLUICE_POSTGRES_URL !== undefined) return { url: config.SLUICE_POSTGRES_URL, stop: leaveRunning }
+  const dir = `${config.SLUICE_DATA_DIR}/postgres`
+  const running = attachPostgres(dir)
+  return running ? { url: running.url, stop: leaveRunning } : startPostgres({ dir })
+}
+
+try {
+  const found = await findPostgres()
+  const postgres = openPostgres(found.url)
+  try {
+    const { key, note } = await replaceAdminKey(postgres)
+    console.log(key)
+    console.error(note)
+  } finally {
+    await postgres.close()
+    await found.stop()
+  }
+} catch (error) {
+  console.error(internalMessage(error))
+  process.exitCode = 1
+}

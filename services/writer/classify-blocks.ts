@@ -1,0 +1,50 @@
+import { type Block, blockVersion } from '@sluice/event-log/block'
+import {
+  type BlockAtOffset,
+  blocksWithOffsets,
+  countLines,
+  type DeadLetterCause,
+  toDeadLetter,
+} from '@sluice/event-log/dead-letters'
+import type { LogBatch } from '@sluice/event-log/log'
+
+/**
+ * Blocks of up to so many later versions wait for a newer writer: gateways are never further ahead of writers. A higher
+ * number is the header `v` of a foreign record, which no newer writer would read either.
+ */
+const versionsAhead = 9
+
+export interface ClassifiedBlocks {
+  dated: BlockAtOffset[]
+  undated: BlockAtOffset[]
+  /** Dead letters of the records that are no blocks of Sluice, each as a whole because it has no known rows. */
+  dead: Block[]
+}
+
+/**
+ * Sorts the blocks of a batch by the insert statement that stores them, dated or undated, and turns the records that no
+ * statement can store into dead letters. Throws an Error for a block of a later version, which needs a newer writer.
+ */
+export function classifyBlocks(batch: LogBatch): ClassifiedBlocks {
+  const classified: ClassifiedBlocks = { dated: [], undated: [], dead: [] }
+  for (const block of blocksWithOffsets(batch)) {
+    const defect = findDefect(block)
+    if (defect) classified.dead.push(toDeadLetter(block, defect))
+    else if (block.headers.undated) classified.undated.push(block)
+    else classified.dated.push(block)
+  }
+  return classified
+}
+
+function findDefect({ headers, payload }: BlockAtOffset): DeadLetterCause | undefined {
+  const version: number = headers.v
+  if (version > blockVersion && version <= blockVersion + versionsAhead) {
+    throw new Error(`a block of version ${version}, this writer knows ${blockVersion}: upgrade the writer`)
+  }
+  if (version !== blockVersion) return { reason: 'unreadable', text: 'the record has not the headers of a block' }
+  if (countLines(payload) === headers.rows && payload.at(-1) === 0x0a) return undefined
+  return {
+    reason: 'row_count',
+    text: `the block has ${countLines(payload)} whole lines, its headers say ${headers.rows}`,
+  }
+}

@@ -1,0 +1,203 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { acceptance } from '@sluice/event-log/acceptance-deadline'
+import { openPostgres, type Postgres } from '@sluice/postgres/open'
+import { watermarkStore } from '@sluice/postgres/watermarks'
+import { unavailable } from '@sluice/runtime/errors'
+import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import {
+  blockOfRows,
+  createTestStores,
+  event,
+  partitions,
+  type RunningWriter,
+  runWriter,
+  type TestStores,
+} from '../../tests/support/writer.ts'
+import { watermarkReporter, type WatermarkReporterDeps } from './watermark-reporter.ts'
+
+const margin = acceptance.msMax + acceptance.clockSkewMsMax + 1
+let stores: TestStores
+let database: TestPostgres
+let proxy: TcpProxy
+let postgres: Postgres
+/** Functions that stop everything the test started; they are called in reverse order. */
+let stops: (() => Promise<unknown>)[]
+
+beforeEach(async () => {
+  stores = await createTestStores()
+  database = await openTestPostgres()
+  proxy = await tcpProxy(database.url)
+  postgres = openPostgres(proxy.url)
+  stops = []
+})
+
+afterEach(async () => {
+  for (const stop of stops.reverse()) await stop()
+  await postgres.close()
+  await proxy.close()
+  await database.drop()
+  await stores.drop()
+})
+
+function startWriter(changes: Parameters<typeof runWriter>[1] = {}): RunningWriter {
+  const writer = runWriter(stores, changes)
+  stops.push(() => writer.stop())
+  return writer
+}
+
+/** Reports the watermarks of `writer` every 10 ms. */
+function startReporter(writer: RunningWriter, changes: Partial<WatermarkReporterDeps> = {}) {
+  const { logger, lines } = capturedLogger()
+  const metrics: Metrics = createMetrics()
+  const { lag } = writer.consumer
+  const store = watermarkStore(postgres)
+  const reporter = watermarkReporter({ log: stores.log, lag, store, logger, metrics, intervalMs: 10, ...changes })
+  const abort = new AbortController()
+  const running = reporter.run?.(abort.signal)
+  stops.push(() => {
+    abort.abort()
+    return running ?? Promise.resolve()
+  })
+  return { lines, metrics }
+}
+
+/** The watermarks in Postgres by partition, Unix ms; undefined where unknown. */
+async function storedWatermarks(): Promise<(number | undefined)[]> {
+  const rows = await database.db.selectFrom('log_watermarks').selectAll().orderBy('partition').execute()
+  return rows.map(({ complete_until: until }) => until?.getTime())
+}
+
+/** Resolves when every partition except these is complete until at least `margin` before now. */
+async function waitUntilComplete(except: readonly number[] = []): Promise<(number | undefined)[]> {
+  const now = Date.now()
+  await waitUntil(
+    async () => {
+      const all = await storedWatermarks()
+      const rest = all.filter((_, partition) => !except.includes(partition))
+      return all.length === partitions && rest.every((until) => until !== undefined && until >= now - margin)
+    },
+    'all partitions are complete',
+    20_000,
+  )
+  return storedWatermarks()
+}
+
+test('the watermarks of an idle log follow the time at the distance of the margin', async () => {
+  startReporter(startWriter())
+  for (const until of await waitUntilComplete()) expect(until).toBeLessThanOrEqual(Date.now() - margin)
+  await waitUntilComplete()
+})
+
+test('the watermark of a partition does not move while its blocks are not stored', async () => {
+  const gate = Promise.withResolvers<undefined>()
+  const { inserter } = stores
+  const writer = startWriter({
+    inserter: {
+      ...inserter,
+      insert: async (...call) => {
+        if (call[1].queryId.endsWith('-1')) await gate.promise
+        return inserter.insert(...call)
+      },
+    },
+  })
+  startReporter(writer)
+  await waitUntilComplete()
+  await stores.publish(blockOfRows(0, [event('a')]), blockOfRows(1, [event('b')]))
+  const publishedAt = Date.now()
+  for (let round = 0; round < 5; round++) {
+    const all = await waitUntilComplete([1])
+    expect(all[1]).toBeLessThanOrEqual(publishedAt - margin)
+  }
+  gate.resolve(undefined)
+  await waitUntilComplete()
+  expect(await stores.stored()).toStrictEqual(['a', 'b'])
+})
+
+test('a partition without a watermark is stored as unknown', async () => {
+  const gate = Promise.withResolvers<undefined>()
+  await stores.publish(blockOfRows(1, [event('a')]))
+  const { inserter } = stores
+  const insert: typeof inserter.insert = (...call) => gate.promise.then(() => inserter.insert(...call))
+  startReporter(startWriter({ inserter: { ...inserter, insert } }))
+  expect((await waitUntilComplete([1]))[1]).toBeUndefined()
+  expect(await watermarkStore(database).completeUntil()).toBe(0)
+  gate.resolve(undefined)
+})
+
+test('a dead letter does not stop the watermark', async () => {
+  startReporter(startWriter())
+  await stores.publish(blockOfRows(0, [event('bad', { environment: 'moon' })]))
+  await waitUntilComplete()
+  expect(await stores.dead()).toHaveLength(1)
+})
+
+test('a slow response of the log does not advance the watermark too far', async () => {
+  const writer = startWriter()
+  await waitUntil(() => writer.consumer.lag().length === partitions, 'it holds all', 20_000)
+  let requestedAt: number | undefined
+  const slow = {
+    id: () => stores.log.id(),
+    ends: async () => {
+      if (requestedAt !== undefined) throw unavailable('asked once')
+      const at = (requestedAt = Date.now())
+      const ends = await stores.log.ends()
+      await waitUntil(() => Date.now() > at, 'the clock goes on', 20_000)
+      return ends
+    },
+  }
+  startReporter(writer, { log: slow })
+  await waitUntil(async () => (await storedWatermarks()).length === partitions, 'it was told', 20_000)
+  for (const until of await storedWatermarks()) expect(until).toBeLessThanOrEqual((requestedAt ?? 0) - margin)
+})
+
+test('the watermarks follow partitions that move to another writer and back', async () => {
+  const first = startWriter()
+  startReporter(first)
+  await waitUntilComplete()
+  const second = runWriter(stores)
+  const { lag } = second.consumer
+  await waitUntil(() => lag().length > 0 && lag().length < partitions, 'the second has its share', 20_000)
+  startReporter(second)
+  await stores.publish(...Array.from({ length: partitions }, (_, n) => blockOfRows(n, [event(`shared-${n}`)])))
+  await waitUntilComplete()
+  expect(await stores.stored()).toHaveLength(partitions)
+  await second.stop()
+  await waitUntil(() => first.consumer.lag().length === partitions, 'the first has them all', 20_000)
+  await waitUntilComplete()
+})
+
+describe('while Postgres is unavailable', () => {
+  test.each(['away', 'hanging'])(
+    '(%s) events are stored, the watermarks do not move, and one line is logged',
+    async (how) => {
+      const writer = startWriter()
+      const { lines, metrics } = startReporter(writer)
+      await waitUntilComplete()
+      const age = async (): Promise<number> => {
+        const figure = await metrics.getSingleMetric('sluice_writer_complete_until_age_seconds')?.get()
+        return Math.max(...(figure?.values.map(({ value }) => value) ?? []))
+      }
+      expect(await age()).toBeLessThan(margin / 1000 + 5)
+      if (how === 'away') await proxy.cut()
+      else proxy.freeze()
+      const since = performance.now()
+      await waitUntil(() => lines().length > 0, 'it notices', 20_000)
+      // Before the pool gives up: nothing that stops waits so long.
+      expect(performance.now() - since).toBeLessThan(8_000)
+      const before = await storedWatermarks()
+      await stores.publish(...Array.from({ length: 5 }, (_, n) => blockOfRows(0, [event(`away-${n}`)])))
+      await waitUntil(async () => (await stores.stored()).length === 5, 'they are stored', 20_000)
+      const young = await age()
+      await waitUntil(async () => (await age()) > young, 'it looks older', 20_000)
+      expect(await storedWatermarks()).toStrictEqual(before)
+      expect(lines()).toMatchObject([{ level: 'warn', msg: 'complete_until can not be told, it stands' }])
+      await proxy.mend()
+      await waitUntilComplete()
+      expect(lines()).toHaveLength(1)
+    },
+  )
+})

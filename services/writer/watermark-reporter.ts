@@ -1,0 +1,75 @@
+import type { EventLog, PartitionLag } from '@sluice/event-log/log'
+import type { WatermarkStore } from '@sluice/postgres/watermarks'
+import { withDeadline } from '@sluice/runtime/deadline'
+import { unavailable } from '@sluice/runtime/errors'
+import type { Logger } from '@sluice/runtime/logger'
+import { Gauge, type Metrics } from '@sluice/runtime/metrics'
+import { poller } from '@sluice/runtime/poller'
+import type { Component } from '@sluice/runtime/supervisor'
+import { watermark } from './watermark.ts'
+
+const defaultIntervalMs = 1_000
+/** A Postgres that hangs must not delay a stop. */
+const storeTimeoutMs = 2_000
+
+export interface WatermarkReporterDeps {
+  log: Pick<EventLog, 'id' | 'ends'>
+  /** Consumer lag of the partitions that this writer owns. */
+  lag: () => readonly PartitionLag[]
+  store: Pick<WatermarkStore, 'advance'>
+  logger: Logger
+  metrics: Metrics
+  intervalMs?: number
+}
+
+/**
+ * Stores once a second in Postgres until when every accepted event is readable, for the partitions that this writer owns
+ * (docs/decisions/013-complete-until.md). Independent of the inserts: while Postgres is unavailable they continue, and the
+ * stored watermarks stand.
+ */
+export function watermarkReporter({
+  log,
+  lag,
+  store,
+  logger,
+  metrics,
+  intervalMs = defaultIntervalMs,
+}: WatermarkReporterDeps): Component {
+  const rule = watermark()
+  /** The watermarks that were stored last, Unix ms, by partition. */
+  let reported: readonly (number | undefined)[] = []
+  new Gauge({
+    name: 'sluice_writer_complete_until_age_seconds',
+    help: 'Time since the moment until which everything accepted is readable.',
+    labelNames: ['partition'],
+    registers: [metrics],
+    // Computed at the scrape, so that the age of a standing watermark grows.
+    collect() {
+      this.reset()
+      for (const { partition } of lag()) {
+        const until = reported[partition]
+        if (until !== undefined) this.set({ partition: String(partition) }, (Date.now() - until) / 1000)
+      }
+    },
+  })
+
+  async function report(): Promise<void> {
+    const logId = await log.id()
+    // Taken before the request, because its response may take long.
+    const requestedAt = Date.now()
+    const ends = await log.ends()
+    const committed = new Map(lag().map((each) => [each.partition, each.committed]))
+    const until = rule({ requestedAt, ends, committed })
+    await withDeadline(store.advance(logId, until), storeTimeoutMs, () => unavailable('Postgres is slow'))
+    reported = until.map((each, partition) => each ?? reported[partition])
+  }
+
+  return poller({
+    name: 'complete until',
+    intervalMs,
+    poll: report,
+    onUnavailable: (error) => {
+      logger.warn({ err: error }, 'complete_until can not be told, it stands')
+    },
+  })
+}

@@ -1,0 +1,237 @@
+import { afterEach, expect, test } from '@jest/globals'
+import { openClickHouse } from '@sluice/event-store/client'
+import { ClickHouseError } from '@sluice/event-store/errors'
+import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { AppError } from '@sluice/runtime/errors'
+import { type Block, expectGolden, joinBlocks, lineJson, maskIds, prettyJson } from './golden.ts'
+import {
+  type GivenResponse,
+  type ReceivedRequest,
+  type RecordingServer,
+  startRecordingServer,
+} from './recording-server.ts'
+
+let server: RecordingServer
+
+afterEach(() => server.stop())
+
+async function start(respond?: (request: ReceivedRequest, index: number) => GivenResponse): Promise<string> {
+  server = await startRecordingServer(respond)
+  return `http://us%40er:p%3Aw@${server.host}/da_ta`
+}
+
+/** Headers that ClickHouse reads; the others come from the HTTP client and contain versions. */
+const recordedHeaders = ['authorization', 'content-type', 'accept-encoding', 'host']
+
+function requestBlock({ method, path, query, headers, body }: ReceivedRequest, heading: string): Block {
+  const [program = ''] = (headers['user-agent'] ?? '').split(' ')
+  const settings = query.filter(([name]) => name !== 'query')
+  const sql = query.find(([name]) => name === 'query')?.[1]
+  return {
+    heading,
+    text: maskIds(
+      [
+        `${method} ${path}`,
+        ...recordedHeaders.filter((name) => name in headers).map((name) => `${name}: ${String(headers[name])}`),
+        ...(program === '' ? [] : [`user-agent: ${program} …`]),
+        `parameters: ${prettyJson(Object.fromEntries(settings))}`,
+        ...(sql === undefined ? [] : [`query: ${sql}`]),
+        `body: ${body}`,
+      ].join('\n'),
+    ),
+  }
+}
+
+test('queries and commands go to ClickHouse as in the golden file', async () => {
+  const url = await start(() => ({ body: '{"meta":[],"data":[],"rows":0}' }))
+  const clickHouse = openClickHouse(url)
+  await clickHouse.query('SELECT {a:String}, {b:Int64}, {c:Array(Int64)}, {d:Array(String)}, {e:Float64}, {f:Bool}', {
+    a: "it's \\ a\ttext\nü ✓",
+    b: -1715774400000,
+    c: [1, 2],
+    d: ["it's", '\\', 'ü'],
+    e: 9.5,
+    f: true,
+  })
+  await clickHouse.query('SELECT 1', {}, { settings: { readonly: '2', max_execution_time: 30, limit: '5' } })
+  await clickHouse.command('TRUNCATE TABLE x')
+  await clickHouse.command('INSERT INTO x VALUES ({a:String})', {
+    params: { a: 'b' },
+    settings: { mutations_sync: '1' },
+  })
+  await clickHouse.check()
+  await clickHouse.close()
+  const headings = ['a question with every kind of value', 'settings of a question', 'a command', 'settings', 'a check']
+  expectGolden(
+    'clickhouse/questions.txt',
+    joinBlocks(server.received.map((request, index) => requestBlock(request, headings[index] ?? ''))),
+  )
+})
+
+test('migrations go to ClickHouse as in the golden file', async () => {
+  const url = await start(({ body }) => ({
+    body: body.includes('system.tables') ? '{"meta":[],"data":[{"found":0}]}' : '{"meta":[],"data":[]}',
+  }))
+  const names = await migrateClickHouse(url)
+  expectGolden(
+    'clickhouse/migrations.txt',
+    joinBlocks([
+      { heading: 'names', text: lineJson(names) },
+      ...server.received.map(({ query, body }, index) => {
+        const parameters = query.filter(([name]) => name === 'database' || name.startsWith('param_'))
+        return { heading: `statement ${index + 1}`, text: `${body}\n${lineJson(Object.fromEntries(parameters))}` }
+      }),
+    ]),
+  )
+})
+
+test.each([
+  ['dated', false],
+  ['undated', true],
+])('the insert of %s rows goes to ClickHouse as in the golden file', async (kind, undated) => {
+  const summary = '{"read_rows":"7","written_rows":"2"}'
+  const url = await start(() => ({ headers: { 'X-ClickHouse-Summary': summary } }))
+  const inserter = openEventInserter(url)
+  const payloads = [Buffer.from('{"site_id":"a"}\n'), Buffer.from('{"site_id":"ü"}\n')]
+  const first = await inserter.insert(
+    { payloads, undated },
+    { queryId: 'writer-log-3', replaceRunning: true, timeoutMs: 60_000 },
+  )
+  const second = await inserter.insert(
+    { payloads: [], undated },
+    { queryId: 'writer-log-3', replaceRunning: false, timeoutMs: 1_001 },
+  )
+  await inserter.close()
+  expectGolden(
+    `clickhouse/insert-${kind}.txt`,
+    joinBlocks([
+      ...server.received.map((request, index) =>
+        requestBlock(request, index === 0 ? 'two payloads, a running insert is replaced' : 'no payload'),
+      ),
+      { heading: 'results', text: lineJson([first, second]) },
+    ]),
+  )
+})
+
+/** The numbers of the sent rows: the response of a ClickHouse that can read them all. */
+function numbersOf({ body }: ReceivedRequest): number[] {
+  return [...body.matchAll(/^\{"n":(\d+),/gm)].map(([, number]) => Number(number))
+}
+
+test('bad rows are searched for as in the golden file', async () => {
+  const url = await start((request, index) => {
+    if (index === 0) {
+      const good = numbersOf(request).filter((number) => number !== 3)
+      return { body: good.map((number) => `${number}\n`).join('') }
+    }
+    return {
+      status: 400,
+      headers: { 'X-ClickHouse-Exception-Code': '117' },
+      body: 'Code: 117. Unknown field found while parsing JSONEachRow format',
+    }
+  })
+  const inserter = openEventInserter(url)
+  const lines = ['{"site_id":"a"}\n', 'no json\n', '{"unknown":1}\n', '{"site_id":"b"}\n', '{}\n', '[1]\n']
+  const bad = await inserter.findBadRows(
+    lines.map((line) => Buffer.from(line)),
+    { timeoutMs: 60_000 },
+  )
+  await inserter.close()
+  expectGolden(
+    'clickhouse/bad-rows.txt',
+    joinBlocks([
+      ...server.received.map((request, index) =>
+        requestBlock(request, index === 0 ? 'which rows are good' : 'what is wrong with a row'),
+      ),
+      { heading: 'bad rows', text: bad.map(lineJson).join('\n') },
+    ]),
+  )
+})
+
+const codes = [
+  undefined,
+  6,
+  25,
+  26,
+  27,
+  33,
+  41,
+  53,
+  60,
+  69,
+  70,
+  72,
+  81,
+  117,
+  130,
+  131,
+  158,
+  159,
+  164,
+  173,
+  191,
+  202,
+  203,
+  209,
+  210,
+  216,
+  241,
+  242,
+  243,
+  252,
+  285,
+  286,
+  306,
+  307,
+  319,
+  321,
+  349,
+  394,
+  395,
+  396,
+  425,
+  427,
+  467,
+  473,
+  516,
+  691,
+  999,
+]
+
+test('the codes of ClickHouse mean what the golden file says', async () => {
+  await start()
+  const lines = codes.map((code) => {
+    const error = new ClickHouseError(code, 'the reason')
+    expect(error).toBeInstanceOf(AppError)
+    const { message, retryable, retryAfterSeconds, isOfData, isOfSize } = error
+    return `${code ?? 'none'}: ${lineJson([message, { retryable, retryAfterSeconds, isOfData, isOfSize }])}`
+  })
+  expectGolden('clickhouse/codes.txt', `${lines.join('\n')}\n`)
+})
+
+test('a failure of ClickHouse is reported as in the golden file', async () => {
+  const responses: GivenResponse[] = [
+    {
+      status: 404,
+      headers: { 'X-ClickHouse-Exception-Code': '60' },
+      body: 'Code: 60. DB::Exception: Unknown table. (UNKNOWN_TABLE)',
+    },
+    { status: 500, body: 'a proxy’s page' },
+    { status: 502 },
+    { status: 200, headers: { 'X-ClickHouse-Summary': '{"written_rows":"many"}' } },
+  ]
+  const url = await start((_request, index) => responses[index] ?? {})
+  const inserter = openEventInserter(url)
+  const lines: string[] = []
+  for (const response of responses) {
+    const failure: unknown = await inserter
+      .insert({ payloads: [], undated: false }, { queryId: 'q', replaceRunning: false, timeoutMs: 5_000 })
+      .catch((error: unknown) => error)
+    if (!(failure instanceof ClickHouseError)) throw new Error('it was taken')
+    const { serverCode: code, internal, retryable } = failure
+    lines.push(`${lineJson(response)}\n${lineJson({ code, internal, retryable })}`)
+  }
+  await inserter.close()
+  expectGolden('clickhouse/failures.txt', `${lines.join('\n\n')}\n`)
+})

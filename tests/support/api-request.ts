@@ -1,0 +1,27 @@
+import type { ApiRequest } from '@sluice/http/route'
+
+/** A request as the steps before a handler leave it: a production key that may do everything, unless said otherwise. */
+export function apiRequest(parts: Partial<ApiRequest> = {}): ApiRequest {
+  return {
+    requestId: 'test',
+    receivedAt: Date.now(),
+    credential: {
+      keyId: 'key_test',
+      environment: 'prod',
+      scopes: ['admin'],
+      siteIds: null,
+      rateLimits: null,
+      expiresAt: null,
+    },
+    session: undefined,
+    client: { address: '127.0.0.1', isSecure: false },
+    consume: () => undefined,
+    params: {},
+    query: {},
+    body: { bytes: Buffer.alloc(0), type: '' },
+    signal: new AbortController().signal,
+    releaseBody: () => undefined,
+    log: () => undefined,
+    ...parts,
+  }
+}

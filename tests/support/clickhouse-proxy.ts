@@ -1,0 +1,101 @@
+import { createServer, type IncomingMessage, request as httpRequest, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+/** An insert on its way from a writer to ClickHouse. */
+export interface PassingInsert {
+  readonly queryId: string
+  /** ClickHouse has answered it, or can't any more. */
+  readonly isOver: boolean
+  /** Ends the writer's connection. ClickHouse does what it was given all the same. */
+  cut(): void
+}
+
+/** Where an insert can be held: it goes on when the hook's promise resolves. Replace hooks at will. */
+export interface InsertHooks {
+  /** The proxy has all of it and ClickHouse nothing; an insert that is cut here never reaches ClickHouse. */
+  onArrived?: ((insert: PassingInsert) => Promise<void>) | undefined
+  /** ClickHouse has answered; an insert that is cut here is stored, and its writer gets no answer. */
+  onAnswered?: ((insert: PassingInsert) => Promise<void>) | undefined
+}
+
+export interface ClickHouseProxy {
+  /** The URL to give to a writer instead of ClickHouse's own. */
+  readonly url: string
+  hooks: InsertHooks
+  /** Every insert takes so long in ClickHouse, between its look at what is stored and its end; at most 3. */
+  slowSeconds: number
+  close(): Promise<void>
+}
+
+/** Stands between a writer and ClickHouse, so that something can happen at an exact point of an insert. */
+export async function clickHouseProxy(clickHouseUrl: string): Promise<ClickHouseProxy> {
+  const target = new URL(clickHouseUrl)
+  const state: Pick<ClickHouseProxy, 'hooks' | 'slowSeconds'> = { hooks: {}, slowSeconds: 0 }
+
+  async function forward(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', target.origin)
+    const queryId = url.searchParams.get('query_id') ?? ''
+    const isInsert = queryId.startsWith('writer-')
+    const insert = { queryId, isOver: false, cut: () => request.socket.destroy() }
+    const isCut = (): boolean => request.socket.destroyed
+    const body = await readAll(request)
+    if (isInsert) await state.hooks.onArrived?.(insert)
+    if (isCut()) return
+    if (isInsert && state.slowSeconds > 0) slowDown(url, state.slowSeconds)
+
+    const answer = await post(url, request, body).finally(() => {
+      insert.isOver = true
+    })
+    if (isInsert && answer.status === 200) await state.hooks.onAnswered?.(insert)
+    if (isCut()) return
+    response.writeHead(answer.status, answer.headers)
+    response.end(answer.body)
+  }
+
+  const server = createServer((request, response) => {
+    // ClickHouse is away, or the writer is: the line between them breaks.
+    forward(request, response).catch(() => request.socket.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = new URL(clickHouseUrl)
+  url.port = String((server.address() as AddressInfo).port)
+  return Object.assign(state, {
+    url: url.href,
+    close: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => {
+          resolve()
+        })
+        server.closeAllConnections()
+      }),
+  })
+}
+
+/** An insert's statement ends in `SELECT … FROM (…)`; what is slept through there comes after its look-back. */
+function slowDown(url: URL, seconds: number): void {
+  url.searchParams.set('query', `${url.searchParams.get('query') ?? ''} WHERE sleep(${seconds}) = 0`)
+}
+
+interface Answer {
+  status: number
+  headers: IncomingMessage['headers']
+  body: Buffer
+}
+
+function post(url: URL, { method, headers }: IncomingMessage, body: Buffer): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const onward = httpRequest(url, { method, headers }, (answer) => {
+      readAll(answer).then((read) => {
+        resolve({ status: answer.statusCode ?? 502, headers: answer.headers, body: read })
+      }, reject)
+    })
+    onward.on('error', reject)
+    onward.end(body)
+  })
+}
+
+async function readAll(stream: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  for await (const chunk of stream) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks)
+}

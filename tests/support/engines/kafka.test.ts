@@ -1,0 +1,61 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { isAlive } from '@sluice/engines/processes'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type LocalKafka, startKafka } from './kafka.ts'
+import { isKafkaCached, kafkaMissing } from './kafka-files.ts'
+import { kafkaAnswers } from './kafka-probe.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'sluice-kafka-'))
+const describeIfRuns = kafkaMissing() === undefined && isKafkaCached() ? describe : describe.skip
+
+afterAll(() => {
+  rmSync(root, { recursive: true, force: true })
+})
+
+describeIfRuns('a local Kafka', () => {
+  const dir = join(root, 'kafka')
+  let kafka: LocalKafka
+  const answers = (): Promise<boolean> => kafkaAnswers('127.0.0.1', kafka.port)
+
+  beforeAll(async () => {
+    kafka = await startKafka({ dir })
+  }, 60_000)
+
+  afterAll(async () => {
+    await kafka.stop()
+    expect(isAlive(kafka.pid)).toBe(false)
+  })
+
+  test('refuses a second one in the same folder', async () => {
+    await expect(startKafka({ dir })).rejects.toThrow('is in use by this process')
+  })
+
+  test('answers nothing while it is paused, and does when it is resumed', async () => {
+    kafka.pause()
+    // Answers that were under way may still come.
+    await waitUntil(async () => !(await answers()), 'Kafka is silent', 20_000)
+    kafka.resume()
+    await waitUntil(answers, 'Kafka answers', 20_000)
+  })
+
+  test('answers on the same port after it was killed and started again', async () => {
+    const { pid, brokers } = kafka
+    await kafka.kill()
+    expect(isAlive(pid)).toBe(false)
+    expect(await answers()).toBe(false)
+    await kafka.restart()
+    expect(kafka.brokers).toBe(brokers)
+    expect(kafka.pid).not.toBe(pid)
+    expect(await answers()).toBe(true)
+  })
+
+  test('gives up a start that is aborted', async () => {
+    const abort = new AbortController()
+    const starting = startKafka({ dir: join(root, 'given-up'), signal: abort.signal })
+    abort.abort()
+    await expect(starting).rejects.toThrow('aborted')
+  })
+})

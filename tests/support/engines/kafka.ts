@@ -1,0 +1,184 @@
+// For tests and benchmarks: no service starts a Kafka of its own.
+import { randomBytes } from 'node:crypto'
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { lockDataFolder } from '@sluice/engines/data-folder'
+import { endOrphan, findFreePort } from '@sluice/engines/processes'
+import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { javaCommand, type KafkaFiles, kafkaFiles, renderProperties } from './kafka-files.ts'
+import { kafkaAnswers } from './kafka-probe.ts'
+
+export interface LocalKafka {
+  /** `127.0.0.1:<port>`, for the list of brokers. */
+  readonly brokers: string
+  readonly port: number
+  /** The process id of the present broker; another one after a restart. */
+  readonly pid: number
+  /** Shuts it down in order; resolves when it is gone. The end: gives the folder free. */
+  stop(): Promise<void>
+  /** Shuts it down in order, for a `restart` later. */
+  shutDown(): Promise<void>
+  /** SIGKILL; resolves when it is gone. */
+  kill(): Promise<void>
+  /** Freezes it: connections stay open and nothing answers. */
+  pause(): void
+  resume(): void
+  /** Starts it again on the same port and data, after `kill`, `shutDown` or as it runs; resolves when it answers. */
+  restart(): Promise<void>
+}
+
+export interface KafkaOptions {
+  dir: string
+  /** A free port is taken when it isn't given. */
+  port?: number
+  /** The port that clients are told to use, for a proxy between them and Kafka. Default `port`. */
+  advertisedPort?: number
+  /** Lowest session timeout that consumers may request, in ms. Kafka's own 6,000 makes tests of rebalances slow. */
+  sessionTimeoutMsMin?: number
+  /** Gives up a start that is under way; startKafka rejects then. */
+  signal?: AbortSignal
+}
+
+const startTimeoutMs = 60_000
+const stopTimeoutMs = 5_000
+
+/**
+ * Starts Apache Kafka, one KRaft node on 127.0.0.1 that lives no longer than this process (about 3 s, 350 MB). The first
+ * start on a machine fetches it from Maven Central. Locks `dir`. Topics must be created, none comes into being by itself.
+ *
+ * Throws when the folder is in use, when Java or Maven is missing (see kafkaMissing), or with Kafka's own message.
+ */
+export async function startKafka({
+  dir,
+  port: askedPort,
+  advertisedPort,
+  sessionTimeoutMsMin = 1_000,
+  signal,
+}: KafkaOptions): Promise<LocalKafka> {
+  const folder = resolve(dir)
+  const lock = lockDataFolder(folder, 'Kafka')
+  try {
+    const files = await kafkaFiles()
+    const port = askedPort ?? (await findFreePort())
+    const dataDir = join(folder, 'data')
+    const properties = renderProperties({
+      dataDir,
+      port,
+      advertisedPort: advertisedPort ?? port,
+      controllerPort: await findFreePort(),
+      sessionTimeoutMsMin,
+    })
+    writeFileSync(propertiesFile(folder), properties)
+    formatFolder(dataDir, files)
+    await endOrphan(readPid(folder), propertiesFile(folder), 'SIGKILL')
+
+    let broker = await startBroker({ folder, port, files, ...(signal && { signal }) })
+    const kill = async (): Promise<void> => {
+      broker.signal('SIGKILL')
+      await broker.exited
+    }
+    const stopBroker = async (): Promise<void> => {
+      broker.signal('SIGCONT')
+      broker.signal('SIGTERM')
+      const timer = setTimeout(() => {
+        broker.signal('SIGKILL')
+      }, stopTimeoutMs)
+      await broker.exited
+      clearTimeout(timer)
+    }
+    return {
+      brokers: `127.0.0.1:${port}`,
+      port,
+      get pid() {
+        return broker.pid
+      },
+      stop: async () => {
+        await stopBroker()
+        rmSync(pidFile(folder), { force: true })
+        lock.release()
+      },
+      shutDown: stopBroker,
+      kill,
+      pause: () => {
+        process.kill(broker.pid, 'SIGSTOP')
+      },
+      resume: () => {
+        process.kill(broker.pid, 'SIGCONT')
+      },
+      restart: async () => {
+        await stopBroker()
+        broker = await startBroker({ folder, port, files })
+      },
+    }
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+interface Broker {
+  folder: string
+  port: number
+  files: KafkaFiles
+  signal?: AbortSignal
+}
+
+async function startBroker({ folder, port, files, signal }: Broker): Promise<WatchedProgram> {
+  const logFile = join(folder, 'kafka.log')
+  const options = ['-Xmx512m', '-XX:+ExitOnOutOfMemoryError', '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn']
+  const broker = await runWithWatchdog(
+    {
+      command: javaCommand(),
+      args: [...options, '-cp', files.classPath, 'kafka.Kafka', propertiesFile(folder)],
+      cwd: folder,
+      env: { PATH: process.env.PATH ?? '', HOME: folder },
+      signalWhenOrphaned: 'SIGKILL',
+    },
+    logFile,
+  )
+  writeFileSync(pidFile(folder), `${broker.pid}\n`)
+  try {
+    const ready = async (): Promise<boolean> => {
+      signal?.throwIfAborted()
+      return broker.hasExited() || (await kafkaAnswers('127.0.0.1', port))
+    }
+    await waitUntil(ready, 'Kafka answers', startTimeoutMs)
+    if (broker.hasExited()) throw new Error(`Kafka did not start:\n${readFileSync(logFile, 'utf8').trim()}`)
+    return broker
+  } catch (error) {
+    broker.signal('SIGKILL')
+    await broker.exited
+    throw error
+  }
+}
+
+/** Formats the data folder as Kafka's own `format` does, without a second Java process. */
+function formatFolder(dataDir: string, { bootstrapCheckpoint }: KafkaFiles): void {
+  const metaFile = join(dataDir, 'meta.properties')
+  if (existsSync(metaFile)) return
+  mkdirSync(dataDir, { recursive: true })
+  cpSync(bootstrapCheckpoint, join(dataDir, 'bootstrap.checkpoint'))
+  writeFileSync(metaFile, `version=1\ncluster.id=${randomUuid()}\nnode.id=1\ndirectory.id=${randomUuid()}\n`)
+}
+
+/** Kafka writes its UUIDs in base64url, and never with a dash in front, which command lines would take for an option. */
+function randomUuid(): string {
+  return `k${randomBytes(16).toString('base64url').slice(1)}`
+}
+
+function propertiesFile(folder: string): string {
+  return join(folder, 'server.properties')
+}
+
+function pidFile(folder: string): string {
+  return join(folder, 'kafka.pid')
+}
+
+function readPid(folder: string): number {
+  try {
+    return Number.parseInt(readFileSync(pidFile(folder), 'utf8'), 10)
+  } catch {
+    return Number.NaN
+  }
+}

@@ -1,0 +1,162 @@
+// For tests and benchmarks: no service starts a Redis of its own.
+import { execFileSync } from 'node:child_process'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { lockDataFolder } from '@sluice/engines/data-folder'
+import { endOrphan, findFreePort } from '@sluice/engines/processes'
+import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { redisAnswers } from './redis-probe.ts'
+
+export interface LocalRedis {
+  /** `redis://127.0.0.1:<port>`, without the password that `settings` may ask for. */
+  readonly url: string
+  readonly port: number
+  /** The process id of the present server; another one after a restart. */
+  readonly pid: number
+  /** Shuts it down in order; resolves when it is gone. The end: gives the folder free. */
+  stop(): Promise<void>
+  /** SIGKILL; resolves when it is gone. Its data is lost, unless `settings` say otherwise. */
+  kill(): Promise<void>
+  /** Freezes it: connections stay open and nothing answers. */
+  pause(): void
+  resume(): void
+  /** Starts it again on the same port, after `kill` or as it runs; resolves when it answers. */
+  restart(): Promise<void>
+}
+
+export interface RedisOptions {
+  dir: string
+  /** A free port is taken when it isn't given. */
+  port?: number
+  /** Further lines of redis.conf: `{ requirepass: 'secret' }`. */
+  settings?: Readonly<Record<string, string>>
+}
+
+/** A program on the path; Valkey installs one of this name too. */
+const command = 'redis-server'
+const startTimeoutMs = 10_000
+const stopTimeoutMs = 3_000
+
+/** One line on what this machine lacks to run a Redis and how to get it; undefined when it lacks nothing. */
+export function redisMissing(): string | undefined {
+  try {
+    execFileSync(command, ['--version'], { stdio: 'ignore' })
+    return undefined
+  } catch {
+    return `Redis needs ${command}, there is none: apt-get install redis-server (macOS: brew install redis)`
+  }
+}
+
+/**
+ * Starts Redis on 127.0.0.1; it lives no longer than this process and keeps nothing on disk. Takes 0.1 s and 5 MB.
+ * Locks `dir`.
+ *
+ * Throws when the folder is in use, when there is no redis-server (see redisMissing), or with Redis's own message.
+ */
+export async function startRedis({ dir, port: askedPort, settings = {} }: RedisOptions): Promise<LocalRedis> {
+  const folder = resolve(dir)
+  const lock = lockDataFolder(folder, 'Redis')
+  try {
+    const port = askedPort ?? (await findFreePort())
+    writeFileSync(configFile(folder), renderConfig(folder, port, settings))
+    await endOrphan(readPid(folder), configFile(folder), 'SIGKILL')
+
+    let server = await startServer(folder, port)
+    const stopServer = async (): Promise<void> => {
+      server.signal('SIGCONT')
+      server.signal('SIGTERM')
+      const timer = setTimeout(() => {
+        server.signal('SIGKILL')
+      }, stopTimeoutMs)
+      await server.exited
+      clearTimeout(timer)
+    }
+    return {
+      url: `redis://127.0.0.1:${port}`,
+      port,
+      get pid() {
+        return server.pid
+      },
+      stop: async () => {
+        await stopServer()
+        rmSync(pidFile(folder), { force: true })
+        lock.release()
+      },
+      kill: async () => {
+        server.signal('SIGKILL')
+        await server.exited
+      },
+      pause: () => {
+        process.kill(server.pid, 'SIGSTOP')
+      },
+      resume: () => {
+        process.kill(server.pid, 'SIGCONT')
+      },
+      restart: async () => {
+        await stopServer()
+        server = await startServer(folder, port)
+      },
+    }
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+async function startServer(folder: string, port: number): Promise<WatchedProgram> {
+  const logFile = join(folder, 'redis.log')
+  const server = await runWithWatchdog(
+    {
+      command,
+      args: [configFile(folder)],
+      cwd: folder,
+      env: { PATH: process.env.PATH ?? '', HOME: folder },
+      signalWhenOrphaned: 'SIGKILL',
+    },
+    logFile,
+  )
+  writeFileSync(pidFile(folder), `${server.pid}\n`)
+  try {
+    const ready = async (): Promise<boolean> => server.hasExited() || (await redisAnswers('127.0.0.1', port))
+    await waitUntil(ready, 'Redis answers', startTimeoutMs)
+    if (server.hasExited()) throw new Error(`Redis did not start:\n${readFileSync(logFile, 'utf8').trim()}`)
+    return server
+  } catch (error) {
+    server.signal('SIGKILL')
+    await server.exited
+    throw error
+  }
+}
+
+/** Its title keeps the path of its configuration, by which endOrphan knows it. */
+function renderConfig(folder: string, port: number, settings: Readonly<Record<string, string>>): string {
+  const lines = {
+    bind: '127.0.0.1',
+    port: String(port),
+    dir: folder,
+    save: '""',
+    appendonly: 'no',
+    'set-proc-title': 'no',
+    ...settings,
+  }
+  return Object.entries(lines)
+    .map(([name, value]) => `${name} ${value}\n`)
+    .join('')
+}
+
+function configFile(folder: string): string {
+  return join(folder, 'redis.conf')
+}
+
+function pidFile(folder: string): string {
+  return join(folder, 'redis.pid')
+}
+
+function readPid(folder: string): number {
+  try {
+    return Number.parseInt(readFileSync(pidFile(folder), 'utf8'), 10)
+  } catch {
+    return Number.NaN
+  }
+}

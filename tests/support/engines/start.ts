@@ -1,0 +1,96 @@
+import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startClickHouse } from '@sluice/engines/clickhouse'
+import { startPostgres } from '@sluice/engines/postgres'
+import { findFreePort, isAlive } from '@sluice/engines/processes'
+import { startKafka } from './kafka.ts'
+import { isKafkaCached, kafkaFiles, kafkaMissing } from './kafka-files.ts'
+import { redisMissing, startRedis } from './redis.ts'
+import { keepForStop, type Stoppable } from './started.ts'
+
+const folderName = /^sluice-tests-(\d+)-/
+
+/**
+ * jest's globalSetup: one set of real engines for the whole run, in a temporary folder. An engine that runs already
+ * is named by SLUICE_TEST_CLICKHOUSE_URL (and …_READER_URL), SLUICE_TEST_POSTGRES_URL, SLUICE_TEST_KAFKA_URL
+ * (`kafka://host:port`) or SLUICE_TEST_REDIS_URL and is not started. Their URLs reach the tests through these variables,
+ * which test-engines.ts reads. Kafka takes 3 s to start, so only the suites that need it wait for it
+ * (describeWithKafka).
+ */
+export default async function start(): Promise<void> {
+  removeLeftovers()
+  const folder = mkdtempSync(join(tmpdir(), `sluice-tests-${process.pid}-`))
+  chmodSync(folder, 0o711) // Postgres runs as another user when we are root, and must pass through
+  const engines: Stoppable[] = []
+  keepForStop({ folder, engines })
+
+  const clickHouse = async (): Promise<void> => {
+    const engine = await startClickHouse({ dir: join(folder, 'clickhouse') })
+    engines.push(engine)
+    process.env.SLUICE_TEST_CLICKHOUSE_URL = engine.url
+    process.env.SLUICE_TEST_CLICKHOUSE_READER_URL = engine.readerUrl
+  }
+  const postgres = async (): Promise<void> => {
+    const engine = await startPostgres({ dir: join(folder, 'postgres'), durable: false })
+    engines.push(engine)
+    process.env.SLUICE_TEST_POSTGRES_URL = engine.url
+  }
+  const redis = async (): Promise<void> => {
+    const missing = redisMissing()
+    if (missing !== undefined) {
+      console.log(`Left out: what needs Redis. ${missing}, or set SLUICE_TEST_REDIS_URL`)
+      return
+    }
+    const engine = await startRedis({ dir: join(folder, 'redis') })
+    engines.push(engine)
+    process.env.SLUICE_TEST_REDIS_URL = engine.url
+  }
+  const kafka = async (): Promise<void> => {
+    const missing = kafkaMissing() ?? (await fetchKafka())
+    if (missing !== undefined) {
+      console.log(`Left out: what needs Kafka. ${missing}, or set SLUICE_TEST_KAFKA_URL`)
+      return
+    }
+    const port = await findFreePort()
+    const abort = new AbortController()
+    const starting = startKafka({ dir: join(folder, 'kafka'), port, signal: abort.signal })
+    const started = starting.catch((error: unknown) => {
+      if (!abort.signal.aborted) console.error('Kafka did not start:', error)
+      return undefined
+    })
+    engines.push({
+      stop: async () => {
+        abort.abort()
+        await (await started)?.stop()
+      },
+    })
+    process.env.SLUICE_TEST_KAFKA_URL = `kafka://127.0.0.1:${port}`
+  }
+  await Promise.all([
+    process.env.SLUICE_TEST_CLICKHOUSE_URL === undefined && clickHouse(),
+    process.env.SLUICE_TEST_POSTGRES_URL === undefined && postgres(),
+    process.env.SLUICE_TEST_REDIS_URL === undefined && redis(),
+    process.env.SLUICE_TEST_KAFKA_URL === undefined && kafka(),
+  ])
+}
+
+/** Fills the cache when this is the machine's first run; answers with the reason when it could not. */
+async function fetchKafka(): Promise<string | undefined> {
+  if (isKafkaCached()) return undefined
+  console.log('Fetching Kafka by Maven, once')
+  try {
+    await kafkaFiles()
+    return undefined
+  } catch (error) {
+    return `Maven could not fetch it (${error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)})`
+  }
+}
+
+/** Folders of runs that were killed. Their engines have ended with them. */
+function removeLeftovers(): void {
+  for (const name of readdirSync(tmpdir())) {
+    const pid = Number(folderName.exec(name)?.[1])
+    if (pid > 0 && !isAlive(pid)) rmSync(join(tmpdir(), name), { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,159 @@
+// Databases, topics and prefixes for one test file, on the engines that start.ts started or that the environment names.
+import { randomBytes } from 'node:crypto'
+import { beforeAll, describe } from '@jest/globals'
+import { Client } from 'pg'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { kafkaAnswers } from './kafka-probe.ts'
+
+export interface TestDatabase {
+  url: string
+  /** Removes the database with all that is in it. */
+  drop(): Promise<void>
+}
+
+export interface TestClickHouse extends TestDatabase {
+  /** The same database as a user who may only read it. `url` for an external ClickHouse without SLUICE_TEST_CLICKHOUSE_READER_URL. */
+  readerUrl: string
+}
+
+/** The prefix of database names. Destructive helpers refuse a name without it. */
+const prefix = 'test_'
+
+/**
+ * A ClickHouse database name that was never used, `test_<random>`. The database does not exist yet: migrate makes it,
+ * or createTestClickHouse.
+ */
+export function testClickHouse(): TestClickHouse {
+  const database = freshName()
+  const url = withDatabase(engineUrl('SLUICE_TEST_CLICKHOUSE_URL'), database)
+  const readerUrl = process.env.SLUICE_TEST_CLICKHOUSE_READER_URL
+  return {
+    url,
+    readerUrl: readerUrl === undefined ? url : withDatabase(readerUrl, database),
+    drop: async () => {
+      await runClickHouse(url, `DROP DATABASE IF EXISTS ${testName(url)} SYNC`)
+    },
+  }
+}
+
+/** A ClickHouse as of testClickHouse, with the empty database created. */
+export async function createTestClickHouse(): Promise<TestClickHouse> {
+  const clickHouse = testClickHouse()
+  await runClickHouse(clickHouse.url, `CREATE DATABASE ${testName(clickHouse.url)}`)
+  return clickHouse
+}
+
+/** A new, empty Postgres database `test_<random>`. */
+export async function testPostgres(): Promise<TestDatabase> {
+  const serverUrl = engineUrl('SLUICE_TEST_POSTGRES_URL')
+  const url = withDatabase(serverUrl, freshName())
+  await runPostgres(serverUrl, `CREATE DATABASE ${testName(url)}`)
+  return {
+    url,
+    drop: async () => {
+      await runPostgres(serverUrl, `DROP DATABASE IF EXISTS ${testName(url)} WITH (FORCE)`)
+    },
+  }
+}
+
+/**
+ * The URL of a topic that was never used, `kafka://host:port/test.<random>`, which does not exist yet; undefined when
+ * this run has no Kafka. Suites that need one are made by describeWithKafka, which waits until it answers.
+ */
+export function testKafka(): { url: string } | undefined {
+  const url = process.env.SLUICE_TEST_KAFKA_URL
+  return url === undefined
+    ? undefined
+    : { url: `${new URL(url).protocol}//${new URL(url).host}/test.${randomBytes(6).toString('hex')}` }
+}
+
+/** `describe` for suites that need Kafka: counted as skipped, and named so, when there is none. */
+export function describeWithKafka(name: string, suite: () => void): void {
+  const url = process.env.SLUICE_TEST_KAFKA_URL
+  if (url === undefined) {
+    describe.skip(`${name} (no Kafka)`, suite)
+    return
+  }
+  describe(name, () => {
+    beforeAll(async () => {
+      await waitForKafka(url)
+    }, 60_000)
+    suite()
+  })
+}
+
+/** Kafka is started beside the first tests: they need not wait for it. Throws after 60 s. */
+export async function waitForKafka(url: string): Promise<void> {
+  const { hostname, port } = new URL(url)
+  await waitUntil(() => kafkaAnswers(hostname, Number(port)), `Kafka at ${hostname}:${port} answers`, 59_000)
+}
+
+/**
+ * The URL of a Redis with a prefix of keys that was never used; undefined when this run has no Redis. Suites that need
+ * one are made by describeWithRedis.
+ */
+export function testRedis(): { url: string } | undefined {
+  const url = process.env.SLUICE_TEST_REDIS_URL
+  if (url === undefined) return undefined
+  const own = new URL(url)
+  own.searchParams.set('prefix', `test.${randomBytes(6).toString('hex')}:`)
+  return { url: own.href }
+}
+
+/** `describe` for suites that need Redis: counted as skipped, and named so, when there is none. */
+export function describeWithRedis(name: string, suite: () => void): void {
+  if (testRedis() === undefined) describe.skip(`${name} (no Redis)`, suite)
+  else describe(name, suite)
+}
+
+/** `describe` for suites that run services as production does: skipped, and named so, without Kafka or without Redis. */
+export function describeWithServices(name: string, suite: () => void): void {
+  describeWithKafka(name, () => {
+    describeWithRedis('with Redis', suite)
+  })
+}
+
+function freshName(): string {
+  return `${prefix}${randomBytes(8).toString('hex')}`
+}
+
+function engineUrl(variable: 'SLUICE_TEST_CLICKHOUSE_URL' | 'SLUICE_TEST_POSTGRES_URL'): string {
+  const url = process.env[variable]
+  if (url === undefined)
+    throw new Error(`${variable} is not set: run the tests by \`npm test\`, which starts the engines`)
+  return url
+}
+
+function withDatabase(url: string, database: string): string {
+  const changed = new URL(url)
+  changed.pathname = `/${database}`
+  return changed.href
+}
+
+/** The database of a URL, fit to be written into SQL. Throws unless it is a test database, so that no other is ever dropped. */
+function testName(url: string): string {
+  const name = new URL(url).pathname.slice(1)
+  if (!/^test_\w+$/.test(name)) throw new Error(`${name} is not a test database`)
+  return name
+}
+
+async function runClickHouse(url: string, sql: string): Promise<void> {
+  const { origin, username, password } = new URL(url)
+  const response = await fetch(origin, {
+    method: 'POST',
+    body: sql,
+    headers: { 'X-ClickHouse-User': decodeURIComponent(username), 'X-ClickHouse-Key': decodeURIComponent(password) },
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(text)
+}
+
+async function runPostgres(url: string, sql: string): Promise<void> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query(sql)
+  } finally {
+    await client.end()
+  }
+}

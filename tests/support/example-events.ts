@@ -1,0 +1,33 @@
+import { statusOf } from '@sluice/api/error-status'
+import type { EventRow } from '@sluice/contracts/event-columns'
+import { normalizeEvent } from '@sluice/events/normalize-event'
+import { AppError } from '@sluice/runtime/errors'
+
+/** The time of receipt of every event here. */
+export const receivedAt = Date.UTC(2026, 0, 15, 12)
+
+/** The row of an event without a client's id; `undefined` values are left out. Throws the AppError of a bad event. */
+export function rowOf(event: unknown): EventRow {
+  return normalizeEvent(event, { receivedAt, environment: 'prod', newEventId: () => 'made' }).row
+}
+
+/** The row of an event with the two required fields and these. */
+export function rowWith(fields: object): EventRow {
+  return rowOf({ site_id: 'shop', event_type: 'view', ...fields })
+}
+
+/** The same, from JSON text: what an object literal can't say, such as `__proto__`, 1e999 or a doubled name. */
+export function rowFromText(fields: string): EventRow {
+  return rowOf(JSON.parse(`{"site_id": "shop", "event_type": "view", ${fields}}`))
+}
+
+/** The message with which a call is refused as 400, or the word `accepted`. */
+export function refusal(call: () => unknown): string {
+  try {
+    call()
+    return 'accepted'
+  } catch (error) {
+    if (error instanceof AppError && statusOf[error.code] === 400) return error.message
+    throw error
+  }
+}

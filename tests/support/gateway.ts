@@ -1,0 +1,164 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { keyCache } from '@sluice/access/key-cache'
+import type { KeyStore, NewKey } from '@sluice/access/keys'
+import type { EventRow } from '@sluice/contracts/event-columns'
+import { limitMax } from '@sluice/contracts/rate-limits'
+import type { Environment } from '@sluice/contracts/scopes'
+import type { BlockHeaders } from '@sluice/event-log/block'
+import type { EventLog } from '@sluice/event-log/log'
+import { openEventLog } from '@sluice/event-log/open-event-log'
+import { buildGateway } from '@sluice/gateway/build'
+import { keyStore } from '@sluice/postgres/keys'
+import { openPostgres, type Postgres } from '@sluice/postgres/open'
+import { openRedis } from '@sluice/redis/open'
+import { createMetrics } from '@sluice/runtime/metrics'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { capturedLogger } from './captured-logger.ts'
+import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
+import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
+
+/** A row of the log. */
+export interface StoredRow {
+  row: EventRow
+  partition: number
+  headers: BlockHeaders
+  /** Number of the block, in the order of reading. */
+  block: number
+}
+
+export interface Answer {
+  status: number
+  headers: Headers
+  body: Envelope
+}
+
+export interface TestGateway {
+  service: TestService
+  postgres: TestPostgres
+  log: EventLog
+  /** A production and a development key that may write events, and a key with all other scopes except `admin`. */
+  keys: Record<Environment | 'reader', string>
+  keyStore: KeyStore
+  createKey: (parts: Partial<NewKey>) => Promise<string>
+  /** Posts JSON of `body`, or `body` itself when it is a string or bytes. */
+  collect: (body: unknown, options?: PostOptions) => Promise<Answer>
+  collectBatch: (body: unknown, options?: PostOptions) => Promise<Answer>
+  /** The rows of a site in the log, once there are at least `count`. */
+  stored: (siteId: string, count: number) => Promise<StoredRow[]>
+  stop: () => Promise<void>
+}
+
+export interface PostOptions {
+  key?: string
+  headers?: Record<string, string>
+}
+
+export interface GatewayParts {
+  /** Wraps the log that the gateway publishes to. */
+  wrapLog?: (log: EventLog) => EventLog
+  /** Maps the URL of the test's database to the URL that the gateway uses, e.g. of a proxy. */
+  postgresUrl?: (url: string) => Promise<string>
+  autoRegister?: boolean
+}
+
+/** Tests send more events in a minute than the default limit allows. */
+const rateLimits = { events_per_minute: limitMax }
+
+/** A gateway on a real SQLite log, a real Postgres and the real HTTP server. */
+export async function startGateway({
+  wrapLog = (log) => log,
+  postgresUrl = (url) => Promise.resolve(url),
+  autoRegister = true,
+}: GatewayParts = {}): Promise<TestGateway> {
+  const captured = capturedLogger()
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
+  const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
+  const database = await openTestPostgres()
+  const store = keyStore(database)
+  const keys = {
+    prod: (await createTestKey(store, { keyId: 'key_prod', rateLimits })).key,
+    dev: (await createTestKey(store, { keyId: 'key_dev', environment: 'dev', rateLimits })).key,
+    reader: (
+      await createTestKey(store, { keyId: 'key_reader', scopes: ['stats:read', 'cohorts:read', 'cohorts:write'] })
+    ).key,
+  }
+  const postgres: Postgres = openPostgres(await postgresUrl(database.url))
+  const cache = keyCache(keyStore(postgres), captured.logger)
+  const redis = openRedis('memory:', captured)
+  const built = buildGateway(
+    { SLUICE_AUTO_REGISTER_SITES: autoRegister },
+    { log: wrapLog(log), postgres, redis, describeDurability: () => Promise.resolve([]) },
+    { logger: captured.logger, metrics: createMetrics() },
+  )
+  const service = await startTestService(
+    { ...built, components: [cache, ...built.components] },
+    { ...redis, keys: cache },
+    captured,
+  )
+  const logReader = readLog(log)
+
+  async function post(path: string, body: unknown, { key = keys.prod, headers = {} }: PostOptions = {}) {
+    const bytes = typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body)
+    return request(`${service.url}${path}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json', ...headers },
+      body: bytes,
+    })
+  }
+
+  return {
+    service,
+    postgres: database,
+    log,
+    keys,
+    keyStore: store,
+    createKey: async (parts) => (await createTestKey(store, { rateLimits, ...parts })).key,
+    collect: (body, options) => post('/collect', body, options),
+    collectBatch: (body, options) => post('/collect/batch', body, options),
+    stored: async (siteId, count) => {
+      const found = (): StoredRow[] => logReader.rows.filter(({ row }) => row.site_id === siteId)
+      await waitUntil(() => found().length >= count, `${count} rows of ${siteId} are in the log`, 10_000)
+      return found()
+    },
+    stop: async () => {
+      await service.stop()
+      await logReader.stop()
+      await log.close()
+      await postgres.close()
+      await database.drop()
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
+/** Reads all rows of the log as they are published. */
+function readLog(log: EventLog): { rows: readonly StoredRow[]; stop: () => Promise<void> } {
+  const rows: StoredRow[] = []
+  let block = 0
+  const consumer = log.consumer({
+    group: 'test',
+    maxBatchBytes: 1024 * 1024,
+    maxBatchRows: 1_000,
+    lingerMs: 0,
+    onClaim: async (claim) => {
+      for await (const batch of claim.batches()) {
+        for (const { partition, headers, payload } of batch.blocks) {
+          block++
+          const lines = payload.toString().split('\n').slice(0, -1)
+          for (const line of lines) rows.push({ row: JSON.parse(line) as EventRow, partition, headers, block })
+        }
+        await claim.commit(batch)
+      }
+    },
+  })
+  const running = consumer.run()
+  return {
+    rows,
+    stop: async () => {
+      await consumer.stop()
+      await running
+    },
+  }
+}

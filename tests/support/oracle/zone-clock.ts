@@ -1,0 +1,132 @@
+const minute = 60_000
+const quarter = 15 * minute
+const hour = 60 * minute
+const day = 24 * hour
+
+const formats = new Map<string, Intl.DateTimeFormat>()
+const wallTimes = new Map<string, Map<number, number>>()
+
+/** The local time of a zone at a moment (Unix ms), as the Unix ms at which UTC's clocks show the same. */
+export function wallTime(at: number, zone: string): number {
+  const known = wallTimes.get(zone) ?? new Map<number, number>()
+  wallTimes.set(zone, known)
+  const second = at - modulo(at, 1000)
+  let wall = known.get(second)
+  if (wall === undefined) {
+    wall = readClock(second, zone)
+    known.set(second, wall)
+  }
+  return wall + (at - second)
+}
+
+function readClock(at: number, zone: string): number {
+  const format =
+    formats.get(zone) ??
+    new Intl.DateTimeFormat('en', {
+      timeZone: zone,
+      hourCycle: 'h23',
+      year: 'numeric',
+      month: 'numeric',
+      day: 'numeric',
+      hour: 'numeric',
+      minute: 'numeric',
+      second: 'numeric',
+    })
+  formats.set(zone, format)
+  const parts = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, Number(value)]))
+  const { year = 0, month = 0, day: date = 0, hour: hours = 0, minute: minutes = 0, second = 0 } = parts
+  return Date.UTC(year, month - 1, date, hours, minutes, second)
+}
+
+type Unit = 'hour' | 'day' | 'week' | 'month'
+
+/** Longer than any bucket. */
+const lookBack: Record<Unit, number> = { hour: 3 * hour, day: 3 * day, week: 10 * day, month: 34 * day }
+
+/**
+ * Starts of the buckets that `[start, end)` touches, found by watching the zone's clocks: an hour begins when they show
+ * another hour or are put back, a day, week or month when they show one that they have not shown before.
+ */
+export function bucketsByClock(start: number, end: number, unit: Unit, zone: string): number[] {
+  const starts: number[] = []
+  const ticks = ticksBetween(start - lookBack[unit], end, zone)
+  let last = ticks.shift() ?? 0
+  let latest = nameOf(wallTime(last, zone), unit)
+  for (const tick of ticks) {
+    const wall = wallTime(tick, zone)
+    const name = nameOf(wall, unit)
+    const isPutBack = wall - wallTime(last, zone) < tick - last
+    if (unit === 'hour' ? name !== latest || isPutBack : name > latest) {
+      starts.push(tick)
+      latest = name
+    }
+    last = tick
+  }
+  return starts.filter((at, index) => at < end && (starts[index + 1] ?? Infinity) > start)
+}
+
+/** The hour, day, week or month that clocks show, as a number that grows with it. */
+function nameOf(wall: number, unit: Unit): number {
+  if (unit === 'hour') return Math.floor(wall / hour)
+  if (unit === 'day') return Math.floor(wall / day)
+  // 1970 began on a Thursday.
+  if (unit === 'week') return Math.floor((wall / day + 3) / 7)
+  const date = new Date(wall)
+  return date.getUTCFullYear() * 12 + date.getUTCMonth()
+}
+
+/** Moments between which clocks show no full hour and do not change: full hours, quarters, and all seconds around a change. */
+function ticksBetween(from: number, to: number, zone: string): number[] {
+  const ticks: number[] = []
+  let before = from - modulo(from, quarter)
+  ticks.push(before)
+  while (before < to) {
+    const next = before + quarter
+    const wall = wallTime(next, zone)
+    if (wall - wallTime(before, zone) === quarter) {
+      const fullHour = next - modulo(wall, hour)
+      if (fullHour > before && fullHour < next) ticks.push(fullHour)
+    } else {
+      for (let at = before + 1000; at < next; at += 1000) ticks.push(at)
+    }
+    ticks.push(next)
+    before = next
+  }
+  return ticks
+}
+
+/** The same local date and time a year earlier, 29 February becoming 28. A time that a change of clocks skips is later by the length of the gap. */
+function yearEarlier(at: number, zone: string): number {
+  return momentOf(sameDateYearEarlier(wallTime(at, zone)), zone)
+}
+
+function sameDateYearEarlier(wall: number): number {
+  const date = new Date(wall)
+  if (date.getUTCMonth() === 1 && date.getUTCDate() === 29) date.setUTCDate(28)
+  date.setUTCFullYear(date.getUTCFullYear() - 1)
+  return date.getTime()
+}
+
+/** The first moment at which the clocks of a zone show a time. */
+function momentOf(wall: number, zone: string): number {
+  const offsets = [wall - day, wall + day].map((at) => wallTime(at, zone) - at)
+  const candidates = offsets.map((offset) => wall - offset).filter((at) => wallTime(at, zone) === wall)
+  return candidates.length > 0 ? Math.min(...candidates) : wall - (offsets[0] ?? 0)
+}
+
+/** The range that `[start, end)` is compared with; an end at a day's begin is the end of the day before. */
+export function rangeBefore(start: number, end: number, comparison: string, zone: string): [number, number] {
+  if (comparison === 'previous_period') return [2 * start - end, start]
+  const from = yearEarlier(start, zone)
+  let to = yearEarlier(end, zone)
+  if (bucketsByClock(end, end + 1, 'day', zone)[0] === end) {
+    const wall = wallTime(end, zone)
+    const lastDate = sameDateYearEarlier(wall - modulo(wall, day) - day)
+    to = momentOf(lastDate + day, zone)
+  }
+  return from < to ? [from, to] : [from, from + end - start]
+}
+
+function modulo(value: number, by: number): number {
+  return ((value % by) + by) % by
+}

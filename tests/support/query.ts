@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto'
+import { generateKey } from '@sluice/access/api-key'
+import { keyCache } from '@sluice/access/key-cache'
+import type { KeyStore, NewKey } from '@sluice/access/keys'
+import type { EventRow } from '@sluice/contracts/event-columns'
+import type { Environment } from '@sluice/contracts/scopes'
+import { openEventReader } from '@sluice/event-store/event-reader'
+import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import type { Route } from '@sluice/http/route'
+import { keyStore } from '@sluice/postgres/keys'
+import { buildQuery } from '@sluice/query/build'
+import { openRedis } from '@sluice/redis/open'
+import { createMetrics } from '@sluice/runtime/metrics'
+import { capturedLogger } from './captured-logger.ts'
+import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
+import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
+import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
+
+export interface RequestParts {
+  method?: string
+  /** Sent as JSON, or as it is when it is a string. */
+  body?: unknown
+  key?: string
+  headers?: Record<string, string>
+}
+
+export interface TestQuery {
+  service: TestService
+  routes: readonly Route[]
+  postgres: TestPostgres
+  clickHouse: TestClickHouse
+  keys: KeyStore
+  /** A production key that may do everything. */
+  admin: string
+  createKey: (parts: Partial<NewKey>) => Promise<string>
+  request: (path: string, parts?: RequestParts) => Promise<{ status: number; headers: Headers; body: Envelope }>
+  stop: () => Promise<void>
+}
+
+/**
+ * Starts the query service on real engines, with the real HTTP server. Its ClickHouse database exists only after a test
+ * migrates it.
+ */
+export async function startQuery({
+  trustedProxies = [],
+  autoRegister = true,
+  clickHouseUrl,
+}: { trustedProxies?: readonly string[]; autoRegister?: boolean; clickHouseUrl?: string } = {}): Promise<TestQuery> {
+  const captured = capturedLogger()
+  const postgres = await openTestPostgres()
+  const database = testClickHouse()
+  const metrics = createMetrics()
+  const eventReader = openEventReader(clickHouseUrl ?? database.readerUrl, { metrics })
+  const keys = keyStore(postgres)
+  const admin = generateKey('prod')
+  const redis = openRedis('memory:', captured)
+  const cache = keyCache(keys, captured.logger)
+  const built = buildQuery(
+    { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: autoRegister },
+    { eventReader, postgres, redis, keyCache: cache },
+    { logger: captured.logger },
+  )
+  const service = await startTestService(
+    { ...built, components: [cache, ...built.components] },
+    { ...redis, keys: cache },
+    captured,
+    { SLUICE_TRUSTED_PROXIES: trustedProxies },
+  )
+
+  return {
+    service,
+    routes: built.routes,
+    postgres,
+    clickHouse: database,
+    keys,
+    admin,
+    createKey: async (parts) => (await createTestKey(keys, parts)).key,
+    request: (path, { method = 'GET', body, key = admin, headers = {} } = {}) =>
+      request(`${service.url}${path}`, {
+        method,
+        headers: {
+          ...(key === '' ? {} : { Authorization: `Bearer ${key}` }),
+          ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      }),
+    stop: async () => {
+      await service.stop()
+      await redis.close()
+      await eventReader.close()
+      await database.drop()
+      await postgres.drop()
+    },
+  }
+}
+
+/** Stores events of a site at these times (Unix ms), as the writer does. */
+export async function storeEvents(
+  { clickHouse }: TestQuery,
+  siteId: string,
+  timestamps: readonly number[],
+  environment: Environment = 'prod',
+): Promise<void> {
+  const inserter = openEventInserter(clickHouse.url)
+  const lines = timestamps.map((timestamp) => {
+    const row: EventRow = {
+      site_id: siteId,
+      environment,
+      event_type: 'x',
+      timestamp,
+      event_id: randomUUID(),
+      received_at: timestamp,
+    }
+    return `${JSON.stringify(row)}\n`
+  })
+  await inserter.insert(
+    { payloads: [Buffer.from(lines.join(''))], undated: false },
+    { queryId: randomUUID(), replaceRunning: false, timeoutMs: 10_000 },
+  )
+  await inserter.close()
+}

@@ -1,0 +1,75 @@
+import { sql } from 'kysely'
+import { generateKey, hashKey, keyHint } from '@sluice/access/api-key'
+import type { KeyStore, NewKey } from '@sluice/access/keys'
+import { migratePostgres } from '@sluice/postgres/migrate'
+import { openPostgres, type Postgres } from '@sluice/postgres/open'
+import { newId } from '@sluice/runtime/ids'
+import { testPostgres } from './engines/test-engines.ts'
+
+export interface TestPostgres extends Postgres {
+  url: string
+  /** Closes the pool and removes the database. */
+  drop: () => Promise<void>
+}
+
+/** A fresh database on the test run's Postgres, with the schema of this build unless `migrated` is false. */
+export async function openTestPostgres({ migrated = true } = {}): Promise<TestPostgres> {
+  const database = await testPostgres()
+  const postgres = openPostgres(database.url)
+  if (migrated) await migratePostgres(postgres)
+  return {
+    ...postgres,
+    url: database.url,
+    drop: async () => {
+      await postgres.close()
+      await database.drop()
+    },
+  }
+}
+
+/** A key that may send events of every site, unless said otherwise: as the store takes it, and the key itself. */
+export function newTestKey(parts: Partial<NewKey> = {}): { key: string; newKey: NewKey } {
+  const { environment = 'prod' } = parts
+  const key = generateKey(environment)
+  return {
+    key,
+    newKey: {
+      keyId: newId('key'),
+      name: 'test',
+      environment,
+      scopes: ['events:write'],
+      siteIds: null,
+      rateLimits: null,
+      hash: hashKey(key),
+      hint: keyHint(key),
+      expiresAt: null,
+      bootstrap: false,
+      ...parts,
+    },
+  }
+}
+
+/** Stores such a key. */
+export async function createTestKey(
+  store: Pick<KeyStore, 'create'>,
+  parts: Partial<NewKey> = {},
+): Promise<{ key: string; keyId: string }> {
+  const { key, newKey } = newTestKey(parts)
+  const record = await store.create(newKey, null)
+  if (!record) throw new Error('the key was there already')
+  return { key, keyId: record.keyId }
+}
+
+/** Makes every key and site look unchanged for a minute: polls read the changes of the last seconds. */
+export async function forgetChanges({ db }: Postgres): Promise<void> {
+  const changed_at = new Date(Date.now() - 60_000)
+  await db.updateTable('api_keys').set({ changed_at }).execute()
+  await db.updateTable('sites').set({ changed_at }).where('changed_at', 'is not', null).execute()
+}
+
+/** Every row of every table. */
+export async function allRows({ db }: Pick<Postgres, 'db'>): Promise<unknown[]> {
+  const { rows: tables } = await sql<{ name: string }>`
+    SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'`.execute(db)
+  return Promise.all(tables.map(async ({ name }) => (await sql`SELECT * FROM ${sql.table(name)}`.execute(db)).rows))
+}

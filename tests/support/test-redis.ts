@@ -1,0 +1,68 @@
+import { randomBytes } from 'node:crypto'
+import { afterEach } from '@jest/globals'
+import { Redis as Client } from 'ioredis'
+import { openRedis, type OpenRedisOptions } from '@sluice/redis/open'
+import type { Redis, RedisLogger } from '@sluice/redis/port'
+import { waitUntil } from '@sluice/runtime/wait-until'
+
+const nothing = () => undefined
+/** A logger for tests that do not read the log. */
+const silent: RedisLogger = { debug: nothing, info: nothing, warn: nothing }
+
+/** Opens connections with the options of one test file, and closes all of them after each test. */
+export function redisOpener(defaults: Partial<OpenRedisOptions> = {}) {
+  const opened: Redis[] = []
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((redis) => redis.close()))
+  })
+
+  /** Returns at once, as a service has it. */
+  const open = (url: string, options: Partial<OpenRedisOptions> = {}): Redis => {
+    const redis = openRedis(url, { logger: silent, ...defaults, ...options })
+    opened.push(redis)
+    return redis
+  }
+  return {
+    open,
+    /** Resolves when it answers. */
+    openAnswering: async (url: string, options: Partial<OpenRedisOptions> = {}): Promise<Redis> => {
+      const redis = open(url, options)
+      await waitUntilRedisAnswers(redis)
+      return redis
+    },
+  }
+}
+
+export async function waitUntilRedisAnswers(redis: Redis, timeoutMs = 10_000): Promise<void> {
+  await waitUntil(
+    () =>
+      redis.check().then(
+        () => true,
+        () => false,
+      ),
+    'Redis answers',
+    timeoutMs,
+  )
+}
+
+/** A name that was never used: Redis outlives the test. */
+export function fresh(prefix = 'c'): string {
+  return `${prefix}-${randomBytes(8).toString('hex')}`
+}
+
+/** Every key with what it holds, whatever its type. */
+export async function dumpRedis(url: string): Promise<Record<string, unknown>> {
+  const client = new Client(url)
+  try {
+    const dump: Record<string, unknown> = {}
+    for await (const keys of client.scanStream({ count: 1_000 })) {
+      for (const key of keys as string[]) {
+        const type = await client.type(key)
+        dump[key] = type === 'hash' ? await client.hgetall(key) : await client.get(key)
+      }
+    }
+    return dump
+  } finally {
+    client.disconnect()
+  }
+}

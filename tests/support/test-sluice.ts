@@ -1,0 +1,108 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { generateKey } from '@sluice/access/api-key'
+import { keyCache } from '@sluice/access/key-cache'
+import type { SiteStore } from '@sluice/access/sites'
+import type { Criteria } from '@sluice/contracts/conditions'
+import type { Scope } from '@sluice/contracts/scopes'
+import { openEventLog } from '@sluice/event-log/open-event-log'
+import { openEventReader } from '@sluice/event-store/event-reader'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { buildGateway } from '@sluice/gateway/build'
+import { cohortStore } from '@sluice/postgres/cohorts'
+import { keyStore } from '@sluice/postgres/keys'
+import { siteStore } from '@sluice/postgres/sites'
+import { buildQuery } from '@sluice/query/build'
+import { openRedis } from '@sluice/redis/open'
+import { createMetrics } from '@sluice/runtime/metrics'
+import { capturedLogger } from './captured-logger.ts'
+import { testClickHouse } from './engines/test-engines.ts'
+import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
+import { request, startTestService, type TestService } from './test-service.ts'
+
+/** Every operation behind one port, as in standalone, on the engines of the test run. There is no writer. */
+export interface TestSluice {
+  url: string
+  /** A key with the scope admin. */
+  admin: string
+  sites: SiteStore
+  service: TestService
+  postgres: TestPostgres
+  /** The folder of the file log. */
+  folder: string
+  createKey: (parts: { scopes: readonly Scope[]; siteIds: readonly string[] | null }) => Promise<string>
+  /** Creates a key for requests to name; returns its id. */
+  createKeyId: (parts: { siteIds: readonly string[] | null }) => Promise<string>
+  /** Creates a cohort for requests to name; returns its id. */
+  createCohortId: (siteId: string) => Promise<string>
+  /** Returns the value of the `Cookie` header. */
+  openSession: (key: string) => Promise<string>
+  stop: () => Promise<void>
+}
+
+const limits = { events_per_minute: 10_000_000, queries_per_minute: 10_000_000, admin_per_minute: 10_000_000 }
+
+const everybody: Criteria = { type: 'and', conditions: [{ property: 'user_id', operator: 'exists' }] }
+
+export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<TestSluice> {
+  const captured = capturedLogger()
+  const context = { logger: captured.logger, metrics: createMetrics() }
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-rights-'))
+  const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
+  const postgres = await openTestPostgres()
+  const database = testClickHouse()
+  await migrateClickHouse(database.url)
+  const eventReader = openEventReader(database.readerUrl, context)
+  const redis = openRedis(redisUrl, captured)
+  const store = keyStore(postgres)
+  const cache = keyCache(store, captured.logger)
+  const admin = generateKey('prod')
+  const settings = { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: true }
+  const gateway = buildGateway(
+    settings,
+    { log, postgres, redis, describeDurability: () => Promise.resolve([]) },
+    context,
+  )
+  const query = buildQuery(settings, { eventReader, postgres, redis, keyCache: cache }, context)
+  const service = await startTestService(
+    {
+      routes: [...gateway.routes, ...query.routes],
+      components: [cache, ...gateway.components, ...query.components],
+    },
+    { ...redis, keys: cache },
+    captured,
+  )
+  return {
+    url: service.url,
+    service,
+    postgres,
+    folder,
+    admin,
+    sites: siteStore(postgres),
+    createKey: async (parts) => (await createTestKey(store, { ...parts, rateLimits: limits })).key,
+    createKeyId: async (parts) => (await createTestKey(store, { ...parts, scopes: ['stats:read'] })).keyId,
+    createCohortId: async (siteId) => {
+      const settings = { name: 'everybody', description: null, criteria: everybody }
+      return (await cohortStore(postgres).create({ cohortId: `coh_${randomUUID()}`, siteId, settings })).cohortId
+    },
+    openSession: async (key) => {
+      const { body } = await request(`${service.url}/api/v1/session`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ api_key: key }),
+      })
+      return `session=${(body.data as { session_token: string }).session_token}`
+    },
+    stop: async () => {
+      await service.stop()
+      await log.close()
+      await redis.close()
+      await eventReader.close()
+      await database.drop()
+      await postgres.drop()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,132 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { listDeadLetters } from '@sluice/admin/replay-dead-letters/replay'
+import type { EventRow } from '@sluice/contracts/event-columns'
+import type { Block } from '@sluice/event-log/block'
+import type { EventLog } from '@sluice/event-log/log'
+import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
+import { type EventInserter, openEventInserterAt } from '@sluice/event-store/insert/insert-events'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import { type ConsumeDeps, type EventConsumer, eventConsumer } from '@sluice/writer/consume-events'
+import { capturedLogger } from './captured-logger.ts'
+import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
+
+export const timeoutMs = 10_000
+export const noon = Date.UTC(2026, 0, 15, 12)
+/** One more than the writer serves at a time. */
+export const partitions = Math.max(2, availableParallelism()) + 1
+
+/** The stores of a writer: a log with its dead letters, and a ClickHouse to write to. */
+export interface TestStores {
+  url: string
+  log: EventLog
+  deadLetters: EventLog
+  clickHouse: ClickHouse
+  inserter: EventInserter
+  /** Rows of the site of this place, by id. */
+  stored(): Promise<string[]>
+  /** The rows in the log of dead letters, as text, with their reason. */
+  dead(): Promise<{ reason: string | undefined; row: string }[]>
+  publish(...blocks: Block[]): Promise<void>
+  /** Closes the logs, so that another process can open them. */
+  closeLogs(): Promise<void>
+  drop(): Promise<void>
+}
+
+export async function createTestStores(logUrl?: string): Promise<TestStores> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-writer-'))
+  const url = logUrl ?? `file:${join(folder, 'log')}`
+  const { logger } = capturedLogger()
+  const log = await openEventLog(url, { logger, file: { partitions } })
+  const deadLetters = await openEventLog(deadLetterUrl(url), { logger, file: { partitions: 2 } })
+  const database: TestClickHouse = testClickHouse()
+  await migrateClickHouse(database.url)
+  const clickHouse = openClickHouse(database.url)
+  const inserter = openEventInserterAt(clickHouse.address)
+  const closeLogs = async (): Promise<void> => {
+    await log.close()
+    await deadLetters.close()
+  }
+  return {
+    url,
+    log,
+    deadLetters,
+    clickHouse,
+    inserter,
+    stored: async () => {
+      const { rows } = await clickHouse.query<{ id: string }>('SELECT event_id AS id FROM events ORDER BY id')
+      return rows.map(({ id }) => id)
+    },
+    dead: async () => {
+      const found: { reason: string | undefined; row: string }[] = []
+      await listDeadLetters(deadLetters, ({ headers, payload }) => {
+        for (const row of payload.toString().split('\n').slice(0, -1))
+          found.push({ reason: headers.letter?.reason, row })
+      })
+      return found
+    },
+    publish: (...blocks) => log.publish(blocks, { timeoutMs }),
+    closeLogs,
+    drop: async () => {
+      await closeLogs()
+      await inserter.close()
+      await clickHouse.close()
+      await database.drop()
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
+/** A writer under way; `stop` resolves when it has stopped. */
+export interface RunningWriter {
+  consumer: EventConsumer
+  metrics: Metrics
+  /** A figure at a scrape now. */
+  figure(name: string, labels?: Record<string, string>): Promise<number | undefined>
+  lines: () => Record<string, unknown>[]
+  stop(): Promise<void>
+}
+
+export function runWriter(place: TestStores, changes: Partial<ConsumeDeps> = {}): RunningWriter {
+  const { logger, lines } = capturedLogger()
+  const metrics = createMetrics()
+  const { log, deadLetters, inserter } = place
+  const consumer = eventConsumer({ log, deadLetters, inserter, logger, metrics, lingerMs: 10, ...changes })
+  const abort = new AbortController()
+  const running = consumer.run?.(abort.signal)
+  return {
+    consumer,
+    metrics,
+    lines,
+    figure: async (name, labels = {}) => {
+      const { values } = (await metrics.getSingleMetric(name)?.get()) ?? { values: [] }
+      const wanted = Object.entries(labels)
+      return values.find(({ labels: has }) => wanted.every(([key, value]) => has[key] === value))?.value
+    },
+    stop: async () => {
+      abort.abort()
+      await running
+    },
+  }
+}
+
+export function event(id: string = randomUUID(), fields: object = {}): EventRow {
+  return {
+    site_id: 'site',
+    environment: 'prod',
+    event_type: 'page_view',
+    timestamp: noon,
+    event_id: id,
+    received_at: noon,
+    ...fields,
+  }
+}
+
+export function blockOfRows(partition: number, rows: readonly (object | string)[]): Block {
+  const payload = Buffer.from(rows.map((row) => `${typeof row === 'string' ? row : JSON.stringify(row)}\n`).join(''))
+  return { partition, headers: { v: 1, rows: rows.length, bytes: payload.length }, payload }
+}
