@@ -17,7 +17,7 @@ const config: Config = {
   transformIgnorePatterns: ['/node_modules/'],
   globalSetup: './tests/support/engines/start.ts',
   globalTeardown: './tests/support/engines/stop.ts',
-  testTimeout: 30_000,
+  testTimeout: 60_000,
   maxWorkers: 2,
   // npm run coverage. V8 counts what runs in the processes of jest; services that tests start as processes are not in it.
   coverageProvider: 'v8',

@@ -139,7 +139,7 @@ describe('a running embedded ClickHouse', () => {
       Number(await run(clickHouse.url, "SELECT count() FROM system.parts WHERE table = 'm' AND active"))
     expect(await parts()).toBe(10)
     await run(clickHouse.url, 'SYSTEM START MERGES sluice.m')
-    await waitUntil(async () => (await parts()) < 10, 'a merge', 10_000)
+    await waitUntil(async () => (await parts()) < 10, 'a merge', 60_000)
   })
 
   test('kills a query by its id, and replaces a running one', async () => {
@@ -149,15 +149,17 @@ describe('a running embedded ClickHouse', () => {
       (await run(clickHouse.url, "SELECT count() FROM system.processes WHERE query_id = 'mine'")) === '1\n'
 
     const first = post(clickHouse.url, forever, { query_id: 'mine' })
-    await waitUntil(running, 'the first query', 5_000)
+    await waitUntil(running, 'the first query')
     expect((await post(clickHouse.url, 'SELECT 1', { query_id: 'mine' })).text).toContain(
       'QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING',
     )
     expect(await run(clickHouse.url, 'SELECT 2', { query_id: 'mine', replace_running_query: '1' })).toBe('2\n')
     expect((await first).text).toContain('QUERY_WAS_CANCELLED')
 
+    // A server answers before it takes the query from its list, and until then its id is refused.
+    await waitUntil(async () => !(await running()), 'the end of the replacing query')
     const second = post(clickHouse.url, forever, { query_id: 'mine' })
-    await waitUntil(running, 'the second query', 5_000)
+    await waitUntil(running, 'the second query')
     await run(clickHouse.url, "KILL QUERY WHERE query_id = 'mine' SYNC")
     expect((await second).text).toContain('QUERY_WAS_CANCELLED')
   })
@@ -178,7 +180,7 @@ describe('a running embedded ClickHouse', () => {
   test('restarts at the same address with its data after its process was killed', async () => {
     const killed = clickHouse.pid
     process.kill(killed, 'SIGKILL')
-    await waitUntil(() => clickHouse.pid !== killed, 'a new process', 10_000)
+    await waitUntil(() => clickHouse.pid !== killed, 'a new process', 60_000)
     expect(await run(clickHouse.url, 'SELECT count() FROM sluice.t')).toBe('10\n')
   })
 
@@ -198,7 +200,7 @@ describe('the life of an embedded ClickHouse', () => {
     await run(holder.url, 'CREATE TABLE sluice.t (a UInt64) ENGINE = MergeTree ORDER BY a')
     await run(holder.url, 'INSERT INTO sluice.t SELECT number FROM numbers(1000)')
     await holder.killHolder()
-    await waitUntil(() => !isAlive(holder.pid), 'end of the server', 20_000)
+    await waitUntil(() => !isAlive(holder.pid), 'end of the server')
 
     const clickHouse = await startClickHouse({ dir })
     expect(await run(clickHouse.url, 'SELECT count() FROM sluice.t')).toBe('1000\n')

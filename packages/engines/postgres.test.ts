@@ -88,14 +88,14 @@ describe('a running embedded Postgres', () => {
   test.each(['SIGKILL', 'SIGTERM'] as const)('restarts at the same address with its data after %s', async (signal) => {
     const ended = postgres.pid
     process.kill(ended, signal)
-    await waitUntil(() => postgres.pid !== ended, 'a new process', 20_000)
+    await waitUntil(() => postgres.pid !== ended, 'a new process')
     expect(await query(postgres.url, 'SELECT a FROM t')).toEqual([[1]])
   })
 
   test('restarts after its watchdog was killed', async () => {
     const orphan = postgres.pid
     process.kill(parentOf(orphan), 'SIGKILL')
-    await waitUntil(() => postgres.pid !== orphan, 'a new process', 20_000)
+    await waitUntil(() => postgres.pid !== orphan, 'a new process')
     expect(isAlive(orphan)).toBe(false)
     expect(await query(postgres.url, 'SELECT a FROM t')).toEqual([[1]])
   })
@@ -107,7 +107,7 @@ describe('the life of an embedded Postgres', () => {
     const holder = await holdEngine('postgres', dir)
     await query(holder.url, 'CREATE TABLE t AS SELECT 2 AS a')
     await holder.killHolder()
-    await waitUntil(() => !isAlive(holder.pid), 'end of the server', 5_000)
+    await waitUntil(() => !isAlive(holder.pid), 'end of the server')
     expect(attachPostgres(dir)).toBeUndefined()
 
     const postgres = await startPostgres({ dir, durable: false })

@@ -32,7 +32,7 @@ describe('restartOnExit', () => {
     ]
     const engine = await restartOnExit('Test', () => starts.shift()?.() ?? Promise.reject(new Error('too often')))
     first.crash()
-    await waitUntil(() => engine.pid === 2, 'the second life', 5_000)
+    await waitUntil(() => engine.pid === 2, 'the second life')
     await engine.stop()
     await engine.exited
     expect(starts).toEqual([])
@@ -46,7 +46,7 @@ describe('restartOnExit', () => {
       return starts === 1 ? Promise.resolve(first) : Promise.reject(new Error('not now'))
     })
     first.crash()
-    await waitUntil(() => starts === 3, 'a second attempt', 5_000)
+    await waitUntil(() => starts === 3, 'a second attempt')
     await engine.stop()
     await engine.exited
     expect(starts).toBe(3)

@@ -37,7 +37,7 @@ describe('runWithWatchdog', () => {
 
   test('passes signals on to the program', async () => {
     const program = await runShell('trap "exit 7" TERM; echo ready; while :; do :; done')
-    await waitUntil(() => readFileSync(logFile, 'utf8') === 'ready\n', 'the program', 5_000)
+    await waitUntil(() => readFileSync(logFile, 'utf8') === 'ready\n', 'the program')
     program.signal('SIGTERM')
     expect(await program.exited).toBe('code 7')
   })
@@ -51,6 +51,6 @@ describe('runWithWatchdog', () => {
     const holder = await holdEngine('program', dir)
     expect(isAlive(holder.pid)).toBe(true)
     await holder.killHolder()
-    await waitUntil(() => !isAlive(holder.pid), 'end of the program', 20_000)
+    await waitUntil(() => !isAlive(holder.pid), 'end of the program')
   })
 })

@@ -53,14 +53,10 @@ test('the projections contain events from before and after the migration that ad
   })
   await migrateClickHouse(database.url)
   await insert({ event_id: 'after', at: noon })
-  await waitUntil(
-    async () => {
-      const sql = `SELECT count() AS waiting FROM system.mutations WHERE database = currentDatabase() AND NOT is_done`
-      return (await clickHouse.query<{ waiting: number }>(sql)).rows[0]?.waiting === 0
-    },
-    'what was there is in the projections',
-    30_000,
-  )
+  await waitUntil(async () => {
+    const sql = `SELECT count() AS waiting FROM system.mutations WHERE database = currentDatabase() AND NOT is_done`
+    return (await clickHouse.query<{ waiting: number }>(sql)).rows[0]?.waiting === 0
+  }, 'what was there is in the projections')
   const asked: [projection: string, sql: string, answer: object][] = [
     ['counts', `SELECT count() AS value FROM events WHERE site_id = 's'`, { value: 2 }],
     [

@@ -61,7 +61,7 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
     send(body.subarray(1))
   }
   const reserved = 3 * (body.length - 1 + serverLimits.requestBytes)
-  await waitUntil(async () => (await reservedBytes()) === reserved, 'three bodies are held', 10_000)
+  await waitUntil(async () => (await reservedBytes()) === reserved, 'three bodies are held')
 
   const refused = await post(body)
   expect(refused.status).toBe(503)
@@ -76,6 +76,6 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
   first?.send(body.subarray(0, 1))
   await first?.received(/ 202 /)
   for (const { socket } of [...others, ...(first ? [first] : [])]) socket.destroy()
-  await waitUntil(async () => (await reservedBytes()) === 0, 'nothing is held', 10_000)
+  await waitUntil(async () => (await reservedBytes()) === 0, 'nothing is held')
   expect((await post(body)).status).toBe(202)
 })

@@ -172,7 +172,7 @@ describe('an upload', () => {
       const refused = await upload(endless, '/upload-small', headers)
       expect(refused.status).toBe(413)
     }
-    await waitUntil(() => service.state.failed === 1, 'the store has seen the failure', 5_000)
+    await waitUntil(() => service.state.failed === 1, 'the store has seen the failure')
     expect(service.state.stored.size).toBe(1)
   })
 
@@ -190,9 +190,9 @@ describe('an upload', () => {
       `POST /upload HTTP/1.1\r\nHost: a\r\nContent-Type: ${multipart['Content-Type']}\r\nContent-Length: 1000000\r\n\r\n`,
     )
     connection.send(field('title', 'A') + file('file', 'a'.repeat(100_000)).slice(0, -2))
-    await waitUntil(() => service.state.begun === 1, 'the store has begun', 5_000)
+    await waitUntil(() => service.state.begun === 1, 'the store has begun')
     connection.socket.destroy()
-    await waitUntil(() => service.state.failed === 1, 'the store has seen the failure', 5_000)
+    await waitUntil(() => service.state.failed === 1, 'the store has seen the failure')
     expect(service.state.stored.size).toBe(0)
   })
 })
@@ -282,13 +282,13 @@ describe('a download', () => {
     await connection.received(/200 OK/)
     expect(service.state.open).toBe(1)
     connection.socket.destroy()
-    await waitUntil(() => service.state.open === 0, 'the stream is closed', 5_000)
+    await waitUntil(() => service.state.open === 0, 'the stream is closed')
   })
 
   test('whose stream ends early is aborted, and the reason is logged', async () => {
     service.state.missingBytes = 10
     await expect(send('/download/1000')).rejects.toThrow('aborted')
-    await waitUntil(() => service.lines().length > 0, 'the request is logged', 5_000)
+    await waitUntil(() => service.lines().length > 0, 'the request is logged')
     expect(service.lines().at(-1)).toMatchObject({ status: 200, aborted: true, err: expect.anything() })
   })
 })

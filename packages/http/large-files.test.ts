@@ -112,7 +112,7 @@ test('an upload without progress is closed by the idle timeout, and nothing stay
   const { service, connection } = await startUpload(1_000)
   connection.send(`${head}abc`)
   await connection.closed
-  await waitUntil(() => service.state.failed === 1, 'the store has seen the failure', 5_000)
+  await waitUntil(() => service.state.failed === 1, 'the store has seen the failure')
   expect(service.state.stored.size).toBe(0)
 }, 20_000)
 

@@ -54,9 +54,9 @@ describe('a statement rejects with a retryable AppError 503', () => {
     const terminate = sql<{ ended: boolean }>`
       SELECT pg_terminate_backend(pid) AS ended FROM pg_stat_activity
       WHERE query LIKE '%victim%' AND state = 'active' AND pid != pg_backend_pid()`
-    await waitUntil(async () => (await terminate.execute(database.db)).rows.length > 0, 'the statement runs', 5_000)
+    await waitUntil(async () => (await terminate.execute(database.db)).rows.length > 0, 'the statement runs')
     expect(await slow).toMatchObject(awayError)
-    await waitUntil(() => runQuery(postgres).then(Boolean, () => false), 'another connection is made', 5_000)
+    await waitUntil(() => runQuery(postgres).then(Boolean, () => false), 'another connection is made')
     await postgres.close()
   })
 
@@ -140,7 +140,7 @@ describe('a pool whose network connection is cut', () => {
   test('reports the lost idle connections, rejects with 503, and reconnects by itself', async () => {
     await postgres.check()
     await proxy.cut()
-    await waitUntil(() => idleErrors.length > 0, 'the idle connection is missed', 5_000)
+    await waitUntil(() => idleErrors.length > 0, 'the idle connection is missed')
     expect(await rejection(runQuery(postgres))).toMatchObject(awayError)
     expect(await rejection(postgres.check())).toMatchObject(awayError)
     await proxy.mend()

@@ -16,7 +16,9 @@ import type { Redis } from './port.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'sluice-redis-faults-'))
 const describeIfRuns = redisMissing() === undefined ? describe : describe.skip
-const { open, openAnswering } = redisOpener()
+/** Longer than the product waits: a machine with too much to do must not look like a Redis that is silent. */
+const replyTimeoutMs = 500
+const { open, openAnswering } = redisOpener({ replyTimeoutMs })
 
 const servers: LocalRedis[] = []
 const clients: Client[] = []
@@ -70,7 +72,8 @@ const expectClosed = async (redis: Redis): Promise<void> => {
   await expect(redis.idempotency.complete('i', 'f', { status: 200, timestamp: 1 })).rejects.toMatchObject(unavailable)
   await expect(redis.idempotency.release('i')).rejects.toMatchObject(unavailable)
   await expect(redis.check()).rejects.toMatchObject(unavailable)
-  expect(performance.now() - started).toBeLessThan(400) // Seven calls that wait would take 100 ms each.
+  // Seven calls that wait would take seven times as long.
+  expect(performance.now() - started).toBeLessThan(3 * replyTimeoutMs)
 }
 
 const linesOf = ({ lines }: CapturedLogger, level: string): unknown[] =>
@@ -94,7 +97,7 @@ describeIfRuns('redis: away at the start', () => {
     await redis.limiter.refund(counter, 10, 150)
     expect(await exhaust(redis.limiter, counter, 150)).toBe(10)
     await expectClosed(redis)
-    await waitUntil(() => linesOf(captured, 'warn').length > 0, 'the line', 10_000)
+    await waitUntil(() => linesOf(captured, 'warn').length > 0, 'the line')
 
     const server = await start({}, port)
     await waitUntilRedisAnswers(redis)
@@ -119,7 +122,7 @@ describeIfRuns('redis: killed', () => {
     const { resetAt } = redis.limiter.peek(counter, 1_000)
 
     await server.kill()
-    await waitUntil(() => linesOf(captured, 'warn').length > 0, 'the line', 20_000)
+    await waitUntil(() => linesOf(captured, 'warn').length > 0, 'the line')
     await expectClosed(redis)
     expect(await exhaust(redis.limiter, counter, 1_000)).toBe(100)
     expect(redis.limiter.peek(counter, 1_000)).toEqual({ remaining: 0, resetAt })
@@ -143,7 +146,7 @@ describeIfRuns('redis: killed', () => {
     expect(await exhaust(redis.limiter, counter, 50)).toBe(50)
     await server.restart()
     await waitUntilRedisAnswers(redis)
-    await waitUntil(async () => (await redis.limiter.consume(counter, 20, 50)).granted, 'a new window', 5_000)
+    await waitUntil(async () => (await redis.limiter.consume(counter, 20, 50)).granted, 'a new window')
     expect(await exhaust((await openAnswering(server.url)).limiter, counter, 50)).toBe(30)
   })
 
@@ -163,7 +166,7 @@ describeIfRuns('redis: killed', () => {
       }
       return granted
     })
-    await waitUntil(() => redis.limiter.peek(`${counter}0`, 10_000_000).remaining < 10_000_000 - 500, 'calls', 5_000)
+    await waitUntil(() => redis.limiter.peek(`${counter}0`, 10_000_000).remaining < 10_000_000 - 500, 'calls')
     await server.kill()
     await waitUntil(
       () =>
@@ -172,7 +175,6 @@ describeIfRuns('redis: killed', () => {
           () => true,
         ),
       'the failure of the check',
-      20_000,
     )
     await server.restart()
     await waitUntilRedisAnswers(redis)
@@ -180,12 +182,12 @@ describeIfRuns('redis: killed', () => {
     const granted = (await Promise.all(callers)).reduce((sum, each) => sum + each, 0)
     const known = [0, 1].map((index) => 10_000_000 - redis.limiter.peek(`${counter}${index}`, 10_000_000).remaining)
     expect((known[0] ?? 0) + (known[1] ?? 0)).toBe(granted)
-    expect(slowest).toBeLessThan(500)
+    expect(slowest).toBeLessThan(2 * replyTimeoutMs)
   })
 })
 
 describeIfRuns('redis: frozen', () => {
-  test('one call waits for 100 ms, later calls do not wait, and sessions are rejected at once', async () => {
+  test('one call waits for the reply time-out, later calls do not wait, and sessions are rejected at once', async () => {
     const server = await start()
     const captured = capturedLogger()
     const redis = await openAnswering(server.url, captured)
@@ -199,12 +201,13 @@ describeIfRuns('redis: frozen', () => {
       [0, 1, 2, 3, 4, 5, 6, 7].map((more) => 940 + more - 20 * more),
     )
     const waitedMs = performance.now() - started
-    expect(waitedMs).toBeGreaterThanOrEqual(99)
-    expect(waitedMs).toBeLessThan(500)
+    expect(waitedMs).toBeGreaterThanOrEqual(replyTimeoutMs - 1)
+    // Eight calls in turn would wait eight times.
+    expect(waitedMs).toBeLessThan(3 * replyTimeoutMs)
 
     const secondStart = performance.now()
     expect(await exhaust(redis.limiter, counter, 1_000)).toBe(800)
-    expect(performance.now() - secondStart).toBeLessThan(500)
+    expect(performance.now() - secondStart).toBeLessThan(replyTimeoutMs)
     await expectClosed(redis)
 
     server.resume()
@@ -229,10 +232,10 @@ describeIfRuns('redis: frozen', () => {
       await expect(redis.check()).rejects.toMatchObject(unavailable)
       return performance.now() - frozenAt > 2_500 // longer than the allowed silence of this connection and the next one
     }
-    await waitUntil(isConnectionReplaced, 'time', 5_000)
+    await waitUntil(isConnectionReplaced, 'time')
     server.resume()
     await waitUntilRedisAnswers(redis)
-    await waitUntil(async () => (await connections()).length === 1, 'the old connections to end', 5_000)
+    await waitUntil(async () => (await connections()).length === 1, 'the old connections to end')
     expect(await connections()).not.toEqual(before)
     expect(await exhaust(redis.limiter, counter, 10)).toBe(9)
   })
@@ -243,7 +246,7 @@ describeIfRuns('redis: frozen', () => {
     server.pause()
     const started = performance.now()
     await redis.close()
-    expect(performance.now() - started).toBeLessThan(500)
+    expect(performance.now() - started).toBeLessThan(3 * replyTimeoutMs)
   })
 })
 
@@ -251,7 +254,7 @@ describeIfRuns('redis: a process that was suspended', () => {
   test('does not treat Redis as unresponsive', async () => {
     const server = await start()
     const captured = capturedLogger()
-    const redis = await openAnswering(server.url, captured)
+    const redis = await openAnswering(server.url, { logger: captured.logger, replyTimeoutMs: 100 })
     const counter = fresh()
     // The process is suspended once before the calls are sent and once before the replies are read.
     for (const turns of [0, 1]) {
@@ -364,7 +367,7 @@ describeIfRuns('redis: error replies', () => {
     const server = await start({ requirepass: 'hush-hush' })
     const captured = capturedLogger()
     const redis = open(`redis://:hush-wrong@127.0.0.1:${server.port}`, captured)
-    await waitUntil(() => captured.lines().length > 0, 'the line', 10_000)
+    await waitUntil(() => captured.lines().length > 0, 'the line')
     expect(captured.lines()[0]).toMatchObject({ level: 'warn', error: expect.stringContaining('WRONGPASS') })
     expect(await exhaust(redis.limiter, fresh(), 5)).toBe(5)
     const refusal: unknown = await redis.sessions.find(fresh('t')).catch((error: unknown) => error)
@@ -412,7 +415,7 @@ describeIfRuns('redis: error replies', () => {
     await waitUntilRedisAnswers(redis)
     expect(await connectionsOf(plainClient)).not.toEqual(before)
     await plainClient.replicaof('NO', 'ONE')
-    await waitUntil(async () => (await refusal()) === undefined, 'sessions', 10_000)
+    await waitUntil(async () => (await refusal()) === undefined, 'sessions')
   })
 })
 
@@ -454,7 +457,7 @@ const hasOpenssl = ((): boolean => {
 
     const captured = capturedLogger()
     const withoutAuthority = open(`rediss://:hush@localhost:${tlsPort}/2`, captured)
-    await waitUntil(() => captured.lines().length > 0, 'the line', 10_000)
+    await waitUntil(() => captured.lines().length > 0, 'the line')
     await expectClosed(withoutAuthority)
     expect(captured.lines()[0]).toMatchObject({ error: expect.stringContaining('certificate') })
     expect(captured.text()).not.toContain('hush')

@@ -37,7 +37,7 @@ function createPoller(script: readonly [Outcome, ...Outcome[]], options: Partial
     polls: () => polls,
     start: () => supervisor.start(),
     stop: () => supervisor.stop(),
-    waitForPolls: (count: number) => waitUntil(() => polls >= count, `${count} polls`, 5_000),
+    waitForPolls: (count: number) => waitUntil(() => polls >= count, `${count} polls`),
   }
 }
 
@@ -130,7 +130,7 @@ test('the stop callback is called once, after the last poll', async () => {
     },
   })
   await start()
-  await waitUntil(() => calls.length > 2, 'polls', 5_000)
+  await waitUntil(() => calls.length > 2, 'polls')
   await stop()
   expect(calls.indexOf('stop')).toBe(calls.length - 1)
 })
@@ -149,7 +149,7 @@ test('the stop callback is called although a failed poll waits for its restart',
   const { logger } = capturedLogger()
   const supervisor = supervise([failing], logger, { firstMs: 3_600_000, longestMs: 3_600_000 })
   await supervisor.start()
-  await waitUntil(() => supervisor.failures().length > 0, 'the failure', 5_000)
+  await waitUntil(() => supervisor.failures().length > 0, 'the failure')
   await supervisor.stop()
   expect(isStopped).toBe(true)
 })

@@ -34,7 +34,7 @@ function createTask(script: readonly [Outcome, ...Outcome[]], retryMs = 1) {
     reports: () => reports,
     lines,
     supervisor,
-    waitForAttempts: (count: number) => waitUntil(() => attempts >= count, `${count} attempts`, 5_000),
+    waitForAttempts: (count: number) => waitUntil(() => attempts >= count, `${count} attempts`),
   }
 }
 

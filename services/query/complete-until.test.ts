@@ -58,12 +58,12 @@ async function start(): Promise<Started> {
   const polledAgain = async () => {
     // The poll under way may have read an earlier state.
     const enough = polls + 3
-    await waitUntil(() => polls >= enough, 'it asked again', 5_000)
+    await waitUntil(() => polls >= enough, 'it asked again')
   }
   return { it, lines, polledAgain }
 }
 
-const becomes = (it: CompleteUntil, until: number) => waitUntil(() => it.now() === until, `it is ${until}`, 5_000)
+const becomes = (it: CompleteUntil, until: number) => waitUntil(() => it.now() === until, `it is ${until}`)
 
 test('complete_until is known after the start and follows the watermarks of the writers', async () => {
   await writers.advance('log', [noon, noon + 5])

@@ -31,7 +31,7 @@ async function uncommitted(): Promise<number> {
   return positions.reduce((sum, { next, end }) => sum + Number(end - next), 0)
 }
 
-const waitUntilDrained = () => waitUntil(async () => (await uncommitted()) === 0, 'the log is drained', 20_000)
+const waitUntilDrained = () => waitUntil(async () => (await uncommitted()) === 0, 'the log is drained')
 
 describe('rows that can’t be stored', () => {
   test('are published as dead letters, and all other rows of their batch are stored', async () => {
@@ -74,7 +74,7 @@ describe('rows that can’t be stored', () => {
       },
     }
     writer = runWriter(stores, { deadLetters })
-    await waitUntil(() => refusals >= 3, 'some refusals', 20_000)
+    await waitUntil(() => refusals >= 3, 'some refusals')
     expect(await stores.stored()).toStrictEqual(['good'])
     expect(await uncommitted()).toBe(1)
     expect(writer.consumer.warnings()).toStrictEqual(['partition 0 waits: the log is away'])
@@ -98,7 +98,7 @@ describe('rows that can’t be stored', () => {
     await stores.clickHouse.command('RENAME TABLE events TO events_before')
     await stores.publish(blockOfRows(0, [event('a'), event('b')]))
     writer = runWriter(stores)
-    await waitUntil(async () => Number(await writer?.figure('sluice_writer_retries_total')) >= 3, 'attempts', 20_000)
+    await waitUntil(async () => Number(await writer?.figure('sluice_writer_retries_total')) >= 3, 'attempts')
     // A table that can't hold the rows answers with the same codes as rows that can't be read.
     await stores.clickHouse.command(
       `CREATE TABLE events ENGINE = Memory AS
@@ -108,7 +108,6 @@ describe('rows that can’t be stored', () => {
     await waitUntil(
       async () => Number(await writer?.figure('sluice_writer_retries_total')) > before + 1,
       'more attempts',
-      20_000,
     )
     expect(await stores.dead()).toStrictEqual([])
 
@@ -137,12 +136,12 @@ describe('a stalled partition does not delay the others', () => {
     const everywhere = Array.from({ length: partitions }, (_, partition) => partition)
     await stores.publish(...everywhere.map((partition) => blockOfRows(partition, [event(`first-${partition}`)])))
     writer = runWriter(stores, { inserter: inserterFailingExcept(last, fault) })
-    await waitUntil(async () => (await stores.stored()).length === 1, 'the partition that works', 20_000)
+    await waitUntil(async () => (await stores.stored()).length === 1, 'the partition that works')
     for (let n = 0; n < 5; n++) {
       await stores.publish(blockOfRows(last, [event(`next-${n}`)]))
-      await waitUntil(async () => (await stores.stored()).length === n + 2, 'its next batch', 20_000)
+      await waitUntil(async () => (await stores.stored()).length === n + 2, 'its next batch')
     }
-    await waitUntil(async () => (await uncommitted()) === partitions - 1, 'its commits', 20_000)
+    await waitUntil(async () => (await uncommitted()) === partitions - 1, 'its commits')
   })
 })
 
@@ -154,7 +153,7 @@ test('a stop waits 5 s at most for an insert that hangs', async () => {
     return new Promise<never>(() => undefined)
   }
   const hanging = runWriter(stores, { inserter: { ...stores.inserter, insert } })
-  await waitUntil(() => inserts === 1, 'the insert', 20_000)
+  await waitUntil(() => inserts === 1, 'the insert')
   await hanging.stop()
   expect(await uncommitted()).toBe(1)
 })
@@ -163,7 +162,7 @@ test('a stop does not wait for an unavailable ClickHouse, and the next writer co
   await stores.clickHouse.command('RENAME TABLE events TO events_before')
   await stores.publish(blockOfRows(0, [event('a')]))
   const first = runWriter(stores)
-  await waitUntil(async () => Number(await first.figure('sluice_writer_retries_total')) >= 2, 'attempts', 20_000)
+  await waitUntil(async () => Number(await first.figure('sluice_writer_retries_total')) >= 2, 'attempts')
   await stores.publish(blockOfRows(0, [event('b')]))
   const started = performance.now()
   await first.stop()
@@ -183,13 +182,13 @@ test('freshness grows while the writer is stalled and is 0 when the log is drain
   writer = running
   const freshness = async (partition: number) =>
     Number(await running.figure('sluice_writer_freshness_seconds', { partition: String(partition) }))
-  await waitUntil(async () => (await freshness(0)) > 0.1, 'a first age', 20_000)
+  await waitUntil(async () => (await freshness(0)) > 0.1, 'a first age')
   const first = await freshness(0)
-  await waitUntil(async () => (await freshness(0)) > first + 0.5, 'a greater one', 20_000)
+  await waitUntil(async () => (await freshness(0)) > first + 0.5, 'a greater one')
   expect(await freshness(1)).toBe(0)
   expect(await running.figure('sluice_writer_lag_blocks', { partition: '0' })).toBe(1)
 
   await stores.clickHouse.command('RENAME TABLE events_before TO events')
   await waitUntilDrained()
-  await waitUntil(async () => (await freshness(0)) === 0, 'no age', 20_000)
+  await waitUntil(async () => (await freshness(0)) === 0, 'no age')
 })

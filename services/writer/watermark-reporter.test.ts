@@ -74,15 +74,11 @@ async function storedWatermarks(): Promise<(number | undefined)[]> {
 /** Resolves when every partition except these is complete until at least `margin` before now. */
 async function waitUntilComplete(except: readonly number[] = []): Promise<(number | undefined)[]> {
   const now = Date.now()
-  await waitUntil(
-    async () => {
-      const all = await storedWatermarks()
-      const rest = all.filter((_, partition) => !except.includes(partition))
-      return all.length === partitions && rest.every((until) => until !== undefined && until >= now - margin)
-    },
-    'all partitions are complete',
-    20_000,
-  )
+  await waitUntil(async () => {
+    const all = await storedWatermarks()
+    const rest = all.filter((_, partition) => !except.includes(partition))
+    return all.length === partitions && rest.every((until) => until !== undefined && until >= now - margin)
+  }, 'all partitions are complete')
   return storedWatermarks()
 }
 
@@ -137,7 +133,7 @@ test('a dead letter does not stop the watermark', async () => {
 
 test('a slow response of the log does not advance the watermark too far', async () => {
   const writer = startWriter()
-  await waitUntil(() => writer.consumer.lag().length === partitions, 'it holds all', 20_000)
+  await waitUntil(() => writer.consumer.lag().length === partitions, 'it holds all')
   let requestedAt: number | undefined
   const slow = {
     id: () => stores.log.id(),
@@ -145,12 +141,12 @@ test('a slow response of the log does not advance the watermark too far', async 
       if (requestedAt !== undefined) throw unavailable('asked once')
       const at = (requestedAt = Date.now())
       const ends = await stores.log.ends()
-      await waitUntil(() => Date.now() > at, 'the clock goes on', 20_000)
+      await waitUntil(() => Date.now() > at, 'the clock goes on')
       return ends
     },
   }
   startReporter(writer, { log: slow })
-  await waitUntil(async () => (await storedWatermarks()).length === partitions, 'it was told', 20_000)
+  await waitUntil(async () => (await storedWatermarks()).length === partitions, 'it was told')
   for (const until of await storedWatermarks()) expect(until).toBeLessThanOrEqual((requestedAt ?? 0) - margin)
 })
 
@@ -160,13 +156,13 @@ test('the watermarks follow partitions that move to another writer and back', as
   await waitUntilComplete()
   const second = runWriter(stores)
   const { lag } = second.consumer
-  await waitUntil(() => lag().length > 0 && lag().length < partitions, 'the second has its share', 20_000)
+  await waitUntil(() => lag().length > 0 && lag().length < partitions, 'the second has its share')
   startReporter(second)
   await stores.publish(...Array.from({ length: partitions }, (_, n) => blockOfRows(n, [event(`shared-${n}`)])))
   await waitUntilComplete()
   expect(await stores.stored()).toHaveLength(partitions)
   await second.stop()
-  await waitUntil(() => first.consumer.lag().length === partitions, 'the first has them all', 20_000)
+  await waitUntil(() => first.consumer.lag().length === partitions, 'the first has them all')
   await waitUntilComplete()
 })
 
@@ -185,14 +181,14 @@ describe('while Postgres is unavailable', () => {
       if (how === 'away') await proxy.cut()
       else proxy.freeze()
       const since = performance.now()
-      await waitUntil(() => lines().length > 0, 'it notices', 20_000)
+      await waitUntil(() => lines().length > 0, 'it notices')
       // Before the pool gives up: nothing that stops waits so long.
       expect(performance.now() - since).toBeLessThan(8_000)
       const before = await storedWatermarks()
       await stores.publish(...Array.from({ length: 5 }, (_, n) => blockOfRows(0, [event(`away-${n}`)])))
-      await waitUntil(async () => (await stores.stored()).length === 5, 'they are stored', 20_000)
+      await waitUntil(async () => (await stores.stored()).length === 5, 'they are stored')
       const young = await age()
-      await waitUntil(async () => (await age()) > young, 'it looks older', 20_000)
+      await waitUntil(async () => (await age()) > young, 'it looks older')
       expect(await storedWatermarks()).toStrictEqual(before)
       expect(lines()).toMatchObject([{ level: 'warn', msg: 'complete_until can not be told, it stands' }])
       await proxy.mend()

@@ -69,7 +69,7 @@ describeWithServices('complete_until', () => {
 
   /** Reads `complete_until` repeatedly until it meets the condition. */
   async function readUntil(what: string, isEnough: (until: number) => boolean): Promise<void> {
-    await waitUntil(async () => isEnough(await readCompleteUntil()), what, 30_000)
+    await waitUntil(async () => isEnough(await readCompleteUntil()), what)
   }
 
   it('passes an event only once the event is counted, also when its writer hangs, freezes or loses partitions', async () => {

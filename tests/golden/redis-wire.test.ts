@@ -141,7 +141,7 @@ test('limits, sessions and responses are kept in Redis by the keys and scripts o
   await redis.limiter.consume('queries:key_1', 1, 1_000_000)
   // A script that this server does not know is sent a second time, after its reply.
   const isCounted = () => workOf(recording.received).some((command) => command.includes(`${Number.MAX_SAFE_INTEGER}`))
-  await waitUntil(isCounted, 'the second count', 5_000)
+  await waitUntil(isCounted, 'the second count')
   await redis.sessions.create('hash of a token', { keyHash: 'hash of a key' })
   await redis.sessions.find('hash of a token')
   await redis.sessions.delete('hash of a token')

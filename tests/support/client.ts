@@ -45,16 +45,12 @@ export function client({ gatewayUrl, queryUrl, key }: { gatewayUrl: string; quer
 
 /** Waits until a site's count over all time has reached `count`. Throws after 30 s. */
 export async function waitForCount(sluice: Client, siteId: string, count: number): Promise<void> {
-  await waitUntil(
-    async () => {
-      const { status, data } = await sluice.stats({
-        site_id: siteId,
-        metric: 'event_count',
-        start_date: 31_536_000_000,
-      })
-      return status === 200 && data.value >= count
-    },
-    `${count} events of ${siteId} are visible`,
-    30_000,
-  )
+  await waitUntil(async () => {
+    const { status, data } = await sluice.stats({
+      site_id: siteId,
+      metric: 'event_count',
+      start_date: 31_536_000_000,
+    })
+    return status === 200 && data.value >= count
+  }, `${count} events of ${siteId} are visible`)
 }

@@ -119,7 +119,7 @@ export async function startGateway({
     collectBatch: (body, options) => post('/collect/batch', body, options),
     stored: async (siteId, count) => {
       const found = (): StoredRow[] => logReader.rows.filter(({ row }) => row.site_id === siteId)
-      await waitUntil(() => found().length >= count, `${count} rows of ${siteId} are in the log`, 10_000)
+      await waitUntil(() => found().length >= count, `${count} rows of ${siteId} are in the log`)
       return found()
     },
     stop: async () => {

@@ -95,14 +95,10 @@ export async function startService(...call: Parameters<typeof spawnService>): Pr
   void service.exited.then(() => {
     ended = true
   })
-  await waitUntil(
-    async () => {
-      if (ended) throw new Error(`${call[0]} ended: ${service.output()}`)
-      return isReady(service.url)
-    },
-    `${call[0]} is ready`,
-    30_000,
-  )
+  await waitUntil(async () => {
+    if (ended) throw new Error(`${call[0]} ended: ${service.output()}`)
+    return isReady(service.url)
+  }, `${call[0]} is ready`)
   return service
 }
 

@@ -80,7 +80,7 @@ export function describeIdempotency(name: string, createUrl: () => string): void
       await idempotency.claim(late, 'f')
       expect(await idempotency.claim(id, 'f')).toEqual({ state: 'running' })
       const isFree = async () => (await idempotency.claim(id, 'f')).state === 'new'
-      await waitUntil(isFree, 'the end of the claim', 5_000)
+      await waitUntil(isFree, 'the end of the claim')
       await idempotency.complete(late, 'f', result)
       expect(await idempotency.claim(late, 'f')).toEqual({ state: 'answered', answer: result })
     })
@@ -92,7 +92,7 @@ export function describeIdempotency(name: string, createUrl: () => string): void
       const finishedAt = Date.now()
       await idempotency.complete(id, 'f', result)
       const isForgotten = async () => (await idempotency.claim(id, 'f')).state === 'new'
-      await waitUntil(isForgotten, 'the end of the result', 5_000)
+      await waitUntil(isForgotten, 'the end of the result')
       expect(Date.now() - finishedAt).toBeGreaterThanOrEqual(290)
     })
   })

@@ -32,7 +32,6 @@ async function waitUntilDrained(stores: TestStores): Promise<void> {
   await waitUntil(
     async () => (await stores.log.positions(group)).every(({ next, end }) => next === end),
     'the log is drained',
-    20_000,
   )
 }
 

@@ -48,16 +48,12 @@ test('a body of 10 MiB after decompression is released from memory while its eve
   const answers = Array.from({ length: bodies }, () =>
     gateway.collectBatch(padded, { headers: { 'Content-Encoding': 'zstd' } }),
   )
-  await waitUntil(() => waitingRows === bodies, 'the events wait for the log', 20_000)
+  await waitUntil(() => waitingRows === bodies, 'the events wait for the log')
   // Memory is released by a background thread after the garbage collection, and counted after that.
-  await waitUntil(
-    () => {
-      collectGarbage()
-      return process.memoryUsage().arrayBuffers - before < 20 * mebibyte
-    },
-    'all but one of the bodies have left memory',
-    20_000,
-  )
+  await waitUntil(() => {
+    collectGarbage()
+    return process.memoryUsage().arrayBuffers - before < 20 * mebibyte
+  }, 'all but one of the bodies have left memory')
   gate.resolve(undefined)
   const statuses = (await Promise.all(answers)).map(({ status }) => status)
   // On a busy machine the acknowledgement may come too late for a 202; the events are stored nevertheless.

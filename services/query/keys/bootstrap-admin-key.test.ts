@@ -125,7 +125,7 @@ test('the service starts while Postgres is away, and stores the key once Postgre
   await supervisor.start()
   expect(await all()).toStrictEqual([])
   isAway = false
-  await waitUntil(async () => (await all()).length === 1, 'the key is taken over', 5_000)
+  await waitUntil(async () => (await all()).length === 1, 'the key is taken over')
   await supervisor.stop()
 })
 

@@ -28,11 +28,7 @@ test('a revoked key is refused within 2 s, and its record has the time of the re
   const respondedAt = performance.now()
   expect(status).toBe(200)
   expect(body).toStrictEqual({ success: true, timestamp: expect.any(Number) })
-  await waitUntil(
-    async () => (await query.request('/api/v1/stats', { key })).status === 401,
-    'the key is refused',
-    5_000,
-  )
+  await waitUntil(async () => (await query.request('/api/v1/stats', { key })).status === 401, 'the key is refused')
   expect(performance.now() - respondedAt).toBeLessThan(2_000)
   const record = (await query.request(`/api/v1/settings/keys/${keyId}`)).body.data as { revoked_at: number }
   expect(Math.abs(record.revoked_at - before)).toBeLessThan(60_000)
@@ -59,7 +55,7 @@ test('a key may revoke itself', async () => {
   }
   const path = `/api/v1/settings/keys/${keys[0]?.key_id ?? ''}`
   expect((await query.request(path, { method: 'DELETE', key })).status).toBe(200)
-  await waitUntil(async () => (await query.request(path, { key })).status === 401, 'it is refused', 5_000)
+  await waitUntil(async () => (await query.request(path, { key })).status === 401, 'it is refused')
 })
 
 test('a key that is bound to sites gets 404 for a key of other sites, which continues to work', async () => {

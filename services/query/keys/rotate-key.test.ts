@@ -107,7 +107,7 @@ describe('POST /api/v1/settings/keys/{key_id}/rotate', () => {
       const { key, key_id: keyId } = (await rotate(old.keyId, body)).body.data as Rotated
       const respondedAt = performance.now()
       const refused = async () => (await isRefused(() => cache.authenticate(old.key))) && (await use(old.key)) === 401
-      await waitUntil(refused, 'the old key is refused', 5_000)
+      await waitUntil(refused, 'the old key is refused')
       expect(performance.now() - respondedAt).toBeLessThan(2_000)
       expect(await cache.authenticate(key)).toMatchObject({ keyId })
       expect(await use(key)).toBe(400)
@@ -119,7 +119,7 @@ describe('POST /api/v1/settings/keys/{key_id}/rotate', () => {
     await rotate(old.keyId, { overlap: '3s' })
     const respondedAt = performance.now()
     expect(await use(old.key)).toBe(400)
-    await waitUntil(async () => (await use(old.key)) === 401, 'the overlap is over', 10_000)
+    await waitUntil(async () => (await use(old.key)) === 401, 'the overlap is over')
     expect(performance.now() - respondedAt).toBeGreaterThan(2_500)
   })
 

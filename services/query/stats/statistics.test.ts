@@ -90,7 +90,7 @@ test('responses have complete_until after a writer has reported', async () => {
   expect(await readCompleteUntil()).toStrictEqual([0, 0])
   await watermarkStore(query.postgres).advance('log', [now, now + 1])
   const isKnown = async () => (await readCompleteUntil()).every((until) => until === now)
-  await waitUntil(isKnown, 'both say it', 5_000)
+  await waitUntil(isKnown, 'both say it')
 })
 
 test('POST /api/v1/stats/batch counts each of its queries against the rate limit', async () => {
