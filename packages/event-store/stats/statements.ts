@@ -123,10 +123,12 @@ ORDER BY ${isTimeUnit(groupBy) ? 'part, ' : ''}named DESC, value DESC, type, par
  * SQL of the start of a row's bucket, Unix ms: the last start that is not later than the row. So the calendar of this
  * process alone decides about buckets; of evenly spaced starts, a division finds it faster.
  */
-function bucketOf({ buckets }: StatsPlan, { time }: RowSource): Statement {
+function bucketOf({ buckets, end }: StatsPlan, { time }: RowSource): Statement {
   const [first = 0, second = 0] = buckets
   const width = second - first
-  const isEven = buckets.length > 1 && buckets.every((start, index) => start === first + index * width)
+  // The last bucket may be longer than the others: a day on which clocks are put back has 25 hours.
+  const isEven =
+    end <= first + buckets.length * width && buckets.every((start, index) => start === first + index * width)
   if (!isEven) return { sql: `roundDown(${time}, {buckets:Array(Int64)})`, params: { buckets: [...buckets] } }
   return {
     sql: `{bucket_first:Int64} + intDiv(${time} - {bucket_first:Int64}, {bucket_ms:Int64}) * {bucket_ms:Int64}`,
