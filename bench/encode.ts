@@ -1,8 +1,7 @@
 import { encodeEvent } from '@sluice/events/encode-event'
 import { newEventId } from '@sluice/events/event-id'
-import { benchEvent } from './events.ts'
-import { producerLines } from './producers.ts'
 import { median, rounded } from './report.ts'
+import { shapes } from './shapes.ts'
 
 const rounds = 21
 const ids = 100_000
@@ -12,10 +11,6 @@ const ids = 100_000
  * lines in turns; both as text and as the bytes that the log gets.
  */
 export function encode(): Promise<object> {
-  const shapes = {
-    producers: producerLines,
-    plain: Array.from({ length: 10_000 }, (_, n) => JSON.stringify(benchEvent(n))),
-  }
   const results = Object.entries(shapes).map(([events, lines]) => {
     const receivedAt = Math.max(Date.now(), Date.UTC(2026, 9))
     const context = { receivedAt, environment: 'prod' } as const
