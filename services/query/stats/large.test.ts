@@ -48,6 +48,8 @@ const expected = {
   avg_session_duration: all.reduce((sum, n) => sum + durationMs(n), 0) / sessions / 1_000,
 }
 
+const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
+
 const sampling = { eventsMin: 1_000_000, sampleFactor: 2, sampleMin: 500_000 }
 
 /** Measures the whole range, with lower limits for samples than the service has. */
@@ -62,7 +64,7 @@ async function sampled(metric: string, parameters: object = {}, limits = samplin
     }),
     { now: noon, environment: 'prod' },
   ).toSpec({ timezone: 'UTC', conversion_event: null })
-  return measureSessions(planStats(spec), queryRunners(database.reader).asService(), limits)
+  return measureSessions(planStats(spec), queryRunners(database.reader).as(caller), limits)
 }
 
 describe('with more than a million sessions', () => {

@@ -53,7 +53,7 @@ export async function statsResult(
   request: Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal'>,
   { eventReader, sites, completeUntil }: StatsDeps,
 ): Promise<StatsResult> {
-  const spec = toSpec(await readableSite(sites, request.credential, siteId))
+  const spec = toSpec(await readableSite(sites, request, siteId))
   // Taken before the events are read: events that arrive in between may be counted as well.
   const completeUntilMs = completeUntil()
   const numbers = await runAnalysis(eventReader, request, (runner) => evaluateStats(spec, runner), {
