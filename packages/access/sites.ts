@@ -50,17 +50,24 @@ export interface ChangedSite {
   retentionDays: number | null
 }
 
+/** The request that a site is looked up for. The look-up takes its turn among the questions of the request's key. */
+export interface SiteRequest {
+  credential: Pick<Credential, 'keyId' | 'siteIds'>
+  /** Aborts when the client leaves. */
+  signal: AbortSignal
+}
+
 export interface SiteLookup {
   /**
    * Returns the record of a registered site and, unless only administrators register sites, of a site with stored events;
    * undefined for any other site. Throws AppError 503 while an engine that it needs is away.
    */
-  find(siteId: string): Promise<SiteRecord | undefined>
+  find(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined>
   /**
    * Does the same for a record that is created for a site: an unknown site is registered by the key if it is not bound to
    * sites, unless only administrators register sites. Throws 429 beyond the key's limit of new sites a day.
    */
-  findOrRegister(siteId: string, key: Pick<Credential, 'keyId' | 'siteIds'>): Promise<SiteRecord | undefined>
+  findOrRegister(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined>
 }
 
 /** The settings of a site that statistics use. */

@@ -125,6 +125,10 @@ export function insertStatement(undated: boolean): ExternalTableStatement {
     structure: eventTableStructure,
     parameters: {
       async_insert: '0',
+      // A profile's token would make ClickHouse take every batch for the first one. Copies are left out by the statement.
+      insert_deduplicate: '0',
+      insert_deduplication_token: '',
+      insert_null_as_default: '1',
       // A batch may hold events of more than 100 months, each of which is a partition.
       throw_on_max_partitions_per_insert_block: '0',
       replace_running_query_max_wait_ms: '10000',

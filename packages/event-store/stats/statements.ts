@@ -13,6 +13,10 @@ export interface ValueRow {
 export interface RangeRow extends ValueRow {
   /** Events or sessions that the value is computed from. */
   measured: number
+  /** Not 0 when the value is an estimate of a distinct count; absent when it never is. */
+  estimated?: number
+  /** Standard deviation of the sessions' durations or shares, in the unit of the value; present in samples of sessions. */
+  deviation?: number
 }
 
 /** A row of `bucketsStatement`. */
@@ -40,10 +44,14 @@ export interface TypeRow extends ValueRow {
 /** Selects the metric over the range, in one row. */
 export function rangeStatement(plan: StatsPlan): Statement {
   const rows = rowSourceOf(plan)
-  return {
-    sql: `SELECT ${metricSql(plan, rows).aggregate} AS value, ${rows.count} AS measured ${rows.from}`,
-    params: rows.params,
-  }
+  const { aggregate, estimated, deviation } = metricSql(plan, rows)
+  const columns = [
+    `${aggregate} AS value`,
+    `${rows.count} AS measured`,
+    ...(estimated === undefined ? [] : [`${estimated} AS estimated`]),
+    ...(deviation === undefined || plan.sessions.sampleFactor === 1 ? [] : [`${deviation} AS deviation`]),
+  ]
+  return { sql: `SELECT ${columns.join(', ')} ${rows.from}`, params: rows.params }
 }
 
 /** Selects the metric in every bucket that has rows; the totals hold the metric over the range. */

@@ -19,7 +19,7 @@ export function previewCohortRoute({
   return handle(operations.previewCohort, async ({ body, credential, receivedAt, signal, log }) => {
     const { site_id: siteId, criteria, environment = credential.environment } = body
     log({ site_id: siteId })
-    await readableSite(sites, credential, siteId)
+    await readableSite(sites, { credential, signal }, siteId)
 
     const spec = { siteId, environment, now: receivedAt, criteria }
     const texts = { tooLarge: { work: cohortTooLarge('criteria') }, conditions: { criteria } }

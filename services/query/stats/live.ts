@@ -13,7 +13,7 @@ export function liveRoute({ eventReader, sites }: { eventReader: AnalysisRunners
   return handle(operations.live, async ({ query, credential, receivedAt, signal, log }) => {
     const { site_id: siteId, environment = credential.environment } = query
     log({ site_id: siteId })
-    await readableSite(sites, credential, siteId)
+    await readableSite(sites, { credential, signal }, siteId)
 
     const spec = { siteId, environment, now: receivedAt }
     const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner))
