@@ -85,7 +85,7 @@ function serverTimeouts(queryTimeoutMs: number) {
 }
 
 /**
- * The pool as Kysely uses it, except that a connection is closed once a statement got no answer on it within the time-out
+ * The pool for `db`, except that a connection is closed once a statement got no answer on it within the time-out
  * of the client. pg returns such a connection to the pool, where each further statement waits behind the first: behind a
  * host that vanished without a reset, until the kernel gives up after 15 minutes.
  */
