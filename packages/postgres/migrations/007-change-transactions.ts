@@ -1,5 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 
+export const oldestBuild = 1
+
 export async function up(db: Kysely<never>): Promise<void> {
   // A trigger, so that polls of this build see the changes of builds that set `changed_at` alone.
   await sql`
