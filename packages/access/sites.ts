@@ -1,4 +1,5 @@
 import type { SiteSettings } from '@sluice/contracts/sites'
+import type { ChangeCursor, Changes } from './change-cursor.ts'
 import type { Credential } from './credential.ts'
 
 /** A site's record (docs/http-interface.md#site-record), without the times of its first and last event. */
@@ -30,10 +31,10 @@ export interface SiteStore {
   /** Returns the registered ones among the sites, with the days that their events are kept (null: for ever). */
   findKnown(siteIds: readonly string[]): Promise<ReadonlyMap<string, number | null>>
   /**
-   * Returns the sites that an administrator named or changed at or after `since`, by the clock of Postgres; none for
-   * undefined. `asOf` is `since` of the next call. Sites that events registered have no settings and are left out.
+   * Returns the sites that an administrator has named or changed since the poll that returned `since`; none for undefined.
+   * Sites that events registered have no settings and are left out.
    */
-  changedSince(since: Date | undefined): Promise<{ sites: ChangedSite[]; asOf: Date }>
+  changedSince(since: ChangeCursor | undefined): Promise<Changes<ChangedSite>>
 }
 
 export interface Registration {

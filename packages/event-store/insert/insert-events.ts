@@ -36,7 +36,7 @@ export interface EventInserter {
   findBadRows(lines: readonly Buffer[], options: { timeoutMs: number }): Promise<readonly BadRow[]>
   /** Resolves when ClickHouse answers a query as this user; throws ClickHouseError otherwise. */
   check(): Promise<void>
-  /** Throws AppError when the schema is older or newer than this build, and ClickHouseError while it is unknown. */
+  /** Throws AppError when this build can't work with the schema, and ClickHouseError while it is unknown. */
   checkSchema(): Promise<void>
   /** Closes all connections. A second call has no effect. */
   close(): Promise<void>

@@ -12,7 +12,7 @@ export interface Migrated {
 
 /**
  * Brings both schemas up to date and creates the log's topics; does nothing where nothing is missing. Concurrent calls
- * wait for each other at a lock in Postgres. Throws when a schema is newer than this build.
+ * wait for each other at a lock in Postgres. Throws when this build is too old for a schema.
  */
 export async function migrate({
   postgres,
