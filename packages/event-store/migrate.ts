@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { rejectNewerSchema, requireCurrentSchema } from '@sluice/runtime/schema-versions'
 import { type ClickHouse, openClickHouse, parseClickHouseUrl } from './client.ts'
 import { clickHouseCode, ClickHouseError } from './errors.ts'
+import { noteServer } from './store-identity.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
@@ -33,7 +34,8 @@ async function appliedMigrations(clickHouse: Pick<ClickHouse, 'query'>): Promise
 }
 
 /**
- * Creates the database if it is missing and applies the missing migrations in order; each statement can be repeated.
+ * Creates the database if it is missing, applies the missing migrations in order, and notes the server as the one that the
+ * store is on; each statement can be repeated.
  * Callers hold the migration lock of Postgres, so that two migrations never run at the same time.
  * Returns the names of the applied migrations. Throws ClickHouseError, or AppError when the schema is newer than this build.
  */
@@ -63,6 +65,7 @@ export async function migrateClickHouse(url: string): Promise<string[]> {
       for (const statement of statementsOf(sql)) await clickHouse.command(statement)
       await clickHouse.command('INSERT INTO schema_migrations (name) VALUES ({name:String})', { params: { name } })
     }
+    await noteServer(clickHouse)
     return missing
   } finally {
     await clickHouse.close()
