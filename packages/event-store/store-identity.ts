@@ -28,7 +28,8 @@ export async function readStoreId(clickHouse: Pick<ClickHouse, 'query'>): Promis
     throw refused(`The ClickHouse table store has ${rows.length} rows instead of one. Run "npm run migrate".`)
   }
   if (store.is_own !== 1) throw refused(oneServerText)
-  if (store.engine !== engineWanted) {
+  // A table that is missing refuses inserts itself.
+  if (store.engine !== '' && store.engine !== engineWanted) {
     throw refused(
       `The ClickHouse table events has the engine ${store.engine}. Events are stored exactly once with ${engineWanted} ` +
         'only, on one server: put the address of a server with such a table into SLUICE_CLICKHOUSE_URL.',

@@ -219,6 +219,11 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       const positions = await loadPositions(await engine(), group)
       return positions.map((next, partition) => ({ partition, next: BigInt(next), end: BigInt(ends[partition] ?? 0) }))
     },
+    async replaceGroup(from, to) {
+      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      await (await engine()).call('replaceGroup', { from, to })
+      groups.delete(from)
+    },
     async ends() {
       if (closing !== undefined) throw unavailable(`${name} is closed`)
       // `ends` is updated before a publish is acknowledged.

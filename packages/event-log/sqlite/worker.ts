@@ -105,6 +105,8 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
      ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)`,
   )
 
+  const deletePositions = db.prepare('DELETE FROM positions WHERE consumer_group = ?')
+
   /** Committed positions by group and partition. */
   const groups = new Map<string, number[]>()
   for (const row of db.prepare('SELECT consumer_group, partition, next_offset FROM positions').all()) {
@@ -265,6 +267,21 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         groups.set(group, positions)
       }
       return { positions: [...positions] }
+    },
+    replaceGroup({ from, to }) {
+      const positions = groups.get(from)
+      if (positions === undefined) return {}
+      // Forgotten in any case: blocks are kept until every known group has read them.
+      const commits = groups.has(to)
+        ? []
+        : positions.map((nextOffset, partition) => ({ group: to, partition, nextOffset }))
+      transaction(() => {
+        storePositions(commits)
+        deletePositions.run(from)
+      })
+      groups.delete(from)
+      if (commits.length > 0) groups.set(to, positions)
+      return {}
     },
     ping() {
       db.prepare('SELECT 1').get()

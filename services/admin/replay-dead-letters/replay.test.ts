@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import type { Block, DeadLetter } from '@sluice/event-log/block'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
+import { writerGroup } from '@sluice/event-log/writer-group'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
 import {
@@ -28,7 +29,7 @@ function letter(row: object, changes: Partial<DeadLetter> = {}): Block {
 }
 
 async function waitUntilDrained(stores: TestStores): Promise<void> {
-  const group = `sluice-writer-${await stores.log.id()}`
+  const group = writerGroup(await stores.inserter.storeId())
   await waitUntil(
     async () => (await stores.log.positions(group)).every(({ next, end }) => next === end),
     'the log is drained',
