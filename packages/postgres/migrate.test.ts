@@ -16,6 +16,7 @@ const all = [
   '004-key-rotations',
   '005-cohorts',
   '006-log-watermarks',
+  '010-replay-positions',
 ]
 
 let postgres: TestPostgres

@@ -8,6 +8,8 @@ export interface SqliteWorkerData {
   fileBytesMax: number | undefined
   /** Bytes of the disk that appends leave free. */
   freeBytesMin: number
+  /** Blocks that are older are deleted when the log is opened, read or not. */
+  retentionMs: number | undefined
 }
 
 /** A block to append; the request's `data` holds the payloads, one after the other. */

@@ -71,6 +71,9 @@ function openTables(db: DatabaseSync, data: SqliteWorkerData): Log {
   if (meta.get('version') !== schemaVersion) {
     throw new Error(`its format is version ${String(meta.get('version'))}, this program reads ${schemaVersion}`)
   }
+  if (data.retentionMs !== undefined) {
+    db.prepare('DELETE FROM blocks WHERE appended_at < ?').run(Date.now() - data.retentionMs)
+  }
   vacuumIfMostlyFree(db)
   if (data.fileBytesMax !== undefined) {
     db.exec(`PRAGMA max_page_count=${Math.max(1, Math.floor(data.fileBytesMax / pragma(db, 'page_size')))}`)
