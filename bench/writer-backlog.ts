@@ -10,7 +10,7 @@ import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { type ClickHouse, parseClickHouseUrl } from '@sluice/event-store/client'
 import { externalTableUrl } from '@sluice/event-store/insert/external-table'
-import { insertStatement } from '@sluice/event-store/insert/insert-events'
+import { insertStatement, openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { startKafka } from '../tests/support/engines/kafka.ts'
@@ -117,7 +117,7 @@ async function writeFiles(folder: string): Promise<string[]> {
 
 async function postFiles(files: readonly string[], url: string): Promise<void> {
   const address = parseClickHouseUrl(url)
-  const target = externalTableUrl(address, { ...insertStatement(false), timeoutMs: 60_000 })
+  const target = externalTableUrl(address, { ...insertStatement(false, await storeIdAt(url)), timeoutMs: 60_000 })
   const run = promisify(execFile)
   const waiting = [...files]
   const post = async (): Promise<void> => {
@@ -127,6 +127,15 @@ async function postFiles(files: readonly string[], url: string): Promise<void> {
     }
   }
   await Promise.all(Array.from({ length: Math.max(2, availableParallelism()) }, post))
+}
+
+async function storeIdAt(url: string): Promise<string> {
+  const inserter = openEventInserter(url)
+  try {
+    return await inserter.storeId()
+  } finally {
+    await inserter.close()
+  }
 }
 
 /** Measures from the first stored row to the last one, so that the time to start is left out. */

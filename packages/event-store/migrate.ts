@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { missingMigrations, requireWorkableSchema, type SchemaVersions } from '@sluice/runtime/schema-versions'
 import { type ClickHouse, openClickHouse, parseClickHouseUrl } from './client.ts'
 import { clickHouseCode, ClickHouseError } from './errors.ts'
+import { noteServer } from './store-identity.ts'
 
 /** The migrations of this build. */
 export const migrationFolder = new URL('./migrations/', import.meta.url)
@@ -46,7 +47,8 @@ async function schemaVersions(clickHouse: Pick<ClickHouse, 'query'>, folder: URL
 }
 
 /**
- * Creates the database if it is missing and applies the missing migrations in order; each statement can be repeated.
+ * Creates the database if it is missing, applies the missing migrations in order, and notes the server as the one that the
+ * store is on; each statement can be repeated.
  * Callers hold the migration lock of Postgres, so that two migrations never run at the same time.
  * Returns the names of the applied migrations: none on a schema that a newer build left. Throws ClickHouseError, or AppError
  * when this build can't work with the schema.
@@ -79,6 +81,7 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
         { params: { name, oldestBuild } },
       )
     }
+    await noteServer(clickHouse)
     return missing
   } finally {
     await clickHouse.close()

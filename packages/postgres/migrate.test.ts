@@ -18,6 +18,7 @@ const all = [
   '005-cohorts',
   '006-log-watermarks',
   '007-change-transactions',
+  '010-replay-positions',
 ]
 
 let postgres: TestPostgres

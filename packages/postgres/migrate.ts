@@ -9,6 +9,7 @@ import * as keyRotations from './migrations/004-key-rotations.ts'
 import * as cohorts from './migrations/005-cohorts.ts'
 import * as logWatermarks from './migrations/006-log-watermarks.ts'
 import * as changeTransactions from './migrations/007-change-transactions.ts'
+import * as replayPositions from './migrations/010-replay-positions.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -27,6 +28,7 @@ export const migrations: Migrations = {
   '005-cohorts': cohorts,
   '006-log-watermarks': logWatermarks,
   '007-change-transactions': changeTransactions,
+  '010-replay-positions': replayPositions,
 }
 
 /**

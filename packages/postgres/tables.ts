@@ -8,6 +8,7 @@ export interface Tables {
   api_keys: ApiKeysTable
   cohorts: CohortsTable
   log_watermarks: LogWatermarksTable
+  replay_positions: ReplayPositionsTable
   sites: SitesTable
 }
 
@@ -46,6 +47,14 @@ interface LogWatermarksTable {
   partition: number
   /** Every accepted event that was received until then can be read; null: no writer has reported yet. */
   complete_until: Date | null
+}
+
+interface ReplayPositionsTable {
+  /** `EventLog.id()` of the log of dead letters. */
+  log_id: string
+  partition: number
+  /** A bigint, which the driver returns as text. */
+  next_offset: string
 }
 
 interface SitesTable {
