@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Component } from '@sluice/runtime/supervisor'
 import { FatalError } from '@sluice/runtime/supervisor'
 import { type ServerLimits, serverLimits } from './server-limits.ts'
-import { isReceivingUpload } from './upload.ts'
+import { uploadBytesMax } from './upload.ts'
 
 /** Time within which requests in flight must end at a stop; the whole process has 10 s. */
 const drainMs = 5_000
@@ -36,8 +36,20 @@ export function httpServer(
   const connections = new Map<Socket, ServerResponse[]>()
   let stopping = false
 
-  function hasUpload(socket: Socket): boolean {
-    return connections.get(socket)?.some(({ req }) => isReceivingUpload(req)) === true
+  /** Gives an upload the time of its largest file; false for a connection without an upload. */
+  function extendUpload(socket: Socket): boolean {
+    const upload = connections.get(socket)?.find(({ req }) => uploadBytesMax(req) !== undefined)?.req
+    if (upload === undefined) return false
+    const timer = setTimeout(
+      () => {
+        if (uploadBytesMax(upload) !== undefined) socket.destroy()
+      },
+      ((uploadBytesMax(upload) ?? 0) / limits.uploadBytesPerSecondMin) * 1000,
+    )
+    socket.once('close', () => {
+      clearTimeout(timer)
+    })
+    return true
   }
 
   const server = createServer(
@@ -65,8 +77,8 @@ export function httpServer(
   server.timeout = limits.idleTimeoutMs
   // Errors that Node finds before there is a request get a response in the envelope of the interface.
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    // An upload may take longer than a whole request: as long as bytes arrive, the idle timeout does not close it.
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && hasUpload(socket)) return
+    // An upload may take longer than other requests. If no more bytes arrive, the idle timeout closes it sooner.
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && extendUpload(socket)) return
     if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy()
       return
