@@ -35,6 +35,8 @@ const unknownKeyTtlMs = 5_000
 const cachedKeysMax = 10_000
 /** A request waits no longer for a Postgres that hangs; the look-up itself continues until its statement times out. */
 const lookupTimeoutMs = 1_000
+/** A stop does not wait longer for a Postgres that hangs. */
+const stopTimeoutMs = 500
 /** Concurrent look-ups: anyone can generate well-formed keys, whose look-ups would pile up while Postgres hangs. */
 const lookupsMax = 1_000
 
@@ -139,7 +141,8 @@ export function keyCache(
       if (pollCount % markUsedEveryPolls === 0) await writeLastUsed()
     },
     stop: async () => {
-      await writeLastUsed().catch((error: unknown) => {
+      const onTimeout = () => unavailable('Postgres is slow')
+      await withDeadline(writeLastUsed(), stopTimeoutMs, onTimeout).catch((error: unknown) => {
         logger.warn({ err: error }, 'last_used_at was not written')
       })
     },

@@ -210,6 +210,7 @@ export async function startFileService(limits: Partial<ServerLimits> = {}): Prom
     host: '127.0.0.1',
     port: 0,
     portVariable: 'SLUICE_PORT',
+    requestsMs: 5_000,
     limits: { ...serverLimits, ...limits },
   })
   await server.start?.()
