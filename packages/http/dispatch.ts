@@ -8,7 +8,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { Admission } from './admission.ts'
 import type { ClientReader } from './client-address.ts'
-import { crossOriginHeaders, type Headers, rateLimitHeaders, transportHeaders } from './headers.ts'
+import { crossOriginHeaders, type Headers, rateLimitHeaders, type SharingRule, transportHeaders } from './headers.ts'
 import { withIdempotency } from './idempotency.ts'
 import { renderAnswer, renderError } from './render.ts'
 import type { ApiRequest, Client, HandlerResult, Route, RouteRule } from './route.ts'
@@ -33,8 +33,11 @@ export interface Dispatch {
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void>
-  /** Sends the error of a request without a handler: unknown routes, wrong methods, unreadable paths. */
-  fail(error: unknown, request: IncomingMessage, response: ServerResponse): void
+  /**
+   * Sends the error of a request without a handler: unknown routes, wrong methods, unreadable paths. `sharing`: the rule
+   * of its path, without which pages of other origins could not read the error; undefined for a page.
+   */
+  fail(error: unknown, sharing: SharingRule | undefined, request: IncomingMessage, response: ServerResponse): void
 }
 
 /** Independent of Express: only the request and the response of node:http are needed. */
@@ -115,9 +118,10 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
   }
 
   return {
-    fail: (error, request, response) => {
+    fail: (error, sharing, request, response) => {
       const { fields, requestId } = observe({ path: '' }, request, response)
-      logFailure(fields, error, renderError(response, { 'X-Request-Id': requestId }, error))
+      const headers = { 'X-Request-Id': requestId, ...(sharing && crossOriginHeaders(sharing, corsOrigins, request)) }
+      logFailure(fields, error, renderError(response, headers, error))
     },
     route: async (route, params, request, response) => {
       const { requestId, fields } = observe(route, request, response)

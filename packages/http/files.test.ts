@@ -285,6 +285,14 @@ describe('a download', () => {
     await waitUntil(() => service.state.open === 0, 'the stream is closed')
   })
 
+  test('closes its stream when its headers can not be written', async () => {
+    service.state.etag = 'a name\nof two lines'
+    const response = await send('/download/1000')
+    expect([response.status, errorOf(response)]).toEqual([500, 'Internal server error'])
+    expect(service.state.opened).toBe(1)
+    await waitUntil(() => service.state.open === 0, 'the stream is closed')
+  })
+
   test('whose stream ends early is aborted, and the reason is logged', async () => {
     service.state.missingBytes = 10
     await expect(send('/download/1000')).rejects.toThrow('aborted')

@@ -12,9 +12,21 @@ export type Headers = Readonly<Record<string, string>>
 const anyOrigin: Headers = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expose-Headers': exposedHeaders }
 const none: Headers = {}
 
+/** The field of a route that decides which pages of other origins may read its responses. */
+export interface SharingRule {
+  anyOrigin?: boolean | undefined
+}
+
+/** The rule for a path without a route: that of the route which it lies below, e.g. `/collect` for `/collect/x`. */
+export function sharingRuleOf(routes: readonly RouteRule[], path: string): SharingRule {
+  return {
+    anyOrigin: routes.some((route) => route.anyOrigin && (path === route.path || path.startsWith(`${route.path}/`))),
+  }
+}
+
 /** Headers that let pages read the response: any page without cookies (`anyOrigin`), or pages of configured origins. */
 export function crossOriginHeaders(
-  { anyOrigin: allowsAnyOrigin }: Pick<RouteRule, 'anyOrigin'>,
+  { anyOrigin: allowsAnyOrigin }: SharingRule,
   origins: ReadonlySet<string>,
   { headers: { origin } }: IncomingMessage,
 ): Headers {

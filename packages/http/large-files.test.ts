@@ -7,6 +7,7 @@ import { sleep } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { byteAt, type FileService, startFileService } from '../../tests/support/file-service.ts'
 import { connectRaw } from '../../tests/support/test-service.ts'
+import type { ServerLimits } from './server-limits.ts'
 
 const mebibyte = 1024 * 1024
 const fileBytes = 200 * mebibyte
@@ -85,8 +86,8 @@ test('a file of 200 MiB is uploaded, and downloaded in parts, with constant memo
 const limits = { headersTimeoutMs: 300, requestTimeoutMs: 300, timeoutCheckMs: 50, idleTimeoutMs: 1_500 }
 
 /** A connection that has sent the headers of an upload. */
-async function startUpload(length: number) {
-  const service: FileService = await startFileService(limits)
+async function startUpload(length: number, more: Partial<ServerLimits> = {}) {
+  const service: FileService = await startFileService({ ...limits, ...more })
   closers.push(() => service.stop())
   const connection = await connectRaw(service.port)
   connection.send(
@@ -115,6 +116,20 @@ test('an upload without progress is closed by the idle timeout, and nothing stay
   await waitUntil(() => service.state.failed === 1, 'the store has seen the failure')
   expect(service.state.stored.size).toBe(0)
 }, 20_000)
+
+test('an upload that makes progress, though too slowly, is disconnected, and nothing stays stored', async () => {
+  // The largest file, 256 MiB, takes half a second at this speed; the file that is sent would take hours.
+  const { service, connection } = await startUpload(100_000, { uploadBytesPerSecondMin: 512 * mebibyte })
+  connection.send(`${head}a`)
+  await waitUntil(() => service.state.begun === 1, 'the file has begun')
+  const sending = setInterval(() => {
+    connection.send('a')
+  }, 50)
+  expect(await connection.closed).toBe('')
+  clearInterval(sending)
+  await waitUntil(() => service.state.failed === 1, 'the store has seen the failure')
+  expect(service.state.stored.size).toBe(0)
+}, 40_000)
 
 test('a client that does not send its headers in time gets 408', async () => {
   const service = await startFileService(limits)

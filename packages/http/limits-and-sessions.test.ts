@@ -247,6 +247,29 @@ describe('pages of other origins', () => {
     expect(other.headers.get('vary')).toBe('Origin')
   })
 
+  test.each([
+    ['405 of a route with `anyOrigin`', 'PUT', '/events', 405, Origin, '*'],
+    ['404 below a route with `anyOrigin`', 'POST', '/events/unknown', 404, Origin, '*'],
+    ['405 of another route, from a configured origin', 'PUT', '/queries', 405, Intranet, Intranet],
+    ['404 of another path, from a configured origin', 'GET', '/unknown', 404, Intranet, Intranet],
+    ['404 of a path that only begins alike, from a configured origin', 'GET', '/eventsx', 404, Intranet, Intranet],
+  ])('may read the %s', async (_, method, path, status, origin, allowed) => {
+    const answer = await sendRequest(path, { method, headers: { Origin: origin } })
+    expect(answer.status).toBe(status)
+    expect(answer.headers.get('access-control-allow-origin')).toBe(allowed)
+    expect(answer.headers.get('access-control-expose-headers')).toContain('X-Request-Id')
+  })
+
+  test.each([
+    ['405', 'PUT', '/queries', 405],
+    ['404', 'GET', '/unknown', 404],
+  ])('may not read the %s of other routes unless their origin is configured', async (_, method, path, status) => {
+    const answer = await sendRequest(path, { method, headers: { Origin } })
+    expect(answer.status).toBe(status)
+    expect(answer.headers.get('access-control-allow-origin')).toBeNull()
+    expect(answer.headers.get('vary')).toBe('Origin')
+  })
+
   test('get 405 for an OPTIONS request without Origin and Access-Control-Request-Method', async () => {
     const { status, headers } = await sendRequest('/events', { method: 'OPTIONS' })
     expect(status).toBe(405)

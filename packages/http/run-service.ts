@@ -7,6 +7,7 @@ import { type Component, FatalError, supervise } from '@sluice/runtime/superviso
 import { portMistakes } from '@sluice/runtime/variables'
 import type { HttpServer } from './server.ts'
 import { type ListenConfig, serve, type Service } from './service.ts'
+import { stopTimes } from './stop-times.ts'
 
 /** Logger and metrics, which every build receives besides its configuration. */
 export interface Context {
@@ -23,8 +24,8 @@ export interface Built {
   onReady?: (server: HttpServer) => void
 }
 
-/** Longest duration of a stop: orchestrators kill a process after 10 s. */
-const stopDeadlineMs = 9_500
+/** How long before the end of its time a process that has not stopped ends itself. */
+const stopMarginMs = 500
 /** Two signals within this time count as one: npm and the process group both deliver the same signal. */
 const sameSignalMs = 1_000
 
@@ -50,6 +51,7 @@ export async function runService<V extends Variables>({
     const values = loadConfig(variables, environment) as Parameters<typeof build>[0]
     const mistakes = portMistakes(values)
     if (mistakes.length > 0) throw new ConfigError(mistakes)
+    stopTimes(values)
     return values
   })
   const metrics = createMetrics()
@@ -76,11 +78,14 @@ export async function runService<V extends Variables>({
     logger.info({ host: config.SLUICE_HOST, port: server.port() }, 'started')
     onReady?.(server)
     const fatal = await Promise.race([stopSignal, supervisor.fatal])
-    setTimeout(() => {
-      logger.fatal('did not stop in time')
-      logger.flush()
-      process.exit(1)
-    }, stopDeadlineMs).unref()
+    setTimeout(
+      () => {
+        logger.fatal('did not stop in time')
+        logger.flush()
+        process.exit(1)
+      },
+      stopTimes(config).totalMs - stopMarginMs,
+    ).unref()
     await supervisor.stop()
     if (fatal instanceof FatalError) throw fatal
     logger.info('stopped')

@@ -8,6 +8,11 @@ export const serverLimits = {
   headersTimeoutMs: 10_000,
   /** A client that has not sent the whole request within this time gets 408, unless it uploads a file. */
   requestTimeoutMs: 60_000,
+  /**
+   * A client that uploads a file has, besides that, the time in which the largest file arrives at this speed. Then it is
+   * disconnected.
+   */
+  uploadBytesPerSecondMin: 32 * 1024,
   /** Interval at which the two times are checked. */
   timeoutCheckMs: 2_000,
   /**

@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
 import { FatalError } from '@sluice/runtime/supervisor'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import {
   connectRaw,
   keysInMemory,
@@ -37,6 +38,16 @@ function waitingRoute() {
   }
 }
 
+async function isRefused(port: number): Promise<boolean> {
+  try {
+    const { socket } = await connectRaw(port)
+    socket.destroy()
+    return false
+  } catch {
+    return true
+  }
+}
+
 let service: TestService | undefined
 
 async function start(routes: readonly Route[]): Promise<TestService> {
@@ -59,7 +70,7 @@ test('a stop waits for the request in flight, then closes its connection', async
   const stopping = stop().then(() => {
     stopped = true
   })
-  await expect(connectRaw(port)).rejects.toThrow()
+  await waitUntil(() => isRefused(port), 'new connections are refused')
   expect(stopped).toBe(false)
 
   finish()
@@ -124,14 +135,24 @@ test('a stop closes a connection as soon as the last of its pipelined requests h
 
 test('a port that is in use fails the start with a message that names the setting', async () => {
   const { port } = await start([])
-  const second = httpServer('http', () => undefined, { host: '127.0.0.1', port, portVariable: 'SLUICE_PORT' })
+  const second = httpServer('http', () => undefined, {
+    host: '127.0.0.1',
+    port,
+    portVariable: 'SLUICE_PORT',
+    requestsMs: 0,
+  })
   await expect(second.start?.()).rejects.toThrow(
     new FatalError(`Port ${port} on 127.0.0.1 is in use. Stop what uses it, or set SLUICE_PORT.`),
   )
 })
 
 test('an address that this machine does not have rejects the start instead of crashing', async () => {
-  const server = httpServer('http', () => undefined, { host: '192.0.2.1', port: 0, portVariable: 'SLUICE_PORT' })
+  const server = httpServer('http', () => undefined, {
+    host: '192.0.2.1',
+    port: 0,
+    portVariable: 'SLUICE_PORT',
+    requestsMs: 0,
+  })
   await expect(server.start?.()).rejects.toThrow('EADDRNOTAVAIL')
 })
 

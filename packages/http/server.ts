@@ -4,18 +4,20 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Component } from '@sluice/runtime/supervisor'
 import { FatalError } from '@sluice/runtime/supervisor'
 import { type ServerLimits, serverLimits } from './server-limits.ts'
-import { isReceivingUpload } from './upload.ts'
-
-/** Time within which requests in flight must end at a stop; the whole process has 10 s. */
-const drainMs = 5_000
+import { uploadBytesMax } from './upload.ts'
 
 export interface HttpServer extends Component {
   /** The port that the server listens on, once it has started; the system chooses one for port 0. */
   port(): number
+  /**
+   * From now on each response ends its connection, so that clients connect again, to another process if there is a load
+   * balancer. Connections and requests are still accepted.
+   */
+  drain(): void
 }
 
 /**
- * A server as a component: `stop` refuses new connections, lets requests in flight end, then closes.
+ * A server as a component: `stop` refuses new connections, lets requests in flight end within `requestsMs`, then closes.
  * `portVariable` names the setting to change when the port is taken.
  */
 export function httpServer(
@@ -25,8 +27,9 @@ export function httpServer(
     host,
     port,
     portVariable,
+    requestsMs,
     limits = serverLimits,
-  }: { host: string; port: number; portVariable: string; limits?: ServerLimits },
+  }: { host: string; port: number; portVariable: string; requestsMs: number; limits?: ServerLimits },
 ): HttpServer {
   /**
    * Responses in flight, by connection. Lists instead of Sets: V8 replaces the table of a Set that changes with every
@@ -34,10 +37,23 @@ export function httpServer(
    * young generation.
    */
   const connections = new Map<Socket, ServerResponse[]>()
-  let stopping = false
+  let isDraining = false
+  let isStopping = false
 
-  function hasUpload(socket: Socket): boolean {
-    return connections.get(socket)?.some(({ req }) => isReceivingUpload(req)) === true
+  /** Gives an upload the time of its largest file; false for a connection without an upload. */
+  function extendUpload(socket: Socket): boolean {
+    const upload = connections.get(socket)?.find(({ req }) => uploadBytesMax(req) !== undefined)?.req
+    if (upload === undefined) return false
+    const timer = setTimeout(
+      () => {
+        if (uploadBytesMax(upload) !== undefined) socket.destroy()
+      },
+      ((uploadBytesMax(upload) ?? 0) / limits.uploadBytesPerSecondMin) * 1000,
+    )
+    socket.once('close', () => {
+      clearTimeout(timer)
+    })
+    return true
   }
 
   const server = createServer(
@@ -54,9 +70,9 @@ export function httpServer(
       inFlight?.push(response)
       response.once('close', () => {
         inFlight?.splice(inFlight.indexOf(response), 1)
-        if (stopping && inFlight?.length === 0) socket.destroySoon()
+        if (isStopping && inFlight?.length === 0) socket.destroySoon()
       })
-      if (stopping) response.setHeader('Connection', 'close')
+      if (isDraining) response.setHeader('Connection', 'close')
       listener(request, response)
     },
   )
@@ -65,9 +81,10 @@ export function httpServer(
   server.timeout = limits.idleTimeoutMs
   // Errors that Node finds before there is a request get a response in the envelope of the interface.
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    // An upload may take longer than a whole request: as long as bytes arrive, the idle timeout does not close it.
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && hasUpload(socket)) return
-    if (error.code === 'ECONNRESET' || !socket.writable) {
+    // An upload may take longer than other requests. If no more bytes arrive, the idle timeout closes it sooner.
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && extendUpload(socket)) return
+    const hasAnswered = connections.get(socket)?.some(({ headersSent }) => headersSent) === true
+    if (error.code === 'ECONNRESET' || !socket.writable || hasAnswered) {
       socket.destroy()
       return
     }
@@ -81,21 +98,42 @@ export function httpServer(
 
   // Called by server.close(). Node's own version keeps connections that never sent a request, and aborts responses that
   // a slow client is still receiving.
-  server.closeIdleConnections = () => {
-    for (const [socket, inFlight] of connections) {
-      if (inFlight.length === 0) socket.destroy()
+  server.closeIdleConnections = () => undefined
+
+  function closeIdleConnections(): void {
+    for (const [socket, inFlight] of connections) if (inFlight.length === 0) socket.destroy()
+  }
+
+  function drain(): void {
+    isDraining = true
+    for (const inFlight of connections.values()) {
       for (const response of inFlight) if (!response.headersSent) response.setHeader('Connection', 'close')
     }
+  }
+
+  async function stop(): Promise<void> {
+    drain()
+    isStopping = true
+    const closed = new Promise<void>((resolve) =>
+      server.close(() => {
+        resolve()
+      }),
+    )
+    // Requests that have arrived in the meantime are read before connections count as idle.
+    setImmediate(closeIdleConnections)
+    const deadline = setTimeout(() => {
+      server.closeAllConnections()
+    }, requestsMs)
+    await closed
+    clearTimeout(deadline)
   }
 
   return {
     name,
     port: () => (server.address() as AddressInfo).port,
     start: () => listen(server, host, port, portVariable),
-    stop: () => {
-      stopping = true
-      return close(server)
-    },
+    drain,
+    stop,
   }
 }
 
@@ -129,17 +167,5 @@ function listen(server: Server, host: string, port: number, portVariable: string
       )
     })
     server.listen(port, host, resolve)
-  })
-}
-
-function close(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    const deadline = setTimeout(() => {
-      server.closeAllConnections()
-    }, drainMs)
-    server.close(() => {
-      clearTimeout(deadline)
-      resolve()
-    })
   })
 }

@@ -3,13 +3,14 @@ import type { Access } from '@sluice/access/access'
 import { type Readiness, readiness, type ReadyCheck } from '@sluice/runtime/health'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
-import type { Component } from '@sluice/runtime/supervisor'
+import { type Component, sleep } from '@sluice/runtime/supervisor'
 import { createAdmission } from './admission.ts'
 import { createListener, type Page } from './app.ts'
 import { clientReader } from './client-address.ts'
 import { createDispatch } from './dispatch.ts'
 import type { Route } from './route.ts'
 import { type HttpServer, httpServer } from './server.ts'
+import { type StopConfig, stopTimes } from './stop-times.ts'
 
 /** The parts of a service, which its build.ts makes from configuration and engines. */
 export interface Service {
@@ -25,7 +26,7 @@ export interface Service {
 /** All probes within this time share one result: probes are public, and a check sends a request to each engine. */
 const readinessAgeMsMax = 1_000
 
-export interface ListenConfig {
+export interface ListenConfig extends StopConfig {
   SLUICE_HOST: string
   SLUICE_PORT: number
   SLUICE_METRICS_PORT: number | undefined
@@ -53,6 +54,7 @@ export function serve(
     failures?: () => readonly string[]
   },
 ): { server: HttpServer; components: Component[] } {
+  const { drainMs, requestsMs } = stopTimes(config)
   const admission = createAdmission(metrics)
   const checkReadiness = memoize(() => readiness(service.checks), readinessAgeMsMax)
   let stopping = false
@@ -90,18 +92,21 @@ export function serve(
     host: config.SLUICE_HOST,
     port: config.SLUICE_PORT,
     portVariable: 'SLUICE_PORT',
+    requestsMs,
   })
   const metricsServer = httpServer('metrics', metricsListener(metrics, logger), {
     host: config.SLUICE_HOST,
     port: config.SLUICE_METRICS_PORT ?? (config.SLUICE_PORT === 0 ? 0 : config.SLUICE_PORT + 1000),
     portVariable: 'SLUICE_METRICS_PORT',
+    requestsMs,
   })
   const announceStop: Component = {
     name: 'readiness',
     // Stopped first, so that `/readyz` reports the stop to load balancers while the server still accepts requests.
-    stop: () => {
+    stop: async () => {
       stopping = true
-      return Promise.resolve()
+      server.drain()
+      await sleep(drainMs, new AbortController().signal)
     },
   }
   return { server, components: [...service.components, metricsServer, server, announceStop] }

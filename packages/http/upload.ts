@@ -35,12 +35,15 @@ export interface UploadStore<Stored> {
   remove(stored: Stored): Promise<void>
 }
 
-/** Requests whose file is being received: server.ts does not apply the request timeout to them. */
-const receiving = new WeakSet<IncomingMessage>()
+/** The largest possible bodies of the requests whose file is being received, in bytes. */
+const receiving = new WeakMap<IncomingMessage, number>()
 
-/** True while the file of the request is being received. */
-export function isReceivingUpload(request: IncomingMessage): boolean {
-  return receiving.has(request)
+/**
+ * The bytes that the body of an upload may have at most, from which server.ts computes its deadline; undefined when the
+ * request is not receiving a file.
+ */
+export function uploadBytesMax(request: IncomingMessage): number | undefined {
+  return receiving.get(request)
 }
 
 /** An upload whose file can be removed again, when the handler fails after it was stored. */
@@ -67,7 +70,7 @@ export function createUpload(
           log({ file_not_removed: internalMessage(error) })
         })
       }
-      receiving.add(incoming)
+      receiving.set(incoming, rule.maxBytes + formBytesMax)
       try {
         const sent = await parseForm(incoming, receiver, rule)
         if (!receiver.saving) throw missingField(rule.file)
@@ -142,8 +145,6 @@ const fieldsMax = 16
 const fieldBytesMax = 8 * 1024
 /** Size of everything in a body but its file: fields, boundaries and the headers of parts. */
 const formBytesMax = 1024 * 1024
-/** A client that sends more slowly than this, on average, is disconnected. */
-const bytesPerSecondMin = 32 * 1024
 
 /**
  * Reads a multipart body to its end and returns its text fields by name. Rejects with 400 or 413, and with the error of
@@ -195,13 +196,6 @@ function parseForm(
       return
     }
     request.on('data', count)
-    const deadline = setTimeout(
-      () => request.destroy(),
-      serverLimits.requestTimeoutMs + (lengthMax / bytesPerSecondMin) * 1000,
-    ).unref()
-    request.once('close', () => {
-      clearTimeout(deadline)
-    })
     receiver.onFailure = (error) => {
       fail(toReason(error))
     }

@@ -1,4 +1,4 @@
-import { listVariable } from '@sluice/runtime/variables'
+import { listVariable, secondsVariable } from '@sluice/runtime/variables'
 import { clientReader } from './client-address.ts'
 
 /** SLUICE_TRUSTED_PROXIES of every service that clients reach. */
@@ -17,4 +17,18 @@ export const corsOrigins = listVariable(
       }
     }
   },
+)
+
+/** SLUICE_DRAIN_SECONDS of every service that clients reach. */
+export function drainSeconds(defaultSeconds: number) {
+  return secondsVariable(
+    'Seconds for which a stopping process still takes requests after `/readyz` has begun to answer 503, so that load balancers move its clients to other processes.',
+    defaultSeconds,
+  )
+}
+
+/** SLUICE_STOP_SECONDS of the query service, whose questions may last 31 s. */
+export const stopSeconds = secondsVariable(
+  'Seconds within which the process ends after a SIGTERM, at least 6 more than `SLUICE_DRAIN_SECONDS`. What kills processes that do not end must wait for longer.',
+  40,
 )

@@ -16,7 +16,8 @@ export interface PollerOptions {
 }
 
 /**
- * Creates a component that polls an engine from its start until its stop. A retryable failure (AppError.retryable) is
+ * Creates a component that polls an engine from its start until its stop, which does not wait for a poll under way: the
+ * engine may hang, and nobody needs the result any more. A retryable failure (AppError.retryable) is
  * followed by the next poll after the usual sleep; any other failure is the component's, and the supervisor runs it again.
  */
 export function poller({
@@ -49,8 +50,13 @@ export function poller({
       // The poll of the start was the first; a run that follows a failure has waited already.
       if (pollsAtStart && isFirstRun) await sleep(intervalMs, signal)
       isFirstRun = false
+      const aborted = new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => {
+          resolve()
+        })
+      })
       while (!signal.aborted) {
-        await pollOnce()
+        await Promise.race([pollOnce(), aborted])
         await sleep(intervalMs, signal)
       }
     },

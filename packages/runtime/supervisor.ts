@@ -1,3 +1,4 @@
+import { withDeadline } from './deadline.ts'
 import type { Logger } from './logger.ts'
 
 /** A long-lived part of a service. At least one of the three functions is there. */
@@ -120,9 +121,18 @@ function isAborted(signal: AbortSignal): boolean {
   return signal.aborted
 }
 
-/** A component that closes `client` when the service stops; the client connects by itself. */
+/** Many clients say goodbye to their engine, which may hang; by then nothing depends on them any more. */
+const closeTimeoutMs = 1_000
+
+/**
+ * A component that closes `client` when the service stops, and waits for at most a second; the client connects by
+ * itself.
+ */
 export function closeOnStop(name: string, client: { close: () => Promise<void> }): Component {
-  return { name, stop: () => client.close() }
+  return {
+    name,
+    stop: () => withDeadline(client.close(), closeTimeoutMs, () => new Error(`not closed within ${closeTimeoutMs} ms`)),
+  }
 }
 
 /** Resolves after `ms`, or at once when `signal` aborts. */

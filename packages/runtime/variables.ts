@@ -9,14 +9,27 @@ function variable<V extends Variable<unknown>>(definition: V): V {
 
 /** Typed here: inside `variable()` the compiler would infer `unknown`. */
 const anyText: joi.StringSchema = joi.string()
-const port = joi
-  .number()
-  .integer()
-  .min(0)
-  .max(65_535)
-  .required()
-  // joi takes 1e3 and 0x50 for numbers too.
-  .custom((value: number, helpers) => (/^\d+$/.test(String(helpers.original)) ? value : helpers.error('number.base')))
+const port = wholeNumber(65_535)
+
+function wholeNumber(max: number): joi.NumberSchema {
+  return (
+    joi
+      .number()
+      .integer()
+      .min(0)
+      .max(max)
+      .required()
+      // joi takes 1e3 and 0x50 for numbers too.
+      .custom((value: number, helpers) =>
+        /^\d+$/.test(String(helpers.original)) ? value : helpers.error('number.base'),
+      )
+  )
+}
+
+/** A variable that holds a whole number of seconds, up to an hour. */
+export function secondsVariable(description: string, defaultSeconds: number) {
+  return variable({ schema: wholeNumber(3_600), description, default: String(defaultSeconds) })
+}
 
 /**
  * A variable that holds the URL of an engine with one of the `schemes`. `checkUrl` checks a network URL and throws a

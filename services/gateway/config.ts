@@ -1,6 +1,6 @@
 import { autoRegisterSites } from '@sluice/access/variables'
 import { logUrl } from '@sluice/event-log/variables'
-import { trustedProxies } from '@sluice/http/variables'
+import { drainSeconds, trustedProxies } from '@sluice/http/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { redisUrl } from '@sluice/redis/variables'
 import { listenVariables } from '@sluice/runtime/variables'
@@ -13,4 +13,5 @@ export const variables = {
   SLUICE_REDIS_URL: redisUrl,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_AUTO_REGISTER_SITES: autoRegisterSites,
+  SLUICE_DRAIN_SECONDS: drainSeconds(4),
 }

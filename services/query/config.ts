@@ -1,6 +1,6 @@
 import { adminKey, autoRegisterSites } from '@sluice/access/variables'
 import { clickHouseUrl } from '@sluice/event-store/variables'
-import { corsOrigins, trustedProxies } from '@sluice/http/variables'
+import { corsOrigins, drainSeconds, stopSeconds, trustedProxies } from '@sluice/http/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { redisUrl } from '@sluice/redis/variables'
 import { listenVariables } from '@sluice/runtime/variables'
@@ -15,4 +15,6 @@ export const variables = {
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_ADMIN_KEY: adminKey,
   SLUICE_AUTO_REGISTER_SITES: autoRegisterSites,
+  SLUICE_DRAIN_SECONDS: drainSeconds(4),
+  SLUICE_STOP_SECONDS: stopSeconds,
 }

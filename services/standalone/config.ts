@@ -1,7 +1,7 @@
 import { adminKey, autoRegisterSites } from '@sluice/access/variables'
 import { logUrlOrEmbedded } from '@sluice/event-log/variables'
 import { clickHouseUrlOrEmbedded } from '@sluice/event-store/variables'
-import { corsOrigins, trustedProxies } from '@sluice/http/variables'
+import { corsOrigins, drainSeconds, trustedProxies } from '@sluice/http/variables'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { redisUrlOrMemory } from '@sluice/redis/variables'
 import { dataDirectory, listenVariables } from '@sluice/runtime/variables'
@@ -27,4 +27,5 @@ export const variables = {
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_AUTO_REGISTER_SITES: autoRegisterSites,
+  SLUICE_DRAIN_SECONDS: drainSeconds(0),
 }

@@ -19,8 +19,11 @@ const batchBytesMax = 16 * 1024 * 1024
 const lingerMsDefault = 200
 /** Only the partition waits for this publish, which may hold a whole batch. */
 const deadLetterTimeoutMs = 30_000
-/** Time for a running insert to finish after a stop; a service must stop within 10 s. */
-const stopGraceMs = 5_000
+/**
+ * Time for a running insert to finish after a stop: a standalone has 3 s left when its last request has ended
+ * (packages/http/stop-times.ts).
+ */
+const stopGraceMs = 2_000
 
 export interface ConsumeDeps {
   log: EventLog

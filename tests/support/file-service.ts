@@ -88,6 +88,8 @@ export interface FileServiceState {
   handlerError: Error | undefined
   /** Thrown by the store in place of removing, if set. */
   removeError: Error | undefined
+  /** The name of the content of downloads. */
+  etag: string
   /** Bytes that the streams of downloads lack at their end. */
   missingBytes: number
 }
@@ -160,7 +162,7 @@ function routesOf(state: FileServiceState): Route[] {
         contentType: 'application/octet-stream',
         fileName: 'Größe "1".bin',
         size,
-        etag: 'first',
+        etag: state.etag,
         open: (range = { start: 0, end: size - 1 }) => {
           state.open++
           state.opened++
@@ -201,12 +203,14 @@ export async function startFileService(limits: Partial<ServerLimits> = {}): Prom
     storeError: undefined,
     handlerError: undefined,
     removeError: undefined,
+    etag: 'first',
     missingBytes: 0,
   }
   const server = httpServer('files', createListener(routesOf(state), [], { dispatch, clients, corsOrigins }), {
     host: '127.0.0.1',
     port: 0,
     portVariable: 'SLUICE_PORT',
+    requestsMs: 5_000,
     limits: { ...serverLimits, ...limits },
   })
   await server.start?.()

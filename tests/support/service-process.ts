@@ -57,6 +57,8 @@ export async function spawnProgram(
         SLUICE_PORT: String(port),
         SLUICE_METRICS_PORT: '0',
         SLUICE_LOG_LEVEL: 'warn',
+        // There is no load balancer that needs the time.
+        SLUICE_DRAIN_SECONDS: '0',
         ...environment,
       },
       stdio: ['ignore', 'pipe', 'pipe'],
