@@ -7,9 +7,11 @@ import { buildGateway } from '@sluice/gateway/build'
 import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
+import { postgresTime } from '@sluice/postgres/time'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { openRedis } from '@sluice/redis/open'
 import { redisUrl } from '@sluice/redis/variables'
+import { clockPoller } from '@sluice/runtime/clock-poller'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { listenVariables } from '@sluice/runtime/variables'
 import { announce } from './child.ts'
@@ -46,7 +48,13 @@ await runService({
         context,
       ),
       access: process.env.OPEN_TO_ALL === '1' ? acceptAll : { keys, ...redis },
-      engines: [closeOnStop('redis', redis), closeOnStop('postgres', postgres), keys, closeOnStop('log', log)],
+      engines: [
+        closeOnStop('redis', redis),
+        closeOnStop('postgres', postgres),
+        clockPoller(context.clock, () => postgresTime(postgres)),
+        keys,
+        closeOnStop('log', log),
+      ],
       onReady: (server) => {
         announce(server.port())
       },

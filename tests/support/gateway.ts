@@ -14,8 +14,10 @@ import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { openRedis } from '@sluice/redis/open'
 import { createMetrics } from '@sluice/runtime/metrics'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from './captured-logger.ts'
+import { exactClock } from './clock.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
 
@@ -61,6 +63,7 @@ export interface GatewayParts {
   /** Maps the URL of the test's database to the URL that the gateway uses, e.g. of a proxy. */
   postgresUrl?: (url: string) => Promise<string>
   autoRegister?: boolean
+  clock?: SynchronizedClock
 }
 
 /** Tests send more events in a minute than the default limit allows. */
@@ -71,6 +74,7 @@ export async function startGateway({
   wrapLog = (log) => log,
   postgresUrl = (url) => Promise.resolve(url),
   autoRegister = true,
+  clock = exactClock,
 }: GatewayParts = {}): Promise<TestGateway> {
   const captured = capturedLogger()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
@@ -90,13 +94,23 @@ export async function startGateway({
   const built = buildGateway(
     { SLUICE_AUTO_REGISTER_SITES: autoRegister },
     { log: wrapLog(log), postgres, redis, describeDurability: () => Promise.resolve([]) },
-    { logger: captured.logger, metrics: createMetrics() },
+    { logger: captured.logger, metrics: createMetrics(), clock },
   )
+  const closeEngines = async (): Promise<void> => {
+    await log.close()
+    await postgres.close()
+    await database.drop()
+    await rm(folder, { recursive: true })
+  }
   const service = await startTestService(
     { ...built, components: [cache, ...built.components] },
     { ...redis, keys: cache },
     captured,
-  )
+    { clock },
+  ).catch(async (error: unknown) => {
+    await closeEngines()
+    throw error
+  })
   const logReader = readLog(log)
 
   async function post(path: string, body: unknown, { key = keys.prod, headers = {} }: PostOptions = {}) {
@@ -125,10 +139,7 @@ export async function startGateway({
     stop: async () => {
       await service.stop()
       await logReader.stop()
-      await log.close()
-      await postgres.close()
-      await database.drop()
-      await rm(folder, { recursive: true })
+      await closeEngines()
     },
   }
 }
