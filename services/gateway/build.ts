@@ -21,13 +21,13 @@ export interface GatewayEngines {
 export function buildGateway(
   config: { SLUICE_AUTO_REGISTER_SITES: boolean },
   { log, postgres, redis, describeDurability }: GatewayEngines,
-  { logger, metrics }: Context,
+  { logger, metrics, clock }: Context,
 ): Service {
   const durability = watchDurability(describeDurability, logger)
   const sites = siteCache(siteStore(postgres), logger, { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
   return {
     routes: gatewayRoutes({
-      publisher: createPublisher(log, metrics),
+      publisher: createPublisher(log, metrics, clock),
       sites,
     }),
     pages: [],

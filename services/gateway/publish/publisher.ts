@@ -4,6 +4,7 @@ import type { EncodedEvent } from '@sluice/events/encode-event'
 import { withDeadline } from '@sluice/runtime/deadline'
 import { unavailable } from '@sluice/runtime/errors'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { type BlockEncoder, blockEncoder } from './encode-blocks.ts'
 
 /** The part of EventLog that the gateway uses. */
@@ -49,7 +50,11 @@ interface PendingRequest {
  * Coalesces concurrent requests into one publish, which starts at once after an idle time, otherwise within a few
  * milliseconds. A request settles when the publish with its events does.
  */
-export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
+export function createPublisher(
+  log: PublishLog,
+  metrics: Metrics,
+  clock: Pick<SynchronizedClock, 'latest'>,
+): Publisher {
   const published = new Counter({
     name: 'sluice_gateway_events_published_total',
     help: 'Events acknowledged by the log.',
@@ -104,7 +109,9 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     try {
       await log.publish(finishedEncoder?.finish() ?? [], { timeoutMs: publishTimeoutMs })
       published.inc(requests.reduce((sum, { events }) => sum + events, 0))
-      for (const request of requests) settleRequest(request)
+      // Read after the acknowledgement.
+      const latest = clock.latest()
+      for (const request of requests) settleRequest(request, latest)
     } catch (error) {
       failed.inc()
       for (const { reject } of requests) reject(error)
@@ -161,10 +168,10 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
 }
 
 /**
- * Resolves a request whose events are durable, or rejects it when the process was suspended meanwhile: `complete_until`
- * may by then include the time of its receipt.
+ * Resolves a request whose events are durable, or rejects it when it may be too late, after a suspension of the process
+ * for example: `complete_until` may by then include the time of its receipt. `latest`: `SynchronizedClock.latest()`.
  */
-function settleRequest({ receivedAt, resolve, reject }: PendingRequest): void {
-  if (Date.now() - receivedAt <= acceptance.msMax) resolve()
+function settleRequest({ receivedAt, resolve, reject }: PendingRequest, latest: number): void {
+  if (latest - receivedAt <= acceptance.msMax) resolve()
   else reject(unavailable(`acknowledged more than ${acceptance.msMax} ms after the receipt`))
 }
