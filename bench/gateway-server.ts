@@ -9,6 +9,7 @@ import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresTime } from '@sluice/postgres/time'
 import { postgresUrl } from '@sluice/postgres/variables'
+import { watermarkStore } from '@sluice/postgres/watermarks'
 import { openRedis } from '@sluice/redis/open'
 import { redisUrl } from '@sluice/redis/variables'
 import { clockPoller } from '@sluice/runtime/clock-poller'
@@ -39,6 +40,8 @@ await runService({
   build: async (config, context) => {
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const log = await openEventLog(process.env.LOG_URL ?? '', { logger: context.logger })
+    const partitions = Array.from({ length: await log.partitions() }, () => undefined)
+    await watermarkStore(postgres).advance(await log.id(), partitions)
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger: context.logger })
     const keys = keyCache(keyStore(postgres), context.logger)
     return {

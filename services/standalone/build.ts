@@ -1,5 +1,5 @@
 import { keyCache } from '@sluice/access/key-cache'
-import { migrate } from '@sluice/admin/migrate/migrate'
+import { migrate, registerLog } from '@sluice/admin/migrate/migrate'
 import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
 import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventReader } from '@sluice/event-store/event-reader'
@@ -28,6 +28,7 @@ export async function buildStandalone(
   await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })
 
   const log = await openEventLog(engines.log, { logger })
+  await registerLog(postgres, log)
   const deadLetters = await openEventLog(deadLetterUrl(engines.log), { logger })
   const inserter = openEventInserter(engines.clickHouse)
   const eventReader = openEventReader(engines.clickHouseReader, { metrics: context.metrics })

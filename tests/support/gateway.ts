@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { keyCache } from '@sluice/access/key-cache'
 import type { KeyStore, NewKey } from '@sluice/access/keys'
+import { registerLog } from '@sluice/admin/migrate/migrate'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import { limitMax } from '@sluice/contracts/rate-limits'
 import type { Environment } from '@sluice/contracts/scopes'
@@ -44,6 +45,8 @@ export interface TestGateway {
   keys: Record<Environment | 'reader', string>
   keyStore: KeyStore
   createKey: (parts: Partial<NewKey>) => Promise<string>
+  /** Registers the log, for a gateway that started without. */
+  registerLog: () => Promise<void>
   /** Posts JSON of `body`, or `body` itself when it is a string or bytes. */
   collect: (body: unknown, options?: PostOptions) => Promise<Answer>
   collectBatch: (body: unknown, options?: PostOptions) => Promise<Answer>
@@ -64,6 +67,8 @@ export interface GatewayParts {
   postgresUrl?: (url: string) => Promise<string>
   autoRegister?: boolean
   clock?: SynchronizedClock
+  /** False: Postgres does not know the log, as without `npm run migrate`. */
+  isRegistered?: boolean
 }
 
 /** Tests send more events in a minute than the default limit allows. */
@@ -75,6 +80,7 @@ export async function startGateway({
   postgresUrl = (url) => Promise.resolve(url),
   autoRegister = true,
   clock = exactClock,
+  isRegistered = true,
 }: GatewayParts = {}): Promise<TestGateway> {
   const captured = capturedLogger()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
@@ -88,6 +94,7 @@ export async function startGateway({
       await createTestKey(store, { keyId: 'key_reader', scopes: ['stats:read', 'cohorts:read', 'cohorts:write'] })
     ).key,
   }
+  if (isRegistered) await registerLog(database, log)
   const postgres: Postgres = openPostgres(await postgresUrl(database.url))
   const cache = keyCache(keyStore(postgres), captured.logger)
   const redis = openRedis('memory:', captured)
@@ -129,6 +136,7 @@ export async function startGateway({
     keys,
     keyStore: store,
     createKey: async (parts) => (await createTestKey(store, { rateLimits, ...parts })).key,
+    registerLog: () => registerLog(database, log),
     collect: (body, options) => post('/collect', body, options),
     collectBatch: (body, options) => post('/collect/batch', body, options),
     stored: async (siteId, count) => {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { generateKey } from '@sluice/access/api-key'
 import { keyCache } from '@sluice/access/key-cache'
 import type { SiteStore } from '@sluice/access/sites'
+import { registerLog } from '@sluice/admin/migrate/migrate'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { Scope } from '@sluice/contracts/scopes'
 import { openEventLog } from '@sluice/event-log/open-event-log'
@@ -53,6 +54,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const folder = await mkdtemp(join(tmpdir(), 'sluice-rights-'))
   const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
   const postgres = await openTestPostgres()
+  await registerLog(postgres, log)
   const database = testClickHouse()
   await migrateClickHouse(database.url)
   const eventReader = openEventReader(database.readerUrl, context)
