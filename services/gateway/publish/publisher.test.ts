@@ -248,13 +248,18 @@ test('each request that may have been acknowledged more than 2.5 s after its rec
   await timely
 })
 
-test('no request is accepted before the clock was compared with Postgres', async () => {
-  const { log, call } = scriptedLog()
-  const publisher = createPublisher(log, createMetrics(), synchronizedClock())
-  const published = publisher.publish([event('a')])
-  const { acknowledge } = await call(0)
+test('a request that is too late already, as all are before the clock was compared, is not published', async () => {
+  const { log, calls, call } = scriptedLog()
+  const late = createPublisher(log, createMetrics()).publish([event('late')], Date.now() - 2_501)
+  await expect(late).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+  const early = createPublisher(log, createMetrics(), synchronizedClock()).publish([event('early')])
+  await expect(early).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+  const published = createPublisher(log, createMetrics()).publish([event('a')])
+  const { acknowledge, lines } = await call(0)
   acknowledge()
-  await expect(published).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+  await published
+  expect(lines).toStrictEqual(['a'])
+  expect(calls).toHaveLength(1)
 })
 
 describe('64 MiB of unacknowledged bytes', () => {

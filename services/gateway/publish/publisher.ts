@@ -2,7 +2,7 @@ import { acceptance } from '@sluice/event-log/acceptance-deadline'
 import type { Block } from '@sluice/event-log/block'
 import type { EncodedEvent } from '@sluice/events/encode-event'
 import { withDeadline } from '@sluice/runtime/deadline'
-import { unavailable } from '@sluice/runtime/errors'
+import { type AppError, unavailable } from '@sluice/runtime/errors'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { type BlockEncoder, blockEncoder } from './encode-blocks.ts'
@@ -137,6 +137,8 @@ export function createPublisher(
     if (unacknowledgedBytes >= unacknowledgedBytesMax) {
       return Promise.reject(unavailable('too many bytes wait for the log'))
     }
+    // It would be answered 503 after its publish, which is therefore spared.
+    if (isLate(receivedAt, clock.latest())) return Promise.reject(tooLate())
     encoder ??= blockEncoder({ partitions: partitionCount, defaultPartition: flushNumber++ % partitionCount })
     const bytes = encoder.add(events)
     unacknowledgedBytes += bytes
@@ -172,6 +174,14 @@ export function createPublisher(
  * for example: `complete_until` may by then include the time of its receipt. `latest`: `SynchronizedClock.latest()`.
  */
 function settleRequest({ receivedAt, resolve, reject }: PendingRequest, latest: number): void {
-  if (latest - receivedAt <= acceptance.msMax) resolve()
-  else reject(unavailable(`acknowledged more than ${acceptance.msMax} ms after the receipt`))
+  if (isLate(receivedAt, latest)) reject(tooLate())
+  else resolve()
+}
+
+function isLate(receivedAt: number, latest: number): boolean {
+  return latest - receivedAt > acceptance.msMax
+}
+
+function tooLate(): AppError {
+  return unavailable(`not acknowledged within ${acceptance.msMax} ms of the receipt`)
 }
