@@ -18,7 +18,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from './captured-logger.ts'
-import { exactClock } from './clock.ts'
+import { patientClock } from './clock.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
 
@@ -79,7 +79,7 @@ export async function startGateway({
   wrapLog = (log) => log,
   postgresUrl = (url) => Promise.resolve(url),
   autoRegister = true,
-  clock = exactClock,
+  clock = patientClock,
   isRegistered = true,
 }: GatewayParts = {}): Promise<TestGateway> {
   const captured = capturedLogger()

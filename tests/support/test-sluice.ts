@@ -19,7 +19,7 @@ import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from './captured-logger.ts'
-import { exactClock } from './clock.ts'
+import { patientClock } from './clock.ts'
 import { testClickHouse } from './engines/test-engines.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { request, startTestService, type TestService } from './test-service.ts'
@@ -50,7 +50,7 @@ const everybody: Criteria = { type: 'and', conditions: [{ property: 'user_id', o
 
 export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<TestSluice> {
   const captured = capturedLogger()
-  const context = { logger: captured.logger, metrics: createMetrics(), clock: exactClock }
+  const context = { logger: captured.logger, metrics: createMetrics(), clock: patientClock }
   const folder = await mkdtemp(join(tmpdir(), 'sluice-rights-'))
   const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
   const postgres = await openTestPostgres()
