@@ -10,6 +10,7 @@ import {
 } from '@sluice/contracts/cohorts'
 import { environments } from '@sluice/contracts/scopes'
 import { text } from '@sluice/runtime/validate'
+import { completeUntil } from './complete-until.ts'
 import { criteriaSchema } from './conditions.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
@@ -77,4 +78,5 @@ export const cohortsResult = listOf('cohorts', cohortResource)
 export const previewResult = joi.object<CohortPreview>({
   size: joi.number().integer().required().description('Users that would be in it.'),
   share: joi.number().required().description('Percent of the site’s users with an event.'),
+  complete_until: completeUntil,
 })

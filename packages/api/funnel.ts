@@ -4,6 +4,7 @@ import { type FunnelBody, funnelLimits, type FunnelResult, type FunnelStep } fro
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, periods } from '@sluice/contracts/stats'
 import { duration, text } from '@sluice/runtime/validate'
+import { completeUntil } from './complete-until.ts'
 import { filterSchema } from './conditions.ts'
 
 const time = joi.number().integer().min(0).max(latestMs)
@@ -62,9 +63,5 @@ export const funnelResult = joi.object<FunnelResult>({
       }),
     )
     .required(),
-  complete_until: joi
-    .number()
-    .integer()
-    .required()
-    .description('Whatever was received until then and accepted is counted; what came later may be. 0: not known yet.'),
+  complete_until: completeUntil,
 })

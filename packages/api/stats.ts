@@ -13,6 +13,7 @@ import {
   timeUnits,
 } from '@sluice/contracts/stats'
 import { exceeds, text } from '@sluice/runtime/validate'
+import { completeUntil } from './complete-until.ts'
 import { filterSchema } from './conditions.ts'
 import {
   environmentParameter,
@@ -126,13 +127,7 @@ export const statsResult = joi
     timezone: joi.string().required().description('In which days begin.'),
     group_by: joi.string(),
     breakdown,
-    complete_until: joi
-      .number()
-      .integer()
-      .required()
-      .description(
-        'Whatever was received until then and accepted is counted; what came later may be. 0: not known yet.',
-      ),
+    complete_until: completeUntil,
     compare: joi
       .object({
         start_date: joi.number().integer().required(),

@@ -34,6 +34,8 @@ export interface CohortPreview {
   size: number
   /** Percent of the site's users with an event, with 2 decimals. */
   share: number
+  /** Every event that was received until then and accepted is counted, Unix ms. */
+  complete_until: number
 }
 
 export interface ListCohortsQuery extends Page {

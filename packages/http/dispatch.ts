@@ -6,6 +6,7 @@ import { statusOf } from '@sluice/api/error-status'
 import { AppError } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Admission } from './admission.ts'
 import type { ClientReader } from './client-address.ts'
 import { crossOriginHeaders, type Headers, rateLimitHeaders, type SharingRule, transportHeaders } from './headers.ts'
@@ -23,6 +24,8 @@ export interface DispatchDeps {
   admission: Admission
   logger: Logger
   metrics: Metrics
+  /** Clock of receipts and of the responses' `timestamp`. */
+  clock: Pick<SynchronizedClock, 'now'>
 }
 
 export interface Dispatch {
@@ -41,7 +44,15 @@ export interface Dispatch {
 }
 
 /** Independent of Express: only the request and the response of node:http are needed. */
-export function createDispatch({ access, clients, corsOrigins, admission, logger, metrics }: DispatchDeps): Dispatch {
+export function createDispatch({
+  access,
+  clients,
+  corsOrigins,
+  admission,
+  logger,
+  metrics,
+  clock,
+}: DispatchDeps): Dispatch {
   const requests = new Counter({
     name: 'sluice_http_requests_total',
     help: 'Requests by route and status.',
@@ -102,7 +113,7 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
     const { credential, request, body } = context
     if (!credential) throw new Error('a route’s steps let a request without a credential pass')
     if (!route.idempotent) return route.handle(handled as ApiRequest)
-    return withIdempotency({ request, credential, body: body.bytes }, access.idempotency, () =>
+    return withIdempotency({ request, credential, body: body.bytes, clock }, access.idempotency, () =>
       route.handle(handled as ApiRequest),
     )
   }
@@ -121,7 +132,7 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
     fail: (error, sharing, request, response) => {
       const { fields, requestId } = observe({ path: '' }, request, response)
       const headers = { 'X-Request-Id': requestId, ...(sharing && crossOriginHeaders(sharing, corsOrigins, request)) }
-      logFailure(fields, error, renderError(response, headers, error))
+      logFailure(fields, error, renderError(response, headers, error, clock.now()))
     },
     route: async (route, params, request, response) => {
       const { requestId, fields } = observe(route, request, response)
@@ -146,14 +157,14 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
           if (pending) await pending
         }
         fields.key_id = context.credential?.keyId
-        const handled = new AdmittedRequest(context, { requestId, receivedAt: Date.now(), params, response, fields })
+        const handled = new AdmittedRequest(context, { requestId, receivedAt: clock.now(), params, response, fields })
         const answer = await invokeHandler(route, handled, context)
         if (answer.file) await sendFile(request, response, headersOf(context, requestId), answer.file)
-        else renderAnswer(response, headersOf(context, requestId), answer)
+        else renderAnswer(response, headersOf(context, requestId), answer, clock.now())
       } catch (error) {
         if (context.credential) fields.key_id = context.credential.keyId
         if (error instanceof AppError) await adjustCharge(route, context, error)
-        logFailure(fields, error, renderError(response, headersOf(context, requestId), error))
+        logFailure(fields, error, renderError(response, headersOf(context, requestId), error, clock.now()))
       } finally {
         if (context.quota) admission.release(context.quota, context.reservedBytes + context.reservedBodyBytes)
       }

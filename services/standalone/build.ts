@@ -9,8 +9,10 @@ import type { Built, Context } from '@sluice/http/run-service'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
+import { postgresTime } from '@sluice/postgres/time'
 import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
+import { clockPoller } from '@sluice/runtime/clock-poller'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWriter } from '@sluice/writer/build'
 import { type EngineConfig, startEngines } from './engines.ts'
@@ -20,7 +22,7 @@ export async function buildStandalone(
   config: EngineConfig & { SLUICE_ADMIN_KEY: string | undefined; SLUICE_AUTO_REGISTER_SITES: boolean },
   context: Context,
 ): Promise<Built> {
-  const { logger } = context
+  const { logger, clock } = context
   const engines = await startEngines(config, logger)
   const postgres = openPostgres(engines.postgres)
   await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })
@@ -67,6 +69,7 @@ export async function buildStandalone(
       closeOnStop('postgres', postgres),
       closeOnStop('clickhouse', inserter),
       closeOnStop('clickhouse reader', eventReader),
+      clockPoller(clock, () => postgresTime(postgres)),
       keys,
       closeOnStop('log', log),
       closeOnStop('dead letters', deadLetters),

@@ -146,6 +146,34 @@ describe('a stalled partition does not delay the others', () => {
   })
 })
 
+test('what arrives while a batch waits for its turn at ClickHouse is stored with it', async () => {
+  const gate = Promise.withResolvers<undefined>()
+  const { inserter } = stores
+  /** Rows of each insert by partition. */
+  const inserts: Record<string, number[]> = {}
+  const insert: typeof inserter.insert = async (...call) => {
+    const [{ payloads }, { queryId }] = call
+    const partition = queryId.slice(-1)
+    inserts[partition] = [...(inserts[partition] ?? []), payloads.length]
+    await gate.promise
+    return inserter.insert(...call)
+  }
+  writer = runWriter(stores, { inserter: { ...inserter, insert } })
+  const last = partitions - 1
+  for (let partition = 0; partition < last; partition++) await stores.publish(blockOfRows(partition, [event()]))
+  await waitUntil(() => Object.keys(inserts).length === last, 'every slot is taken')
+  await stores.publish(blockOfRows(last, [event()]))
+  const { lag } = writer.consumer
+  await waitUntil(
+    () => lag().some(({ partition, oldestAppendedAt: at = Infinity }) => partition === last && at + 100 < Date.now()),
+    'the batch is due',
+  )
+  await stores.publish(blockOfRows(last, [event()]), blockOfRows(last, [event()]))
+  gate.resolve(undefined)
+  await waitUntilDrained()
+  expect(inserts[String(last)]).toStrictEqual([3])
+})
+
 test('a stop waits 2 s at most for an insert that hangs', async () => {
   await stores.publish(blockOfRows(0, [event('a')]))
   let inserts = 0

@@ -8,7 +8,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { retry } from '@sluice/runtime/retry'
 import type { Component } from '@sluice/runtime/supervisor'
-import { insertSlots } from './insert-slots.ts'
+import { type InsertSlot, insertSlots } from './insert-slots.ts'
 import { writerMetrics } from './metrics.ts'
 import { storeBatch } from './store-batch.ts'
 
@@ -51,7 +51,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   /** Reasons why batches are not stored yet, by partition. */
   const stalledPartitions = new Map<number, string>()
   // One insert keeps a core of ClickHouse busy; a second slot is needed while one hangs.
-  const withSlot = insertSlots(Math.max(2, availableParallelism()))
+  const reserveSlot = insertSlots(Math.max(2, availableParallelism()))
 
   function recordRetry(partition: number, error: Error): void {
     metrics.retries.inc()
@@ -82,12 +82,16 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     logger.error({ partition, letters: dead.length, first: first?.headers.letter }, 'rows could not be stored')
   }
 
-  async function consumeBatch(claim: Claim, batch: LogBatch, options: Parameters<typeof storeBatch>[1], logId: string) {
+  async function consumeBatch(
+    claim: Claim,
+    batch: LogBatch,
+    { logId, slot, ...options }: Parameters<typeof storeBatch>[1] & { logId: string; slot: InsertSlot | undefined },
+  ) {
     const { partition } = batch
     const started = performance.now()
     const { inserted, dead } = await storeBatch(batch, options, {
       inserter,
-      withSlot,
+      withSlot: async (work) => (slot ?? (await reserveSlot())).run(work),
       logId,
       logger,
       onRetry: (error) => {
@@ -126,15 +130,29 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     /** Ends the wait for the running attempt: the partition's next claim ends a running insert. */
     const cut = AbortSignal.any([claim.lost, stop.graceOver])
     let firstOfClaim = true
-    for await (const batch of claim.batches()) {
-      // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
-      if (signal.aborted) continue
-      await settledOrAborted(consumeBatch(claim, batch, { firstOfClaim, signal }, logId), cut)
-        .catch((error: unknown) => {
-          if (!signal.aborted) throw error
-        })
-        .finally(() => stalledPartitions.delete(batch.partition))
-      firstOfClaim = false
+    let slot: InsertSlot | undefined
+    // What arrives while a batch waits for its slot is stored with it, and not after another wait.
+    const ready = (): Promise<void> => {
+      const reserved = reserveSlot().then((free) => {
+        if (signal.aborted) free.release()
+        else slot = free
+      })
+      return settledOrAborted(reserved, signal).catch(() => undefined)
+    }
+    try {
+      for await (const batch of claim.batches({ ready })) {
+        // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
+        if (signal.aborted) continue
+        await settledOrAborted(consumeBatch(claim, batch, { firstOfClaim, signal, logId, slot }), cut)
+          .catch((error: unknown) => {
+            if (!signal.aborted) throw error
+          })
+          .finally(() => stalledPartitions.delete(batch.partition))
+        firstOfClaim = false
+        slot?.release()
+      }
+    } finally {
+      slot?.release()
     }
   }
 

@@ -15,6 +15,7 @@ import { type ServerLimits, serverLimits } from '@sluice/http/server-limits'
 import type { UploadStore } from '@sluice/http/upload'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { type CapturedLogger, capturedLogger } from './captured-logger.ts'
+import { exactClock } from './clock.ts'
 
 const base = { method: 'GET', section: 'Tests', scope: 'public', rights: { of: 'none' } } as const
 
@@ -192,6 +193,7 @@ export async function startFileService(limits: Partial<ServerLimits> = {}): Prom
     admission,
     logger: captured.logger,
     metrics,
+    clock: exactClock,
   })
   const state: FileServiceState = {
     stored: new Set(),
