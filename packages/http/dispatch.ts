@@ -14,6 +14,7 @@ import { renderAnswer, renderError } from './render.ts'
 import type { ApiRequest, Client, HandlerResult, Route, RouteRule } from './route.ts'
 import { sendFile } from './send-file.ts'
 import { type RequestContext, steps } from './steps.ts'
+import type { WorkQueue } from './work-queue.ts'
 
 export interface DispatchDeps {
   access: Access
@@ -21,6 +22,7 @@ export interface DispatchDeps {
   /** Origins whose pages may read responses of /api/v1. */
   corsOrigins: ReadonlySet<string>
   admission: Admission
+  workQueue: WorkQueue
   logger: Logger
   metrics: Metrics
 }
@@ -41,7 +43,15 @@ export interface Dispatch {
 }
 
 /** Independent of Express: only the request and the response of node:http are needed. */
-export function createDispatch({ access, clients, corsOrigins, admission, logger, metrics }: DispatchDeps): Dispatch {
+export function createDispatch({
+  access,
+  clients,
+  corsOrigins,
+  admission,
+  workQueue,
+  logger,
+  metrics,
+}: DispatchDeps): Dispatch {
   const requests = new Counter({
     name: 'sluice_http_requests_total',
     help: 'Requests by route and status.',
@@ -132,6 +142,7 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
         access,
         clients,
         admission,
+        workQueue,
         quota: undefined,
         reservedBytes: 0,
         reservedBodyBytes: 0,
@@ -139,6 +150,7 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
         session: undefined,
         rate: undefined,
         body: { bytes: noBytes, type: '' },
+        receivedAt: undefined,
       }
       try {
         for (const step of steps) {
@@ -146,7 +158,8 @@ export function createDispatch({ access, clients, corsOrigins, admission, logger
           if (pending) await pending
         }
         fields.key_id = context.credential?.keyId
-        const handled = new AdmittedRequest(context, { requestId, receivedAt: Date.now(), params, response, fields })
+        const receivedAt = context.receivedAt ?? Date.now()
+        const handled = new AdmittedRequest(context, { requestId, receivedAt, params, response, fields })
         const answer = await invokeHandler(route, handled, context)
         if (answer.file) await sendFile(request, response, headersOf(context, requestId), answer.file)
         else renderAnswer(response, headersOf(context, requestId), answer)
