@@ -15,6 +15,7 @@ import { renderAnswer, renderError } from './render.ts'
 import type { ApiRequest, Client, HandlerResult, Route, RouteRule } from './route.ts'
 import { sendFile } from './send-file.ts'
 import { type RequestContext, steps } from './steps.ts'
+import type { WorkQueue } from './work-queue.ts'
 
 export interface DispatchDeps {
   access: Access
@@ -22,6 +23,7 @@ export interface DispatchDeps {
   /** Origins whose pages may read responses of /api/v1. */
   corsOrigins: ReadonlySet<string>
   admission: Admission
+  workQueue: WorkQueue
   logger: Logger
   metrics: Metrics
   /** Clock of receipts and of the responses' `timestamp`. */
@@ -49,6 +51,7 @@ export function createDispatch({
   clients,
   corsOrigins,
   admission,
+  workQueue,
   logger,
   metrics,
   clock,
@@ -143,6 +146,8 @@ export function createDispatch({
         access,
         clients,
         admission,
+        workQueue,
+        clock,
         quota: undefined,
         reservedBytes: 0,
         reservedBodyBytes: 0,
@@ -150,6 +155,7 @@ export function createDispatch({
         session: undefined,
         rate: undefined,
         body: { bytes: noBytes, type: '' },
+        receivedAt: undefined,
       }
       try {
         for (const step of steps) {
@@ -157,7 +163,8 @@ export function createDispatch({
           if (pending) await pending
         }
         fields.key_id = context.credential?.keyId
-        const handled = new AdmittedRequest(context, { requestId, receivedAt: clock.now(), params, response, fields })
+        const receivedAt = context.receivedAt ?? clock.now()
+        const handled = new AdmittedRequest(context, { requestId, receivedAt, params, response, fields })
         const answer = await invokeHandler(route, handled, context)
         if (answer.file) await sendFile(request, response, headersOf(context, requestId), answer.file)
         else renderAnswer(response, headersOf(context, requestId), answer, clock.now())

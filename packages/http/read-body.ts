@@ -34,25 +34,26 @@ export function checkContentType(request: IncomingMessage, rule: RouteBody): str
 export type ReserveMemory = (bytes: number) => AppError | undefined
 
 /**
- * Reads and decompresses a body of at most `maxBytes`; the limit holds before decompression and after it. Throws 413
- * for a larger body, 400 for broken compression and when the client disconnects, and the error that `reserve` returns.
+ * Decompresses a body that was read, to at most `maxBytes`. Throws 413 for a larger body, 400 for broken compression,
+ * the error that `refuseLate` returns when it is the body's turn, and the one that `reserve` returns.
  */
-export async function readBody(
-  request: IncomingMessage,
-  { maxBytes }: { maxBytes: number },
-  reserve: ReserveMemory,
+export async function decompressBody(
+  raw: Buffer,
+  encoding: ContentEncoding,
+  {
+    maxBytes,
+    reserve,
+    refuseLate,
+  }: { maxBytes: number; reserve: ReserveMemory; refuseLate: () => AppError | undefined },
 ): Promise<Buffer> {
-  const raw = await readRaw(request, maxBytes, reserve)
-  const encoding = encodingOf(request)
-  if (encoding === undefined) return raw
-  const bytes = await decompress(raw, encoding, maxBytes)
+  const bytes = await decompress(raw, encoding, maxBytes, refuseLate)
   const refusal = reserve(bytes.length)
   if (refusal) throw refusal
   return bytes
 }
 
 /** The encoding of the body; undefined for an uncompressed one. Throws 415 for an unknown encoding and for several. */
-function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
+export function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
   const header = request.headers['content-encoding']
   if (header === undefined) return undefined
   const name = header.trim().toLowerCase()
@@ -65,7 +66,11 @@ function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
   return encoding
 }
 
-function readRaw(request: IncomingMessage, maxBytes: number, reserve: ReserveMemory): Promise<Buffer> {
+/**
+ * Reads a body of at most `maxBytes` as it was sent. Throws 413 for a larger body, 400 when the client disconnects, and
+ * the error that `reserve` returns.
+ */
+export function readBody(request: IncomingMessage, maxBytes: number, reserve: ReserveMemory): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) {
     discard(request)
     return Promise.reject(bodyTooLarge(maxBytes))

@@ -4,6 +4,7 @@ import { AppError } from '@sluice/runtime/errors'
 import type { Headers } from './headers.ts'
 import { MethodNotAllowedError } from './method-not-allowed.ts'
 import { RangeNotSatisfiableError } from './range-not-satisfiable.ts'
+import { discard } from './read-body.ts'
 import type { HandlerResult } from './route.ts'
 
 /**
@@ -65,5 +66,17 @@ function send(response: ServerResponse, status: number, headers: Readonly<Record
     'X-Content-Type-Options': 'nosniff',
     ...headers,
   })
-  response.end(text)
+  const { req: request } = response
+  const isConnectionKept = response.shouldKeepAlive && !response.hasHeader('Connection')
+  if (request.complete || isConnectionKept) {
+    response.end(text)
+    return
+  }
+  // Node closes the connection when the response ends. A client that is still sending its body would be cut off, and
+  // might never read the response.
+  response.write(text)
+  discard(request)
+  request.once('close', () => {
+    response.end()
+  })
 }

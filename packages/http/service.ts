@@ -12,6 +12,7 @@ import { createDispatch } from './dispatch.ts'
 import type { Route } from './route.ts'
 import { type HttpServer, httpServer } from './server.ts'
 import { type StopConfig, stopTimes } from './stop-times.ts'
+import { createWorkQueue } from './work-queue.ts'
 
 /** The parts of a service, which its build.ts makes from configuration and engines. */
 export interface Service {
@@ -90,7 +91,8 @@ export function serve(
   ]
   const corsOrigins = new Set(config.SLUICE_CORS_ORIGINS)
   const clients = clientReader(config.SLUICE_TRUSTED_PROXIES ?? [])
-  const dispatch = createDispatch({ access, clients, corsOrigins, admission, logger, metrics, clock })
+  const workQueue = createWorkQueue(metrics)
+  const dispatch = createDispatch({ access, clients, corsOrigins, admission, workQueue, logger, metrics, clock })
   const listener = createListener(service.routes, [...probes, ...service.pages], { dispatch, clients, corsOrigins })
   const server = httpServer('http', listener, {
     host: config.SLUICE_HOST,

@@ -3,13 +3,15 @@ import type { Access } from '@sluice/access/access'
 import type { Credential, Session } from '@sluice/access/credential'
 import { RateLimit } from '@sluice/access/rate-limit'
 import { grants } from '@sluice/contracts/scopes'
-import { insufficientScope, invalidApiKey, unavailable } from '@sluice/runtime/errors'
+import { type AppError, insufficientScope, invalidApiKey, unavailable } from '@sluice/runtime/errors'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Admission, MemoryQuota } from './admission.ts'
 import { type Authenticated, authenticateSession, readCredential, rejectCrossSite } from './authenticate.ts'
 import type { ClientReader } from './client-address.ts'
-import { checkContentType, readBody } from './read-body.ts'
+import { checkContentType, decompressBody, encodingOf, readBody } from './read-body.ts'
 import type { RouteRule } from './route.ts'
 import { serverLimits } from './server-limits.ts'
+import type { WorkQueue } from './work-queue.ts'
 
 /** A request on its way through the steps. Each step sets the fields that later steps and the handler need. */
 export interface RequestContext {
@@ -20,6 +22,8 @@ export interface RequestContext {
   readonly access: Access
   readonly clients: ClientReader
   readonly admission: Admission
+  readonly workQueue: WorkQueue
+  readonly clock: Pick<SynchronizedClock, 'now'>
   /** The quota that the memory of the request is reserved from. */
   quota: MemoryQuota | undefined
   /** Bytes reserved for the request itself and for its body; both are released after the response. */
@@ -31,6 +35,8 @@ export interface RequestContext {
   /** State of the credential's rate limit for the class of the route. */
   rate: RateLimit | undefined
   body: { bytes: Buffer; type: string }
+  /** Unix ms at which the whole body had been read; undefined without a body. */
+  receivedAt: number | undefined
 }
 
 type Step = (context: RequestContext) => void | Promise<void>
@@ -51,8 +57,10 @@ export const steps: readonly Step[] = [
   readRequestBody,
 ]
 
-function admit(context: RequestContext): void {
-  if (context.admission.isFull()) throw unavailable('requests under way hold all the memory they may')
+function admit({ admission, workQueue }: RequestContext): void {
+  if (admission.isFull()) throw unavailable('requests under way hold all the memory they may')
+  const refusal = workQueue.refuseArrival()
+  if (refusal) throw refusal
 }
 
 function reserveMemory(context: RequestContext): void {
@@ -118,12 +126,26 @@ async function readRequestBody(context: RequestContext): Promise<void> {
     reserveUpload(context)
     return
   }
-  context.body.bytes = await readBody(request, route.body, (bytes) => {
+  const { maxBytes } = route.body
+  const reserve = (bytes: number): AppError | undefined => {
     if (!context.quota) return undefined
     const refusal = context.admission.reserve(context.quota, bytes)
     if (refusal === undefined) context.reservedBodyBytes += bytes
     return refusal
-  })
+  }
+  const bytes = await readBody(request, maxBytes, reserve)
+  // From here on the time counts for which the request waits: a slow client is no sign of overload.
+  const readAt = performance.now()
+  context.receivedAt = context.clock.now()
+  const encoding = encodingOf(request)
+  if (encoding === undefined) {
+    context.body.bytes = bytes
+    await context.workQueue.turn(readAt)
+    return
+  }
+  // Bodies are decompressed a few at a time, so that they need no other turn: each would hold its memory meanwhile.
+  const refuseLate = (): AppError | undefined => context.workQueue.refuseLate(readAt)
+  context.body.bytes = await decompressBody(bytes, encoding, { maxBytes, reserve, refuseLate })
 }
 
 /** Reserves memory for the parts of an upload that are in memory at a time; its handler reads the body. */

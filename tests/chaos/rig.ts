@@ -16,6 +16,8 @@ import { type TcpProxy, tcpProxy } from '../support/tcp-proxy.ts'
 /** A service that can be killed and started again on the same port. */
 export interface RestartableService {
   readonly url: string
+  /** The id of its process since its last start. */
+  pid(): number
   /** Sends SIGKILL; resolves when the process has ended. */
   kill(): Promise<void>
   /** Starts the service again on the same port; resolves when it is ready. */
@@ -177,6 +179,7 @@ async function startRestartable(
   }
   return {
     url: service.url,
+    pid: () => service.pid,
     kill,
     start: async () => {
       service = await startService(name, environment, { port })

@@ -13,6 +13,7 @@ import type { ByteRange, Route } from '@sluice/http/route'
 import { httpServer } from '@sluice/http/server'
 import { type ServerLimits, serverLimits } from '@sluice/http/server-limits'
 import type { UploadStore } from '@sluice/http/upload'
+import { createWorkQueue } from '@sluice/http/work-queue'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { type CapturedLogger, capturedLogger } from './captured-logger.ts'
 import { exactClock } from './clock.ts'
@@ -191,6 +192,7 @@ export async function startFileService(limits: Partial<ServerLimits> = {}): Prom
     clients,
     corsOrigins,
     admission,
+    workQueue: createWorkQueue(metrics),
     logger: captured.logger,
     metrics,
     clock: exactClock,

@@ -6,6 +6,7 @@ export interface GeneratedLoad {
   urls: readonly string[]
   /** The whole request number `n`, head and body. */
   requestFor: (n: number) => Buffer
+  /** At most so many are open at a time; one is opened when a request is due and all open ones wait for an answer. */
   connections: number
   /** One after the other, without a break. */
   stages: readonly LoadStage[]
@@ -25,8 +26,9 @@ export interface LoadStage {
 export interface LoadAnswer {
   n: number
   status: number
-  /** When the request was due and when it was answered, in ms since the load began. */
+  /** When the request was due, when it was sent and when it was answered, in ms since the load began. */
   dueAt: number
+  sentAt: number
   answeredAt: number
 }
 
@@ -41,7 +43,8 @@ export interface LoadReport {
 }
 
 const tickMs = 5
-const answersTimeoutMs = 60_000
+/** How long the last requests may wait for their answers. */
+const answersTimeoutMs = 10_000
 
 /**
  * Sends prepared requests over raw connections: on two cores a client library would be what is measured. Holds at most
@@ -64,9 +67,11 @@ export async function generateLoad(load: GeneratedLoad): Promise<LoadReport> {
       return
     }
     const n = report.to++
-    connection.send(requestFor(n), (status) => {
+    const request = requestFor(n)
+    const sentAt = now()
+    connection.send(request, (status) => {
       if (status === undefined) report.broken++
-      else report.answers.push({ n, status, dueAt, answeredAt: now() })
+      else report.answers.push({ n, status, dueAt, sentAt, answeredAt: now() })
       sendNext(connection)
     })
   }
@@ -80,7 +85,11 @@ export async function generateLoad(load: GeneratedLoad): Promise<LoadReport> {
         if (due.length >= connections) report.unsent++
         else due.push(stageBeganAt + (begun / perSecond) * 1000)
       }
-      if (isClosedLoop || due.length > 0) for (const connection of free.splice(0)) sendNext(connection)
+      // The connection that was free last goes first, so that no more are open than the load needs.
+      for (let count = isClosedLoop ? free.length : Math.min(free.length, due.length); count > 0; count--) {
+        const connection = free.pop()
+        if (connection) sendNext(connection)
+      }
       await pause(tickMs)
     }
     stageBeganAt += seconds * 1000

@@ -35,8 +35,13 @@ const lingerAfterPublishMs = 2
 const idleThresholdMs = 10
 /** Bytes that are accepted and not yet acknowledged; beyond this limit requests are answered 503 at once. */
 const unacknowledgedBytesMax = 64 * 1024 * 1024
-/** Less than the 2.5 s within which a 503 must be sent. */
-const publishTimeoutMs = 1_900
+/**
+ * Longest time from the receipt to the outcome of a publish: less than the 2.5 s within which a 503 must be sent. A
+ * request may have waited for the processor before.
+ */
+const answerMsMax = 2_400
+/** Longest and shortest timeout of a publish, the latter for requests that were received long ago. */
+const publishTimeoutMs = { max: 1_900, min: 500 }
 
 interface PendingRequest {
   events: number
@@ -107,7 +112,7 @@ export function createPublisher(
     inFlight++
     const stopTimer = seconds.startTimer()
     try {
-      await log.publish(finishedEncoder?.finish() ?? [], { timeoutMs: publishTimeoutMs })
+      await log.publish(finishedEncoder?.finish() ?? [], { timeoutMs: publishTimeoutOf(requests) })
       published.inc(requests.reduce((sum, { events }) => sum + events, 0))
       // Read after the acknowledgement.
       const latest = clock.latest()
@@ -162,7 +167,7 @@ export function createPublisher(
     publish: (events, receivedAt) => {
       if (partitions !== undefined) return enqueue(events, receivedAt, partitions)
       // A log that was never reached may take longer to respond than the sender waits.
-      return withDeadline(enqueueAfterPartitions(events, receivedAt), publishTimeoutMs, () =>
+      return withDeadline(enqueueAfterPartitions(events, receivedAt), publishTimeoutMs.max, () =>
         unavailable('the log does not answer'),
       )
     },
@@ -184,4 +189,10 @@ function isLate(receivedAt: number, latest: number): boolean {
 
 function tooLate(): AppError {
   return unavailable(`not acknowledged within ${acceptance.msMax} ms of the receipt`)
+}
+
+/** The time that the request received first leaves for the publish. */
+function publishTimeoutOf(requests: readonly PendingRequest[]): number {
+  const receivedAt = Math.min(...requests.map((request) => request.receivedAt))
+  return Math.min(publishTimeoutMs.max, Math.max(publishTimeoutMs.min, answerMsMax - (Date.now() - receivedAt)))
 }

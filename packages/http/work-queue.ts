@@ -1,0 +1,142 @@
+import { performance } from 'node:perf_hooks'
+import { type AppError, unavailable } from '@sluice/runtime/errors'
+import { Counter, Gauge, type Metrics } from '@sluice/runtime/metrics'
+
+/**
+ * The requests that have been read and wait for the processor. All handlers share one thread: what they do between two
+ * waits for an engine must not keep the thread for long, or else requests wait in the buffers of their sockets, where
+ * nobody sees for how long. So the handlers that one turn of the event loop begins share a slice of time, and the other
+ * requests wait here, the oldest first, until the sockets have been read again.
+ */
+export interface WorkQueue {
+  /**
+   * The 503 for a request that has just arrived while others have waited for too long: for so long, more has arrived than
+   * the process can handle (docs/decisions/016-overload.md). Undefined at other times.
+   */
+  refuseArrival(): AppError | undefined
+  /** The 503 for a request that was read at `readAt` (`performance.now()`), when it is too late to begin with it. */
+  refuseLate(readAt: number): AppError | undefined
+  /**
+   * Waits until the handler of the request may begin; undefined when it may at once. Rejects with the 503 when the
+   * request has waited for too long.
+   */
+  turn(readAt: number): Promise<void> | undefined
+}
+
+export interface WorkQueueTimes {
+  /** Time for the handlers that one turn of the event loop begins. */
+  sliceMs: number
+  /** Time for reading sockets between two such slices, while requests wait. */
+  readingMsMax: number
+  /** While a request waits for longer, no further one is read. */
+  arrivalWaitMsMax: number
+  /**
+   * A request that has waited for longer is refused. A publish may take what is left of the 2.5 s within which every
+   * request has its answer.
+   */
+  waitMsMax: number
+}
+
+const defaultTimes: WorkQueueTimes = { sliceMs: 10, readingMsMax: 10, arrivalWaitMsMax: 1_000, waitMsMax: 1_500 }
+
+interface WaitingRequest {
+  readAt: number
+  resolve: () => void
+  reject: (error: AppError) => void
+}
+
+export function createWorkQueue(metrics: Metrics, times: WorkQueueTimes = defaultTimes): WorkQueue {
+  const { sliceMs, readingMsMax, arrivalWaitMsMax, waitMsMax } = times
+  const waiting: WaitingRequest[] = []
+  /** `performance.now()` when the sockets began to be read after a slice; undefined at other times. */
+  let readingSince: number | undefined
+  /** Events that the event loop had processed at its last turn. */
+  let eventsSeen = -1
+  /** `performance.now()` at the first handler of this turn of the event loop; undefined before it. */
+  let sliceBeganAt: number | undefined
+  const shed = new Counter({
+    name: 'sluice_http_shed_requests_total',
+    help: 'Requests that were refused because requests wait too long for the processor.',
+    registers: [metrics],
+  })
+  new Gauge({
+    name: 'sluice_http_waiting_seconds',
+    help: 'Time for which the oldest request that has been read waits for the processor.',
+    registers: [metrics],
+    collect() {
+      this.set(oldestWaitMs() / 1000)
+    },
+  })
+
+  function oldestWaitMs(): number {
+    const [oldest] = waiting
+    return oldest === undefined ? 0 : performance.now() - oldest.readAt
+  }
+
+  function refuse(): AppError {
+    shed.inc()
+    return unavailable('requests wait too long for the processor')
+  }
+
+  function beginSlice(now: number): void {
+    sliceBeganAt = now
+    setImmediate(endSlice)
+  }
+
+  /**
+   * Begins the next slice once the sockets have been read: until nothing happens any more, because libuv accepts a single
+   * connection in each turn of the event loop and reads 64 KiB of each socket, or until the time for it is over.
+   */
+  function endSlice(): void {
+    sliceBeganAt = undefined
+    if (waiting.length === 0) {
+      readingSince = undefined
+      return
+    }
+    const now = performance.now()
+    readingSince ??= now
+    const { events } = performance.nodeTiming.uvMetricsInfo
+    if (events !== eventsSeen && now - readingSince < readingMsMax) {
+      eventsSeen = events
+      setImmediate(endSlice)
+      return
+    }
+    readingSince = undefined
+    beginSlice(now)
+    next()
+  }
+
+  /** Lets the oldest request go, and the next one when that one's handler waits for the first time. */
+  function next(): void {
+    const now = performance.now()
+    if (sliceBeganAt === undefined || now - sliceBeganAt >= sliceMs) return
+    const request = waiting.shift()
+    if (request === undefined) return
+    if (now - request.readAt > waitMsMax) request.reject(refuse())
+    else request.resolve()
+    // Promises come first: a tick that is scheduled by the last of them runs when the handler can't go on by itself.
+    queueMicrotask(scheduleNext)
+  }
+
+  const scheduleNext = (): void => {
+    process.nextTick(next)
+  }
+
+  return {
+    refuseArrival: () => (oldestWaitMs() > arrivalWaitMsMax ? refuse() : undefined),
+    refuseLate: (readAt) => (performance.now() - readAt > waitMsMax ? refuse() : undefined),
+    turn: (readAt) => {
+      if (waiting.length === 0) {
+        const now = performance.now()
+        if (sliceBeganAt === undefined) {
+          beginSlice(now)
+          return undefined
+        }
+        if (now - sliceBeganAt < sliceMs) return undefined
+      }
+      return new Promise((resolve, reject) => {
+        waiting.push({ readAt, resolve, reject })
+      })
+    },
+  }
+}
