@@ -103,6 +103,11 @@ const breakdown = joi
   .items(breakdownEntry)
   .description('With `group_by`, and for `event_count_by_type`, which has an entry for each pair that has events.')
 
+const estimated = joi
+  .boolean()
+  .valid(true)
+  .description('Present when `value` is an estimate, within 1 % of the exact value; `exact=true` prevents it.')
+
 /** `data` of GET /api/v1/stats; all times are Unix ms. */
 export const statsResult = joi
   .object<StatsResult>({
@@ -114,6 +119,7 @@ export const statsResult = joi
       .number()
       .required()
       .description('Of the whole range: a count, percent with 2 decimals or seconds with 3.'),
+    estimated,
     period: joi.string().valid(...Object.keys(periods)),
     site_id: joi.string().required(),
     start_date: joi.number().integer().required(),
@@ -127,6 +133,7 @@ export const statsResult = joi
         start_date: joi.number().integer().required(),
         end_date: joi.number().integer().required(),
         value: joi.number().required(),
+        estimated,
         breakdown,
       })
       .description('The same over the range that it is compared with.'),

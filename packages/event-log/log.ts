@@ -27,6 +27,12 @@ export interface EventLog {
    */
   positions(group: string): Promise<readonly GroupPosition[]>
   /**
+   * Replaces the group `from` by `to`: where `to` has no position in any partition, it gets those of `from`. Neither may
+   * have members. Changes nothing when `from` is unknown or `to` is known, so that it can be repeated. Throws AppError
+   * `unavailable` while the log is unavailable.
+   */
+  replaceGroup(from: string, to: string): Promise<void>
+  /**
    * The offsets after the newest blocks, by partition: every block that was acknowledged before the call lies below.
    * Covers the partitions that exist now. Throws AppError `unavailable` while the log is unavailable.
    */

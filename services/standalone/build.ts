@@ -1,7 +1,7 @@
 import { keyCache } from '@sluice/access/key-cache'
-import { migrate, registerLog } from '@sluice/admin/migrate/migrate'
+import { migrate } from '@sluice/admin/migrate/migrate'
 import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
-import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventReader } from '@sluice/event-store/event-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { buildGateway } from '@sluice/gateway/build'
@@ -28,8 +28,7 @@ export async function buildStandalone(
   await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })
 
   const log = await openEventLog(engines.log, { logger })
-  await registerLog(postgres, log)
-  const deadLetters = await openEventLog(deadLetterUrl(engines.log), { logger })
+  const deadLetters = await openDeadLetters(engines.log, { logger })
   const inserter = openEventInserter(engines.clickHouse)
   const eventReader = openEventReader(engines.clickHouseReader, { metrics: context.metrics })
   const store = keyStore(postgres)

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { writerGroup } from '@sluice/event-log/writer-group'
 import { ClickHouseError } from '@sluice/event-store/errors'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -27,7 +28,7 @@ afterEach(async () => {
 
 /** Number of blocks in the log of events that the writer has not committed yet. */
 async function uncommitted(): Promise<number> {
-  const positions = await stores.log.positions(`sluice-writer-${await stores.log.id()}`)
+  const positions = await stores.log.positions(writerGroup(await stores.inserter.storeId()))
   return positions.reduce((sum, { next, end }) => sum + Number(end - next), 0)
 }
 

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import type { Block } from '@sluice/event-log/block'
 import type { Claim, EventLog, LogBatch, LogConsumer, PartitionLag } from '@sluice/event-log/log'
+import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
@@ -25,7 +26,7 @@ export interface ConsumeDeps {
   log: EventLog
   /** The log of rows that can't be stored, which `deadLetterUrl` names. */
   deadLetters: Pick<EventLog, 'partitions' | 'publish'>
-  inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
+  inserter: Pick<EventInserter, 'storeId' | 'insert' | 'findBadRows'>
   logger: Logger
   metrics: Metrics
   lingerMs?: number
@@ -157,12 +158,10 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     lag,
     warnings: () => [...stalledPartitions].map(([partition, reason]) => `partition ${partition} waits: ${reason}`),
     run: async (stopping) => {
-      const logId = await log.id()
+      const [logId, storeId] = await Promise.all([log.id(), inserter.storeId()])
       const graceOver = new AbortController()
       const member = log.consumer({
-        // All writers of one log are one group, so that each partition has one writer. Writers of another log on the same
-        // Kafka are another group, so that members that join or leave there cause no rebalance here.
-        group: `sluice-writer-${logId}`,
+        group: writerGroup(storeId),
         maxBatchBytes: batchBytesMax,
         maxBatchRows: batchRowsMax,
         lingerMs: deps.lingerMs ?? lingerMsDefault,

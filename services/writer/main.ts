@@ -1,5 +1,5 @@
 import { denyAll } from '@sluice/access/access'
-import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { runService } from '@sluice/http/run-service'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
@@ -21,7 +21,7 @@ await runService({
     // The writer runs one small statement a second; one that hangs must not delay a stop.
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { poolSize: 2, queryTimeoutMs: 2_000 })
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
-    const deadLetters = await openEventLog(deadLetterUrl(config.SLUICE_LOG_URL), { logger })
+    const deadLetters = await openDeadLetters(config.SLUICE_LOG_URL, { logger })
     return {
       service: buildWriter({ log, deadLetters, inserter, postgres }, context),
       access: denyAll,

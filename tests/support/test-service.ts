@@ -97,8 +97,9 @@ export function keysInMemory(keys: Readonly<Record<string, Pick<KeyRecord, 'scop
   )
   const source = {
     findByHash: (hash: string) => Promise.resolve(byHash.get(hash)),
-    changedSince: () => Promise.resolve({ keys: [], asOf: new Date() }),
-    markUsed: () => Promise.resolve(),
+    findByHashes: (hashes: readonly string[]) => Promise.resolve(hashes.flatMap((hash) => byHash.get(hash) ?? [])),
+    changedSince: () => Promise.resolve({ changed: [], cursor: '0' }),
+    markUsed: () => Promise.resolve([]),
   }
   return keyCache(source, capturedLogger().logger)
 }

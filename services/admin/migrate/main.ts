@@ -1,13 +1,8 @@
-import { openEventLog } from '@sluice/event-log/open-event-log'
 import { openPostgres } from '@sluice/postgres/open'
 import { loadConfig } from '@sluice/runtime/config'
 import { internalMessage } from '@sluice/runtime/errors'
 import { variables } from './config.ts'
-import { migrate, registerLog } from './migrate.ts'
-
-const ignore = (): void => undefined
-/** A failure ends the command, which prints it once. */
-const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+import { migrate } from './migrate.ts'
 
 try {
   const config = loadConfig(variables, process.env)
@@ -19,12 +14,6 @@ try {
       clickHouseUrl: config.SLUICE_CLICKHOUSE_URL,
       logUrl: config.SLUICE_LOG_URL,
     })
-    const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
-    try {
-      await registerLog(postgres, log)
-    } finally {
-      await log.close()
-    }
     console.log(
       `Postgres: ${listed(done.postgres)}\nClickHouse: ${listed(done.clickHouse)}\nTopics: ${listed(done.topics)}`,
     )

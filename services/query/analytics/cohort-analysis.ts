@@ -27,7 +27,7 @@ export function cohortAnalysisRoute({
   return handle(operations.cohortAnalysis, async ({ query, credential, receivedAt, signal, log }) => {
     const { site_id: siteId, cohort_id: cohortId, weeks, environment = credential.environment } = query
     log({ site_id: siteId, cohort_id: cohortId, weeks })
-    await readableSite(sites, credential, siteId)
+    await readableSite(sites, { credential, signal }, siteId)
     const cohort = await cohorts.find(cohortId, [siteId])
     if (!cohort) throw notFound('Cohort')
 

@@ -31,7 +31,7 @@ export function retentionRoute({
     const { site_id: siteId, weeks, cohort_id: cohortId, return_event: returnEvent, mode } = query
     const { end_date: now = receivedAt, environment = credential.environment } = query
     log({ site_id: siteId, weeks })
-    const site = await readableSite(sites, credential, siteId)
+    const site = await readableSite(sites, { credential, signal }, siteId)
     const cohort = cohortId === undefined ? undefined : await cohorts.find(cohortId, [siteId])
     if (cohortId !== undefined && !cohort) throw notFound('Cohort')
 

@@ -22,7 +22,7 @@ export function previewCohortRoute({
   return handle(operations.previewCohort, async ({ body, credential, receivedAt, signal, log }) => {
     const { site_id: siteId, criteria, environment = credential.environment } = body
     log({ site_id: siteId })
-    await readableSite(sites, credential, siteId)
+    await readableSite(sites, { credential, signal }, siteId)
 
     const completeUntilMs = completeUntil()
     const spec = { siteId, environment, now: receivedAt, criteria }

@@ -23,7 +23,9 @@ export function updateSiteRoute({
     operations.updateSite,
     async ({ params: { site_id: siteId }, body: settings, credential, signal, log }) => {
       log({ site_id: siteId })
-      const found = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId) : undefined
+      const found = allowsSite(credential.siteIds, siteId)
+        ? await sites.find(siteId, { credential, signal })
+        : undefined
       if (!found) throw notFound('Site')
       // Read first, so that a failure leaves nothing behind.
       const times = await readEventTimeRanges([siteId], eventReader, { credential, signal })

@@ -20,7 +20,7 @@ export function liveRoute({ eventReader, sites, completeUntil }: LiveDeps): Rout
   return handle(operations.live, async ({ query, credential, receivedAt, signal, log }) => {
     const { site_id: siteId, environment = credential.environment } = query
     log({ site_id: siteId })
-    await readableSite(sites, credential, siteId)
+    await readableSite(sites, { credential, signal }, siteId)
 
     const completeUntilMs = completeUntil()
     const spec = { siteId, environment, now: receivedAt }
