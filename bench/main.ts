@@ -5,6 +5,7 @@ import { freshness } from './freshness.ts'
 import { gatewayMemory } from './gateway-memory.ts'
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestSingle } from './ingest-single.ts'
+import { publishPartitions } from './publish-partitions.ts'
 import { environment } from './report.ts'
 import { retention } from './retention.ts'
 import { stats } from './stats.ts'
@@ -18,6 +19,7 @@ const benches: Readonly<Record<string, () => Promise<object>>> = {
   'end-to-end': endToEnd,
   freshness,
   'gateway-memory': gatewayMemory,
+  'publish-partitions': publishPartitions,
   retention,
   stats,
   'writer-backlog': writerBacklog,

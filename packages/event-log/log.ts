@@ -1,4 +1,5 @@
 import type { Block } from './block.ts'
+import type { ReadBudget } from './consumer/read-budget.ts'
 
 /**
  * The event log: an ordered, durable list of blocks per partition, read by consumer groups.
@@ -52,6 +53,8 @@ export interface ConsumerOptions {
   maxBatchRows: number
   /** Longest time that the first block of a batch waits for further blocks. */
   lingerMs: number
+  /** Memory that this consumer shares with others of the process; unlimited by default. */
+  budget?: ReadBudget
   /**
    * Called once per claimed partition, after the handler of this member's earlier claim on it has settled; settles
    * when the claim's batches end. A rejection ends `run`, unless the claim was lost: then it only ends the claim, so a

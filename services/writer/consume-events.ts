@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import type { Block } from '@sluice/event-log/block'
+import { type ReadBudget, readBudget } from '@sluice/event-log/consumer/read-budget'
 import type { Claim, EventLog, LogBatch, LogConsumer, PartitionLag } from '@sluice/event-log/log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
@@ -15,6 +16,8 @@ import { storeBatch } from './store-batch.ts'
 /** 20,000 to 50,000 rows cost ClickHouse the least CPU each (docs/benchmarks.md). */
 const batchRowsMax = 50_000
 const batchBytesMax = 16 * 1024 * 1024
+/** Memory for blocks that are read and not stored yet, whatever the number of partitions. */
+const readBytesMax = 256 * 1024 * 1024
 /** With this wait for further blocks, an event still becomes visible within half a second. */
 const lingerMsDefault = 200
 /** Only the partition waits for this publish, which may hold a whole batch. */
@@ -33,6 +36,8 @@ export interface ConsumeDeps {
   logger: Logger
   metrics: Metrics
   lingerMs?: number
+  /** Memory of the process for blocks; shared by all consumers of a process. */
+  budget?: ReadBudget
 }
 
 export interface EventConsumer extends Component {
@@ -167,6 +172,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
         group: writerGroup(storeId),
         maxBatchBytes: batchBytesMax,
         maxBatchRows: batchRowsMax,
+        budget: deps.budget ?? readBudget(readBytesMax),
         lingerMs: deps.lingerMs ?? lingerMsDefault,
         onClaim: (claim) => consumeClaim(claim, logId, { requested: stopping, graceOver: graceOver.signal }),
       })

@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { Logger } from '@sluice/runtime/logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { Block, BlockHeaders } from '../block.ts'
@@ -92,4 +94,13 @@ export function collect(
       .map(({ partition }) => partition)
       .sort((a, b) => a - b)
   return { consumer, running, claims, batches, names, worked, committed, held }
+}
+
+/** Bytes of buffers that are still referenced. */
+export function bufferBytes(): number {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc') as () => void
+  collectGarbage()
+  // `arrayBuffers` would not count buffers that came from another thread.
+  return process.memoryUsage().external
 }

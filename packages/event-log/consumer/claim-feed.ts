@@ -1,6 +1,7 @@
 import type { Block } from '../block.ts'
 import { decompressBlock } from '../compression.ts'
 import type { Claim, ConsumerOptions, LogBatch } from '../log.ts'
+import { blockOverheadBytes, readBudget } from './read-budget.ts'
 
 /** A block as the log stores it: its payload may be compressed. */
 export interface LogEntry {
@@ -14,7 +15,9 @@ export interface ClaimFeedOptions {
   partition: number
   /** Where the claim begins: the group's committed position. */
   startOffset: bigint
-  limits: Pick<ConsumerOptions, 'maxBatchBytes' | 'maxBatchRows' | 'lingerMs'>
+  limits: Pick<ConsumerOptions, 'maxBatchBytes' | 'maxBatchRows' | 'lingerMs' | 'budget'>
+  /** Number of partitions that may share the budget; 1 by default. */
+  partitions?: number
   /** Stores the group's position; rejects when it could not. Calls of one claim never overlap. */
   store: (nextOffset: bigint) => Promise<void>
   /** Called when the buffer was full and has space again. */
@@ -26,7 +29,7 @@ export interface ClaimFeed {
   readonly claim: Claim
   /** Buffers blocks in order of offset; ignored once the claim ended. Has no limit: check `isFull` before reading more. */
   push(entries: readonly LogEntry[]): void
-  /** True while two full batches are buffered: stop reading until `onSpaceAvailable` is called. */
+  /** True while two full batches are buffered or the budget is used up: stop reading until `onSpaceAvailable` is called. */
   isFull(): boolean
   /** True once the handler gets no further batch. */
   hasEnded(): boolean
@@ -44,6 +47,9 @@ export interface ClaimFeed {
   skipTo(offset: bigint): void
 }
 
+/** Longest wait of a batch for the budget. */
+const patienceMs = 2_000
+
 interface BufferedEntry extends LogEntry {
   arrivedAt: number
 }
@@ -55,6 +61,8 @@ interface BufferedEntry extends LogEntry {
 export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
   const { partition, limits } = options
   const lost = new AbortController()
+  const budget = limits.budget ?? readBudget(Infinity)
+  const pieceBytes = budget.pieceBytes(options.partitions ?? 1)
   let buffered: BufferedEntry[] = []
   let bufferedBytes = 0
   let bufferedRows = 0
@@ -73,23 +81,34 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     changed = Promise.withResolvers<undefined>()
   }
 
+  /** The budget has let this claim wait. */
+  let wasRefused = false
+  const account = budget.open(() => {
+    if (wasRefused && !wasFull && account.mayRead()) {
+      wasRefused = false
+      options.onSpaceAvailable()
+    }
+    signal()
+  })
+
   const isFull = () => bufferedBytes >= 2 * limits.maxBatchBytes || bufferedRows >= 2 * limits.maxBatchRows
 
-  /** The number of buffered blocks that fit into the next batch, at least one, and whether the batch is then full. */
-  const measureNextBatch = () => {
+  /** The number of buffered blocks that fit into a batch of `bytesMax`, at least one, and whether the batch is then full. */
+  const measureNextBatch = (bytesMax = limits.maxBatchBytes) => {
     let bytes = 0
     let rows = 0
     let count = 0
     for (const { block } of buffered) {
       bytes += block.headers.bytes
       rows += block.headers.rows
-      if (count > 0 && (bytes > limits.maxBatchBytes || rows > limits.maxBatchRows)) {
-        return { count, complete: true }
+      const blockBytes = block.headers.bytes
+      if (count > 0 && (bytes > bytesMax || rows > limits.maxBatchRows)) {
+        return { count, bytes: bytes - blockBytes, complete: true }
       }
       count++
-      if (bytes >= limits.maxBatchBytes || rows >= limits.maxBatchRows) return { count, complete: true }
+      if (bytes >= bytesMax || rows >= limits.maxBatchRows) return { count, bytes, complete: true }
     }
-    return { count, complete: false }
+    return { count, bytes, complete: false }
   }
 
   const takeBatch = (count: number): LogBatch => {
@@ -106,12 +125,16 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       bytes: entries.reduce((sum, { block }) => sum + block.headers.bytes, 0),
       oldestAppendedAt: entries.reduce((oldest, entry) => Math.min(oldest, entry.appendedAt), Infinity),
     }
+    account.add(
+      batch.bytes + entries.length * blockOverheadBytes - entries.reduce((sum, { block }) => sum + heldBytes(block), 0),
+    )
     bufferedBytes -= batch.bytes
     bufferedRows -= batch.rows
     uncommitted.push(batch)
     if (wasFull && bufferedBytes < limits.maxBatchBytes && bufferedRows < limits.maxBatchRows) {
       wasFull = false
-      options.onSpaceAvailable()
+      if (account.mayRead()) options.onSpaceAvailable()
+      else wasRefused = true
     }
     return batch
   }
@@ -119,20 +142,32 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
   const isEnded = () => hasEnded
 
   async function next(ready: (() => Promise<void>) | undefined): Promise<LogBatch | undefined> {
-    let isReady = ready === undefined
+    let isReady = false
+    /** Time at which the budget first refused the batch, by `performance.now()`. */
+    let refusedAt: number | undefined
     while (!isEnded()) {
       const first = buffered[0]
       if (first === undefined) {
         await changed.promise
         continue
       }
-      const { count, complete } = measureNextBatch()
+      const { count, bytes, complete } = measureNextBatch()
       const lingerLeftMs = first.arrivedAt + limits.lingerMs - performance.now()
       if (!complete && lingerLeftMs > 0) {
         await settledOrAfter(changed.promise, lingerLeftMs)
         continue
       }
-      if (isReady) return takeBatch(count)
+      // Decompressed, it must fit the budget: a batch waits for others to end, then it is made smaller.
+      const bytesMax = Math.max(pieceBytes, account.free())
+      if (isReady) return takeBatch(bytes <= bytesMax ? count : measureNextBatch(bytesMax).count)
+      if (bytes > bytesMax) {
+        refusedAt ??= performance.now()
+        const patienceLeftMs = refusedAt + patienceMs - performance.now()
+        if (patienceLeftMs > 0) {
+          await settledOrAfter(changed.promise, patienceLeftMs)
+          continue
+        }
+      }
       await ready?.()
       isReady = true
     }
@@ -164,6 +199,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     throwIfLost()
     uncommitted.shift()
     committed = batch.nextOffset
+    if (!hasEnded) account.add(-(batch.bytes + batch.blocks.length * blockOverheadBytes))
   }
 
   function commit(batch: LogBatch): Promise<void> {
@@ -174,6 +210,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
 
   const endFeed = () => {
     hasEnded = true
+    account.close()
     buffered = []
     bufferedBytes = 0
     bufferedRows = 0
@@ -189,13 +226,17 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       for (const entry of entries) {
         buffered.push({ ...entry, arrivedAt })
         bufferedBytes += entry.block.headers.bytes
+        account.add(heldBytes(entry.block))
         bufferedRows += entry.block.headers.rows
       }
       position = last.offset + 1n
       if (isFull()) wasFull = true
       signal()
     },
-    isFull: () => wasFull,
+    isFull: () => {
+      if (!wasFull && !account.mayRead()) wasRefused = true
+      return wasFull || wasRefused
+    },
     hasEnded: isEnded,
     position: () => position,
     committed: () => committed,
@@ -211,6 +252,11 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       if (uncommitted.length === 0 && buffered.length === 0 && committed < offset) committed = offset
     },
   }
+}
+
+/** Memory of a block that waits for its batch. */
+function heldBytes({ payload }: Block): number {
+  return payload.length + blockOverheadBytes
 }
 
 /** Resolves once `event` settles or `ms` have passed, and leaves no timer behind. */

@@ -21,6 +21,8 @@ const fatalErrorTypes = [
 
 export interface KafkaConsumerContext {
   topic: string
+  /** Number of partitions of the topic; rejects while Kafka is unavailable. */
+  partitions: () => Promise<number>
   createClient: () => KafkaClient
   admin: KafkaAdmin
   times: KafkaGroupTimes
@@ -56,8 +58,11 @@ export function createKafkaConsumer(context: KafkaConsumerContext, options: Cons
   /** Runs one membership; resolves with true when it had joined the group. */
   async function runSession(): Promise<boolean> {
     const { topic, admin, times } = context
+    // A session that can't know them waits for Kafka anyway.
+    const partitions = await context.partitions().catch(() => 1)
     const current = openKafkaSession({
       topic,
+      partitions,
       client: context.createClient(),
       admin,
       consumerOptions: options,

@@ -141,7 +141,15 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
         if (running) consumers.add(consumer)
         else consumers.delete(consumer)
       }
-      const context = { topic, createClient: createClient(3, requestTimeoutMs), admin, times, logger, onRunning }
+      const context = {
+        topic,
+        partitions,
+        createClient: createClient(3, requestTimeoutMs),
+        admin,
+        times,
+        logger,
+        onRunning,
+      }
       const consumer = createKafkaConsumer(context, consumerOptions)
       const run = () =>
         closing === undefined ? consumer.run() : Promise.reject(unavailable('The event log is closed'))

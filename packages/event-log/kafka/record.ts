@@ -17,7 +17,8 @@ export function encodeRecord({ partition, headers, payload }: Block): Message {
  * block of Sluice gets version 0, which the reader refuses.
  */
 export function decodeRecord(partition: number, { offset, timestamp, value, headers }: KafkaMessage): LogEntry {
-  const payload = value ?? Buffer.alloc(0)
+  // A copy: the value is a part of the fetch's whole response, which it would keep in memory.
+  const payload = Buffer.from(value ?? [])
   const version = readCount(headers?.v) ?? 0
   const isCompressed = readText(headers?.encoding) === 'zstd'
   const letter = readDeadLetter(headers?.letter)

@@ -5,6 +5,7 @@ import { retry } from '@sluice/runtime/retry'
 import { sleep } from '@sluice/runtime/supervisor'
 import { type ClaimFeed, createClaimFeed } from '../consumer/claim-feed.ts'
 import type { ClaimSet } from '../consumer/claim-set.ts'
+import { readBudget } from '../consumer/read-budget.ts'
 import type { ConsumerOptions, PartitionLag } from '../log.ts'
 import { describeKafkaError, type KafkaAdmin, type KafkaClient, kafkaErrorType } from './client.ts'
 import { fetchOffsets, kafkaGroup, type PartitionOffsets, startOffset } from './offsets.ts'
@@ -21,6 +22,8 @@ export interface KafkaGroupTimes {
 
 export interface KafkaSessionOptions {
   topic: string
+  /** Number of partitions of the topic. */
+  partitions: number
   client: KafkaClient
   admin: KafkaAdmin
   consumerOptions: ConsumerOptions
@@ -93,7 +96,7 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
     sessionTimeout: times.sessionTimeoutMs,
     heartbeatInterval: times.heartbeatIntervalMs,
     rebalanceTimeout: times.rebalanceTimeoutMs,
-    maxBytesPerPartition: fetchBytesMax,
+    maxBytesPerPartition: (consumerOptions.budget ?? readBudget(Infinity)).pieceBytes(options.partitions),
     maxBytes: fetchBytesMax,
     minBytes: 1,
     maxWaitTimeInMs: fetchWaitMsMax,
@@ -198,6 +201,7 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
         partition,
         startOffset: start,
         limits: consumerOptions,
+        partitions: options.partitions,
         store: (nextOffset) => commit(partition, nextOffset, claimGeneration),
         onSpaceAvailable: () => {
           if (isCurrentGeneration(claimGeneration)) resumePartitions([partition])

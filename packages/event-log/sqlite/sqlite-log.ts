@@ -5,6 +5,7 @@ import type { BlockHeaders } from '../block.ts'
 import { compressBlocks } from '../compression.ts'
 import { type ClaimFeed, createClaimFeed, type LogEntry } from '../consumer/claim-feed.ts'
 import { createClaimSet } from '../consumer/claim-set.ts'
+import { readBudget } from '../consumer/read-budget.ts'
 import type { ConsumerOptions, EventLog, LogConsumer } from '../log.ts'
 import { type SqliteEngine, startSqliteEngine } from './engine.ts'
 import { createGroup, type Group, type Member } from './group.ts'
@@ -121,7 +122,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       const fill = () => {
         if (reading || feed.hasEnded() || feed.isFull() || Number(feed.position()) >= (ends[partition] ?? 0)) return
         reading = true
-        read(partition, feed, consumerOptions.maxBatchBytes)
+        read(partition, feed, pieceBytes)
           .then(() => {
             reading = false
             fill()
@@ -132,6 +133,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
         partition,
         startOffset: BigInt(group.positions[partition] ?? 0),
         limits: consumerOptions,
+        partitions: opened.partitions,
         async store(nextOffset) {
           await writes.commit({ group: consumerOptions.group, partition, nextOffset: Number(nextOffset) })
           group.positions[partition] = Math.max(group.positions[partition] ?? 0, Number(nextOffset))
@@ -144,6 +146,11 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       fill()
     }
 
+    /** Bytes of one read. */
+    const pieceBytes = Math.min(
+      consumerOptions.maxBatchBytes,
+      (consumerOptions.budget ?? readBudget(Infinity)).pieceBytes(opened.partitions),
+    )
     const member: Member = { claims, begin }
 
     async function run(): Promise<void> {

@@ -149,6 +149,18 @@ test('half a mebibyte of events is published without waiting for further request
   await Promise.all(published)
 })
 
+test('with many partitions a publish collects more, so that blocks do not become small', async () => {
+  const { log, calls, call } = scriptedLog(() => Promise.resolve(100))
+  const publisher = createPublisher(log, createMetrics())
+  const published = Array.from({ length: 9 }, () => publisher.publish([event('x'.repeat(512 * 1024))]))
+  const first = await call(0)
+  expect(first.lines).toHaveLength(8)
+  first.acknowledge()
+  ;(await call(1)).acknowledge()
+  await Promise.all(published)
+  expect(calls.map(({ lines }) => lines.length)).toStrictEqual([8, 1])
+})
+
 test('events without an id use another partition with each publish', async () => {
   const { log, calls, call } = scriptedLog()
   const publisher = createPublisher(log, createMetrics())

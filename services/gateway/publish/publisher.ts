@@ -22,10 +22,15 @@ export interface Publisher {
   publish(events: readonly EncodedEvent[], receivedAt: number): Promise<void>
 }
 
-/** Longest time for which the next publish collects requests while another one is in flight. */
-const lingerMs = 5
-/** A publish with this many bytes starts without waiting for further requests. */
-const flushBytesMax = 512 * 1024
+/**
+ * Bytes for each partition with which a publish starts without waiting for further requests. A broker and its clients pay for
+ * each block, whatever its size: with 100 partitions, a publish of 512 KiB would make blocks of 10 events.
+ */
+const flushBytesPerPartition = 64 * 1024
+/** Longest time, for each partition, for which the next publish collects requests while another one is in flight. */
+const lingerMsPerPartition = 5 / 8
+/** The partitions that count: more would make publishes too large, or requests wait too long. */
+const countedPartitions = { min: 8, max: 64 }
 /**
  * Time for which pending requests wait after the publish in flight has ended: its clients send their next requests now,
  * and one publish of all requests costs half as much as two of some (docs/benchmarks.md).
@@ -97,6 +102,8 @@ export function createPublisher(
   let flushNumber = 0
   /** Number of partitions, which is constant while the log is open. */
   let partitions: number | undefined
+  let flushBytesMax = 0
+  let lingerMs = 0
 
   async function flush(): Promise<void> {
     clearTimeout(timer)
@@ -160,6 +167,9 @@ export function createPublisher(
 
   async function enqueueAfterPartitions(events: readonly EncodedEvent[], receivedAt: number): Promise<void> {
     partitions = await log.partitions()
+    const counted = Math.min(countedPartitions.max, Math.max(countedPartitions.min, partitions))
+    flushBytesMax = flushBytesPerPartition * counted
+    lingerMs = lingerMsPerPartition * counted
     await enqueue(events, receivedAt, partitions)
   }
 

@@ -1,0 +1,81 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { block, bufferBytes, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
+import { openSqliteLog } from '../sqlite/sqlite-log.ts'
+import { readBudget } from './read-budget.ts'
+
+const kibibyte = 1024
+const mebibyte = 1024 * kibibyte
+
+test('a process that reads many partitions holds no more than its budget allows', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'sluice-budget-'))
+  const partitions = 32
+  const blocksEach = 6
+  const log = await openSqliteLog(dir, { logger: silent, partitions })
+  for (let n = 0; n < blocksEach; n++) {
+    const blocks = Array.from({ length: partitions }, (_, partition) => block(partition, 'a', {}, 256 * kibibyte))
+    await log.publish(blocks, { timeoutMs: 30_000 })
+  }
+
+  const gate = Promise.withResolvers<undefined>()
+  const before = bufferBytes()
+  const options = { maxBatchBytes: mebibyte, budget: readBudget(8 * mebibyte) }
+  const reader = collect(log, 'group', options, () => gate.promise)
+  let last = 0
+  let stable = 0
+  const isSettled = (): boolean => {
+    const now = bufferBytes()
+    stable = now === last ? stable + 1 : 0
+    last = now
+    return new Set(reader.batches.map(({ partition }) => partition)).size === partitions && stable >= 20
+  }
+  await waitUntilTrue('every partition has its batch and no more is read', isSettled)
+  // One and a half times the budget, and the sizes of single blocks; without the budget it is all of the 48 MiB.
+  expect((last - before) / mebibyte).toBeLessThan(24)
+
+  gate.resolve(undefined)
+  await waitUntilTrue('all blocks', () => reader.committed.length === partitions * blocksEach, 60_000)
+  await log.close()
+  await rm(dir, { recursive: true })
+}, 120_000)
+
+test('claims share a budget: a lone one gets half, and one that holds nothing may always read', () => {
+  const budget = readBudget(100)
+  const ignore = () => undefined
+  const first = budget.open(ignore)
+  first.add(49)
+  expect(first.mayRead()).toBe(true)
+  first.add(1)
+  expect(first.mayRead()).toBe(false)
+
+  let released = 0
+  const second = budget.open(() => released++)
+  second.add(24)
+  expect(second.mayRead()).toBe(true)
+  second.add(1)
+  expect(second.mayRead()).toBe(false)
+  expect(second.free()).toBe(25)
+  first.add(60)
+  expect(budget.open(ignore).mayRead()).toBe(true)
+
+  first.add(-90)
+  expect(released).toBe(1)
+  expect(second.mayRead()).toBe(true)
+  first.close()
+  second.close()
+  expect(second.free()).toBe(100)
+})
+
+test('a read brings half of the budget from all partitions together', () => {
+  const budget = readBudget(256 * mebibyte)
+  expect([1, 8, 16, 128, 1_000_000].map((partitions) => budget.pieceBytes(partitions) / mebibyte)).toEqual([
+    16,
+    16,
+    8,
+    1,
+    1 / 16,
+  ])
+  expect(readBudget(Infinity).pieceBytes(100)).toBe(16 * mebibyte)
+})
