@@ -7,7 +7,7 @@ const folders = {
     workspace: ['packages/contracts'],
     npm: ['joi', 'pino', 'prom-client', 'p-retry', 'p-limit', 'ulid'],
   },
-  'packages/events': { workspace: ['packages/contracts', 'packages/runtime'], npm: ['joi', 'uuid'] },
+  'packages/events': { workspace: ['packages/contracts', 'packages/runtime'], npm: ['joi'] },
   'packages/access': { workspace: ['packages/contracts', 'packages/runtime'], npm: ['lru-cache'] },
   'packages/api': { workspace: ['packages/contracts', 'packages/runtime', 'packages/events'], npm: ['joi', 're2js'] },
   'packages/event-store': {

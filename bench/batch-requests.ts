@@ -1,27 +1,24 @@
-import { benchEvent } from './events.ts'
+import { freshLines } from './shapes.ts'
 
 /**
- * Creates requests that post batches of new events. They are prepared except for the ids and timestamps, which are new in
- * each request and cost the load generator next to nothing.
+ * Creates requests that post batches of new events in the shapes of real producers, or of the plain one where BENCH_SHAPE
+ * says so. They are prepared except for the ids and sites, which are new in each request and cost the load generator next
+ * to nothing. The events end at the time of the call.
  */
 export function batchRequests({ key, events, sites }: { key: string; events: number; sites: number }) {
-  const run = '0'.repeat(8)
-  const second = '1'.repeat(10)
-  const body = JSON.stringify({
-    events: Array.from({ length: events }, (_, n) => ({
-      ...benchEvent(n),
-      event_id: `${run}-${n}`,
-      timestamp: Number(`${second}${String(n % 1000).padStart(3, '0')}`),
-      site_id: sites === 1 ? 'shop' : '%site%',
-    })),
-  })
-  const parts = body.split('%site%')
+  const run = '%run%'
+  const site = '%site%'
+  const lines = freshLines(run).map((line) =>
+    line.replace(/"site_id":"[^"]*"/, `"site_id":"${sites === 1 ? 'shop' : site}"`),
+  )
+  const bodies = Array.from({ length: Math.floor(lines.length / events) }, (_, n) =>
+    `{"events":[${lines.slice(n * events, (n + 1) * events).join(',')}]}`.split(site),
+  )
   return (n: number): Buffer => {
+    const parts = bodies[n % bodies.length] ?? []
     // A batch of many sites has random sites, like that of an agent of many producers.
     const text = parts.map((part, at) => (at === 0 ? part : `site-${(n * 31 + at * 7) % sites}${part}`)).join('')
-    const filled = text
-      .replaceAll(run, n.toString(36).padStart(8, '0'))
-      .replaceAll(second, String(Math.floor(Date.now() / 1000) - 1))
+    const filled = text.replaceAll(run, n.toString(36))
     const head = [
       'POST /collect/batch HTTP/1.1',
       'Host: sluice',

@@ -1,7 +1,7 @@
 /** A plausible event of some 300 bytes with an id of its own, as a careful producer sends it. */
-export function benchEvent(n: number): object {
+export function benchEvent(n: number, pass = 'bench'): object {
   return {
-    event_id: `bench-${n.toString(36).padStart(8, '0')}`,
+    event_id: `${n.toString(36).padStart(8, '0')}-${pass}`,
     site_id: 'shop',
     event_type: n % 9 === 0 ? 'purchase' : 'page_view',
     timestamp: Date.now() - (n % 60_000),

@@ -11,13 +11,20 @@ import { startKafka } from '../tests/support/engines/kafka.ts'
 import { kafkaMissing } from '../tests/support/engines/kafka-files.ts'
 import { redisMissing, startRedis } from '../tests/support/engines/redis.ts'
 
+export interface BenchLog {
+  name: string
+  url: string
+  /** Environment of `bare-kafka-gateway.ts` on the same broker. */
+  bareGateway?: { BROKERS: string; TOPIC: string }
+}
+
 /** The engines of a gateway under load, and the kinds of logs that are measured. */
 export interface Rig {
   key: string
   postgresUrl: string
   redisUrl: string
-  /** `file`, and `kafka` where this machine can run Kafka. */
-  logs: { name: string; url: string }[]
+  /** `file`, and `kafka` where this machine can run Kafka; `BENCH_LOG` selects one. */
+  logs: BenchLog[]
   stop(): Promise<void>
 }
 
@@ -36,17 +43,19 @@ export async function startRig(): Promise<Rig> {
   await migratePostgres(client)
   const admin = await createAdminKey(keyStore(client))
   await client.close()
-  const logs = [{ name: 'file', url: `file:${join(folder, 'log')}` }]
+  const logs: BenchLog[] = [{ name: 'file', url: `file:${join(folder, 'log')}` }]
   if (kafka) {
     const url = `kafka://${kafka.brokers}/bench.events`
     await ensureTopics(url)
-    logs.push({ name: 'kafka', url })
+    // The topic of the bare gateway has as many partitions.
+    await ensureTopics(`${url}-bare`)
+    logs.push({ name: 'kafka', url, bareGateway: { BROKERS: kafka.brokers, TOPIC: 'bench.events-bare' } })
   }
   return {
     key: admin?.key ?? '',
     postgresUrl: postgres.url,
     redisUrl: redis.url,
-    logs,
+    logs: logs.filter(({ name }) => name === (process.env.BENCH_LOG ?? name)),
     stop: async () => {
       await kafka?.stop()
       await postgres.stop()

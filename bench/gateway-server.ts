@@ -7,9 +7,12 @@ import { buildGateway } from '@sluice/gateway/build'
 import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
+import { postgresTime } from '@sluice/postgres/time'
 import { postgresUrl } from '@sluice/postgres/variables'
+import { watermarkStore } from '@sluice/postgres/watermarks'
 import { openRedis } from '@sluice/redis/open'
 import { redisUrl } from '@sluice/redis/variables'
+import { clockPoller } from '@sluice/runtime/clock-poller'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { listenVariables } from '@sluice/runtime/variables'
 import { announce } from './child.ts'
@@ -37,6 +40,8 @@ await runService({
   build: async (config, context) => {
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const log = await openEventLog(process.env.LOG_URL ?? '', { logger: context.logger })
+    const partitions = Array.from({ length: await log.partitions() }, () => undefined)
+    await watermarkStore(postgres).advance(await log.id(), partitions)
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger: context.logger })
     const keys = keyCache(keyStore(postgres), context.logger)
     return {
@@ -46,7 +51,13 @@ await runService({
         context,
       ),
       access: process.env.OPEN_TO_ALL === '1' ? acceptAll : { keys, ...redis },
-      engines: [closeOnStop('redis', redis), closeOnStop('postgres', postgres), keys, closeOnStop('log', log)],
+      engines: [
+        closeOnStop('redis', redis),
+        closeOnStop('postgres', postgres),
+        clockPoller(context.clock, () => postgresTime(postgres)),
+        keys,
+        closeOnStop('log', log),
+      ],
       onReady: (server) => {
         announce(server.port())
       },

@@ -1,4 +1,5 @@
 // npm run bench -- <name>: one figure of docs/benchmarks.md, measured against its reference in the same run.
+import { encode } from './encode.ts'
 import { endToEnd } from './end-to-end.ts'
 import { freshness } from './freshness.ts'
 import { gatewayMemory } from './gateway-memory.ts'
@@ -11,6 +12,7 @@ import { writerBacklog } from './writer-backlog.ts'
 import { writerShapes } from './writer-shapes.ts'
 
 const benches: Readonly<Record<string, () => Promise<object>>> = {
+  encode,
   'ingest-single': ingestSingle,
   'ingest-batch': ingestBatch,
   'end-to-end': endToEnd,

@@ -10,20 +10,20 @@ import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { type ClickHouse, parseClickHouseUrl } from '@sluice/event-store/client'
 import { externalTableUrl } from '@sluice/event-store/insert/external-table'
-import { insertStatement } from '@sluice/event-store/insert/insert-events'
+import { insertStatement, openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { startKafka } from '../tests/support/engines/kafka.ts'
 import { type ClickHouseRig, startClickHouseRig } from './clickhouse-rig.ts'
 import { rounded } from './report.ts'
-import { benchBlock, benchLines, hotSite } from './writer-rows.ts'
+import { producerRows } from './writer-rows.ts'
 
 /** BENCH_EVENTS=200000 for a quick look. */
 const events = Number(process.env.BENCH_EVENTS ?? 5_000_000)
 const partitions = 8
 const blockRows = 500
-/** Rows of a full batch of the writer: 16 MiB of rows of about 430 bytes. */
-const batchRows = 39_000
+/** Bytes of a full batch of the writer. */
+const batchBytes = 16 * 2 ** 20
 const pollMs = 100
 
 interface Drained {
@@ -32,7 +32,7 @@ interface Drained {
 }
 
 /**
- * S3: one writer process drains a backlog in Kafka, compared with curl, which posts the same rows with the same statement
+ * S3: one writer process drains a backlog of events in the shapes of real producers in Kafka, compared with curl, which posts the same rows with the same statement
  * and the same concurrency. Meanwhile the broker serves only the writer.
  */
 export async function writerBacklog(): Promise<object> {
@@ -83,7 +83,9 @@ async function fill(logUrl: string): Promise<void> {
   for (let from = 0; from < events;) {
     const blocks = []
     for (; from < events && blocks.length < 32; from += blockRows) {
-      blocks.push(benchBlock(partitionOf(from), from, Math.min(blockRows, events - from), hotSite))
+      const rows = Math.min(blockRows, events - from)
+      const payload = producerRows(from, rows)
+      blocks.push({ partition: partitionOf(from), headers: { v: 1 as const, rows, bytes: payload.length }, payload })
     }
     await log.publish(blocks, { timeoutMs: 30_000 })
   }
@@ -92,30 +94,30 @@ async function fill(logUrl: string): Promise<void> {
 
 /** Writes the rows to files in the same batches as the writer's, each of one partition; returns the paths. */
 async function writeFiles(folder: string): Promise<string[]> {
-  const open = Array.from({ length: partitions }, () => ({ rows: 0, parts: [] as Buffer[] }))
+  const open = Array.from({ length: partitions }, () => ({ bytes: 0, parts: [] as Buffer[] }))
   const files: string[] = []
   const close = async (batch: (typeof open)[number]): Promise<void> => {
     const file = join(folder, `batch-${files.length}`)
     files.push(file)
     await writeFile(file, Buffer.concat(batch.parts))
-    batch.rows = 0
+    batch.bytes = 0
     batch.parts = []
   }
   for (let from = 0; from < events; from += blockRows) {
     const batch = open[partitionOf(from)]
     if (batch === undefined) continue
-    const rows = Math.min(blockRows, events - from)
-    batch.parts.push(benchLines(from, rows, hotSite))
-    batch.rows += rows
-    if (batch.rows + blockRows > batchRows) await close(batch)
+    const payload = producerRows(from, Math.min(blockRows, events - from))
+    if (batch.bytes + payload.length > batchBytes) await close(batch)
+    batch.parts.push(payload)
+    batch.bytes += payload.length
   }
-  for (const batch of open) if (batch.rows > 0) await close(batch)
+  for (const batch of open) if (batch.bytes > 0) await close(batch)
   return files
 }
 
 async function postFiles(files: readonly string[], url: string): Promise<void> {
   const address = parseClickHouseUrl(url)
-  const target = externalTableUrl(address, { ...insertStatement(false), timeoutMs: 60_000 })
+  const target = externalTableUrl(address, { ...insertStatement(false, await storeIdAt(url)), timeoutMs: 60_000 })
   const run = promisify(execFile)
   const waiting = [...files]
   const post = async (): Promise<void> => {
@@ -125,6 +127,15 @@ async function postFiles(files: readonly string[], url: string): Promise<void> {
     }
   }
   await Promise.all(Array.from({ length: Math.max(2, availableParallelism()) }, post))
+}
+
+async function storeIdAt(url: string): Promise<string> {
+  const inserter = openEventInserter(url)
+  try {
+    return await inserter.storeId()
+  } finally {
+    await inserter.close()
+  }
 }
 
 /** Measures from the first stored row to the last one, so that the time to start is left out. */

@@ -1,5 +1,7 @@
 import type { EventRow } from '@sluice/contracts/event-columns'
 import type { Block } from '@sluice/event-log/block'
+import { encodeEvent } from '@sluice/events/encode-event'
+import { freshLines } from './shapes.ts'
 
 /** The site, time and id of event number n. */
 export type Shape = (n: number) => Pick<EventRow, 'site_id' | 'timestamp' | 'event_id'>
@@ -38,6 +40,25 @@ export function benchRow(n: number, shape: Shape): EventRow {
     received_at: startedAt + Math.floor(n / 50),
   }
 }
+
+/**
+ * Rows number `from` to `from + count` of events in the shapes of real producers, as the gateway writes them: each of the
+ * events again and again, with new ids.
+ */
+export function producerRows(from: number, count: number): Buffer {
+  let text = ''
+  for (let n = from; n < from + count; n++) {
+    const line = encodedLines[n % encodedLines.length] ?? ''
+    text += line.replace(passSuffix, `-${Math.floor(n / encodedLines.length)}"`)
+  }
+  return Buffer.from(text)
+}
+
+const pass = 'pass'
+const passSuffix = new RegExp(`-${pass}"|(?<="event_id":"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{21})"`)
+const encodedLines = freshLines(pass).map(
+  (line) => encodeEvent(JSON.parse(line), { receivedAt: Date.now(), environment: 'prod' }).line,
+)
 
 export function benchLines(from: number, count: number, shape: Shape): Buffer {
   let text = ''

@@ -1,41 +1,98 @@
-// npm run example: sends the web log of this folder to a running Sluice, in the batches that a producer would send.
+// npm run example: sends the web log of this folder to a running Sluice, in the batches that a producer would send, and
+// waits until every event is counted.
 import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { gunzip, gzip } from 'node:zlib'
 
 const batchEvents = 2_000
+const pollMs = 100
+/** Events are counted within a second; so long after the last 202, something is wrong. */
+const visibleMsMax = 60_000
 
 const url = process.env.SLUICE_URL ?? `http://127.0.0.1:${process.env.SLUICE_PORT ?? 8080}`
 const key = process.env.SLUICE_KEY
 if (key === undefined) {
-  console.error(
-    'Set SLUICE_KEY to a key with the scope events:write: the admin key that the first start printed will do.',
-  )
-  process.exit(1)
+  fail('Set SLUICE_KEY to a key with the scope events:write: the admin key that the first start printed will do.')
 }
 
 const file = await readFile(new URL('web-log.ndjson.gz', import.meta.url))
 const lines = (await promisify(gunzip)(file)).toString('utf8').trimEnd().split('\n')
+const expected = JSON.parse(await readFile(new URL('web-log.expected.json', import.meta.url), 'utf8')) as {
+  start_date: number
+  end_date: number
+}
+const range = `site_id=web-log&start_date=${expected.start_date}&end_date=${expected.end_date}`
+
 for (let from = 0; from < lines.length; from += batchEvents) {
   const batch = lines.slice(from, from + batchEvents)
-  const response = await send(batch)
-  const answer = (await response.json()) as { error?: string }
-  if (!response.ok) {
-    console.error(`Sluice answered ${response.status}: ${answer.error ?? 'no reason'}`)
-    process.exit(1)
+  const { status, answer } = await request('/collect/batch', {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/x-ndjson', 'Content-Encoding': 'gzip' },
+    body: await promisify(gzip)(batch.join('\n')),
+  })
+  if (status !== 202) fail(`Sluice answered ${status}: ${answer.error ?? 'no reason'}`)
+  showProgress(`Sent ${from + batch.length} of ${lines.length} events.`)
+}
+const isCounted = await waitUntilCounted()
+endProgress()
+
+console.log(`
+The site web-log has ${lines.length} events, of 17 to 20 May 2015.${isCounted ? '' : ' They are counted in a moment.'} Ask for its users by day:
+
+  curl -s "${url}/api/v1/stats?${range}&metric=unique_users&group_by=day" \\
+    -H "Authorization: Bearer $SLUICE_KEY"
+
+More questions: ${url}/docs`)
+
+/** Shows how many events are counted until all are; returns false if the key or the address can't ask. */
+async function waitUntilCounted(): Promise<boolean> {
+  const deadline = performance.now() + visibleMsMax
+  for (;;) {
+    const { status, answer } = await request(`/api/v1/stats?${range}&metric=event_count`)
+    // A key that may only write, or the address of a gateway that runs alone.
+    if (status === 403 || status === 404) return false
+    const counted = answer.data?.value ?? 0
+    if (status === 200) showProgress(`Counted ${counted} of ${lines.length} events.`)
+    if (counted >= lines.length) return true
+    if (performance.now() > deadline) {
+      fail(`${counted} of ${lines.length} events are counted: does a writer run? ${url}/readyz says what is missing.`)
+    }
+    await sleep(pollMs)
   }
 }
-console.log(`Sent ${lines.length} events of the site web-log, 17 to 20 May 2015.`)
 
-async function send(batch: readonly string[]): Promise<Response> {
+interface Answer {
+  error?: string
+  data?: { value?: number }
+}
+
+async function request(
+  path: string,
+  { headers = {}, ...init }: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> } = {},
+): Promise<{ status: number; answer: Answer }> {
   try {
-    return await fetch(`${url}/collect/batch`, {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/x-ndjson', 'Content-Encoding': 'gzip' },
-      body: await promisify(gzip)(batch.join('\n')),
+    const response = await fetch(`${url}${path}`, {
+      ...init,
+      headers: { Authorization: `Bearer ${key}`, ...headers },
     })
+    return { status: response.status, answer: (await response.json()) as Answer }
   } catch {
-    console.error(`No Sluice answers at ${url}: start it with npm start, or set SLUICE_URL.`)
-    process.exit(1)
+    return fail(`No Sluice answers at ${url}: start it with npm start, or set SLUICE_URL.`)
   }
+}
+
+/** Replaces the last line in a terminal; a file gets each line. */
+function showProgress(line: string): void {
+  process.stdout.write(process.stdout.isTTY ? `\r\x1b[K${line}` : `${line}\n`)
+}
+
+function endProgress(): void {
+  if (process.stdout.isTTY) process.stdout.write('\n')
+}
+
+function fail(message: string): never {
+  if (process.stdout.isTTY) process.stdout.write('\r\x1b[K')
+  console.error(message)
+  process.exit(1)
 }

@@ -6,12 +6,18 @@ import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type CapturedLogger, capturedLogger } from '../../tests/support/captured-logger.ts'
 import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
-import { createTestKey, newTestKey, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import {
+  createTestKey,
+  forgetChanges,
+  newTestKey,
+  openTestPostgres,
+  type TestPostgres,
+} from '../../tests/support/test-postgres.ts'
 import { generateKey, hashKey, keyHint } from './api-key.ts'
 import { type KeyCache, keyCache } from './key-cache.ts'
 import type { KeyStore } from './keys.ts'
 
-type KeySource = Pick<KeyStore, 'findByHash' | 'changedSince' | 'markUsed'>
+type KeySource = Pick<KeyStore, 'findByHash' | 'findByHashes' | 'changedSince' | 'markUsed'>
 
 const refused = expect.objectContaining({ code: 'unauthenticated', message: 'Invalid API key' })
 const away = expect.objectContaining({ code: 'unavailable', retryable: true })
@@ -41,7 +47,7 @@ interface CountingSource extends KeySource {
   calls: { findByHash: number; changedSince: number; markUsed: number }
 }
 
-/** Wraps a source and counts its calls. */
+/** Wraps a source and counts its calls, those of `changedSince` at their end. */
 function countCalls(source: KeySource): CountingSource {
   const calls = { findByHash: 0, changedSince: 0, markUsed: 0 }
   return {
@@ -50,10 +56,11 @@ function countCalls(source: KeySource): CountingSource {
       calls.findByHash++
       return source.findByHash(hash)
     },
-    changedSince: (since) => {
-      calls.changedSince++
-      return source.changedSince(since)
-    },
+    findByHashes: (hashes) => source.findByHashes(hashes),
+    changedSince: (since) =>
+      source.changedSince(since).finally(() => {
+        calls.changedSince++
+      }),
     markUsed: (lastUsed) => {
       calls.markUsed++
       return source.markUsed(lastUsed)
@@ -78,6 +85,14 @@ async function startProcess(source: KeySource = store, times?: Parameters<typeof
   await supervisor.start()
   await waitUntil(() => counting.calls.changedSince > 0, 'the first poll')
   return { cache, source: counting, captured, stop: () => supervisor.stop() }
+}
+
+const fastTimes = { pollIntervalMs: 10, markUsedEveryPolls: 1_000 }
+
+/** Resolves when a poll that began after the call has ended. */
+async function morePolls({ calls }: CountingSource): Promise<void> {
+  const polls = calls.changedSince
+  await waitUntil(() => calls.changedSince > polls + 2, 'more polls')
 }
 
 async function isRefused(cache: KeyCache, key: string): Promise<boolean> {
@@ -168,7 +183,7 @@ describe('a revoked key', () => {
   })
 
   test('is refused after the first successful poll when it was looked up before that poll', async () => {
-    const { key } = await createKey()
+    const { key, keyId } = await createKey()
     let isAway = true
     const unavailableSource: KeySource = {
       ...store,
@@ -176,14 +191,72 @@ describe('a revoked key', () => {
     }
     const { cache } = await startProcess(unavailableSource, { pollIntervalMs: 20, markUsedEveryPolls: 1_000 })
     await cache.authenticate(key)
-    // The key was revoked long before the first successful poll, further back than the overlap of polls reaches.
-    await postgres.db
-      .updateTable('api_keys')
-      .set({ revoked_at: new Date(Date.now() - 3_600_000), changed_at: new Date(Date.now() - 3_600_000) })
-      .where('hash', '=', hashKey(key))
-      .execute()
+    // The key was revoked before the first successful poll, which returns no changes.
+    await store.revoke(keyId, null)
     isAway = false
     await waitUntil(() => isRefused(cache, key), 'the key is refused')
+  })
+
+  test('is refused by the next poll although its transaction began long ago and took longer than several polls', async () => {
+    const { key, keyId } = await createKey()
+    const { cache, source } = await startProcess(store, fastTimes)
+    await cache.authenticate(key)
+    await postgres.db.transaction().execute(async (transaction) => {
+      // `changed_at` is the time at which a transaction began. An older build sets only these columns.
+      await transaction
+        .updateTable('api_keys')
+        .set({ revoked_at: new Date(), changed_at: new Date(Date.now() - 3_600_000) })
+        .where('key_id', '=', keyId)
+        .execute()
+      await morePolls(source)
+      expect(await isRefused(cache, key)).toBe(false)
+    })
+    await morePolls(source)
+    expect(await isRefused(cache, key)).toBe(true)
+  })
+
+  test('is refused within a minute although no poll returns the change', async () => {
+    const { key, keyId } = await createKey()
+    const { cache, source } = await startProcess(store, fastTimes)
+    await cache.authenticate(key)
+    await forgetChanges(postgres)
+    await morePolls(source)
+    await postgres.db.updateTable('api_keys').set({ revoked_at: new Date() }).where('key_id', '=', keyId).execute()
+    await morePolls(source)
+    expect(await isRefused(cache, key)).toBe(false)
+    const now = performance.now()
+    jest.spyOn(performance, 'now').mockReturnValue(now + 55_000)
+    await morePolls(source)
+    expect(await isRefused(cache, key)).toBe(true)
+  })
+
+  test('is refused within a minute when its row was deleted', async () => {
+    const { key, keyId } = await createKey()
+    const { cache, source } = await startProcess(store, fastTimes)
+    await cache.authenticate(key)
+    await postgres.db.deleteFrom('api_keys').where('key_id', '=', keyId).execute()
+    const now = performance.now()
+    jest.spyOn(performance, 'now').mockReturnValue(now + 55_000)
+    await morePolls(source)
+    expect(await isRefused(cache, key)).toBe(true)
+  })
+
+  test('is refused while last_used_at is being written', async () => {
+    const { key, keyId } = await createKey()
+    const gate = Promise.withResolvers<undefined>()
+    const slow: KeySource = {
+      ...store,
+      markUsed: async (lastUsed) => {
+        await gate.promise
+        return store.markUsed(lastUsed)
+      },
+    }
+    const { cache, source } = await startProcess(slow, { ...fastTimes, markUsedEveryPolls: 1 })
+    await cache.authenticate(key)
+    await waitUntil(() => source.calls.markUsed > 0, 'the write')
+    await store.revoke(keyId, null)
+    await waitUntil(() => isRefused(cache, key), 'the key is refused')
+    gate.resolve(undefined)
   })
 })
 
@@ -226,6 +299,30 @@ describe('an unknown key', () => {
     const createdAt = performance.now()
     await waitUntil(async () => !(await isRefused(cache, key)), 'the key works')
     expect(performance.now() - createdAt).toBeLessThan(2_000)
+  })
+
+  test('works at once when it was created during a look-up that did not find it', async () => {
+    const found = Promise.withResolvers<undefined>()
+    const gate = Promise.withResolvers<undefined>()
+    const slow: KeySource = {
+      ...store,
+      findByHash: async (hash) => {
+        const record = await store.findByHash(hash)
+        found.resolve(undefined)
+        await gate.promise
+        return record
+      },
+    }
+    const { cache, source } = await startProcess(slow, fastTimes)
+    await morePolls(source)
+    const { key, newKey } = newTestKey()
+    const answer = isRefused(cache, key)
+    await found.promise
+    await store.create(newKey, null)
+    await morePolls(source)
+    gate.resolve(undefined)
+    expect(await answer).toBe(true)
+    expect(await isRefused(cache, key)).toBe(false)
   })
 
   test('neither displaces a cached key nor stays cached when 10,000 others follow it', async () => {
@@ -275,6 +372,22 @@ describe('last_used_at', () => {
     const polls = source.calls.changedSince
     await waitUntil(() => source.calls.changedSince > polls + 10, 'more polls')
     expect(source.calls.markUsed).toBe(writes)
+  })
+
+  test('is written once for all processes that use the key', async () => {
+    const { key, keyId } = await createKey()
+    const times = { ...fastTimes, markUsedEveryPolls: 1 }
+    const both = [await startProcess(store, times), await startProcess(store, times)]
+    const version = async () => (await store.find(keyId, null))?.lastUsedAt
+    const use = () => Promise.all(both.map(async ({ cache }) => cache.authenticate(key)))
+    await use()
+    await waitUntil(async () => (await version()) != null, 'it is written')
+    const written = await version()
+    for (let round = 0; round < 5; round++) {
+      await use()
+      for (const { source } of both) await morePolls(source)
+    }
+    expect(await version()).toStrictEqual(written)
   })
 
   test('is written when the service stops', async () => {

@@ -1,12 +1,12 @@
-import { LRUCache } from 'lru-cache'
 import { withDeadline } from '@sluice/runtime/deadline'
-import { invalidApiKey, unavailable } from '@sluice/runtime/errors'
+import { invalidApiKey, isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
 import { hashKey, keyEnvironment } from './api-key.ts'
 import type { Credential } from './credential.ts'
 import type { KeyRecord, KeyStore } from './keys.ts'
+import { polledCache } from './polled-cache.ts'
 
 export interface KeyCache extends Component {
   /**
@@ -26,6 +26,8 @@ export interface KeyCacheTimes {
 }
 
 const defaultTimes: KeyCacheTimes = { pollIntervalMs: 1_000, markUsedEveryPolls: 20 }
+/** Each cached key is read again within a minute, whatever the polls say. */
+const recheckAfterMs = 30_000
 /**
  * Cached keys work for this long without a successful poll, so that events are accepted while Postgres is away. A process
  * that alone is cut off from Postgres accepts a key that is revoked meanwhile for as long.
@@ -45,19 +47,28 @@ const lookupsMax = 1_000
  * store for changes and writes `last_used_at`.
  */
 export function keyCache(
-  store: Pick<KeyStore, 'findByHash' | 'changedSince' | 'markUsed'>,
+  store: Pick<KeyStore, 'findByHash' | 'findByHashes' | 'changedSince' | 'markUsed'>,
   logger: Pick<Logger, 'warn'>,
   { pollIntervalMs, markUsedEveryPolls }: KeyCacheTimes = defaultTimes,
 ): KeyCache {
-  const cachedKeys = new LRUCache<string, KeyRecord>({ max: cachedKeysMax })
-  const unknownHashes = new LRUCache<string, true>({ max: cachedKeysMax, ttl: unknownKeyTtlMs })
+  const cachedKeys = polledCache<KeyRecord>({
+    max: cachedKeysMax,
+    unknownMax: cachedKeysMax,
+    unknownTtlMs: unknownKeyTtlMs,
+    recheckAfterMs,
+    readChanges: async (since) => {
+      const { changed, cursor } = await store.changedSince(since)
+      return { changed: byHash(changed), cursor }
+    },
+    readRows: async (hashes) => byHash(await store.findByHashes(hashes)),
+  })
   const lookups = new Map<string, Promise<KeyRecord | undefined>>()
   let lastUsedByKeyId = new Map<string, Date>()
   let pollCount = 0
   /** Unix ms of the last successful poll; 0 before the first. */
   let polledAt = 0
-  /** `since` of the next poll. */
-  let cursor: Date | undefined
+  /** The write of `last_used_at` that is under way. */
+  let writing: Promise<void> | undefined
 
   /** Notes the use of a key; throws 401 for a key that is revoked or expired, 503 when its record may be outdated. */
   function useKey(key: KeyRecord): Credential {
@@ -78,28 +89,11 @@ export function keyCache(
   }
 
   async function lookUp(hash: string): Promise<KeyRecord | undefined> {
+    const cache = cachedKeys.beginLookup()
     const key = await store.findByHash(hash)
-    if (key) {
-      cachedKeys.set(hash, key)
-      if (polledAt === 0) polledAt = Date.now()
-    } else {
-      cachedKeys.delete(hash)
-      unknownHashes.set(hash, true)
-    }
+    cache(hash, key)
+    if (key && polledAt === 0) polledAt = Date.now()
     return key
-  }
-
-  async function applyChanges(): Promise<void> {
-    const { keys, asOf } = await store.changedSince(cursor)
-    // A key that was cached before the first poll may have changed before that poll. It is looked up again rather than
-    // dropped, so that it stays cached when Postgres goes away at this moment.
-    if (cursor === undefined) for (const hash of [...cachedKeys.keys()]) await lookUp(hash)
-    for (const key of keys) {
-      unknownHashes.delete(key.hash)
-      if (cachedKeys.has(key.hash)) cachedKeys.set(key.hash, key)
-    }
-    cursor = asOf
-    polledAt = Date.now()
   }
 
   async function writeLastUsed(): Promise<void> {
@@ -107,18 +101,36 @@ export function keyCache(
     const written = lastUsedByKeyId
     lastUsedByKeyId = new Map()
     try {
-      await store.markUsed(written)
+      const locked = new Set(await store.markUsed(written))
+      lastUsedByKeyId = new Map([...[...written].filter(([keyId]) => locked.has(keyId)), ...lastUsedByKeyId])
     } catch (error) {
       lastUsedByKeyId = new Map([...written, ...lastUsedByKeyId])
       throw error
     }
   }
 
+  /** Starts a write unless one is under way. Polls do not wait for it: a revocation must not. */
+  function startWriting(): void {
+    writing ??= writeLastUsed()
+      .catch((error: unknown) => {
+        // The polls report a Postgres that is away.
+        if (!isRetryable(error)) logger.warn({ err: error }, 'last_used_at was not written')
+      })
+      .finally(() => {
+        writing = undefined
+      })
+  }
+
+  async function finishWriting(): Promise<void> {
+    await writing
+    await writeLastUsed()
+  }
+
   /** `isWellFormed` is called only for a hash that is not cached: a checksum costs more than a look at the cache. */
   function authenticateHash(hash: string, isWellFormed: () => boolean): Credential | Promise<Credential> {
     const key = cachedKeys.get(hash)
     if (key) return useKey(key)
-    if (!isWellFormed() || unknownHashes.has(hash)) throw invalidApiKey()
+    if (!isWellFormed() || cachedKeys.isUnknown(hash)) throw invalidApiKey()
     let lookup = lookups.get(hash)
     if (!lookup) {
       if (lookups.size >= lookupsMax) throw unavailable('too many keys are being looked up')
@@ -137,12 +149,13 @@ export function keyCache(
     intervalMs: pollIntervalMs,
     poll: async () => {
       pollCount++
-      await applyChanges()
-      if (pollCount % markUsedEveryPolls === 0) await writeLastUsed()
+      await cachedKeys.poll()
+      polledAt = Date.now()
+      if (pollCount % markUsedEveryPolls === 0) startWriting()
     },
     stop: async () => {
       const onTimeout = () => unavailable('Postgres is slow')
-      await withDeadline(writeLastUsed(), stopTimeoutMs, onTimeout).catch((error: unknown) => {
+      await withDeadline(finishWriting(), stopTimeoutMs, onTimeout).catch((error: unknown) => {
         logger.warn({ err: error }, 'last_used_at was not written')
       })
     },
@@ -156,4 +169,8 @@ export function keyCache(
     authenticate: (key) => authenticateHash(hashKey(key), () => keyEnvironment(key) !== undefined),
     authenticateHash: (hash) => authenticateHash(hash, () => true),
   }
+}
+
+function byHash(keys: readonly KeyRecord[]): ReadonlyMap<string, KeyRecord> {
+  return new Map(keys.map((key) => [key.hash, key]))
 }

@@ -1,5 +1,6 @@
 import type { RateLimits } from '@sluice/contracts/rate-limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
+import type { ChangeCursor, Changes } from './change-cursor.ts'
 
 /** A key's record (docs/http-interface.md#key-record), without the key: only its SHA-256 is kept. */
 export interface KeyRecord {
@@ -53,6 +54,8 @@ export interface KeyStore {
   /** Resolves to true when any key is stored, revoked ones included. */
   any(): Promise<boolean>
   findByHash(hash: string): Promise<KeyRecord | undefined>
+  /** Returns the stored ones among the keys, in any order. */
+  findByHashes(hashes: readonly string[]): Promise<readonly KeyRecord[]>
   /** Undefined for an unknown id, and for a key that is not bound to a part of `siteIds` (null: every key is found). */
   find(keyId: string, siteIds: Actor['siteIds']): Promise<KeyRecord | undefined>
   /** Lists the keys that `find` finds, newest first; `total` counts all of them. */
@@ -74,11 +77,11 @@ export interface KeyStore {
   revoke(keyId: string, siteIds: Actor['siteIds']): Promise<KeyRecord | undefined>
   /** Revokes every other key that a start or `npm run admin-key` made; returns their number. */
   revokeBootstrapKeysExcept(keyId: string): Promise<number>
+  /** Returns the keys whose rights have changed since the poll that returned `since`; none for undefined. */
+  changedSince(since: ChangeCursor | undefined): Promise<Changes<KeyRecord>>
   /**
-   * Returns the keys whose rights changed at or after `since`, by the clock of Postgres; none for undefined. `asOf` is
-   * `since` of the next call.
+   * Brings `last_used_at` up to date where it is more than 20 s behind: many processes use the same keys. Waits for no
+   * lock: returns the ids of keys that others have locked, which are to be passed again.
    */
-  changedSince(since: Date | undefined): Promise<{ keys: KeyRecord[]; asOf: Date }>
-  /** Moves `last_used_at` forward, never back. */
-  markUsed(lastUsed: ReadonlyMap<string, Date>): Promise<void>
+  markUsed(lastUsed: ReadonlyMap<string, Date>): Promise<readonly string[]>
 }

@@ -34,7 +34,7 @@ function scriptedRegistry() {
     polls: 0,
     changedSince: (): ReturnType<SiteStore['changedSince']> => {
       registry.polls++
-      return Promise.resolve({ sites: registry.changed, asOf: new Date() })
+      return Promise.resolve({ changed: registry.changed, cursor: String(registry.polls) })
     },
   }
   return registry
@@ -258,17 +258,17 @@ describe('a site that keeps its events for some days', () => {
       const { sites, lines, nextPoll } = await startPolling(registry)
       await sites.register('key', new Set(['a']))
       const { changedSince } = registry
-      const requestedSites: (Date | undefined)[] = []
-      registry.changedSince = (since?: Date) => {
+      const cursors: (string | undefined)[] = []
+      registry.changedSince = (since?: string) => {
         registry.polls++
-        requestedSites.push(since)
+        cursors.push(since)
         return Promise.reject(unavailable('away'))
       }
       await nextPoll()
       expect(summarize(await sites.register('key', new Set(['a'])))).toStrictEqual({ a: 30 })
       expect(lines().filter(({ msg }) => String(msg).includes('sites can not be checked'))).toHaveLength(1)
-      expect(new Set(requestedSites).size).toBe(1)
-      expect(requestedSites[0]).toBeInstanceOf(Date)
+      expect(new Set(cursors).size).toBe(1)
+      expect(cursors[0]).toMatch(/^\d+$/)
       registry.changed = [{ siteId: 'a', retentionDays: 7 }]
       registry.changedSince = changedSince
       await nextPoll()

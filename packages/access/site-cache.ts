@@ -5,6 +5,7 @@ import { logThrottle } from '@sluice/runtime/log-throttle'
 import type { Logger } from '@sluice/runtime/logger'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
+import { polledCache } from './polled-cache.ts'
 import type { SiteStore } from './sites.ts'
 
 /** Which events of a site are accepted: none (`refusal`), or those that are at most `retentionMs` old. */
@@ -26,6 +27,8 @@ export interface SiteCache extends Component {
 }
 
 const cachedSitesMax = 100_000
+/** Rarer than for keys: there may be ten times as many, and an event that is too old does less harm than a lost key. */
+const recheckSitesAfterMs = 600_000
 /** Postgres must not delay an event for longer: the whole request has 2.5 s. */
 const registerTimeoutMs = 400
 /** Another key may register a refused site meanwhile; until then the refusal is repeated without a query. */
@@ -41,6 +44,10 @@ const dayMs = 86_400_000
 const noPolicies: SitePolicies = new Map()
 /** The policy of a site that accepts every event; compared by its identity. */
 const acceptsEverything: SitePolicy = { retentionMs: Infinity }
+
+function retentionPolicy(retentionDays: number | null): SitePolicy {
+  return retentionDays === null ? acceptsEverything : { retentionMs: retentionDays * dayMs }
+}
 
 /** The reason why a site does not accept an event; undefined when it does. Both times are Unix ms. */
 export function refusalOf(policy: SitePolicy, timestamp: number, receivedAt: number): AppError | undefined {
@@ -59,16 +66,25 @@ export function siteCache(
   logger: Pick<Logger, 'warn'>,
   { autoRegister, pollIntervalMs = defaultPollIntervalMs }: { autoRegister: boolean; pollIntervalMs?: number },
 ): SiteCache {
-  /** The policy of each registered site that this process has seen. */
-  const cachedPolicies = new LRUCache<string, SitePolicy>({ max: cachedSitesMax })
+  /** The policy of each registered site that this process has seen, and sites that are not registered. */
+  const cachedPolicies = polledCache<SitePolicy>({
+    max: cachedSitesMax,
+    unknownMax: cachedRefusalsMax,
+    unknownTtlMs: refusalTtlMs,
+    recheckAfterMs: recheckSitesAfterMs,
+    readChanges: async (since) => {
+      const { changed, cursor } = await store.changedSince(since)
+      return { changed: changed.map(({ siteId, retentionDays }) => [siteId, retentionPolicy(retentionDays)]), cursor }
+    },
+    readRows: async (siteIds) => {
+      const registered = await store.findKnown(siteIds)
+      return new Map([...registered].map(([siteId, retentionDays]) => [siteId, retentionPolicy(retentionDays)]))
+    },
+  })
   /** Unix ms at which a key may register a site, by `<key id> <site id>`. */
   const refusedUntil = new LRUCache<string, number>({ max: cachedRefusalsMax, ttl: refusalTtlMs })
-  /** Sites that are not registered, where only administrators register them. */
-  const unregistered = new LRUCache<string, true>({ max: cachedRefusalsMax, ttl: refusalTtlMs })
   const isLogDue = logThrottle(logIntervalMs)
   let unreportedCount = 0
-  /** `since` of the next poll. */
-  let cursor: Date | undefined
 
   function logUnregistered(sites: number, reason: string): void {
     unreportedCount += sites
@@ -77,29 +93,29 @@ export function siteCache(
     unreportedCount = 0
   }
 
-  function cachePolicy(siteId: string, retentionDays: number | null): SitePolicy {
-    const policy = retentionDays === null ? acceptsEverything : { retentionMs: retentionDays * dayMs }
-    cachedPolicies.set(siteId, policy)
-    return policy
-  }
-
   async function registerUnseen(keyId: string, siteIds: readonly string[]): Promise<SitePolicies> {
+    const cache = cachedPolicies.beginLookup()
     const { refused, retryAfterSeconds, retentionDays } = await store.registerFor(keyId, siteIds)
     const refusedIds = new Set(refused)
     return collectPolicies(siteIds, (siteId) => {
-      if (!refusedIds.has(siteId)) return cachePolicy(siteId, retentionDays.get(siteId) ?? null)
-      refusedUntil.set(`${keyId} ${siteId}`, Date.now() + retryAfterSeconds * 1000)
-      return { refusal: rateLimited(retryAfterSeconds) }
+      if (refusedIds.has(siteId)) {
+        refusedUntil.set(`${keyId} ${siteId}`, Date.now() + retryAfterSeconds * 1000)
+        return { refusal: rateLimited(retryAfterSeconds) }
+      }
+      const policy = retentionPolicy(retentionDays.get(siteId) ?? null)
+      cache(siteId, policy)
+      return policy
     })
   }
 
   async function findUnseen(siteIds: readonly string[]): Promise<SitePolicies> {
+    const cache = cachedPolicies.beginLookup()
     const registered = await store.findKnown(siteIds)
     return collectPolicies(siteIds, (siteId) => {
       const retentionDays = registered.get(siteId)
-      if (retentionDays !== undefined) return cachePolicy(siteId, retentionDays)
-      unregistered.set(siteId, true)
-      return { refusal: notFound('Site') }
+      const policy = retentionDays === undefined ? undefined : retentionPolicy(retentionDays)
+      cache(siteId, policy)
+      return policy ?? { refusal: notFound('Site') }
     })
   }
 
@@ -111,7 +127,7 @@ export function siteCache(
   function cachedPolicy(keyId: string, siteId: string): SitePolicy | undefined {
     const policy = cachedPolicies.get(siteId)
     if (policy !== undefined) return policy
-    if (!autoRegister) return unregistered.has(siteId) ? { refusal: notFound('Site') } : undefined
+    if (!autoRegister) return cachedPolicies.isUnknown(siteId) ? { refusal: notFound('Site') } : undefined
     const until = refusedUntil.get(`${keyId} ${siteId}`)
     if (until === undefined) return undefined
     return { refusal: rateLimited(Math.max(1, Math.ceil((until - Date.now()) / 1000))) }
@@ -131,24 +147,10 @@ export function siteCache(
     }
   }
 
-  async function applyChanges(): Promise<void> {
-    const { sites, asOf } = await store.changedSince(cursor)
-    // A site that was cached before the first poll may have changed before that poll.
-    if (cursor === undefined && cachedPolicies.size > 0) {
-      const registered = await store.findKnown([...cachedPolicies.keys()])
-      for (const [siteId, retentionDays] of registered) cachePolicy(siteId, retentionDays)
-    }
-    for (const { siteId, retentionDays } of sites) {
-      unregistered.delete(siteId)
-      if (cachedPolicies.has(siteId)) cachePolicy(siteId, retentionDays)
-    }
-    cursor = asOf
-  }
-
   const polling = poller({
     name: 'known sites',
     intervalMs: pollIntervalMs,
-    poll: applyChanges,
+    poll: () => cachedPolicies.poll(),
     onUnavailable: (error) => {
       logger.warn({ err: error }, 'sites can not be checked for changes, what is known of them holds')
     },

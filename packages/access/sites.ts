@@ -1,4 +1,5 @@
 import type { SiteSettings } from '@sluice/contracts/sites'
+import type { ChangeCursor, Changes } from './change-cursor.ts'
 import type { Credential } from './credential.ts'
 
 /** A site's record (docs/http-interface.md#site-record), without the times of its first and last event. */
@@ -30,10 +31,10 @@ export interface SiteStore {
   /** Returns the registered ones among the sites, with the days that their events are kept (null: for ever). */
   findKnown(siteIds: readonly string[]): Promise<ReadonlyMap<string, number | null>>
   /**
-   * Returns the sites that an administrator named or changed at or after `since`, by the clock of Postgres; none for
-   * undefined. `asOf` is `since` of the next call. Sites that events registered have no settings and are left out.
+   * Returns the sites that an administrator has named or changed since the poll that returned `since`; none for undefined.
+   * Sites that events registered have no settings and are left out.
    */
-  changedSince(since: Date | undefined): Promise<{ sites: ChangedSite[]; asOf: Date }>
+  changedSince(since: ChangeCursor | undefined): Promise<Changes<ChangedSite>>
 }
 
 export interface Registration {
@@ -50,17 +51,24 @@ export interface ChangedSite {
   retentionDays: number | null
 }
 
+/** The request that a site is looked up for. The look-up takes its turn among the questions of the request's key. */
+export interface SiteRequest {
+  credential: Pick<Credential, 'keyId' | 'siteIds'>
+  /** Aborts when the client leaves. */
+  signal: AbortSignal
+}
+
 export interface SiteLookup {
   /**
    * Returns the record of a registered site and, unless only administrators register sites, of a site with stored events;
    * undefined for any other site. Throws AppError 503 while an engine that it needs is away.
    */
-  find(siteId: string): Promise<SiteRecord | undefined>
+  find(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined>
   /**
    * Does the same for a record that is created for a site: an unknown site is registered by the key if it is not bound to
    * sites, unless only administrators register sites. Throws 429 beyond the key's limit of new sites a day.
    */
-  findOrRegister(siteId: string, key: Pick<Credential, 'keyId' | 'siteIds'>): Promise<SiteRecord | undefined>
+  findOrRegister(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined>
 }
 
 /** The settings of a site that statistics use. */

@@ -9,13 +9,14 @@ import {
   type UpdateCohortBody,
 } from '@sluice/contracts/cohorts'
 import { environments } from '@sluice/contracts/scopes'
-import { text } from '@sluice/runtime/validate'
+import { nameText, text } from '@sluice/runtime/validate'
+import { completeUntil } from './complete-until.ts'
 import { criteriaSchema } from './conditions.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
-import { siteId } from './sites.ts'
+import { repeatedSiteId, siteId } from './sites.ts'
 
-const name = text(cohortLimits.nameLengthMax).example('Paying users').description('What you call it.')
+const name = nameText(cohortLimits.nameLengthMax).example('Paying users').description('What you call it.')
 
 const description = text(cohortLimits.descriptionLengthMax).description('For those who read it later.')
 
@@ -35,6 +36,7 @@ export const createCohortBody = joi.object<CreateCohortBody>({
 })
 
 export const updateCohortBody = joi.object<UpdateCohortBody>({
+  site_id: repeatedSiteId,
   // A cohort always has a name and criteria: `null` and `""` are invalid here instead of absent.
   name: name.empty(),
   description: description.empty().allow(null, '').description('`null` takes it away.'),
@@ -77,4 +79,5 @@ export const cohortsResult = listOf('cohorts', cohortResource)
 export const previewResult = joi.object<CohortPreview>({
   size: joi.number().integer().required().description('Users that would be in it.'),
   share: joi.number().required().description('Percent of the site’s users with an event.'),
+  complete_until: completeUntil,
 })

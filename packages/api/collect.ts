@@ -1,7 +1,7 @@
 import joi from 'joi'
 import type { BatchResult, EventError } from '@sluice/contracts/batch-result'
 import { eventLimits } from '@sluice/contracts/event-limits'
-import { eventSchema } from '@sluice/events/normalize-event'
+import { eventSchema } from '@sluice/events/event-schema'
 
 // Bodies of collection in the OpenAPI document. The gateway does not validate with these schemas: packages/events reads
 // each event, keeps its unknown fields as properties, and reports the errors of a batch event by event.

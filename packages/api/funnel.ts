@@ -3,15 +3,18 @@ import { eventLimits } from '@sluice/contracts/event-limits'
 import { type FunnelBody, funnelLimits, type FunnelResult, type FunnelStep } from '@sluice/contracts/funnel'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, periods } from '@sluice/contracts/stats'
-import { duration, text } from '@sluice/runtime/validate'
+import { duration, nestedObject, text } from '@sluice/runtime/validate'
+import { completeUntil } from './complete-until.ts'
 import { filterSchema } from './conditions.ts'
 
 const time = joi.number().integer().min(0).max(latestMs)
 
-const step = joi.object<FunnelStep>({
-  event_type: text(eventLimits.eventTypeLengthMax).required(),
-  conditions: filterSchema,
-})
+const step = nestedObject(
+  joi.object<FunnelStep>({
+    event_type: text(eventLimits.eventTypeLengthMax).required(),
+    conditions: filterSchema,
+  }),
+)
 
 export const funnelBody = joi.object<FunnelBody>({
   site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
@@ -62,9 +65,5 @@ export const funnelResult = joi.object<FunnelResult>({
       }),
     )
     .required(),
-  complete_until: joi
-    .number()
-    .integer()
-    .required()
-    .description('Whatever was received until then and accepted is counted; what came later may be. 0: not known yet.'),
+  complete_until: completeUntil,
 })

@@ -9,13 +9,13 @@ import {
   type UpdateKeyBody,
 } from '@sluice/contracts/keys'
 import { defaultScopes, environments, scopes } from '@sluice/contracts/scopes'
-import { duration, text, time } from '@sluice/runtime/validate'
+import { duration, nameText, time } from '@sluice/runtime/validate'
 import { rateLimits } from './rate-limits.ts'
 import { siteId } from './sites.ts'
 
 const overlapMsMax = 90 * 24 * 3_600_000
 
-const name = text(keyNameLengthMax).example('web shop').description('What you call it.')
+const name = nameText(keyNameLengthMax).example('web shop').description('What you call it.')
 
 const keyScopes = joi
   .array()

@@ -2,6 +2,7 @@ import joi from 'joi'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { type LiveEvent, liveLimits, type LiveResult, type SiteQuery } from '@sluice/contracts/live'
 import { text } from '@sluice/runtime/validate'
+import { completeUntil } from './complete-until.ts'
 import { environmentParameter, parameterMessages } from './parameters.ts'
 
 export const siteQuery = joi
@@ -53,4 +54,5 @@ export const liveResult = joi.object<LiveResult>({
     .max(liveLimits.lastEventsMax)
     .required()
     .description('Of the last 24 hours, newest first.'),
+  complete_until: completeUntil,
 })

@@ -1,5 +1,6 @@
 import joi from 'joi'
 import { limitMax, type RateLimits } from '@sluice/contracts/rate-limits'
+import { nestedObject } from '@sluice/runtime/validate'
 
 const perMinute = joi
   .number()
@@ -8,6 +9,10 @@ const perMinute = joi
   .max(limitMax)
   .messages({ 'number.base': 'must be a number', 'number.integer': 'must be an integer' })
 
-export const rateLimits = joi
-  .object<RateLimits>({ events_per_minute: perMinute, queries_per_minute: perMinute, admin_per_minute: perMinute })
-  .allow(null)
+export const rateLimits = nestedObject(
+  joi.object<RateLimits>({
+    events_per_minute: perMinute,
+    queries_per_minute: perMinute,
+    admin_per_minute: perMinute,
+  }),
+).allow(null)

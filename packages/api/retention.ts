@@ -13,6 +13,7 @@ import {
 } from '@sluice/contracts/retention'
 import { latestMs } from '@sluice/contracts/stats'
 import { text } from '@sluice/runtime/validate'
+import { completeUntil } from './complete-until.ts'
 import { environmentParameter, integer, parameterMessages, timezoneParameter, word } from './parameters.ts'
 import { siteId } from './sites.ts'
 
@@ -77,6 +78,7 @@ export const cohortAnalysisResult = joi.object<CohortAnalysis>({
   retention_by_week: rows.description(
     'Week n of a user is the 7 × 24 hours from n weeks after the entry. A row counts the users whose week is over or, while there are none, those whose week has begun; row 0 counts everyone.',
   ),
+  complete_until: completeUntil,
 })
 
 export const retentionResult = joi.object<RetentionMatrix>({
@@ -99,4 +101,5 @@ export const retentionResult = joi.object<RetentionMatrix>({
     .items(joi.object<RetentionRow>(rowFields))
     .required()
     .description('Of all cohorts, weighted by size: weeks that are over, no others.'),
+  complete_until: completeUntil,
 })

@@ -48,7 +48,8 @@ describe('the body of an update', () => {
     [{ retention_days: 0 }, 'retention_days must be at least 1'],
     [{ retention_days: 3_651 }, 'retention_days must be at most 3650'],
     [{ retention_days: 1.5 }, 'retention_days must be an integer'],
-    [{ site_id: 's' }, 'site_id is not known'],
+    [{ site_id: '' }, 'site_id must not be empty'],
+    [{ name: ' ' }, 'name must not be blank'],
     [{ created_at: 1 }, 'created_at is not known'],
   ])('is rejected when it is %j', (body, reason) => {
     const message = `Invalid field: ${reason}`

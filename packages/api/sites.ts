@@ -8,11 +8,16 @@ import {
   type SiteResource,
   type UpdateSiteBody,
 } from '@sluice/contracts/sites'
-import { text } from '@sluice/runtime/validate'
+import { nameText, text } from '@sluice/runtime/validate'
 
 export const siteId = text(eventLimits.siteIdLengthMax).example('my-site')
 
-const name = text(siteNameLengthMax).example('My site')
+/** The `site_id` in an update of what belongs to a site. */
+export const repeatedSiteId = text(eventLimits.siteIdLengthMax)
+  .empty()
+  .description('Not needed: its own, which can’t be changed.')
+
+const name = nameText(siteNameLengthMax).example('My site')
 
 const settings = {
   timezone: joi
@@ -37,6 +42,7 @@ const settings = {
 export const createSiteBody = joi.object<CreateSiteBody>({ site_id: siteId.required(), name, ...settings })
 
 export const updateSiteBody = joi.object<UpdateSiteBody>({
+  site_id: repeatedSiteId,
   // A site always has a name: `null` and `""` are invalid here instead of absent.
   name: name.empty(),
   ...settings,

@@ -13,6 +13,7 @@ import {
   timeUnits,
 } from '@sluice/contracts/stats'
 import { exceeds, text } from '@sluice/runtime/validate'
+import { completeUntil } from './complete-until.ts'
 import { filterSchema } from './conditions.ts'
 import {
   environmentParameter,
@@ -102,6 +103,11 @@ const breakdown = joi
   .items(breakdownEntry)
   .description('With `group_by`, and for `event_count_by_type`, which has an entry for each pair that has events.')
 
+const estimated = joi
+  .boolean()
+  .valid(true)
+  .description('Present when `value` is an estimate, within 1 % of the exact value; `exact=true` prevents it.')
+
 /** `data` of GET /api/v1/stats; all times are Unix ms. */
 export const statsResult = joi
   .object<StatsResult>({
@@ -113,6 +119,7 @@ export const statsResult = joi
       .number()
       .required()
       .description('Of the whole range: a count, percent with 2 decimals or seconds with 3.'),
+    estimated,
     period: joi.string().valid(...Object.keys(periods)),
     site_id: joi.string().required(),
     start_date: joi.number().integer().required(),
@@ -120,18 +127,13 @@ export const statsResult = joi
     timezone: joi.string().required().description('In which days begin.'),
     group_by: joi.string(),
     breakdown,
-    complete_until: joi
-      .number()
-      .integer()
-      .required()
-      .description(
-        'Whatever was received until then and accepted is counted; what came later may be. 0: not known yet.',
-      ),
+    complete_until: completeUntil,
     compare: joi
       .object({
         start_date: joi.number().integer().required(),
         end_date: joi.number().integer().required(),
         value: joi.number().required(),
+        estimated,
         breakdown,
       })
       .description('The same over the range that it is compared with.'),

@@ -18,8 +18,10 @@ export interface CreateCohortBody {
   criteria: Criteria
 }
 
-/** PUT …/{cohort_id}: absent fields keep their value; a cohort stays on its site. */
-export type UpdateCohortBody = Partial<CohortSettings>
+/** PUT …/{cohort_id}: absent fields keep their value; a cohort stays on its site, whose `site_id` may be repeated. */
+export interface UpdateCohortBody extends Partial<CohortSettings> {
+  site_id?: string
+}
 
 /** POST /api/v1/cohorts/preview: a cohort that is not saved yet. */
 export interface PreviewCohortBody extends Partial<CreateCohortBody> {
@@ -34,6 +36,8 @@ export interface CohortPreview {
   size: number
   /** Percent of the site's users with an event, with 2 decimals. */
   share: number
+  /** Every event that was received until then and accepted is counted, Unix ms. */
+  complete_until: number
 }
 
 export interface ListCohortsQuery extends Page {

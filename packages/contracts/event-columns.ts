@@ -16,9 +16,9 @@ export interface EventColumn {
  * (packages/event-store/insert) and the lengths of texts that are accepted (packages/events) follow from this list.
  *
  * A new column needs besides: a migration that adds it to the table (packages/event-store/migrations), its key in
- * `EventRow`, and, if clients send it, its key in `EventInput`, its schema in packages/events/normalize-event.ts (the
- * order there is the order in which problems are reported) and, unless it is a plain text, a case in
- * packages/events/encode-row-fast.ts. `GET /api/v1/live` returns the columns that packages/event-store/live selects.
+ * `EventRow`, and, if clients send it, its key in `EventInput`, its schema in packages/events/event-schema.ts (the order
+ * there is the order in which problems are reported) and, unless it is a plain text, an encoder in
+ * packages/events/encode-event.ts. `GET /api/v1/live` returns the columns that packages/event-store/live selects.
  */
 export const eventColumns = [
   { name: 'site_id', externalType: 'String', lengthMax: eventLimits.siteIdLengthMax },
@@ -73,7 +73,7 @@ export type PropertyType = (typeof propertyTypes)[number]
 
 /**
  * One event as the log carries it and as ClickHouse reads it (JSONEachRow), validated and normalised
- * (packages/events/normalize-event.ts). Its keys are the names of `eventColumns`. Absent optional fields are left out;
+ * (packages/events/encode-event.ts). Its keys are the names of `eventColumns`. Absent optional fields are left out;
  * ClickHouse fills in the empty value.
  */
 export interface EventRow {

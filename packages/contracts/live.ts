@@ -30,4 +30,6 @@ export interface LiveResult {
   per_minute: number[]
   /** The newest first. */
   last_events: LiveEvent[]
+  /** Every event that was received until then and accepted is counted, Unix ms. */
+  complete_until: number
 }

@@ -52,6 +52,8 @@ export interface CohortAnalysis {
   cohort_name: string
   size: number
   retention_by_week: CompletableRow[]
+  /** Every event that was received until then and accepted is counted, Unix ms. */
+  complete_until: number
 }
 
 /** `data` of GET /api/v1/analytics/retention; times are Unix ms. */
@@ -61,4 +63,6 @@ export interface RetentionMatrix {
   timezone: string
   cohorts: { week_start: number; size: number; retention_by_week: CompletableRow[] }[]
   average: RetentionRow[]
+  /** Every event that was received until then and accepted is counted, Unix ms. */
+  complete_until: number
 }

@@ -13,7 +13,8 @@ export interface CreateSiteBody extends Partial<SiteSettings> {
   site_id: string
 }
 
-export type UpdateSiteBody = Partial<SiteSettings>
+/** PUT …/{site_id}: absent fields keep their value; `site_id` may be repeated. */
+export type UpdateSiteBody = Partial<CreateSiteBody>
 
 export const siteNameLengthMax = 128
 

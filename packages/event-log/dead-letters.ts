@@ -1,6 +1,9 @@
 import { type Block, type DeadLetter, deadLetterTextMax } from './block.ts'
 import type { LogBatch } from './log.ts'
 
+/** Days for which dead letters are kept. */
+export const deadLetterDays = 365
+
 /** A block with its offset in the log of events. */
 export interface BlockAtOffset extends Block {
   offset: bigint

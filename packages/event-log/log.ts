@@ -27,6 +27,12 @@ export interface EventLog {
    */
   positions(group: string): Promise<readonly GroupPosition[]>
   /**
+   * Replaces the group `from` by `to`: where `to` has no position in any partition, it gets those of `from`. Neither may
+   * have members. Changes nothing when `from` is unknown or `to` is known, so that it can be repeated. Throws AppError
+   * `unavailable` while the log is unavailable.
+   */
+  replaceGroup(from: string, to: string): Promise<void>
+  /**
    * The offsets after the newest blocks, by partition: every block that was acknowledged before the call lies below.
    * Covers the partitions that exist now. Throws AppError `unavailable` while the log is unavailable.
    */
@@ -86,8 +92,12 @@ export interface Claim {
   readonly partition: number
   /** Aborted when another member owns the partition, or may own it: further commits are refused. */
   readonly lost: AbortSignal
-  /** Batches in order of offset, from the group's committed position. Ends when the claim is lost or the consumer stops. */
-  batches(): AsyncIterable<LogBatch>
+  /**
+   * Batches in order of offset, from the group's committed position. Ends when the claim is lost or the consumer stops.
+   * `ready` is called when a batch is due, because it is full or its first block has lingered: the batch then holds what
+   * has arrived until the promise resolves. It must not reject.
+   */
+  batches(options?: { ready?: () => Promise<void> }): AsyncIterable<LogBatch>
   /**
    * Commits the position after `batch`. Batches are committed once each and in order, after they have been processed.
    * Rejects when the claim is lost: another member reads them again, which is harmless.

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { folderOf } from '@sluice/runtime/file-url'
 import type { Logger } from '@sluice/runtime/logger'
+import { deadLetterDays } from './dead-letters.ts'
 import { type KafkaLogOptions, openKafkaLog } from './kafka/kafka-log.ts'
 import { parseKafkaUrl } from './kafka/url.ts'
 import type { EventLog } from './log.ts'
@@ -24,6 +25,14 @@ export async function openEventLog(url: string, options: OpenEventLogOptions): P
   if (url.startsWith('file:')) return openSqliteLog(folderOf(url), { ...options.file, logger })
   if (url.startsWith('kafka:')) return openKafkaLog(parseKafkaUrl(url), { ...options.kafka, logger })
   throw new Error('SLUICE_LOG_URL: expected kafka://host:9092/topic or file:<folder>')
+}
+
+/** Opens the log of dead letters of the log that `url` names, as `openEventLog` does. */
+export function openDeadLetters(url: string, options: OpenEventLogOptions): Promise<EventLog> {
+  return openEventLog(deadLetterUrl(url), {
+    ...options,
+    file: { ...options.file, retentionMs: deadLetterDays * 86_400_000 },
+  })
 }
 
 /** URL of the log of dead letters: `<topic>.dead`, or the folder `dead` in the log's own. */

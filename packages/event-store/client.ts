@@ -86,11 +86,8 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
     max_open_connections: 32,
     // Callers log the failures that are thrown; the driver would print them to the terminal as well.
     log: { level: ClickHouseLogLevel.OFF },
-    clickhouse_settings: {
-      ...strictSettings,
-      output_format_json_quote_64bit_integers: 0,
-      date_time_output_format: 'iso',
-    },
+    // The driver types them more narrowly than what it sends, which is text.
+    clickhouse_settings: strictSettings as Readonly<Record<string, string>>,
   })
 
   async function run<T>(call: () => Promise<T>): Promise<T> {

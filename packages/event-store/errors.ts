@@ -5,6 +5,7 @@ export const clickHouseCode = {
   unknownDatabase: 81,
   queryWithSameIdIsAlreadyRunning: 216,
   queryWasCancelled: 394,
+  throwIf: 395,
 } as const
 
 /**

@@ -6,7 +6,7 @@ import { type QueryRunnerOptions, type QueryRunners, queryRunners } from './quer
 export interface EventReader extends QueryRunners {
   /** Resolves when ClickHouse answers a query as this user; throws ClickHouseError otherwise. */
   check(): Promise<void>
-  /** Throws AppError when the schema is older or newer than this build, and ClickHouseError while it is unknown. */
+  /** Throws AppError when this build can't work with the schema, and ClickHouseError while it is unknown. */
   checkSchema(): Promise<void>
   close(): Promise<void>
 }

@@ -1,8 +1,13 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals'
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { thisBuild } from '@sluice/runtime/schema-versions'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type TestClickHouse, testClickHouse } from '../../tests/support/engines/test-engines.ts'
 import { type ClickHouse, openClickHouse } from './client.ts'
-import { checkClickHouseSchema, migrateClickHouse, statementsOf } from './migrate.ts'
+import { checkClickHouseSchema, migrateClickHouse, migrationFolder, oldestBuildOf, statementsOf } from './migrate.ts'
 
 let database: TestClickHouse
 let clickHouse: ClickHouse
@@ -85,12 +90,60 @@ test('an older schema is refused with the command to run', async () => {
   })
 })
 
-test('a newer schema is refused and stays unchanged', async () => {
+describe('a schema that the next build has migrated', () => {
+  /** Migrates with the migrations of this build and an invented next one. */
+  async function migrateWithNextBuild(oldestBuild: number): Promise<readonly string[]> {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-migrations-'))
+    await cp(migrationFolder, folder, { recursive: true })
+    const sql = `-- Oldest build: ${oldestBuild}\nALTER TABLE events ADD COLUMN IF NOT EXISTS next String;\n`
+    await writeFile(join(folder, '999-next.sql'), sql)
+    const applied = await migrateClickHouse(database.url, pathToFileURL(`${folder}/`))
+    await rm(folder, { recursive: true })
+    return applied
+  }
+
+  const appliedCount = async () => (await clickHouse.query('SELECT count() AS value FROM schema_migrations')).rows
+
+  test('is used by a build that can work with it, and left unchanged by its migrate', async () => {
+    await migrateClickHouse(database.url)
+    expect(await migrateWithNextBuild(thisBuild)).toStrictEqual(['999-next'])
+    const count = await appliedCount()
+    await checkClickHouseSchema(clickHouse)
+    expect(await migrateClickHouse(database.url)).toStrictEqual([])
+    expect(await appliedCount()).toStrictEqual(count)
+  })
+
+  test('is refused by the services and the migrate of an older build, and stays unchanged', async () => {
+    await migrateWithNextBuild(thisBuild + 1)
+    const count = await appliedCount()
+    const newer = {
+      internal:
+        `The ClickHouse schema is newer than this build, ${thisBuild} ` +
+        `(unknown: 999-next needs build ${thisBuild + 1}). Run the newer build.`,
+    }
+    await expect(checkClickHouseSchema(clickHouse)).rejects.toMatchObject(newer)
+    await expect(migrateClickHouse(database.url)).rejects.toMatchObject(newer)
+    expect(await appliedCount()).toStrictEqual(count)
+  })
+
+  test('is refused when it does not say which builds can work with it', async () => {
+    await migrateClickHouse(database.url)
+    await clickHouse.command(`INSERT INTO schema_migrations (name) VALUES ('999-later')`)
+    const newer = { internal: expect.stringContaining('(unknown: 999-later). Run the newer build.') as unknown }
+    await expect(checkClickHouseSchema(clickHouse)).rejects.toMatchObject(newer)
+  })
+})
+
+test('a schema whose migrations noted no builds is current', async () => {
   await migrateClickHouse(database.url)
-  await clickHouse.command(`INSERT INTO schema_migrations (name) VALUES ('999-later')`)
-  const newer = { internal: expect.stringContaining('newer than this build (unknown: 999-later)') as unknown }
-  await expect(checkClickHouseSchema(clickHouse)).rejects.toMatchObject(newer)
-  await expect(migrateClickHouse(database.url)).rejects.toMatchObject(newer)
+  await clickHouse.command('ALTER TABLE schema_migrations DROP COLUMN oldest_build')
+  await checkClickHouseSchema(clickHouse)
+  expect(await migrateClickHouse(database.url)).toStrictEqual([])
+})
+
+test('a migration that names no oldest build is refused', () => {
+  expect(oldestBuildOf('-- Oldest build: 12\nSELECT 1;\n')).toBe(12)
+  expect(() => oldestBuildOf('-- A table.\nSELECT 1;\n')).toThrow('must begin with "-- Oldest build: <number>"')
 })
 
 test('statements end at semicolons at the end of a line, except in comments', () => {

@@ -1,17 +1,26 @@
 import { readdir, readFile } from 'node:fs/promises'
-import { rejectNewerSchema, requireCurrentSchema } from '@sluice/runtime/schema-versions'
+import { missingMigrations, requireWorkableSchema, type SchemaVersions } from '@sluice/runtime/schema-versions'
 import { type ClickHouse, openClickHouse, parseClickHouseUrl } from './client.ts'
 import { clickHouseCode, ClickHouseError } from './errors.ts'
+import { noteServer } from './store-identity.ts'
 
-const folder = new URL('./migrations/', import.meta.url)
+/** The migrations of this build. */
+export const migrationFolder = new URL('./migrations/', import.meta.url)
 
-/** Names of the migrations that this build knows, in order: `001-events`, … */
-async function knownMigrations(): Promise<string[]> {
+/** Names of the migrations in a folder, in order: `001-events`, … */
+async function knownMigrations(folder: URL): Promise<string[]> {
   const files = await readdir(folder)
   return files
     .filter((name) => name.endsWith('.sql'))
     .map((name) => name.slice(0, -'.sql'.length))
     .sort()
+}
+
+/** The number of the oldest build that can work with the schema that a migration leaves; its first line names it. */
+export function oldestBuildOf(sql: string): number {
+  const [, oldestBuild] = /^-- Oldest build: (\d+)\n/.exec(sql) ?? []
+  if (oldestBuild === undefined) throw new Error('a migration must begin with "-- Oldest build: <number>"')
+  return Number(oldestBuild)
 }
 
 /** Splits a migration into statements: each ends with a semicolon at the end of a line, and comments have lines of their own. */
@@ -23,21 +32,28 @@ export function statementsOf(sql: string): string[] {
     .filter((statement) => statement !== '')
 }
 
-async function appliedMigrations(clickHouse: Pick<ClickHouse, 'query'>): Promise<string[]> {
-  const { rows: tables } = await clickHouse.query<{ found: number }>(
-    `SELECT count() AS found FROM system.tables WHERE database = currentDatabase() AND name = 'schema_migrations'`,
+async function schemaVersions(clickHouse: Pick<ClickHouse, 'query'>, folder: URL): Promise<SchemaVersions> {
+  const versions = { engine: 'ClickHouse', known: await knownMigrations(folder) }
+  const { rows: columns } = await clickHouse.query<{ name: string }>(
+    `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'schema_migrations'`,
   )
-  if (tables[0]?.found !== 1) return []
-  const { rows } = await clickHouse.query<{ name: string }>('SELECT DISTINCT name FROM schema_migrations ORDER BY name')
-  return rows.map((row) => row.name)
+  if (columns.length === 0) return { ...versions, applied: new Map() }
+  // Builds before number 1 noted no builds.
+  const oldestBuild = columns.some(({ name }) => name === 'oldest_build') ? 'max(oldest_build)' : 'NULL'
+  const { rows } = await clickHouse.query<{ name: string; oldest: number | null }>(
+    `SELECT name, ${oldestBuild} AS oldest FROM schema_migrations GROUP BY name ORDER BY name`,
+  )
+  return { ...versions, applied: new Map(rows.map(({ name, oldest }) => [name, oldest])) }
 }
 
 /**
- * Creates the database if it is missing and applies the missing migrations in order; each statement can be repeated.
+ * Creates the database if it is missing, applies the missing migrations in order, and notes the server as the one that the
+ * store is on; each statement can be repeated.
  * Callers hold the migration lock of Postgres, so that two migrations never run at the same time.
- * Returns the names of the applied migrations. Throws ClickHouseError, or AppError when the schema is newer than this build.
+ * Returns the names of the applied migrations: none on a schema that a newer build left. Throws ClickHouseError, or AppError
+ * when this build can't work with the schema.
  */
-export async function migrateClickHouse(url: string): Promise<string[]> {
+export async function migrateClickHouse(url: string, folder = migrationFolder): Promise<readonly string[]> {
   const { database } = parseClickHouseUrl(url)
   const serverUrl = new URL(url)
   serverUrl.pathname = '/default'
@@ -54,28 +70,32 @@ export async function migrateClickHouse(url: string): Promise<string[]> {
       `CREATE TABLE IF NOT EXISTS schema_migrations (name String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
        ENGINE = MergeTree ORDER BY name`,
     )
-    const known = await knownMigrations()
-    const applied = await appliedMigrations(clickHouse)
-    rejectNewerSchema({ engine: 'ClickHouse', applied, known })
-    const missing = known.filter((name) => !applied.includes(name))
+    await clickHouse.command('ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS oldest_build Nullable(UInt32)')
+    const missing = missingMigrations(await schemaVersions(clickHouse, folder))
     for (const name of missing) {
       const sql = await readFile(new URL(`${name}.sql`, folder), 'utf8')
+      const oldestBuild = oldestBuildOf(sql)
       for (const statement of statementsOf(sql)) await clickHouse.command(statement)
-      await clickHouse.command('INSERT INTO schema_migrations (name) VALUES ({name:String})', { params: { name } })
+      await clickHouse.command(
+        'INSERT INTO schema_migrations (name, oldest_build) VALUES ({name:String}, {oldestBuild:UInt32})',
+        { params: { name, oldestBuild } },
+      )
     }
+    await noteServer(clickHouse)
     return missing
   } finally {
     await clickHouse.close()
   }
 }
 
-/** Throws AppError, with the command to run, when the schema is older or newer than this build; ClickHouseError while it is unknown. */
+/** Throws AppError, with what to do, when this build can't work with the schema; ClickHouseError while it is unknown. */
 export async function checkClickHouseSchema(clickHouse: Pick<ClickHouse, 'query'>): Promise<void> {
-  const known = await knownMigrations()
-  const applied = await appliedMigrations(clickHouse).catch((error: unknown): string[] => {
+  const versions = await schemaVersions(clickHouse, migrationFolder).catch(async (error: unknown) => {
     // Before the first migration the database does not exist.
-    if (error instanceof ClickHouseError && error.serverCode === clickHouseCode.unknownDatabase) return []
+    if (error instanceof ClickHouseError && error.serverCode === clickHouseCode.unknownDatabase) {
+      return { engine: 'ClickHouse', applied: new Map<string, null>(), known: await knownMigrations(migrationFolder) }
+    }
     throw error
   })
-  requireCurrentSchema({ engine: 'ClickHouse', applied, known })
+  requireWorkableSchema(versions)
 }

@@ -95,12 +95,6 @@ describe('the queue of statements', () => {
     expect(sent).toEqual(['SELECT 1 1', 'SELECT 1 5'])
   })
 
-  test('does not hold the look-ups of the service, which have no priority', async () => {
-    const { sent, client } = sentStatements()
-    await queryRunners(client).asService().query({ sql: 'SELECT 1', params: {} })
-    expect(sent).toEqual(['SELECT 1 undefined'])
-  })
-
   test('holds the statements that read the times of the events of sites', async () => {
     const times: unknown[] = []
     const client: Pick<ClickHouse, 'query'> = {

@@ -38,8 +38,6 @@ export interface QueryCaller {
 export interface QueryRunners {
   /** Runs statements within the limits of one query, in the fair turn of the caller's key. */
   as(caller: QueryCaller): QueryRunner
-  /** Runs the service's own short look-ups: at once, without a caller's limits. */
-  asService(): QueryRunner
 }
 
 export interface QueryRunnerOptions {
@@ -108,7 +106,6 @@ export function queryRunners(
         },
       }
     },
-    asService: () => ({ query: ({ sql, params }) => client.query(sql, params) }),
   }
 }
 

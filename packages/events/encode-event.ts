@@ -1,62 +1,183 @@
-import { v7 as uuidv7 } from 'uuid'
+import { textLengthsMax } from '@sluice/contracts/event-columns'
+import { deviceTypes, eventLimits } from '@sluice/contracts/event-limits'
 import type { Environment } from '@sluice/contracts/scopes'
-import { encodeRowFast } from './encode-row-fast.ts'
-import { normalizeEvent } from './normalize-event.ts'
+import { invalidFormat } from '@sluice/runtime/errors'
+import { exceeds } from '@sluice/runtime/validate'
+import { EncodedProperties, eventLevel, type JsonObject, propertiesLevel } from './encode-properties.ts'
+import { newEventId } from './event-id.ts'
+import { validateKnownFields } from './event-schema.ts'
+import { jsonText } from './json-text.ts'
 
-const backslash = 0x5c
-
-/** True for JSON without escapes, whose events are cheaper to encode. */
-export function isEscapeFree(json: Buffer): boolean {
-  return !json.includes(backslash)
+/** One event for the log: its row as a JSON line, with the values that decide its partition and block. */
+export interface EncodedEvent {
+  /** JSON of the `EventRow`, with `\n` at the end. */
+  line: string
+  /** Hash of (site_id, event_id) when the client sent the id, as copies must be in one partition; undefined otherwise. */
+  keyHash: number | undefined
+  undated: boolean
 }
 
-/**
- * Validates, normalises and encodes a parsed event (docs/http-interface.md#event-fields) for the log. Throws an AppError
- * (400) for the first problem of the event.
- */
-export function encodeEvent(
-  value: unknown,
-  {
-    receivedAt,
-    environment,
-    escapeFree,
-  }: {
-    receivedAt: number
-    environment: Environment
-    /** Whether `isEscapeFree` is true for the JSON of the event. */
-    escapeFree: boolean
-  },
-): EncodedEvent & {
+export interface ValidEvent extends EncodedEvent {
   siteId: string
   /** Unix ms. */
   timestamp: number
-  /** Upper bound of the bytes of the event's compact JSON; Infinity when unknown. */
+  /** Upper bound of the bytes of the event's compact JSON. */
   bytesAtMost: number
-} {
-  const context = { receivedAt, environment, newEventId: uuidv7 }
-  const fast = encodeRowFast(value, context, escapeFree)
-  if (fast) {
-    const { json, siteId, eventId, undated } = fast
-    return {
-      siteId,
-      // The fast path accepts a number or an absent timestamp.
-      timestamp: (value as { timestamp?: number }).timestamp ?? receivedAt,
-      line: `${json}\n`,
-      keyHash: eventId === undefined ? undefined : hashOf(siteId, eventId),
-      undated,
-      // The row has all texts of the event; a UTF-16 unit takes at most three bytes in UTF-8.
-      bytesAtMost: 3 * json.length,
-    }
+}
+
+export interface EncodeContext {
+  /** Time of receipt, Unix ms. */
+  receivedAt: number
+  /** Environment of the credential, in which the event is stored. */
+  environment: Environment
+  /**
+   * Parses the event again, with `parseExactly`: called for an event with an integer that a double can't hold. Left out
+   * where the event was parsed so already, or where its JSON is not at hand.
+   */
+  parseAgain?: (() => unknown) | undefined
+}
+
+/** Returns a present field as it stands in the row, after a comma; undefined for a bad one. */
+type FieldEncoder = (field: unknown, receivedAt: number) => string | undefined
+
+const storedDeviceTypes: ReadonlySet<string> = new Set(deviceTypes)
+const countryCode = /^[A-Za-z0-9]{2}$/
+
+/** The known fields but `properties`. */
+const encoders: ReadonlyMap<string, FieldEncoder> = new Map<string, FieldEncoder>([
+  ...Object.entries(textLengthsMax).map(([name, lengthMax]): [string, FieldEncoder] => [
+    name,
+    textEncoder(name, lengthMax),
+  ]),
+  ['timestamp', encodeTimestamp],
+  [
+    'country',
+    (field) =>
+      typeof field === 'string' && countryCode.test(field) ? `,"country":"${field.toUpperCase()}"` : undefined,
+  ],
+  [
+    'device_type',
+    (field) => {
+      const type = typeof field === 'string' ? field.toLowerCase() : ''
+      return storedDeviceTypes.has(type) ? `,"device_type":"${type}"` : undefined
+    },
+  ],
+])
+
+/** Characters that a field takes in the client's JSON, at most, without a text that the row has too. */
+const fieldLengthMax = 32
+/** Bytes of a UTF-16 unit in the client's JSON, at most: half of a surrogate pair is escaped. */
+const bytesPerUnitMax = 6
+
+/**
+ * Validates, normalises and encodes a parsed event (docs/http-interface.md#event-fields) for the log, in one pass:
+ * country in upper case, device_type in lower case, no fractions of milliseconds, flattened properties, and unknown
+ * fields as properties. Throws an AppError (400) for the first problem in the order of that section.
+ */
+export function encodeEvent(value: unknown, context: EncodeContext): ValidEvent {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw invalidFormat('an event must be a JSON object')
   }
-  const { row, clientId } = normalizeEvent(value, context)
+  const event = value as JsonObject
+  const properties = new EncodedProperties()
+  let encoded: ValidEvent
+  try {
+    encoded = encodeFields(event, properties, context)
+  } catch (error) {
+    // The problem of a known field is reported before that of a property.
+    validateKnownFields(event, context.receivedAt)
+    throw error
+  }
+  if (!properties.hasUnsafeInteger || context.parseAgain === undefined) return encoded
+  return encodeEvent(context.parseAgain(), { ...context, parseAgain: undefined })
+}
+
+/**
+ * Throws the AppError of a bad property, or an Error for a bad known field, which only the schema can word. A property
+ * test shows that this function and the schema agree.
+ */
+function encodeFields(
+  event: JsonObject,
+  properties: EncodedProperties,
+  { receivedAt, environment }: EncodeContext,
+): ValidEvent {
+  let sentProperties: JsonObject | undefined
+  let hasUnknownFields = false
+  let fields = 0
+  // Concatenation costs half as much as an object and JSON.stringify.
+  let json = `{"environment":"${environment}","received_at":${receivedAt}`
+
+  for (const name in event) {
+    const field = event[name]
+    fields++
+    const encode = encoders.get(name)
+    if (encode !== undefined) {
+      if (isAbsent(field)) continue
+      const encoded = encode(field, receivedAt)
+      if (encoded === undefined) throw unexplained()
+      json += encoded
+    } else if (name !== 'properties') {
+      hasUnknownFields = true
+      properties.add(name, field, eventLevel)
+    } else if (!isAbsent(field)) sentProperties = objectOf(field)
+  }
+  const { site_id: sentSiteId, event_type: eventType, event_id: sentEventId } = event
+  if (isAbsent(sentSiteId) || isAbsent(eventType)) throw unexplained()
+  if (sentProperties !== undefined) {
+    if (hasUnknownFields) properties.mayRepeat ||= haveCommonName(sentProperties, event)
+    properties.addAll(sentProperties, propertiesLevel)
+  }
+
+  const siteId = (sentSiteId as string).toWellFormed()
+  const eventId = isAbsent(sentEventId) ? undefined : (sentEventId as string).toWellFormed()
+  const timestamp = isAbsent(event.timestamp) ? undefined : Math.trunc(event.timestamp as number)
+  const undated = timestamp === undefined && eventId !== undefined
+  if (timestamp === undefined) json += `,"timestamp":${receivedAt}`
+  if (eventId === undefined) json += `,"event_id":"${newEventId(receivedAt)}"`
+  if (undated) json += ',"undated":1'
+  const line = `${json}${properties.toJson()}}\n`
   return {
-    siteId: row.site_id,
-    timestamp: row.timestamp,
-    line: `${JSON.stringify(row)}\n`,
-    keyHash: clientId ? hashOf(row.site_id, row.event_id) : undefined,
-    undated: row.undated === 1,
-    bytesAtMost: Infinity,
+    line,
+    keyHash: eventId === undefined ? undefined : hashOf(siteId, eventId),
+    undated,
+    siteId,
+    timestamp: timestamp ?? receivedAt,
+    bytesAtMost: bytesPerUnitMax * (line.length + properties.omittedLength + fields * fieldLengthMax),
   }
+}
+
+function isAbsent(field: unknown): field is null | undefined | '' {
+  return field === null || field === '' || field === undefined
+}
+
+function textEncoder(name: string, lengthMax: number): FieldEncoder {
+  const start = `,"${name}":"`
+  return (field) => {
+    if (typeof field !== 'string' || (field.length > lengthMax && exceeds(field, lengthMax))) return undefined
+    const text = jsonText(field)
+    return text === undefined ? undefined : `${start}${text}"`
+  }
+}
+
+function encodeTimestamp(field: unknown, receivedAt: number): string | undefined {
+  const isValid =
+    typeof field === 'number' && field >= eventLimits.timestampMsMin && field <= receivedAt + eventLimits.futureMsMax
+  return isValid ? `,"timestamp":${Math.trunc(field)}` : undefined
+}
+
+function objectOf(field: unknown): JsonObject {
+  if (typeof field !== 'object' || Array.isArray(field)) throw unexplained()
+  return field as JsonObject
+}
+
+function haveCommonName(object: JsonObject, other: JsonObject): boolean {
+  for (const name in object) if (name in other) return true
+  return false
+}
+
+/** Seen only if the schema accepts a field that `encodeFields` refuses. */
+function unexplained(): Error {
+  return new Error('an event was refused for a field that its schema accepts')
 }
 
 /** FNV-1a over UTF-16 units, mixed by the last step of MurmurHash3 because partitions use the lowest bits. */
@@ -68,13 +189,4 @@ function hashOf(siteId: string, eventId: string): number {
   for (let i = 0; i < eventId.length; i++) hash = Math.imul(hash ^ eventId.charCodeAt(i), 0x01000193)
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
   return (hash ^ (hash >>> 13)) >>> 0
-}
-
-/** One event for the log: its row as a JSON line, with the values that decide its partition and block. */
-export interface EncodedEvent {
-  /** JSON of the row, with `\n` at the end. */
-  line: string
-  /** Hash of (site_id, event_id) when the client sent the id, as copies must be in one partition; undefined otherwise. */
-  keyHash: number | undefined
-  undated: boolean
 }

@@ -6,6 +6,7 @@ import { statusOf } from '@sluice/api/error-status'
 import { AppError } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Admission } from './admission.ts'
 import type { ClientReader } from './client-address.ts'
 import { crossOriginHeaders, type Headers, rateLimitHeaders, type SharingRule, transportHeaders } from './headers.ts'
@@ -25,6 +26,8 @@ export interface DispatchDeps {
   workQueue: WorkQueue
   logger: Logger
   metrics: Metrics
+  /** Clock of receipts and of the responses' `timestamp`. */
+  clock: Pick<SynchronizedClock, 'now'>
 }
 
 export interface Dispatch {
@@ -51,6 +54,7 @@ export function createDispatch({
   workQueue,
   logger,
   metrics,
+  clock,
 }: DispatchDeps): Dispatch {
   const requests = new Counter({
     name: 'sluice_http_requests_total',
@@ -112,7 +116,7 @@ export function createDispatch({
     const { credential, request, body } = context
     if (!credential) throw new Error('a route’s steps let a request without a credential pass')
     if (!route.idempotent) return route.handle(handled as ApiRequest)
-    return withIdempotency({ request, credential, body: body.bytes }, access.idempotency, () =>
+    return withIdempotency({ request, credential, body: body.bytes, clock }, access.idempotency, () =>
       route.handle(handled as ApiRequest),
     )
   }
@@ -131,7 +135,7 @@ export function createDispatch({
     fail: (error, sharing, request, response) => {
       const { fields, requestId } = observe({ path: '' }, request, response)
       const headers = { 'X-Request-Id': requestId, ...(sharing && crossOriginHeaders(sharing, corsOrigins, request)) }
-      logFailure(fields, error, renderError(response, headers, error))
+      logFailure(fields, error, renderError(response, headers, error, clock.now()))
     },
     route: async (route, params, request, response) => {
       const { requestId, fields } = observe(route, request, response)
@@ -143,6 +147,7 @@ export function createDispatch({
         clients,
         admission,
         workQueue,
+        clock,
         quota: undefined,
         reservedBytes: 0,
         reservedBodyBytes: 0,
@@ -158,15 +163,15 @@ export function createDispatch({
           if (pending) await pending
         }
         fields.key_id = context.credential?.keyId
-        const receivedAt = context.receivedAt ?? Date.now()
+        const receivedAt = context.receivedAt ?? clock.now()
         const handled = new AdmittedRequest(context, { requestId, receivedAt, params, response, fields })
         const answer = await invokeHandler(route, handled, context)
         if (answer.file) await sendFile(request, response, headersOf(context, requestId), answer.file)
-        else renderAnswer(response, headersOf(context, requestId), answer)
+        else renderAnswer(response, headersOf(context, requestId), answer, clock.now())
       } catch (error) {
         if (context.credential) fields.key_id = context.credential.keyId
         if (error instanceof AppError) await adjustCharge(route, context, error)
-        logFailure(fields, error, renderError(response, headersOf(context, requestId), error))
+        logFailure(fields, error, renderError(response, headersOf(context, requestId), error, clock.now()))
       } finally {
         if (context.quota) admission.release(context.quota, context.reservedBytes + context.reservedBodyBytes)
       }

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Credential } from '@sluice/access/credential'
 import type { IdempotencyStore, StoredResult } from '@sluice/access/idempotency'
 import { conflict, invalidField } from '@sluice/runtime/errors'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { HandlerResult } from './route.ts'
 
 const keyLengthMax = 255
@@ -14,7 +15,12 @@ const keyLengthMax = 255
  * unavailable, because it is unknown then whether the work was done.
  */
 export async function withIdempotency(
-  { request, credential, body }: { request: IncomingMessage; credential: Credential; body: Buffer },
+  {
+    request,
+    credential,
+    body,
+    clock,
+  }: { request: IncomingMessage; credential: Credential; body: Buffer; clock: Pick<SynchronizedClock, 'now'> },
   answers: IdempotencyStore,
   work: () => Promise<HandlerResult>,
 ): Promise<HandlerResult & Partial<Pick<StoredResult, 'timestamp'>>> {
@@ -46,7 +52,7 @@ export async function withIdempotency(
     await answers.release(id).catch(() => undefined)
     throw error
   }
-  const timestamp = Date.now()
+  const timestamp = clock.now()
   // The work is done even if its response can't be stored: a repeat gets 409 until the claim expires, then runs again.
   await answers
     .complete(id, fingerprint, { status: answer.status, data: answer.data, timestamp })

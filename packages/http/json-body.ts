@@ -1,18 +1,29 @@
+import { isUtf8 } from 'node:buffer'
 import { invalidFormat } from '@sluice/runtime/errors'
 
 const byteOrderMark = 0xfeff
 
+/** Throws 400 `Invalid format: …` for bytes that are not UTF-8, in which Buffer.toString would put U+FFFD. */
+export function requireUtf8(bytes: Buffer): void {
+  if (!isUtf8(bytes)) throw invalidFormat('body is not valid UTF-8')
+}
+
 /**
- * Parses a body as JSON; throws 400 `Invalid format: …` without echoing the body. A byte order mark, which some clients
- * on Windows send first, is skipped.
+ * The text of a body (docs/http-interface.md#event-text), without the byte order mark that some clients on Windows send
+ * first. Throws 400 for a body that is not UTF-8.
  */
-export function parseJson(bytes: Buffer): unknown {
-  // Buffer.toString replaces ill-formed UTF-8 by U+FFFD, as docs/http-interface.md#event-text requires.
-  const decoded = bytes.toString('utf8')
-  const text = decoded.charCodeAt(0) === byteOrderMark ? decoded.slice(1) : decoded
+export function decodeBody(bytes: Buffer): string {
+  requireUtf8(bytes)
+  const text = bytes.toString('utf8')
+  return text.charCodeAt(0) === byteOrderMark ? text.slice(1) : text
+}
+
+/** Parses a body as JSON; throws 400 `Invalid format: …` without echoing the body. `parse` throws a SyntaxError. */
+export function parseJson(bytes: Buffer, parse: (text: string) => unknown = JSON.parse): unknown {
+  const text = decodeBody(bytes)
   if (text.trim() === '') throw invalidFormat('body is empty, a JSON object is expected')
   try {
-    return JSON.parse(text)
+    return parse(text)
   } catch {
     throw invalidFormat('body is not valid JSON')
   }

@@ -9,14 +9,19 @@ import type { HandlerResult } from './route.ts'
 
 /**
  * Sends a successful response in its envelope: `{success: true, timestamp, data?}`. `common`: the headers that every
- * response to the request has.
+ * response to the request has. `now`: the response's timestamp (Unix ms), unless the answer has one of its own.
  */
 export function renderAnswer(
   response: ServerResponse,
   common: Headers,
-  { status, data, headers, timestamp = Date.now() }: HandlerResult & { timestamp?: number },
+  { status, data, headers, timestamp }: HandlerResult & { timestamp?: number },
+  now: number,
 ): void {
-  send(response, status, headers === undefined ? common : { ...common, ...headers }, { success: true, timestamp, data })
+  send(response, status, headers === undefined ? common : { ...common, ...headers }, {
+    success: true,
+    timestamp: timestamp ?? now,
+    data,
+  })
 }
 
 /**
@@ -25,7 +30,7 @@ export function renderAnswer(
  * error of the client.
  * A response that has begun can't become an error any more: its connection is closed.
  */
-export function renderError(response: ServerResponse, common: Headers, error: unknown): unknown {
+export function renderError(response: ServerResponse, common: Headers, error: unknown, now: number): unknown {
   const known =
     error instanceof AppError ? error : new AppError('internal', { message: 'Internal server error', cause: error })
   const status = statusOf[known.code]
@@ -43,7 +48,7 @@ export function renderError(response: ServerResponse, common: Headers, error: un
     {
       success: false,
       error: status === 500 ? 'Internal server error' : known.message,
-      timestamp: Date.now(),
+      timestamp: now,
       data: known.data,
     },
   )

@@ -4,15 +4,18 @@ import { internalMessage } from '@sluice/runtime/errors'
 import { createLogger, type Logger } from '@sluice/runtime/logger'
 import { Counter, createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { type Component, FatalError, supervise } from '@sluice/runtime/supervisor'
+import { type SynchronizedClock, synchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { portMistakes } from '@sluice/runtime/variables'
 import type { HttpServer } from './server.ts'
 import { type ListenConfig, serve, type Service } from './service.ts'
 import { stopTimes } from './stop-times.ts'
 
-/** Logger and metrics, which every build receives besides its configuration. */
+/** What every build receives besides its configuration. */
 export interface Context {
   logger: Logger
   metrics: Metrics
+  /** The build adds the component that compares it with Postgres, `clockPoller`. */
+  clock: SynchronizedClock
 }
 
 export interface Built {
@@ -64,13 +67,15 @@ export async function runService<V extends Variables>({
     dropped.inc()
   }
   const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL, onDropped })
+  const clock = synchronizedClock()
   const stopSignal = onStopSignal()
   try {
-    const { service, access, engines, onReady } = await build(config, { logger, metrics })
+    const { service, access, engines, onReady } = await build(config, { logger, metrics, clock })
     const { server, components } = serve(service, access, {
       config,
       logger,
       metrics,
+      clock,
       failures: () => supervisor.failures(),
     })
     const supervisor = supervise([...engines, ...components], logger)

@@ -5,6 +5,7 @@ import { createMetrics, Gauge } from '@sluice/runtime/metrics'
 import { type Component, supervise } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { exactClock } from '../../tests/support/clock.ts'
 import { request, startTestService, type TestService } from '../../tests/support/test-service.ts'
 import type { Route } from './route.ts'
 import { serve, type Service } from './service.ts'
@@ -62,6 +63,14 @@ describe('GET /readyz', () => {
       timestamp: expect.any(Number),
       data: { status: 'ready', missing: {}, degraded: { postgres: 'does not answer' }, warnings: [] },
     })
+  })
+
+  test('warns of a machine whose clock is off, and is ready all the same', async () => {
+    const clock = { ...exactClock, warnings: () => ['The clock is off'] }
+    service = await startTestService({ warnings: () => ['The disk is small'] }, denyAll, undefined, { clock })
+    const { status, body } = await request(`${service.url}/readyz`)
+    expect(status).toBe(200)
+    expect(body.data).toMatchObject({ status: 'ready', warnings: ['The clock is off', 'The disk is small'] })
   })
 
   test('is 503 with the names of the missing engines and without their addresses', async () => {
@@ -137,6 +146,7 @@ async function startSupervised(components: Component[]) {
     config: { SLUICE_HOST: '127.0.0.1', SLUICE_PORT: 0, SLUICE_METRICS_PORT: undefined },
     logger,
     metrics: createMetrics(),
+    clock: exactClock,
     failures: () => supervisor.failures(),
   })
   const supervisor = supervise(served.components, logger)

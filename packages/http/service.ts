@@ -4,6 +4,7 @@ import { type Readiness, readiness, type ReadyCheck } from '@sluice/runtime/heal
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { type Component, sleep } from '@sluice/runtime/supervisor'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { createAdmission } from './admission.ts'
 import { createListener, type Page } from './app.ts'
 import { clientReader } from './client-address.ts'
@@ -46,11 +47,13 @@ export function serve(
     config,
     logger,
     metrics,
+    clock,
     failures = () => [],
   }: {
     config: ListenConfig
     logger: Logger
     metrics: Metrics
+    clock: Pick<SynchronizedClock, 'now' | 'warnings'>
     /** Names of components that failed and wait for a restart; `/readyz` lists them. */
     failures?: () => readonly string[]
   },
@@ -68,11 +71,12 @@ export function serve(
     if (admission.isFull()) missing.memory = 'requests under way hold all they may'
     for (const name of failures()) degraded[name] = 'failed, is run again'
     const isReady = Object.keys(missing).length === 0
+    const warnings = [...clock.warnings(), ...(service.warnings?.() ?? [])]
     sendJson(response, isReady ? 200 : 503, {
       success: isReady,
       ...(isReady ? {} : { error: `Not ready: ${Object.keys(missing).join(', ')}` }),
-      timestamp: Date.now(),
-      data: { status: isReady ? 'ready' : 'not ready', missing, degraded, warnings: service.warnings?.() ?? [] },
+      timestamp: clock.now(),
+      data: { status: isReady ? 'ready' : 'not ready', missing, degraded, warnings },
     })
   }
 
@@ -80,7 +84,7 @@ export function serve(
     {
       path: '/healthz',
       handle: (_request, response) => {
-        sendJson(response, 200, { success: true, timestamp: Date.now(), data: { status: 'alive' } })
+        sendJson(response, 200, { success: true, timestamp: clock.now(), data: { status: 'alive' } })
       },
     },
     { path: '/readyz', handle: (_request, response) => ready(response) },
@@ -88,7 +92,7 @@ export function serve(
   const corsOrigins = new Set(config.SLUICE_CORS_ORIGINS)
   const clients = clientReader(config.SLUICE_TRUSTED_PROXIES ?? [])
   const workQueue = createWorkQueue(metrics)
-  const dispatch = createDispatch({ access, clients, corsOrigins, admission, workQueue, logger, metrics })
+  const dispatch = createDispatch({ access, clients, corsOrigins, admission, workQueue, logger, metrics, clock })
   const listener = createListener(service.routes, [...probes, ...service.pages], { dispatch, clients, corsOrigins })
   const server = httpServer('http', listener, {
     host: config.SLUICE_HOST,

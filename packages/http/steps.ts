@@ -4,6 +4,7 @@ import type { Credential, Session } from '@sluice/access/credential'
 import { RateLimit } from '@sluice/access/rate-limit'
 import { grants } from '@sluice/contracts/scopes'
 import { type AppError, insufficientScope, invalidApiKey, unavailable } from '@sluice/runtime/errors'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Admission, MemoryQuota } from './admission.ts'
 import { type Authenticated, authenticateSession, readCredential, rejectCrossSite } from './authenticate.ts'
 import type { ClientReader } from './client-address.ts'
@@ -22,6 +23,8 @@ export interface RequestContext {
   readonly clients: ClientReader
   readonly admission: Admission
   readonly workQueue: WorkQueue
+  /** Clock of the receipt. */
+  readonly clock: Pick<SynchronizedClock, 'now'>
   /** The quota that the memory of the request is reserved from. */
   quota: MemoryQuota | undefined
   /** Bytes reserved for the request itself and for its body; both are released after the response. */
@@ -134,7 +137,7 @@ async function readRequestBody(context: RequestContext): Promise<void> {
   const bytes = await readBody(request, maxBytes, reserve)
   // From here on the time counts for which the request waits: a slow client is no sign of overload.
   const readAt = performance.now()
-  context.receivedAt = Date.now()
+  context.receivedAt = context.clock.now()
   const encoding = encodingOf(request)
   if (encoding === undefined) {
     context.body.bytes = bytes

@@ -191,11 +191,11 @@ describe('update', () => {
   test('is returned by changedSince unless it changes nothing', async () => {
     const { keyId } = await create()
     await forgetChanges(postgres)
-    const { asOf } = await keys.changedSince(undefined)
+    const { cursor } = await keys.changedSince(undefined)
     await keys.update(keyId, actor, () => ({}))
-    expect((await keys.changedSince(asOf)).keys).toStrictEqual([])
+    expect((await keys.changedSince(cursor)).changed).toStrictEqual([])
     const changed = await keys.update(keyId, actor, () => ({ name: 'new' }))
-    expect((await keys.changedSince(asOf)).keys).toStrictEqual([changed])
+    expect((await keys.changedSince(cursor)).changed).toStrictEqual([changed])
   })
 
   test('loses no change when many processes update one key concurrently', async () => {
@@ -254,9 +254,9 @@ describe('rotate', () => {
   test('is returned by changedSince for both keys', async () => {
     const old = await create()
     await forgetChanges(postgres)
-    const { asOf } = await keys.changedSince(undefined)
+    const { cursor } = await keys.changedSince(undefined)
     const created = await keys.rotate(old.keyId, null, () => ({ replacement: replacement(), oldExpiresAt: new Date() }))
-    const changed = (await keys.changedSince(asOf)).keys.map(({ keyId }) => keyId)
+    const changed = (await keys.changedSince(cursor)).changed.map(({ keyId }) => keyId)
     expect(changed.sort()).toStrictEqual([old.keyId, created?.keyId].sort())
   })
 
@@ -291,6 +291,14 @@ test('an unknown key is undefined for find, findByHash and revoke', async () => 
   expect(await keys.find('key_x', null)).toBeUndefined()
   expect(await keys.findByHash('x')).toBeUndefined()
   expect(await keys.revoke('key_x', null)).toBeUndefined()
+})
+
+test('findByHashes returns the keys that are stored', async () => {
+  const [one, other] = [await create(), await create()]
+  await create()
+  const found = await keys.findByHashes([other.hash, 'unknown', one.hash])
+  expect(new Set(found)).toStrictEqual(new Set([one, other]))
+  expect(await keys.findByHashes([])).toStrictEqual([])
 })
 
 test('any returns true once a key is stored, revoked ones included', async () => {
@@ -348,47 +356,60 @@ test('revokeBootstrapKeysExcept revokes all other bootstrap keys and counts thos
 })
 
 describe('changedSince', () => {
-  test('returns no key but a time when it is called without a time', async () => {
+  test('returns no key but a cursor when it is called without one', async () => {
     await create()
-    const { keys: changed, asOf } = await keys.changedSince(undefined)
+    const { changed, cursor } = await keys.changedSince(undefined)
     expect(changed).toStrictEqual([])
-    expect(asOf).toBeInstanceOf(Date)
+    expect(cursor).toMatch(/^\d+$/)
   })
 
   test('returns a key that was revoked since', async () => {
     const key = await create()
-    const { asOf } = await keys.changedSince(undefined)
+    const { cursor } = await keys.changedSince(undefined)
     await keys.revoke(key.keyId, null)
-    const { keys: changed } = await keys.changedSince(asOf)
+    const { changed } = await keys.changedSince(cursor)
     expect(changed).toStrictEqual([await keys.find(key.keyId, null)])
     expect(changed[0]?.revokedAt).toBeInstanceOf(Date)
   })
 
-  test('returns a change that was made before the last call and committed after it', async () => {
+  test('returns a change whose transaction began long before the last call and was committed after it', async () => {
     const key = await create()
-    await sql`UPDATE api_keys SET changed_at = now() - interval '1 hour'`.execute(postgres.db)
-    let asOf: Date | undefined
+    await forgetChanges(postgres)
+    let cursor: string | undefined
     await postgres.db.transaction().execute(async (transaction) => {
-      await sql`UPDATE api_keys SET revoked_at = now(), changed_at = now()`.execute(transaction)
-      ;({ asOf } = await keys.changedSince(undefined))
-      expect((await keys.changedSince(asOf)).keys).toStrictEqual([])
+      // now() is the time at which a transaction began.
+      await sql`UPDATE api_keys SET revoked_at = now(), changed_at = now() - interval '1 hour'`.execute(transaction)
+      for (let polls = 0; polls < 3; polls++) {
+        const poll = await keys.changedSince(cursor)
+        expect(poll.changed).toStrictEqual([])
+        cursor = poll.cursor
+      }
     })
-    const { keys: changed } = await keys.changedSince(asOf)
+    const { changed } = await keys.changedSince(cursor)
     expect(changed.map(({ keyId }) => keyId)).toStrictEqual([key.keyId])
   })
 
-  test('leaves out keys that changed long before the given time', async () => {
+  test('leaves out keys of a restored backup, whose transactions are those of another server', async () => {
+    const key = await create()
+    await sql`UPDATE api_keys SET changed_xid = '18446744073709551615'`.execute(postgres.db)
+    const { cursor } = await keys.changedSince(undefined)
+    expect((await keys.changedSince(cursor)).changed).toStrictEqual([])
+    const revoked = await keys.revoke(key.keyId, null)
+    expect((await keys.changedSince(cursor)).changed).toStrictEqual([revoked])
+  })
+
+  test('leaves out keys that changed before the given cursor', async () => {
     await create()
     await forgetChanges(postgres)
-    const { asOf } = await keys.changedSince(undefined)
-    expect((await keys.changedSince(asOf)).keys).toStrictEqual([])
+    const { cursor } = await keys.changedSince(undefined)
+    expect((await keys.changedSince(cursor)).changed).toStrictEqual([])
   })
 })
 
 describe('markUsed', () => {
   test('moves last_used_at forward and never back, to the millisecond', async () => {
     const { keyId } = await create()
-    const [early, late] = [new Date('2026-01-01T00:00:00.001Z'), new Date('2026-01-01T00:00:00.002Z')]
+    const [early, late] = [new Date('2026-01-01T00:00:00.001Z'), new Date('2026-01-01T00:00:20.002Z')]
     for (const [at, expected] of [
       [early, early],
       [late, late],
@@ -397,6 +418,32 @@ describe('markUsed', () => {
       await keys.markUsed(new Map([[keyId, at]]))
       expect((await keys.find(keyId, null))?.lastUsedAt).toStrictEqual(expected)
     }
+  })
+
+  test('writes no key whose last_used_at is at most 20 s behind', async () => {
+    const { keyId } = await create()
+    const at = new Date('2026-01-01T00:00:00.000Z')
+    const version = async () =>
+      (await sql`SELECT xmin, last_used_at FROM api_keys WHERE key_id = ${keyId}`.execute(postgres.db)).rows
+    await keys.markUsed(new Map([[keyId, at]]))
+    const written = await version()
+    await keys.markUsed(new Map([[keyId, new Date(at.getTime() + 20_000)]]))
+    expect(await version()).toStrictEqual(written)
+    await keys.markUsed(new Map([[keyId, new Date(at.getTime() + 20_001)]]))
+    expect((await keys.find(keyId, null))?.lastUsedAt).toStrictEqual(new Date(at.getTime() + 20_001))
+  })
+
+  test('waits for no lock: it writes the other keys and returns the locked ones', async () => {
+    const [locked, other] = [await create(), await create()]
+    const at = new Date()
+    const uses = new Map([locked.keyId, other.keyId].map((keyId) => [keyId, at]))
+    await postgres.db.transaction().execute(async (transaction) => {
+      await sql`SELECT FROM api_keys WHERE key_id = ${locked.keyId} FOR UPDATE`.execute(transaction)
+      expect(await keys.markUsed(uses)).toStrictEqual([locked.keyId])
+      expect((await keys.find(other.keyId, null))?.lastUsedAt).toStrictEqual(at)
+    })
+    expect(await keys.markUsed(uses)).toStrictEqual([])
+    expect((await keys.find(locked.keyId, null))?.lastUsedAt).toStrictEqual(at)
   })
 
   test('accepts several keys, unknown keys and an empty list', async () => {
@@ -411,9 +458,9 @@ describe('markUsed', () => {
   test('is no change that changedSince returns', async () => {
     const { keyId } = await create()
     await forgetChanges(postgres)
-    const { asOf } = await keys.changedSince(undefined)
+    const { cursor } = await keys.changedSince(undefined)
     await keys.markUsed(new Map([[keyId, new Date()]]))
-    expect((await keys.changedSince(asOf)).keys).toStrictEqual([])
+    expect((await keys.changedSince(cursor)).changed).toStrictEqual([])
   })
 
   test('never deadlocks when many processes mark the same keys concurrently', async () => {

@@ -1,10 +1,14 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import type { Actor, KeyChanges, KeyRecord, KeyStore } from '@sluice/access/keys'
+import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
-import { pollOverlap, registerNamed } from './sites.ts'
+import { registerNamed } from './sites.ts'
 import type { Tables } from './tables.ts'
 
 type Db = Kysely<Tables>
+
+/** `last_used_at` is true within a minute: what is written at most every 20 s may be so much behind the last use. */
+const staleAfter = sql`interval '20 seconds'`
 
 export function keyStore(postgres: Postgres): KeyStore {
   return {
@@ -37,6 +41,15 @@ export function keyStore(postgres: Postgres): KeyStore {
       postgres.run(async (db) => {
         const row = await db.selectFrom('api_keys').selectAll().where('hash', '=', hash).executeTakeFirst()
         return row && toRecord(row)
+      }),
+    findByHashes: (hashes) =>
+      postgres.run(async (db) => {
+        const rows = await db
+          .selectFrom('api_keys')
+          .selectAll()
+          .where('hash', '=', sql<string>`ANY (${[...hashes]}::text[])`)
+          .execute()
+        return rows.map(toRecord)
       }),
     find: (keyId, siteIds) =>
       postgres.run(async (db) => {
@@ -129,28 +142,28 @@ export function keyStore(postgres: Postgres): KeyStore {
       }),
     changedSince: (since) =>
       postgres.run(async (db) => {
-        const { asOf } = await db.selectNoFrom(sql<Date>`now()`.as('asOf')).executeTakeFirstOrThrow()
-        if (since === undefined) return { keys: [], asOf }
-        const rows = await db
-          .selectFrom('api_keys')
-          .selectAll()
-          .where('changed_at', '>=', sql<Date>`${since}::timestamptz - ${pollOverlap}`)
-          .execute()
-        return { keys: rows.map(toRecord), asOf }
+        const cursor = await readChangeCursor(db)
+        if (since === undefined) return { changed: [], cursor }
+        const rows = await db.selectFrom('api_keys').selectAll().where(isChangedSince(since)).execute()
+        return { changed: rows.map(toRecord), cursor }
       }),
     markUsed: (lastUsed) =>
       postgres.run(async (db) => {
         const ids = [...lastUsed.keys()]
         const times = [...lastUsed.values()]
-        // Locked in one order, because two processes that use the same keys would deadlock otherwise.
-        await sql`
-          WITH used AS (
+        const { rows } = await sql<{ key_id: string }>`
+          WITH stale AS (
             SELECT key_id, at FROM unnest(${ids}::text[], ${times}::timestamptz[]) AS used (key_id, at)
             JOIN api_keys USING (key_id)
-            ORDER BY key_id FOR NO KEY UPDATE OF api_keys
+            WHERE last_used_at IS NULL OR last_used_at < at - ${staleAfter}
+          ), locked AS (
+            SELECT key_id, at FROM stale JOIN api_keys USING (key_id) FOR NO KEY UPDATE OF api_keys SKIP LOCKED
+          ), written AS (
+            UPDATE api_keys SET last_used_at = greatest(last_used_at, locked.at)
+            FROM locked WHERE api_keys.key_id = locked.key_id RETURNING api_keys.key_id
           )
-          UPDATE api_keys SET last_used_at = greatest(last_used_at, used.at)
-          FROM used WHERE api_keys.key_id = used.key_id`.execute(db)
+          SELECT key_id FROM stale EXCEPT SELECT key_id FROM written`.execute(db)
+        return rows.map((row) => row.key_id)
       }),
   }
 }

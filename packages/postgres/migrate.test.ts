@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
+import { thisBuild } from '@sluice/runtime/schema-versions'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { keyStore } from './keys.ts'
-import { checkPostgresSchema, migratePostgres, withMigrationLock } from './migrate.ts'
+import { checkPostgresSchema, migratePostgres, migrations, withMigrationLock } from './migrate.ts'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import { openPostgres } from './open.ts'
@@ -16,6 +17,8 @@ const all = [
   '004-key-rotations',
   '005-cohorts',
   '006-log-watermarks',
+  '007-change-transactions',
+  '010-replay-positions',
 ]
 
 let postgres: TestPostgres
@@ -56,22 +59,57 @@ describe('a schema that is older than the build', () => {
   })
 })
 
-describe('a schema that is newer than the build', () => {
-  beforeEach(async () => {
-    await migratePostgres(postgres)
-    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('999-of-tomorrow', now())`.execute(postgres.db)
-  })
-
-  const newer = {
-    retryable: false,
-    internal: 'The Postgres schema is newer than this build (unknown: 999-of-tomorrow). Run the newer build.',
+describe('a schema that the next build has migrated', () => {
+  const migrateWithNextBuild = (oldestBuild: number) =>
+    migratePostgres(postgres, {
+      ...migrations,
+      '999-next': {
+        oldestBuild,
+        up: (db) => db.schema.alterTable('sites').addColumn('next', 'text').execute(),
+      },
+    })
+  const applied = async () => {
+    const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(postgres.db)
+    return rows.map(({ name }) => name)
   }
 
-  test('is refused by services and by migrate and stays unchanged', async () => {
+  test('is used by a build that can work with it, and left unchanged by its migrate', async () => {
+    expect(await migratePostgres(postgres)).toStrictEqual(all)
+    expect(await migrateWithNextBuild(thisBuild)).toStrictEqual(['999-next'])
+    await checkPostgresSchema(postgres)
+    expect(await migratePostgres(postgres)).toStrictEqual([])
+    expect(await applied()).toStrictEqual([...all, '999-next'])
+    expect(await siteStore(postgres).create('shop', {}, 'key')).toMatchObject({ siteId: 'shop' })
+    expect(await migrateWithNextBuild(thisBuild)).toStrictEqual([])
+  })
+
+  test('is refused by the services and the migrate of an older build, and stays unchanged', async () => {
+    await migrateWithNextBuild(thisBuild + 1)
+    const newer = {
+      retryable: false,
+      internal:
+        `The Postgres schema is newer than this build, ${thisBuild} ` +
+        `(unknown: 999-next needs build ${thisBuild + 1}). Run the newer build.`,
+    }
     expect(await rejection(checkPostgresSchema(postgres))).toMatchObject(newer)
     expect(await rejection(migratePostgres(postgres))).toMatchObject(newer)
-    const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(postgres.db)
-    expect(rows.map(({ name }) => name)).toStrictEqual([...all, '999-of-tomorrow'])
+    expect(await applied()).toStrictEqual([...all, '999-next'])
+  })
+
+  test('is refused when it does not say which builds can work with it', async () => {
+    await migrateWithNextBuild(thisBuild)
+    await sql`DELETE FROM migration_builds WHERE name = '999-next'`.execute(postgres.db)
+    expect(await rejection(checkPostgresSchema(postgres))).toMatchObject({
+      internal: expect.stringContaining('(unknown: 999-next). Run the newer build.') as unknown,
+    })
+  })
+
+  test('is refused when it lacks a migration of this build', async () => {
+    await migrateWithNextBuild(thisBuild)
+    await sql`DELETE FROM kysely_migration WHERE name = '005-cohorts'`.execute(postgres.db)
+    const other = { internal: expect.stringContaining('(unknown: 999-next; missing: 005-cohorts)') as unknown }
+    expect(await rejection(checkPostgresSchema(postgres))).toMatchObject(other)
+    expect(await rejection(migratePostgres(postgres))).toMatchObject(other)
   })
 })
 

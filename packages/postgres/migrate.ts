@@ -1,45 +1,65 @@
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
-import { rejectNewerSchema, requireCurrentSchema, type SchemaVersions } from '@sluice/runtime/schema-versions'
+import { missingMigrations, requireWorkableSchema, type SchemaVersions } from '@sluice/runtime/schema-versions'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import * as grantsAndSettings from './migrations/003-key-grants-and-site-settings.ts'
 import * as keyRotations from './migrations/004-key-rotations.ts'
 import * as cohorts from './migrations/005-cohorts.ts'
 import * as logWatermarks from './migrations/006-log-watermarks.ts'
+import * as changeTransactions from './migrations/007-change-transactions.ts'
+import * as replayPositions from './migrations/010-replay-positions.ts'
 import type { Postgres } from './open.ts'
 
-const migrations: Record<string, Migration> = {
+export interface VersionedMigration extends Migration {
+  /** The number of the oldest build that can work with the schema that the migration leaves. */
+  oldestBuild: number
+}
+
+export type Migrations = Readonly<Record<string, VersionedMigration>>
+
+/** The migrations of this build, in order. */
+export const migrations: Migrations = {
   '001-keys-and-sites': keysAndSites,
   '002-site-registrations': siteRegistrations,
   '003-key-grants-and-site-settings': grantsAndSettings,
   '004-key-rotations': keyRotations,
   '005-cohorts': cohorts,
   '006-log-watermarks': logWatermarks,
-}
-
-function migrator(postgres: Postgres): Migrator {
-  return new Migrator({ db: postgres.db, provider: { getMigrations: () => Promise.resolve(migrations) } })
+  '007-change-transactions': changeTransactions,
+  '010-replay-positions': replayPositions,
 }
 
 /**
- * Applies the missing migrations in order, in one transaction. Returns the names of the applied migrations. Throws
- * AppError when the schema is newer than this build, and 503 while Postgres is away.
+ * Applies the missing migrations in order, in one transaction; none to a schema that a newer build left. Returns the names
+ * of the applied migrations. Throws AppError when this build can't work with the schema, and 503 while Postgres is away.
  */
-export async function migratePostgres(postgres: Postgres): Promise<string[]> {
+export async function migratePostgres(postgres: Postgres, wanted: Migrations = migrations): Promise<string[]> {
   return postgres.run(async () => {
-    rejectNewerSchema(await schemaVersions(postgres))
-    const { error, results = [] } = await migrator(postgres).migrateToLatest()
+    if (missingMigrations(await schemaVersions(postgres, wanted)).length === 0) return []
+    // Before the migrations: a build that meets one of them must find out whether it can work with it.
+    await noteOldestBuilds(postgres, wanted)
+    const provider = { getMigrations: () => Promise.resolve({ ...wanted }) }
+    const { error, results = [] } = await new Migrator({ db: postgres.db, provider }).migrateToLatest()
     if (error !== undefined) throw error instanceof Error ? error : new Error('migration failed', { cause: error })
     return results.map(({ migrationName }) => migrationName)
   })
 }
 
-/** Throws AppError, with what to do, when the schema is older or newer than this build; 503 while Postgres is away. */
+async function noteOldestBuilds({ db }: Postgres, wanted: Migrations): Promise<void> {
+  const oldestBuilds = Object.values(wanted).map(({ oldestBuild }) => oldestBuild)
+  await sql`
+    CREATE TABLE IF NOT EXISTS migration_builds (name text PRIMARY KEY, oldest_build integer NOT NULL)`.execute(db)
+  await sql`
+    INSERT INTO migration_builds SELECT * FROM unnest(${Object.keys(wanted)}::text[], ${oldestBuilds}::integer[])
+    ON CONFLICT (name) DO UPDATE SET oldest_build = excluded.oldest_build`.execute(db)
+}
+
+/** Throws AppError, with what to do, when this build can't work with the schema; 503 while Postgres is away. */
 export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
   await postgres.run(async () => {
-    requireCurrentSchema(await schemaVersions(postgres))
+    requireWorkableSchema(await schemaVersions(postgres, migrations))
   })
 }
 
@@ -72,15 +92,21 @@ async function tryLock(connection: Postgres['db']): Promise<boolean> {
   return rows[0]?.locked === true
 }
 
-async function schemaVersions(postgres: Postgres): Promise<SchemaVersions> {
-  return { engine: 'Postgres', applied: await appliedMigrations(postgres), known: Object.keys(migrations) }
+async function schemaVersions({ db }: Postgres, wanted: Migrations): Promise<SchemaVersions> {
+  const applied = new Map<string, number | null>()
+  if (await hasTable(db, 'kysely_migration')) {
+    const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(db)
+    for (const { name } of rows) applied.set(name, null)
+  }
+  if (await hasTable(db, 'migration_builds')) {
+    const { rows } = await sql<{ name: string; oldest_build: number }>`
+      SELECT name, oldest_build FROM migration_builds`.execute(db)
+    for (const { name, oldest_build } of rows) if (applied.has(name)) applied.set(name, oldest_build)
+  }
+  return { engine: 'Postgres', applied, known: Object.keys(wanted) }
 }
 
-async function appliedMigrations(postgres: Postgres): Promise<string[]> {
-  const { rows: tables } = await sql<{
-    found: boolean
-  }>`SELECT to_regclass('kysely_migration') IS NOT NULL AS found`.execute(postgres.db)
-  if (tables[0]?.found !== true) return []
-  const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(postgres.db)
-  return rows.map(({ name }) => name)
+async function hasTable(db: Postgres['db'], name: string): Promise<boolean> {
+  const { rows } = await sql<{ found: boolean }>`SELECT to_regclass(${name}) IS NOT NULL AS found`.execute(db)
+  return rows[0]?.found === true
 }

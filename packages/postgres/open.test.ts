@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { findFreePort } from '@sluice/engines/processes'
@@ -157,6 +158,113 @@ describe('a pool whose network connection is cut', () => {
     expect(performance.now() - started).toBeLessThan(5_000)
     await proxy.mend()
     await runQuery(postgres)
+  })
+})
+
+describe('a host that vanishes without a reset', () => {
+  let proxy: TcpProxy
+
+  beforeAll(async () => {
+    proxy = await tcpProxy(database.url)
+  })
+
+  afterAll(async () => {
+    await proxy.close()
+  })
+
+  const inTransaction = (postgres: Postgres) =>
+    postgres.run((db) => db.transaction().execute((transaction) => sql`SELECT 1`.execute(transaction)))
+
+  test.each([
+    ['a statement', runQuery],
+    ['a transaction', inTransaction],
+    ['a check', (postgres: Postgres) => postgres.check()],
+  ])('%s that gets no answer fails with 503, and the next one has a new connection', async (_what, work) => {
+    const postgres = openPostgres(proxy.url, { poolSize: 1, queryTimeoutMs: 300 })
+    await postgres.check()
+    proxy.strand()
+    expect(await rejection(work(postgres))).toMatchObject(awayError)
+    await work(postgres)
+    await postgres.close()
+  })
+
+  test('a transaction whose statement gets no answer fails with 503, and its connection is not used again', async () => {
+    const postgres = openPostgres(proxy.url, { poolSize: 1, queryTimeoutMs: 300 })
+    const interrupted = postgres.run((db) =>
+      db.transaction().execute(async (transaction) => {
+        await sql`SELECT 1`.execute(transaction)
+        proxy.strand()
+        await sql`SELECT 1`.execute(transaction)
+      }),
+    )
+    expect(await rejection(interrupted)).toMatchObject(awayError)
+    await runQuery(postgres)
+    await postgres.close()
+  })
+
+  test('the kernel probes idle connections', async () => {
+    const postgres = openPostgres(proxy.url, { poolSize: 1 })
+    await postgres.check()
+    // The field tr of /proc/net/tcp is 02 while a keep-alive timer runs, see proc_net_tcp.txt of the kernel.
+    const port = proxy.port.toString(16).toUpperCase().padStart(4, '0')
+    const sockets = (await readFile('/proc/self/net/tcp', 'utf8')).split('\n').map((line) => line.trim().split(/\s+/))
+    const timers = sockets
+      .filter(([, , remote = '', state]) => remote.endsWith(`:${port}`) && state === '01')
+      .map(([, , , , , timer]) => timer?.slice(0, 2))
+    expect(timers).toContain('02')
+    await postgres.close()
+  })
+})
+
+describe('the server', () => {
+  const holdLock = async (postgres: Postgres, until: Promise<unknown>, entered: () => void) =>
+    postgres.run((db) =>
+      db.transaction().execute(async (transaction) => {
+        await sql`SELECT pg_advisory_xact_lock(1)`.execute(transaction)
+        entered()
+        await until
+      }),
+    )
+
+  test('ends a statement before the client gives it up', async () => {
+    const postgres = openPostgres(database.url, { queryTimeoutMs: 1_000 })
+    const error = (await rejection(postgres.run((db) => sql`SELECT pg_sleep(60)`.execute(db)))) as AppError
+    expect(error).toMatchObject({ ...awayError, cause: { code: '57014' } })
+    await postgres.close()
+  })
+
+  test('ends a transaction whose process hangs, so that others get its locks', async () => {
+    const hanging = openPostgres(database.url, { queryTimeoutMs: 500 })
+    const patient = openPostgres(database.url, { queryTimeoutMs: 0 })
+    const entered = Promise.withResolvers<undefined>()
+    const gate = Promise.withResolvers<undefined>()
+    const held = rejection(
+      holdLock(hanging, gate.promise, () => {
+        entered.resolve(undefined)
+      }),
+    )
+    await entered.promise
+    // Waits without a limit.
+    await holdLock(patient, Promise.resolve(), () => undefined)
+    gate.resolve(undefined)
+    expect(await held).toMatchObject(awayError)
+    await hanging.close()
+    await patient.close()
+  })
+
+  test('ends the wait for a lock with 503 before the statement', async () => {
+    const [holder, waiter] = [database, openPostgres(database.url, { queryTimeoutMs: 1_000 })]
+    const entered = Promise.withResolvers<undefined>()
+    const gate = Promise.withResolvers<undefined>()
+    const held = holdLock(holder, gate.promise, () => {
+      entered.resolve(undefined)
+    })
+    await entered.promise
+    const refused = await rejection(holdLock(waiter, Promise.resolve(), () => undefined))
+    expect(refused).toMatchObject({ ...awayError, cause: { code: '55P03' } })
+    gate.resolve(undefined)
+    await held
+    await waiter.close()
   })
 })
 

@@ -1,4 +1,4 @@
-import { Kysely, PostgresDialect } from 'kysely'
+import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql } from 'kysely'
 import { Pool } from 'pg'
 import { AppError, errorCode, unavailable } from '@sluice/runtime/errors'
 import type { Tables } from './tables.ts'
@@ -17,27 +17,38 @@ export interface Postgres {
 
 export interface PostgresOptions {
   poolSize?: number
-  /** The maximum duration of one statement in ms; 0: no maximum. Default: 10 s. */
+  /**
+   * A statement without an answer for so many ms fails, and its connection is closed. The server ends statements, waits
+   * for locks and idle transactions before that. 0: no limits. Default: 10 s.
+   */
   queryTimeoutMs?: number
   /** Called when an idle connection has broken; the pool replaces it. */
   onIdleError?: (error: Error) => void
 }
 
+const defaultQueryTimeoutMs = 10_000
+/** An idle connection to a host that has vanished is closed about 10 s after the first unanswered probe. */
+const keepAliveAfterMs = 10_000
+
 /** Creates a pool of connections to the database at `url`; the first one is opened at the first use. */
 export function openPostgres(url: string, options: PostgresOptions = {}): Postgres {
+  const queryTimeoutMs = options.queryTimeoutMs ?? defaultQueryTimeoutMs
   const pool = new Pool({
     connectionString: url,
     max: options.poolSize ?? 10,
     connectionTimeoutMillis: 2_000,
     idleTimeoutMillis: 30_000,
-    query_timeout: options.queryTimeoutMs ?? 10_000,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveAfterMs,
+    query_timeout: queryTimeoutMs,
+    ...serverTimeouts(queryTimeoutMs),
     application_name: 'sluice',
   })
   pool.on('error', (error) => options.onIdleError?.(error))
   // A connection that breaks during a statement makes the statement fail and emits `error` as well, which would end the
   // process without a listener.
   pool.on('connect', (client) => client.on('error', () => undefined))
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: closingUnanswered(pool) }) })
 
   async function run<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
     try {
@@ -55,19 +66,67 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
     run,
     check: () =>
       run(async () => {
-        await pool.query('SELECT 1')
+        await sql`SELECT 1`.execute(db)
       }),
     close: () => db.destroy(),
   }
 }
 
 /**
+ * The limits of the server, below the client's: the server has ended a statement by the time the client gives it up, and
+ * a process that hangs or vanishes with a transaction open does not keep its locks. Postgres takes 0 as no limit.
+ */
+function serverTimeouts(queryTimeoutMs: number) {
+  return {
+    statement_timeout: queryTimeoutMs * 0.8,
+    idle_in_transaction_session_timeout: queryTimeoutMs * 0.8,
+    lock_timeout: queryTimeoutMs * 0.4,
+  }
+}
+
+/**
+ * The pool for `db`, except that a connection is closed once a statement got no answer on it within the time-out
+ * of the client. pg returns such a connection to the pool, where each further statement waits behind the first: behind a
+ * host that vanished without a reset, until the kernel gives up after 15 minutes.
+ */
+function closingUnanswered(pool: Pool): PostgresPool {
+  return {
+    options: pool.options,
+    end: () => pool.end(),
+    connect: async () => {
+      const client = await pool.connect()
+      let timeout: Error | undefined
+      const query = async (text: string, values: unknown[]) => {
+        // The ROLLBACK of a transaction whose statement timed out.
+        if (timeout !== undefined) throw timeout
+        try {
+          return await client.query(text, values)
+        } catch (error) {
+          if (isQueryTimeout(error)) timeout = error
+          throw error
+        }
+      }
+      // pg closes a connection at once while a statement runs on it.
+      const release = (isBroken?: boolean) => {
+        client.release(isBroken === true || timeout !== undefined)
+      }
+      return { query, release } as unknown as PostgresPoolClient
+    },
+  }
+}
+
+/** pg gives the error of `query_timeout` no code. */
+function isQueryTimeout(error: unknown): error is Error {
+  return error instanceof Error && error.message === 'Query read timeout'
+}
+
+/**
  * True for failures after which the same statement may succeed later: connection failures of the system (ECONNREFUSED …)
  * and of pg itself (no SQLSTATE), the SQLSTATE classes 08 (connection), 40 (rolled back: deadlocks), 53 (resources),
- * 57P (shutdown), and 55P03 (lock time-out). Codes of Node (ERR_INVALID_URL …) are permanent mistakes.
+ * 57P (shutdown), and the time-outs of the server 57014 (statement), 55P03 (lock) and 25P03 (idle transaction). Codes of Node (ERR_INVALID_URL …) are permanent mistakes.
  */
 function isTransientFailure(error: unknown): boolean {
   const code = errorCode(error)
   if (code === undefined) return error instanceof Error && /timeout|terminated|connection/i.test(error.message)
-  return /^(08|40|53|57P|55P03)/.test(code) || (/^E[A-Z_]+$/.test(code) && !code.startsWith('ERR_'))
+  return /^(08|40|53|57P|57014|55P03|25P03)/.test(code) || (/^E[A-Z_]+$/.test(code) && !code.startsWith('ERR_'))
 }

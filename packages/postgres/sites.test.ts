@@ -68,8 +68,8 @@ test('concurrent registrations of the same sites in different orders never deadl
 
 const defaultSettings = { timezone: 'UTC', conversion_event: null, retention_days: null }
 
-/** The time of Postgres, which polls use. */
-const asOf = async () => (await sites.changedSince(undefined)).asOf
+/** The cursor of a first poll. */
+const firstCursor = async () => (await sites.changedSince(undefined)).cursor
 
 describe('a site', () => {
   test('has its id as its name and default settings when an event registered it', async () => {
@@ -152,35 +152,35 @@ describe('the methods of gateways', () => {
 
   test('changedSince returns sites that an administrator named or changed, and none that events registered', async () => {
     await forgetChanges(postgres)
-    const since = await asOf()
+    const since = await firstCursor()
     await sites.registerFor('key_gateway', ['poll-event'])
     await sites.register(['poll-found'])
-    expect((await sites.changedSince(since)).sites).toStrictEqual([])
+    expect((await sites.changedSince(since)).changed).toStrictEqual([])
     await sites.create('poll-created', { retention_days: 5 }, 'key')
     await registerNamed(postgres.db, ['poll-named', 'poll-event'], 'key')
     await sites.update('poll-found', { retention_days: 9 })
-    const { sites: changed } = await sites.changedSince(since)
+    const { changed } = await sites.changedSince(since)
     expect(Object.fromEntries(changed.map(({ siteId, retentionDays }) => [siteId, retentionDays]))).toStrictEqual({
       'poll-created': 5,
       'poll-named': null,
       'poll-found': 9,
     })
     await forgetChanges(postgres)
-    expect((await sites.changedSince(await asOf())).sites).toStrictEqual([])
+    expect((await sites.changedSince(await firstCursor())).changed).toStrictEqual([])
   })
 
-  test('changedSince returns a change that was made before the last call and committed after it', async () => {
+  test('changedSince returns a change whose transaction began long before the last call and was committed after it', async () => {
     await sites.create('poll-late', {}, 'key')
     await forgetChanges(postgres)
-    let since: Date | undefined
+    let since: string | undefined
     await postgres.db.transaction().execute(async (transaction) => {
-      await sql`UPDATE sites SET retention_days = 3, changed_at = now() WHERE site_id = 'poll-late'`.execute(
+      await sql`UPDATE sites SET retention_days = 3, changed_at = now() - interval '1 hour' WHERE site_id = 'poll-late'`.execute(
         transaction,
       )
-      since = await asOf()
-      expect((await sites.changedSince(since)).sites).toStrictEqual([])
+      since = await firstCursor()
+      expect((await sites.changedSince(since)).changed).toStrictEqual([])
     })
-    expect((await sites.changedSince(since)).sites).toStrictEqual([{ siteId: 'poll-late', retentionDays: 3 }])
+    expect((await sites.changedSince(since)).changed).toStrictEqual([{ siteId: 'poll-late', retentionDays: 3 }])
   })
 })
 

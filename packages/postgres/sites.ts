@@ -2,6 +2,7 @@ import { type Kysely, type Selectable, sql } from 'kysely'
 import type { Registration, SiteRecord, SiteStore } from '@sluice/access/sites'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import type { SiteSettings } from '@sluice/contracts/sites'
+import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
 import type { Tables } from './tables.ts'
 
@@ -10,9 +11,6 @@ const registrationLock = 5_757_006
 
 /** A process that is suspended with the lock must not delay others for longer; they try again later. */
 const lockTimeoutMs = 400
-
-/** A statement may commit this much later than the `changed_at` that it sets; each poll reads the changes since then. */
-export const pollOverlap = sql`interval '10 seconds'`
 
 type Db = Kysely<Tables>
 
@@ -85,14 +83,14 @@ export function siteStore(postgres: Postgres): SiteStore {
     findKnown: (siteIds) => postgres.run((db) => findKnown(db, siteIds)),
     changedSince: (since) =>
       postgres.run(async (db) => {
-        const { asOf } = await db.selectNoFrom(sql<Date>`now()`.as('asOf')).executeTakeFirstOrThrow()
-        if (since === undefined) return { sites: [], asOf }
+        const cursor = await readChangeCursor(db)
+        if (since === undefined) return { changed: [], cursor }
         const rows = await db
           .selectFrom('sites')
           .select(['site_id', 'retention_days'])
-          .where('changed_at', '>=', sql<Date>`${since}::timestamptz - ${pollOverlap}`)
+          .where(isChangedSince(since))
           .execute()
-        return { sites: rows.map((row) => ({ siteId: row.site_id, retentionDays: row.retention_days })), asOf }
+        return { changed: rows.map((row) => ({ siteId: row.site_id, retentionDays: row.retention_days })), cursor }
       }),
   }
 }

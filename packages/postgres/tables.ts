@@ -8,6 +8,7 @@ export interface Tables {
   api_keys: ApiKeysTable
   cohorts: CohortsTable
   log_watermarks: LogWatermarksTable
+  replay_positions: ReplayPositionsTable
   sites: SitesTable
 }
 
@@ -34,8 +35,10 @@ interface ApiKeysTable {
   revoked_at: Defaulted<Date | null>
   /** Id of the key that replaces it; null: it was not rotated. */
   rotated_to: Defaulted<string | null>
-  /** Set by every change of the key's rights; processes poll for later values. */
+  /** Set by every change of the key's rights. */
   changed_at: Defaulted<Date>
+  /** The transaction that set `changed_at`, by a trigger; processes poll for later ones. */
+  changed_xid: Defaulted<string | null>
 }
 
 interface LogWatermarksTable {
@@ -44,6 +47,14 @@ interface LogWatermarksTable {
   partition: number
   /** Every accepted event that was received until then can be read; null: no writer has reported yet. */
   complete_until: Date | null
+}
+
+interface ReplayPositionsTable {
+  /** `EventLog.id()` of the log of dead letters. */
+  log_id: string
+  partition: number
+  /** A bigint, which the driver returns as text. */
+  next_offset: string
 }
 
 interface SitesTable {
@@ -59,8 +70,10 @@ interface SitesTable {
   created_at: Generated<Date>
   /** The key whose event or request named the site first; null: the site was found by its events. */
   registered_by: Defaulted<string | null>
-  /** Set when an administrator names or changes the site; processes poll for later values. Null: an event registered it. */
+  /** Set when an administrator names or changes the site. Null: an event registered it. */
   changed_at: Defaulted<Date | null>
+  /** The transaction that set `changed_at`, by a trigger; processes poll for later ones. */
+  changed_xid: Defaulted<string | null>
 }
 
 interface CohortsTable {

@@ -48,6 +48,34 @@ test('a stored watermark never moves back', async () => {
   expect(await store.completeUntil()).toBe(noon)
 })
 
+test('a log is registered once one of its partitions is stored, and then holds back the time', async () => {
+  await store.advance('old', [noon])
+  expect(await store.isRegistered('old')).toBe(true)
+  expect(await store.isRegistered('new')).toBe(false)
+  await store.advance('new', [undefined, undefined])
+  expect(await store.isRegistered('new')).toBe(true)
+  expect(await store.completeUntil()).toBe(0)
+})
+
+test('rows of partitions whose watermark the caller does not know are not touched', async () => {
+  await store.advance('a', [noon, noon])
+  const held = Promise.withResolvers<undefined>()
+  const released = Promise.withResolvers<undefined>()
+  const holder = postgres.db.transaction().execute(async (transaction) => {
+    await transaction.selectFrom('log_watermarks').selectAll().where('partition', '=', 1).forUpdate().execute()
+    held.resolve(undefined)
+    await released.promise
+  })
+  await held.promise
+  // The statement would wait for the row.
+  await store.advance('a', [noon + 1, undefined])
+  expect(await store.completeUntil()).toBe(noon)
+  released.resolve(undefined)
+  await holder
+  await store.advance('a', [undefined, noon + 2])
+  expect(await store.completeUntil()).toBe(noon + 1)
+})
+
 test('the watermarks of all logs are included', async () => {
   await store.advance('a', [noon])
   await store.advance('b', [noon - 1, undefined])

@@ -1,8 +1,8 @@
 import { sleep } from './supervisor.ts'
 
 /**
- * The time for schedules; tests of these pass a virtual clock. Code that handles events calls `Date.now()` itself, and
- * timers of drivers are never faked.
+ * The time for schedules; tests of these pass a virtual clock. Code that handles events reads the SynchronizedClock
+ * (synchronized-clock.ts), and timers of drivers are never faked.
  */
 export interface Clock {
   /** Unix ms. */

@@ -13,6 +13,7 @@ const reasons: joi.LanguageMessages = Object.fromEntries(
     'string.empty': 'must not be empty',
     'string.max': 'exceeds maximum length of {{#limit}}',
     'string.min': 'must have at least {{#limit}} characters',
+    'string.blank': 'must not be blank',
     'string.nul': 'must not contain NUL characters',
     'number.infinity': 'must be a finite number',
     'number.min': 'must be at least {{#limit}}',
@@ -77,6 +78,25 @@ export function text(max: number): joi.StringSchema {
       return value.toWellFormed()
     })
     .meta({ maxLength: max, pattern: '^[^\\u0000]*$' })
+}
+
+/** A name for people: a text that holds more than white space. */
+export function nameText(max: number): joi.StringSchema {
+  return text(max)
+    .custom((value: string, helpers) => (/\S/.test(value) ? value : helpers.error('string.blank')))
+    .meta({ pattern: '^[^\\u0000]*[^\\s\\u0000][^\\u0000]*$' })
+}
+
+/**
+ * The schema of an object within a body: a field `__proto__` is refused as any other unknown field. joi alone would drop it,
+ * as it copies objects.
+ */
+export function nestedObject<T>(schema: joi.ObjectSchema<T>): joi.ObjectSchema<T> {
+  return schema.meta({ additionalProperties: false }).custom((value: T, helpers) => {
+    if (!Object.hasOwn(helpers.original as object, '__proto__')) return value
+    const path = [...(helpers.state.path ?? []), '__proto__']
+    return helpers.error('object.unknown', {}, helpers.state.localize?.(path) ?? helpers.state)
+  })
 }
 
 /** True when `value` has more than `max` code points; most texts are decided by their length in UTF-16 units. */

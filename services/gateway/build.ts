@@ -4,8 +4,10 @@ import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import type { Postgres } from '@sluice/postgres/open'
 import { siteStore } from '@sluice/postgres/sites'
+import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { Redis } from '@sluice/redis/open'
 import { createPublisher } from './publish/publisher.ts'
+import { registeredLog } from './publish/registered-log.ts'
 import { gatewayRoutes } from './router.ts'
 import { watchDurability } from './watch-durability.ts'
 
@@ -21,17 +23,18 @@ export interface GatewayEngines {
 export function buildGateway(
   config: { SLUICE_AUTO_REGISTER_SITES: boolean },
   { log, postgres, redis, describeDurability }: GatewayEngines,
-  { logger, metrics }: Context,
+  { logger, metrics, clock }: Context,
 ): Service {
   const durability = watchDurability(describeDurability, logger)
   const sites = siteCache(siteStore(postgres), logger, { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
+  const registered = registeredLog(log, watermarkStore(postgres), logger)
   return {
     routes: gatewayRoutes({
-      publisher: createPublisher(log, metrics),
+      publisher: createPublisher(registered, metrics, clock),
       sites,
     }),
     pages: [],
-    components: [durability, sites],
+    components: [durability, sites, registered.guard],
     warnings: durability.warnings,
     checks: [
       { name: 'log', required: false, check: () => log.check() },

@@ -5,7 +5,9 @@ import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
+import { postgresTime } from '@sluice/postgres/time'
 import { openRedis } from '@sluice/redis/open'
+import { clockPoller } from '@sluice/runtime/clock-poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildGateway } from './build.ts'
@@ -16,7 +18,7 @@ await runService({
   variables,
   environment: process.env,
   build: async (config, context) => {
-    const { logger } = context
+    const { logger, clock } = context
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
@@ -32,6 +34,7 @@ await runService({
         closeOnStop('redis', redis),
         closeOnStop('postgres', postgres),
         schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
+        clockPoller(clock, () => postgresTime(postgres)),
         keys,
         closeOnStop('log', log),
       ],

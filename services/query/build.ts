@@ -36,7 +36,7 @@ export function buildQuery(
 ): Service {
   const keys = keyStore(postgres)
   const store = siteStore(postgres)
-  const sites = siteLookup(store, eventReader.asService(), { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
+  const sites = siteLookup(store, eventReader, { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
   const until = completeUntil(watermarkStore(postgres), logger)
   const document = openApiDocument(operations, { version: manifest.version })
   return {

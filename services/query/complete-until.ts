@@ -3,7 +3,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
 
-const defaultIntervalMs = 500
+const defaultIntervalMs = 250
 
 export interface CompleteUntil extends Component {
   /**

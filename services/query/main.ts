@@ -4,7 +4,9 @@ import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
+import { postgresTime } from '@sluice/postgres/time'
 import { openRedis } from '@sluice/redis/open'
+import { clockPoller } from '@sluice/runtime/clock-poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildQuery } from './build.ts'
@@ -15,7 +17,7 @@ await runService({
   variables,
   environment: process.env,
   build: (config, context) => {
-    const { logger, metrics } = context
+    const { logger, metrics, clock } = context
     const eventReader = openEventReader(config.SLUICE_CLICKHOUSE_URL, { metrics })
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
@@ -29,6 +31,7 @@ await runService({
         closeOnStop('postgres', postgres),
         schemaGuard('clickhouse', () => eventReader.checkSchema(), logger),
         schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
+        clockPoller(clock, () => postgresTime(postgres)),
         keys,
       ],
     })

@@ -1,8 +1,8 @@
+import type { Credential } from '@sluice/access/credential'
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { refusedPatternPath } from '@sluice/event-store/conditions'
 import { type ExceededLimit, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { QueryRunner, QueryRunners } from '@sluice/event-store/query-runner'
-import type { ApiRequest } from '@sluice/http/route'
 import { AppError, invalidField } from '@sluice/runtime/errors'
 
 /** Makes the runner of the statements of one caller. */
@@ -39,7 +39,7 @@ export function cohortTooLarge(field: string): FieldText {
  */
 export async function runAnalysis<Numbers>(
   runners: AnalysisRunners,
-  { credential, signal }: Pick<ApiRequest, 'credential' | 'signal'>,
+  { credential, signal }: { credential: Pick<Credential, 'keyId'>; signal: AbortSignal },
   analysis: (runner: QueryRunner) => Promise<Numbers>,
   texts: FieldTexts = {},
 ): Promise<Numbers> {

@@ -1,7 +1,7 @@
 import { keyCache } from '@sluice/access/key-cache'
 import { migrate } from '@sluice/admin/migrate/migrate'
 import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
-import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventReader } from '@sluice/event-store/event-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { buildGateway } from '@sluice/gateway/build'
@@ -9,8 +9,10 @@ import type { Built, Context } from '@sluice/http/run-service'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
+import { postgresTime } from '@sluice/postgres/time'
 import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
+import { clockPoller } from '@sluice/runtime/clock-poller'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWriter } from '@sluice/writer/build'
 import { type EngineConfig, startEngines } from './engines.ts'
@@ -20,13 +22,13 @@ export async function buildStandalone(
   config: EngineConfig & { SLUICE_ADMIN_KEY: string | undefined; SLUICE_AUTO_REGISTER_SITES: boolean },
   context: Context,
 ): Promise<Built> {
-  const { logger } = context
+  const { logger, clock } = context
   const engines = await startEngines(config, logger)
   const postgres = openPostgres(engines.postgres)
   await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })
 
   const log = await openEventLog(engines.log, { logger })
-  const deadLetters = await openEventLog(deadLetterUrl(engines.log), { logger })
+  const deadLetters = await openDeadLetters(engines.log, { logger })
   const inserter = openEventInserter(engines.clickHouse)
   const eventReader = openEventReader(engines.clickHouseReader, { metrics: context.metrics })
   const store = keyStore(postgres)
@@ -67,6 +69,7 @@ export async function buildStandalone(
       closeOnStop('postgres', postgres),
       closeOnStop('clickhouse', inserter),
       closeOnStop('clickhouse reader', eventReader),
+      clockPoller(clock, () => postgresTime(postgres)),
       keys,
       closeOnStop('log', log),
       closeOnStop('dead letters', deadLetters),

@@ -19,7 +19,7 @@ export interface WriterEngines {
 /** The writer on its engines. Its port serves health and metrics only. */
 export function buildWriter(
   { log, deadLetters, inserter, postgres }: WriterEngines,
-  { logger, metrics }: Context,
+  { logger, metrics, clock }: Context,
 ): Service {
   const consumer = eventConsumer({ log, deadLetters, inserter, logger, metrics })
   return {
@@ -28,7 +28,7 @@ export function buildWriter(
     components: [
       { name: 'event inserter', stop: () => inserter.close() },
       consumer,
-      watermarkReporter({ log, lag: consumer.lag, store: watermarkStore(postgres), logger, metrics }),
+      watermarkReporter({ log, lag: consumer.lag, store: watermarkStore(postgres), logger, metrics, clock }),
     ],
     checks: [
       { name: 'log', required: true, check: () => log.check() },

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { writerGroup } from '@sluice/event-log/writer-group'
 import { ClickHouseError } from '@sluice/event-store/errors'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -27,7 +28,7 @@ afterEach(async () => {
 
 /** Number of blocks in the log of events that the writer has not committed yet. */
 async function uncommitted(): Promise<number> {
-  const positions = await stores.log.positions(`sluice-writer-${await stores.log.id()}`)
+  const positions = await stores.log.positions(writerGroup(await stores.inserter.storeId()))
   return positions.reduce((sum, { next, end }) => sum + Number(end - next), 0)
 }
 
@@ -143,6 +144,34 @@ describe('a stalled partition does not delay the others', () => {
     }
     await waitUntil(async () => (await uncommitted()) === partitions - 1, 'its commits')
   })
+})
+
+test('what arrives while a batch waits for its turn at ClickHouse is stored with it', async () => {
+  const gate = Promise.withResolvers<undefined>()
+  const { inserter } = stores
+  /** Rows of each insert by partition. */
+  const inserts: Record<string, number[]> = {}
+  const insert: typeof inserter.insert = async (...call) => {
+    const [{ payloads }, { queryId }] = call
+    const partition = queryId.slice(-1)
+    inserts[partition] = [...(inserts[partition] ?? []), payloads.length]
+    await gate.promise
+    return inserter.insert(...call)
+  }
+  writer = runWriter(stores, { inserter: { ...inserter, insert } })
+  const last = partitions - 1
+  for (let partition = 0; partition < last; partition++) await stores.publish(blockOfRows(partition, [event()]))
+  await waitUntil(() => Object.keys(inserts).length === last, 'every slot is taken')
+  await stores.publish(blockOfRows(last, [event()]))
+  const { lag } = writer.consumer
+  await waitUntil(
+    () => lag().some(({ partition, oldestAppendedAt: at = Infinity }) => partition === last && at + 100 < Date.now()),
+    'the batch is due',
+  )
+  await stores.publish(blockOfRows(last, [event()]), blockOfRows(last, [event()]))
+  gate.resolve(undefined)
+  await waitUntilDrained()
+  expect(inserts[String(last)]).toStrictEqual([3])
 })
 
 test('a stop waits 2 s at most for an insert that hangs', async () => {

@@ -1,13 +1,14 @@
 import { availableParallelism } from 'node:os'
 import type { Block } from '@sluice/event-log/block'
 import type { Claim, EventLog, LogBatch, LogConsumer, PartitionLag } from '@sluice/event-log/log'
+import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { retry } from '@sluice/runtime/retry'
 import type { Component } from '@sluice/runtime/supervisor'
-import { insertSlots } from './insert-slots.ts'
+import { type InsertSlot, insertSlots } from './insert-slots.ts'
 import { writerMetrics } from './metrics.ts'
 import { storeBatch } from './store-batch.ts'
 
@@ -28,7 +29,7 @@ export interface ConsumeDeps {
   log: EventLog
   /** The log of rows that can't be stored, which `deadLetterUrl` names. */
   deadLetters: Pick<EventLog, 'partitions' | 'publish'>
-  inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
+  inserter: Pick<EventInserter, 'storeId' | 'insert' | 'findBadRows'>
   logger: Logger
   metrics: Metrics
   lingerMs?: number
@@ -50,7 +51,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   /** Reasons why batches are not stored yet, by partition. */
   const stalledPartitions = new Map<number, string>()
   // One insert keeps a core of ClickHouse busy; a second slot is needed while one hangs.
-  const withSlot = insertSlots(Math.max(2, availableParallelism()))
+  const reserveSlot = insertSlots(Math.max(2, availableParallelism()))
 
   function recordRetry(partition: number, error: Error): void {
     metrics.retries.inc()
@@ -81,12 +82,16 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     logger.error({ partition, letters: dead.length, first: first?.headers.letter }, 'rows could not be stored')
   }
 
-  async function consumeBatch(claim: Claim, batch: LogBatch, options: Parameters<typeof storeBatch>[1], logId: string) {
+  async function consumeBatch(
+    claim: Claim,
+    batch: LogBatch,
+    { logId, slot, ...options }: Parameters<typeof storeBatch>[1] & { logId: string; slot: InsertSlot | undefined },
+  ) {
     const { partition } = batch
     const started = performance.now()
     const { inserted, dead } = await storeBatch(batch, options, {
       inserter,
-      withSlot,
+      withSlot: async (work) => (slot ?? (await reserveSlot())).run(work),
       logId,
       logger,
       onRetry: (error) => {
@@ -125,15 +130,29 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     /** Ends the wait for the running attempt: the partition's next claim ends a running insert. */
     const cut = AbortSignal.any([claim.lost, stop.graceOver])
     let firstOfClaim = true
-    for await (const batch of claim.batches()) {
-      // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
-      if (signal.aborted) continue
-      await settledOrAborted(consumeBatch(claim, batch, { firstOfClaim, signal }, logId), cut)
-        .catch((error: unknown) => {
-          if (!signal.aborted) throw error
-        })
-        .finally(() => stalledPartitions.delete(batch.partition))
-      firstOfClaim = false
+    let slot: InsertSlot | undefined
+    // What arrives while a batch waits for its slot is stored with it, and not after another wait.
+    const ready = (): Promise<void> => {
+      const reserved = reserveSlot().then((free) => {
+        if (signal.aborted) free.release()
+        else slot = free
+      })
+      return settledOrAborted(reserved, signal).catch(() => undefined)
+    }
+    try {
+      for await (const batch of claim.batches({ ready })) {
+        // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
+        if (signal.aborted) continue
+        await settledOrAborted(consumeBatch(claim, batch, { firstOfClaim, signal, logId, slot }), cut)
+          .catch((error: unknown) => {
+            if (!signal.aborted) throw error
+          })
+          .finally(() => stalledPartitions.delete(batch.partition))
+        firstOfClaim = false
+        slot?.release()
+      }
+    } finally {
+      slot?.release()
     }
   }
 
@@ -142,12 +161,10 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     lag,
     warnings: () => [...stalledPartitions].map(([partition, reason]) => `partition ${partition} waits: ${reason}`),
     run: async (stopping) => {
-      const logId = await log.id()
+      const [logId, storeId] = await Promise.all([log.id(), inserter.storeId()])
       const graceOver = new AbortController()
       const member = log.consumer({
-        // All writers of one log are one group, so that each partition has one writer. Writers of another log on the same
-        // Kafka are another group, so that members that join or leave there cause no rebalance here.
-        group: `sluice-writer-${logId}`,
+        group: writerGroup(storeId),
         maxBatchBytes: batchBytesMax,
         maxBatchRows: batchRowsMax,
         lingerMs: deps.lingerMs ?? lingerMsDefault,

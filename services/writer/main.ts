@@ -1,9 +1,11 @@
 import { denyAll } from '@sluice/access/access'
-import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { runService } from '@sluice/http/run-service'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
+import { postgresTime } from '@sluice/postgres/time'
+import { clockPoller } from '@sluice/runtime/clock-poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWriter } from './build.ts'
@@ -14,12 +16,12 @@ await runService({
   variables,
   environment: process.env,
   build: async (config, context) => {
-    const { logger } = context
+    const { logger, clock } = context
     const inserter = openEventInserter(config.SLUICE_CLICKHOUSE_URL)
     // The writer runs one small statement a second; one that hangs must not delay a stop.
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { poolSize: 2, queryTimeoutMs: 2_000 })
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
-    const deadLetters = await openEventLog(deadLetterUrl(config.SLUICE_LOG_URL), { logger })
+    const deadLetters = await openDeadLetters(config.SLUICE_LOG_URL, { logger })
     return {
       service: buildWriter({ log, deadLetters, inserter, postgres }, context),
       access: denyAll,
@@ -28,6 +30,7 @@ await runService({
         closeOnStop('postgres', postgres),
         schemaGuard('clickhouse', () => inserter.checkSchema(), logger),
         schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
+        clockPoller(clock, () => postgresTime(postgres)),
         closeOnStop('log', log),
         closeOnStop('dead letters', deadLetters),
       ],

@@ -6,6 +6,7 @@ import { unavailable } from '@sluice/runtime/errors'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { exactClock } from '../../tests/support/clock.ts'
 import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import {
@@ -19,7 +20,7 @@ import {
 } from '../../tests/support/writer.ts'
 import { watermarkReporter, type WatermarkReporterDeps } from './watermark-reporter.ts'
 
-const margin = acceptance.msMax + acceptance.clockSkewMsMax + 1
+const margin = acceptance.msMax + acceptance.clockMarginMs + 1
 let stores: TestStores
 let database: TestPostgres
 let proxy: TcpProxy
@@ -55,7 +56,16 @@ function startReporter(writer: RunningWriter, changes: Partial<WatermarkReporter
   const metrics: Metrics = createMetrics()
   const { lag } = writer.consumer
   const store = watermarkStore(postgres)
-  const reporter = watermarkReporter({ log: stores.log, lag, store, logger, metrics, intervalMs: 10, ...changes })
+  const reporter = watermarkReporter({
+    log: stores.log,
+    lag,
+    store,
+    logger,
+    metrics,
+    clock: exactClock,
+    intervalMs: 10,
+    ...changes,
+  })
   const abort = new AbortController()
   const running = reporter.run?.(abort.signal)
   stops.push(() => {

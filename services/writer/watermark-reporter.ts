@@ -6,9 +6,10 @@ import type { Logger } from '@sluice/runtime/logger'
 import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { watermark } from './watermark.ts'
 
-const defaultIntervalMs = 1_000
+const defaultIntervalMs = 250
 /** A Postgres that hangs must not delay a stop. */
 const storeTimeoutMs = 2_000
 
@@ -19,12 +20,13 @@ export interface WatermarkReporterDeps {
   store: Pick<WatermarkStore, 'advance'>
   logger: Logger
   metrics: Metrics
+  clock: Pick<SynchronizedClock, 'now' | 'earliest'>
   intervalMs?: number
 }
 
 /**
- * Stores once a second in Postgres until when every accepted event is readable, for the partitions that this writer owns
- * (docs/decisions/013-complete-until.md). Independent of the inserts: while Postgres is unavailable they continue, and the
+ * Stores four times a second in Postgres until when every accepted event is readable, for the partitions that this writer owns
+ * (docs/decisions/017-freshness.md). Independent of the inserts: while Postgres is unavailable they continue, and the
  * stored watermarks stand.
  */
 export function watermarkReporter({
@@ -33,6 +35,7 @@ export function watermarkReporter({
   store,
   logger,
   metrics,
+  clock,
   intervalMs = defaultIntervalMs,
 }: WatermarkReporterDeps): Component {
   const rule = watermark()
@@ -48,7 +51,7 @@ export function watermarkReporter({
       this.reset()
       for (const { partition } of lag()) {
         const until = reported[partition]
-        if (until !== undefined) this.set({ partition: String(partition) }, (Date.now() - until) / 1000)
+        if (until !== undefined) this.set({ partition: String(partition) }, (clock.now() - until) / 1000)
       }
     },
   })
@@ -56,10 +59,11 @@ export function watermarkReporter({
   async function report(): Promise<void> {
     const logId = await log.id()
     // Taken before the request, because its response may take long.
-    const requestedAt = Date.now()
+    const requestedAt = clock.earliest()
     const ends = await log.ends()
     const committed = new Map(lag().map((each) => [each.partition, each.committed]))
-    const until = rule({ requestedAt, ends, committed })
+    // Partitions that this writer does not own, and all of them before the clock was compared, have no time.
+    const until = rule({ requestedAt, ends, committed }).map((each) => (each === -Infinity ? undefined : each))
     await withDeadline(store.advance(logId, until), storeTimeoutMs, () => unavailable('Postgres is slow'))
     reported = until.map((each, partition) => each ?? reported[partition])
   }

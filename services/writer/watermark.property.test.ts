@@ -3,13 +3,20 @@ import fc from 'fast-check'
 import { acceptance } from '@sluice/event-log/acceptance-deadline'
 import { watermark } from './watermark.ts'
 
-const margin = acceptance.msMax + acceptance.clockSkewMsMax + 1
+const margin = acceptance.msMax + acceptance.clockMarginMs + 1
 const writers = 3
 const partitions = 3
 
 /** The next step, `after` ms of true time later than the previous one. */
 type Step = { after: number } & (
-  | { kind: 'append'; gateway: number; partition: number; sinceReceipt: number; untilAnswer: number }
+  | {
+      kind: 'append'
+      gateway: number
+      partition: number
+      sinceReceipt: number
+      untilAnswer: number
+      labelError: number
+    }
   /** The member stores and commits some blocks; the commit is refused when another member owns the partition by then. */
   | { kind: 'store'; writer: number; partition: number; blocks: number }
   | { kind: 'claim'; writer: number; partition: number; isNoticed: boolean }
@@ -21,7 +28,12 @@ const writer = fc.nat(writers - 1)
 const partition = fc.nat(partitions - 1)
 const after = fc.oneof(fc.nat(20), fc.nat(1_500))
 // The durations include some beyond the limit, where the gateway answers 503.
-const delay = fc.oneof(fc.nat(50), fc.nat(acceptance.msMax), fc.constant(acceptance.msMax))
+const delay = fc.oneof(
+  fc.nat(50),
+  fc.nat(acceptance.msMax),
+  fc.constant(acceptance.msMax),
+  fc.constant(acceptance.msMax + acceptance.clockMarginMs / 2),
+)
 
 const append = fc.record({
   kind: fc.constant('append' as const),
@@ -29,7 +41,9 @@ const append = fc.record({
   gateway: fc.nat(1),
   partition,
   sinceReceipt: delay,
-  untilAnswer: delay,
+  untilAnswer: fc.oneof(fc.constant(0), delay),
+  // A wall clock that was set a moment ago.
+  labelError: fc.oneof(fc.constant(0), fc.integer({ min: -5_000, max: 5_000 })),
 })
 const store = fc.record({ kind: fc.constant('store' as const), after, writer, partition, blocks: fc.nat(4) })
 const claim = fc.record({ kind: fc.constant('claim' as const), after, writer, partition, isNoticed: fc.boolean() })
@@ -38,8 +52,11 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
   fc.oneof({ weight: 4, arbitrary: append }, { weight: 4, arbitrary: store }, claim, { weight: 8, arbitrary: speak }),
   { minLength: 30, maxLength: 120 },
 )
-/** How far each clock is ahead of the slowest. */
-const clock = fc.nat(acceptance.clockSkewMsMax)
+/**
+ * How much later than the true time a gateway's latest time is, and how much earlier a writer's earliest time. Negative:
+ * what the margin is for.
+ */
+const clock = fc.oneof(fc.constant(-acceptance.clockMarginMs / 2), fc.constant(0), fc.nat(500))
 
 interface Logged {
   /** Unix ms by the gateway's clock. */
@@ -55,8 +72,8 @@ function simulate(clocks: { gateways: readonly number[]; writers: readonly numbe
   const positions = Array.from({ length: partitions }, () => 0n)
   const owners: (number | undefined)[] = Array.from({ length: partitions }, () => undefined)
   const reported = Array.from({ length: partitions }, () => -Infinity)
-  const members = clocks.writers.map((ahead) => ({
-    ahead,
+  const members = clocks.writers.map((behind) => ({
+    behind,
     rule: watermark(),
     /** Partitions that the member takes for its own; after a freeze another member may own them. */
     committed: new Map<number, bigint>(),
@@ -67,9 +84,10 @@ function simulate(clocks: { gateways: readonly number[]; writers: readonly numbe
   function take(step: Step): void {
     now += step.after
     if (step.kind === 'append') {
+      const receivedAt = now - step.sinceReceipt + step.labelError
       log[step.partition]?.push({
-        receivedAt: now - step.sinceReceipt + (clocks.gateways[step.gateway] ?? 0),
-        isAccepted: step.sinceReceipt + step.untilAnswer <= acceptance.msMax,
+        receivedAt,
+        isAccepted: now + step.untilAnswer + (clocks.gateways[step.gateway] ?? 0) - receivedAt <= acceptance.msMax,
       })
       return
     }
@@ -94,7 +112,7 @@ function simulate(clocks: { gateways: readonly number[]; writers: readonly numbe
       }
       member.statement = undefined
     } else if (member.requestedAt === undefined) {
-      member.requestedAt = now + member.ahead
+      member.requestedAt = now - member.behind
     } else {
       const ends = log.map(({ length }) => BigInt(length))
       member.statement = member.rule({ requestedAt: member.requestedAt, ends, committed: member.committed })
@@ -122,8 +140,8 @@ function simulate(clocks: { gateways: readonly number[]; writers: readonly numbe
 test('no accepted event is missing below the watermark, which follows the time once all events are stored', () => {
   let reportCount = 0
   fc.assert(
-    fc.property(steps, fc.tuple(clock, clock), fc.tuple(clock, clock, clock), (script, gateways, ahead) => {
-      const it = simulate({ gateways, writers: ahead })
+    fc.property(steps, fc.tuple(clock, clock), fc.tuple(clock, clock, clock), (script, gateways, behind) => {
+      const it = simulate({ gateways, writers: behind })
       for (let each = 0; each < partitions; each++) {
         it.take({ kind: 'claim', after: 0, writer: each % writers, partition: each, isNoticed: true })
       }
@@ -142,20 +160,42 @@ test('no accepted event is missing below the watermark, which follows the time o
       }
       // Each member first finishes its pending report and then reports the present state.
       for (let n = 0; n < 5; n++) it.take({ kind: 'speak', after: 0, writer: 0 })
-      for (const until of it.reported) expect(until).toBeGreaterThanOrEqual(it.now() + ahead[0] - margin)
+      for (const until of it.reported) expect(until).toBeGreaterThanOrEqual(it.now() - behind[0] - margin)
     }),
     { numRuns: 1_000 },
   )
   expect(reportCount).toBeGreaterThan(5_000)
 })
 
-test('the watermark advances under load, when the end is always ahead', () => {
+test('the watermark advances under load, when the end is always ahead, by each end that was requested', () => {
   const rule = watermark()
   const at = (requestedAt: number, end: number, position: number) =>
     rule({ requestedAt: requestedAt, ends: [BigInt(end)], committed: new Map([[0, BigInt(position)]]) })
   expect(at(1_000, 10, 0)).toStrictEqual([undefined])
   expect(at(2_000, 20, 9)).toStrictEqual([undefined])
   expect(at(3_000, 30, 15)).toStrictEqual([1_000 - margin])
-  expect(at(4_000, 40, 30)).toStrictEqual([3_000 - margin])
-  expect(at(5_000, 50, 50)).toStrictEqual([5_000 - margin])
+  expect(at(4_000, 40, 20)).toStrictEqual([2_000 - margin])
+  expect(at(5_000, 50, 40)).toStrictEqual([4_000 - margin])
+  expect(at(6_000, 60, 60)).toStrictEqual([6_000 - margin])
+})
+
+test('an end that does not move is reached as of its latest request', () => {
+  const rule = watermark()
+  const at = (requestedAt: number, position: number) =>
+    rule({ requestedAt, ends: [10n, 10n], committed: new Map([[0, BigInt(position)]]) })
+  expect(at(1_000, 0)).toStrictEqual([undefined, undefined])
+  expect(at(2_000, 9)).toStrictEqual([undefined, undefined])
+  expect(at(3_000, 10)).toStrictEqual([3_000 - margin, undefined])
+})
+
+test('after a long backlog the watermark follows by ends that lie further apart', () => {
+  const rule = watermark()
+  const at = (requestedAt: number, position: number) =>
+    rule({ requestedAt, ends: [BigInt(requestedAt)], committed: new Map([[0, BigInt(position)]]) })[0]
+  for (let time = 1; time <= 10_000; time++) expect(at(time, 0)).toBeUndefined()
+  for (let position = 1_000; position < 10_000; position += 1_000) {
+    const until = at(10_000 + position, position) ?? -Infinity
+    expect(until).toBeLessThanOrEqual(position - margin)
+    expect(until).toBeGreaterThanOrEqual(position - margin - 500)
+  }
 })

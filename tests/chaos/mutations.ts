@@ -18,8 +18,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'packages/event-store/insert/insert-events.ts',
-        from: 'WHERE (site_id, environment, event_id, ${time}) NOT IN',
-        to: 'WHERE (site_id, environment, event_id, ${time}) IS NULL OR 1 OR (site_id, environment, event_id, ${time}) NOT IN',
+        from: 'AND (site_id, environment, event_id, ${time}) NOT IN',
+        to: 'OR 1 OR (site_id, environment, event_id, ${time}) NOT IN',
       },
     ],
     faults: 'cut-insert-answer=2',

@@ -61,4 +61,11 @@ describeWithServices('gateway, writer and query as separate processes', () => {
       expect(writer.output()).toContain('npm run migrate')
     }
   })
+
+  it('refuse a log that was not migrated and name the command to run', async () => {
+    const { SLUICE_LOG_URL: url = '', ...rest } = cluster.environment.gateway
+    const gateway = await spawnService('gateway', { ...rest, SLUICE_LOG_URL: `${url}.second` })
+    expect(await gateway.exited).toBe(1)
+    expect(gateway.output()).toContain('npm run migrate')
+  })
 })

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -33,6 +34,19 @@ describe('standalone on embedded engines', () => {
     expect(sluice.output()).toContain(sluice.url.replace('127.0.0.1', 'localhost'))
     expect(key).toHaveLength(43)
   })
+
+  it('has counted the events of npm run example at its end, whose next command works', async () => {
+    const program = fileURLToPath(new URL('../../docs/example/send-web-log.ts', import.meta.url))
+    const env = { PATH: process.env.PATH, SLUICE_URL: sluice.url, SLUICE_KEY: key }
+    const { stdout } = await promisify(execFile)(process.execPath, [program], { env })
+    expect(stdout).toContain('Sent 2000 of 10000 events.')
+    expect(stdout).toContain('Counted 10000 of 10000 events.')
+    expect(stdout).toContain(`${sluice.url}/docs`)
+    const command = /^ {2}curl [\s\S]*?"$/m.exec(stdout)?.[0] ?? ''
+    const answer = await promisify(execFile)('bash', ['-c', command], { env })
+    expect(JSON.parse(answer.stdout)).toMatchObject({ success: true, data: { value: 1_862 } })
+    await expectWebLogAnswers(asClient())
+  }, 60_000)
 
   it('answers every query on the web log as expected, however often the log was sent', async () => {
     await sendWebLog(asClient())

@@ -21,6 +21,14 @@ async function start(respond?: (request: ReceivedRequest, index: number) => Give
   return `http://us%40er:p%3Aw@${server.host}/da_ta`
 }
 
+const storeId = '0190f1b2-0000-7000-8000-000000000001'
+
+/** The response to an inserter's question for its store; undefined for any other request. */
+function storeResponse({ body }: ReceivedRequest): GivenResponse | undefined {
+  if (!body.includes('AS is_own')) return undefined
+  return { body: `{"meta":[],"data":[{"id":"${storeId}","is_own":1,"engine":"ReplacingMergeTree"}],"rows":1}` }
+}
+
 /** Headers that ClickHouse reads; the others come from the HTTP client and contain versions. */
 const recordedHeaders = ['authorization', 'content-type', 'accept-encoding', 'host']
 
@@ -91,7 +99,7 @@ test.each([
   ['undated', true],
 ])('the insert of %s rows goes to ClickHouse as in the golden file', async (kind, undated) => {
   const summary = '{"read_rows":"7","written_rows":"2"}'
-  const url = await start(() => ({ headers: { 'X-ClickHouse-Summary': summary } }))
+  const url = await start((request) => storeResponse(request) ?? { headers: { 'X-ClickHouse-Summary': summary } })
   const inserter = openEventInserter(url)
   const payloads = [Buffer.from('{"site_id":"a"}\n'), Buffer.from('{"site_id":"ü"}\n')]
   const first = await inserter.insert(
@@ -107,7 +115,7 @@ test.each([
     `clickhouse/insert-${kind}.txt`,
     joinBlocks([
       ...server.received.map((request, index) =>
-        requestBlock(request, index === 0 ? 'two payloads, a running insert is replaced' : 'no payload'),
+        requestBlock(request, ['the store', 'two payloads, a running insert is replaced', 'no payload'][index] ?? ''),
       ),
       { heading: 'results', text: lineJson([first, second]) },
     ]),
@@ -221,7 +229,7 @@ test('a failure of ClickHouse is reported as in the golden file', async () => {
     { status: 502 },
     { status: 200, headers: { 'X-ClickHouse-Summary': '{"written_rows":"many"}' } },
   ]
-  const url = await start((_request, index) => responses[index] ?? {})
+  const url = await start((request, index) => storeResponse(request) ?? responses[index - 1] ?? {})
   const inserter = openEventInserter(url)
   const lines: string[] = []
   for (const response of responses) {

@@ -54,7 +54,12 @@ test('errors have the status, headers and body of the golden file', () => {
       writeHead: (status: number, headers: object) => lines.push(`${status} ${lineJson(headers)}`),
       end: (body: string) => lines.push(body.replace(/"timestamp":\d+/, '"timestamp":<now>')),
     }
-    const loggedError = renderError(response as unknown as ServerResponse, { 'X-Request-Id': 'golden' }, error)
+    const loggedError = renderError(
+      response as unknown as ServerResponse,
+      { 'X-Request-Id': 'golden' },
+      error,
+      Date.now(),
+    )
     const loggedText = loggedError === error ? 'the error itself' : String(loggedError)
     return { heading, text: [...lines, `logged: ${loggedText}`, `for operators: ${internalMessage(error)}`].join('\n') }
   })

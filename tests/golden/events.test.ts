@@ -1,14 +1,13 @@
 import { test } from '@jest/globals'
 import { statusOf } from '@sluice/api/error-status'
-import { encodeEvent, isEscapeFree } from '@sluice/events/encode-event'
-import { encodeRowFast } from '@sluice/events/encode-row-fast'
-import { eventIdOf, normalizeEvent } from '@sluice/events/normalize-event'
+import { encodeEvent } from '@sluice/events/encode-event'
+import { eventIdOf } from '@sluice/events/event-errors'
 import { AppError } from '@sluice/runtime/errors'
 import { badEvents, goodEvents } from './event-samples.ts'
 import { expectGolden, joinBlocks, maskIds } from './golden.ts'
 
 const receivedAt = Date.UTC(2026, 0, 15, 12)
-const receipt = { receivedAt, environment: 'prod', newEventId: () => 'made' } as const
+const receipt = { receivedAt, environment: 'prod' } as const
 
 /** Long runs of one character, which samples have where a length is at its limit, by their number. */
 function abbreviated(text: string): string {
@@ -21,23 +20,10 @@ function block(json: string, text: string): { heading: string; text: string } {
   return { heading: shown, text: abbreviated(text) }
 }
 
-test('every good event has the row and the encoding of the golden file', () => {
+test('every good event has the line and the partition of the golden file', () => {
   const blocks = goodEvents.map((json) => {
-    const escapeFree = isEscapeFree(Buffer.from(json))
-    const { row, clientId } = normalizeEvent(JSON.parse(json), receipt)
-    const plain = encodeRowFast(JSON.parse(json), receipt, escapeFree)
-    const { line, ...encoded } = encodeEvent(JSON.parse(json), { receivedAt, environment: 'prod', escapeFree })
-    const sameRow = `${JSON.stringify(clientId ? row : { ...row, event_id: '<uuid>' })}\n`
-    return block(
-      json,
-      [
-        `row: ${JSON.stringify(row)}`,
-        `id of the client: ${clientId}`,
-        `written plainly: ${plain !== undefined}`,
-        `encoded: ${JSON.stringify(encoded)}`,
-        `line: ${maskIds(line) === sameRow ? 'the row' : maskIds(line)}`,
-      ].join('\n'),
-    )
+    const { line, ...encoded } = encodeEvent(JSON.parse(json), receipt)
+    return block(json, `line: ${maskIds(line).trimEnd()}\nencoded: ${JSON.stringify(encoded)}`)
   })
   expectGolden('events/rows.txt', joinBlocks(blocks))
 })
@@ -45,19 +31,15 @@ test('every good event has the row and the encoding of the golden file', () => {
 test('every bad event is refused with the texts of the golden file', () => {
   const blocks = badEvents.map((json) => {
     const value: unknown = JSON.parse(json)
-    const plain = encodeRowFast(value, receipt, isEscapeFree(Buffer.from(json)))
     const named = eventIdOf(value)
-    return block(
-      json,
-      `${refusalOf(value)}${plain ? '\nplain!' : ''}${named === undefined ? '' : `\nnamed by the id ${named}`}`,
-    )
+    return block(json, `${refusalOf(value)}${named === undefined ? '' : `\nnamed by the id ${named}`}`)
   })
   expectGolden('events/refusals.txt', joinBlocks(blocks))
 })
 
 function refusalOf(value: unknown): string {
   try {
-    normalizeEvent(value, receipt)
+    encodeEvent(value, receipt)
     return 'taken'
   } catch (error) {
     if (!(error instanceof AppError)) throw error

@@ -23,13 +23,13 @@ const receivedAt = Date.UTC(2026, 0, 15, 12)
 function packed(): Block[] {
   const encoder = blockEncoder({ partitions: 6, defaultPartition: 4 })
   for (const json of goodEvents.slice(0, 12)) {
-    encoder.add([encodeEvent(JSON.parse(json), { receivedAt, environment: 'prod', escapeFree: false })])
+    encoder.add([encodeEvent(JSON.parse(json), { receivedAt, environment: 'prod' })])
   }
   encoder.add(
     Array.from({ length: 20 }, (_, n) =>
       encodeEvent(
         { site_id: 'shop', event_type: 'view', event_id: `id-${n % 10}`, timestamp: receivedAt, properties: { n } },
-        { receivedAt, environment: 'prod', escapeFree: true },
+        { receivedAt, environment: 'prod' },
       ),
     ),
   )

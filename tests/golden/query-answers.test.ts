@@ -44,6 +44,18 @@ const sampleRequests: Readonly<Record<string, SampleRequest>> = {
     query: { site_id, metric: 'unique_users', period: '7d' },
     replies: always([{ value: 42, measured: 50 }]),
   },
+  'stats over a range, estimated': {
+    id: 'stats',
+    query: { site_id, metric: 'unique_users', ...threeHours, compare: 'previous_period' },
+    replies: (_statement, index) => ({ rows: [{ value: 70_000 - index, measured: 80_000, estimated: 1 - index }] }),
+  },
+  'stats of a sample of sessions': {
+    id: 'stats',
+    query: { site_id, metric: 'bounce_rate', ...threeHours },
+    replies: (_statement, index) => ({
+      rows: [index === 0 ? { value: 2e7, measured: 2e7 } : { value: 25, measured: 1e6, deviation: 43 }],
+    }),
+  },
   'stats without rows': { id: 'stats', query: { site_id, metric: 'event_count', ...threeHours } },
   'stats by hour': {
     id: 'stats',

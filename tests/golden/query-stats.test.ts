@@ -184,17 +184,19 @@ test('comparisons have the statements of the golden file, two for each query', a
   )
 })
 
-/** Replies with `events` to the count of all events, and to a sample with `sampled` measured sessions. */
+/** Replies with `events` to the count of all events, and to a sample with `sampled` measured sessions that deviate so. */
 const manyEvents =
-  (events: number, sampled: number): Replies =>
-  (_statement, index) => ({ rows: [index === 0 ? { value: events, measured: 1 } : { value: 1, measured: sampled }] })
+  (events: number, sampled: number, deviation = 0): Replies =>
+  (_statement, index) => ({
+    rows: [index === 0 ? { value: events, measured: 1 } : { value: 1_000, measured: sampled, deviation }],
+  })
 
 /** Fails the statements of these numbers as ClickHouse does when a session goes on after its 24 hours. */
 const overlong =
   (failing: readonly number[], events = 0): Replies =>
   (_statement, index) => {
     if (failing.includes(index)) throw new ClickHouseError(395, 'a session goes on after its 24 hours')
-    return { rows: [{ value: events, measured: 300_000 }] }
+    return { rows: [{ value: events, measured: 300_000, deviation: 0 }] }
   }
 
 test.each(sessionMetrics)('the statements of %s are those of the golden file for every plan', async (metric) => {
@@ -213,6 +215,7 @@ test.each(sessionMetrics)('the statements of %s are those of the golden file for
     ...common,
     statementsOf('few events', manyEvents(15_999_999, 0)),
     statementsOf('many events, a small sample', manyEvents(16_000_000, 249_999)),
+    statementsOf('many events, a sample that deviates', manyEvents(16_000_000, 250_000, 2_000)),
     statementsOf('many events, exact', manyEvents(16_000_000, 250_000), { exact: 'true' }),
     statementsOf('an overlong session in a sample', overlong([1], 16_000_000)),
     statementsOf('an overlong session by country', overlong([0]), { group_by: 'country' }),

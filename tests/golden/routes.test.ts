@@ -8,6 +8,7 @@ import { openEventReader } from '@sluice/event-store/event-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { buildGateway } from '@sluice/gateway/build'
 import type { Route } from '@sluice/http/route'
+import type { Context } from '@sluice/http/run-service'
 import { serve, type Service } from '@sluice/http/service'
 import { openPostgres } from '@sluice/postgres/open'
 import { buildQuery } from '@sluice/query/build'
@@ -15,6 +16,7 @@ import { openRedis } from '@sluice/redis/open'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { buildWriter } from '@sluice/writer/build'
 import { capturedLogger } from '../support/captured-logger.ts'
+import { exactClock } from '../support/clock.ts'
 import { expectGolden, joinBlocks, lineJson } from './golden.ts'
 
 const config = { SLUICE_ADMIN_KEY: undefined, SLUICE_AUTO_REGISTER_SITES: true }
@@ -38,11 +40,11 @@ afterAll(async () => {
 function buildAll(): Readonly<Record<'gateway' | 'query' | 'writer', BuiltService>> {
   const log = {} as EventLog
   const access = { ...denyAll, ...redis }
-  const build = (make: (context: { logger: typeof logger; metrics: Metrics }) => Service): BuiltService => {
+  const build = (make: (context: Context) => Service): BuiltService => {
     const metrics = createMetrics()
-    const service = make({ logger, metrics })
+    const service = make({ logger, metrics, clock: exactClock })
     const listen = { SLUICE_HOST: '127.0.0.1', SLUICE_PORT: 0, SLUICE_METRICS_PORT: undefined }
-    serve(service, access, { config: listen, logger, metrics })
+    serve(service, access, { config: listen, logger, metrics, clock: exactClock })
     return { service, metrics }
   }
   return {

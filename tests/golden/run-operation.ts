@@ -115,7 +115,7 @@ function routesOn(
   // No golden test runs an operation on keys or sessions: they have no stores.
   return queryRoutes({
     eventReader,
-    sites: siteLookup(sites, eventReader.asService(), { autoRegister: true }),
+    sites: siteLookup(sites, eventReader, { autoRegister: true }),
     siteStore: sites,
     keys: {} as KeyStore,
     cohorts: { ...({} as CohortStore), find: () => Promise.resolve(cohort) },

@@ -9,6 +9,8 @@ export interface ProfiledClickHouse {
   close(): Promise<void>
 }
 
+const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
+
 /**
  * Leads to a real ClickHouse by a session in which these were set: what a statement sets itself goes before them, as
  * before a profile's. One statement at a time. `forced` goes before what a statement sets.
@@ -19,7 +21,9 @@ export async function withProfile(
   forced: Readonly<Record<string, string>> = {},
 ): Promise<ProfiledClickHouse> {
   const session = { session_id: randomUUID(), session_timeout: '600' }
-  const set = Object.entries(settings).map(([name, value]) => `${name} = ${JSON.stringify(value).replaceAll('"', "'")}`)
+  const set = Object.entries(settings).map(
+    ([name, value]) => `${name} = ${typeof value === 'number' ? value : quoted(value)}`,
+  )
   const authorization = `Basic ${Buffer.from(`${address.username}:${address.password}`).toString('base64')}`
   if (set.length > 0) {
     const url = `${address.origin}/?${new URLSearchParams(session).toString()}`

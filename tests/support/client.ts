@@ -13,6 +13,7 @@ export interface StatsData {
   value: number
   breakdown: { timestamp: number; value: number; key?: string }[]
   complete_until: number
+  timestamp: number
 }
 
 const timeoutMs = 30_000

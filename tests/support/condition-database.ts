@@ -5,7 +5,7 @@ import { type ClickHouse, openClickHouse, type QueryParams } from '@sluice/event
 import { conditionSql } from '@sluice/event-store/conditions'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
-import { normalizeEvent } from '@sluice/events/normalize-event'
+import { encodeEvent } from '@sluice/events/encode-event'
 import { testClickHouse } from './engines/test-engines.ts'
 import type { ConditionEvent, RawCondition } from './oracle/matches-condition.ts'
 
@@ -35,10 +35,9 @@ export async function openConditionDatabase(): Promise<ConditionDatabase> {
   async function store(siteId: string, events: readonly ConditionEvent[]): Promise<void> {
     const lines = events.map(({ user: _, ...event }, index) => {
       const sent = { event_type: 'view', timestamp: receivedAt, ...event, site_id: siteId, event_id: String(index) }
-      const { row } = normalizeEvent(sent, { receivedAt, environment: 'prod', newEventId: randomUUID })
-      return JSON.stringify(row)
+      return encodeEvent(sent, { receivedAt, environment: 'prod' }).line
     })
-    const batch = { payloads: [Buffer.from(lines.join('\n'))], undated: false }
+    const batch = { payloads: [Buffer.from(lines.join(''))], undated: false }
     await inserter.insert(batch, { queryId: siteId, replaceRunning: false, timeoutMs: 20_000 })
   }
 

@@ -16,6 +16,7 @@ import type { UploadStore } from '@sluice/http/upload'
 import { createWorkQueue } from '@sluice/http/work-queue'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { type CapturedLogger, capturedLogger } from './captured-logger.ts'
+import { exactClock } from './clock.ts'
 
 const base = { method: 'GET', section: 'Tests', scope: 'public', rights: { of: 'none' } } as const
 
@@ -194,6 +195,7 @@ export async function startFileService(limits: Partial<ServerLimits> = {}): Prom
     workQueue: createWorkQueue(metrics),
     logger: captured.logger,
     metrics,
+    clock: exactClock,
   })
   const state: FileServiceState = {
     stored: new Set(),

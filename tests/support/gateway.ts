@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { keyCache } from '@sluice/access/key-cache'
 import type { KeyStore, NewKey } from '@sluice/access/keys'
+import { registerLog } from '@sluice/admin/migrate/migrate'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import { limitMax } from '@sluice/contracts/rate-limits'
 import type { Environment } from '@sluice/contracts/scopes'
@@ -14,8 +15,10 @@ import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { openRedis } from '@sluice/redis/open'
 import { createMetrics } from '@sluice/runtime/metrics'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from './captured-logger.ts'
+import { patientClock } from './clock.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
 
@@ -42,6 +45,8 @@ export interface TestGateway {
   keys: Record<Environment | 'reader', string>
   keyStore: KeyStore
   createKey: (parts: Partial<NewKey>) => Promise<string>
+  /** Registers the log, for a gateway that started without. */
+  registerLog: () => Promise<void>
   /** Posts JSON of `body`, or `body` itself when it is a string or bytes. */
   collect: (body: unknown, options?: PostOptions) => Promise<Answer>
   collectBatch: (body: unknown, options?: PostOptions) => Promise<Answer>
@@ -61,6 +66,9 @@ export interface GatewayParts {
   /** Maps the URL of the test's database to the URL that the gateway uses, e.g. of a proxy. */
   postgresUrl?: (url: string) => Promise<string>
   autoRegister?: boolean
+  clock?: SynchronizedClock
+  /** False: Postgres does not know the log, as without `npm run migrate`. */
+  isRegistered?: boolean
 }
 
 /** Tests send more events in a minute than the default limit allows. */
@@ -71,6 +79,8 @@ export async function startGateway({
   wrapLog = (log) => log,
   postgresUrl = (url) => Promise.resolve(url),
   autoRegister = true,
+  clock = patientClock,
+  isRegistered = true,
 }: GatewayParts = {}): Promise<TestGateway> {
   const captured = capturedLogger()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
@@ -84,19 +94,30 @@ export async function startGateway({
       await createTestKey(store, { keyId: 'key_reader', scopes: ['stats:read', 'cohorts:read', 'cohorts:write'] })
     ).key,
   }
+  if (isRegistered) await registerLog(database, log)
   const postgres: Postgres = openPostgres(await postgresUrl(database.url))
   const cache = keyCache(keyStore(postgres), captured.logger)
   const redis = openRedis('memory:', captured)
   const built = buildGateway(
     { SLUICE_AUTO_REGISTER_SITES: autoRegister },
     { log: wrapLog(log), postgres, redis, describeDurability: () => Promise.resolve([]) },
-    { logger: captured.logger, metrics: createMetrics() },
+    { logger: captured.logger, metrics: createMetrics(), clock },
   )
+  const closeEngines = async (): Promise<void> => {
+    await log.close()
+    await postgres.close()
+    await database.drop()
+    await rm(folder, { recursive: true })
+  }
   const service = await startTestService(
     { ...built, components: [cache, ...built.components] },
     { ...redis, keys: cache },
     captured,
-  )
+    { clock },
+  ).catch(async (error: unknown) => {
+    await closeEngines()
+    throw error
+  })
   const logReader = readLog(log)
 
   async function post(path: string, body: unknown, { key = keys.prod, headers = {} }: PostOptions = {}) {
@@ -115,6 +136,7 @@ export async function startGateway({
     keys,
     keyStore: store,
     createKey: async (parts) => (await createTestKey(store, { rateLimits, ...parts })).key,
+    registerLog: () => registerLog(database, log),
     collect: (body, options) => post('/collect', body, options),
     collectBatch: (body, options) => post('/collect/batch', body, options),
     stored: async (siteId, count) => {
@@ -125,10 +147,7 @@ export async function startGateway({
     stop: async () => {
       await service.stop()
       await logReader.stop()
-      await log.close()
-      await postgres.close()
-      await database.drop()
-      await rm(folder, { recursive: true })
+      await closeEngines()
     },
   }
 }

@@ -11,6 +11,8 @@ export interface TcpProxy {
   cut(): Promise<void>
   /** Connections stay open, and no answer or nothing at all passes until `mend`: what was held then arrives late. */
   freeze(what?: 'answers' | 'everything'): void
+  /** Open connections never pass anything again, nor end; new ones work: a host or a NAT entry vanished without a reset. */
+  strand(): void
   /** Lets everything through again and accepts new connections. */
   mend(): Promise<void>
   close(): Promise<void>
@@ -19,6 +21,7 @@ export interface TcpProxy {
 interface Pair {
   client: Socket
   target: Socket
+  isStranded?: boolean
 }
 
 /** Forwards a port of 127.0.0.1, which stays the same, to the host and port of `targetUrl`, where nothing has to listen yet. */
@@ -31,14 +34,15 @@ export async function tcpProxy(targetUrl: string): Promise<TcpProxy> {
     if (frozen !== undefined) target.unpipe(client)
     if (frozen === 'everything') client.unpipe(target)
   }
-  const pass = ({ client, target }: Pair): void => {
+  const pass = ({ client, target, isStranded }: Pair): void => {
     client.unpipe(target)
     target.unpipe(client)
+    if (isStranded) return
     client.pipe(target)
     target.pipe(client)
   }
   const server = createServer((client) => {
-    const pair = { client, target: connect(Number(targetAddress.port), targetAddress.hostname) }
+    const pair: Pair = { client, target: connect(Number(targetAddress.port), targetAddress.hostname) }
     pairs.add(pair)
     const end = (): void => {
       pairs.delete(pair)
@@ -87,6 +91,12 @@ export async function tcpProxy(targetUrl: string): Promise<TcpProxy> {
     freeze: (what = 'everything') => {
       frozen = what
       for (const pair of pairs) hold(pair)
+    },
+    strand: () => {
+      for (const pair of pairs) {
+        pair.isStranded = true
+        pass(pair)
+      }
     },
     mend: async () => {
       frozen = undefined

@@ -7,8 +7,10 @@ import type { KeyRecord } from '@sluice/access/keys'
 import { type ListenConfig, serve, type Service } from '@sluice/http/service'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { supervise } from '@sluice/runtime/supervisor'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { type CapturedLogger, capturedLogger } from './captured-logger.ts'
 import { checkAnswer } from './check-answer.ts'
+import { exactClock } from './clock.ts'
 
 export interface TestService extends CapturedLogger {
   /** `http://127.0.0.1:<port>`. */
@@ -28,7 +30,10 @@ export async function startTestService(
   service: Partial<Service>,
   access: Access | Access['keys'],
   captured: CapturedLogger = capturedLogger(),
-  variables: Pick<ListenConfig, 'SLUICE_TRUSTED_PROXIES' | 'SLUICE_CORS_ORIGINS'> = {},
+  {
+    clock = exactClock,
+    ...variables
+  }: Pick<ListenConfig, 'SLUICE_TRUSTED_PROXIES' | 'SLUICE_CORS_ORIGINS'> & { clock?: SynchronizedClock } = {},
 ): Promise<TestService> {
   const { logger } = captured
   const metrics = createMetrics()
@@ -39,6 +44,7 @@ export async function startTestService(
       config: { SLUICE_HOST: '127.0.0.1', SLUICE_PORT: 0, SLUICE_METRICS_PORT: undefined, ...variables },
       logger,
       metrics,
+      clock,
     },
   )
   const supervisor = supervise(components, logger)
@@ -91,8 +97,9 @@ export function keysInMemory(keys: Readonly<Record<string, Pick<KeyRecord, 'scop
   )
   const source = {
     findByHash: (hash: string) => Promise.resolve(byHash.get(hash)),
-    changedSince: () => Promise.resolve({ keys: [], asOf: new Date() }),
-    markUsed: () => Promise.resolve(),
+    findByHashes: (hashes: readonly string[]) => Promise.resolve(hashes.flatMap((hash) => byHash.get(hash) ?? [])),
+    changedSince: () => Promise.resolve({ changed: [], cursor: '0' }),
+    markUsed: () => Promise.resolve([]),
   }
   return keyCache(source, capturedLogger().logger)
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { generateKey } from '@sluice/access/api-key'
 import { keyCache } from '@sluice/access/key-cache'
 import type { SiteStore } from '@sluice/access/sites'
+import { registerLog } from '@sluice/admin/migrate/migrate'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { Scope } from '@sluice/contracts/scopes'
 import { openEventLog } from '@sluice/event-log/open-event-log'
@@ -18,6 +19,7 @@ import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from './captured-logger.ts'
+import { patientClock } from './clock.ts'
 import { testClickHouse } from './engines/test-engines.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { request, startTestService, type TestService } from './test-service.ts'
@@ -48,10 +50,11 @@ const everybody: Criteria = { type: 'and', conditions: [{ property: 'user_id', o
 
 export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<TestSluice> {
   const captured = capturedLogger()
-  const context = { logger: captured.logger, metrics: createMetrics() }
+  const context = { logger: captured.logger, metrics: createMetrics(), clock: patientClock }
   const folder = await mkdtemp(join(tmpdir(), 'sluice-rights-'))
   const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
   const postgres = await openTestPostgres()
+  await registerLog(postgres, log)
   const database = testClickHouse()
   await migrateClickHouse(database.url)
   const eventReader = openEventReader(database.readerUrl, context)

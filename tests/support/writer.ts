@@ -6,7 +6,7 @@ import { listDeadLetters } from '@sluice/admin/replay-dead-letters/replay'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import type { Block } from '@sluice/event-log/block'
 import type { EventLog } from '@sluice/event-log/log'
-import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
 import { type EventInserter, openEventInserterAt } from '@sluice/event-store/insert/insert-events'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
@@ -42,7 +42,7 @@ export async function createTestStores(logUrl?: string): Promise<TestStores> {
   const url = logUrl ?? `file:${join(folder, 'log')}`
   const { logger } = capturedLogger()
   const log = await openEventLog(url, { logger, file: { partitions } })
-  const deadLetters = await openEventLog(deadLetterUrl(url), { logger, file: { partitions: 2 } })
+  const deadLetters = await openDeadLetters(url, { logger, file: { partitions: 2 } })
   const database: TestClickHouse = testClickHouse()
   await migrateClickHouse(database.url)
   const clickHouse = openClickHouse(database.url)
@@ -63,7 +63,7 @@ export async function createTestStores(logUrl?: string): Promise<TestStores> {
     },
     dead: async () => {
       const found: { reason: string | undefined; row: string }[] = []
-      await listDeadLetters(deadLetters, ({ headers, payload }) => {
+      await listDeadLetters({ deadLetters }, ({ headers, payload }) => {
         for (const row of payload.toString().split('\n').slice(0, -1))
           found.push({ reason: headers.letter?.reason, row })
       })

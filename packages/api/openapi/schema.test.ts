@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import joi from 'joi'
-import { eventSchema } from '@sluice/events/normalize-event'
+import { eventSchema } from '@sluice/events/event-schema'
 import { text, validate } from '@sluice/runtime/validate'
 import { createKeyBody, rotateKeyBody } from '../keys.ts'
 import { createSiteBody } from '../sites.ts'

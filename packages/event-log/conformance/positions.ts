@@ -52,6 +52,28 @@ export function describePositions({
       expect(await standing()).toEqual(['0: 1/2', '1: 2/2', '2: 0/0', '3: 1/1'])
     })
 
+    test('a group replaces another one and continues where that one stopped', async () => {
+      const log = await openNew()
+      await publishEverywhere(log, 'first')
+      const before = collect(log, 'before')
+      await waitUntilTrue('the first blocks', () => before.committed.length === partitions)
+      await before.consumer.stop()
+      await before.running
+
+      await log.replaceGroup('unknown', 'after')
+      await log.replaceGroup('before', 'after')
+      const second = await publishEverywhere(log, 'second')
+      const after = collect(log, 'after')
+      await waitUntilTrue('the second blocks', () => after.committed.length === partitions)
+      await after.consumer.stop()
+      await after.running
+      expect(after.names.sort()).toEqual(second)
+
+      // A group with positions keeps them, whatever the other one has read.
+      await log.replaceGroup('before', 'after')
+      expect((await log.positions('after')).every(({ next, end }) => next === end)).toBe(true)
+    })
+
     test('groups of the same name in two logs are independent', async () => {
       const readers = await Promise.all([openNew(), openNew()].map(async (log) => collect(await log, 'group')))
       await waitUntilTrue('all partitions of both', () => readers.every((reader) => areAllHeld(reader)))

@@ -118,7 +118,8 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
 
   const isEnded = () => hasEnded
 
-  async function next(): Promise<LogBatch | undefined> {
+  async function next(ready: (() => Promise<void>) | undefined): Promise<LogBatch | undefined> {
+    let isReady = ready === undefined
     while (!isEnded()) {
       const first = buffered[0]
       if (first === undefined) {
@@ -127,17 +128,22 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       }
       const { count, complete } = measureNextBatch()
       const lingerLeftMs = first.arrivedAt + limits.lingerMs - performance.now()
-      if (complete || lingerLeftMs <= 0) return takeBatch(count)
-      await settledOrAfter(changed.promise, lingerLeftMs)
+      if (!complete && lingerLeftMs > 0) {
+        await settledOrAfter(changed.promise, lingerLeftMs)
+        continue
+      }
+      if (isReady) return takeBatch(count)
+      await ready?.()
+      isReady = true
     }
     return undefined
   }
 
-  async function* batches(): AsyncGenerator<LogBatch> {
+  async function* batches({ ready }: { ready?: () => Promise<void> } = {}): AsyncGenerator<LogBatch> {
     if (isIterated) throw new Error(`The batches of partition ${partition} are read already`)
     isIterated = true
     for (;;) {
-      const batch = await next()
+      const batch = await next(ready)
       if (batch === undefined) return
       yield batch
     }

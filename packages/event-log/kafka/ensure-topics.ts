@@ -1,6 +1,7 @@
 import type { Admin, ConfigResourceTypes } from 'kafkajs'
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
+import { deadLetterDays } from '../dead-letters.ts'
 import { createKafkaAdmin, createKafkaClient, describeKafkaError } from './client.ts'
 import { forwardKafkaLogs } from './forward-logs.ts'
 import { parseKafkaUrl } from './url.ts'
@@ -33,7 +34,7 @@ export interface EnsureTopicsOptions {
 /**
  * Creates `<topic>` and `<topic>.dead` of a `kafka:` URL where they are missing, with `min(3, brokers)` replicas; with three,
  * a write needs two in-sync replicas. A replica that lags never becomes leader. Events are kept for 30 days whatever they
- * take, dead letters for ever. Returns the names of the new topics. Throws when Kafka can't be reached within 15 s or refuses.
+ * take, dead letters for 365. Returns the names of the new topics. Throws when Kafka can't be reached within 15 s or refuses.
  */
 export async function ensureTopics(url: string, options: EnsureTopicsOptions = {}): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
@@ -51,16 +52,14 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
       { name: 'retention.bytes', value: '-1' },
       ...(replicationFactor === replicasWanted ? [{ name: 'min.insync.replicas', value: String(inSyncWanted) }] : []),
     ]
-    // Dead letters wait for an operator, however long that takes.
-    const unlimitedRetention = { name: 'retention.ms', value: '-1' }
-    const limitedRetention = { name: 'retention.ms', value: String(retentionDays * dayMs) }
+    const retentionDaysOf = (name: string) => (name === topic ? retentionDays : deadLetterDays)
     // The call returns false when another migration was faster.
     await admin.createTopics({
       topics: missing.map((name) => ({
         topic: name,
         numPartitions: options.partitions ?? 8,
         replicationFactor,
-        configEntries: [...configEntries, name === topic ? limitedRetention : unlimitedRetention],
+        configEntries: [...configEntries, { name: 'retention.ms', value: String(retentionDaysOf(name) * dayMs) }],
       })),
       // kafkajs's own wait fails on a topic that is not known yet, which the next metadata may contain.
       waitForLeaders: false,
@@ -74,9 +73,9 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
 }
 
 /**
- * Reasons why an acknowledged event could still be lost in this cluster, one sentence each; empty for three replicas, two
- * of them in sync, no unclean election and at least a week of retention, and for `file:`. Rejects while Kafka can't be
- * reached.
+ * Reasons why an acknowledged event could still be lost in this cluster, as an event or as a dead letter, one sentence each;
+ * empty for three replicas, two of them in sync, no unclean election and at least a week of retention (a year for dead
+ * letters), and for `file:`. Rejects while Kafka can't be reached.
  */
 export async function describeDurability(
   url: string,
@@ -85,31 +84,42 @@ export async function describeDurability(
   if (!url.startsWith('kafka:')) return []
   const { topic } = parseKafkaUrl(url)
   return withAdmin(url, logger, async (admin) => {
-    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
-    const { resources } = await admin.describeConfigs({
-      includeSynonyms: false,
-      resources: [
-        {
-          type: topicResource,
-          name: topic,
-          configNames: [
-            'min.insync.replicas',
-            'unclean.leader.election.enable',
-            'retention.ms',
-            'retention.bytes',
-            'cleanup.policy',
-          ],
-        },
-      ],
-    })
-    const entries = resources.flatMap(({ configEntries }) => configEntries)
-    const replicas = Math.min(...topics.flatMap(({ partitions }) => partitions.map(({ replicas }) => replicas.length)))
-    const settings = new Map(entries.map(({ configName, configValue }) => [configName, configValue]))
-    return findRisks(replicas, settings).map((risk) => `Topic ${topic} has ${risk}`)
+    const existing = await admin.listTopics()
+    const risks: string[] = []
+    for (const name of [topic, `${topic}.dead`]) {
+      const daysWanted = name === topic ? retentionDaysWanted : deadLetterDays
+      if (existing.includes(name)) risks.push(...(await describeTopic(admin, name, daysWanted)))
+      else risks.push(`Topic ${name} is missing: "npm run migrate" creates it`)
+    }
+    return risks
   })
 }
 
-function findRisks(replicas: number, settings: ReadonlyMap<string, string>): string[] {
+async function describeTopic(admin: Admin, topic: string, retentionDaysMin: number): Promise<string[]> {
+  const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false,
+    resources: [
+      {
+        type: topicResource,
+        name: topic,
+        configNames: [
+          'min.insync.replicas',
+          'unclean.leader.election.enable',
+          'retention.ms',
+          'retention.bytes',
+          'cleanup.policy',
+        ],
+      },
+    ],
+  })
+  const entries = resources.flatMap(({ configEntries }) => configEntries)
+  const replicas = Math.min(...topics.flatMap(({ partitions }) => partitions.map(({ replicas }) => replicas.length)))
+  const settings = new Map(entries.map(({ configName, configValue }) => [configName, configValue]))
+  return findRisks(replicas, settings, retentionDaysMin).map((risk) => `Topic ${topic} has ${risk}`)
+}
+
+function findRisks(replicas: number, settings: ReadonlyMap<string, string>, retentionDaysMin: number): string[] {
   const found: string[] = []
   if (replicas < replicasWanted) {
     found.push(`${replicas} replicas: with fewer than ${replicasWanted}, lost machines lose events`)
@@ -122,10 +132,8 @@ function findRisks(replicas: number, settings: ReadonlyMap<string, string>): str
     found.push('unclean.leader.election.enable=true: a replica that lags may become leader and lose events')
   }
   const retentionMs = Number(settings.get('retention.ms'))
-  if (retentionMs >= 0 && retentionMs < retentionDaysWanted * dayMs) {
-    found.push(
-      `retention.ms=${retentionMs}: below ${retentionDaysWanted} days, a writer that is away for longer loses events`,
-    )
+  if (retentionMs >= 0 && retentionMs < retentionDaysMin * dayMs) {
+    found.push(`retention.ms=${retentionMs}: below ${retentionDaysMin} days, events that wait for longer are lost`)
   }
   const retentionBytes = Number(settings.get('retention.bytes'))
   if (retentionBytes >= 0) {

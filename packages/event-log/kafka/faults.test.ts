@@ -65,13 +65,17 @@ describeWithKafka('topics in Kafka', () => {
     expect(await (await open(url)).partitions()).toBe(8)
     expect(await (await open(url)).id()).toMatch(new RegExp(`^[A-Za-z0-9_-]+\\.${topic}$`))
     const warnings = await describeDurability(url)
-    expect(warnings).toHaveLength(2)
-    expect(warnings.join()).toContain('has 1 replicas')
-    expect(warnings.join()).toContain('min.insync.replicas=1')
+    for (const name of [topic, `${topic}.dead`]) {
+      expect(warnings.filter((warning) => warning.startsWith(`Topic ${name} has `))).toEqual([
+        expect.stringContaining('has 1 replicas'),
+        expect.stringContaining('min.insync.replicas=1'),
+      ])
+    }
+    expect(warnings).toHaveLength(4)
     expect(await describeDurability('file:data/log')).toEqual([])
   })
 
-  test('keep events for a month and dead letters for ever, whatever their size', async () => {
+  test('keep events for a month and dead letters for a year, whatever their size', async () => {
     const url = await createUrl()
     const admin = clientOf(url).admin()
     await admin.connect()
@@ -89,7 +93,7 @@ describeWithKafka('topics in Kafka', () => {
     }
     const kept = { 'retention.bytes': '-1', 'cleanup.policy': 'delete' }
     expect(await settingsOf(topicOf(url))).toEqual({ ...kept, 'retention.ms': '2592000000' })
-    expect(await settingsOf(`${topicOf(url)}.dead`)).toEqual({ ...kept, 'retention.ms': '-1' })
+    expect(await settingsOf(`${topicOf(url)}.dead`)).toEqual({ ...kept, 'retention.ms': '31536000000' })
     await admin.disconnect()
   })
 
@@ -100,8 +104,14 @@ describeWithKafka('topics in Kafka', () => {
     const settings = { 'retention.ms': '604799999', 'retention.bytes': '1000000', 'cleanup.policy': 'compact,delete' }
     const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }))
     await admin.createTopics({ topics: [{ topic: topicOf(url), configEntries }] })
+    expect(await describeDurability(url)).toContain(
+      `Topic ${topicOf(url)}.dead is missing: "npm run migrate" creates it`,
+    )
+    const month = { name: 'retention.ms', value: '2592000000' }
+    await admin.createTopics({ topics: [{ topic: `${topicOf(url)}.dead`, configEntries: [month] }] })
     await admin.disconnect()
     const warnings = (await describeDurability(url)).join('\n')
+    expect(warnings).toContain(`Topic ${topicOf(url)}.dead has retention.ms=2592000000: below 365 days`)
     expect(warnings).toContain('retention.ms=604799999: below 7 days')
     expect(warnings).toContain('retention.bytes=1000000')
     expect(warnings).toContain('cleanup.policy=compact,delete')

@@ -7,7 +7,7 @@ import type { EventLog, LogConsumer } from '../log.ts'
 import { createKafkaAdmin, createKafkaClient, describeKafkaError, kafkaErrorType } from './client.ts'
 import { createKafkaConsumer } from './consumer.ts'
 import { forwardKafkaLogs } from './forward-logs.ts'
-import { fetchOffsets, kafkaGroup, startOffset } from './offsets.ts'
+import { copyPositions, fetchOffsets, kafkaGroup, startOffset } from './offsets.ts'
 import { createKafkaPublisher } from './producer.ts'
 import type { KafkaGroupTimes } from './session.ts'
 import type { KafkaAddress } from './url.ts'
@@ -94,6 +94,14 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     return unavailable(isMissing ? `Kafka has no topic ${topic}: npm run migrate makes it` : `Kafka: ${reason}`, error)
   }
 
+  /** Runs requests about a group, whose coordinator may not be ready yet. */
+  const coordinated = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
+    retry(() => slowAdmin.use(work, positionsTimeoutMs), {
+      isPermanent: (error) => !uncoordinatedTypes.includes(kafkaErrorType(error) ?? ''),
+      delays: coordinationDelays,
+      timeoutMs: positionsTimeoutMs,
+    })
+
   async function partitions(): Promise<number> {
     try {
       partitionCount ??= await fetchPartitionCount()
@@ -141,13 +149,17 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     },
     async positions(group) {
       try {
-        const work = (kafkajsAdmin: Admin) => fetchOffsets(kafkajsAdmin, kafkaGroup(topic, group), topic)
-        const offsets = await retry(() => slowAdmin.use(work, positionsTimeoutMs), {
-          isPermanent: (error) => !uncoordinatedTypes.includes(kafkaErrorType(error) ?? ''),
-          delays: coordinationDelays,
-          timeoutMs: positionsTimeoutMs,
-        })
+        const offsets = await coordinated((kafkajsAdmin) => fetchOffsets(kafkajsAdmin, kafkaGroup(topic, group), topic))
         return [...offsets].map(([partition, known]) => ({ partition, next: startOffset(known), end: known.high }))
+      } catch (error) {
+        throw toUnavailable(error)
+      }
+    },
+    async replaceGroup(from, to) {
+      try {
+        await coordinated((kafkajsAdmin) =>
+          copyPositions(kafkajsAdmin, topic, kafkaGroup(topic, from), kafkaGroup(topic, to)),
+        )
       } catch (error) {
         throw toUnavailable(error)
       }

@@ -40,3 +40,32 @@ export async function fetchOffsets(admin: Admin, group: string, topic: string): 
 export function startOffset({ committed, low, high }: PartitionOffsets): bigint {
   return committed === undefined || committed < low || committed > high ? low : committed
 }
+
+/**
+ * Commits the positions of the group `from` for the group `to`, unless `to` has committed any. Kafka forgets `from` by itself
+ * after its `offsets.retention.minutes`.
+ */
+export async function copyPositions(admin: Admin, topic: string, from: string, to: string): Promise<void> {
+  const known = await committedPositions(admin, topic, to)
+  const positions = await committedPositions(admin, topic, from)
+  if (known.length > 0 || positions.length === 0) return
+  await admin.setOffsets({ groupId: to, topic, partitions: positions })
+  // kafkajs joins the group, commits as it leaves, and reports no failure of that commit.
+  const copied = await committedPositions(admin, topic, to)
+  const offsets = new Map(copied.map(({ partition, offset }) => [partition, offset]))
+  if (positions.some(({ partition, offset }) => offsets.get(partition) !== offset)) {
+    throw new Error(`the positions of the group ${from} could not be copied to ${to}`)
+  }
+}
+
+async function committedPositions(
+  admin: Admin,
+  topic: string,
+  groupId: string,
+): Promise<{ partition: number; offset: string }[]> {
+  const positions = await admin.fetchOffsets({ groupId, topics: [topic] })
+  return positions
+    .flatMap(({ partitions }) => partitions)
+    .filter(({ offset }) => BigInt(offset) >= 0n)
+    .map(({ partition, offset }) => ({ partition, offset }))
+}

@@ -8,6 +8,8 @@ export interface SqliteWorkerData {
   fileBytesMax: number | undefined
   /** Bytes of the disk that appends leave free. */
   freeBytesMin: number
+  /** Blocks that are older are deleted when the log is opened, read or not. */
+  retentionMs: number | undefined
 }
 
 /** A block to append; the request's `data` holds the payloads, one after the other. */
@@ -54,6 +56,7 @@ export interface RequestMap {
   write: { request: { appends: Append[]; data: ArrayBuffer; commits: Commit[] }; response: Written }
   read: { request: { partition: number; from: number; bytesMax: number }; response: { blocks: StoredBlock[] } }
   join: { request: { group: string }; response: Positions }
+  replaceGroup: { request: { from: string; to: string }; response: object }
   ping: { request: object; response: object }
   /** The file is closed before the response. */
   close: { request: object; response: object }

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { afterAll, afterEach, describe, expect, test } from '@jest/globals'
 import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
 import { describeEventLog } from '../conformance/conformance.ts'
@@ -56,6 +57,27 @@ describe('the folder of a SQLite log', () => {
     const dir = await createDir()
     await (await open(dir, { partitions: 3 })).close()
     expect(await (await open(dir, { partitions: 5 })).partitions()).toBe(3)
+  })
+
+  test('loses the blocks that are older than the retention when it is opened, and others never', async () => {
+    const dir = await createDir()
+    const log = await open(dir)
+    await log.publish([block(0, 'old'), block(1, 'older')], { timeoutMs })
+    await log.close()
+    const database = new DatabaseSync(join(dir, 'log.sqlite'))
+    const dayMs = 86_400_000
+    database.prepare('UPDATE blocks SET appended_at = ?').run(Date.now() - 400 * dayMs)
+    database.close()
+
+    const kept = await open(dir)
+    expect(await kept.ends()).toEqual([1n, 1n, 0n, 0n])
+    await kept.publish([block(0, 'new')], { timeoutMs })
+    await kept.close()
+    const pruned = await open(dir, { retentionMs: 365 * dayMs })
+    const reader = collect(pruned, 'group')
+    await waitUntilTrue('the newer block', () => reader.committed.length === 1)
+    expect(reader.names).toEqual(['new'])
+    expect(await pruned.ends()).toEqual([2n, 0n, 0n, 0n])
   })
 
   test('is named in the error when it cannot be created', async () => {

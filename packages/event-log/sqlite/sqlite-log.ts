@@ -27,6 +27,8 @@ export interface SqliteLogOptions {
    * or commits would fail as well and nothing could be deleted any more. Default 128 MiB.
    */
   freeBytesMin?: number
+  /** Blocks that are older are deleted when the log is opened, read or not. Default: blocks wait for their readers. */
+  retentionMs?: number
   /** Called with each engine that is started, for tests that end its thread. */
   onEngine?: (engine: SqliteEngine) => void
 }
@@ -39,7 +41,7 @@ interface GroupState {
 
 /**
  * The event log in a folder of this machine. One process at a time: its consumers and its producers share the instance.
- * A block is kept until every group that ever joined has committed past it; its space is then reused, not returned to the
+ * A block is kept until every group that ever joined has committed past it, or for `retentionMs`; its space is then reused, not returned to the
  * disk. Rejects when the folder can't be used or another process has locked it.
  */
 export async function openSqliteLog(dir: string, options: SqliteLogOptions): Promise<EventLog> {
@@ -59,6 +61,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       partitions: options.partitions ?? 8,
       fileBytesMax: options.fileBytesMax,
       freeBytesMin: options.freeBytesMin ?? 128 * 1024 * 1024,
+      retentionMs: options.retentionMs,
     })
     ends = engine.opened.ends
     options.onEngine?.(engine)
@@ -218,6 +221,11 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       if (closing !== undefined) throw unavailable(`${name} is closed`)
       const positions = await loadPositions(await engine(), group)
       return positions.map((next, partition) => ({ partition, next: BigInt(next), end: BigInt(ends[partition] ?? 0) }))
+    },
+    async replaceGroup(from, to) {
+      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      await (await engine()).call('replaceGroup', { from, to })
+      groups.delete(from)
     },
     async ends() {
       if (closing !== undefined) throw unavailable(`${name} is closed`)

@@ -71,6 +71,9 @@ function openTables(db: DatabaseSync, data: SqliteWorkerData): Log {
   if (meta.get('version') !== schemaVersion) {
     throw new Error(`its format is version ${String(meta.get('version'))}, this program reads ${schemaVersion}`)
   }
+  if (data.retentionMs !== undefined) {
+    db.prepare('DELETE FROM blocks WHERE appended_at < ?').run(Date.now() - data.retentionMs)
+  }
   vacuumIfMostlyFree(db)
   if (data.fileBytesMax !== undefined) {
     db.exec(`PRAGMA max_page_count=${Math.max(1, Math.floor(data.fileBytesMax / pragma(db, 'page_size')))}`)
@@ -104,6 +107,8 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
     `INSERT INTO positions (consumer_group, partition, next_offset) VALUES (?, ?, ?)
      ON CONFLICT DO UPDATE SET next_offset = max(next_offset, excluded.next_offset)`,
   )
+
+  const deletePositions = db.prepare('DELETE FROM positions WHERE consumer_group = ?')
 
   /** Committed positions by group and partition. */
   const groups = new Map<string, number[]>()
@@ -265,6 +270,21 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         groups.set(group, positions)
       }
       return { positions: [...positions] }
+    },
+    replaceGroup({ from, to }) {
+      const positions = groups.get(from)
+      if (positions === undefined) return {}
+      // Forgotten in any case: blocks are kept until every known group has read them.
+      const commits = groups.has(to)
+        ? []
+        : positions.map((nextOffset, partition) => ({ group: to, partition, nextOffset }))
+      transaction(() => {
+        storePositions(commits)
+        deletePositions.run(from)
+      })
+      groups.delete(from)
+      if (commits.length > 0) groups.set(to, positions)
+      return {}
     },
     ping() {
       db.prepare('SELECT 1').get()

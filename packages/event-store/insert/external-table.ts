@@ -3,7 +3,7 @@ import http from 'node:http'
 import https from 'node:https'
 import type { ClickHouseAddress } from '../client.ts'
 import { ClickHouseError } from '../errors.ts'
-import { strictSettings } from '../strict-settings.ts'
+import { postedRowSettings, strictSettings } from '../strict-settings.ts'
 
 export interface ExternalTableQuery {
   /** The statement; it reads the posted rows as table `b`. */
@@ -38,14 +38,8 @@ export function externalTableUrl(
 ): string {
   const search = new URLSearchParams({
     ...strictSettings,
+    ...postedRowSettings,
     wait_end_of_query: '1',
-    // A row that can't be read must fail the statement.
-    input_format_allow_errors_num: '0',
-    input_format_allow_errors_ratio: '0',
-    // The cache would take a query over `b` for an earlier one with other rows.
-    use_query_cache: '0',
-    // A row of a newer build is refused rather than read without the field that this build does not know.
-    input_format_skip_unknown_fields: '0',
     max_execution_time: String(Math.ceil(timeoutMs / 1000)),
     ...parameters,
     database: address.database,

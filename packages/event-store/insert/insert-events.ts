@@ -1,7 +1,9 @@
 import { eventColumns } from '@sluice/contracts/event-columns'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from '../client.ts'
+import { clickHouseCode, ClickHouseError } from '../errors.ts'
 import { checkClickHouseSchema } from '../migrate.ts'
+import { oneServerText, readStoreId, storedIdentitySql } from '../store-identity.ts'
 import { eventTableStructure } from './event-table-structure.ts'
 import { externalTableClient, type ExternalTableQuery } from './external-table.ts'
 import { type BadRow, findBadRows } from './find-bad-rows.ts'
@@ -26,9 +28,15 @@ export interface EventInserter {
   /**
    * Stores the rows that are not stored yet. Resolves to their number, and to the number of rows that ClickHouse read:
    * the batch several times, and the stored rows that it is compared with. Throws ClickHouseError; when its `retryable`
-   * is true, the same call may be repeated, whether or not this one stored rows.
+   * is true, the same call may be repeated, whether or not this one stored rows. Every insert goes to the server that the
+   * first one went to: another one behind the same URL refuses it, and says what to do.
    */
   insert(batch: EventBatch, options: InsertOptions): Promise<{ inserted: number; readRows: number }>
+  /**
+   * The UUID of the store behind the URL. Throws AppError, with what to do, when inserts would not be exactly once there:
+   * on another server than the one that `migrate` prepared, or in a table of a cluster. ClickHouseError while unknown.
+   */
+  storeId(): Promise<string>
   /**
    * Finds the lines that ClickHouse can't read as events, with the reasons. Reads the lines alone, so that a wrong table
    * or schema makes no line bad. Stores nothing. Throws ClickHouseError when the statements could not run.
@@ -36,7 +44,7 @@ export interface EventInserter {
   findBadRows(lines: readonly Buffer[], options: { timeoutMs: number }): Promise<readonly BadRow[]>
   /** Resolves when ClickHouse answers a query as this user; throws ClickHouseError otherwise. */
   check(): Promise<void>
-  /** Throws AppError when the schema is older or newer than this build, and ClickHouseError while it is unknown. */
+  /** Throws AppError when this build can't work with the schema or as `storeId` does, ClickHouseError while it is unknown. */
   checkSchema(): Promise<void>
   /** Closes all connections. A second call has no effect. */
   close(): Promise<void>
@@ -52,6 +60,9 @@ const select = eventColumns
   .map((column) => ('isTime' in column ? `${timeSql(column.name)} AS ${column.name}` : column.name))
   .join(', ')
 
+/** Fails on every other server, whichever connection brought the statement there. */
+const isOwnServer = `throwIf(${storedIdentitySql} != ({store:UUID}, serverUUID()), 'another server') = 0`
+
 function timeSql(column: string): string {
   return `fromUnixTimestamp64Milli(${column}, 'UTC')`
 }
@@ -66,7 +77,7 @@ INSERT INTO events (${columnNames})
 SELECT ${select} FROM
 (
     SELECT * FROM b
-    WHERE (site_id, environment, event_id, ${time}) NOT IN
+    WHERE ${isOwnServer} AND (site_id, environment, event_id, ${time}) NOT IN
     (
         SELECT site_id, toString(environment), event_id, timestamp FROM events
         WHERE (site_id, toStartOfSecond(timestamp)) IN (SELECT site_id, toStartOfSecond(${time}) FROM b)
@@ -88,7 +99,7 @@ INSERT INTO events (${columnNames})
 SELECT ${select} FROM
 (
     SELECT * FROM b
-    WHERE (site_id, environment, event_id, timestamp) IN
+    WHERE ${isOwnServer} AND (site_id, environment, event_id, timestamp) IN
     (
         SELECT site_id, environment, event_id, arrayJoin(arrayFold(
             (kept, at) -> if(at - kept[-1] > ${copyWindowMs}, arrayPushBack(kept, at), kept),
@@ -118,13 +129,18 @@ SELECT ${select} FROM
     LIMIT 1 BY site_id, environment, event_id, timestamp
 )`
 
-/** The insert for batches of one kind; exported for bench/writer-backlog.ts, which posts it itself. */
-export function insertStatement(undated: boolean): ExternalTableStatement {
+/** The insert into the store `storeId` for batches of one kind; exported for bench/writer-backlog.ts, which posts it itself. */
+export function insertStatement(undated: boolean, storeId: string): ExternalTableStatement {
   return {
     sql: undated ? insertUndated : insertDated,
     structure: eventTableStructure,
     parameters: {
+      param_store: storeId,
       async_insert: '0',
+      // A profile's token would make ClickHouse take every batch for the first one. Copies are left out by the statement.
+      insert_deduplicate: '0',
+      insert_deduplication_token: '',
+      insert_null_as_default: '1',
       // A batch may hold events of more than 100 months, each of which is a partition.
       throw_on_max_partitions_per_insert_block: '0',
       replace_running_query_max_wait_ms: '10000',
@@ -146,20 +162,38 @@ export function openEventInserter(url: string): EventInserter {
 export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
   const client = externalTableClient(address)
   const clickHouse = openClickHouseAt(address)
+  /** One question for all first inserts: two answers could come from two servers. */
+  let identified: Promise<string> | undefined
+  const storeId = (): Promise<string> => {
+    identified ??= readStoreId(clickHouse).catch((error: unknown) => {
+      identified = undefined
+      throw error
+    })
+    return identified
+  }
   return {
     insert: async ({ payloads, undated }, { queryId, replaceRunning, timeoutMs }) => {
-      const { parameters, ...statement } = insertStatement(undated)
-      const { writtenRows, readRows } = await client.post({
-        ...statement,
-        payloads,
-        parameters: { ...parameters, query_id: queryId, replace_running_query: replaceRunning ? '1' : '0' },
-        timeoutMs,
-      })
-      return { inserted: writtenRows, readRows }
+      const { parameters, ...statement } = insertStatement(undated, await storeId())
+      try {
+        const { writtenRows, readRows } = await client.post({
+          ...statement,
+          payloads,
+          parameters: { ...parameters, query_id: queryId, replace_running_query: replaceRunning ? '1' : '0' },
+          timeoutMs,
+        })
+        return { inserted: writtenRows, readRows }
+      } catch (error) {
+        if (!(error instanceof ClickHouseError) || error.serverCode !== clickHouseCode.throwIf) throw error
+        throw new ClickHouseError(error.serverCode, oneServerText, error)
+      }
     },
+    storeId,
     findBadRows: (rows, { timeoutMs }) => findBadRows(client, rows, timeoutMs),
     check: () => clickHouse.check(),
-    checkSchema: () => checkClickHouseSchema(clickHouse),
+    checkSchema: async () => {
+      await checkClickHouseSchema(clickHouse)
+      await storeId()
+    },
     close: async () => {
       client.close()
       await clickHouse.close()

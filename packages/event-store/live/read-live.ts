@@ -1,5 +1,6 @@
 import type { PropertyType } from '@sluice/contracts/event-columns'
 import { type LiveEvent, liveLimits } from '@sluice/contracts/live'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import type { QueryRunner } from '../query-runner.ts'
 import {
   countsStatement,
@@ -47,6 +48,6 @@ function toLiveEvent({ properties, property_types: types, ...columns }: EventCol
 }
 
 function parseProperty(text: string, type: PropertyType | undefined): unknown {
-  // Values other than strings are stored as JSON text.
-  return type === undefined ? text : JSON.parse(text)
+  // Values other than strings are stored as JSON text, with digits that a double can't hold.
+  return type === undefined ? text : parseExactly(text)
 }

@@ -1,3 +1,4 @@
+-- Oldest build: 1
 -- Counts by quarter of an hour: every time zone is a multiple of it from UTC. A projection lives in the same part as its
 -- rows, so it is stored with them or not at all, and never differs from them. Reasons and figures:
 -- docs/decisions/011-counts-projection.md.

@@ -1,3 +1,4 @@
+-- Oldest build: 1
 -- What is known of users besides their events, from imports. Of a user's rows the one that was imported last counts.
 CREATE TABLE IF NOT EXISTS users
 (

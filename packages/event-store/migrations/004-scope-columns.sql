@@ -1,3 +1,4 @@
+-- Oldest build: 1
 -- What a read compares for every row, once more in forms that cost little: comparing site_id and timestamp themselves took
 -- three times as long as counting distinct keys. Reasons and figures: docs/decisions/014-scope-columns.md.
 ALTER TABLE events

@@ -62,6 +62,7 @@ test('a spec can have groups and comparisons, and its other fields have the defa
     start: noon + hourMs,
     end: noon + 3 * hourMs,
     value: 2,
+    isEstimated: false,
     groups: [
       { start: noon + hourMs, value: 1 },
       { start: noon + 2 * hourMs, value: 1 },
@@ -70,6 +71,7 @@ test('a spec can have groups and comparisons, and its other fields have the defa
       start: noon - hourMs,
       end: noon + hourMs,
       value: 1,
+      isEstimated: false,
       groups: [
         { start: noon - hourMs, value: 0 },
         { start: noon, value: 1 },

@@ -26,6 +26,8 @@ export interface RangeNumbers {
   end: number
   /** The metric over the whole range: a count, percent with 2 decimals or seconds with 3. */
   value: number
+  /** Whether the value is an estimate; values of groups never are (docs/http-interface.md#precision). */
+  isEstimated: boolean
   /** Present with `groupBy`, and always for `event_count_by_type`. */
   groups?: StatsGroup[]
 }
@@ -51,27 +53,28 @@ export async function evaluateStats(spec: StatsSpec, runner: QueryRunner): Promi
 async function evaluateRange(plan: StatsPlan, runner: QueryRunner): Promise<RangeNumbers> {
   const { start, end, metric, groupBy } = plan
   if (!isSessionMetric(metric)) return { start, end, ...(await runPlan(plan, runner)) }
-  if (groupBy === undefined) return { start, end, value: await measureSessions(plan, runner) }
+  if (groupBy === undefined) return { start, end, ...(await measureSessions(plan, runner)) }
   const numbers = await retryAllowingOverlong(1, (sessions) => runPlan({ ...plan, sessions }, runner))
   return { start, end, ...numbers }
 }
 
-async function runPlan(plan: StatsPlan, runner: QueryRunner): Promise<Pick<RangeNumbers, 'value' | 'groups'>> {
+async function runPlan(plan: StatsPlan, runner: QueryRunner): Promise<Omit<RangeNumbers, 'start' | 'end'>> {
   const { metric, groupBy } = plan
   if (metric === 'event_count_by_type') {
     const types = await runner.query<TypeRow>(typesStatement(plan), { rowsMax: statsLimits.entriesMax })
-    return { value: totalOf(types), groups: typeGroups(plan, types.rows) }
+    return { value: totalOf(types), isEstimated: false, groups: typeGroups(plan, types.rows) }
   }
   if (groupBy === undefined) {
     const { rows } = await runner.query<RangeRow>(rangeStatement(plan))
-    return { value: rows[0]?.value ?? 0 }
+    const { value = 0, estimated = 0 } = rows[0] ?? {}
+    return { value, isEstimated: estimated !== 0 }
   }
   if (isTimeUnit(groupBy)) {
     const buckets = await runner.query<BucketRow>(bucketsStatement(plan))
-    return { value: totalOf(buckets), groups: bucketGroups(plan, buckets.rows) }
+    return { value: totalOf(buckets), isEstimated: false, groups: bucketGroups(plan, buckets.rows) }
   }
   const groups = await runner.query<GroupRow>(groupsStatement(plan))
-  return { value: totalOf(groups), groups: valueGroups(plan, groups.rows) }
+  return { value: totalOf(groups), isEstimated: false, groups: valueGroups(plan, groups.rows) }
 }
 
 /** The value in the row of WITH TOTALS. */

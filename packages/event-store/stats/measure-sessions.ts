@@ -1,3 +1,4 @@
+import type { Metric } from '@sluice/contracts/stats'
 import { ClickHouseError } from '../errors.ts'
 import type { QueryRunner } from '../query-runner.ts'
 import { overlongSessionCode, sessionWindowMs } from './row-sources.ts'
@@ -14,28 +15,52 @@ export interface SamplingThresholds {
   sampleMin: number
 }
 
-/**
- * A sample represents at least four million sessions (16 × 250,000). Shares are then within 0.4 percentage points, and
- * the means of most sites within 1 %.
- */
+/** A sample represents at least four million sessions (16 × 250,000). */
 const defaultThresholds: SamplingThresholds = { eventsMin: 16_000_000, sampleFactor: 16, sampleMin: 250_000 }
+
+export interface SessionsNumber {
+  value: number
+  isEstimated: boolean
+}
 
 /**
  * Measures a metric of sessions over a range without grouping, in large ranges from a sample by the hash of the session
- * ids. Buckets and groups are never sampled, as few of them hold a million sessions.
+ * ids, unless the sample leaves the value too uncertain. Buckets and groups are never sampled, as few of them hold a
+ * million sessions.
  */
 export async function measureSessions(
   plan: StatsPlan,
   runner: QueryRunner,
   { eventsMin, sampleFactor, sampleMin } = defaultThresholds,
-): Promise<number> {
+): Promise<SessionsNumber> {
   const read = (plannedSampleFactor: number): Promise<RangeRow> =>
     retryAllowingOverlong(plannedSampleFactor, (sessions) => readRange({ ...plan, sessions }, runner))
   if (!plan.exact && (await countEventsAround(plan, runner)) >= eventsMin) {
     const sample = await read(sampleFactor)
-    if (sample.measured >= sampleMin) return sample.value
+    if (sample.measured >= sampleMin && errorOf(sample, plan.metric) <= relativeErrorMax * sample.value) {
+      return { value: sample.value, isEstimated: true }
+    }
   }
-  return (await read(1)).value
+  return { value: (await read(1)).value, isEstimated: false }
+}
+
+/** Greatest error of an estimate with 99 % confidence, as a share of the value. */
+const relativeErrorMax = 0.01
+
+/** With 99 % confidence a mean is within so many standard errors of that of the sample. */
+const standardErrors = 2.576
+
+/** Of sessions that a sample has none of, with 99 % confidence there are fewer than this for every sample's number of sessions. */
+const unseenMax = Math.log(100)
+
+/**
+ * The error of a sample's mean with 99 % confidence (docs/decisions/021-estimates.md): from its own standard deviation,
+ * and from what no sample shows of itself, the few longest sessions that it has missed.
+ */
+function errorOf({ measured, deviation = Infinity }: RangeRow, metric: Metric): number {
+  // The greatest duration is that of a session, in seconds; the greatest share is 100 percent.
+  const termMax = metric === 'avg_session_duration' ? sessionWindowMs / 1000 : 100
+  return (standardErrors * deviation) / Math.sqrt(measured) + (unseenMax * termMax) / measured
 }
 
 /**

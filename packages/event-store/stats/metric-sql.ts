@@ -12,6 +12,10 @@ export interface MetricSql {
   fromState: string
   /** The value over the states of several groups, the column `part`. */
   fromStates: string
+  /** Whether `aggregate` is an estimate; absent when it never is. */
+  estimated?: string
+  /** Standard deviation of what a mean or share is taken of, in the unit of the value. */
+  deviation?: string
 }
 
 /** Chooses the rows that a plan is evaluated over. */
@@ -34,14 +38,14 @@ export function metricSql({ metric, groupBy, exact }: StatsPlan, { count }: RowS
     case 'visitors': {
       const key = distinctKeyColumns[metric]
       const sql = distinctCount(key)
-      return groupBy === undefined && !exact ? { ...sql, aggregate: estimatedCount(key) } : sql
+      return groupBy === undefined && !exact ? { ...sql, ...estimatedCount(key) } : sql
     }
     case 'avg_session_duration':
-      return average('duration_ms', (sum, count) => `floor(${sum} / ${count} + 0.5) / 1000`)
+      return average('duration_ms', (sum, count) => `floor(${sum} / ${count} + 0.5) / 1000`, 0.001)
     case 'bounce_rate':
-      return average('event_count = 1', percentSql)
+      return average('event_count = 1', percentSql, 100)
     case 'conversion_rate':
-      return average('is_converted', percentSql)
+      return average('is_converted', percentSql, 100)
   }
 }
 
@@ -57,10 +61,13 @@ function distinctCount(key: string): MetricSql {
  * Counts as `distinctCount`, but above 65,536 keys within 0.3 % and in half the time or less. In buckets and groups the
  * estimate would take twice as long as the exact count.
  */
-function estimatedCount(key: string): string {
+function estimatedCount(key: string): Pick<MetricSql, 'aggregate' | 'estimated'> {
   const [args, exactMax] = [`${key}, ${key} != 0`, 65_536]
   const keys = `groupUniqArrayIf(${exactMax + 1})(${args})`
-  return `if(length(${keys}) <= ${exactMax}, length(${keys}), uniqCombined64If(19)(${args}))`
+  return {
+    aggregate: `if(length(${keys}) <= ${exactMax}, length(${keys}), uniqCombined64If(19)(${args}))`,
+    estimated: `length(${keys}) > ${exactMax}`,
+  }
 }
 
 /** Percent with 2 decimals, rounded half up. */
@@ -71,12 +78,14 @@ function percentSql(sum: string, count: string): string {
 /**
  * SQL of a value that is computed from a sum and a number of rows that is not 0. It is rounded in SQL, so that groups are
  * sorted by the value that is shown; sum and count are integers, so that the order of reading can not change a value.
+ * `unit` is the value of a term of 1.
  */
-function average(term: string, valueSql: (sum: string, count: string) => string): MetricSql {
-  return combinable('sumCount', term, (pair) => {
+function average(term: string, valueSql: (sum: string, count: string) => string, unit: number): MetricSql {
+  const sql = combinable('sumCount', term, (pair) => {
     const [sum, count] = [`tupleElement(${pair}, 1)`, `tupleElement(${pair}, 2)`]
     return `if(${count} = 0, 0, ${valueSql(sum, count)})`
   })
+  return { ...sql, deviation: `stddevPopStable(${term}) * ${unit}` }
 }
 
 /** SQL by an aggregate function whose states can be combined; `valueSql` makes the value of the function's result. */

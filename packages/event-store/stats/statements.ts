@@ -13,6 +13,10 @@ export interface ValueRow {
 export interface RangeRow extends ValueRow {
   /** Events or sessions that the value is computed from. */
   measured: number
+  /** Not 0 when the value is an estimate of a distinct count; absent when it never is. */
+  estimated?: number
+  /** Standard deviation of the sessions' durations or shares, in the unit of the value; present in samples of sessions. */
+  deviation?: number
 }
 
 /** A row of `bucketsStatement`. */
@@ -40,10 +44,14 @@ export interface TypeRow extends ValueRow {
 /** Selects the metric over the range, in one row. */
 export function rangeStatement(plan: StatsPlan): Statement {
   const rows = rowSourceOf(plan)
-  return {
-    sql: `SELECT ${metricSql(plan, rows).aggregate} AS value, ${rows.count} AS measured ${rows.from}`,
-    params: rows.params,
-  }
+  const { aggregate, estimated, deviation } = metricSql(plan, rows)
+  const columns = [
+    `${aggregate} AS value`,
+    `${rows.count} AS measured`,
+    ...(estimated === undefined ? [] : [`${estimated} AS estimated`]),
+    ...(deviation === undefined || plan.sessions.sampleFactor === 1 ? [] : [`${deviation} AS deviation`]),
+  ]
+  return { sql: `SELECT ${columns.join(', ')} ${rows.from}`, params: rows.params }
 }
 
 /** Selects the metric in every bucket that has rows; the totals hold the metric over the range. */
@@ -123,10 +131,12 @@ ORDER BY ${isTimeUnit(groupBy) ? 'part, ' : ''}named DESC, value DESC, type, par
  * SQL of the start of a row's bucket, Unix ms: the last start that is not later than the row. So the calendar of this
  * process alone decides about buckets; of evenly spaced starts, a division finds it faster.
  */
-function bucketOf({ buckets }: StatsPlan, { time }: RowSource): Statement {
+function bucketOf({ buckets, end }: StatsPlan, { time }: RowSource): Statement {
   const [first = 0, second = 0] = buckets
   const width = second - first
-  const isEven = buckets.length > 1 && buckets.every((start, index) => start === first + index * width)
+  // The last bucket may be longer than the others: a day on which clocks are put back has 25 hours.
+  const isEven =
+    end <= first + buckets.length * width && buckets.every((start, index) => start === first + index * width)
   if (!isEven) return { sql: `roundDown(${time}, {buckets:Array(Int64)})`, params: { buckets: [...buckets] } }
   return {
     sql: `{bucket_first:Int64} + intDiv(${time} - {bucket_first:Int64}, {bucket_ms:Int64}) * {bucket_ms:Int64}`,

@@ -1,5 +1,7 @@
 import type { Kysely } from 'kysely'
 
+export const oldestBuild = 1
+
 export async function up(db: Kysely<never>): Promise<void> {
   // Null: an older site, or one that no key registered.
   await db.schema.alterTable('sites').addColumn('registered_by', 'text').execute()

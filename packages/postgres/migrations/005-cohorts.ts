@@ -1,5 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 
+export const oldestBuild = 1
+
 export async function up(db: Kysely<never>): Promise<void> {
   await db.schema
     .createTable('cohorts')

@@ -3,7 +3,10 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Block } from '@sluice/event-log/block'
-import { deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
+import { checkPostgresSchema } from '@sluice/postgres/migrate'
+import { openPostgres, type Postgres } from '@sluice/postgres/open'
+import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { loadConfig } from '@sluice/runtime/config'
 import { internalMessage } from '@sluice/runtime/errors'
 import { folderOf } from '@sluice/runtime/file-url'
@@ -30,6 +33,19 @@ function print(block: Block, place: { partition: number; offset: bigint }): void
   console.log(JSON.stringify({ dead: `${place.partition}/${place.offset}`, ...letter, rows, bytes, undated, row }))
 }
 
+/** The Postgres that notes the replays of a log that forgets them; undefined for a `file:` log. */
+function openPostgresFor(logUrl: string, postgresUrl: string | undefined): Postgres | undefined {
+  if (logUrl.startsWith('file:')) return undefined
+  if (postgresUrl === undefined) {
+    throw new Error(
+      'SLUICE_POSTGRES_URL is required with Kafka: Kafka forgets within days which letters were replayed.',
+    )
+  }
+  return openPostgres(postgresUrl)
+}
+
+/** What is open, to be closed in reverse order. */
+const opened: { close(): Promise<void> }[] = []
 try {
   const { list } = readArguments()
   const config = loadConfig(variables, process.env)
@@ -38,28 +54,30 @@ try {
   if (url.startsWith('file:') && !existsSync(join(folderOf(url), 'log.sqlite'))) {
     throw new Error(`There is no event log in ${folderOf(url)}. Set SLUICE_LOG_URL or SLUICE_DATA_DIR.`)
   }
+  const postgres = openPostgresFor(url, config.SLUICE_POSTGRES_URL)
+  if (postgres !== undefined) {
+    opened.push(postgres)
+    await checkPostgresSchema(postgres)
+  }
+  const positions = postgres && replayPositionStore(postgres)
   const log = await openEventLog(url, { logger })
-  try {
-    const deadLetters = await openEventLog(deadLetterUrl(url), { logger })
-    try {
-      if (list) {
-        // `… | head` closes the pipe early.
-        process.stdout.on('error', () => process.exit(0))
-        const { letters, rows } = await listDeadLetters(deadLetters, print)
-        console.error(`${letters} dead letters with ${rows} rows wait.`)
-      } else {
-        const { letters, rows, foreign } = await replayDeadLetters({ log, deadLetters })
-        console.log(`Given back to the log: ${letters} dead letters with ${rows} rows.`)
-        // eslint-disable-next-line max-depth -- Two logs are open here, each with its own try and finally.
-        if (foreign > 0) console.log(`Left out: ${foreign} records that are no dead letters.`)
-      }
-    } finally {
-      await deadLetters.close()
-    }
-  } finally {
-    await log.close()
+  opened.push(log)
+  const deadLetters = await openDeadLetters(url, { logger })
+  opened.push(deadLetters)
+  if (list) {
+    // `… | head` closes the pipe early.
+    process.stdout.on('error', () => process.exit(0))
+    const { letters, rows } = await listDeadLetters({ deadLetters, positions }, print)
+    console.error(`${letters} dead letters with ${rows} rows wait.`)
+  } else {
+    const { letters, rows, copies, foreign } = await replayDeadLetters({ log, deadLetters, positions })
+    console.log(`Given back to the log: ${letters} dead letters with ${rows} rows.`)
+    if (copies > 0) console.log(`Left out: ${copies} copies of these.`)
+    if (foreign > 0) console.log(`Left out: ${foreign} records that are no dead letters.`)
   }
 } catch (error) {
   console.error(internalMessage(error))
   process.exitCode = 1
+} finally {
+  for (const each of opened.reverse()) await each.close()
 }

@@ -27,12 +27,17 @@ const slowHandler =
 test('slow partitions are awaited beyond the idle limit, whichever partition ends first', async () => {
   for (const slow of [0, 1]) {
     const handle = slowHandler((partition) => (partition === slow ? 4 * idleMsMax : 10))
-    await readDeadLetters(stores.deadLetters, { handle, commit: false, idleMsMax })
+    await readDeadLetters(stores.deadLetters, { handle, commit: false, positions: undefined, idleMsMax })
   }
 })
 
 test('no timer or consumer is left after the read', async () => {
   const before = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
-  await readDeadLetters(stores.deadLetters, { handle: slowHandler(() => 10), commit: true, idleMsMax: 60_000 })
+  await readDeadLetters(stores.deadLetters, {
+    handle: slowHandler(() => 10),
+    commit: true,
+    positions: undefined,
+    idleMsMax: 60_000,
+  })
   expect(process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length).toBeLessThanOrEqual(before)
 })

@@ -6,10 +6,17 @@ const limits = { maxBatchBytes: 8 * 1024 * 1024, maxBatchRows: 10_000, lingerMs:
 /** Kafka takes seconds to assign its partitions. */
 const idleMsMaxDefault = 30_000
 
+/** Where the positions of replays are kept, if not by the log (packages/postgres/replay-positions.ts). */
+export interface ReplayPositions {
+  read(logId: string): Promise<ReadonlyMap<number, bigint>>
+  advance(logId: string, partition: number, next: bigint): Promise<void>
+}
+
 /**
  * Calls `handle` with every dead letter that has not been replayed yet, up to the present end of the log: later ones wait
  * for the next call, or a row that fails again at once would be read for ever. With `commit`, the letters count as replayed
- * once `handle` has resolved. Rejects when `handle` does, and when no letter arrived for `idleMsMax` (30 s) although some
+ * once `handle` has resolved. With `positions`, letters below these count as replayed although the log may have forgotten
+ * that: Kafka does so a week after the last replay. Rejects when `handle` does, and when no letter arrived for `idleMsMax` (30 s) although some
  * are left.
  */
 export async function readDeadLetters(
@@ -17,12 +24,25 @@ export async function readDeadLetters(
   {
     handle,
     commit,
+    positions,
     idleMsMax = idleMsMaxDefault,
-  }: { handle: (batch: LogBatch) => Promise<void>; commit: boolean; idleMsMax?: number },
+  }: {
+    handle: (batch: LogBatch) => Promise<void>
+    commit: boolean
+    positions: ReplayPositions | undefined
+    idleMsMax?: number
+  },
 ): Promise<void> {
-  const positions = await deadLetters.positions(group)
+  const logId = await deadLetters.id()
+  const replayed = (await positions?.read(logId)) ?? new Map<number, bigint>()
+  const waiting = (await deadLetters.positions(group)).map(({ partition, next, end }) => {
+    const kept = replayed.get(partition) ?? 0n
+    // A position beyond the end is that of an earlier topic of this name.
+    return { partition, next: kept > next && kept <= end ? kept : next, end }
+  })
   /** Partitions with letters left, and the offset after the last of each. */
-  const ends = new Map(positions.filter(({ next, end }) => next < end).map(({ partition, end }) => [partition, end]))
+  const ends = new Map(waiting.filter(({ next, end }) => next < end).map(({ partition, end }) => [partition, end]))
+  const starts = new Map(waiting.map(({ partition, next }) => [partition, next]))
   if (ends.size === 0) return
 
   const idle = Promise.withResolvers<never>()
@@ -49,8 +69,11 @@ export async function readDeadLetters(
         if (end === undefined) continue
         handling++
         try {
-          await handle(batch)
-          if (commit) await claim.commit(batch)
+          await handle(withoutBlocksBelow(batch, starts.get(claim.partition) ?? 0n))
+          if (commit) {
+            await positions?.advance(logId, claim.partition, batch.nextOffset)
+            await claim.commit(batch)
+          }
         } finally {
           handling--
           progressAt = performance.now()
@@ -66,4 +89,12 @@ export async function readDeadLetters(
     clearInterval(watch)
     await consumer.stop()
   }
+}
+
+/** The batch without the blocks that were replayed before; it may be left with none. */
+function withoutBlocksBelow(batch: LogBatch, start: bigint): LogBatch {
+  const first = batch.offsets.findIndex((offset) => offset >= start)
+  if (first === 0) return batch
+  const kept = first === -1 ? batch.blocks.length : first
+  return { ...batch, blocks: batch.blocks.slice(kept), offsets: batch.offsets.slice(kept) }
 }

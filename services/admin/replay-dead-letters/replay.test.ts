@@ -6,8 +6,12 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import type { Block, DeadLetter } from '@sluice/event-log/block'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
+import type { EventLog } from '@sluice/event-log/log'
+import { writerGroup } from '@sluice/event-log/writer-group'
+import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
+import { openTestPostgres } from '../../../tests/support/test-postgres.ts'
 import {
   blockOfRows,
   createTestStores,
@@ -18,7 +22,7 @@ import {
   type TestStores,
   timeoutMs,
 } from '../../../tests/support/writer.ts'
-import { replayDeadLetters } from './replay.ts'
+import { listDeadLetters, replayDeadLetters } from './replay.ts'
 
 const fault: DeadLetter = { reason: 'refused', code: 117, text: 'unknown field', at: 1, partition: 1, offset: '7' }
 
@@ -28,7 +32,7 @@ function letter(row: object, changes: Partial<DeadLetter> = {}): Block {
 }
 
 async function waitUntilDrained(stores: TestStores): Promise<void> {
-  const group = `sluice-writer-${await stores.log.id()}`
+  const group = writerGroup(await stores.inserter.storeId())
   await waitUntil(
     async () => (await stores.log.positions(group)).every(({ next, end }) => next === end),
     'the log is drained',
@@ -56,20 +60,37 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
       await deadLetters.publish(dead, { timeoutMs })
       writer = runWriter(stores)
 
-      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 51, rows: 51, foreign: 0 })
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 51, rows: 51, copies: 0, foreign: 0 })
       await waitUntilDrained(stores)
       expect(await stores.stored()).toStrictEqual(storable.map(({ event_id: id }) => id).sort())
       expect(await stores.dead()).toStrictEqual([{ reason: 'refused', row: JSON.stringify(unstorable) }])
 
-      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, foreign: 0 })
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 0, foreign: 0 })
       await waitUntilDrained(stores)
       expect(await stores.dead()).toHaveLength(1)
 
       // A replay that was killed before its commit is repeated.
       await deadLetters.publish(dead.slice(0, 10), { timeoutMs })
-      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 11, rows: 11, foreign: 0 })
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 11, rows: 11, copies: 0, foreign: 0 })
       await waitUntilDrained(stores)
       expect(await stores.stored()).toHaveLength(storable.length)
+    }, 60_000)
+
+    test('copies of a letter are replayed once, and listed once', async () => {
+      stores = await createTestStores(await createUrl())
+      const { deadLetters } = stores
+      const poison = event('poison', { environment: 'moon' })
+      // A writer was killed before its commit, and a replay before its own: the log has the row twice.
+      const copies = [letter(poison), letter(poison), letter(poison, { offset: '9', at: 2 })]
+      await deadLetters.publish(copies, { timeoutMs })
+      expect(await stores.dead()).toStrictEqual([{ reason: 'refused', row: JSON.stringify(poison) }])
+      writer = runWriter(stores)
+
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 2, foreign: 0 })
+      await waitUntilDrained(stores)
+      const ends = await deadLetters.ends()
+      expect(ends.reduce((sum, end) => sum + end, 0n)).toBe(4n)
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 0, foreign: 0 })
     }, 60_000)
 
     test('letters are published to their partition byte for byte, and foreign records are left out', async () => {
@@ -81,7 +102,7 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
         payload,
       }
       await stores.deadLetters.publish([unreadable, blockOfRows(0, [event()])], { timeoutMs })
-      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 9, foreign: 1 })
+      expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 9, copies: 0, foreign: 1 })
       const positions = await stores.log.positions('any')
       expect(positions.filter(({ end }) => end > 0n).map(({ partition, end }) => [partition, end])).toStrictEqual([
         [2, 1n],
@@ -100,6 +121,33 @@ describeWithKafka('kafka', () => {
     await ensureTopics(url, { partitions })
     return url
   })
+
+  test('a letter is replayed once, also when Kafka has forgotten the group', async () => {
+    const url = testKafka()?.url ?? ''
+    await ensureTopics(url, { partitions })
+    stores = await createTestStores(url)
+    const postgres = await openTestPostgres()
+    const positions = replayPositionStore(postgres)
+    const { deadLetters } = stores
+    await deadLetters.publish([letter(event('a')), letter(event('b'))], { timeoutMs })
+    expect(await replayDeadLetters({ ...stores, positions })).toMatchObject({ letters: 2 })
+
+    // Kafka forgets the group a week after the last replay: it is as if the group were new.
+    const renamed = (group: string) => `${group}-after-a-week`
+    const forgetful: EventLog = {
+      ...deadLetters,
+      positions: (group) => deadLetters.positions(renamed(group)),
+      consumer: (options) => deadLetters.consumer({ ...options, group: renamed(options.group) }),
+    }
+    await deadLetters.publish([letter(event('c'))], { timeoutMs })
+    const listed: string[] = []
+    await listDeadLetters({ deadLetters: forgetful, positions }, ({ payload }) => listed.push(payload.toString()))
+    expect(listed).toStrictEqual([`${JSON.stringify(event('c'))}\n`])
+    const logs = { log: stores.log, deadLetters: forgetful, positions }
+    expect(await replayDeadLetters(logs)).toMatchObject({ letters: 1, rows: 1 })
+    expect(await replayDeadLetters(logs)).toMatchObject({ letters: 0 })
+    await postgres.drop()
+  }, 60_000)
 })
 
 describe('the command', () => {
@@ -145,12 +193,14 @@ describe('the command', () => {
 
   test('prints one sentence for each failure and ends with 1', async () => {
     stores = await createTestStores()
+    const postgres = await openTestPostgres()
     const empty = await mkdtemp(join(tmpdir(), 'sluice-no-log-'))
     const failures: [Record<string, string>, string[], RegExp][] = [
       [{ SLUICE_DATA_DIR: '/nowhere' }, [], /^There is no event log in \/nowhere\/log\. Set SLUICE_LOG_URL/],
       [{ SLUICE_LOG_URL: `file:${empty}` }, ['--list'], /^There is no event log in /],
       [{ SLUICE_LOG_URL: 'http://x' }, [], /^The configuration has 1 mistake:\n.*SLUICE_LOG_URL/],
-      [{ SLUICE_LOG_URL: 'kafka://127.0.0.1:1/topic' }, [], /^Kafka: /],
+      [{ SLUICE_LOG_URL: 'kafka://127.0.0.1:1/topic' }, [], /^SLUICE_POSTGRES_URL is required with Kafka: /],
+      [{ SLUICE_LOG_URL: 'kafka://127.0.0.1:1/topic', SLUICE_POSTGRES_URL: postgres.url }, [], /^Kafka: /],
       [{ SLUICE_LOG_URL: stores.url }, [], /in use by another process\. Stop that one/],
       [{ SLUICE_LOG_URL: stores.url }, ['--lits'], /^Unknown option '--lits'[^]*npm run replay-dead-letters/],
     ]
@@ -160,6 +210,7 @@ describe('the command', () => {
       expect(errors).not.toMatch(/^ +at /m)
       expect({ code, output }).toStrictEqual({ code: 1, output: '' })
     }
+    await postgres.drop()
     expect(await readdir(empty)).toStrictEqual([])
     await rm(empty, { recursive: true })
     await rm('/nowhere', { recursive: true, force: true })

@@ -1,49 +1,64 @@
 import type { Block } from '@sluice/event-log/block'
 import { blocksWithOffsets } from '@sluice/event-log/dead-letters'
 import type { EventLog } from '@sluice/event-log/log'
-import { readDeadLetters } from './read-dead-letters.ts'
+import { distinctLetters } from './distinct-letters.ts'
+import { readDeadLetters, type ReplayPositions } from './read-dead-letters.ts'
 
 const publishTimeoutMs = 30_000
 
 export interface Replayed {
   letters: number
   rows: number
+  /** Letters that were left out because they are copies of others. */
+  copies: number
   /** Records in the log of dead letters that are no dead letters. */
   foreign: number
+}
+
+export interface ReplayLogs {
+  deadLetters: EventLog
+  /** Where replays are noted; undefined for a log that keeps the positions of its groups for ever. */
+  positions?: ReplayPositions | undefined
 }
 
 /**
  * Publishes every dead letter that has not been replayed to the partition that it came from. A letter counts as replayed
  * when the log has acknowledged it; after a crash before that it is replayed again, and the writer stores nothing twice.
- * A row that still can't be stored becomes a new letter. Throws AppError `unavailable` while a log is unavailable.
+ * Of letters with the same rows one is published, so a row that still can't be stored becomes one new letter. Throws AppError `unavailable` while a log is unavailable.
  */
-export async function replayDeadLetters(logs: { log: EventLog; deadLetters: EventLog }): Promise<Replayed> {
-  const { log, deadLetters } = logs
+export async function replayDeadLetters(logs: ReplayLogs & { log: EventLog }): Promise<Replayed> {
+  const { log, deadLetters, positions } = logs
   const partitions = await log.partitions()
-  const done: Replayed = { letters: 0, rows: 0, foreign: 0 }
+  const done: Replayed = { letters: 0, rows: 0, copies: 0, foreign: 0 }
+  const isFirst = distinctLetters()
   await readDeadLetters(deadLetters, {
     commit: true,
+    positions,
     handle: async ({ blocks }) => {
-      const again = blocks.flatMap((block) => toOriginalBlock(block, partitions))
+      const letters = blocks.filter(({ headers }) => headers.letter !== undefined)
+      const again = letters.filter(isFirst).flatMap((letter) => toOriginalBlock(letter, partitions))
       await log.publish(again, { timeoutMs: publishTimeoutMs })
       done.letters += again.length
       done.rows += again.reduce((sum, { headers }) => sum + headers.rows, 0)
-      done.foreign += blocks.length - again.length
+      done.copies += letters.length - again.length
+      done.foreign += blocks.length - letters.length
     },
   })
   return done
 }
 
-/** Calls `show` with every dead letter that has not been replayed and its place in the log of dead letters; changes nothing. */
+/** Calls `show` with every dead letter that has not been replayed and its place in the log of dead letters, copies once; changes nothing. */
 export async function listDeadLetters(
-  deadLetters: EventLog,
+  { deadLetters, positions }: ReplayLogs,
   show: (block: Block, place: { partition: number; offset: bigint }) => void,
-): Promise<Omit<Replayed, 'foreign'>> {
+): Promise<Pick<Replayed, 'letters' | 'rows'>> {
   const seen = { letters: 0, rows: 0 }
+  const isFirst = distinctLetters()
   await readDeadLetters(deadLetters, {
     commit: false,
+    positions,
     handle: (batch) => {
-      for (const block of blocksWithOffsets(batch)) {
+      for (const block of blocksWithOffsets(batch).filter(isFirst)) {
         show(block, block)
         seen.letters++
         seen.rows += block.headers.rows

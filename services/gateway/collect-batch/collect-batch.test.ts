@@ -32,6 +32,19 @@ function eventOf(siteId: string, bytes: number): string {
   return `${head}${'x'.repeat(bytes - head.length - 3)}"]}`
 }
 
+test.each([
+  ['a list', undefined, 0],
+  ['a list of more than 1 MiB', undefined, 1024 * 1024],
+  ['lines', ndjson, 0],
+])('a body that is not valid UTF-8 is refused as a whole: %s', async (_what, options, spaces) => {
+  const event = '{"site_id":"utf8","event_type":"\xff"}'
+  const text = options === undefined ? `{"events":[${event}]}${' '.repeat(spaces)}` : `${event}\n${event}`
+  const { status, body } = await gateway.collectBatch(Buffer.from(text, 'latin1'), options)
+  expect(status).toBe(400)
+  expect(body).toMatchObject({ error: 'Invalid format: body is not valid UTF-8' })
+  expect(await gateway.stored('utf8', 0)).toStrictEqual([])
+})
+
 describe('202 is the answer to', () => {
   test('a batch whose events are all in the log, in one block per partition and kind', async () => {
     const { status, body } = await gateway.collectBatch({ events: events('all', 500) })
@@ -76,6 +89,25 @@ describe('202 is the answer to', () => {
       expect(answer.body).toStrictEqual(accepted({ accepted: 2, rejected: 0, errors: [] }))
     }
     await gateway.stored('marked', 6)
+  })
+
+  test('integers beyond 2^53, which keep their digits, as a list of any size and as lines', async () => {
+    const event = (siteId: string, n: number) =>
+      `{"site_id":"${siteId}","event_type":"x","properties":{"n":${n},"order":1234567890123456789${n}}}`
+    const list = (siteId: string) => `{"events":[${[0, 1].map((n) => event(siteId, n)).join(',')}]}`
+    const bodies = {
+      'digits-list': [list('digits-list'), undefined],
+      'digits-large': [`${list('digits-large')}${' '.repeat(1024 * 1024)}`, undefined],
+      'digits-lines': [[0, 1].map((n) => event('digits-lines', n)).join('\n'), ndjson],
+    } as const
+    for (const [siteId, [body, options]] of Object.entries(bodies)) {
+      expect((await gateway.collectBatch(body, options)).status).toBe(202)
+      const rows = await gateway.stored(siteId, 2)
+      expect(rows.map(({ row }) => row.properties)).toEqual([
+        { n: '0', order: '12345678901234567890' },
+        { n: '1', order: '12345678901234567891' },
+      ])
+    }
   })
 
   test('a body in gzip, as a list and as lines', async () => {

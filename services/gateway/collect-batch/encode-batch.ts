@@ -2,8 +2,8 @@ import { refusalOf, type SitePolicies } from '@sluice/access/site-cache'
 import type { EventError } from '@sluice/contracts/batch-result'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import { eventLimits } from '@sluice/contracts/event-limits'
-import { type EncodedEvent, encodeEvent, isEscapeFree } from '@sluice/events/encode-event'
-import { eventIdOf, eventTooLarge } from '@sluice/events/normalize-event'
+import { type EncodedEvent, encodeEvent } from '@sluice/events/encode-event'
+import { eventIdOf, eventTooLarge } from '@sluice/events/event-errors'
 import type { ApiRequest } from '@sluice/http/route'
 import { AppError, siteNotAllowed } from '@sluice/runtime/errors'
 import type { BatchItem } from './read-events.ts'
@@ -32,20 +32,20 @@ interface EncodedBatchEvent extends EncodedEvent {
  */
 export function encodeBatch(
   items: Iterable<BatchItem>,
-  { body, receivedAt, credential }: ApiRequest,
+  { receivedAt, credential }: Pick<ApiRequest, 'receivedAt' | 'credential'>,
   allowedSites: ReadonlySet<string> | undefined,
 ): EncodedBatch {
-  const context = { receivedAt, environment: credential.environment, escapeFree: isEscapeFree(body.bytes) }
+  const { environment } = credential
   const accepted: EncodedBatchEvent[] = []
   const siteIds = new Set<string>()
   const errors: EventError[] = []
   let rejected = 0
   let index = 0
 
-  for (const { value, isLine, error: unreadable } of items) {
+  for (const { value, parseAgain, isLine, error: unreadable } of items) {
     try {
       if (unreadable) throw unreadable
-      const event = encodeEvent(value, context)
+      const event = encodeEvent(value, { receivedAt, environment, parseAgain })
       if (!isLine && event.bytesAtMost > eventLimits.eventBytesMax && jsonBytes(value) > eventLimits.eventBytesMax) {
         throw eventTooLarge()
       }

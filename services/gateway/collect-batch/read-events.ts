@@ -1,18 +1,21 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
-import { eventTooLarge } from '@sluice/events/normalize-event'
-import { parseJson } from '@sluice/http/json-body'
+import { eventTooLarge } from '@sluice/events/event-errors'
+import { decodeBody, parseJson, requireUtf8 } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { splitList } from './split-list.ts'
 
 /** One item of a batch: a parsed value, or the error of an unreadable one. */
 export type BatchItem =
   | {
       value: unknown
+      /** Parses the same value with the digits of its integers, see `parseExactly`. */
+      parseAgain: () => unknown
       /** True for a line of NDJSON, whose size has been checked. */
       isLine: boolean
       error?: never
     }
-  | { value?: never; isLine?: never; error: AppError }
+  | { value?: never; parseAgain?: never; isLine?: never; error: AppError }
 
 /** The events of a batch, and their number, which is known before any event is validated. */
 export interface BatchEvents {
@@ -36,10 +39,14 @@ export function readEvents({ bytes, type }: { bytes: Buffer; type: string }): Ba
 
 function readList(bytes: Buffer): BatchEvents {
   const list = listOf(parseJson(bytes))
-  return { count: list.length, items: list.map((value) => ({ value, isLine: false })) }
+  let exactList: unknown[] | undefined
+  const parseAgain = (index: number): unknown => (exactList ??= listOf(parseJson(bytes, parseExactly)))[index]
+  const items = list.map((value, index) => ({ value, parseAgain: () => parseAgain(index), isLine: false }))
+  return { count: list.length, items }
 }
 
 function readSplitList(bytes: Buffer): BatchEvents {
+  requireUtf8(bytes)
   const { skeleton, items } = splitList(bytes)
   const list = listOf(parseJson(Buffer.from(skeleton)))
   return { count: list.length, items: parseItems(list, items) }
@@ -51,7 +58,9 @@ function* parseItems(list: readonly unknown[], items: ReturnType<typeof splitLis
     const item = Array.isArray(value) ? items[value[0] as number] : undefined
     if (item !== undefined) used++
     if (item instanceof AppError) yield { error: item }
-    else yield { value: item === undefined ? value : parseJson(item), isLine: false }
+    // What stands in the skeleton itself is no object, and so no event.
+    else if (item === undefined) yield { value, parseAgain: () => value, isLine: false }
+    else yield { value: parseJson(item), parseAgain: () => parseJson(item, parseExactly), isLine: false }
   }
   // A second "events" has replaced the first list, whose items were not parsed.
   if (used !== items.length) throw invalidFormat('body names "events" twice')
@@ -76,7 +85,7 @@ function listOf(body: unknown): unknown[] {
 const lines = /\S[^\n]*/g
 
 function readLines(bytes: Buffer): BatchEvents {
-  const text = bytes.toString('utf8')
+  const text = decodeBody(bytes)
   let count = 0
   for (const line of text.matchAll(lines)) if (line.length > 0 && ++count > eventLimits.batchEventsMax) break
   checkCount(count)
@@ -97,7 +106,7 @@ const newline = 10
 function readLine(line: string, number: number): BatchItem {
   if (Buffer.byteLength(line) > eventLimits.eventBytesMax) return { error: eventTooLarge() }
   try {
-    return { value: JSON.parse(line) as unknown, isLine: true }
+    return { value: JSON.parse(line) as unknown, parseAgain: () => parseExactly(line), isLine: true }
   } catch {
     return { error: invalidFormat(`line ${number} is not valid JSON`) }
   }

@@ -1,5 +1,5 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
-import { eventTooLarge } from '@sluice/events/normalize-event'
+import { eventTooLarge } from '@sluice/events/event-errors'
 import { type AppError, invalidField, invalidFormat } from '@sluice/runtime/errors'
 
 const quote = 0x22

@@ -157,16 +157,26 @@ describe('202 is the answer to', () => {
     expect({}).not.toHaveProperty('x')
   })
 
-  test('ill-formed UTF-8, which becomes U+FFFD', async () => {
-    const body = Buffer.concat([
-      Buffer.from('{"site_id":"utf8","event_type":"a'),
-      Buffer.from([0xff, 0xc3, 0x28]),
-      Buffer.from('"}'),
-    ])
-    expect((await gateway.collect(body)).status).toBe(202)
-    const [stored] = await gateway.stored('utf8', 1)
-    expect(stored?.row.event_type).toBe('a\uFFFD\uFFFD(')
+  test('integers beyond 2^53, which keep their digits', async () => {
+    const { status } = await gateway.collect(
+      '{"site_id":"digits","event_type":"x","order":12345678901234567890,"properties":{"items":[9007199254740993]}}',
+    )
+    expect(status).toBe(202)
+    const [stored] = await gateway.stored('digits', 1)
+    expect(stored?.row.properties).toEqual({ order: '12345678901234567890', items: '[9007199254740993]' })
   })
+})
+
+test('a body that is not valid UTF-8 is refused', async () => {
+  const body = Buffer.concat([
+    Buffer.from('{"site_id":"utf8","event_type":"a'),
+    Buffer.from([0xff, 0xc3, 0x28]),
+    Buffer.from('"}'),
+  ])
+  const { status, body: answer } = await gateway.collect(body)
+  expect(status).toBe(400)
+  expect(answer.error).toBe('Invalid format: body is not valid UTF-8')
+  expect(await gateway.stored('utf8', 0)).toStrictEqual([])
 })
 
 describe('the response', () => {

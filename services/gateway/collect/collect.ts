@@ -1,9 +1,10 @@
 import { allowedSites } from '@sluice/access/allowed-sites'
 import { refusalOf, type SiteCache } from '@sluice/access/site-cache'
-import { encodeEvent, isEscapeFree } from '@sluice/events/encode-event'
+import { encodeEvent } from '@sluice/events/encode-event'
 import { parseJson } from '@sluice/http/json-body'
 import type { ApiRequest, HandlerResult } from '@sluice/http/route'
 import { siteNotAllowed } from '@sluice/runtime/errors'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import type { Publisher } from '../publish/publisher.ts'
 
 /** POST /collect: one event in, 202 once the log has acknowledged it (docs/http-interface.md#collection). */
@@ -13,7 +14,7 @@ export function collectHandler({ publisher, sites }: { publisher: Publisher; sit
     const event = encodeEvent(parseJson(body.bytes), {
       receivedAt,
       environment: credential.environment,
-      escapeFree: isEscapeFree(body.bytes),
+      parseAgain: () => parseJson(body.bytes, parseExactly),
     })
     log({ site_id: event.siteId, events: 1, bytes: body.bytes.length })
     if (sitesOf(credential.siteIds)?.has(event.siteId) === false) throw siteNotAllowed()

@@ -2,8 +2,9 @@ import { acceptance } from '@sluice/event-log/acceptance-deadline'
 import type { Block } from '@sluice/event-log/block'
 import type { EncodedEvent } from '@sluice/events/encode-event'
 import { withDeadline } from '@sluice/runtime/deadline'
-import { unavailable } from '@sluice/runtime/errors'
+import { type AppError, unavailable } from '@sluice/runtime/errors'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { type BlockEncoder, blockEncoder } from './encode-blocks.ts'
 
 /** The part of EventLog that the gateway uses. */
@@ -54,7 +55,11 @@ interface PendingRequest {
  * Coalesces concurrent requests into one publish, which starts at once after an idle time, otherwise within a few
  * milliseconds. A request settles when the publish with its events does.
  */
-export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
+export function createPublisher(
+  log: PublishLog,
+  metrics: Metrics,
+  clock: Pick<SynchronizedClock, 'latest'>,
+): Publisher {
   const published = new Counter({
     name: 'sluice_gateway_events_published_total',
     help: 'Events acknowledged by the log.',
@@ -107,9 +112,11 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     inFlight++
     const stopTimer = seconds.startTimer()
     try {
-      await log.publish(finishedEncoder?.finish() ?? [], { timeoutMs: publishTimeoutOf(requests) })
+      await log.publish(finishedEncoder?.finish() ?? [], { timeoutMs: publishTimeoutOf(requests, clock.latest()) })
       published.inc(requests.reduce((sum, { events }) => sum + events, 0))
-      for (const request of requests) settleRequest(request)
+      // Read after the acknowledgement.
+      const latest = clock.latest()
+      for (const request of requests) settleRequest(request, latest)
     } catch (error) {
       failed.inc()
       for (const { reject } of requests) reject(error)
@@ -135,6 +142,8 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
     if (unacknowledgedBytes >= unacknowledgedBytesMax) {
       return Promise.reject(unavailable('too many bytes wait for the log'))
     }
+    // It would be answered 503 after its publish, which is therefore spared.
+    if (isLate(receivedAt, clock.latest())) return Promise.reject(tooLate())
     encoder ??= blockEncoder({ partitions: partitionCount, defaultPartition: flushNumber++ % partitionCount })
     const bytes = encoder.add(events)
     unacknowledgedBytes += bytes
@@ -166,16 +175,24 @@ export function createPublisher(log: PublishLog, metrics: Metrics): Publisher {
 }
 
 /**
- * Resolves a request whose events are durable, or rejects it when the process was suspended meanwhile: `complete_until`
- * may by then include the time of its receipt.
+ * Resolves a request whose events are durable, or rejects it when it may be too late, after a suspension of the process
+ * for example: `complete_until` may by then include the time of its receipt. `latest`: `SynchronizedClock.latest()`.
  */
-function settleRequest({ receivedAt, resolve, reject }: PendingRequest): void {
-  if (Date.now() - receivedAt <= acceptance.msMax) resolve()
-  else reject(unavailable(`acknowledged more than ${acceptance.msMax} ms after the receipt`))
+function settleRequest({ receivedAt, resolve, reject }: PendingRequest, latest: number): void {
+  if (isLate(receivedAt, latest)) reject(tooLate())
+  else resolve()
 }
 
-/** The time that the request received first leaves for the publish. */
-function publishTimeoutOf(requests: readonly PendingRequest[]): number {
+function isLate(receivedAt: number, latest: number): boolean {
+  return latest - receivedAt > acceptance.msMax
+}
+
+function tooLate(): AppError {
+  return unavailable(`not acknowledged within ${acceptance.msMax} ms of the receipt`)
+}
+
+/** The time that the request received first leaves for the publish. `latest`: `SynchronizedClock.latest()`. */
+function publishTimeoutOf(requests: readonly PendingRequest[], latest: number): number {
   const receivedAt = Math.min(...requests.map((request) => request.receivedAt))
-  return Math.min(publishTimeoutMs.max, Math.max(publishTimeoutMs.min, answerMsMax - (Date.now() - receivedAt)))
+  return Math.min(publishTimeoutMs.max, Math.max(publishTimeoutMs.min, answerMsMax - (latest - receivedAt)))
 }

@@ -7,6 +7,7 @@ import { apiRequest } from '../../../tests/support/api-request.ts'
 import { badRequestCode } from '../../../tests/support/error-codes.ts'
 import {
   allSitesKnown,
+  noon,
   openStatsDatabase,
   type StatsDatabase,
   type StoredEvent,
@@ -105,6 +106,7 @@ test('weeks are counted for each user from the entry to the millisecond, and a r
       row(2, 0, 2, 0, false),
       row(3, 0, 0, 0, false),
     ],
+    complete_until: noon,
   })
 })
 

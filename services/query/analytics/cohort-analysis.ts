@@ -16,19 +16,23 @@ export function cohortAnalysisRoute({
   eventReader,
   sites,
   cohorts,
+  completeUntil,
 }: {
   eventReader: AnalysisRunners
   sites: ReadableSites
   cohorts: Pick<CohortStore, 'find'>
+  /** The time (Unix ms) before which every accepted event can be read. */
+  completeUntil: () => number
 }): Route {
   return handle(operations.cohortAnalysis, async ({ query, credential, receivedAt, signal, log }) => {
     const { site_id: siteId, cohort_id: cohortId, weeks, environment = credential.environment } = query
     log({ site_id: siteId, cohort_id: cohortId, weeks })
-    await readableSite(sites, credential, siteId)
+    await readableSite(sites, { credential, signal }, siteId)
     const cohort = await cohorts.find(cohortId, [siteId])
     if (!cohort) throw notFound('Cohort')
 
     const { name, criteria } = cohort.settings
+    const completeUntilMs = completeUntil()
     const spec = { siteId, environment, now: receivedAt, criteria, weeks }
     const numbers = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseCohort(spec, runner), {
       tooLarge: { work: cohortTooLarge('cohort_id') },
@@ -40,6 +44,7 @@ export function cohortAnalysisRoute({
       cohort_name: name,
       size: numbers.size,
       retention_by_week: numbers.weeks.map(toCompletableRow),
+      complete_until: completeUntilMs,
     }
   })
 }

@@ -19,7 +19,7 @@ import {
 } from '../../../tests/support/oracle/expected-retention.ts'
 import type { RawEvent } from '../../../tests/support/oracle/expected-stats.ts'
 import type { RawCondition } from '../../../tests/support/oracle/matches-condition.ts'
-import { allSitesKnown } from '../../../tests/support/stats-database.ts'
+import { allSitesKnown, noon } from '../../../tests/support/stats-database.ts'
 import { previewCohortRoute } from '../cohorts/preview-cohort.ts'
 import { cohortAnalysisRoute } from './cohort-analysis.ts'
 import { retentionRoute } from './retention.ts'
@@ -359,7 +359,7 @@ async function checkCohort(own: PlacedTrial, cohort: Cohort): Promise<void> {
   seen.members += expected.size
   expect({ cohort, data }).toStrictEqual({
     cohort,
-    data: { cohort_id: 'coh_1', site_id, cohort_name: 'drawn', ...expected },
+    data: { cohort_id: 'coh_1', site_id, cohort_name: 'drawn', ...expected, complete_until: noon },
   })
 }
 
@@ -371,7 +371,7 @@ async function checkPreview({ siteId: site_id, receivedAt, ...own }: PlacedTrial
     apiRequest({ receivedAt, body: { bytes: Buffer.from(sent), type: 'application/json' } }),
   )
   const expected = expectedPreview(own, { site_id, environment: of, now: receivedAt }, described)
-  expect({ cohort, data }).toStrictEqual({ cohort, data: expected })
+  expect({ cohort, data }).toStrictEqual({ cohort, data: { ...expected, complete_until: noon } })
 }
 
 async function checkMatrix(own: PlacedTrial, matrix: Matrix): Promise<void> {
@@ -404,7 +404,7 @@ async function checkMatrix(own: PlacedTrial, matrix: Matrix): Promise<void> {
   const rawMatrix = { ...matrix, site_id: siteId, now: end_date ?? receivedAt, zone }
   const { cohorts, average } = expectedMatrix(own, rawMatrix)
   seen.returning += average.reduce((sum, { returning_users }) => sum + returning_users, 0)
-  const expected = { site_id: siteId, weeks, timezone: zone, cohorts, average }
+  const expected = { site_id: siteId, weeks, timezone: zone, cohorts, average, complete_until: noon }
   expect({ matrix, fromProjection, fromEvents }).toStrictEqual({
     matrix,
     fromProjection: expected,

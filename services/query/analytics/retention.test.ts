@@ -9,6 +9,7 @@ import { apiRequest } from '../../../tests/support/api-request.ts'
 import { badRequestCode } from '../../../tests/support/error-codes.ts'
 import {
   allSitesKnown,
+  noon,
   openStatsDatabase,
   type StatsDatabase,
   type StoredEvent,
@@ -139,6 +140,7 @@ test('the matrix has rows up to now, weeks without new users, and an average ove
       { week: 0, retention_rate: 100, cohort_size: 5, returning_users: 5 },
       { week: 1, retention_rate: 60, cohort_size: 5, returning_users: 3 },
     ],
+    complete_until: noon,
   }
   expect(await requestRetention({ site_id, weeks: '3' })).toStrictEqual(expected)
   const force = { force_optimize_projection_name: 'user_weeks' }

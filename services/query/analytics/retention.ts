@@ -19,21 +19,25 @@ export function retentionRoute({
   eventReader,
   sites,
   cohorts,
+  completeUntil,
 }: {
   eventReader: AnalysisRunners
   sites: ReadableSites
   cohorts: Pick<CohortStore, 'find'>
+  /** The time (Unix ms) before which every accepted event can be read. */
+  completeUntil: () => number
 }): Route {
   return handle(operations.retention, async ({ query, credential, receivedAt, signal, log }) => {
     const { site_id: siteId, weeks, cohort_id: cohortId, return_event: returnEvent, mode } = query
     const { end_date: now = receivedAt, environment = credential.environment } = query
     log({ site_id: siteId, weeks })
-    const site = await readableSite(sites, credential, siteId)
+    const site = await readableSite(sites, { credential, signal }, siteId)
     const cohort = cohortId === undefined ? undefined : await cohorts.find(cohortId, [siteId])
     if (cohortId !== undefined && !cohort) throw notFound('Cohort')
 
     const criteria = cohort?.settings.criteria
     const timeZone = timeZoneId(query.timezone ?? site.timezone)
+    const completeUntilMs = completeUntil()
     const spec = {
       siteId,
       environment,
@@ -59,6 +63,7 @@ export function retentionRoute({
         retention_by_week: numbers.map(toCompletableRow),
       })),
       average: matrix.average.map(toRetentionRow),
+      complete_until: completeUntilMs,
     }
   })
 }

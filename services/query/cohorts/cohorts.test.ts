@@ -80,6 +80,13 @@ describe('PUT /api/v1/cohorts/{cohort_id}', () => {
     expect((await change(before.cohort_id, {})).body.data).toStrictEqual(after)
   })
 
+  test('accepts the site_id of the cohort itself', async () => {
+    const before = await made()
+    expect((await change(before.cohort_id, { site_id: 'shop' })).body.data).toStrictEqual(before)
+    const { body } = await change(before.cohort_id, { site_id: 'shop', name: 'Customers' })
+    expect(body.data).toMatchObject({ site_id: 'shop', name: 'Customers' })
+  })
+
   test.each([null, ''])('removes the description when it is %j', async (description) => {
     const { cohort_id } = await made()
     expect((await change(cohort_id, { description })).body.data).toMatchObject({ description: null, name: 'Buyers' })
@@ -100,7 +107,9 @@ describe('PUT /api/v1/cohorts/{cohort_id}', () => {
       { criteria: { type: 'and', conditions: [{ property: 'plan', operator: 'is' }] } },
       'Invalid field: criteria.conditions.0.operator must be one of: equals, not_equals, contains, not_contains, starts_with, ends_with, in, not_in, greater_than, greater_than_or_equal, less_than, less_than_or_equal, matches, exists, not_exists',
     ],
-    [{ site_id: 'other' }, 'Invalid field: site_id is not known'],
+    [{ name: ' \t\u2003' }, 'Invalid field: name must not be blank'],
+    [{ site_id: 'other' }, "Invalid field: site_id can't be changed"],
+    [{ site_id: null, name: 'New' }, 'Invalid field: site_id must be a string'],
   ])('refuses %j with 400 and changes nothing', async (sent, error) => {
     const before = await made()
     const { status, body } = await change(before.cohort_id, sent)

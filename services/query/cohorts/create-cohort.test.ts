@@ -86,6 +86,7 @@ describe('POST /api/v1/cohorts with an invalid body', () => {
     [{ ...good, site_id: 's'.repeat(65) }, 'Invalid field: site_id exceeds maximum length of 64'],
     [{ ...good, name: '' }, 'Missing required field: name'],
     [{ ...good, name: 'n'.repeat(129) }, 'Invalid field: name exceeds maximum length of 128'],
+    [{ ...good, name: ' ' }, 'Invalid field: name must not be blank'],
     [{ ...good, name: 5 }, 'Invalid field: name must be a string'],
     [{ ...good, description: 'd'.repeat(1_025) }, 'Invalid field: description exceeds maximum length of 1024'],
     [{ ...good, description: 'a\0' }, 'Invalid field: description must not contain NUL characters'],

@@ -15,10 +15,10 @@ export function createCohortRoute({
   sites: Pick<SiteLookup, 'findOrRegister'>
   cohorts: Pick<CohortStore, 'create'>
 }): Route {
-  return handle(operations.createCohort, async ({ body, credential, log }) => {
+  return handle(operations.createCohort, async ({ body, credential, signal, log }) => {
     const { site_id: siteId, name, description = null, criteria } = body
     log({ site_id: siteId })
-    await writableSite(sites, credential, siteId)
+    await writableSite(sites, { credential, signal }, siteId)
     const cohortId = newId('coh')
     const record = await cohorts.create({ cohortId, siteId, settings: { name, description, criteria } })
     log({ cohort_id: cohortId })

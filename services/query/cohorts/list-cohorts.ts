@@ -13,10 +13,10 @@ export function listCohortsRoute({
   sites: ReadableSites
   cohorts: Pick<CohortStore, 'list'>
 }): Route {
-  return handle(operations.listCohorts, async ({ query, credential, log }) => {
+  return handle(operations.listCohorts, async ({ query, credential, signal, log }) => {
     const { site_id: siteId, ...page } = query
     log({ site_id: siteId })
-    await readableSite(sites, credential, siteId)
+    await readableSite(sites, { credential, signal }, siteId)
     const { cohorts: records, total } = await cohorts.list(siteId, page)
     return { cohorts: records.map(toCohortResource), total, ...page }
   })

@@ -51,10 +51,19 @@ test('the size counts the present members, and the share is their percentage of 
     { at: -1, user_id: '', event_type: 'purchase' },
     { at: -1, user_id: 'e', event_type: 'purchase', environment: 'dev' },
   ])
-  expect(await runPreview({ site_id, criteria: buyers })).toStrictEqual({ size: 1, share: 33.33 })
-  expect(await runPreview({ site_id, criteria: buyers, environment: 'dev' })).toStrictEqual({ size: 1, share: 100 })
-  expect(await runPreview({ site_id, criteria: buyers, environment: 'all' })).toStrictEqual({ size: 2, share: 50 })
-  expect(await runPreview({ site_id: 'empty', criteria: buyers })).toStrictEqual({ size: 0, share: 0 })
+  const complete_until = noon
+  expect(await runPreview({ site_id, criteria: buyers })).toStrictEqual({ size: 1, share: 33.33, complete_until })
+  expect(await runPreview({ site_id, criteria: buyers, environment: 'dev' })).toStrictEqual({
+    size: 1,
+    share: 100,
+    complete_until,
+  })
+  expect(await runPreview({ site_id, criteria: buyers, environment: 'all' })).toStrictEqual({
+    size: 2,
+    share: 50,
+    complete_until,
+  })
+  expect(await runPreview({ site_id: 'empty', criteria: buyers })).toStrictEqual({ size: 0, share: 0, complete_until })
 })
 
 test('criteria that need more than one response may read are refused with 400', async () => {
@@ -112,7 +121,7 @@ describe('POST /api/v1/cohorts/preview', () => {
   test('accepts the fields of a cohort that is not saved yet', async () => {
     const { status, body } = await preview({ site_id: 'shop', name: '', description: 'x', criteria: buyers })
     expect(status).toBe(200)
-    expect(body.data).toStrictEqual({ size: 0, share: 0 })
+    expect(body.data).toStrictEqual({ size: 0, share: 0, complete_until: 0 })
   })
 
   test('counts against the rate limit of queries', async () => {

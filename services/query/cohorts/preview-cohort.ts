@@ -12,15 +12,19 @@ import { type AnalysisRunners, cohortTooLarge, runAnalysis } from '../run-analys
 export function previewCohortRoute({
   eventReader,
   sites,
+  completeUntil,
 }: {
   eventReader: AnalysisRunners
   sites: ReadableSites
+  /** The time (Unix ms) before which every accepted event can be read. */
+  completeUntil: () => number
 }): Route {
   return handle(operations.previewCohort, async ({ body, credential, receivedAt, signal, log }) => {
     const { site_id: siteId, criteria, environment = credential.environment } = body
     log({ site_id: siteId })
-    await readableSite(sites, credential, siteId)
+    await readableSite(sites, { credential, signal }, siteId)
 
+    const completeUntilMs = completeUntil()
     const spec = { siteId, environment, now: receivedAt, criteria }
     const texts = { tooLarge: { work: cohortTooLarge('criteria') }, conditions: { criteria } }
     const { size, share } = await runAnalysis(
@@ -29,6 +33,6 @@ export function previewCohortRoute({
       (runner) => measureCohort(spec, runner),
       texts,
     )
-    return { size, share }
+    return { size, share, complete_until: completeUntilMs }
   })
 }

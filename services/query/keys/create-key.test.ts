@@ -151,6 +151,8 @@ describe('POST /api/v1/settings/keys with an invalid body', () => {
       { name: 'n', rate_limits: { events_per_minute: 0 } },
       'Invalid field: rate_limits.events_per_minute must be at least 1',
     ],
+    ['{"name": "n", "rate_limits": {"__proto__": 1}}', 'Invalid field: rate_limits.__proto__ is not known'],
+    [{ name: '  ' }, 'Invalid field: name must not be blank'],
     [{ name: 'n', expires_at: 8_640_000_000_000_001 }, 'Invalid field: expires_at must be at most 8640000000000000'],
   ])('%j is refused with 400 and the reason', async (sent, error) => {
     const { status, body } = await create(sent)

@@ -121,6 +121,7 @@ describe('POST /api/v1/sites with an invalid body', () => {
     [{ site_id: 's', retention_days: 3_651 }, 'Invalid field: retention_days must be at most 3650'],
     [{ site_id: 's', retention_days: 1.5 }, 'Invalid field: retention_days must be an integer'],
     [{ site_id: 's', retention_days: '30' }, 'Invalid field: retention_days must be a number'],
+    [{ site_id: 's', name: ' \t\u00A0' }, 'Invalid field: name must not be blank'],
     [{ site_id: 's', created_at: 1 }, 'Invalid field: created_at is not known'],
   ])('%j is refused with 400 and the reason', async (sent, error) => {
     const { status, body } = await create(sent)

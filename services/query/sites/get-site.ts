@@ -18,7 +18,7 @@ export function getSiteRoute({
 }): Route {
   return handle(operations.getSite, async ({ params: { site_id: siteId }, credential, signal, log }) => {
     log({ site_id: siteId })
-    const record = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId) : undefined
+    const record = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId, { credential, signal }) : undefined
     if (!record) throw notFound('Site')
     return toSiteResource(record, await readEventTimeRanges([siteId], eventReader, { credential, signal }))
   })

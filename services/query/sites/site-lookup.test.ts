@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import type { SiteRecord } from '@sluice/access/sites'
+import type { SiteRecord, SiteRequest } from '@sluice/access/sites'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { queryRunners } from '@sluice/event-store/query-runner'
 import { siteStore } from '@sluice/postgres/sites'
 import { unavailable } from '@sluice/runtime/errors'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { startQuery, storeEvents, type TestQuery } from '../../../tests/support/query.ts'
 import { siteLookup } from './site-lookup.ts'
 
@@ -63,7 +65,13 @@ describe('the look-up', () => {
     createdAt: new Date(),
   }
 
-  function scripted({ autoRegister = true } = {}) {
+  const requestOf = (keyId: string, signal = new AbortController().signal): SiteRequest => ({
+    credential: { keyId, siteIds: null },
+    signal,
+  })
+  const request = requestOf('key_test')
+
+  function scripted({ autoRegister = true, until = Promise.resolve() } = {}) {
     const calls: string[] = []
     const state = { registered: false, stored: false, isAway: false }
     const sites = {
@@ -80,37 +88,57 @@ describe('the look-up', () => {
       registerFor: () => Promise.reject(new Error('a look-up registers nothing in the name of a key')),
     }
     const clickHouse = {
-      query: () => {
+      query: async () => {
         calls.push('events')
-        return Promise.resolve({ rows: state.stored ? [{} as never] : [], totals: undefined })
+        await until
+        return { rows: state.stored ? [{} as never] : [], totals: undefined }
       },
     }
-    return { calls, state, lookup: siteLookup(sites, clickHouse, { autoRegister }) }
+    const limits = { concurrencyMax: 2, concurrencyPerKeyMax: 1, queuedPerKeyMax: 10, queueTimeoutMs: 60_000 }
+    return { calls, state, lookup: siteLookup(sites, queryRunners(clickHouse, { limits }), { autoRegister }) }
   }
 
   test('finds a registered site, registers and finds one that has events, and finds no other', async () => {
     const { calls, state, lookup } = scripted()
-    expect(await lookup.find('shop')).toBeUndefined()
+    expect(await lookup.find('shop', request)).toBeUndefined()
     state.stored = true
-    expect(await lookup.find('shop')).toBe(record)
+    expect(await lookup.find('shop', request)).toBe(record)
     expect(calls).toStrictEqual(['find', 'events', 'find', 'events', 'register', 'find'])
-    expect(await lookup.find('shop')).toBe(record)
+    expect(await lookup.find('shop', request)).toBe(record)
     expect(calls.slice(6)).toStrictEqual(['find'])
   })
 
   test('fails as unavailable while Postgres is away', async () => {
     const { state, lookup } = scripted()
     state.isAway = true
-    await expect(lookup.find('shop')).rejects.toMatchObject({ code: 'unavailable' })
+    await expect(lookup.find('shop', request)).rejects.toMatchObject({ code: 'unavailable' })
+  })
+
+  test('takes its turn among the questions of its key, and leaves with its client', async () => {
+    const answered = Promise.withResolvers<undefined>()
+    const { calls, lookup } = scripted({ until: answered.promise })
+    const sent = () => calls.filter((call) => call === 'events').length
+    const leaving = new AbortController()
+    const one = [lookup.find('a', request), lookup.find('b', request)]
+    const left = lookup.find('c', requestOf('key_test', leaving.signal))
+    await waitUntil(() => calls.length === 4, 'three sites are looked up, and one of them in the events')
+    const other = lookup.find('d', requestOf('key_other'))
+    await waitUntil(() => sent() === 2, 'the other key has its turn')
+    leaving.abort()
+    await expect(left).rejects.toMatchObject({ code: 'unavailable' })
+    expect(sent()).toBe(2)
+    answered.resolve(undefined)
+    expect(await Promise.all([...one, other])).toStrictEqual([undefined, undefined, undefined])
+    expect(sent()).toBe(3)
   })
 
   test('neither reads events nor registers sites without automatic registration', async () => {
     const { calls, state, lookup } = scripted({ autoRegister: false })
     state.stored = true
-    expect(await lookup.find('shop')).toBeUndefined()
+    expect(await lookup.find('shop', request)).toBeUndefined()
     expect(calls).toStrictEqual(['find'])
     state.registered = true
-    expect(await lookup.find('shop')).toBe(record)
+    expect(await lookup.find('shop', request)).toBe(record)
   })
 })
 

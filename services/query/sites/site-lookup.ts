@@ -1,7 +1,7 @@
-import type { SiteLookup, SiteRecord, SiteStore } from '@sluice/access/sites'
+import type { SiteLookup, SiteRecord, SiteRequest, SiteStore } from '@sluice/access/sites'
 import { hasEvents } from '@sluice/event-store/has-events'
-import type { QueryRunner } from '@sluice/event-store/query-runner'
 import { rateLimited } from '@sluice/runtime/errors'
+import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
 
 /**
  * Finds sites in Postgres, then by their events: a gateway that accepts events of a new site while Postgres is away can't
@@ -9,20 +9,22 @@ import { rateLimited } from '@sluice/runtime/errors'
  */
 export function siteLookup(
   sites: Pick<SiteStore, 'find' | 'register' | 'registerFor'>,
-  runner: QueryRunner,
+  runners: AnalysisRunners,
   { autoRegister }: { autoRegister: boolean },
 ): SiteLookup {
-  async function find(siteId: string): Promise<SiteRecord | undefined> {
+  async function find(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined> {
     const found = await sites.find(siteId)
-    if (found || !autoRegister || !(await hasEvents(siteId, runner))) return found
+    if (found || !autoRegister) return found
+    if (!(await runAnalysis(runners, request, (runner) => hasEvents(siteId, runner)))) return undefined
     await sites.register([siteId])
     return sites.find(siteId)
   }
 
   return {
     find,
-    findOrRegister: async (siteId, { keyId, siteIds }) => {
-      const found = await find(siteId)
+    findOrRegister: async (siteId, request) => {
+      const { keyId, siteIds } = request.credential
+      const found = await find(siteId, request)
       if (found || !autoRegister || siteIds !== null) return found
       const { refused, retryAfterSeconds } = await sites.registerFor(keyId, [siteId])
       if (refused.length > 0) throw rateLimited(retryAfterSeconds)

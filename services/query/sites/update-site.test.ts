@@ -24,6 +24,13 @@ const put = (siteId: string, body: unknown, key = query.admin) =>
   query.request(path(siteId), { method: 'PUT', body, key })
 const get = async (siteId: string) => (await query.request(path(siteId))).body.data as SiteResource
 
+const settingsOf = ({ name, timezone, conversion_event, retention_days }: SiteResource) => ({
+  name,
+  timezone,
+  conversion_event,
+  retention_days,
+})
+
 /** Creates a site with every setting and returns its id. */
 async function created(): Promise<string> {
   const siteId = `site-${number++}`
@@ -50,6 +57,13 @@ describe('PUT /api/v1/sites/{site_id}', () => {
     expect(response.body.data).toStrictEqual({ ...before, ...changed })
     expect(await get(siteId)).toStrictEqual({ ...before, ...changed })
     expect(await get(other)).toStrictEqual(otherBefore)
+  })
+
+  test('accepts the site_id of the site itself', async () => {
+    const siteId = await created()
+    const before = await get(siteId)
+    expect((await put(siteId, { ...settingsOf(before), site_id: siteId })).body.data).toStrictEqual(before)
+    expect((await put(siteId, { site_id: siteId, name: 'New' })).body.data).toStrictEqual({ ...before, name: 'New' })
   })
 
   test('changes a site that is known only by its events and returns the times of these', async () => {
@@ -81,7 +95,10 @@ describe('PUT /api/v1/sites/{site_id} with an invalid body', () => {
     [{ conversion_event: '' }, 'Invalid field: conversion_event must not be empty'],
     [{ retention_days: 0 }, 'Invalid field: retention_days must be at least 1'],
     [{ retention_days: 3_651 }, 'Invalid field: retention_days must be at most 3650'],
-    [{ site_id: 'other' }, 'Invalid field: site_id is not known'],
+    [{ name: ' \t\u2003' }, 'Invalid field: name must not be blank'],
+    [{ site_id: 'other' }, "Invalid field: site_id can't be changed"],
+    [{ site_id: '' }, 'Invalid field: site_id must not be empty'],
+    [{ site_id: null }, 'Invalid field: site_id must be a string'],
   ])('%j is refused with 400 and the reason', async (sent, error) => {
     const siteId = await created()
     const before = await get(siteId)

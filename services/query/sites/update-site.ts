@@ -4,6 +4,7 @@ import { allowsSite } from '@sluice/contracts/scopes'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { notFound } from '@sluice/runtime/errors'
+import { requireOwnSite } from '../require-own-site.ts'
 import type { AnalysisRunners } from '../run-analysis.ts'
 import { readEventTimeRanges } from './read-event-time-ranges.ts'
 import { toSiteResource } from './site-resource.ts'
@@ -19,18 +20,16 @@ export function updateSiteRoute({
   siteStore: Pick<SiteStore, 'update'>
   eventReader: AnalysisRunners
 }): Route {
-  return handle(
-    operations.updateSite,
-    async ({ params: { site_id: siteId }, body: settings, credential, signal, log }) => {
-      log({ site_id: siteId })
-      const found = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId) : undefined
-      if (!found) throw notFound('Site')
-      // Read first, so that a failure leaves nothing behind.
-      const times = await readEventTimeRanges([siteId], eventReader, { credential, signal })
-      const record =
-        Object.keys(settings).length === 0 ? found : await siteStore.update(siteId, storedSettings(settings))
-      if (!record) throw notFound('Site')
-      return toSiteResource(record, times)
-    },
-  )
+  return handle(operations.updateSite, async ({ params: { site_id: siteId }, body, credential, signal, log }) => {
+    const { site_id: repeatedId, ...settings } = body
+    log({ site_id: siteId })
+    requireOwnSite(repeatedId, siteId)
+    const found = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId, { credential, signal }) : undefined
+    if (!found) throw notFound('Site')
+    // Read first, so that a failure leaves nothing behind.
+    const times = await readEventTimeRanges([siteId], eventReader, { credential, signal })
+    const record = Object.keys(settings).length === 0 ? found : await siteStore.update(siteId, storedSettings(settings))
+    if (!record) throw notFound('Site')
+    return toSiteResource(record, times)
+  })
 }

@@ -172,6 +172,10 @@ describe('an invalid request for a funnel', () => {
     [{ ...good, steps: [view, {}] }, 'Missing required field: steps.1.event_type'],
     [{ ...good, steps: [view, { ...buy, name: 'x' }] }, 'Invalid field: steps.1.name is not known'],
     [
+      { ...good, steps: [view, JSON.parse('{"event_type": "buy", "__proto__": 1}')] },
+      'Invalid field: steps.1.__proto__ is not known',
+    ],
+    [
       { ...good, steps: [view, { ...buy, conditions: [{ property: 'x', operator: 'exists' }] }] },
       'Invalid field: steps.1.conditions.0.property must be one of: …',
     ],

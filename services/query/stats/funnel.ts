@@ -21,7 +21,7 @@ export function funnelRoute({ eventReader, sites, completeUntil }: FunnelDeps): 
     const { window: windowMs = funnelLimits.windowDefaultMs } = body
     const range = rangeOf(body, receivedAt)
     log({ site_id: siteId, steps: steps.length })
-    await readableSite(sites, credential, siteId)
+    await readableSite(sites, { credential, signal }, siteId)
 
     const completeUntilMs = completeUntil()
     const spec = { siteId, environment, ...range, steps, windowMs }

@@ -192,6 +192,19 @@ describe('buckets in a time zone', () => {
     ])
   })
 
+  test('have the events of the 25th hour of a day, also when that day is the last one', async () => {
+    // Midnight in Berlin, in summer time on these two days and in winter time after them.
+    const starts = [Date.UTC(2024, 9, 25, 22), Date.UTC(2024, 9, 26, 22)]
+    const end_date = Date.UTC(2024, 9, 27, 23)
+    const site_id = await siteWith([{ at: 0, timestamp: end_date - hour / 2 }])
+    const range = { start_date: starts[0] ?? 0, end_date, group_by: 'day', timezone: 'Europe/Berlin' }
+    const { breakdown } = await queryStats({ site_id, metric: 'event_count', ...range })
+    expect(breakdown).toStrictEqual([
+      { timestamp: starts[0], value: 0 },
+      { timestamp: starts[1], value: 1 },
+    ])
+  })
+
   test('do not exist for a skipped day', async () => {
     const range = { start_date: Date.UTC(2011, 11, 29, 10), end_date: Date.UTC(2011, 11, 31, 10) }
     expect((await starts({ ...range, group_by: 'day', timezone: 'Pacific/Apia' })).starts).toStrictEqual([

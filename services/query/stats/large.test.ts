@@ -1,11 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { statsQuery } from '@sluice/api/stats'
+import type { StatsBatchResult } from '@sluice/contracts/stats-batch'
 import { queryRunners } from '@sluice/event-store/query-runner'
 import { measureSessions } from '@sluice/event-store/stats/measure-sessions'
 import { planStats } from '@sluice/event-store/stats/spec'
 import { validate } from '@sluice/runtime/validate'
-import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
+import { apiRequest } from '../../../tests/support/api-request.ts'
+import { allSitesKnown, noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
 import { readStatsRequest } from './read-stats-request.ts'
+import { statsBatchRoute } from './stats-batch.ts'
 
 /** More than a million, so that results may be estimated; session n begins n × 70 ms after noon. */
 const sessions = 1_200_000
@@ -48,10 +51,16 @@ const expected = {
   avg_session_duration: all.reduce((sum, n) => sum + durationMs(n), 0) / sessions / 1_000,
 }
 
+const caller = { key: 'key_test', signal: new AbortController().signal, priority: 'interactive' } as const
+
 const sampling = { eventsMin: 1_000_000, sampleFactor: 2, sampleMin: 500_000 }
 
 /** Measures the whole range, with lower limits for samples than the service has. */
-async function sampled(metric: string, parameters: object = {}, limits = sampling): Promise<number> {
+async function sampled(
+  metric: string,
+  parameters: object = {},
+  limits = sampling,
+): Promise<{ value: number; isEstimated: boolean }> {
   const spec = readStatsRequest(
     validate(statsQuery, {
       site_id: 'large',
@@ -62,42 +71,92 @@ async function sampled(metric: string, parameters: object = {}, limits = samplin
     }),
     { now: noon, environment: 'prod' },
   ).toSpec({ timezone: 'UTC', conversion_event: null })
-  return measureSessions(planStats(spec), queryRunners(database.reader).asService(), limits)
+  return measureSessions(planStats(spec), queryRunners(database.reader).as(caller), limits)
 }
 
 describe('with more than a million sessions', () => {
-  test.each(Object.entries(expected))('%s may be estimated from a sample, within 1 %%', async (metric, value) => {
-    const estimated = await sampled(metric)
-    // An estimate equals the exact value only by a rare chance.
-    expect(estimated).not.toBeCloseTo(value, 5)
-    expect(Math.abs(estimated - value)).toBeLessThan(metric === 'avg_session_duration' ? value / 100 : 1)
+  test.each(['bounce_rate', 'avg_session_duration'] as const)(
+    '%s may be estimated from a sample, within 1 %%, and says so',
+    async (metric) => {
+      const { value, isEstimated } = await sampled(metric)
+      expect(isEstimated).toBe(true)
+      // An estimate equals the exact value only by a rare chance.
+      expect(value).not.toBeCloseTo(expected[metric], 5)
+      expect(Math.abs(value / expected[metric] - 1)).toBeLessThan(0.01)
+    },
+  )
+
+  test('conversion_rate is exact when the sample has too few conversions', async () => {
+    const { value, isEstimated } = await sampled('conversion_rate')
+    expect(isEstimated).toBe(false)
+    expect(value).toBeCloseTo(expected.conversion_rate, 2)
   })
 
   test.each(Object.entries(expected))('%s is exact with exact=true and for few events', async (metric, value) => {
-    expect(await sampled(metric, { exact: 'true' })).toBeCloseTo(value, 2)
-    expect(await sampled(metric, {}, { ...sampling, eventsMin: 3_000_000 })).toBeCloseTo(value, 2)
-    expect(await sampled(metric, {}, { ...sampling, sampleMin: 700_000 })).toBeCloseTo(value, 2)
-    expect((await database.queryStats({ ...site, metric })).value).toBeCloseTo(value, 2)
+    for (const [parameters, limits] of [
+      [{ exact: 'true' }, sampling],
+      [{}, { ...sampling, eventsMin: 3_000_000 }],
+      [{}, { ...sampling, sampleMin: 700_000 }],
+    ] as const) {
+      expect(await sampled(metric, parameters, limits)).toStrictEqual({
+        value: expect.closeTo(value, 2),
+        isEstimated: false,
+      })
+    }
+    const answered = await database.queryStats({ ...site, metric })
+    expect(answered.value).toBeCloseTo(value, 2)
+    expect(answered).not.toHaveProperty('estimated')
   })
 
-  test('the number of sessions is within 1 %, and exact with exact=true', async () => {
+  test('the number of sessions is within 1 % and marked, and exact and unmarked with exact=true and in groups', async () => {
     const parameters = { ...site, metric: 'unique_sessions' }
-    const { value } = await database.queryStats(parameters)
+    const { value, estimated } = await database.queryStats(parameters)
     expect(value).not.toBe(sessions)
     expect(Math.abs(value / sessions - 1)).toBeLessThan(0.01)
-    expect((await database.queryStats({ ...parameters, exact: 'true' })).value).toBe(sessions)
-    expect((await database.queryStats({ ...parameters, group_by: 'country' })).value).toBe(sessions)
+    expect(estimated).toBe(true)
+    for (const more of [{ exact: 'true' }, { group_by: 'country' }, { group_by: 'day' }]) {
+      const exact = await database.queryStats({ ...parameters, ...more })
+      expect(exact.value).toBe(sessions)
+      expect(JSON.stringify(exact)).not.toContain('estimated')
+    }
+  })
+
+  test('a comparison and a batch mark each of their values by itself', async () => {
+    const parameters = { ...site, metric: 'unique_sessions', compare: 'previous_period' }
+    const before = { start_date: noon - 2 * 86_400_000 }
+    const after = { start_date: site.end_date, end_date: site.end_date + 2 * 86_400_000 }
+    expect(await database.queryStats(parameters)).toMatchObject({ estimated: true, compare: { value: 0, ...before } })
+    expect((await database.queryStats(parameters)).compare).not.toHaveProperty('estimated')
+    const later = await database.queryStats({ ...parameters, ...after })
+    expect(later).toMatchObject({ value: 0, compare: { estimated: true } })
+    expect(later).not.toHaveProperty('estimated')
+
+    const { handle } = statsBatchRoute({ eventReader: queryRunners(database.reader), ...allSitesKnown() })
+    const queries = [
+      { ...site, metric: 'visitors' },
+      { ...site, metric: 'visitors', exact: true },
+    ]
+    const { data } = await handle(
+      apiRequest({ body: { bytes: Buffer.from(JSON.stringify({ queries })), type: 'application/json' } }),
+    )
+    const { results } = data as StatsBatchResult
+    expect(results).toMatchObject([{ data: { estimated: true } }, { data: { value: sessions } }])
+    expect(results[1]).not.toHaveProperty('data.estimated')
   })
 })
 
 test.each([65_535, 65_536])('%i distinct values are counted exactly', async (count) => {
   const range = { site_id: 'large', start_date: noon, end_date: noon + count * gapMs, event_type: 'start' }
-  expect((await database.queryStats({ ...range, metric: 'unique_sessions' })).value).toBe(count)
-  expect((await database.queryStats({ ...range, metric: 'visitors' })).value).toBe(count)
+  for (const metric of ['unique_sessions', 'visitors']) {
+    const result = await database.queryStats({ ...range, metric })
+    expect(result.value).toBe(count)
+    expect(result).not.toHaveProperty('estimated')
+  }
 })
 
-test('65,537 distinct values are counted within 1 %', async () => {
+test('65,537 distinct values are counted within 1 %, and marked', async () => {
   const range = { site_id: 'large', start_date: noon, end_date: noon + 65_537 * gapMs, event_type: 'start' }
-  const { value } = await database.queryStats({ ...range, metric: 'unique_sessions' })
+  const { value, estimated } = await database.queryStats({ ...range, metric: 'unique_sessions' })
   expect(Math.abs(value / 65_537 - 1)).toBeLessThan(0.01)
+  expect(estimated).toBe(true)
 })

@@ -118,6 +118,7 @@ test('a site without events has zeros', async () => {
     events_5m: 0,
     per_minute: Array<number>(30).fill(0),
     last_events: [],
+    complete_until: noon,
   })
 })
 

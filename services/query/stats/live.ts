@@ -5,16 +5,24 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
 
+export interface LiveDeps {
+  eventReader: AnalysisRunners
+  sites: ReadableSites
+  /** The time (Unix ms) before which every accepted event can be read. */
+  completeUntil: () => number
+}
+
 /**
  * `GET /api/v1/live` (docs/http-interface.md#live): the latest minutes and events. Throws 400, 404 `Site not found`,
  * ClickHouseError.
  */
-export function liveRoute({ eventReader, sites }: { eventReader: AnalysisRunners; sites: ReadableSites }): Route {
+export function liveRoute({ eventReader, sites, completeUntil }: LiveDeps): Route {
   return handle(operations.live, async ({ query, credential, receivedAt, signal, log }) => {
     const { site_id: siteId, environment = credential.environment } = query
     log({ site_id: siteId })
-    await readableSite(sites, credential, siteId)
+    await readableSite(sites, { credential, signal }, siteId)
 
+    const completeUntilMs = completeUntil()
     const spec = { siteId, environment, now: receivedAt }
     const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner))
     return {
@@ -22,6 +30,7 @@ export function liveRoute({ eventReader, sites }: { eventReader: AnalysisRunners
       events_5m: live.events,
       per_minute: live.eventsPerMinute,
       last_events: live.lastEvents,
+      complete_until: completeUntilMs,
     }
   })
 }

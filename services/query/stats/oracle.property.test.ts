@@ -2,12 +2,14 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { groupFields, metrics, timeUnits } from '@sluice/contracts/stats'
-import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
-import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { type ClickHouse, openClickHouse, openClickHouseAt, parseClickHouseUrl } from '@sluice/event-store/client'
+import { type EventInserter, openEventInserter, openEventInserterAt } from '@sluice/event-store/insert/insert-events'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { queryRunners } from '@sluice/event-store/query-runner'
 import { apiRequest } from '../../../tests/support/api-request.ts'
+import { withProfile } from '../../../tests/support/clickhouse-profile.ts'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
+import { hostileProfile } from '../../../tests/support/hostile-profile.ts'
 import { expectedStats, type RawEvent, type RawStatsQuery } from '../../../tests/support/oracle/expected-stats.ts'
 import type { RawCondition } from '../../../tests/support/oracle/matches-condition.ts'
 import { allSitesKnown, noon } from '../../../tests/support/stats-database.ts'
@@ -217,6 +219,8 @@ const trial: fc.Arbitrary<Trial> = fc.record({
 
 /** Six queries each, 2,040 in all. */
 const trialCount = 340
+/** Six queries each, 60 in all, under a profile with other settings. */
+const hostileTrialCount = 10
 /** Trials that are checked concurrently: while one waits for ClickHouse, the next is computed. */
 const atOnce = 4
 
@@ -226,11 +230,53 @@ test('metrics, groupings, filters and ranges of random events are those of the o
   const trials = fc.sample(trial, { numRuns: trialCount, seed }).map(placed)
   await store(trials.flatMap(({ events }) => events))
   for (let first = 0; first < trials.length; first += atOnce) {
-    const checked = await Promise.allSettled(trials.slice(first, first + atOnce).map(check))
+    const checked = await Promise.allSettled(trials.slice(first, first + atOnce).map((each) => check(each)))
     const failed = checked.findIndex(({ status }) => status === 'rejected')
     if (failed >= 0) await shrinkFailure(seed, first + failed)
   }
 }, 300_000)
+
+test('a profile of ClickHouse with other settings changes neither an insert nor an answer', async () => {
+  const trials = fc.sample(trial, { numRuns: hostileTrialCount, seed: randomInt(2 ** 31) }).map(placed)
+  const [owner, reader] = await Promise.all(
+    [database.url, database.readerUrl].map((url) => withProfile(parseClickHouseUrl(url), hostileProfile)),
+  )
+  if (!owner || !reader) throw new Error('no profiles')
+  const [strictInserter, strictReader] = [openEventInserterAt(owner.address), openClickHouseAt(reader.address)]
+  try {
+    // Copies that come later are left out by the look-back, which is under the profile too.
+    const events = trials.flatMap((each) => each.events)
+    await store(events, strictInserter)
+    await store(events, strictInserter)
+    const sites = events.map(({ site_id }) => site_id)
+    const { rows } = await clickHouse.query<{ stored: number; copies: number }>(
+      `SELECT count() AS stored, stored - uniqExact(site_id, event_id, environment) AS copies FROM events
+       WHERE site_id IN {sites:Array(String)}`,
+      { sites },
+    )
+    const distinct = new Set(events.map((event) => [event.site_id, event.environment, event.event_id].join()))
+    expect(rows).toStrictEqual([{ stored: distinct.size, copies: 0 }])
+    // A session of ClickHouse, which stands for the profile, runs one statement at a time.
+    for (const each of trials) await check(each, oneAtATime(strictReader))
+  } finally {
+    await strictInserter.close()
+    await strictReader.close()
+    await owner.close()
+    await reader.close()
+  }
+}, 300_000)
+
+/** Runs each query after the one before has ended. */
+function oneAtATime(client: ClickHouse): Pick<ClickHouse, 'query'> {
+  let last: Promise<unknown> = Promise.resolve()
+  return {
+    query: (...asked) => {
+      const next = last.then(() => client.query<never>(...asked))
+      last = next.catch(() => undefined)
+      return next
+    },
+  }
+}
 
 /** Repeats and shrinks a failed trial. Throws the failure of the smallest one. */
 async function shrinkFailure(seed: number, index: number): Promise<never> {
@@ -275,31 +321,33 @@ function placed({ place: [zone, origin], events, queries }: Trial): PlacedTrial 
   }
 }
 
-async function store(events: readonly RawEvent[]): Promise<void> {
+async function store(events: readonly RawEvent[], into: EventInserter = inserter): Promise<void> {
   const lines = events.map((event) => JSON.stringify({ ...event, received_at: event.timestamp }))
   const batch = { payloads: [Buffer.from(lines.join('\n'))], undated: false }
-  await inserter.insert(batch, { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 })
+  await into.insert(batch, { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 })
 }
 
-async function check({ events, queries }: PlacedTrial): Promise<void> {
-  const results = await Promise.all(queries.map(async (query) => ({ query, result: await requestStats(query) })))
+async function check({ events, queries }: PlacedTrial, client: Pick<ClickHouse, 'query'> = clickHouse): Promise<void> {
+  const results = await Promise.all(
+    queries.map(async (query) => ({ query, result: await requestStats(query, client) })),
+  )
   expect(results).toStrictEqual(queries.map((query) => ({ query, result: expectedData(events, query) })))
 }
 
 /** One thread is faster for few rows. */
-const frugal: Pick<ClickHouse, 'query'> = {
+const frugal = (client: Pick<ClickHouse, 'query'>): Pick<ClickHouse, 'query'> => ({
   query: (sql, params, options) =>
-    clickHouse.query(sql, params, { ...options, settings: { ...options?.settings, max_threads: 1 } }),
-}
+    client.query(sql, params, { ...options, settings: { ...options?.settings, max_threads: 1 } }),
+})
 
-async function requestStats(parameters: RawStatsQuery): Promise<unknown> {
+async function requestStats(parameters: RawStatsQuery, client: Pick<ClickHouse, 'query'>): Promise<unknown> {
   const query = Object.fromEntries(
     Object.entries(parameters).map(([name, value]) => [
       name,
       typeof value === 'object' ? JSON.stringify(value) : String(value),
     ]),
   )
-  const { handle } = statsRoute({ eventReader: queryRunners(frugal), ...allSitesKnown() })
+  const { handle } = statsRoute({ eventReader: queryRunners(frugal(client)), ...allSitesKnown() })
   const { data } = await handle(apiRequest({ query, receivedAt: noon }))
   return data
 }

@@ -13,7 +13,7 @@ export function propertiesRoute({ eventReader, sites }: { eventReader: AnalysisR
   return handle(operations.properties, async ({ query, credential, receivedAt, signal, log }) => {
     const { site_id: siteId, environment = credential.environment } = query
     log({ site_id: siteId })
-    await readableSite(sites, credential, siteId)
+    await readableSite(sites, { credential, signal }, siteId)
 
     const spec = { siteId, environment, now: receivedAt }
     return {

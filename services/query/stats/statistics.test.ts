@@ -9,6 +9,7 @@ import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
 const minute = 60_000
 const now = Date.now()
 const siteId = 'shop'
+const criteria = { type: 'and', conditions: [{ property: 'user_id', operator: 'exists' }] }
 let query: TestQuery
 let key: string
 
@@ -19,7 +20,7 @@ beforeAll(async () => {
   const settings = { timezone: 'Asia/Kathmandu', conversion_event: 'signup' }
   await siteStore(query.postgres).create(siteId, settings, 'key_test')
   await siteStore(query.postgres).create('other', {}, 'key_test')
-  key = await query.createKey({ scopes: ['stats:read'] })
+  key = await query.createKey({ scopes: ['stats:read', 'cohorts:read'] })
 
   const row = { site_id: siteId, environment: 'prod', session_id: 's', user_id: 'u', received_at: now }
   const events = [
@@ -75,10 +76,19 @@ describe('GET /api/v1/stats', () => {
   )
 })
 
-test('responses have complete_until after a writer has reported', async () => {
+test('every response that counts events has complete_until after a writer has reported', async () => {
+  const { body: cohort } = await query.request('/api/v1/cohorts', {
+    method: 'POST',
+    body: { site_id: siteId, name: 'all', criteria },
+  })
+  const { cohort_id } = cohort.data as { cohort_id: string }
   const requests: [string, Record<string, string>, unknown?][] = [
     ['/api/v1/stats', { site_id: siteId, metric: 'event_count' }],
+    ['/api/v1/live', { site_id: siteId }],
     ['/api/v1/funnel', {}, { site_id: siteId, steps: [{ event_type: 'view' }, { event_type: 'signup' }] }],
+    ['/api/v1/analytics/retention', { site_id: siteId }],
+    ['/api/v1/analytics/cohorts', { site_id: siteId, cohort_id }],
+    ['/api/v1/cohorts/preview', {}, { site_id: siteId, criteria }],
   ]
   const readCompleteUntil = () =>
     Promise.all(
@@ -87,10 +97,10 @@ test('responses have complete_until after a writer has reported', async () => {
         return (body.data as { complete_until: number }).complete_until
       }),
     )
-  expect(await readCompleteUntil()).toStrictEqual([0, 0])
+  expect(await readCompleteUntil()).toStrictEqual(requests.map(() => 0))
   await watermarkStore(query.postgres).advance('log', [now, now + 1])
   const isKnown = async () => (await readCompleteUntil()).every((until) => until === now)
-  await waitUntil(isKnown, 'both say it')
+  await waitUntil(isKnown, 'all say it')
 })
 
 test('POST /api/v1/stats/batch counts each of its queries against the rate limit', async () => {

@@ -53,7 +53,7 @@ export async function statsResult(
   request: Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal'>,
   { eventReader, sites, completeUntil }: StatsDeps,
 ): Promise<StatsResult> {
-  const spec = toSpec(await readableSite(sites, request.credential, siteId))
+  const spec = toSpec(await readableSite(sites, request, siteId))
   // Taken before the events are read: events that arrive in between may be counted as well.
   const completeUntilMs = completeUntil()
   const numbers = await runAnalysis(eventReader, request, (runner) => evaluateStats(spec, runner), {
@@ -61,10 +61,10 @@ export async function statsResult(
     conditions: { filter: spec.conditions },
   })
   const { groupBy } = spec
-  const { value, breakdown } = toMeasuredRange(numbers, groupBy)
+  const { breakdown, ...measured } = toMeasuredRange(numbers, groupBy)
   return {
     metric,
-    value,
+    ...measured,
     ...(period === undefined ? {} : { period }),
     site_id: siteId,
     start_date: numbers.start,
@@ -84,8 +84,12 @@ export async function statsResult(
   }
 }
 
-function toMeasuredRange({ value, groups }: RangeNumbers, groupBy: Grouping | undefined): MeasuredRange {
-  return { value, ...(groups && { breakdown: groups.map((group) => toBreakdownEntry(group, groupBy)) }) }
+function toMeasuredRange({ value, isEstimated, groups }: RangeNumbers, groupBy: Grouping | undefined): MeasuredRange {
+  return {
+    value,
+    ...(isEstimated ? { estimated: true } : {}),
+    ...(groups && { breakdown: groups.map((group) => toBreakdownEntry(group, groupBy)) }),
+  }
 }
 
 function toBreakdownEntry(

@@ -54,7 +54,7 @@ describe('GET /docs', () => {
 
   it('shows the rules of a field', () => {
     expect(articleOf('createKey')).toContain(
-      '<th scope="row"><code>name</code></th><td>string</td><td>required; 1 to 128 characters</td>',
+      '<th scope="row"><code>name</code></th><td>string</td><td>required; 1 to 128 characters; not blank</td>',
     )
     expect(articleOf('createKey')).toContain(
       '<th scope="row"><code>rate_limits.events_per_minute</code></th><td>integer</td><td>1 to 10000000</td>',

@@ -48,16 +48,19 @@ export function rulesOf(schema: JsonSchema, isRequired: boolean): string {
   return rules.filter((rule) => typeof rule === 'string').join('; ')
 }
 
-/** The pattern of nearly every text, which the top of the page explains once. */
-const textPattern = '^[^\\u0000]*$'
+/** Patterns in words: that of nearly every text, which the top of the page explains once, and that of names. */
+const wordsOfPatterns = new Map([
+  ['^[^\\u0000]*$', undefined],
+  ['^[^\\u0000]*[^\\s\\u0000][^\\u0000]*$', 'not blank'],
+])
 
 function limits(schema: JsonSchema): string[] {
   const values = schema.enum?.filter((value) => value !== null)
-  const pattern = schema.pattern === textPattern ? undefined : schema.pattern
+  const { pattern } = schema
   return [
     values && `one of ${values.map((value) => code(plain(value))).join(', ')}`,
     values ? undefined : between(schema.minLength, schema.maxLength, ' characters'),
-    pattern && `pattern ${code(pattern)}`,
+    pattern && (wordsOfPatterns.has(pattern) ? wordsOfPatterns.get(pattern) : `pattern ${code(pattern)}`),
     between(schema.minimum, schema.maximum, ''),
     between(schema.minItems, schema.maxItems, ' items'),
   ].filter((rule) => rule !== undefined)

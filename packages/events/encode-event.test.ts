@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals'
 import { receivedAt, refusal, rowFromText, rowOf, rowWith } from '../../tests/support/example-events.ts'
-import { eventIdOf, normalizeEvent } from './normalize-event.ts'
+import { encodeEvent } from './encode-event.ts'
+import { eventIdOf } from './event-errors.ts'
+import { newEventId } from './event-id.ts'
 
 const face = '\u{1F600}'
 const loneSurrogate = '\uD83D'
@@ -44,11 +46,9 @@ describe('the row', () => {
   })
 
   test('has the environment of the credential, whatever the event says', () => {
-    const { row } = normalizeEvent(
-      { site_id: 'shop', event_type: 'view', environment: 'prod' },
-      { receivedAt, environment: 'dev', newEventId: () => 'made' },
-    )
-    expect(row).toMatchObject({ environment: 'dev', properties: { environment: 'prod' } })
+    const event = { site_id: 'shop', event_type: 'view', environment: 'prod' }
+    const { line } = encodeEvent(event, { receivedAt, environment: 'dev' })
+    expect(JSON.parse(line)).toMatchObject({ environment: 'dev', properties: { environment: 'prod' } })
   })
 
   test('cannot be forged by sending fields that only rows have', () => {
@@ -216,12 +216,32 @@ describe('event_id', () => {
     expect(rowWith({})).not.toHaveProperty('undated')
   })
 
-  test('sets clientId only if the client sent it', () => {
-    const receipt = { receivedAt, environment: 'prod', newEventId: () => 'made' } as const
-    const event = { site_id: 'shop', event_type: 'view' }
-    expect(normalizeEvent({ ...event, event_id: 'e1' }, receipt).clientId).toBe(true)
-    expect(normalizeEvent({ ...event, event_id: '' }, receipt).clientId).toBe(false)
-    expect(normalizeEvent(event, receipt).clientId).toBe(false)
+  test('gives the event the hash of its copies only if the client sent it', () => {
+    const encode = (fields: object) =>
+      encodeEvent({ site_id: 'shop', event_type: 'view', ...fields }, { receivedAt, environment: 'prod' })
+    const { keyHash } = encode({ event_id: 'e1' })
+    expect(keyHash).toBeDefined()
+    expect(encode({ event_id: 'e1', event_type: 'click', timestamp: receivedAt }).keyHash).toBe(keyHash)
+    expect(encode({ event_id: 'e2' }).keyHash).not.toBe(keyHash)
+    expect(encode({ event_id: 'e1', site_id: 'blog' }).keyHash).not.toBe(keyHash)
+    expect(encode({ event_id: '' }).keyHash).toBeUndefined()
+    expect(encode({}).keyHash).toBeUndefined()
+  })
+
+  test('is a new UUIDv7 with the time of receipt where the client sent none', () => {
+    const ids = Array.from({ length: 2_000 }, () => newEventId(receivedAt))
+    const time = receivedAt.toString(16).padStart(12, '0')
+    for (const id of ids) {
+      expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+      expect(id.replaceAll('-', '').slice(0, 12)).toBe(time)
+    }
+    expect(new Set(ids).size).toBe(ids.length)
+    // Every bit that is not fixed takes both values.
+    const bits = ids.map((id) => BigInt(`0x${id.replaceAll('-', '').slice(12)}`))
+    const fixed = (0xfn << 76n) | (0x3n << 62n)
+    expect(bits.reduce((all, each) => all | each) | fixed).toBe((1n << 80n) - 1n)
+    expect(bits.reduce((all, each) => all & each) & ~fixed).toBe(0n)
+    expect(newEventId(receivedAt + 1).slice(0, 14)).not.toBe(ids[0]?.slice(0, 14))
   })
 
   test('identifies an event in a list of errors only if it is valid', () => {
@@ -264,7 +284,7 @@ describe('the first of several problems is reported, in the order of docs/http-i
   })
 })
 
-test('normalising an event changes neither the value that was sent nor later results', () => {
+test('encoding an event changes neither the value that was sent nor later results', () => {
   const event = {
     site_id: 'shop',
     event_type: 'view',

@@ -76,6 +76,44 @@ describe('the types of properties', () => {
   })
 })
 
+describe('integers that a double cannot hold', () => {
+  test('keep their digits, at any place of the properties', () => {
+    const row = rowFromText(
+      '"order": 12345678901234567890, "properties": {"n": -9007199254740993, "deep": {"id": 100000000000000000000001}, "list": [9007199254740993, {"id": 12345678901234567890}, "x"], "safe": 9007199254740991}',
+    )
+    expect({ ...row.properties }).toStrictEqual({
+      order: '12345678901234567890',
+      n: '-9007199254740993',
+      'deep.id': '100000000000000000000001',
+      list: '[9007199254740993,{"id":12345678901234567890},"x"]',
+      safe: '9007199254740991',
+    })
+    expect(row.property_types).toEqual({
+      order: 'number',
+      n: 'number',
+      'deep.id': 'number',
+      list: 'array',
+      safe: 'number',
+    })
+  })
+
+  test('are numbers in error messages of known fields', () => {
+    expect(
+      refusal(() => rowFromText('"properties": {"n": 12345678901234567890}, "timestamp": 12345678901234567890')),
+    ).toBe('Invalid field: timestamp must not be more than 24 hours in the future')
+    expect(refusal(() => rowFromText('"n": 12345678901234567890, "user_id": 12345678901234567890'))).toBe(
+      'Invalid field: user_id must be a string',
+    )
+  })
+
+  test('are not looked for in numbers with an exponent', () => {
+    expect({ ...rowFromText('"n": 1e21, "m": 123456789012345678e3').properties }).toStrictEqual({
+      n: '1e+21',
+      m: '123456789012345680000',
+    })
+  })
+})
+
 describe('flattening', () => {
   test('joins names with dots', () => {
     const row = rowWith({ properties: { cart: { items: 2, owner: { name: 'Ada' } }, 'a.b': 1 } })

@@ -1,0 +1,50 @@
+import { AppError } from '@sluice/runtime/errors'
+import type { ClickHouse } from './client.ts'
+
+/** Text of a refused insert, with what an operator does about it. */
+export const oneServerText =
+  'SLUICE_CLICKHOUSE_URL leads to another ClickHouse server than the one that "npm run migrate" prepared or that this ' +
+  'process found first. Events are stored exactly once on one server only: put its own address there, not that of a ' +
+  'load balancer or of a cluster. After a move to another server, run "npm run migrate" and start the writers again.'
+
+/** Selects a store's identity; an insert compares it too, so that no other server takes the insert. */
+export const storedIdentitySql = '(SELECT (id, server) FROM store FINAL)'
+
+/** The only engine whose insert lock and look-back see every insert: those of a cluster work on other servers, too. */
+const engineWanted = 'ReplacingMergeTree'
+
+/**
+ * The store's UUID, which `migrate` gave it. Throws AppError, with what to do, when the server is not the one that
+ * `migrate` prepared, or when `events` is a table of a cluster; ClickHouseError while ClickHouse can't answer.
+ */
+export async function readStoreId(clickHouse: Pick<ClickHouse, 'query'>): Promise<string> {
+  const { rows } = await clickHouse.query<{ id: string; is_own: number; engine: string }>(
+    `SELECT toString(id) AS id, server = serverUUID() AS is_own,
+       (SELECT any(engine) FROM system.tables WHERE database = currentDatabase() AND name = 'events') AS engine
+     FROM store FINAL`,
+  )
+  const [store] = rows
+  if (rows.length !== 1 || store === undefined) {
+    throw refused(`The ClickHouse table store has ${rows.length} rows instead of one. Run "npm run migrate".`)
+  }
+  if (store.is_own !== 1) throw refused(oneServerText)
+  // A table that is missing refuses inserts itself.
+  if (store.engine !== '' && store.engine !== engineWanted) {
+    throw refused(
+      `The ClickHouse table events has the engine ${store.engine}. Events are stored exactly once with ${engineWanted} ` +
+        'only, on one server: put the address of a server with such a table into SLUICE_CLICKHOUSE_URL.',
+    )
+  }
+  return store.id
+}
+
+/** Notes the server that the store is on now; after a move it is another one than before. */
+export async function noteServer(clickHouse: Pick<ClickHouse, 'command'>): Promise<void> {
+  await clickHouse.command(
+    'INSERT INTO store (id, server) SELECT id, serverUUID() FROM store FINAL WHERE server != serverUUID()',
+  )
+}
+
+function refused(internal: string): AppError {
+  return new AppError('internal', { message: 'Internal server error', internal })
+}

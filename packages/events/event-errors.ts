@@ -1,0 +1,16 @@
+import { textLengthsMax } from '@sluice/contracts/event-columns'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import { AppError } from '@sluice/runtime/errors'
+import { exceeds } from '@sluice/runtime/validate'
+
+/** The error of an event over 32 KiB in a batch; a single event of that size is a 413 of the body. */
+export function eventTooLarge(): AppError {
+  return new AppError('too_large', { message: `Event is larger than ${eventLimits.eventBytesMax} bytes` })
+}
+
+/** The client's id, which names an event in a list of errors; undefined for values that are no id. */
+export function eventIdOf(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null || !('event_id' in value)) return undefined
+  const id = value.event_id
+  return typeof id === 'string' && id !== '' && !exceeds(id, textLengthsMax.event_id) ? id.toWellFormed() : undefined
+}

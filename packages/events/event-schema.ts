@@ -1,0 +1,77 @@
+import '@sluice/runtime/parse-exactly'
+import joi from 'joi'
+import { type EventInput, textLengthsMax } from '@sluice/contracts/event-columns'
+import { deviceTypes, eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
+import { text, validate } from '@sluice/runtime/validate'
+
+const timestamp = joi
+  .number()
+  .unsafe()
+  .empty(joi.valid('', null))
+  .custom((value: number, helpers) => {
+    const { receivedAt } = helpers.prefs.context as { receivedAt: number }
+    if (value < eventLimits.timestampMsMin) return helpers.error('timestamp.past')
+    if (value > receivedAt + eventLimits.futureMsMax) return helpers.error('timestamp.future')
+    return Math.trunc(value)
+  })
+  .meta({ minimum: eventLimits.timestampMsMin })
+  .description('Unix ms, a fraction is dropped; not over 24 hours ahead. Default: the time of receipt.')
+  .messages({
+    'timestamp.past': 'must be Unix time in milliseconds, not before 1971',
+    'timestamp.future': 'must not be more than 24 hours in the future',
+  })
+
+/** The known fields, in the order of docs/http-interface.md#event-fields; the first problem in this order is reported. */
+const fields = {
+  site_id: text(textLengthsMax.site_id).required().example('my-site'),
+  event_type: text(textLengthsMax.event_type).required().example('page_view').description('Any value.'),
+  timestamp,
+  session_id: text(textLengthsMax.session_id)
+    .example('s1')
+    .description('Without it the event counts in no metric of sessions.'),
+  user_id: text(textLengthsMax.user_id).example('ada'),
+  url: text(textLengthsMax.url).example('https://example.com/pricing'),
+  referrer: text(textLengthsMax.referrer),
+  country: joi
+    .string()
+    .empty(joi.valid('', null))
+    .pattern(/^[A-Za-z0-9]{2}$/)
+    .messages({ 'string.pattern.base': 'must be 2 letters or digits' })
+    .description('2 letters or digits, stored upper-case.'),
+  device_type: joi
+    .string()
+    .empty(joi.valid('', null))
+    .valid(...deviceTypes)
+    .insensitive(),
+  anonymous_id: text(textLengthsMax.anonymous_id).description('Who it is before a `user_id` is known.'),
+  event_id: text(textLengthsMax.event_id).description(
+    'Events with the same site, id and timestamp are one event, however often sent; without timestamp, copies within 15 minutes are one. Default: a UUIDv7.',
+  ),
+  properties: joi
+    .object()
+    .empty(joi.valid('', null))
+    .example({ plan: 'pro' })
+    .description(
+      `At most ${propertyLimits.keysMax} keys of at most ${propertyLimits.keyLengthMax}, after nested objects are flattened with dots: texts of at most ${propertyLimits.stringLengthMax}, numbers, booleans; lists are kept as JSON text; null is absent. Unknown fields of the event are properties too.`,
+    ),
+}
+
+/** The known fields of an event as a client sends it; unknown ones are properties, whatever their names. */
+export const eventSchema = joi.object<EventInput>(fields)
+const knownFields: ReadonlySet<string> = new Set(Object.keys(fields))
+
+/**
+ * Validates the known fields of an event that `encodeEvent` refuses, to word the error: throws the AppError (400) of the
+ * first problem in the order of docs/http-interface.md#event-fields. Returns the fields, with absent ones left out, when
+ * they are valid.
+ */
+export function validateKnownFields(event: Readonly<Record<string, unknown>>, receivedAt: number): EventInput {
+  const known: Record<string, unknown> = {}
+  for (const name of Object.keys(event)) {
+    if (!knownFields.has(name)) continue
+    const value = event[name]
+    // A number whose digits were kept is a number to the schema.
+    known[name] = JSON.isRawJSON(value) ? Number(value.rawJSON) : value
+  }
+  return validate(eventSchema, known, { receivedAt })
+}

@@ -1,0 +1,12 @@
+/** What JSON escapes, and half of a surrogate pair, which UTF-8 has no form for. */
+// eslint-disable-next-line no-control-regex -- JSON escapes control characters
+const special = /[\0-\x1f"\\\ud800-\udfff]/
+
+/**
+ * A text as it stands between the quotes of a JSON string. Half of a surrogate pair becomes U+FFFD
+ * (docs/http-interface.md#event-text). Undefined for a text with NUL, which no text of an event may have.
+ */
+export function jsonText(text: string): string | undefined {
+  if (!special.test(text)) return text
+  return text.includes('\0') ? undefined : JSON.stringify(text.toWellFormed()).slice(1, -1)
+}

@@ -1,0 +1,22 @@
+import { type Kysely, sql } from 'kysely'
+import type { ChangeCursor } from '@sluice/access/change-cursor'
+import type { Tables } from './tables.ts'
+
+/**
+ * The cursor of the next poll: the lowest transaction that was still under way. Read it before the rows: every lower
+ * transaction has ended, so the rows show its changes, however long it took; every other one is read again.
+ */
+export async function readChangeCursor(db: Kysely<Tables>): Promise<ChangeCursor> {
+  const { cursor } = await db
+    .selectNoFrom(sql<ChangeCursor>`pg_snapshot_xmin(pg_current_snapshot())::text`.as('cursor'))
+    .executeTakeFirstOrThrow()
+  return cursor
+}
+
+/**
+ * The condition on rows that were changed by `cursor` or a later transaction. Transactions that have not begun changed
+ * nothing: rows with such a number come from another server, restored from a backup.
+ */
+export function isChangedSince(cursor: ChangeCursor) {
+  return sql<boolean>`changed_xid >= ${cursor}::xid8 AND changed_xid < pg_snapshot_xmax(pg_current_snapshot())`
+}

@@ -1,0 +1,28 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { replayPositionStore } from './replay-positions.ts'
+
+let postgres: TestPostgres
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+test('the positions of a log are kept by partition, apart from those of other logs, and never move back', async () => {
+  const store = replayPositionStore(postgres)
+  expect(await store.read('a')).toStrictEqual(new Map())
+  await store.advance('a', 0, 5n)
+  await store.advance('a', 3, 2n ** 62n)
+  await store.advance('b', 0, 7n)
+  await store.advance('a', 0, 4n)
+  expect(await store.read('a')).toStrictEqual(
+    new Map([
+      [0, 5n],
+      [3, 2n ** 62n],
+    ]),
+  )
+})

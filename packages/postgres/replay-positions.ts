@@ -1,0 +1,31 @@
+import { sql } from 'kysely'
+import type { Postgres } from './open.ts'
+
+/**
+ * How far the dead letters of a log have been replayed. Kafka forgets the positions of a group without members after a
+ * week; these last. Every method throws AppError 503 while Postgres is away.
+ */
+export interface ReplayPositionStore {
+  /** The offsets after the last replayed letters, by partition; a partition without one is left out. */
+  read(logId: string): Promise<ReadonlyMap<number, bigint>>
+  /** Stores the offset after the last replayed letter of a partition, which never moves back. */
+  advance(logId: string, partition: number, next: bigint): Promise<void>
+}
+
+export function replayPositionStore(postgres: Postgres): ReplayPositionStore {
+  return {
+    read: (logId) =>
+      postgres.run(async (db) => {
+        const rows = await db.selectFrom('replay_positions').selectAll().where('log_id', '=', logId).execute()
+        return new Map(rows.map(({ partition, next_offset: next }) => [partition, BigInt(next)]))
+      }),
+    advance: (logId, partition, next) =>
+      postgres.run(async (db) => {
+        await sql`
+          INSERT INTO replay_positions AS known (log_id, partition, next_offset)
+          VALUES (${logId}, ${partition}, ${String(next)}::bigint)
+          ON CONFLICT (log_id, partition) DO UPDATE SET next_offset = excluded.next_offset
+          WHERE excluded.next_offset > known.next_offset`.execute(db)
+      }),
+  }
+}

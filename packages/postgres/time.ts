@@ -1,0 +1,14 @@
+import { sql } from 'kysely'
+import type { Postgres } from './open.ts'
+
+/** Returns the time of Postgres's clock in Unix ms, with fractions. Throws AppError 503 while Postgres is away. */
+export async function postgresTime(postgres: Pick<Postgres, 'run'>): Promise<number> {
+  return postgres.run(async (db) => {
+    // Not now(), which is the start of the transaction.
+    const { rows } = await sql<{ time: number }>`
+      SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS time`.execute(db)
+    const [row] = rows
+    if (row === undefined) throw new Error('Postgres returned no time')
+    return row.time
+  })
+}

@@ -1,0 +1,27 @@
+import { withDeadline } from './deadline.ts'
+import { unavailable } from './errors.ts'
+import { poller } from './poller.ts'
+import type { Component } from './supervisor.ts'
+import type { SynchronizedClock } from './synchronized-clock.ts'
+
+const defaultIntervalMs = 1_000
+/** A Postgres that hangs must not delay a stop; so slow an answer would say little. */
+const timeoutMs = 2_000
+
+/**
+ * Compares `clock` with the clock of Postgres at the start and once a second. While Postgres is away, the last comparison
+ * holds; the pollers of keys and sites say so in the log.
+ */
+export function clockPoller(
+  clock: Pick<SynchronizedClock, 'compare'>,
+  readTime: () => Promise<number>,
+  { intervalMs = defaultIntervalMs }: { intervalMs?: number } = {},
+): Component {
+  return poller({
+    name: 'clock',
+    intervalMs,
+    poll: () => withDeadline(clock.compare(readTime), timeoutMs, () => unavailable('Postgres is slow')),
+    // What arrives right after the start needs a clock.
+    pollsAtStart: true,
+  })
+}

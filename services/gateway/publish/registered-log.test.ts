@@ -1,0 +1,43 @@
+import { afterEach, expect, test } from '@jest/globals'
+import { watermarkStore } from '@sluice/postgres/watermarks'
+import { unavailable } from '@sluice/runtime/errors'
+import { FatalError } from '@sluice/runtime/supervisor'
+import { startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
+
+let gateway: TestGateway | undefined
+
+afterEach(async () => {
+  await gateway?.stop()
+  gateway = undefined
+})
+
+const event = { site_id: 'shop', event_type: 'x' }
+
+test('a gateway does not start on a log that is not registered, and says what to do', async () => {
+  const started = startGateway({ isRegistered: false })
+  await expect(started).rejects.toThrow(FatalError)
+  await expect(started).rejects.toThrow('Run "npm run migrate"')
+})
+
+test('a gateway that starts while its log is away publishes nothing until the log is registered', async () => {
+  let isAway = true
+  gateway = await startGateway({
+    isRegistered: false,
+    wrapLog: (log) => ({ ...log, id: () => (isAway ? Promise.reject(unavailable('away')) : log.id()) }),
+  })
+  const { log, postgres, collect, stored, registerLog } = gateway
+  expect((await collect(event)).status).toBe(503)
+  isAway = false
+  expect((await collect(event)).status).toBe(503)
+  expect((await log.ends()).every((end) => end === 0n)).toBe(true)
+
+  const watermarks = watermarkStore(postgres)
+  const noon = Date.UTC(2026, 0, 15, 12)
+  await watermarks.advance('an earlier log', [noon])
+  expect(await watermarks.completeUntil()).toBe(noon)
+  await registerLog()
+  // Before the first event of the new log is accepted, and until a writer has reported on it.
+  expect(await watermarks.completeUntil()).toBe(0)
+  expect((await collect(event)).status).toBe(202)
+  expect(await stored('shop', 1)).toHaveLength(1)
+})
