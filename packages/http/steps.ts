@@ -23,7 +23,6 @@ export interface RequestContext {
   readonly clients: ClientReader
   readonly admission: Admission
   readonly workQueue: WorkQueue
-  /** Clock of the receipt. */
   readonly clock: Pick<SynchronizedClock, 'now'>
   /** The quota that the memory of the request is reserved from. */
   quota: MemoryQuota | undefined

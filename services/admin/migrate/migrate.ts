@@ -39,22 +39,25 @@ export async function migrate({
       clickHouse: await migrateClickHouse(clickHouseUrl),
       topics: logUrl.startsWith('kafka:') ? await ensureTopics(logUrl) : [],
     }
-    const inserter = openEventInserter(clickHouseUrl)
-    const log = await openEventLog(logUrl, { logger: silent })
-    try {
-      await takeOverPositions(log, await inserter.storeId())
-      await registerLog(postgres, log)
-    } finally {
-      await log.close()
-      await inserter.close()
-    }
+    await prepareLog(postgres, logUrl, clickHouseUrl)
     return done
   })
 }
 
-/** Gives the store's group of writers the positions of the group that all stores behind the log shared before. */
-async function takeOverPositions(log: EventLog, storeId: string): Promise<void> {
-  await log.replaceGroup(formerWriterGroup(await log.id()), writerGroup(storeId))
+/**
+ * Registers the log, and gives the store's group of writers the positions of the group that all stores behind the log
+ * shared before.
+ */
+async function prepareLog(postgres: Postgres, logUrl: string, clickHouseUrl: string): Promise<void> {
+  const inserter = openEventInserter(clickHouseUrl)
+  const log = await openEventLog(logUrl, { logger: silent })
+  try {
+    await registerLog(postgres, log)
+    await log.replaceGroup(formerWriterGroup(await log.id()), writerGroup(await inserter.storeId()))
+  } finally {
+    await log.close()
+    await inserter.close()
+  }
 }
 
 /**
