@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { createWorkQueue } from './work-queue.ts'
 
-const times = { sliceMs: 10, readingMsMax: 10, arrivalWaitMsMax: 1_000, waitMsMax: 1_500 }
+const times = { sliceMs: 10, readingMsMax: 3, arrivalWaitMsMax: 1_000, waitMsMax: 1_500 }
 
 /** Occupies the thread, as the handler of a large batch does. */
 function work(ms: number): void {
@@ -73,7 +73,7 @@ test('requests whose handlers need little begin in the same turn of the event lo
 
 test('while a request waits for too long, what arrives is refused', async () => {
   const metrics = createMetrics()
-  const queue = createWorkQueue(metrics, { sliceMs: 10, readingMsMax: 10, arrivalWaitMsMax: 30, waitMsMax: 60_000 })
+  const queue = createWorkQueue(metrics, { sliceMs: 10, readingMsMax: 3, arrivalWaitMsMax: 30, waitMsMax: 60_000 })
   await handle(queue.turn(performance.now()), 20)
   const turn = queue.turn(performance.now())
   work(40)

@@ -119,7 +119,7 @@ export function createPublisher(
     inFlight++
     const stopTimer = seconds.startTimer()
     try {
-      await log.publish(finishedEncoder?.finish() ?? [], { timeoutMs: publishTimeoutOf(requests) })
+      await log.publish(finishedEncoder?.finish() ?? [], { timeoutMs: publishTimeoutOf(requests, clock.latest()) })
       published.inc(requests.reduce((sum, { events }) => sum + events, 0))
       // Read after the acknowledgement.
       const latest = clock.latest()
@@ -201,8 +201,8 @@ function tooLate(): AppError {
   return unavailable(`not acknowledged within ${acceptance.msMax} ms of the receipt`)
 }
 
-/** The time that the request received first leaves for the publish. */
-function publishTimeoutOf(requests: readonly PendingRequest[]): number {
+/** The time that the request received first leaves for the publish. `latest`: `SynchronizedClock.latest()`. */
+function publishTimeoutOf(requests: readonly PendingRequest[], latest: number): number {
   const receivedAt = Math.min(...requests.map((request) => request.receivedAt))
-  return Math.min(publishTimeoutMs.max, Math.max(publishTimeoutMs.min, answerMsMax - (Date.now() - receivedAt)))
+  return Math.min(publishTimeoutMs.max, Math.max(publishTimeoutMs.min, answerMsMax - (latest - receivedAt)))
 }
