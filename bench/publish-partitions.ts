@@ -7,6 +7,7 @@ import { openEventLog } from '@sluice/event-log/open-event-log'
 import { createPublisher, type Publisher } from '@sluice/gateway/publish/publisher'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { retry } from '@sluice/runtime/retry'
+import { exactClock } from '../tests/support/clock.ts'
 import { startKafka } from '../tests/support/engines/kafka.ts'
 import { rounded } from './report.ts'
 import { benchRow, thousandSites } from './writer-rows.ts'
@@ -54,7 +55,7 @@ export async function publishPartitions(): Promise<object> {
         const log = await openEventLog(url, { logger })
         // A publish waits for two seconds only, and a busy broker may need more to know a new topic.
         await retry(() => log.partitions(), { timeoutMs: 30_000 })
-        rates.push(await publishFor(createPublisher(log, createMetrics()), batches))
+        rates.push(await publishFor(createPublisher(log, createMetrics(), exactClock), batches))
         await log.close()
       }
     }
