@@ -51,6 +51,9 @@ test('errors have the status, headers and body of the golden file', () => {
     const lines: string[] = []
     const response = {
       headersSent: false,
+      shouldKeepAlive: true,
+      hasHeader: () => false,
+      req: { complete: true },
       writeHead: (status: number, headers: object) => lines.push(`${status} ${lineJson(headers)}`),
       end: (body: string) => lines.push(body.replace(/"timestamp":\d+/, '"timestamp":<now>')),
     }
