@@ -30,7 +30,7 @@ const cachedSitesMax = 100_000
 /** Rarer than for keys: there may be ten times as many, and an event that is too old does less harm than a lost key. */
 const recheckSitesAfterMs = 600_000
 /** Postgres must not delay an event for longer: the whole request has 2.5 s. */
-const registerTimeoutMs = 400
+const defaultRegisterTimeoutMs = 400
 /** Another key may register a refused site meanwhile; until then the refusal is repeated without a query. */
 const refusalTtlMs = 10_000
 const cachedRefusalsMax = 10_000
@@ -64,7 +64,11 @@ export function refusalOf(policy: SitePolicy, timestamp: number, receivedAt: num
 export function siteCache(
   store: Pick<SiteStore, 'registerFor' | 'findKnown' | 'changedSince'>,
   logger: Pick<Logger, 'warn'>,
-  { autoRegister, pollIntervalMs = defaultPollIntervalMs }: { autoRegister: boolean; pollIntervalMs?: number },
+  {
+    autoRegister,
+    pollIntervalMs = defaultPollIntervalMs,
+    registerTimeoutMs = defaultRegisterTimeoutMs,
+  }: { autoRegister: boolean; pollIntervalMs?: number; registerTimeoutMs?: number | undefined },
 ): SiteCache {
   /** The policy of each registered site that this process has seen, and sites that are not registered. */
   const cachedPolicies = polledCache<SitePolicy>({

@@ -17,16 +17,19 @@ export interface GatewayEngines {
   redis: Pick<Redis, 'check'>
   /** Weaknesses of the log's replication; event-log/kafka/ensure-topics.ts. */
   describeDurability: () => Promise<readonly string[]>
+  /** Ms for which an event waits for Postgres to register its site; 400 by default. */
+  registerTimeoutMs?: number
 }
 
 /** The gateway on its engines. It stays ready without them, because it can answer 503 or use its caches. */
 export function buildGateway(
   config: { SLUICE_AUTO_REGISTER_SITES: boolean },
-  { log, postgres, redis, describeDurability }: GatewayEngines,
+  { log, postgres, redis, describeDurability, registerTimeoutMs }: GatewayEngines,
   { logger, metrics, clock }: Context,
 ): Service {
   const durability = watchDurability(describeDurability, logger)
-  const sites = siteCache(siteStore(postgres), logger, { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
+  const autoRegister = config.SLUICE_AUTO_REGISTER_SITES
+  const sites = siteCache(siteStore(postgres), logger, { autoRegister, registerTimeoutMs })
   const registered = registeredLog(log, watermarkStore(postgres), logger)
   return {
     routes: gatewayRoutes({

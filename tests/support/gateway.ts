@@ -77,7 +77,7 @@ const rateLimits = { events_per_minute: limitMax }
 /** A gateway on a real SQLite log, a real Postgres and the real HTTP server. */
 export async function startGateway({
   wrapLog = (log) => log,
-  postgresUrl = (url) => Promise.resolve(url),
+  postgresUrl,
   autoRegister = true,
   clock = patientClock,
   isRegistered = true,
@@ -95,12 +95,19 @@ export async function startGateway({
     ).key,
   }
   if (isRegistered) await registerLog(database, log)
-  const postgres: Postgres = openPostgres(await postgresUrl(database.url))
+  const postgres: Postgres = openPostgres((await postgresUrl?.(database.url)) ?? database.url)
   const cache = keyCache(keyStore(postgres), captured.logger)
   const redis = openRedis('memory:', captured)
   const built = buildGateway(
     { SLUICE_AUTO_REGISTER_SITES: autoRegister },
-    { log: wrapLog(log), postgres, redis, describeDurability: () => Promise.resolve([]) },
+    {
+      log: wrapLog(log),
+      postgres,
+      redis,
+      describeDurability: () => Promise.resolve([]),
+      // A machine with too much to do must not look like a Postgres that is away.
+      ...(postgresUrl === undefined && { registerTimeoutMs: 30_000 }),
+    },
     { logger: captured.logger, metrics: createMetrics(), clock },
   )
   const closeEngines = async (): Promise<void> => {
