@@ -234,7 +234,7 @@ test('metrics, groupings, filters and ranges of random events are those of the o
     const failed = checked.findIndex(({ status }) => status === 'rejected')
     if (failed >= 0) await shrinkFailure(seed, first + failed)
   }
-}, 300_000)
+}, 600_000)
 
 test('a profile of ClickHouse with other settings changes neither an insert nor an answer', async () => {
   const trials = fc.sample(trial, { numRuns: hostileTrialCount, seed: randomInt(2 ** 31) }).map(placed)
@@ -264,7 +264,7 @@ test('a profile of ClickHouse with other settings changes neither an insert nor 
     await owner.close()
     await reader.close()
   }
-}, 300_000)
+}, 600_000)
 
 /** Runs each query after the one before has ended. */
 function oneAtATime(client: ClickHouse): Pick<ClickHouse, 'query'> {
