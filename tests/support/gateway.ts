@@ -61,6 +61,8 @@ export interface PostOptions {
 }
 
 export interface GatewayParts {
+  /** A log that the caller opened and closes; a SQLite log of its own when left out. */
+  log?: EventLog
   /** Wraps the log that the gateway publishes to. */
   wrapLog?: (log: EventLog) => EventLog
   /** Maps the URL of the test's database to the URL that the gateway uses, e.g. of a proxy. */
@@ -76,6 +78,7 @@ const rateLimits = { events_per_minute: limitMax }
 
 /** A gateway on a real SQLite log, a real Postgres and the real HTTP server. */
 export async function startGateway({
+  log: sharedLog,
   wrapLog = (log) => log,
   postgresUrl,
   autoRegister = true,
@@ -84,7 +87,7 @@ export async function startGateway({
 }: GatewayParts = {}): Promise<TestGateway> {
   const captured = capturedLogger()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
-  const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
+  const log = sharedLog ?? (await openEventLog(`file:${folder}`, { logger: captured.logger }))
   const database = await openTestPostgres()
   const store = keyStore(database)
   const keys = {
@@ -111,7 +114,7 @@ export async function startGateway({
     { logger: captured.logger, metrics: createMetrics(), clock },
   )
   const closeEngines = async (): Promise<void> => {
-    await log.close()
+    if (sharedLog === undefined) await log.close()
     await postgres.close()
     await database.drop()
     await rm(folder, { recursive: true })

@@ -31,15 +31,15 @@ test('a process that reads many partitions holds no more than its budget allows'
     last = now
     return new Set(reader.batches.map(({ partition }) => partition)).size === partitions && stable >= 20
   }
-  await waitUntilTrue('every partition has its batch and no more is read', isSettled)
+  await waitUntilTrue('every partition has its batch and no more is read', isSettled, 120_000)
   // One and a half times the budget, and the sizes of single blocks; without the budget it is all of the 48 MiB.
   expect((last - before) / mebibyte).toBeLessThan(24)
 
   gate.resolve(undefined)
-  await waitUntilTrue('all blocks', () => reader.committed.length === partitions * blocksEach, 60_000)
+  await waitUntilTrue('all blocks', () => reader.committed.length === partitions * blocksEach, 120_000)
   await log.close()
   await rm(dir, { recursive: true })
-}, 120_000)
+}, 300_000)
 
 test('claims share a budget: a lone one gets half, and one that holds nothing may always read', () => {
   const budget = readBudget(100)
