@@ -2,7 +2,7 @@
 import { type Access, denyAll } from '@sluice/access/access'
 import type { Credential } from '@sluice/access/credential'
 import { keyCache } from '@sluice/access/key-cache'
-import { openEventLog } from '@sluice/event-log/open-event-log'
+import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { buildGateway } from '@sluice/gateway/build'
 import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
@@ -37,16 +37,23 @@ await runService({
   build: async (config, context) => {
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const log = await openEventLog(process.env.LOG_URL ?? '', { logger: context.logger })
+    const backfill = await openBackfillLog(process.env.LOG_URL ?? '', log, { logger: context.logger })
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger: context.logger })
     const keys = keyCache(keyStore(postgres), context.logger)
     return {
       service: buildGateway(
         { SLUICE_AUTO_REGISTER_SITES: true },
-        { log, postgres, redis, describeDurability: () => Promise.resolve([]) },
+        { log, backfill, postgres, redis, describeDurability: () => Promise.resolve([]) },
         context,
       ),
       access: process.env.OPEN_TO_ALL === '1' ? acceptAll : { keys, ...redis },
-      engines: [closeOnStop('redis', redis), closeOnStop('postgres', postgres), keys, closeOnStop('log', log)],
+      engines: [
+        closeOnStop('redis', redis),
+        closeOnStop('postgres', postgres),
+        keys,
+        closeOnStop('log', log),
+        closeOnStop('log of old events', backfill),
+      ],
       onReady: (server) => {
         announce(server.port())
       },

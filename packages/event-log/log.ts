@@ -86,8 +86,12 @@ export interface Claim {
   readonly partition: number
   /** Aborted when another member owns the partition, or may own it: further commits are refused. */
   readonly lost: AbortSignal
-  /** Batches in order of offset, from the group's committed position. Ends when the claim is lost or the consumer stops. */
-  batches(): AsyncIterable<LogBatch>
+  /**
+   * Batches in order of offset, from the group's committed position. Ends when the claim is lost or the consumer stops.
+   * `ready` is called before each batch as soon as there are blocks for it: the batch then holds what has arrived until
+   * the promise resolves. It must not reject.
+   */
+  batches(options?: { ready?: () => Promise<void> }): AsyncIterable<LogBatch>
   /**
    * Commits the position after `batch`. Batches are committed once each and in order, after they have been processed.
    * Rejects when the claim is lost: another member reads them again, which is harmless.

@@ -28,8 +28,6 @@ export function encodeEvent(
   },
 ): EncodedEvent & {
   siteId: string
-  /** Unix ms. */
-  timestamp: number
   /** Upper bound of the bytes of the event's compact JSON; Infinity when unknown. */
   bytesAtMost: number
 } {
@@ -74,6 +72,8 @@ function hashOf(siteId: string, eventId: string): number {
 export interface EncodedEvent {
   /** JSON of the row, with `\n` at the end. */
   line: string
+  /** Unix ms. */
+  timestamp: number
   /** Hash of (site_id, event_id) when the client sent the id, as copies must be in one partition; undefined otherwise. */
   keyHash: number | undefined
   undated: boolean

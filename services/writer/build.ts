@@ -9,6 +9,8 @@ import { watermarkReporter } from './watermark-reporter.ts'
 
 export interface WriterEngines {
   log: EventLog
+  /** The log of old rows beside `log`. */
+  backfill: EventLog
   /** The log that `deadLetterUrl` names. */
   deadLetters: EventLog
   /** The service closes it after the consumer has stopped; closing it once more has no effect. */
@@ -18,26 +20,34 @@ export interface WriterEngines {
 
 /** The writer on its engines. Its port serves health and metrics only. */
 export function buildWriter(
-  { log, deadLetters, inserter, postgres }: WriterEngines,
+  { log, backfill, deadLetters, inserter, postgres }: WriterEngines,
   { logger, metrics }: Context,
 ): Service {
-  const consumer = eventConsumer({ log, deadLetters, inserter, logger, metrics })
+  const deps = { log, deadLetters, inserter, logger, metrics }
+  const consumer = eventConsumer(deps)
+  const oldConsumer = eventConsumer({ ...deps, backfill: { log: backfill, liveLag: consumer.lag } })
+  const store = watermarkStore(postgres)
   return {
     routes: [],
     pages: [],
     components: [
       { name: 'event inserter', stop: () => inserter.close() },
       consumer,
-      watermarkReporter({ log, lag: consumer.lag, store: watermarkStore(postgres), logger, metrics }),
+      oldConsumer,
+      watermarkReporter({ log, lag: consumer.lag, store, logger, metrics }),
+      // Its first report tells the gateways that old events are read.
+      watermarkReporter({ log, backfill, lag: oldConsumer.lag, store, logger, metrics }),
     ],
     checks: [
       { name: 'log', required: true, check: () => log.check() },
+      // Without the log of old rows, all others are still stored.
+      { name: 'log of old events', required: false, check: () => backfill.check() },
       { name: 'clickhouse', required: true, check: () => inserter.check() },
       // Without the log of dead letters, rows that can be stored are still stored.
       { name: 'dead letters', required: false, check: () => deadLetters.check() },
       // Without Postgres, only `complete_until` does not move.
       { name: 'postgres', required: false, check: () => postgres.check() },
     ],
-    warnings: consumer.warnings,
+    warnings: () => [...consumer.warnings(), ...oldConsumer.warnings()],
   }
 }

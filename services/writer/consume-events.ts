@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import type { Lane } from '@sluice/contracts/lanes'
 import type { Block } from '@sluice/event-log/block'
 import type { Claim, EventLog, LogBatch, LogConsumer, PartitionLag } from '@sluice/event-log/log'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
@@ -7,7 +8,9 @@ import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { retry } from '@sluice/runtime/retry'
 import type { Component } from '@sluice/runtime/supervisor'
+import { backfillPace } from './backfill-pace.ts'
 import { insertSlots } from './insert-slots.ts'
+import { liveTraffic } from './live-traffic.ts'
 import { writerMetrics } from './metrics.ts'
 import { storeBatch } from './store-batch.ts'
 
@@ -16,6 +19,9 @@ const batchRowsMax = 50_000
 const batchBytesMax = 16 * 1024 * 1024
 /** With this wait for further blocks, an event still becomes visible within half a second. */
 const lingerMsDefault = 200
+/** A batch of old rows may become one statement, and each month in it costs as much as thousands of rows. */
+const oldBatchRowsMax = 200_000
+const oldBatchBytesMax = 32 * 1024 * 1024
 /** Only the partition waits for this publish, which may hold a whole batch. */
 const deadLetterTimeoutMs = 30_000
 /** Time for a running insert to finish after a stop; a service must stop within 10 s. */
@@ -23,6 +29,8 @@ const stopGraceMs = 5_000
 
 export interface ConsumeDeps {
   log: EventLog
+  /** Given for the consumer of old rows: their log, beside `log`, and the consumer lag of the live rows. */
+  backfill?: { log: EventLog; liveLag: () => readonly PartitionLag[] }
   /** The log of rows that can't be stored, which `deadLetterUrl` names. */
   deadLetters: Pick<EventLog, 'partitions' | 'publish'>
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
@@ -38,16 +46,21 @@ export interface EventConsumer extends Component {
   lag: () => readonly PartitionLag[]
 }
 
-/** Moves events from the log into ClickHouse: inserts each batch, publishes dead letters, then commits; partitions run in parallel. */
+/**
+ * Moves events from the log, or from that of old rows, into ClickHouse: inserts each batch, publishes dead letters, then
+ * commits. Partitions run in parallel, those of old rows take turns (backfill-pace.ts).
+ */
 export function eventConsumer(deps: ConsumeDeps): EventConsumer {
-  const { log, deadLetters, inserter, logger } = deps
+  const { log, backfill, deadLetters, inserter, logger } = deps
+  const lane: Lane = backfill ? 'backfill' : 'live'
+  const pace = backfill && backfillPace(liveTraffic(log, backfill.liveLag))
   let consumer: LogConsumer | undefined
   const lag = () => consumer?.lag() ?? []
-  const metrics = writerMetrics(deps.metrics, lag)
+  const metrics = writerMetrics(deps.metrics, lane, lag)
   /** Reasons why batches are not stored yet, by partition. */
   const stalledPartitions = new Map<number, string>()
   // One insert keeps a core of ClickHouse busy; a second slot is needed while one hangs.
-  const withSlot = insertSlots(Math.max(2, availableParallelism()))
+  const withSlot = pace?.measured ?? insertSlots(Math.max(2, availableParallelism()))
 
   function recordRetry(partition: number, error: Error): void {
     metrics.retries.inc()
@@ -60,7 +73,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     await retry(
       async () => {
         const count = await deadLetters.partitions()
-        const placed = dead.map((block) => ({ ...block, partition: partition % count }))
+        const placed = dead.map((block) => ({ ...withLane(block), partition: partition % count }))
         await deadLetters.publish(placed, { timeoutMs: deadLetterTimeoutMs })
       },
       {
@@ -78,8 +91,19 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     logger.error({ partition, letters: dead.length, first: first?.headers.letter }, 'rows could not be stored')
   }
 
-  async function consumeBatch(claim: Claim, batch: LogBatch, options: Parameters<typeof storeBatch>[1], logId: string) {
-    const { partition } = batch
+  function withLane({ headers, ...block }: Block): Block {
+    const { letter } = headers
+    if (lane === 'live' || letter === undefined) return { ...block, headers }
+    return { ...block, headers: { ...headers, letter: { ...letter, lane } } }
+  }
+
+  async function consumeBatch(
+    claim: Claim,
+    batch: LogBatch,
+    { logId, onFailure, ...options }: Parameters<typeof storeBatch>[1] & { logId: string; onFailure: () => void },
+  ) {
+    const { partition, oldestAppendedAt } = batch
+    const { signal } = options
     const started = performance.now()
     const { inserted, dead } = await storeBatch(batch, options, {
       inserter,
@@ -88,9 +112,11 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
       logger,
       onRetry: (error) => {
         recordRetry(partition, error)
+        onFailure()
       },
+      ...(pace && { statements: (blocks) => pace.statements(blocks, { oldestAppendedAt, signal }) }),
     })
-    await publishDeadLetters(dead, partition, options.signal)
+    await publishDeadLetters(dead, partition, signal)
     // After both: a crash in between repeats the batch, which stores nothing twice.
     await claim.commit(batch)
 
@@ -110,7 +136,8 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
         dead_letters: dead.length,
         bytes: batch.bytes,
         duration_ms: Math.round(durationMs),
-        age_ms: Date.now() - batch.oldestAppendedAt,
+        age_ms: Date.now() - oldestAppendedAt,
+        ...(backfill && { lane }),
       },
       'batch',
     )
@@ -122,32 +149,47 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     /** Ends the wait for the running attempt: the partition's next claim ends a running insert. */
     const cut = AbortSignal.any([claim.lost, stop.graceOver])
     let firstOfClaim = true
-    for await (const batch of claim.batches()) {
-      // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
-      if (signal.aborted) continue
-      await settledOrAborted(consumeBatch(claim, batch, { firstOfClaim, signal }, logId), cut)
-        .catch((error: unknown) => {
-          if (!signal.aborted) throw error
-        })
-        .finally(() => stalledPartitions.delete(batch.partition))
-      firstOfClaim = false
+    let endTurn = (): void => undefined
+    const ready = async (): Promise<void> => {
+      endTurn = (await pace?.turn(signal)) ?? endTurn
+    }
+    try {
+      for await (const batch of claim.batches(pace && { ready })) {
+        // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
+        if (signal.aborted) continue
+        // A failure may last, and must not delay the other partitions.
+        const options = { firstOfClaim, signal, logId, onFailure: endTurn }
+        await settledOrAborted(consumeBatch(claim, batch, options), cut)
+          .catch((error: unknown) => {
+            if (!signal.aborted) throw error
+          })
+          .finally(() => stalledPartitions.delete(batch.partition))
+        firstOfClaim = false
+        endTurn()
+      }
+    } finally {
+      endTurn()
     }
   }
 
   return {
-    name: 'event consumer',
+    name: backfill ? 'consumer of old events' : 'event consumer',
     lag,
-    warnings: () => [...stalledPartitions].map(([partition, reason]) => `partition ${partition} waits: ${reason}`),
+    warnings: () =>
+      [...stalledPartitions].map(
+        ([partition, reason]) => `${backfill ? 'old events: ' : ''}partition ${partition} waits: ${reason}`,
+      ),
     run: async (stopping) => {
+      // Of both lanes: the inserts of a partition exclude each other, because copies of an event travel on either.
       const logId = await log.id()
       const graceOver = new AbortController()
-      const member = log.consumer({
+      const member = (backfill?.log ?? log).consumer({
         // All writers of one log are one group, so that each partition has one writer. Writers of another log on the same
         // Kafka are another group, so that members that join or leave there cause no rebalance here.
         group: `sluice-writer-${logId}`,
-        maxBatchBytes: batchBytesMax,
-        maxBatchRows: batchRowsMax,
-        lingerMs: deps.lingerMs ?? lingerMsDefault,
+        maxBatchBytes: backfill ? oldBatchBytesMax : batchBytesMax,
+        maxBatchRows: backfill ? oldBatchRowsMax : batchRowsMax,
+        lingerMs: backfill ? 0 : (deps.lingerMs ?? lingerMsDefault),
         onClaim: (claim) => consumeClaim(claim, logId, { requested: stopping, graceOver: graceOver.signal }),
       })
       consumer = member

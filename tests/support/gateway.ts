@@ -8,7 +8,7 @@ import { limitMax } from '@sluice/contracts/rate-limits'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { BlockHeaders } from '@sluice/event-log/block'
 import type { EventLog } from '@sluice/event-log/log'
-import { openEventLog } from '@sluice/event-log/open-event-log'
+import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { buildGateway } from '@sluice/gateway/build'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
@@ -38,6 +38,8 @@ export interface TestGateway {
   service: TestService
   postgres: TestPostgres
   log: EventLog
+  /** The log of old events, which no writer reads until the test says so in Postgres. */
+  backfill: EventLog
   /** A production and a development key that may write events, and a key with all other scopes except `admin`. */
   keys: Record<Environment | 'reader', string>
   keyStore: KeyStore
@@ -75,6 +77,7 @@ export async function startGateway({
   const captured = capturedLogger()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
   const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
+  const backfill = await openBackfillLog(`file:${folder}`, log, { logger: captured.logger })
   const database = await openTestPostgres()
   const store = keyStore(database)
   const keys = {
@@ -89,7 +92,7 @@ export async function startGateway({
   const redis = openRedis('memory:', captured)
   const built = buildGateway(
     { SLUICE_AUTO_REGISTER_SITES: autoRegister },
-    { log: wrapLog(log), postgres, redis, describeDurability: () => Promise.resolve([]) },
+    { log: wrapLog(log), backfill, postgres, redis, describeDurability: () => Promise.resolve([]) },
     { logger: captured.logger, metrics: createMetrics() },
   )
   const service = await startTestService(
@@ -112,6 +115,7 @@ export async function startGateway({
     service,
     postgres: database,
     log,
+    backfill,
     keys,
     keyStore: store,
     createKey: async (parts) => (await createTestKey(store, { rateLimits, ...parts })).key,
@@ -126,6 +130,7 @@ export async function startGateway({
       await service.stop()
       await logReader.stop()
       await log.close()
+      await backfill.close()
       await postgres.close()
       await database.drop()
       await rm(folder, { recursive: true })

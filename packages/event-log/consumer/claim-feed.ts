@@ -118,11 +118,17 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
 
   const isEnded = () => hasEnded
 
-  async function next(): Promise<LogBatch | undefined> {
+  async function next(ready: (() => Promise<void>) | undefined): Promise<LogBatch | undefined> {
+    let isReady = ready === undefined
     while (!isEnded()) {
       const first = buffered[0]
       if (first === undefined) {
         await changed.promise
+        continue
+      }
+      if (!isReady) {
+        await ready?.()
+        isReady = true
         continue
       }
       const { count, complete } = measureNextBatch()
@@ -133,11 +139,11 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     return undefined
   }
 
-  async function* batches(): AsyncGenerator<LogBatch> {
+  async function* batches({ ready }: { ready?: () => Promise<void> } = {}): AsyncGenerator<LogBatch> {
     if (isIterated) throw new Error(`The batches of partition ${partition} are read already`)
     isIterated = true
     for (;;) {
-      const batch = await next()
+      const batch = await next(ready)
       if (batch === undefined) return
       yield batch
     }

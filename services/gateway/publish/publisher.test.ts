@@ -2,7 +2,7 @@ import { describe, expect, jest, test } from '@jest/globals'
 import type { Block } from '@sluice/event-log/block'
 import type { EncodedEvent } from '@sluice/events/encode-event'
 import { unavailable } from '@sluice/runtime/errors'
-import { createMetrics } from '@sluice/runtime/metrics'
+import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import * as publishing from './publisher.ts'
 
 const mebibyte = 1024 * 1024
@@ -49,12 +49,12 @@ function scriptedLog(partitions: () => Promise<number> = () => Promise.resolve(4
 }
 
 function event(line: string): EncodedEvent {
-  return { line: `${line}\n`, keyHash: undefined, undated: false }
+  return { line: `${line}\n`, timestamp: 0, keyHash: undefined, undated: false }
 }
 
 /** Publishes events that are received now, unless the test gives a time. */
-function createPublisher(...deps: Parameters<typeof publishing.createPublisher>) {
-  const publisher = publishing.createPublisher(...deps)
+function createPublisher(log: publishing.PublishLog, metrics: Metrics) {
+  const publisher = publishing.createPublisher(log, publishing.publishAccount(metrics))
   return {
     publish: (events: readonly EncodedEvent[], receivedAt = Date.now()) => publisher.publish(events, receivedAt),
   }
