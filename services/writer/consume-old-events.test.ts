@@ -67,37 +67,35 @@ function recordingInserter() {
   return { statements, inserter: { ...stores.inserter, insert } }
 }
 
-/** Rows of every month since 2020. */
-const scattered = Array.from({ length: 70 }, (_, month) => event(`m${month}`, { timestamp: Date.UTC(2020, month) }))
+/** Rows of twenty months. */
+const scattered = Array.from({ length: 20 }, (_, month) => event(`m${month}`, { timestamp: Date.UTC(2020, month) }))
 
 describe('copies of an event that travel on both lanes', () => {
-  test.each([
-    ['dated', {}],
-    ['undated', { undated: 1 }],
-  ])(
+  test.each(['dated', 'undated'])(
     'at the same moment are stored once (%s)',
-    async (kind, fields) => {
-      const rows = Array.from({ length: 100 }, (_, n) => event(`e${String(n).padStart(3, '0')}`, fields))
-      const blocks = Array.from({ length: partitions }, (_, partition) => {
-        const own = rows.filter((_, n) => n % partitions === partition)
-        const block = blockOfRows(partition, own)
-        return kind === 'undated' ? { ...block, headers: { ...block.headers, undated: true as const } } : block
-      })
-      await stores.publish(...blocks)
-      await publishOld(...blocks)
-      // Each insert ends a second after its look-back, so that inserts of two lanes would not find each other's rows.
+    async (kind) => {
+      const rows = Array.from({ length: 100 }, (_, n) => event(`e${String(n).padStart(3, '0')}`))
+      const { headers, ...block } = blockOfRows(
+        1,
+        rows.map((row) => (kind === 'undated' ? { ...row, undated: 1 } : row)),
+      )
+      const copy = { ...block, headers: { ...headers, ...(kind === 'undated' && { undated: true as const }) } }
+      await stores.publish(copy)
+      await publishOld(copy)
+      // The inserts of both lanes begin together, and each ends a second after its look-back.
       proxy.slowSeconds = 1
-      const arrived: string[] = []
-      proxy.hooks.onArrived = ({ queryId }) => {
-        arrived.push(queryId)
-        return Promise.resolve()
+      let arrived = 0
+      const both = Promise.withResolvers<undefined>()
+      proxy.hooks.onArrived = () => {
+        if (++arrived === 2) both.resolve(undefined)
+        return both.promise
       }
       start(runWriter, { inserter: proxied })
       start(runOldWriter, { inserter: proxied })
       await waitUntil(areDrained, 'both logs are drained', 60_000)
       expect(await stores.stored()).toStrictEqual(rows.map(({ event_id: id }) => id))
-      // Both lanes have tried at the same time.
-      expect(arrived.length).toBeGreaterThan(2 * partitions)
+      // One of the two was excluded, and tried again.
+      expect(arrived).toBeGreaterThan(2)
     },
     90_000,
   )
@@ -127,7 +125,7 @@ test('old rows of many months are stored by one statement of each partition whil
   expect(writer.consumer.warnings()).toStrictEqual([])
   expect(statements.flat()).toHaveLength(scattered.length)
 
-  const next = Array.from({ length: 70 }, (_, month) => event(`n${month}`, { timestamp: Date.UTC(2020, month) }))
+  const next = Array.from({ length: 20 }, (_, month) => event(`n${month}`, { timestamp: Date.UTC(2020, month) }))
   await waitUntil(async () => {
     statements.length = 0
     await publishOld(blockOfRows(0, next))
@@ -148,7 +146,7 @@ test('old rows of many months are stored by statements of eight months while liv
   })
   await waitUntil(areDrained, 'it is drained', 60_000)
   const months = statements.map((rows) => new Set(rows.map(({ timestamp }) => tablePartitionOf(timestamp))).size)
-  expect(months).toStrictEqual([8, 8, 8, 8, 8, 8, 8, 8, 6])
+  expect(months).toStrictEqual([8, 8, 4])
   expect(await stores.stored()).toStrictEqual(scattered.map(({ event_id: id }) => id).sort())
 }, 90_000)
 

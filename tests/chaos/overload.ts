@@ -109,6 +109,9 @@ function recoveryTime(answers: readonly LoadAnswer[], overloadMs: number): numbe
   return 1000 * (1 + seconds.findLastIndex(({ all, bad }) => bad > all / 100))
 }
 
+/** The template of each process has recent times, as most events do. */
+const startedAt = Date.now()
+
 /** Eight characters in the id of each event that identify its request. */
 const placeholder = '########'
 
@@ -117,7 +120,7 @@ function requestTemplate(key: string): (n: number) => Buffer {
     event_id: `r${placeholder}-${index}`,
     site_id: 'overload',
     event_type: 'page_view',
-    timestamp: Date.UTC(2026, 1, 1) + index * 997,
+    timestamp: startedAt - index * 997,
     session_id: `session-${index}`,
     user_id: `user-${index}`,
     url: `https://shop.example.com/products/${index}`,
