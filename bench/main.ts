@@ -4,6 +4,7 @@ import { freshness } from './freshness.ts'
 import { gatewayMemory } from './gateway-memory.ts'
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestSingle } from './ingest-single.ts'
+import { oldEvents } from './old-events.ts'
 import { environment } from './report.ts'
 import { retention } from './retention.ts'
 import { stats } from './stats.ts'
@@ -16,6 +17,7 @@ const benches: Readonly<Record<string, () => Promise<object>>> = {
   'end-to-end': endToEnd,
   freshness,
   'gateway-memory': gatewayMemory,
+  'old-events': oldEvents,
   retention,
   stats,
   'writer-backlog': writerBacklog,
