@@ -68,7 +68,11 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   }
 
   /** Publishes dead letters until they are durable. */
-  async function publishDeadLetters(dead: readonly Block[], partition: number, signal: AbortSignal): Promise<void> {
+  async function publishDeadLetters(
+    dead: readonly Block[],
+    partition: number,
+    { signal, onFailure }: { signal: AbortSignal; onFailure: () => void },
+  ): Promise<void> {
     if (dead.length === 0) return
     await retry(
       async () => {
@@ -80,6 +84,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
         signal,
         onFailedAttempt: (error, attempt) => {
           recordRetry(partition, error)
+          onFailure()
           logger.warn({ err: error, partition, attempt }, 'dead letters are not durable yet, they are published again')
         },
       },
@@ -116,7 +121,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
       },
       ...(pace && { statements: (blocks) => pace.statements(blocks, { oldestAppendedAt, signal }) }),
     })
-    await publishDeadLetters(dead, partition, signal)
+    await publishDeadLetters(dead, partition, { signal, onFailure })
     // After both: a crash in between repeats the batch, which stores nothing twice.
     await claim.commit(batch)
 

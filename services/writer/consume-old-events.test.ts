@@ -171,6 +171,18 @@ test('a partition whose old rows can’t be stored does not hold up the others',
   expect(writer.consumer.warnings()).toStrictEqual([expect.stringContaining('old events: partition 0 waits')])
 })
 
+test('a partition whose dead letters are not taken does not hold up the others', async () => {
+  await publishOld(blockOfRows(0, [event('bad', { environment: 'moon' })]))
+  const deadLetters = {
+    partitions: () => stores.deadLetters.partitions(),
+    publish: () => Promise.reject(new Error('the log is away')),
+  }
+  const writer = start(runOldWriter, { deadLetters })
+  await waitUntil(() => writer.consumer.warnings().length === 1, 'it waits')
+  await publishOld(blockOfRows(1, [event('good')]))
+  await waitUntil(async () => (await stores.stored()).includes('good'), 'the other partition')
+})
+
 test('a stop during a pause ends at once, and the rows come again', async () => {
   await publishOld(blockOfRows(0, scattered))
   let inserts = 0
