@@ -16,7 +16,7 @@ const all = [
   '004-key-rotations',
   '005-cohorts',
   '006-log-watermarks',
-  '007-log-lanes',
+  '011-log-lanes',
 ]
 
 let postgres: TestPostgres

@@ -8,7 +8,7 @@ import * as grantsAndSettings from './migrations/003-key-grants-and-site-setting
 import * as keyRotations from './migrations/004-key-rotations.ts'
 import * as cohorts from './migrations/005-cohorts.ts'
 import * as logWatermarks from './migrations/006-log-watermarks.ts'
-import * as logLanes from './migrations/007-log-lanes.ts'
+import * as logLanes from './migrations/011-log-lanes.ts'
 import type { Postgres } from './open.ts'
 
 const migrations: Record<string, Migration> = {
@@ -18,7 +18,7 @@ const migrations: Record<string, Migration> = {
   '004-key-rotations': keyRotations,
   '005-cohorts': cohorts,
   '006-log-watermarks': logWatermarks,
-  '007-log-lanes': logLanes,
+  '011-log-lanes': logLanes,
 }
 
 function migrator(postgres: Postgres): Migrator {
