@@ -61,9 +61,10 @@ export async function oldEvents(): Promise<object> {
           if (status !== 202) throw new Error(`an event got ${status}`)
           const acceptedAt = performance.now()
           for (;;) {
-            const { data } = await sluice.stats({ site_id, metric: 'event_count', start_date: Date.now() - 3_600_000 })
-            ages.push(Date.now() - data.complete_until)
-            if (data.value >= sent) break
+            const range = { start_date: Date.now() - 3_600_000 }
+            const { status: answered, data } = await sluice.stats({ site_id, metric: 'event_count', ...range })
+            if (answered === 200) ages.push(Date.now() - data.complete_until)
+            if (answered === 200 && data.value >= sent) break
             await pause(pollMs)
           }
           delays.push(performance.now() - acceptedAt)
