@@ -61,7 +61,7 @@ test('a log is registered once one of its partitions is stored, and then holds b
   expect(await store.isRegistered('new')).toBe(false)
   await store.advance('new', [undefined, undefined])
   expect(await store.isRegistered('new')).toBe(true)
-  expect(await store.completeUntil()).toBe(0)
+  expect(await completeUntil()).toBe(0)
 })
 
 test('rows of partitions whose watermark the caller does not know are not touched', async () => {
@@ -76,11 +76,11 @@ test('rows of partitions whose watermark the caller does not know are not touche
   await held.promise
   // The statement would wait for the row.
   await store.advance('a', [noon + 1, undefined])
-  expect(await store.completeUntil()).toBe(noon)
+  expect(await completeUntil()).toBe(noon)
   released.resolve(undefined)
   await holder
   await store.advance('a', [undefined, noon + 2])
-  expect(await store.completeUntil()).toBe(noon + 1)
+  expect(await completeUntil()).toBe(noon + 1)
 })
 
 test('the watermarks of all logs are included', async () => {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Block } from '@sluice/event-log/block'
+import { writerGroup } from '@sluice/event-log/writer-group'
 import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -51,7 +52,7 @@ function start(run: typeof runWriter, changes: Parameters<typeof runWriter>[1] =
 const publishOld = (...blocks: Block[]): Promise<void> => stores.backfill.publish(blocks, { timeoutMs })
 
 async function areDrained(): Promise<boolean> {
-  const group = `sluice-writer-${await stores.log.id()}`
+  const group = writerGroup(await stores.inserter.storeId())
   const positions = [...(await stores.log.positions(group)), ...(await stores.backfill.positions(group))]
   return positions.every(({ next, end }) => next === end)
 }
