@@ -2,7 +2,7 @@
 import { type Access, denyAll } from '@sluice/access/access'
 import type { Credential } from '@sluice/access/credential'
 import { keyCache } from '@sluice/access/key-cache'
-import { openEventLog } from '@sluice/event-log/open-event-log'
+import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { buildGateway } from '@sluice/gateway/build'
 import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
@@ -42,12 +42,13 @@ await runService({
     const log = await openEventLog(process.env.LOG_URL ?? '', { logger: context.logger })
     const partitions = Array.from({ length: await log.partitions() }, () => undefined)
     await watermarkStore(postgres).advance(await log.id(), partitions)
+    const backfill = await openBackfillLog(process.env.LOG_URL ?? '', log, { logger: context.logger })
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger: context.logger })
     const keys = keyCache(keyStore(postgres), context.logger)
     return {
       service: buildGateway(
         { SLUICE_AUTO_REGISTER_SITES: true },
-        { log, postgres, redis, describeDurability: () => Promise.resolve([]) },
+        { log, backfill, postgres, redis, describeDurability: () => Promise.resolve([]) },
         context,
       ),
       access: process.env.OPEN_TO_ALL === '1' ? acceptAll : { keys, ...redis },
@@ -57,6 +58,7 @@ await runService({
         clockPoller(context.clock, () => postgresTime(postgres)),
         keys,
         closeOnStop('log', log),
+        closeOnStop('log of old events', backfill),
       ],
       onReady: (server) => {
         announce(server.port())

@@ -5,6 +5,7 @@ import { freshness } from './freshness.ts'
 import { gatewayMemory } from './gateway-memory.ts'
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestSingle } from './ingest-single.ts'
+import { oldEvents } from './old-events.ts'
 import { publishPartitions } from './publish-partitions.ts'
 import { environment } from './report.ts'
 import { retention } from './retention.ts'
@@ -19,6 +20,7 @@ const benches: Readonly<Record<string, () => Promise<object>>> = {
   'end-to-end': endToEnd,
   freshness,
   'gateway-memory': gatewayMemory,
+  'old-events': oldEvents,
   'publish-partitions': publishPartitions,
   retention,
   stats,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { openEventLog } from '@sluice/event-log/open-event-log'
-import { createPublisher, type Publisher } from '@sluice/gateway/publish/publisher'
+import { createPublisher, publishAccount, type Publisher } from '@sluice/gateway/publish/publisher'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { retry } from '@sluice/runtime/retry'
 import { exactClock } from '../tests/support/clock.ts'
@@ -27,7 +27,7 @@ function prepareBatches(): EncodedEvent[][] {
     Array.from({ length: batchEvents }, (_, index) => {
       const row = benchRow(batch * batchEvents + index, thousandSites)
       const keyHash = createHash('md5').update(row.event_id).digest().readUInt32LE()
-      return { line: `${JSON.stringify(row)}\n`, keyHash, undated: false }
+      return { line: `${JSON.stringify(row)}\n`, timestamp: row.timestamp, keyHash, undated: false }
     }),
   )
 }
@@ -55,7 +55,7 @@ export async function publishPartitions(): Promise<object> {
         const log = await openEventLog(url, { logger })
         // A publish waits for two seconds only, and a busy broker may need more to know a new topic.
         await retry(() => log.partitions(), { timeoutMs: 30_000 })
-        rates.push(await publishFor(createPublisher(log, createMetrics(), exactClock), batches))
+        rates.push(await publishFor(createPublisher(log, publishAccount(createMetrics()), exactClock), batches))
         await log.close()
       }
     }

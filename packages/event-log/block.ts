@@ -46,9 +46,11 @@ export interface DeadLetter {
   text: string
   /** Unix ms at which the writer stopped trying to store the rows. */
   at: number
-  /** Partition and offset (in decimal) of the block in the log of events. */
+  /** Partition and offset (in decimal) of the block in the log of events, or in that of old events. */
   partition: number
   offset: string
+  /** Set when the block came from the log of old events. */
+  lane?: 'backfill'
 }
 
 export const deadLetterTextMax = 500

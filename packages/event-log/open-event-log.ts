@@ -35,8 +35,31 @@ export function openDeadLetters(url: string, options: OpenEventLogOptions): Prom
   })
 }
 
+/** URL of the log of old rows: `<topic>.backfill`, or the folder `backfill` in the log's own. */
+export function backfillUrl(url: string): string {
+  return besideLog(url, 'backfill')
+}
+
+/**
+ * Opens the log of old rows beside `log`, which `url` names. Both have as many partitions, so that the copies of an event
+ * meet in partitions of one number: a new folder gets as many as `log`, topics are kept alike by `npm run migrate`.
+ */
+export async function openBackfillLog(
+  url: string,
+  log: Pick<EventLog, 'partitions'>,
+  options: OpenEventLogOptions,
+): Promise<EventLog> {
+  // Kafka may be unavailable now, and has its number of partitions by itself.
+  const file = url.startsWith('file:') && { file: { ...options.file, partitions: await log.partitions() } }
+  return openEventLog(backfillUrl(url), { ...options, ...file })
+}
+
 /** URL of the log of dead letters: `<topic>.dead`, or the folder `dead` in the log's own. */
 export function deadLetterUrl(url: string): string {
-  if (url.startsWith('file:')) return `file:${resolve(folderOf(url), 'dead')}`
-  return url.replace(/^(kafka:\/\/[^/]*\/[^?]*)/, '$1.dead')
+  return besideLog(url, 'dead')
+}
+
+function besideLog(url: string, name: string): string {
+  if (url.startsWith('file:')) return `file:${resolve(folderOf(url), name)}`
+  return url.replace(/^(kafka:\/\/[^/]*\/[^?]*)/, `$1.${name}`)
 }

@@ -12,6 +12,8 @@ import { jsonText } from './json-text.ts'
 export interface EncodedEvent {
   /** JSON of the `EventRow`, with `\n` at the end. */
   line: string
+  /** Unix ms. */
+  timestamp: number
   /** Hash of (site_id, event_id) when the client sent the id, as copies must be in one partition; undefined otherwise. */
   keyHash: number | undefined
   undated: boolean
@@ -19,8 +21,6 @@ export interface EncodedEvent {
 
 export interface ValidEvent extends EncodedEvent {
   siteId: string
-  /** Unix ms. */
-  timestamp: number
   /** Upper bound of the bytes of the event's compact JSON. */
   bytesAtMost: number
 }

@@ -19,6 +19,7 @@ const all = [
   '006-log-watermarks',
   '007-change-transactions',
   '010-replay-positions',
+  '011-log-lanes',
 ]
 
 let postgres: TestPostgres

@@ -10,6 +10,7 @@ import * as cohorts from './migrations/005-cohorts.ts'
 import * as logWatermarks from './migrations/006-log-watermarks.ts'
 import * as changeTransactions from './migrations/007-change-transactions.ts'
 import * as replayPositions from './migrations/010-replay-positions.ts'
+import * as logLanes from './migrations/011-log-lanes.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -29,6 +30,7 @@ export const migrations: Migrations = {
   '006-log-watermarks': logWatermarks,
   '007-change-transactions': changeTransactions,
   '010-replay-positions': replayPositions,
+  '011-log-lanes': logLanes,
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
+import type { Lane } from '@sluice/contracts/lanes'
 import type { RateLimits } from '@sluice/contracts/rate-limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
 
@@ -42,9 +43,10 @@ interface ApiKeysTable {
 }
 
 interface LogWatermarksTable {
-  /** `EventLog.id()`. */
+  /** `EventLog.id()` of the live lane; that of the backfill lane ends in `.backfill`. */
   log_id: string
   partition: number
+  lane: Defaulted<Lane>
   /** Every accepted event that was received until then can be read; null: no writer has reported yet. */
   complete_until: Date | null
 }

@@ -1,5 +1,14 @@
 import { sql } from 'kysely'
+import type { Lane } from '@sluice/contracts/lanes'
 import type { Postgres } from './open.ts'
+
+/** Until when all accepted events can be read, in Unix ms; 0 while that is not known. */
+export interface CompleteTimes {
+  /** Of the events on the live lane: the earliest watermark of its partitions, over all logs. */
+  live: number
+  /** Of all events: the earliest watermark of all partitions of both lanes. */
+  all: number
+}
 
 /**
  * The watermark of each partition of a log: the time up to which all accepted events can be read. Every method throws
@@ -7,29 +16,30 @@ import type { Postgres } from './open.ts'
  */
 export interface WatermarkStore {
   /**
-   * Stores the watermarks of a log, by partition, in Unix ms, and adds the partitions that have none yet. Undefined: the
-   * caller does not know the watermark of the partition, whose row is then left alone if there is one. A stored watermark
-   * never moves back.
+   * Stores the watermarks of a log's lane, by partition, in Unix ms, and adds the partitions that have none yet. Undefined:
+   * the caller does not know the watermark of the partition, whose row is then left alone if there is one. A stored
+   * watermark never moves back.
    */
-  advance(logId: string, completeUntil: readonly (number | undefined)[]): Promise<void>
-  /** True once the log has a partition here, so that `completeUntil` includes it. */
+  advance(logId: string, completeUntil: readonly (number | undefined)[], lane?: Lane): Promise<void>
+  /** True once the log's live lane has a partition here, so that `completeUntil` includes it. */
   isRegistered(logId: string): Promise<boolean>
-  /** Returns the earliest watermark (Unix ms) of all partitions of all logs; 0 while there is none or one is not known. */
-  completeUntil(): Promise<number>
+  completeUntil(): Promise<CompleteTimes>
+  /** True once a writer has reported on the log's backfill lane, which it therefore reads. `completeUntil` then includes it. */
+  isBackfillRead(logId: string): Promise<boolean>
 }
 
 export function watermarkStore(postgres: Postgres): WatermarkStore {
   return {
-    advance: (logId, completeUntil) =>
+    advance: (logId, completeUntil, lane = 'live') =>
       postgres.run(async (db) => {
         const watermarks = completeUntil.map((until) => (until === undefined ? null : new Date(until)))
         // In order, because two writers that lock the same rows in different orders would deadlock.
         await sql`
-          INSERT INTO log_watermarks AS known (log_id, partition, complete_until)
-          SELECT ${logId}, place - 1, until
+          INSERT INTO log_watermarks AS known (log_id, partition, complete_until, lane)
+          SELECT ${idOf(logId, lane)}, place - 1, until, ${lane}
           FROM unnest(${watermarks}::timestamptz[]) WITH ORDINALITY AS reported (until, place)
           WHERE until IS NOT NULL OR NOT EXISTS (
-            SELECT FROM log_watermarks WHERE log_id = ${logId} AND partition = place - 1
+            SELECT FROM log_watermarks WHERE log_id = ${idOf(logId, lane)} AND partition = place - 1
           )
           ORDER BY place
           ON CONFLICT (log_id, partition) DO UPDATE SET complete_until = excluded.complete_until
@@ -47,9 +57,25 @@ export function watermarkStore(postgres: Postgres): WatermarkStore {
       }),
     completeUntil: () =>
       postgres.run(async (db) => {
-        const { rows } = await sql<{ earliest: Date | null }>`
-          SELECT min(coalesce(complete_until, 'epoch')) AS earliest FROM log_watermarks`.execute(db)
-        return rows[0]?.earliest?.getTime() ?? 0
+        const { rows } = await sql<{ live: Date | null; all: Date | null }>`
+          SELECT
+            min(coalesce(complete_until, 'epoch')) FILTER (WHERE lane = 'live') AS live,
+            min(coalesce(complete_until, 'epoch')) AS all
+          FROM log_watermarks`.execute(db)
+        return { live: rows[0]?.live?.getTime() ?? 0, all: rows[0]?.all?.getTime() ?? 0 }
+      }),
+    isBackfillRead: (logId) =>
+      postgres.run(async (db) => {
+        const { rows } = await sql`
+          SELECT 1 FROM log_watermarks WHERE log_id = ${idOf(logId, 'backfill')} AND lane = 'backfill' LIMIT 1`.execute(
+          db,
+        )
+        return rows.length > 0
       }),
   }
+}
+
+/** The lanes have ids of their own, because the key of a build that does not know lanes is (log_id, partition). */
+function idOf(logId: string, lane: Lane): string {
+  return lane === 'live' ? logId : `${logId}.${lane}`
 }

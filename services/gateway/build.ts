@@ -6,13 +6,17 @@ import type { Postgres } from '@sluice/postgres/open'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { Redis } from '@sluice/redis/open'
-import { createPublisher } from './publish/publisher.ts'
+import { publishByAge } from './publish/publish-by-age.ts'
+import { createPublisher, publishAccount } from './publish/publisher.ts'
 import { registeredLog } from './publish/registered-log.ts'
+import { watchBackfill } from './publish/watch-backfill.ts'
 import { gatewayRoutes } from './router.ts'
 import { watchDurability } from './watch-durability.ts'
 
 export interface GatewayEngines {
   log: EventLog
+  /** The log of old events beside `log`. */
+  backfill: EventLog
   postgres: Postgres
   redis: Pick<Redis, 'check'>
   /** Weaknesses of the log's replication; event-log/kafka/ensure-topics.ts. */
@@ -24,23 +28,31 @@ export interface GatewayEngines {
 /** The gateway on its engines. It stays ready without them, because it can answer 503 or use its caches. */
 export function buildGateway(
   config: { SLUICE_AUTO_REGISTER_SITES: boolean },
-  { log, postgres, redis, describeDurability, registerTimeoutMs }: GatewayEngines,
+  { log, backfill, postgres, redis, describeDurability, registerTimeoutMs }: GatewayEngines,
   { logger, metrics, clock }: Context,
 ): Service {
   const durability = watchDurability(describeDurability, logger)
+  const store = watermarkStore(postgres)
+  const registered = registeredLog(log, store, logger)
+  const backfillWatch = watchBackfill({ log, backfill, store })
+  const account = publishAccount(metrics)
   const autoRegister = config.SLUICE_AUTO_REGISTER_SITES
   const sites = siteCache(siteStore(postgres), logger, { autoRegister, registerTimeoutMs })
-  const registered = registeredLog(log, watermarkStore(postgres), logger)
   return {
     routes: gatewayRoutes({
-      publisher: createPublisher(registered, metrics, clock),
+      publisher: publishByAge({
+        live: createPublisher(registered, account, clock),
+        backfill: createPublisher(backfill, account, clock),
+        isBackfillRead: backfillWatch.isRead,
+      }),
       sites,
     }),
     pages: [],
-    components: [durability, sites, registered.guard],
+    components: [durability, sites, registered.guard, backfillWatch],
     warnings: durability.warnings,
     checks: [
       { name: 'log', required: false, check: () => log.check() },
+      { name: 'log of old events', required: false, check: () => backfill.check() },
       { name: 'postgres', required: false, check: () => postgres.check() },
       { name: 'redis', required: false, check: () => redis.check() },
     ],

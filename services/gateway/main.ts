@@ -1,6 +1,6 @@
 import { keyCache } from '@sluice/access/key-cache'
 import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
-import { openEventLog } from '@sluice/event-log/open-event-log'
+import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
@@ -21,12 +21,13 @@ await runService({
     const { logger, clock } = context
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
+    const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
     const keys = keyCache(keyStore(postgres), logger)
     return {
       service: buildGateway(
         config,
-        { log, postgres, redis, describeDurability: () => describeDurability(config.SLUICE_LOG_URL, logger) },
+        { log, backfill, postgres, redis, describeDurability: () => describeDurability(config.SLUICE_LOG_URL, logger) },
         context,
       ),
       access: { keys, ...redis },
@@ -37,6 +38,7 @@ await runService({
         clockPoller(clock, () => postgresTime(postgres)),
         keys,
         closeOnStop('log', log),
+        closeOnStop('log of old events', backfill),
       ],
     }
   },

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals'
+import { backfillAgeMs } from '@sluice/contracts/lanes'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { type WatermarkStore, watermarkStore } from '@sluice/postgres/watermarks'
 import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
@@ -63,7 +64,8 @@ async function start(): Promise<Started> {
   return { it, lines, polledAgain }
 }
 
-const becomes = (it: CompleteUntil, until: number) => waitUntil(() => it.now() === until, `it is ${until}`)
+const becomes = (it: CompleteUntil, until: number, readsFrom?: number) =>
+  waitUntil(() => it.now(readsFrom) === until, `it is ${until}`)
 
 test('complete_until is known after the start and follows the watermarks of the writers', async () => {
   await writers.advance('log', [noon, noon + 5])
@@ -87,10 +89,25 @@ test('complete_until does not decrease when the log gets another partition', asy
   await writers.advance('log', [noon + 1, undefined])
   await writers.advance('other', [noon + 2])
   await polledAgain()
-  expect(await writers.completeUntil()).toBe(0)
+  expect(await writers.completeUntil()).toStrictEqual({ live: 0, all: 0 })
   expect(it.now()).toBeGreaterThanOrEqual(noon)
   await writers.advance('log', [noon + 3, noon + 3])
   await becomes(it, noon + 2)
+})
+
+test('a question that reads no event older than 62 days at its receipt does not mind the backfill lane', async () => {
+  await writers.advance('log', [noon])
+  const { it } = await start()
+  expect(it.now()).toBe(noon)
+  await writers.advance('log', [undefined], 'backfill')
+  await writers.advance('log', [noon + 10])
+  await becomes(it, noon + 10, noon)
+  // An event that was received until then and was older is on the backfill lane, of which nothing is known.
+  expect(it.now(noon + 10 - backfillAgeMs)).toBe(noon + 10)
+  expect(it.now(noon + 10 - backfillAgeMs - 1)).toBe(noon)
+  await writers.advance('log', [noon + 5], 'backfill')
+  await becomes(it, noon + 5)
+  expect(it.now(noon)).toBe(noon + 10)
 })
 
 test('complete_until keeps its value while Postgres is away, and one warning is logged', async () => {

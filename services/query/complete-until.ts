@@ -1,3 +1,4 @@
+import { backfillAgeMs } from '@sluice/contracts/lanes'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Logger } from '@sluice/runtime/logger'
 import { poller } from '@sluice/runtime/poller'
@@ -8,9 +9,10 @@ const defaultIntervalMs = 250
 export interface CompleteUntil extends Component {
   /**
    * The Unix ms up to which every accepted event can be read, as of the last successful poll; 0 before any writer has
-   * reported. Requests nothing from an engine.
+   * reported. Requests nothing from an engine. A question that reads no events before `readsFrom` (Unix ms) does not wait
+   * for the backfill lane; by default it reads all.
    */
-  now: () => number
+  now: (readsFrom?: number) => number
 }
 
 /**
@@ -23,12 +25,13 @@ export function completeUntil(
   logger: Pick<Logger, 'warn'>,
   { intervalMs = defaultIntervalMs }: { intervalMs?: number } = {},
 ): CompleteUntil {
-  let latest = 0
+  let latest = { live: 0, all: 0 }
   const polling = poller({
     name: 'complete until',
     intervalMs,
     poll: async () => {
-      latest = Math.max(latest, await store.completeUntil())
+      const { live, all } = await store.completeUntil()
+      latest = { live: Math.max(latest.live, live), all: Math.max(latest.all, all) }
     },
     // The first request must find a value.
     pollsAtStart: true,
@@ -36,5 +39,9 @@ export function completeUntil(
       logger.warn({ err: error }, 'complete_until can not be asked for, it stands')
     },
   })
-  return { ...polling, now: () => latest }
+  return {
+    ...polling,
+    // Until `live`, an event was received that is older than `backfillAgeMs` at its receipt, or travelled on the live lane.
+    now: (readsFrom = -Infinity) => (readsFrom >= latest.live - backfillAgeMs ? latest.live : latest.all),
+  }
 }

@@ -38,8 +38,8 @@ export interface QueryDeps {
   keys: KeyStore
   cohorts: CohortStore
   access: Omit<SessionDeps, 'sessions'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
-  /** The time (Unix ms) before which every accepted event can be read. */
-  completeUntil: () => number
+  /** The time (Unix ms) before which every accepted event can be read, for a question that reads none before `readsFrom`. */
+  completeUntil: (readsFrom?: number) => number
 }
 
 /** The operations of docs/http-interface.md#operations under `/api/v1`. */

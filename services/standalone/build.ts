@@ -1,7 +1,7 @@
 import { keyCache } from '@sluice/access/key-cache'
 import { migrate } from '@sluice/admin/migrate/migrate'
 import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
-import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
+import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventReader } from '@sluice/event-store/event-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { buildGateway } from '@sluice/gateway/build'
@@ -28,6 +28,7 @@ export async function buildStandalone(
   await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })
 
   const log = await openEventLog(engines.log, { logger })
+  const backfill = await openBackfillLog(engines.log, log, { logger })
   const deadLetters = await openDeadLetters(engines.log, { logger })
   const inserter = openEventInserter(engines.clickHouse)
   const eventReader = openEventReader(engines.clickHouseReader, { metrics: context.metrics })
@@ -37,10 +38,10 @@ export async function buildStandalone(
   const services = [
     buildGateway(
       config,
-      { log, postgres, redis, describeDurability: () => describeDurability(engines.log, logger) },
+      { log, backfill, postgres, redis, describeDurability: () => describeDurability(engines.log, logger) },
       context,
     ),
-    buildWriter({ log, deadLetters, inserter, postgres }, context),
+    buildWriter({ log, backfill, deadLetters, inserter, postgres }, context),
     buildQuery(config, { eventReader, postgres, redis, keyCache: keys }, context),
   ]
   // The very first start creates a key, unless SLUICE_ADMIN_KEY holds one.
@@ -72,6 +73,7 @@ export async function buildStandalone(
       clockPoller(clock, () => postgresTime(postgres)),
       keys,
       closeOnStop('log', log),
+      closeOnStop('log of old events', backfill),
       closeOnStop('dead letters', deadLetters),
     ],
     onReady: (server) => {

@@ -1,3 +1,4 @@
+import { readBudget } from '@sluice/event-log/consumer/read-budget'
 import type { EventLog } from '@sluice/event-log/log'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import type { Context } from '@sluice/http/run-service'
@@ -7,8 +8,13 @@ import { watermarkStore } from '@sluice/postgres/watermarks'
 import { eventConsumer } from './consume-events.ts'
 import { watermarkReporter } from './watermark-reporter.ts'
 
+/** Memory of the process for blocks that are read and not stored yet, whatever the number of partitions. */
+const readBytesMax = 256 * 1024 * 1024
+
 export interface WriterEngines {
   log: EventLog
+  /** The log of old rows beside `log`. */
+  backfill: EventLog
   /** The log that `deadLetterUrl` names. */
   deadLetters: EventLog
   /** The service closes it after the consumer has stopped; closing it once more has no effect. */
@@ -18,26 +24,35 @@ export interface WriterEngines {
 
 /** The writer on its engines. Its port serves health and metrics only. */
 export function buildWriter(
-  { log, deadLetters, inserter, postgres }: WriterEngines,
+  { log, backfill, deadLetters, inserter, postgres }: WriterEngines,
   { logger, metrics, clock }: Context,
 ): Service {
-  const consumer = eventConsumer({ log, deadLetters, inserter, logger, metrics })
+  const budget = readBudget(readBytesMax, { consumers: 2 })
+  const deps = { log, deadLetters, inserter, logger, metrics, budget }
+  const consumer = eventConsumer(deps)
+  const oldConsumer = eventConsumer({ ...deps, backfill: { log: backfill, liveLag: consumer.lag } })
+  const reported = { log, store: watermarkStore(postgres), logger, metrics, clock }
   return {
     routes: [],
     pages: [],
     components: [
       { name: 'event inserter', stop: () => inserter.close() },
       consumer,
-      watermarkReporter({ log, lag: consumer.lag, store: watermarkStore(postgres), logger, metrics, clock }),
+      oldConsumer,
+      watermarkReporter({ ...reported, lag: consumer.lag }),
+      // Its first report tells the gateways that old events are read.
+      watermarkReporter({ ...reported, backfill, lag: oldConsumer.lag }),
     ],
     checks: [
       { name: 'log', required: true, check: () => log.check() },
+      // Without the log of old rows, all others are still stored.
+      { name: 'log of old events', required: false, check: () => backfill.check() },
       { name: 'clickhouse', required: true, check: () => inserter.check() },
       // Without the log of dead letters, rows that can be stored are still stored.
       { name: 'dead letters', required: false, check: () => deadLetters.check() },
       // Without Postgres, only `complete_until` does not move.
       { name: 'postgres', required: false, check: () => postgres.check() },
     ],
-    warnings: consumer.warnings,
+    warnings: () => [...consumer.warnings(), ...oldConsumer.warnings()],
   }
 }

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
+import type { Lane } from '@sluice/contracts/lanes'
 import type { Block } from '@sluice/event-log/block'
-import { type ReadBudget, readBudget } from '@sluice/event-log/consumer/read-budget'
+import type { ReadBudget } from '@sluice/event-log/consumer/read-budget'
 import type { Claim, EventLog, LogBatch, LogConsumer, PartitionLag } from '@sluice/event-log/log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
@@ -9,17 +10,20 @@ import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { retry } from '@sluice/runtime/retry'
 import type { Component } from '@sluice/runtime/supervisor'
+import { backfillPace } from './backfill-pace.ts'
 import { type InsertSlot, insertSlots } from './insert-slots.ts'
+import { liveTraffic } from './live-traffic.ts'
 import { writerMetrics } from './metrics.ts'
 import { storeBatch } from './store-batch.ts'
 
 /** 20,000 to 50,000 rows cost ClickHouse the least CPU each (docs/benchmarks.md). */
 const batchRowsMax = 50_000
 const batchBytesMax = 16 * 1024 * 1024
-/** Memory for blocks that are read and not stored yet, whatever the number of partitions. */
-const readBytesMax = 256 * 1024 * 1024
 /** With this wait for further blocks, an event still becomes visible within half a second. */
 const lingerMsDefault = 200
+/** A batch of old rows may become one statement, and each month in it costs as much as thousands of rows. */
+const oldBatchRowsMax = 200_000
+const oldBatchBytesMax = 32 * 1024 * 1024
 /** Only the partition waits for this publish, which may hold a whole batch. */
 const deadLetterTimeoutMs = 30_000
 /**
@@ -30,13 +34,15 @@ const stopGraceMs = 2_000
 
 export interface ConsumeDeps {
   log: EventLog
+  /** Given for the consumer of old rows: their log, beside `log`, and the consumer lag of the live rows. */
+  backfill?: { log: EventLog; liveLag: () => readonly PartitionLag[] }
   /** The log of rows that can't be stored, which `deadLetterUrl` names. */
   deadLetters: Pick<EventLog, 'partitions' | 'publish'>
   inserter: Pick<EventInserter, 'storeId' | 'insert' | 'findBadRows'>
   logger: Logger
   metrics: Metrics
   lingerMs?: number
-  /** Memory of the process for blocks; shared by all consumers of a process. */
+  /** Memory for blocks that the consumers of a process share; unlimited by default. */
   budget?: ReadBudget
 }
 
@@ -47,16 +53,23 @@ export interface EventConsumer extends Component {
   lag: () => readonly PartitionLag[]
 }
 
-/** Moves events from the log into ClickHouse: inserts each batch, publishes dead letters, then commits; partitions run in parallel. */
+/**
+ * Moves events from the log, or from that of old rows, into ClickHouse: inserts each batch, publishes dead letters, then
+ * commits. Partitions run in parallel, those of old rows take turns (backfill-pace.ts).
+ */
 export function eventConsumer(deps: ConsumeDeps): EventConsumer {
-  const { log, deadLetters, inserter, logger } = deps
+  const { log, backfill, deadLetters, inserter, logger } = deps
+  const lane: Lane = backfill ? 'backfill' : 'live'
+  const pace = backfill && backfillPace(liveTraffic(log, backfill.liveLag))
   let consumer: LogConsumer | undefined
   const lag = () => consumer?.lag() ?? []
-  const metrics = writerMetrics(deps.metrics, lag)
+  const metrics = writerMetrics(deps.metrics, lane, lag)
   /** Reasons why batches are not stored yet, by partition. */
   const stalledPartitions = new Map<number, string>()
-  // One insert keeps a core of ClickHouse busy; a second slot is needed while one hangs.
-  const reserveSlot = insertSlots(Math.max(2, availableParallelism()))
+  // One insert keeps a core of ClickHouse busy; a second slot is needed while one hangs. Old rows take turns.
+  const reserve: (signal: AbortSignal) => Promise<InsertSlot> = pace
+    ? async (signal) => ({ run: pace.measured, release: await pace.turn(signal) })
+    : insertSlots(Math.max(2, availableParallelism()))
 
   function recordRetry(partition: number, error: Error): void {
     metrics.retries.inc()
@@ -64,18 +77,23 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   }
 
   /** Publishes dead letters until they are durable. */
-  async function publishDeadLetters(dead: readonly Block[], partition: number, signal: AbortSignal): Promise<void> {
+  async function publishDeadLetters(
+    dead: readonly Block[],
+    partition: number,
+    { signal, onFailure }: { signal: AbortSignal; onFailure: () => void },
+  ): Promise<void> {
     if (dead.length === 0) return
     await retry(
       async () => {
         const count = await deadLetters.partitions()
-        const placed = dead.map((block) => ({ ...block, partition: partition % count }))
+        const placed = dead.map((block) => ({ ...withLane(block), partition: partition % count }))
         await deadLetters.publish(placed, { timeoutMs: deadLetterTimeoutMs })
       },
       {
         signal,
         onFailedAttempt: (error, attempt) => {
           recordRetry(partition, error)
+          onFailure()
           logger.warn({ err: error, partition, attempt }, 'dead letters are not durable yet, they are published again')
         },
       },
@@ -87,23 +105,34 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     logger.error({ partition, letters: dead.length, first: first?.headers.letter }, 'rows could not be stored')
   }
 
+  function withLane({ headers, ...block }: Block): Block {
+    const { letter } = headers
+    if (lane === 'live' || letter === undefined) return { ...block, headers }
+    return { ...block, headers: { ...headers, letter: { ...letter, lane } } }
+  }
+
   async function consumeBatch(
     claim: Claim,
     batch: LogBatch,
     { logId, slot, ...options }: Parameters<typeof storeBatch>[1] & { logId: string; slot: InsertSlot | undefined },
   ) {
-    const { partition } = batch
+    const { partition, oldestAppendedAt } = batch
+    const { signal } = options
+    /** A failure may last, and must not delay the other partitions. */
+    const onFailure = (): void => slot?.release()
     const started = performance.now()
     const { inserted, dead } = await storeBatch(batch, options, {
       inserter,
-      withSlot: async (work) => (slot ?? (await reserveSlot())).run(work),
+      withSlot: async (work) => (slot ?? (await reserve(signal))).run(work),
       logId,
       logger,
       onRetry: (error) => {
         recordRetry(partition, error)
+        onFailure()
       },
+      ...(pace && { statements: (blocks) => pace.statements(blocks, { oldestAppendedAt, signal }) }),
     })
-    await publishDeadLetters(dead, partition, options.signal)
+    await publishDeadLetters(dead, partition, { signal, onFailure })
     // After both: a crash in between repeats the batch, which stores nothing twice.
     await claim.commit(batch)
 
@@ -123,7 +152,8 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
         dead_letters: dead.length,
         bytes: batch.bytes,
         duration_ms: Math.round(durationMs),
-        age_ms: Date.now() - batch.oldestAppendedAt,
+        age_ms: Date.now() - oldestAppendedAt,
+        ...(backfill && { lane }),
       },
       'batch',
     )
@@ -136,9 +166,9 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     const cut = AbortSignal.any([claim.lost, stop.graceOver])
     let firstOfClaim = true
     let slot: InsertSlot | undefined
-    // What arrives while a batch waits for its slot is stored with it, and not after another wait.
+    // What arrives while a batch waits for its slot or its turn is stored with it, and not after another wait.
     const ready = (): Promise<void> => {
-      const reserved = reserveSlot().then((free) => {
+      const reserved = reserve(signal).then((free) => {
         if (signal.aborted) free.release()
         else slot = free
       })
@@ -162,18 +192,22 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   }
 
   return {
-    name: 'event consumer',
+    name: backfill ? 'consumer of old events' : 'event consumer',
     lag,
-    warnings: () => [...stalledPartitions].map(([partition, reason]) => `partition ${partition} waits: ${reason}`),
+    warnings: () =>
+      [...stalledPartitions].map(
+        ([partition, reason]) => `${backfill ? 'old events: ' : ''}partition ${partition} waits: ${reason}`,
+      ),
     run: async (stopping) => {
+      // The log's id for both lanes: the inserts of a partition exclude each other, as copies of an event travel on either.
       const [logId, storeId] = await Promise.all([log.id(), inserter.storeId()])
       const graceOver = new AbortController()
-      const member = log.consumer({
+      const member = (backfill?.log ?? log).consumer({
         group: writerGroup(storeId),
-        maxBatchBytes: batchBytesMax,
-        maxBatchRows: batchRowsMax,
-        budget: deps.budget ?? readBudget(readBytesMax),
-        lingerMs: deps.lingerMs ?? lingerMsDefault,
+        maxBatchBytes: backfill ? oldBatchBytesMax : batchBytesMax,
+        maxBatchRows: backfill ? oldBatchRowsMax : batchRowsMax,
+        ...(deps.budget && { budget: deps.budget }),
+        lingerMs: backfill ? 0 : (deps.lingerMs ?? lingerMsDefault),
         onClaim: (claim) => consumeClaim(claim, logId, { requested: stopping, graceOver: graceOver.signal }),
       })
       consumer = member

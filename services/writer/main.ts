@@ -1,5 +1,5 @@
 import { denyAll } from '@sluice/access/access'
-import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
+import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { runService } from '@sluice/http/run-service'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
@@ -21,9 +21,10 @@ await runService({
     // The writer runs one small statement a second; one that hangs must not delay a stop.
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { poolSize: 2, queryTimeoutMs: 2_000 })
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
+    const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     const deadLetters = await openDeadLetters(config.SLUICE_LOG_URL, { logger })
     return {
-      service: buildWriter({ log, deadLetters, inserter, postgres }, context),
+      service: buildWriter({ log, backfill, deadLetters, inserter, postgres }, context),
       access: denyAll,
       engines: [
         closeOnStop('clickhouse', inserter),
@@ -32,6 +33,7 @@ await runService({
         schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
         clockPoller(clock, () => postgresTime(postgres)),
         closeOnStop('log', log),
+        closeOnStop('log of old events', backfill),
         closeOnStop('dead letters', deadLetters),
       ],
     }

@@ -1,12 +1,20 @@
+import type { Lane } from '@sluice/contracts/lanes'
 import { deadLetterReasons } from '@sluice/event-log/block'
 import type { PartitionLag } from '@sluice/event-log/log'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
 
-/** The writer's metrics; docs/operations.md says which to watch. `lag` is called at each scrape. */
-export function writerMetrics(metrics: Metrics, lag: () => readonly PartitionLag[]) {
+/** The beginning of the names of a lane's metrics. */
+export const metricPrefix = { live: 'sluice_writer', backfill: 'sluice_writer_backfill' } as const satisfies Record<
+  Lane,
+  string
+>
+
+/** The writer's metrics of a lane; docs/operations.md says which to watch. `lag` is called at each scrape. */
+export function writerMetrics(metrics: Metrics, lane: Lane, lag: () => readonly PartitionLag[]) {
   const registers = [metrics]
+  const prefix = metricPrefix[lane]
   new Gauge({
-    name: 'sluice_writer_lag_blocks',
+    name: `${prefix}_lag_blocks`,
     help: 'Blocks that are in the log and not committed yet.',
     labelNames: ['partition'],
     registers,
@@ -16,7 +24,7 @@ export function writerMetrics(metrics: Metrics, lag: () => readonly PartitionLag
     },
   })
   new Gauge({
-    name: 'sluice_writer_freshness_seconds',
+    name: `${prefix}_freshness_seconds`,
     help: 'Age of the oldest event that is in the log and not stored yet; 0 when all are.',
     labelNames: ['partition'],
     registers,
@@ -31,7 +39,7 @@ export function writerMetrics(metrics: Metrics, lag: () => readonly PartitionLag
     },
   })
   const deadLetters = new Counter({
-    name: 'sluice_writer_dead_letters_total',
+    name: `${prefix}_dead_letters_total`,
     help: 'Rows that could not be stored and went to the log of dead letters.',
     labelNames: ['reason'],
     registers,
@@ -40,21 +48,21 @@ export function writerMetrics(metrics: Metrics, lag: () => readonly PartitionLag
   for (const reason of deadLetterReasons) deadLetters.inc({ reason }, 0)
   return {
     deadLetters,
-    rows: new Counter({ name: 'sluice_writer_rows_total', help: 'Rows read from the log.', registers }),
-    inserted: new Counter({ name: 'sluice_writer_rows_inserted_total', help: 'Rows that were new.', registers }),
+    rows: new Counter({ name: `${prefix}_rows_total`, help: 'Rows read from the log.', registers }),
+    inserted: new Counter({ name: `${prefix}_rows_inserted_total`, help: 'Rows that were new.', registers }),
     retries: new Counter({
-      name: 'sluice_writer_retries_total',
+      name: `${prefix}_retries_total`,
       help: 'Attempts to store a batch or its dead letters that failed and were repeated.',
       registers,
     }),
     seconds: new Histogram({
-      name: 'sluice_writer_batch_seconds',
+      name: `${prefix}_batch_seconds`,
       help: 'Time to store a batch, with all its attempts and the commit.',
       buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60],
       registers,
     }),
     batchRows: new Histogram({
-      name: 'sluice_writer_batch_rows',
+      name: `${prefix}_batch_rows`,
       help: 'Rows of a batch: below some thousands under load, inserts cost more than they need to.',
       buckets: [10, 100, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000],
       registers,

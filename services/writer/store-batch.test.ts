@@ -1,10 +1,11 @@
-import { describe, expect, test } from '@jest/globals'
+import { afterEach, describe, expect, jest, test } from '@jest/globals'
 import type { Block } from '@sluice/event-log/block'
+import type { BlockAtOffset } from '@sluice/event-log/dead-letters'
 import type { LogBatch } from '@sluice/event-log/log'
 import { clickHouseCode, ClickHouseError } from '@sluice/event-store/errors'
 import type { EventBatch, EventInserter, InsertOptions } from '@sluice/event-store/insert/insert-events'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
-import { storeBatch, type Stored } from './store-batch.ts'
+import { storeBatch, type Stored, type StoreDeps } from './store-batch.ts'
 
 const busy = new ClickHouseError(clickHouseCode.queryWithSameIdIsAlreadyRunning, 'a query of this id is running')
 const cancelled = new ClickHouseError(clickHouseCode.queryWasCancelled, 'query was cancelled')
@@ -54,6 +55,8 @@ function scriptedInserter(...steps: Step[]) {
 type BadRows = Awaited<ReturnType<EventInserter['findBadRows']>>
 
 interface StoreOptions {
+  /** Given for old rows. */
+  statements?: StoreDeps['statements']
   firstOfClaim?: boolean
   lost?: AbortController
   /** Aborts `lost` at the first failure that is followed by another attempt. */
@@ -66,7 +69,13 @@ interface StoreOptions {
 async function store(
   batch: LogBatch,
   steps: Step[],
-  { firstOfClaim = false, lost = new AbortController(), loseAtRetry, findBadRows = () => [] }: StoreOptions = {},
+  {
+    firstOfClaim = false,
+    lost = new AbortController(),
+    loseAtRetry,
+    findBadRows = () => [],
+    statements,
+  }: StoreOptions = {},
 ) {
   const { calls, insert } = scriptedInserter(...steps)
   const { logger, lines } = capturedLogger()
@@ -86,6 +95,7 @@ async function store(
         retries++
         if (loseAtRetry !== undefined) lost.abort(new Error(loseAtRetry))
       },
+      ...(statements && { statements }),
     },
   )
   const result = await stored.catch((error: unknown) => error)
@@ -150,6 +160,15 @@ describe('an insert', () => {
     expect((await store(singleBlock, [noAnswer, cancelled, 1])).replaced).toStrictEqual([false, true, false])
   })
 
+  test('that another one excludes waits a short fixed time, which is no failure', async () => {
+    const excluded = Array.from({ length: 12 }, (_, n) => (n % 4 === 3 ? cancelled : busy))
+    const startedAt = performance.now()
+    const { inserted, retries, lines } = await store(singleBlock, [...excluded, 1])
+    expect([inserted, retries, lines.length]).toStrictEqual([1, 0, 0])
+    // Delays that double would add up to minutes.
+    expect(performance.now() - startedAt).toBeLessThan(10_000)
+  })
+
   test('replaces none after ClickHouse refused the previous one', async () => {
     expect((await store(singleBlock, [tooManyParts, 1])).replaced).toStrictEqual([false, false])
   })
@@ -165,7 +184,7 @@ test('a failed insert is retried until it succeeds, each failure is counted and 
     noAnswer,
     noTable,
     5,
-    busy,
+    noAnswer,
     7,
   ])
   expect(inserted).toBe(12)
@@ -298,6 +317,46 @@ test('an insert that is too large is halved, down to one block, which is retried
   expect(retries).toBe(1)
 })
 
+describe('old rows', () => {
+  afterEach(() => {
+    jest.restoreAllMocks()
+  })
+
+  test('are stored by the statements that their pace makes of them, with the dead letters of each', async () => {
+    async function* oneByOne(blocks: readonly BlockAtOffset[]) {
+      for (const each of blocks) yield await Promise.resolve([each])
+    }
+    const findBadRows = (lines: readonly string[]): BadRows =>
+      lines.flatMap((line, index) => (line.startsWith('bad') ? [{ index, reason: 'refused', text: 'no' }] : []))
+    const batch = batchOf(blockOf('a', 'bad'), blockOf('b'), block('u', true))
+    const result = await store(batch, [badData, 1, 2, 4], { statements: oneByOne, findBadRows })
+    expect(result.inserted).toBe(7)
+    expect(result.calls.map(({ payloads }) => payloads)).toStrictEqual([['a\nbad\n'], ['a\n'], ['b\n'], ['u\n']])
+    expect(result.dead.map(({ payload }) => payload.toString())).toStrictEqual(['bad\n'])
+  })
+
+  test('end a running insert once they were excluded for longer than an insert may take, live ones never do', async () => {
+    const steps = Array.from({ length: 9 }, () => busy)
+    const passMinutes = (): void => {
+      let now = 0
+      jest.spyOn(performance, 'now').mockImplementation(() => (now += 20_001))
+    }
+    passMinutes()
+    const old = await store(singleBlock, [...steps.slice(0, 4), 1], {
+      statements: async function* (blocks) {
+        yield await Promise.resolve(blocks)
+      },
+    })
+    expect(old.replaced).toStrictEqual([false, false, false, true, false])
+    expect(old.retries).toBe(0)
+    passMinutes()
+    const live = await store(singleBlock, [busy, busy, busy, 1])
+    expect(live.replaced).toStrictEqual([false, false, false, false])
+    // It is reported that something holds the live rows up.
+    expect(live.retries).toBe(3)
+  })
+})
+
 describe('the loss of a claim', () => {
   test('before the insert leaves the batch to the other member', async () => {
     const lost = new AbortController()
@@ -332,7 +391,7 @@ describe('the loss of a claim', () => {
 
   test('during the delay before a retry ends the batch at once', async () => {
     const started = performance.now()
-    const script = [busy, busy, busy, busy, busy, busy, busy, 1]
+    const script = [tooManyParts, tooManyParts, tooManyParts, tooManyParts, tooManyParts, tooManyParts, 1]
     const { inserted } = await store(singleBlock, script, { loseAtRetry: 'lost' })
     expect(inserted).toMatchObject({ message: 'lost' })
     expect(performance.now() - started).toBeLessThan(2_000)

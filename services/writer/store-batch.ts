@@ -11,10 +11,20 @@ import { clickHouseCode, ClickHouseError } from '@sluice/event-store/errors'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
+import { sleep } from '@sluice/runtime/supervisor'
 import { classifyBlocks } from './classify-blocks.ts'
 
 /** ClickHouse takes well under a second for a full batch; an insert that takes so long is stalled. */
 const timeoutMs = 60_000
+/** Delay before an insert is tried again that another one of its partition excludes, usually one of the other lane. */
+const excludedDelayMs = 100
+/** An insert that was excluded for so long has failed, and is repeated and reported as such. */
+const excludedMsMax = 10_000
+/**
+ * An insert of old rows that was excluded for so long ends the running one: the live lane may store one batch after the
+ * other. Every insert has its time before: none takes longer than `timeoutMs`.
+ */
+const oldExcludedMsMax = timeoutMs
 
 export interface StoreDeps {
   inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
@@ -25,6 +35,8 @@ export interface StoreDeps {
   logger: Logger
   /** Called after a failed attempt that will be retried. */
   onRetry: (error: Error) => void
+  /** Given for old rows: the statements that their blocks become, each when it may run (backfill-pace.ts). */
+  statements?: (blocks: readonly BlockAtOffset[]) => AsyncIterable<readonly BlockAtOffset[]>
 }
 
 export interface Stored {
@@ -38,9 +50,9 @@ export interface Stored {
  * Stores the rows of a batch and retries until that succeeds. Repeats are harmless: the insert skips rows that are stored.
  * Rejects only when `signal` aborts: the batch is then another member's, or is read again after a stop.
  *
- * One `query_id` per partition admits one insert at a time (docs/decisions/002-exactly-once.md). An insert of a member
- * that lost the partition may still run: `replaceRunning` ends it, at the first insert of a claim and after an insert of
- * this writer whose outcome is unknown.
+ * One `query_id` per partition admits one insert at a time, of either lane (docs/decisions/002-exactly-once.md). An insert
+ * of a member that lost the partition may still run: `replaceRunning` ends it, at the first insert of a claim and after an
+ * insert of this writer whose outcome is unknown. An insert that is excluded by another one is tried again soon.
  *
  * Rows become dead letters only when ClickHouse can't read them: after any other error, such as a missing table or a full
  * disk, the insert is retried until it succeeds (docs/decisions/005-dead-letters.md).
@@ -48,7 +60,7 @@ export interface Stored {
 export async function storeBatch(
   batch: LogBatch,
   { firstOfClaim, signal }: { firstOfClaim: boolean; signal: AbortSignal },
-  { inserter, withSlot, logId, logger, onRetry }: StoreDeps,
+  { inserter, withSlot, logId, logger, onRetry, statements }: StoreDeps,
 ): Promise<Stored> {
   const { partition } = batch
   const queryId = `writer-${logId}-${partition}`
@@ -81,6 +93,25 @@ export async function storeBatch(
       }
     })
 
+  /** Inserts once the other lane, or the partition's earlier owner, lets it. */
+  async function insertUnlessExcluded(blocks: readonly BlockAtOffset[], undated: boolean): Promise<void> {
+    for (let since = performance.now(); ;) {
+      try {
+        await insertOnce(blocks, undated)
+        return
+      } catch (error) {
+        const waitedMs = performance.now() - since
+        if (!wasExcluded(error) || (statements === undefined && waitedMs > excludedMsMax)) throw error
+        if (statements !== undefined && waitedMs > oldExcludedMsMax) {
+          replaceRunning = true
+          since = performance.now()
+        }
+      }
+      await sleep(excludedDelayMs, signal)
+      signal.throwIfAborted()
+    }
+  }
+
   /** Stores the blocks; returns dead letters of the rows that ClickHouse can't read, none if `areRowsVerified`. */
   async function insert(blocks: readonly BlockAtOffset[], undated: boolean, areRowsVerified = false): Promise<Block[]> {
     if (blocks.length === 0) return []
@@ -88,7 +119,7 @@ export async function storeBatch(
     const isTooLarge = (error: unknown) => blocks.length > 1 && error instanceof ClickHouseError && error.isOfSize
     try {
       await retryUntilDone(
-        () => insertOnce(blocks, undated),
+        () => insertUnlessExcluded(blocks, undated),
         (error) => mayHoldBadRows(error) || isTooLarge(error),
       )
       return []
@@ -106,8 +137,24 @@ export async function storeBatch(
     return bad
   }
 
+  /** Stores the blocks by one statement, or by several where `statements` says so. */
+  async function insertAll(blocks: readonly BlockAtOffset[], undated: boolean): Promise<Block[]> {
+    if (blocks.length === 0 || statements === undefined) return insert(blocks, undated)
+    const bad: Block[] = []
+    for await (const part of statements(blocks)) bad.push(...(await insert(part, undated)))
+    // The statements end early when the signal aborts.
+    signal.throwIfAborted()
+    return bad
+  }
+
   const { dated, undated, dead } = await retryUntilDone(() => Promise.resolve().then(() => classifyBlocks(batch)))
-  return { dead: [...dead, ...(await insert(dated, false)), ...(await insert(undated, true))], inserted }
+  return { dead: [...dead, ...(await insertAll(dated, false)), ...(await insertAll(undated, true))], inserted }
+}
+
+/** Whether ClickHouse refused or cancelled an insert because of another one of the same partition. */
+function wasExcluded(error: unknown): boolean {
+  const code = error instanceof ClickHouseError ? error.serverCode : undefined
+  return code === clickHouseCode.queryWithSameIdIsAlreadyRunning || code === clickHouseCode.queryWasCancelled
 }
 
 /** Whether the next insert must end a running one after `error`; undefined when the error does not change that. */
@@ -115,10 +162,8 @@ function shouldReplaceRunning(error: unknown): boolean | undefined {
   const code = error instanceof ClickHouseError ? error.serverCode : undefined
   // Without a response, the insert may still run.
   if (code === undefined) return true
-  // ClickHouse refused or cancelled the insert because another one runs, which must finish first.
-  const isOtherRunning =
-    code === clickHouseCode.queryWithSameIdIsAlreadyRunning || code === clickHouseCode.queryWasCancelled
-  return isOtherRunning ? false : undefined
+  // The other insert must finish first.
+  return wasExcluded(error) ? false : undefined
 }
 
 /** Separates the rows that ClickHouse can read from the others, which become dead letters: one per block and reason. */

@@ -15,8 +15,10 @@ import {
   event,
   partitions,
   type RunningWriter,
+  runOldWriter,
   runWriter,
   type TestStores,
+  timeoutMs,
 } from '../../tests/support/writer.ts'
 import { watermarkReporter, type WatermarkReporterDeps } from './watermark-reporter.ts'
 
@@ -130,8 +132,33 @@ test('a partition without a watermark is stored as unknown', async () => {
   const insert: typeof inserter.insert = (...call) => gate.promise.then(() => inserter.insert(...call))
   startReporter(startWriter({ inserter: { ...inserter, insert } }))
   expect((await waitUntilComplete([1]))[1]).toBeUndefined()
-  expect(await watermarkStore(database).completeUntil()).toBe(0)
+  expect(await watermarkStore(database).completeUntil()).toStrictEqual({ live: 0, all: 0 })
   gate.resolve(undefined)
+})
+
+test('the watermarks of old rows are reported under the log of live ones, which tells gateways that they are read', async () => {
+  const store = watermarkStore(database)
+  const gate = Promise.withResolvers<undefined>()
+  const insert: typeof stores.inserter.insert = (...call) => gate.promise.then(() => stores.inserter.insert(...call))
+  await stores.backfill.publish([blockOfRows(1, [event('old')])], { timeoutMs })
+  startReporter(startWriter())
+  await waitUntil(async () => (await store.completeUntil()).live > 0, 'live rows are complete')
+  const logId = await stores.log.id()
+  expect(await store.isBackfillRead(logId)).toBe(false)
+
+  const old = runOldWriter(stores, { inserter: { ...stores.inserter, insert } })
+  stops.push(() => old.stop())
+  const { metrics } = startReporter(old, { backfill: stores.backfill })
+  await waitUntil(() => store.isBackfillRead(logId), 'it is read')
+  await waitUntil(
+    async () => (await storedWatermarks()).filter((each) => each === undefined).length === 1,
+    'all but one',
+  )
+  expect((await store.completeUntil()).all).toBe(0)
+  gate.resolve(undefined)
+  await waitUntil(async () => (await store.completeUntil()).all > 0, 'all rows are complete')
+  expect(await stores.stored()).toStrictEqual(['old'])
+  expect(metrics.getSingleMetric('sluice_writer_backfill_complete_until_age_seconds')).toBeDefined()
 })
 
 test('a dead letter does not stop the watermark', async () => {

@@ -1,3 +1,4 @@
+import type { Lane } from '@sluice/contracts/lanes'
 import type { EventLog, PartitionLag } from '@sluice/event-log/log'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import { withDeadline } from '@sluice/runtime/deadline'
@@ -7,6 +8,7 @@ import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { metricPrefix } from './metrics.ts'
 import { watermark } from './watermark.ts'
 
 const defaultIntervalMs = 250
@@ -15,6 +17,8 @@ const storeTimeoutMs = 2_000
 
 export interface WatermarkReporterDeps {
   log: Pick<EventLog, 'id' | 'ends'>
+  /** Given for the backfill lane of `log`: the log of old rows. */
+  backfill?: Pick<EventLog, 'ends'> | undefined
   /** Consumer lag of the partitions that this writer owns. */
   lag: () => readonly PartitionLag[]
   store: Pick<WatermarkStore, 'advance'>
@@ -31,6 +35,7 @@ export interface WatermarkReporterDeps {
  */
 export function watermarkReporter({
   log,
+  backfill,
   lag,
   store,
   logger,
@@ -39,10 +44,11 @@ export function watermarkReporter({
   intervalMs = defaultIntervalMs,
 }: WatermarkReporterDeps): Component {
   const rule = watermark()
+  const lane: Lane = backfill ? 'backfill' : 'live'
   /** The watermarks that were stored last, Unix ms, by partition. */
   let reported: readonly (number | undefined)[] = []
   new Gauge({
-    name: 'sluice_writer_complete_until_age_seconds',
+    name: `${metricPrefix[lane]}_complete_until_age_seconds`,
     help: 'Time since the moment until which everything accepted is readable.',
     labelNames: ['partition'],
     registers: [metrics],
@@ -60,16 +66,16 @@ export function watermarkReporter({
     const logId = await log.id()
     // Taken before the request, because its response may take long.
     const requestedAt = clock.earliest()
-    const ends = await log.ends()
+    const ends = await (backfill ?? log).ends()
     const committed = new Map(lag().map((each) => [each.partition, each.committed]))
     // Partitions that this writer does not own, and all of them before the clock was compared, have no time.
     const until = rule({ requestedAt, ends, committed }).map((each) => (each === -Infinity ? undefined : each))
-    await withDeadline(store.advance(logId, until), storeTimeoutMs, () => unavailable('Postgres is slow'))
+    await withDeadline(store.advance(logId, until, lane), storeTimeoutMs, () => unavailable('Postgres is slow'))
     reported = until.map((each, partition) => each ?? reported[partition])
   }
 
   return poller({
-    name: 'complete until',
+    name: backfill ? 'complete until of old events' : 'complete until',
     intervalMs,
     poll: report,
     onUnavailable: (error) => {

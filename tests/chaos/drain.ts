@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { backfillAgeMs } from '@sluice/contracts/lanes'
 import { openClickHouse } from '@sluice/event-store/client'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { PassingInsert } from '../support/clickhouse-proxy.ts'
@@ -10,11 +11,11 @@ const lostAfterMs = 40_000
 const markerPauseMs = 200
 /** The gateway may still be reconnecting to Kafka. */
 const acceptedTimeoutMs = 30_000
-/** Enough events for every partition to get some of both kinds. */
+/** Enough events for every partition of both lanes to get some of each kind. */
 const markers = 200
 
 /**
- * Waits until all events that were sent before are processed. It sends marker events of both kinds to every partition:
+ * Waits until all events that were sent before are processed. It sends marker events, undated, dated and old, to every partition of both lanes:
  * they follow the earlier events in the log, so the earlier ones have been processed once the markers are visible. Lost
  * markers are replaced by new ones, so that a product that loses events reaches its audit.
  */
@@ -62,13 +63,14 @@ export async function waitForBothWriters(rig: Rig, timeoutMs: number): Promise<v
 }
 
 /** Sends marker events; returns the prefix of their ids. */
-async function sendMarkers({ gateways, key }: Rig): Promise<string> {
+export async function sendMarkers({ gateways, key }: Rig): Promise<string> {
   const prefix = `${process.hrtime.bigint()}-`
+  const sentAt = Date.now()
   const events = Array.from({ length: markers }, (_, n) => ({
     site_id: site,
     event_type: 'x',
     event_id: `${prefix}${n}`,
-    ...(n % 2 === 0 && { timestamp: Date.UTC(2026, 0, 1) }),
+    ...(n % 3 > 0 && { timestamp: sentAt - (n % 3 === 1 ? 0 : 2 * backfillAgeMs) }),
   }))
   const isAccepted = async (): Promise<boolean> => {
     const response = await fetch(`${gateways[0].url}/collect/batch`, {

@@ -1,3 +1,4 @@
+import { backfillAgeMs } from '@sluice/contracts/lanes'
 import { drawBelow, seededRandom } from './random.ts'
 
 /** A row of `events` as the audit reads it. */
@@ -27,18 +28,26 @@ export interface DrawnEvent {
   stored: Omit<StoredEvent, 'timestamp'> & { timestamp: number | undefined }
 }
 
-const dayStart = Date.UTC(2026, 0, 15)
+const dayMs = 86_400_000
+/** The run's own time, because the age of an event decides on which lane it travels. */
+const startedAt = Date.now()
 const undatedEvery = 8
+/** Old events are from the 11 months before this age, in days, so that their inserts cover several months. */
+const oldDays = { from: 70, to: 400 }
+/** Events become old in the 10 minutes after this time before the start: copies that are sent again travel on the other lane. */
+const agingFromMs = 10_000
+const agingForMs = 600_000
 
 /**
  * Creates event number `n` of a seed. Sender and audit both call it, so that neither keeps a million events in memory.
- * Half of the events belong to one hot site; every eighth has no timestamp.
+ * Half of the events belong to one hot site; every eighth has no timestamp. Of the others two in eight are old, and one in
+ * eight becomes old while the run lasts.
  */
 export function drawEvent(seed: number, n: number): DrawnEvent {
   const random = seededRandom(seed, n)
   const site = drawBelow(random, 20)
   const undated = n % undatedEvery === 0
-  const timestamp = undated ? undefined : dayStart + drawBelow(random, 86_400_000)
+  const timestamp = undated ? undefined : drawTimestamp(random)
   const visitor = drawBelow(random, 1_000)
   const price = drawBelow(random, 10_000) / 100
   const [isMobile, isMember] = [random() < 0.5, random() < 0.3]
@@ -80,6 +89,13 @@ export function drawEvent(seed: number, n: number): DrawnEvent {
       property_types: { n: 'number', member: 'boolean', 'cart.price': 'number', 'cart.sizes': 'array' },
     },
   }
+}
+
+function drawTimestamp(random: () => number): number {
+  const kind = drawBelow(random, 8)
+  if (kind < 2) return startedAt - (oldDays.from + drawBelow(random, oldDays.to - oldDays.from)) * dayMs
+  if (kind < 3) return startedAt - backfillAgeMs - agingFromMs + drawBelow(random, agingForMs)
+  return startedAt - drawBelow(random, dayMs)
 }
 
 /** Runs with different seeds may share a store, so the prefix contains the seed. */

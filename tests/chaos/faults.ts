@@ -3,6 +3,7 @@ import { isAlive } from '@sluice/engines/processes'
 import { openClickHouse } from '@sluice/event-store/client'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { PassingInsert } from '../support/clickhouse-proxy.ts'
+import { sendMarkers } from './drain.ts'
 import type { RestartableService, Rig } from './rig.ts'
 import type { Fault, FaultKind } from './schedule.ts'
 
@@ -76,6 +77,24 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
     slow.end()
     frozen.writer.wake()
     await waitUntil(() => isReady(frozen.writer), 'the woken writer is ready', backTimeoutMs)
+  },
+
+  /**
+   * Inserts of both lanes with copies of the same events reach ClickHouse at the same time: neither look-back finds the rows
+   * of the other, and only the query_id that both lanes share excludes one.
+   */
+  'meet-across-lanes': async (rig) => {
+    const first = await holdNextInsert(rig, 'onArrived')
+    // Its lane inserts nothing more into this partition meanwhile, so that the next insert is the other lane's.
+    const meeting = holdNextInsert(rig, 'onArrived', partitionOf(first.insert))
+    await sendMarkers(rig)
+    const second = await meeting
+    const slow = setSlow(rig, slowInsertSeconds)
+    first.resume()
+    await waitUntil(() => hasBegun(rig, first.insert), 'the first insert runs', backTimeoutMs)
+    second.resume()
+    await waitUntil(() => first.insert.isOver && second.insert.isOver, 'both inserts were answered', backTimeoutMs)
+    slow.end()
   },
 
   'freeze-clickhouse': async ({ clickHouse }) => {

@@ -50,6 +50,18 @@ export const mutations: readonly Mutation[] = [
     shows: 'twice',
   },
   {
+    name: 'lanes with locks of their own',
+    edits: [
+      {
+        file: 'services/writer/store-batch.ts',
+        from: 'const queryId = `writer-${logId}-${partition}`',
+        to: "const queryId = `writer-${logId}-${partition}${statements ? '-old' : ''}`",
+      },
+    ],
+    faults: 'meet-across-lanes=6',
+    shows: 'twice',
+  },
+  {
     name: '202 before the log has acknowledged',
     edits: [
       {

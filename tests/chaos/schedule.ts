@@ -12,6 +12,7 @@ export const faultKinds = [
   'kill-redis',
   'freeze-writer',
   'freeze-writer-inserting',
+  'meet-across-lanes',
   'freeze-clickhouse',
   'freeze-redis',
   'slow-clickhouse',

@@ -1,4 +1,5 @@
 import { type Audit, audit } from './audit.ts'
+import { copyAcrossLanes } from './copy-across-lanes.ts'
 import { waitForBothWriters, waitForDrain } from './drain.ts'
 import type { Rig } from './rig.ts'
 import type { Outcome, Say } from './scenario.ts'
@@ -17,6 +18,8 @@ export interface TimedFault {
 export interface LoadOptions {
   load: Pick<SenderOptions, 'seed' | 'events' | 'eventsPerSecond'> & Partial<SenderOptions>
   faults: readonly TimedFault[]
+  /** Whether the blocks of each lane are copied to the other one meanwhile. */
+  copies?: boolean
   say: Say
 }
 
@@ -27,7 +30,10 @@ const drainTimeoutMs = 180_000
  * Sends events while faults happen, one after the other, then compares the store with the sender's list. Events that were
  * answered 202 must be stored once and unaltered, and a good request may only be answered 202 or 503.
  */
-export async function underLoad(rig: Rig, { load, faults, say }: LoadOptions): Promise<Outcome & { ledger: Ledger }> {
+export async function underLoad(
+  rig: Rig,
+  { load, faults, copies = false, say }: LoadOptions,
+): Promise<Outcome & { ledger: Ledger }> {
   // When one of the two fails, the other is aborted; it would wait for ever otherwise.
   const failed = new AbortController()
   const abortOnFailure = <T>(running: Promise<T>): Promise<T> =>
@@ -35,6 +41,7 @@ export async function underLoad(rig: Rig, { load, faults, say }: LoadOptions): P
       failed.abort(error)
       throw error
     })
+  const copying = copies ? await copyAcrossLanes(rig) : undefined
   const synchronised = synchronise(faults, load.events, { say, signal: failed.signal })
   const sending = sendAll({
     urls: rig.proxies.clients.map(({ port }) => `http://127.0.0.1:${port}`),
@@ -50,7 +57,9 @@ export async function underLoad(rig: Rig, { load, faults, say }: LoadOptions): P
     signal: failed.signal,
     ...load,
   })
-  const [ledger] = await Promise.all([abortOnFailure(sending), abortOnFailure(synchronised.run())])
+  const [ledger] = await Promise.all([abortOnFailure(sending), abortOnFailure(synchronised.run())]).finally(() =>
+    copying?.stop(),
+  )
   const endedAt = Date.now()
   await waitForDrain(rig, drainTimeoutMs)
   const drained_ms = Date.now() - endedAt
@@ -63,7 +72,7 @@ export async function underLoad(rig: Rig, { load, faults, say }: LoadOptions): P
   await Promise.all(rig.writers.map((writer) => writer.start()))
   return {
     ledger,
-    figures: { ...counts, ...ledger.figures, drained_ms },
+    figures: { ...counts, ...ledger.figures, ...(copying && { copied_blocks: copying.count() }), drained_ms },
     problems: [...judgeCounts(counts), ...judgeStatuses(ledger.figures.statuses)],
     details: differences,
   }

@@ -49,7 +49,11 @@ function buildAll(): Readonly<Record<'gateway' | 'query' | 'writer', BuiltServic
   }
   return {
     gateway: build((context) =>
-      buildGateway(config, { log, postgres, redis, describeDurability: () => Promise.resolve([]) }, context),
+      buildGateway(
+        config,
+        { log, backfill: log, postgres, redis, describeDurability: () => Promise.resolve([]) },
+        context,
+      ),
     ),
     query: build((context) =>
       buildQuery(
@@ -59,7 +63,10 @@ function buildAll(): Readonly<Record<'gateway' | 'query' | 'writer', BuiltServic
       ),
     ),
     writer: build((context) =>
-      buildWriter({ log, deadLetters: log, inserter: openEventInserter(clickHouseUrl), postgres }, context),
+      buildWriter(
+        { log, backfill: log, deadLetters: log, inserter: openEventInserter(clickHouseUrl), postgres },
+        context,
+      ),
     ),
   }
 }

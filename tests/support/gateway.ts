@@ -9,7 +9,7 @@ import { limitMax } from '@sluice/contracts/rate-limits'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { BlockHeaders } from '@sluice/event-log/block'
 import type { EventLog } from '@sluice/event-log/log'
-import { openEventLog } from '@sluice/event-log/open-event-log'
+import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { buildGateway } from '@sluice/gateway/build'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
@@ -41,6 +41,8 @@ export interface TestGateway {
   service: TestService
   postgres: TestPostgres
   log: EventLog
+  /** The log of old events, which no writer reads until the test says so in Postgres. */
+  backfill: EventLog
   /** A production and a development key that may write events, and a key with all other scopes except `admin`. */
   keys: Record<Environment | 'reader', string>
   keyStore: KeyStore
@@ -88,6 +90,7 @@ export async function startGateway({
   const captured = capturedLogger()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
   const log = sharedLog ?? (await openEventLog(`file:${folder}`, { logger: captured.logger }))
+  const backfill = await openBackfillLog(`file:${folder}`, log, { logger: captured.logger })
   const database = await openTestPostgres()
   const store = keyStore(database)
   const keys = {
@@ -105,6 +108,7 @@ export async function startGateway({
     { SLUICE_AUTO_REGISTER_SITES: autoRegister },
     {
       log: wrapLog(log),
+      backfill,
       postgres,
       redis,
       describeDurability: () => Promise.resolve([]),
@@ -115,6 +119,7 @@ export async function startGateway({
   )
   const closeEngines = async (): Promise<void> => {
     if (sharedLog === undefined) await log.close()
+    await backfill.close()
     await postgres.close()
     await database.drop()
     await rm(folder, { recursive: true })
@@ -143,6 +148,7 @@ export async function startGateway({
     service,
     postgres: database,
     log,
+    backfill,
     keys,
     keyStore: store,
     createKey: async (parts) => (await createTestKey(store, { rateLimits, ...parts })).key,

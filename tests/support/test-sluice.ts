@@ -8,7 +8,7 @@ import type { SiteStore } from '@sluice/access/sites'
 import { registerLog } from '@sluice/admin/migrate/migrate'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { Scope } from '@sluice/contracts/scopes'
-import { openEventLog } from '@sluice/event-log/open-event-log'
+import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventReader } from '@sluice/event-store/event-reader'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { buildGateway } from '@sluice/gateway/build'
@@ -53,6 +53,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const context = { logger: captured.logger, metrics: createMetrics(), clock: patientClock }
   const folder = await mkdtemp(join(tmpdir(), 'sluice-rights-'))
   const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
+  const backfill = await openBackfillLog(`file:${folder}`, log, { logger: captured.logger })
   const postgres = await openTestPostgres()
   await registerLog(postgres, log)
   const database = testClickHouse()
@@ -65,7 +66,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const settings = { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: true }
   const gateway = buildGateway(
     settings,
-    { log, postgres, redis, describeDurability: () => Promise.resolve([]) },
+    { log, backfill, postgres, redis, describeDurability: () => Promise.resolve([]) },
     context,
   )
   const query = buildQuery(settings, { eventReader, postgres, redis, keyCache: cache }, context)
@@ -101,6 +102,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
     stop: async () => {
       await service.stop()
       await log.close()
+      await backfill.close()
       await redis.close()
       await eventReader.close()
       await database.drop()

@@ -6,7 +6,7 @@ import { listDeadLetters } from '@sluice/admin/replay-dead-letters/replay'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import type { Block } from '@sluice/event-log/block'
 import type { EventLog } from '@sluice/event-log/log'
-import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
+import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
 import { type EventInserter, openEventInserterAt } from '@sluice/event-store/insert/insert-events'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
@@ -24,13 +24,14 @@ export const partitions = Math.max(2, availableParallelism()) + 1
 export interface TestStores {
   url: string
   log: EventLog
+  backfill: EventLog
   deadLetters: EventLog
   clickHouse: ClickHouse
   inserter: EventInserter
   /** Rows of the site of this place, by id. */
   stored(): Promise<string[]>
-  /** The rows in the log of dead letters, as text, with their reason. */
-  dead(): Promise<{ reason: string | undefined; row: string }[]>
+  /** The rows in the log of dead letters, as text, with their reason, and with their lane when it is that of old rows. */
+  dead(): Promise<{ reason: string | undefined; row: string; lane?: string }[]>
   publish(...blocks: Block[]): Promise<void>
   /** Closes the logs, so that another process can open them. */
   closeLogs(): Promise<void>
@@ -42,18 +43,21 @@ export async function createTestStores(logUrl?: string): Promise<TestStores> {
   const url = logUrl ?? `file:${join(folder, 'log')}`
   const { logger } = capturedLogger()
   const log = await openEventLog(url, { logger, file: { partitions } })
-  const deadLetters = await openDeadLetters(url, { logger, file: { partitions: 2 } })
+  const backfill = await openBackfillLog(url, log, { logger })
+  const deadLetters = await openDeadLetters(url, { logger })
   const database: TestClickHouse = testClickHouse()
   await migrateClickHouse(database.url)
   const clickHouse = openClickHouse(database.url)
   const inserter = openEventInserterAt(clickHouse.address)
   const closeLogs = async (): Promise<void> => {
     await log.close()
+    await backfill.close()
     await deadLetters.close()
   }
   return {
     url,
     log,
+    backfill,
     deadLetters,
     clickHouse,
     inserter,
@@ -62,10 +66,11 @@ export async function createTestStores(logUrl?: string): Promise<TestStores> {
       return rows.map(({ id }) => id)
     },
     dead: async () => {
-      const found: { reason: string | undefined; row: string }[] = []
+      const found: Awaited<ReturnType<TestStores['dead']>> = []
       await listDeadLetters({ deadLetters }, ({ headers, payload }) => {
+        const { reason, lane } = headers.letter ?? { reason: undefined }
         for (const row of payload.toString().split('\n').slice(0, -1))
-          found.push({ reason: headers.letter?.reason, row })
+          found.push({ reason, row, ...(lane && { lane }) })
       })
       return found
     },
@@ -89,6 +94,11 @@ export interface RunningWriter {
   figure(name: string, labels?: Record<string, string>): Promise<number | undefined>
   lines: () => Record<string, unknown>[]
   stop(): Promise<void>
+}
+
+/** A consumer of old rows; `liveLag` is empty unless the test gives one. */
+export function runOldWriter(place: TestStores, changes: Partial<ConsumeDeps> = {}): RunningWriter {
+  return runWriter(place, { backfill: { log: place.backfill, liveLag: () => [] }, ...changes })
 }
 
 export function runWriter(place: TestStores, changes: Partial<ConsumeDeps> = {}): RunningWriter {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { readBudget } from '../consumer/read-budget.ts'
-import { block, bufferBytes, collect, waitUntilTrue } from './collect.ts'
+import { block, bufferBytes, collect, eagerly, nameOf, waitUntilTrue } from './collect.ts'
 import { areAllHeld, type Harness, timeoutMs } from './harness.ts'
 
 /** Limits of batches, back-pressure and lag. */
@@ -43,6 +43,42 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
       await waitUntilTrue('the batch that lingered', () => lingering.batches.length === 1)
       expect(performance.now() - started).toBeGreaterThanOrEqual(300)
       expect(lingering.names).toEqual(['a', 'b'])
+    })
+
+    test('hold what arrives until their reader is ready', async () => {
+      const log = await openNew()
+      const gate = createGate()
+      let asked = 0
+      const read: string[][] = []
+      const reader = log.consumer({
+        group: 'group',
+        ...eagerly,
+        async onClaim(claim) {
+          const ready = async () => {
+            asked++
+            await gate.promise
+          }
+          for await (const batch of claim.batches({ ready })) {
+            read.push(batch.blocks.map(nameOf))
+            await claim.commit(batch)
+          }
+        },
+      })
+      const running = reader.run()
+      await publishNames(log, 0, ['a'])
+      await waitUntilTrue('the question', () => asked === 1)
+      await publishNames(log, 0, ['b'])
+      await waitUntilTrue('the second block', () => reader.lag().some(({ blocks }) => blocks === 2))
+      expect(read).toEqual([])
+      gate.resolve(undefined)
+      await waitUntilTrue('the batch', () => read.length > 0)
+      expect(read[0]?.[0]).toBe('a')
+      await publishNames(log, 0, ['c'])
+      await waitUntilTrue('the next batch', () => read.flat().length === 3)
+      expect(read.flat()).toEqual(['a', 'b', 'c'])
+      expect(asked).toBe(read.length)
+      await reader.stop()
+      await running
     })
 
     test('do not fill the memory or delay other partitions when a handler is slow', async () => {

@@ -1,6 +1,7 @@
 import { describe } from '@jest/globals'
 import { describeBatches } from './batches.ts'
 import { type ConformanceSubject, createHarness } from './harness.ts'
+import { describeLanes } from './lanes.ts'
 import { describeMembers } from './members.ts'
 import { describePositions } from './positions.ts'
 import { describePublishing } from './publishing.ts'
@@ -13,5 +14,6 @@ export function describeEventLog(name: string, subject: ConformanceSubject): voi
     describePositions(harness)
     describeMembers(harness)
     describeBatches(harness)
+    describeLanes(harness)
   })
 }

@@ -3,11 +3,11 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterEach } from '@jest/globals'
 import type { EventLog } from '../log.ts'
-import { openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
+import { openBackfillLog, openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
 import { block, type Collector, silent } from './collect.ts'
 
 export interface ConformanceSubject {
-  /** Makes a new, empty log with four partitions and returns its URL. */
+  /** Makes a new, empty log with four partitions, and its log of old rows where that is no folder; returns its URL. */
   createUrl: () => Promise<string>
   /** Options with which the suite opens the log, in this process and in others. */
   options: Omit<OpenEventLogOptions, 'logger'>
@@ -36,6 +36,14 @@ export function createHarness({ createUrl, options }: ConformanceSubject) {
     const log = await openEventLog(url, { ...options, logger: silent })
     logs.push(log)
     return log
+  }
+
+  /** Without a number of partitions: the log of old rows has that of its log. */
+  const openBackfill = async (url: string, log: EventLog): Promise<EventLog> => {
+    const { file: _, ...others } = options
+    const backfill = await openBackfillLog(url, log, { ...others, logger: silent })
+    logs.push(backfill)
+    return backfill
   }
 
   const openNew = async () => open(await createUrl())
@@ -76,7 +84,7 @@ export function createHarness({ createUrl, options }: ConformanceSubject) {
     await Promise.all(logs.splice(0).map((log) => log.close()))
   })
 
-  return { createGate, createUrl, open, openNew, startProcess, publishNames, publishEverywhere }
+  return { createGate, createUrl, open, openBackfill, openNew, startProcess, publishNames, publishEverywhere }
 }
 
 /** True when the collectors hold every partition, each of them once. */

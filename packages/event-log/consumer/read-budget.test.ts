@@ -77,5 +77,7 @@ test('a read brings half of the budget from all partitions together', () => {
     1,
     1 / 16,
   ])
+  const shared = readBudget(256 * mebibyte, { consumers: 2 })
+  expect([1, 8, 16].map((partitions) => shared.pieceBytes(partitions) / mebibyte)).toEqual([16, 8, 4])
   expect(readBudget(Infinity).pieceBytes(100)).toBe(16 * mebibyte)
 })

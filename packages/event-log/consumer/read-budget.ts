@@ -5,7 +5,7 @@
  * (`pieceBytes`): no claim waits for others that are stalled. All claims together so hold at most 1.5 times the budget.
  */
 export interface ReadBudget {
-  /** Bytes of one read of one of `partitions` partitions: half of the budget is enough for a piece of each. */
+  /** Bytes of one read of one of a log's `partitions`: half of the budget is enough for a piece of each, of all consumers. */
   pieceBytes(partitions: number): number
   /** Opens a claim's account; `onReleased` is called whenever any claim has released bytes. */
   open(onReleased: () => void): BudgetAccount
@@ -29,13 +29,18 @@ const pieceBytesMax = 16 * 1024 * 1024
 /** Smaller reads would cost more than they bring; a read brings one block at least. */
 const pieceBytesMin = 64 * 1024
 
-/** `bytesMax` is Infinity for claims that are bounded by their own limits only. */
-export function readBudget(bytesMax: number): ReadBudget {
+/**
+ * `bytesMax` is Infinity for claims that are bounded by their own limits only. `consumers` with as many partitions each may
+ * share the budget, 1 by default.
+ */
+export function readBudget(bytesMax: number, { consumers = 1 }: { consumers?: number } = {}): ReadBudget {
   const accounts = new Set<() => void>()
   let held = 0
   return {
-    pieceBytes: (partitions) =>
-      Math.round(Math.min(pieceBytesMax, Math.max(pieceBytesMin, bytesMax / (2 * Math.max(1, partitions))))),
+    pieceBytes: (partitions) => {
+      const claims = consumers * Math.max(1, partitions)
+      return Math.round(Math.min(pieceBytesMax, Math.max(pieceBytesMin, bytesMax / (2 * claims))))
+    },
     open(onReleased) {
       let own = 0
       accounts.add(onReleased)

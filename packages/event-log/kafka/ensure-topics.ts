@@ -1,4 +1,5 @@
-import type { Admin, ConfigResourceTypes } from 'kafkajs'
+import { isDeepStrictEqual } from 'node:util'
+import type { Admin, ConfigEntries, ConfigResourceTypes, ConfigSource, IResourceConfigEntry } from 'kafkajs'
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import { deadLetterDays } from '../dead-letters.ts'
@@ -12,6 +13,9 @@ const silent: Pick<Logger, 'debug' | 'warn'> = { debug: ignore, warn: ignore }
 /** The protocol's number; kafkajs exports it in a way that ESM does not see. */
 // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum exists as a type only
 const topicResource = 2 as ConfigResourceTypes.TOPIC
+/** The protocol's number for a setting of the topic itself, not of its brokers. */
+// eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum exists as a type only
+const ofTopic = 1 as ConfigSource.TOPIC_CONFIG
 /** Kafka's 1 MiB is less than one block of a large batch. */
 const blockBytesMax = 16 * 1024 * 1024
 const adminCallTimeoutMs = 15_000
@@ -32,16 +36,18 @@ export interface EnsureTopicsOptions {
 }
 
 /**
- * Creates `<topic>` and `<topic>.dead` of a `kafka:` URL where they are missing, with `min(3, brokers)` replicas; with three,
- * a write needs two in-sync replicas. A replica that lags never becomes leader. Events are kept for 30 days whatever they
- * take, dead letters for 365. Returns the names of the new topics. Throws when Kafka can't be reached within 15 s or refuses.
+ * Creates `<topic>`, `<topic>.backfill` and `<topic>.dead` of a `kafka:` URL where they are missing, with `min(3, brokers)`
+ * replicas; with three, a write needs two in-sync replicas. A replica that lags never becomes leader. Events are kept for
+ * 30 days whatever they take, dead letters for 365. `<topic>.backfill` has the partitions, the replicas and the settings of
+ * `<topic>`, also when these were changed since. Returns the names of the new topics. Throws when Kafka can't be reached
+ * within 15 s or refuses, and when `<topic>.backfill` has too many partitions.
  */
 export async function ensureTopics(url: string, options: EnsureTopicsOptions = {}): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
   return withAdmin(url, options.logger ?? silent, async (admin) => {
     const existing = new Set(await admin.listTopics())
-    const missing = [topic, `${topic}.dead`].filter((name) => !existing.has(name))
-    if (missing.length === 0) return []
+    const isMissing = (name: string) => !existing.has(name)
+    const missing = [topic, `${topic}.dead`].filter(isMissing)
     const { brokers } = await admin.describeCluster()
     const replicationFactor = Math.min(replicasWanted, brokers.length)
     const configEntries = [
@@ -53,23 +59,97 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
       ...(replicationFactor === replicasWanted ? [{ name: 'min.insync.replicas', value: String(inSyncWanted) }] : []),
     ]
     const retentionDaysOf = (name: string) => (name === topic ? retentionDays : deadLetterDays)
-    // The call returns false when another migration was faster.
-    await admin.createTopics({
-      topics: missing.map((name) => ({
-        topic: name,
-        numPartitions: options.partitions ?? 8,
-        replicationFactor,
+    await createTopics(
+      admin,
+      missing.map((name) => ({
+        name,
+        partitions: options.partitions ?? 8,
+        replicas: replicationFactor,
         configEntries: [...configEntries, { name: 'retention.ms', value: String(retentionDaysOf(name) * dayMs) }],
       })),
-      // kafkajs's own wait fails on a topic that is not known yet, which the next metadata may contain.
-      waitForLeaders: false,
-    })
-    // A new topic refuses writes until the leaders of all partitions respond.
-    for (const name of missing) {
-      await retry(() => admin.fetchTopicOffsets(name), { delays: leaderDelays, timeoutMs: usableTimeoutMs })
+    )
+    const backfill = `${topic}.backfill`
+    if (!isMissing(backfill)) await makeAlike(admin, backfill, topic)
+    else {
+      await createTopics(admin, [{ ...(await describeTopic(admin, topic)), name: backfill }])
+      missing.push(backfill)
     }
     return missing
   })
+}
+
+/** What two topics must have in common to be equally durable; partitions, so that copies of an event meet. */
+interface TopicDescription {
+  name: string
+  partitions: number
+  /** Those of the partition that has the fewest. */
+  replicas: number
+  /** The settings of the topic itself, by name. */
+  configEntries: IResourceConfigEntry[]
+}
+
+/** Resolves when the topics take writes. */
+async function createTopics(admin: Admin, topics: readonly TopicDescription[]): Promise<void> {
+  if (topics.length === 0) return
+  // The call returns false when another migration was faster.
+  await admin.createTopics({
+    topics: topics.map(({ name, partitions, replicas, configEntries }) => ({
+      topic: name,
+      numPartitions: partitions,
+      replicationFactor: replicas,
+      configEntries,
+    })),
+    // kafkajs's own wait fails on a topic that is not known yet, which the next metadata may contain.
+    waitForLeaders: false,
+  })
+  // A new topic refuses writes until the leaders of all partitions respond.
+  for (const { name } of topics) {
+    await retry(() => admin.fetchTopicOffsets(name), { delays: leaderDelays, timeoutMs: usableTimeoutMs })
+  }
+}
+
+/** Gives a topic the partitions and the settings of another one. Its replicas stay: `describeDurability` compares them. */
+async function makeAlike(admin: Admin, name: string, model: string): Promise<void> {
+  const [topic, wanted] = [await describeTopic(admin, name), await describeTopic(admin, model)]
+  if (topic.partitions > wanted.partitions) {
+    throw new Error(
+      `topic ${name} has ${topic.partitions} partitions and ${model} has ${wanted.partitions}: they must be equal, and ` +
+        `Kafka removes no partitions. Add partitions to ${model} as docs/operations.md describes it`,
+    )
+  }
+  if (topic.partitions < wanted.partitions) {
+    await admin.createPartitions({ topicPartitions: [{ topic: name, count: wanted.partitions }] })
+  }
+  if (!isDeepStrictEqual(topic.configEntries, wanted.configEntries)) {
+    await admin.alterConfigs({
+      validateOnly: false,
+      resources: [{ type: topicResource, name, configEntries: wanted.configEntries }],
+    })
+  }
+}
+
+async function describeTopic(admin: Admin, name: string): Promise<TopicDescription> {
+  const { topics } = await admin.fetchTopicMetadata({ topics: [name] })
+  const partitions = topics.flatMap((topic) => topic.partitions)
+  const entries = await topicSettings(admin, name)
+  return {
+    name,
+    partitions: partitions.length,
+    replicas: Math.min(...partitions.map(({ replicas }) => replicas.length)),
+    configEntries: entries
+      .filter(({ configSource }) => configSource === ofTopic)
+      .map(({ configName, configValue }) => ({ name: configName, value: configValue }))
+      .sort((a, b) => a.name.localeCompare(b.name)),
+  }
+}
+
+/** All settings that apply to a topic, those of its brokers included. */
+async function topicSettings(admin: Admin, name: string): Promise<ConfigEntries[]> {
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false,
+    resources: [{ type: topicResource, name }],
+  })
+  return resources.flatMap(({ configEntries }) => configEntries)
 }
 
 /**
@@ -83,40 +163,32 @@ export async function describeDurability(
 ): Promise<string[]> {
   if (!url.startsWith('kafka:')) return []
   const { topic } = parseKafkaUrl(url)
+  const [backfill, dead] = [`${topic}.backfill`, `${topic}.dead`]
   return withAdmin(url, logger, async (admin) => {
     const existing = await admin.listTopics()
     const risks: string[] = []
-    for (const name of [topic, `${topic}.dead`]) {
-      const daysWanted = name === topic ? retentionDaysWanted : deadLetterDays
-      if (existing.includes(name)) risks.push(...(await describeTopic(admin, name, daysWanted)))
-      else risks.push(`Topic ${name} is missing: "npm run migrate" creates it`)
+    const partitions: number[] = []
+    for (const name of [topic, backfill, dead]) {
+      if (!existing.includes(name)) {
+        risks.push(`Topic ${name} is missing: "npm run migrate" creates it`)
+        continue
+      }
+      const description = await describeTopic(admin, name)
+      const settings = new Map(
+        (await topicSettings(admin, name)).map(({ configName, configValue }) => [configName, configValue]),
+      )
+      const daysWanted = name === dead ? deadLetterDays : retentionDaysWanted
+      risks.push(...findRisks(description.replicas, settings, daysWanted).map((risk) => `Topic ${name} has ${risk}`))
+      if (name !== dead) partitions.push(description.partitions)
+    }
+    if (new Set(partitions).size > 1) {
+      risks.push(
+        `Topic ${topic} has ${partitions[0]} partitions and ${backfill} has ${partitions[1]}: until they are equal, which ` +
+          'npm run migrate sees to, old events slow the others down',
+      )
     }
     return risks
   })
-}
-
-async function describeTopic(admin: Admin, topic: string, retentionDaysMin: number): Promise<string[]> {
-  const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
-  const { resources } = await admin.describeConfigs({
-    includeSynonyms: false,
-    resources: [
-      {
-        type: topicResource,
-        name: topic,
-        configNames: [
-          'min.insync.replicas',
-          'unclean.leader.election.enable',
-          'retention.ms',
-          'retention.bytes',
-          'cleanup.policy',
-        ],
-      },
-    ],
-  })
-  const entries = resources.flatMap(({ configEntries }) => configEntries)
-  const replicas = Math.min(...topics.flatMap(({ partitions }) => partitions.map(({ replicas }) => replicas.length)))
-  const settings = new Map(entries.map(({ configName, configValue }) => [configName, configValue]))
-  return findRisks(replicas, settings, retentionDaysMin).map((risk) => `Topic ${topic} has ${risk}`)
 }
 
 function findRisks(replicas: number, settings: ReadonlyMap<string, string>, retentionDaysMin: number): string[] {

@@ -57,22 +57,88 @@ afterEach(async () => {
 })
 
 describeWithKafka('topics in Kafka', () => {
-  test('are created once with the topic of dead letters, and a single broker is reported as a risk', async () => {
+  test('are created once with those of old rows and dead letters, and a single broker is reported as a risk', async () => {
     const url = testKafka()?.url ?? ''
     const topic = topicOf(url)
-    expect(await ensureTopics(url)).toEqual([topic, `${topic}.dead`])
+    expect(await ensureTopics(url)).toEqual([topic, `${topic}.dead`, `${topic}.backfill`])
     expect(await ensureTopics(url)).toEqual([])
     expect(await (await open(url)).partitions()).toBe(8)
     expect(await (await open(url)).id()).toMatch(new RegExp(`^[A-Za-z0-9_-]+\\.${topic}$`))
     const warnings = await describeDurability(url)
-    for (const name of [topic, `${topic}.dead`]) {
+    for (const name of [topic, `${topic}.backfill`, `${topic}.dead`]) {
       expect(warnings.filter((warning) => warning.startsWith(`Topic ${name} has `))).toEqual([
         expect.stringContaining('has 1 replicas'),
         expect.stringContaining('min.insync.replicas=1'),
       ])
     }
-    expect(warnings).toHaveLength(4)
+    expect(warnings).toHaveLength(6)
     expect(await describeDurability('file:data/log')).toEqual([])
+  })
+
+  describe('of old rows', () => {
+    const settings = ['retention.ms', 'max.message.bytes', 'segment.ms'] as const
+
+    /** The number of partitions and some settings of a topic. */
+    const describeTopic = async (url: string, name: string) => {
+      const admin = clientOf(url).admin()
+      await admin.connect()
+      const { topics } = await admin.fetchTopicMetadata({ topics: [name] })
+      const { resources } = await admin.describeConfigs({
+        includeSynonyms: false,
+        // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a topic; the enum exists as a type only
+        resources: [{ type: 2, name, configNames: [...settings] }],
+      })
+      await admin.disconnect()
+      const values = resources.flatMap(({ configEntries }) =>
+        configEntries.map(({ configName, configValue }) => `${configName}=${configValue}`),
+      )
+      return { partitions: topics[0]?.partitions.length, settings: values.sort() }
+    }
+
+    /** Creates the topic of events as an operator would, before this build. */
+    const createTopic = async (name: string, numPartitions: number, url: string) => {
+      const admin = clientOf(url).admin()
+      await admin.connect()
+      const configEntries = [
+        { name: 'retention.ms', value: '1209600000' },
+        { name: 'segment.ms', value: '3600000' },
+      ]
+      await admin.createTopics({ topics: [{ topic: name, numPartitions, configEntries }], waitForLeaders: false })
+      await admin.disconnect()
+    }
+
+    test('get the partitions and settings of the topic of events, at first and after these have changed', async () => {
+      const url = testKafka()?.url ?? ''
+      const topic = topicOf(url)
+      await createTopic(topic, 3, url)
+      await waitUntil(async () => (await describeTopic(url, topic)).partitions === 3, 'the topic')
+      expect(await ensureTopics(url)).toEqual([`${topic}.dead`, `${topic}.backfill`])
+      expect((await describeTopic(url, topic)).settings).toContain('retention.ms=1209600000')
+      expect(await describeTopic(url, `${topic}.backfill`)).toEqual(await describeTopic(url, topic))
+
+      const admin = clientOf(url).admin()
+      await admin.connect()
+      await admin.createPartitions({ topicPartitions: [{ topic, count: 5 }] })
+      const configEntries = [{ name: 'retention.ms', value: '2419200000' }]
+      // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a topic; the enum exists as a type only
+      await admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: topic, configEntries }] })
+      await admin.disconnect()
+      await waitUntil(async () => (await describeTopic(url, topic)).partitions === 5, 'the partitions')
+      expect((await describeDurability(url)).join()).toContain(`${topic}.backfill has 3`)
+      expect(await ensureTopics(url)).toEqual([])
+      await waitUntil(async () => (await describeTopic(url, `${topic}.backfill`)).partitions === 5, 'as many')
+      expect(await describeTopic(url, `${topic}.backfill`)).toEqual(await describeTopic(url, topic))
+      expect((await describeDurability(url)).join()).not.toContain('until they are equal')
+    })
+
+    test('with more partitions than events have are refused with what to do', async () => {
+      const url = testKafka()?.url ?? ''
+      const topic = topicOf(url)
+      await createTopic(topic, 2, url)
+      await createTopic(`${topic}.backfill`, 4, url)
+      await waitUntil(async () => (await describeTopic(url, `${topic}.backfill`)).partitions === 4, 'the topics')
+      await expect(ensureTopics(url)).rejects.toThrow('has 4 partitions')
+    })
   })
 
   test('keep events for a month and dead letters for a year, whatever their size', async () => {
@@ -104,8 +170,10 @@ describeWithKafka('topics in Kafka', () => {
     const settings = { 'retention.ms': '604799999', 'retention.bytes': '1000000', 'cleanup.policy': 'compact,delete' }
     const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }))
     await admin.createTopics({ topics: [{ topic: topicOf(url), configEntries }] })
-    expect(await describeDurability(url)).toContain(
-      `Topic ${topicOf(url)}.dead is missing: "npm run migrate" creates it`,
+    expect(await describeDurability(url)).toEqual(
+      expect.arrayContaining(
+        ['backfill', 'dead'].map((name) => `Topic ${topicOf(url)}.${name} is missing: "npm run migrate" creates it`),
+      ),
     )
     const month = { name: 'retention.ms', value: '2592000000' }
     await admin.createTopics({ topics: [{ topic: `${topicOf(url)}.dead`, configEntries: [month] }] })

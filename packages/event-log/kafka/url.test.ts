@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { deadLetterUrl } from '../open-event-log.ts'
+import { backfillUrl, deadLetterUrl } from '../open-event-log.ts'
 import { parseKafkaUrl } from './url.ts'
 
 const mistakesIn = (url: string): string => {
@@ -34,7 +34,7 @@ test.each([
   ['kafka://h:9092', 'the topic is missing'],
   ['kafka://h:9092/a/b', 'the topic is made of'],
   ['kafka://h:9092/..', 'the topic is made of'],
-  [`kafka://h/${'x'.repeat(245)}`, 'longer than 244'],
+  [`kafka://h/${'x'.repeat(241)}`, 'longer than 240'],
   ['kafka://h1,,h2/t', 'broker 2 is empty'],
   ['kafka://h:0/t', 'the port of broker 1'],
   ['kafka://h:9092x/t', 'broker 1 is no host:port'],
@@ -69,7 +69,11 @@ test.each([
   expect(mistakesIn(url)).not.toMatch(/sec|ret@/)
 })
 
-test('the log of dead letters has a URL of its own', () => {
+test('the logs of old rows and of dead letters have URLs of their own', () => {
+  expect(backfillUrl('kafka://u:p@h1,h2/sluice.events?tls=true')).toBe(
+    'kafka://u:p@h1,h2/sluice.events.backfill?tls=true',
+  )
+  expect(backfillUrl('file:/data/log')).toBe('file:/data/log/backfill')
   expect(deadLetterUrl('kafka://u:p@h1,h2/sluice.events?tls=true')).toBe(
     'kafka://u:p@h1,h2/sluice.events.dead?tls=true',
   )

@@ -2,6 +2,8 @@ import { readCaFile } from '@sluice/runtime/ca-file'
 
 const mechanisms = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
 const parameters = ['tls', 'sasl', 'ca']
+/** Kafka's 249, less the longest suffix of ours. */
+const topicLengthMax = 249 - '.backfill'.length
 
 export type SaslMechanism = (typeof mechanisms)[number]
 
@@ -53,13 +55,13 @@ function readBroker(text: string, name: string, mistakes: string[]): string {
   return `${match?.[1] ?? ''}:${port}`
 }
 
-/** Kafka's rule, less the room that `<topic>.dead` needs. */
+/** Kafka's rule, less the room that `<topic>.backfill` needs. */
 function readTopic(topic: string, mistakes: string[]): void {
   if (topic.includes('@')) mistakes.push('user or password are not percent-encoded ("/" is %2F, "@" is %40)')
   else if (topic === '') mistakes.push('the topic is missing: kafka://host:9092/<topic>')
   else if (!/^[A-Za-z0-9._-]+$/.test(topic) || topic === '.' || topic === '..') {
     mistakes.push('the topic is made of letters, digits, ".", "_" and "-"')
-  } else if (topic.length > 244) mistakes.push('the topic is longer than 244 characters')
+  } else if (topic.length > topicLengthMax) mistakes.push(`the topic is longer than ${topicLengthMax} characters`)
 }
 
 function readTls(search: URLSearchParams, mistakes: string[]): KafkaAddress['tls'] {

@@ -8,7 +8,7 @@ const kibibyte = 1024
 const into = { partitions: 8, defaultPartition: 3 }
 
 function event(line: string, keyHash?: number, undated = false): EncodedEvent {
-  return { line: `${line}\n`, keyHash, undated }
+  return { line: `${line}\n`, timestamp: 0, keyHash, undated }
 }
 
 /** Encodes events that arrive in requests of `perRequest` events each. */
@@ -73,6 +73,7 @@ test('every event is in exactly one block of its partition, in order, and the he
     fc.record({
       line: fc.string({ unit: 'grapheme', maxLength: 40 }).map((text) => `${JSON.stringify(text)}\n`),
       keyHash: fc.option(fc.nat(0xffffffff), { nil: undefined }),
+      timestamp: fc.constant(0),
       undated: fc.boolean(),
     }),
     { maxLength: 50 },

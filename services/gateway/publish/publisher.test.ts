@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { Block } from '@sluice/event-log/block'
 import type { EncodedEvent } from '@sluice/events/encode-event'
 import { unavailable } from '@sluice/runtime/errors'
-import { createMetrics } from '@sluice/runtime/metrics'
+import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { type SynchronizedClock, synchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { exactClock } from '../../../tests/support/clock.ts'
 import * as publishing from './publisher.ts'
@@ -51,16 +51,16 @@ function scriptedLog(partitions: () => Promise<number> = () => Promise.resolve(4
 }
 
 function event(line: string): EncodedEvent {
-  return { line: `${line}\n`, keyHash: undefined, undated: false }
+  return { line: `${line}\n`, timestamp: 0, keyHash: undefined, undated: false }
 }
 
 /** Publishes events that are received now, unless the test gives a time. */
 function createPublisher(
   log: publishing.PublishLog,
-  metrics: ReturnType<typeof createMetrics>,
+  metrics: Metrics,
   clock: Pick<SynchronizedClock, 'latest'> = exactClock,
 ) {
-  const publisher = publishing.createPublisher(log, metrics, clock)
+  const publisher = publishing.createPublisher(log, publishing.publishAccount(metrics), clock)
   return {
     publish: (events: readonly EncodedEvent[], receivedAt = Date.now()) => publisher.publish(events, receivedAt),
   }

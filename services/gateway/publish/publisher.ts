@@ -48,6 +48,45 @@ const answerMsMax = 2_400
 /** Longest and shortest timeout of a publish, the latter for requests that were received long ago. */
 const publishTimeoutMs = { max: 1_900, min: 500 }
 
+/** What the publishers of a process share: metrics, and the limit of unacknowledged bytes. */
+export interface PublishAccount {
+  published: Counter
+  failed: Counter
+  seconds: Histogram
+  unacknowledgedBytes: number
+}
+
+export function publishAccount(metrics: Metrics): PublishAccount {
+  const registers = [metrics]
+  const account: PublishAccount = {
+    published: new Counter({
+      name: 'sluice_gateway_events_published_total',
+      help: 'Events acknowledged by the log.',
+      registers,
+    }),
+    failed: new Counter({
+      name: 'sluice_gateway_publish_failures_total',
+      help: 'Publishes that the log did not acknowledge.',
+      registers,
+    }),
+    seconds: new Histogram({
+      name: 'sluice_gateway_publish_seconds',
+      help: 'Time from a publish to its acknowledgement.',
+      registers,
+    }),
+    unacknowledgedBytes: 0,
+  }
+  new Gauge({
+    name: 'sluice_gateway_unacknowledged_bytes',
+    help: 'Accepted, not yet acknowledged by the log.',
+    registers,
+    collect() {
+      this.set(account.unacknowledgedBytes)
+    },
+  })
+  return account
+}
+
 interface PendingRequest {
   events: number
   bytes: number
@@ -62,38 +101,14 @@ interface PendingRequest {
  */
 export function createPublisher(
   log: PublishLog,
-  metrics: Metrics,
+  account: PublishAccount,
   clock: Pick<SynchronizedClock, 'latest'>,
 ): Publisher {
-  const published = new Counter({
-    name: 'sluice_gateway_events_published_total',
-    help: 'Events acknowledged by the log.',
-    registers: [metrics],
-  })
-  const failed = new Counter({
-    name: 'sluice_gateway_publish_failures_total',
-    help: 'Publishes that the log did not acknowledge.',
-    registers: [metrics],
-  })
-  const seconds = new Histogram({
-    name: 'sluice_gateway_publish_seconds',
-    help: 'Time from a publish to its acknowledgement.',
-    registers: [metrics],
-  })
-  new Gauge({
-    name: 'sluice_gateway_unacknowledged_bytes',
-    help: 'Accepted, not yet acknowledged by the log.',
-    registers: [metrics],
-    collect() {
-      this.set(unacknowledgedBytes)
-    },
-  })
-
+  const { published, failed, seconds } = account
   let pending: PendingRequest[] = []
   let pendingBytes = 0
   /** Encoder of the pending requests. */
   let encoder: BlockEncoder | undefined
-  let unacknowledgedBytes = 0
   let inFlight = 0
   /** Time at which the last publish ended, by `performance.now()`. */
   let endedAt = -Infinity
@@ -130,7 +145,7 @@ export function createPublisher(
     } finally {
       stopTimer()
       inFlight--
-      for (const { bytes } of requests) unacknowledgedBytes -= bytes
+      for (const { bytes } of requests) account.unacknowledgedBytes -= bytes
       endedAt = performance.now()
       if (pending.length > 0 && inFlight === 0) {
         clearTimeout(timer)
@@ -146,14 +161,14 @@ export function createPublisher(
 
   function enqueue(events: readonly EncodedEvent[], receivedAt: number, partitionCount: number): Promise<void> {
     // The size of these events is known only after they are encoded, so that one request may exceed the limit.
-    if (unacknowledgedBytes >= unacknowledgedBytesMax) {
+    if (account.unacknowledgedBytes >= unacknowledgedBytesMax) {
       return Promise.reject(unavailable('too many bytes wait for the log'))
     }
     // It would be answered 503 after its publish, which is therefore spared.
     if (isLate(receivedAt, clock.latest())) return Promise.reject(tooLate())
     encoder ??= blockEncoder({ partitions: partitionCount, defaultPartition: flushNumber++ % partitionCount })
     const bytes = encoder.add(events)
-    unacknowledgedBytes += bytes
+    account.unacknowledgedBytes += bytes
     return new Promise((resolve, reject) => {
       pending.push({ events: events.length, bytes, receivedAt, resolve, reject })
       pendingBytes += bytes

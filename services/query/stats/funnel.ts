@@ -10,8 +10,8 @@ import { rangeOf } from './read-stats-request.ts'
 export interface FunnelDeps {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /** The time (Unix ms) before which every accepted event can be read. */
-  completeUntil: () => number
+  /** The time (Unix ms) before which every accepted event can be read, for a question that reads none before `readsFrom`. */
+  completeUntil: (readsFrom: number) => number
 }
 
 /** `POST /api/v1/funnel` (docs/http-interface.md#funnel). Throws 400, 404 `Site not found`, ClickHouseError. */
@@ -23,7 +23,7 @@ export function funnelRoute({ eventReader, sites, completeUntil }: FunnelDeps): 
     log({ site_id: siteId, steps: steps.length })
     await readableSite(sites, { credential, signal }, siteId)
 
-    const completeUntilMs = completeUntil()
+    const completeUntilMs = completeUntil(range.start)
     const spec = { siteId, environment, ...range, steps, windowMs }
     const numbers = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseFunnel(spec, runner), {
       conditions: Object.fromEntries(

@@ -8,6 +8,7 @@ import {
   type StatsResult,
 } from '@sluice/contracts/stats'
 import { isTimeUnit } from '@sluice/event-store/calendar'
+import { earliestRead } from '@sluice/event-store/stats/earliest-read'
 import { evaluateStats, type RangeNumbers } from '@sluice/event-store/stats/evaluate-stats'
 import type { StatsGroup } from '@sluice/event-store/stats/groups'
 import { handle } from '@sluice/http/handle'
@@ -18,8 +19,8 @@ import { readStatsRequest, type StatsRequest } from './read-stats-request.ts'
 export interface StatsDeps {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /** The time (Unix ms) before which every accepted event can be read. */
-  completeUntil: () => number
+  /** The time (Unix ms) before which every accepted event can be read, for a question that reads none before `readsFrom`. */
+  completeUntil: (readsFrom: number) => number
 }
 
 /** The fields and reasons of the 400 for evaluations that are too large. */
@@ -55,7 +56,7 @@ export async function statsResult(
 ): Promise<StatsResult> {
   const spec = toSpec(await readableSite(sites, request, siteId))
   // Taken before the events are read: events that arrive in between may be counted as well.
-  const completeUntilMs = completeUntil()
+  const completeUntilMs = completeUntil(earliestRead(spec))
   const numbers = await runAnalysis(eventReader, request, (runner) => evaluateStats(spec, runner), {
     tooLarge: statsTooLarge,
     conditions: { filter: spec.conditions },

@@ -1,0 +1,43 @@
+import { describe, expect, test } from '@jest/globals'
+import { block, collect, waitUntilTrue } from './collect.ts'
+import { areAllHeld, type Harness, partitions, timeoutMs } from './harness.ts'
+
+/** The log of old rows beside a log: equal in partitions, independent in everything else. */
+export function describeLanes({ createUrl, open, openBackfill, publishEverywhere }: Harness): void {
+  describe('the log of old rows', () => {
+    test('has the partitions of its log and keeps its blocks', async () => {
+      const url = await createUrl()
+      const log = await open(url)
+      const backfill = await openBackfill(url, log)
+      expect(await backfill.partitions()).toBe(await log.partitions())
+      const names = await publishEverywhere(backfill, 'old')
+      await backfill.close()
+      await log.close()
+
+      const reopened = await open(url)
+      const reader = collect(await openBackfill(url, reopened), 'group')
+      await waitUntilTrue('the old blocks', () => reader.committed.length === partitions)
+      expect(reader.committed.sort()).toEqual(names)
+      expect(await reopened.ends()).toEqual([0n, 0n, 0n, 0n])
+    })
+
+    test('is read by groups of its own, also when they have the same name', async () => {
+      const url = await createUrl()
+      const log = await open(url)
+      const backfill = await openBackfill(url, log)
+      const live = collect(log, 'group')
+      const old = collect(backfill, 'group')
+      // Each member has every partition of its own log and none of the other's.
+      await waitUntilTrue('all partitions of both', () => areAllHeld(live) && areAllHeld(old))
+      const liveNames = await publishEverywhere(log, 'live')
+      const oldNames = await publishEverywhere(backfill, 'old')
+      await log.publish([block(0, 'last')], { timeoutMs })
+      await waitUntilTrue('all blocks', () => live.committed.length + old.committed.length === 2 * partitions + 1)
+      expect(live.committed.sort()).toEqual(['last', ...liveNames])
+      expect(old.committed.sort()).toEqual(oldNames)
+      const standing = (await backfill.positions('group')).map(({ next, end }) => `${next}/${end}`)
+      expect(standing).toEqual(['1/1', '1/1', '1/1', '1/1'])
+      expect(await log.ends()).toEqual([2n, 1n, 1n, 1n])
+    })
+  })
+}

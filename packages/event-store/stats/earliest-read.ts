@@ -1,0 +1,10 @@
+import { comparedRange } from './compared-range.ts'
+import { sessionWindowMs } from './row-sources.ts'
+import type { StatsSpec } from './spec.ts'
+
+/** The time (Unix ms) before which an evaluation reads no event: sessions may have begun before the range. */
+export function earliestRead(spec: StatsSpec): number {
+  const { start, compare, timeZone = 'UTC' } = spec
+  const compared = compare === undefined ? start : comparedRange(spec, compare, timeZone).start
+  return Math.min(start, compared) - sessionWindowMs
+}

@@ -1,0 +1,38 @@
+import type { EventLog } from '@sluice/event-log/log'
+import type { WatermarkStore } from '@sluice/postgres/watermarks'
+import { poller } from '@sluice/runtime/poller'
+import type { Component } from '@sluice/runtime/supervisor'
+
+const defaultIntervalMs = 1_000
+
+export interface BackfillWatch extends Component {
+  /** True once old events may be published to their own log. */
+  isRead: () => boolean
+}
+
+/**
+ * Polls Postgres until a writer has reported that it reads the log of old events: writers of an earlier build do not. Logs
+ * with different numbers of partitions are not used, because copies of an event must meet in partitions of one number.
+ */
+export function watchBackfill({
+  log,
+  backfill,
+  store,
+  intervalMs = defaultIntervalMs,
+}: {
+  log: Pick<EventLog, 'id' | 'partitions'>
+  backfill: Pick<EventLog, 'partitions'>
+  store: Pick<WatermarkStore, 'isBackfillRead'>
+  intervalMs?: number
+}): BackfillWatch {
+  let isRead = false
+  const polling = poller({
+    name: 'readers of old events',
+    intervalMs,
+    poll: async () => {
+      if (isRead || !(await store.isBackfillRead(await log.id()))) return
+      isRead = (await log.partitions()) === (await backfill.partitions())
+    },
+  })
+  return { ...polling, isRead: () => isRead }
+}

@@ -1,0 +1,150 @@
+import { type BlockAtOffset, blockOfLines, splitLines } from '@sluice/event-log/dead-letters'
+import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
+import { sleep } from '@sluice/runtime/supervisor'
+
+/** Partitions of the table in one statement while live rows arrive: each costs an insert some 20 to 50 ms. */
+const partitionsMax = 8
+/** Rows of one statement while live rows arrive. */
+const rowsMax = 20_000
+/** While live rows arrive, old ones take a quarter of the time: the pause after a statement is so many times as long. */
+const pauseFactor = 3
+/** Blocks that have waited so long are stored without these pauses, so that old rows are readable within five minutes. */
+const waitMsMax = 240_000
+/**
+ * The pause after every statement: longer than a refused insert of the live lane waits before it tries again
+ * (store-batch.ts), so that it gets in between two statements.
+ */
+const gapMs = 250
+
+/**
+ * Keeps old rows from delaying live ones. One rule for all partitions of this process: their batches are stored one after
+ * the other, while live rows arrive in small statements with pauses in between, otherwise as fast as it goes.
+ */
+export interface BackfillPace {
+  /** Resolves when the caller's batch may be taken, with the function that ends its turn. Also resolves when `signal` aborts. */
+  turn(signal: AbortSignal): Promise<() => void>
+  /** Yields the blocks of one statement after the other, each when it may run; ends when `signal` aborts. */
+  statements(
+    blocks: readonly BlockAtOffset[],
+    batch: { oldestAppendedAt: number; signal: AbortSignal },
+  ): AsyncGenerator<readonly BlockAtOffset[]>
+  /** Runs a request to ClickHouse; its duration determines the next pause. */
+  measured: <T>(work: () => Promise<T>) => Promise<T>
+}
+
+/** `isLive` tells whether live rows arrive. */
+export function backfillPace(isLive: () => Promise<boolean>): BackfillPace {
+  let lastTurn: Promise<undefined> = Promise.resolve(undefined)
+  let lastMs = 0
+  let endedAt = -Infinity
+
+  function pauseMs(isLiveNow: boolean, oldestAppendedAt: number): number {
+    const leftMs = oldestAppendedAt + waitMsMax - Date.now()
+    const wantedMs = isLiveNow ? Math.min(pauseFactor * lastMs, leftMs) : 0
+    return Math.max(0, endedAt + Math.max(gapMs, wantedMs) - performance.now())
+  }
+
+  return {
+    async turn(signal) {
+      const ended = Promise.withResolvers<undefined>()
+      const before = lastTurn
+      lastTurn = before.then(() => ended.promise)
+      const release = (): void => {
+        ended.resolve(undefined)
+      }
+      const aborted = Promise.withResolvers<undefined>()
+      const abort = (): void => {
+        release()
+        aborted.resolve(undefined)
+      }
+      signal.addEventListener('abort', abort)
+      if (signal.aborted) abort()
+      await Promise.race([before, aborted.promise])
+      signal.removeEventListener('abort', abort)
+      return release
+    },
+    async *statements(blocks, { oldestAppendedAt, signal }) {
+      /** The rows that are left, by partition of the table; undefined while no statement was limited. */
+      let rest: RowsByPartition | undefined
+      while (rest === undefined || rest.size > 0) {
+        const isLiveNow = await isLive()
+        await sleep(pauseMs(isLiveNow, oldestAppendedAt), signal)
+        if (signal.aborted) return
+        if (!isLiveNow) {
+          yield rest === undefined ? blocks : takeRows(rest, { partitions: Infinity, rows: Infinity })
+          return
+        }
+        rest ??= groupByPartition(blocks)
+        yield takeRows(rest, { partitions: partitionsMax, rows: rowsMax })
+      }
+    },
+    measured: async (work) => {
+      const startedAt = performance.now()
+      try {
+        return await work()
+      } finally {
+        endedAt = performance.now()
+        lastMs = endedAt - startedAt
+      }
+    },
+  }
+}
+
+interface Row {
+  block: BlockAtOffset
+  line: Buffer
+}
+
+type RowsByPartition = Map<number, Row[]>
+
+function groupByPartition(blocks: readonly BlockAtOffset[]): RowsByPartition {
+  const groups: RowsByPartition = new Map()
+  for (const block of blocks) {
+    for (const line of splitLines(block)) {
+      const partition = tablePartitionOf(timestampOf(line))
+      const rows = groups.get(partition)
+      if (rows) rows.push({ block, line })
+      else groups.set(partition, [{ block, line }])
+    }
+  }
+  return groups
+}
+
+/** Removes rows of some partitions, and returns them as parts of their blocks. */
+function takeRows(groups: RowsByPartition, limits: { partitions: number; rows: number }): BlockAtOffset[] {
+  const taken: Row[] = []
+  let partitions = 0
+  for (const [partition, rows] of groups) {
+    if (partitions === limits.partitions || taken.length >= limits.rows) break
+    partitions++
+    const count = Math.min(rows.length, limits.rows - taken.length)
+    for (const row of rows.slice(0, count)) taken.push(row)
+    if (count === rows.length) groups.delete(partition)
+    else groups.set(partition, rows.slice(count))
+  }
+  const lines = Map.groupBy(taken, ({ block }) => block)
+  return [...lines].map(([block, rows]) =>
+    blockOfLines(
+      rows.map(({ line }) => line),
+      block,
+    ),
+  )
+}
+
+const timestampField = Buffer.from('"timestamp":')
+
+/**
+ * The timestamp of a row, NaN when it has none. It decides which rows share a statement and nothing else, so the line need
+ * not be parsed: properties of this name have texts as values, and within texts the quotes are escaped.
+ */
+function timestampOf(line: Buffer): number {
+  for (let at = line.indexOf(timestampField); at !== -1; at = line.indexOf(timestampField, at + 1)) {
+    const start = at + timestampField.length
+    const value = Number.parseInt(line.toString('latin1', start, start + timestampLengthMax), 10)
+    if (!Number.isNaN(value)) return value
+  }
+  return NaN
+}
+
+/** Characters of a time in Unix ms, its sign included, for thousands of years. */
+const timestampLengthMax = 16

@@ -1,0 +1,205 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import type { Block } from '@sluice/event-log/block'
+import { writerGroup } from '@sluice/event-log/writer-group'
+import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type ClickHouseProxy, clickHouseProxy } from '../../tests/support/clickhouse-proxy.ts'
+import {
+  blockOfRows,
+  createTestStores,
+  event,
+  partitions,
+  type RunningWriter,
+  runOldWriter,
+  runWriter,
+  type TestStores,
+  timeoutMs,
+} from '../../tests/support/writer.ts'
+
+let stores: TestStores
+let proxy: ClickHouseProxy
+/** An inserter whose inserts pass through `proxy`. */
+let proxied: EventInserter
+const writers: RunningWriter[] = []
+
+beforeEach(async () => {
+  stores = await createTestStores()
+  // A merge would hide rows that were stored twice.
+  await stores.clickHouse.command('SYSTEM STOP MERGES events')
+  const { origin, username, password, database } = stores.clickHouse.address
+  const url = new URL(origin)
+  url.username = username
+  url.password = password
+  url.pathname = `/${database}`
+  proxy = await clickHouseProxy(url.href)
+  proxied = openEventInserter(proxy.url)
+})
+
+afterEach(async () => {
+  await Promise.all(writers.splice(0).map((writer) => writer.stop()))
+  await proxied.close()
+  await proxy.close()
+  await stores.drop()
+})
+
+function start(run: typeof runWriter, changes: Parameters<typeof runWriter>[1] = {}): RunningWriter {
+  const writer = run(stores, changes)
+  writers.push(writer)
+  return writer
+}
+
+const publishOld = (...blocks: Block[]): Promise<void> => stores.backfill.publish(blocks, { timeoutMs })
+
+async function areDrained(): Promise<boolean> {
+  const group = writerGroup(await stores.inserter.storeId())
+  const positions = [...(await stores.log.positions(group)), ...(await stores.backfill.positions(group))]
+  return positions.every(({ next, end }) => next === end)
+}
+
+/** An inserter that records the rows of each statement. */
+function recordingInserter() {
+  const statements: { event_id: string; timestamp: number }[][] = []
+  const insert: EventInserter['insert'] = (batch, options) => {
+    const lines = batch.payloads.flatMap((payload) => payload.toString().split('\n').slice(0, -1))
+    statements.push(lines.map((line) => JSON.parse(line) as { event_id: string; timestamp: number }))
+    return stores.inserter.insert(batch, options)
+  }
+  return { statements, inserter: { ...stores.inserter, insert } }
+}
+
+/** Rows of twenty months. */
+const scattered = Array.from({ length: 20 }, (_, month) => event(`m${month}`, { timestamp: Date.UTC(2020, month) }))
+
+describe('copies of an event that travel on both lanes', () => {
+  test.each(['dated', 'undated'])(
+    'at the same moment are stored once (%s)',
+    async (kind) => {
+      const rows = Array.from({ length: 100 }, (_, n) => event(`e${String(n).padStart(3, '0')}`))
+      const { headers, ...block } = blockOfRows(
+        1,
+        rows.map((row) => (kind === 'undated' ? { ...row, undated: 1 } : row)),
+      )
+      const copy = { ...block, headers: { ...headers, ...(kind === 'undated' && { undated: true as const }) } }
+      await stores.publish(copy)
+      await publishOld(copy)
+      // The inserts of both lanes begin together, and each ends a second after its look-back.
+      proxy.slowSeconds = 1
+      let arrived = 0
+      const both = Promise.withResolvers<undefined>()
+      proxy.hooks.onArrived = () => {
+        if (++arrived === 2) both.resolve(undefined)
+        return both.promise
+      }
+      start(runWriter, { inserter: proxied })
+      start(runOldWriter, { inserter: proxied })
+      await waitUntil(areDrained, 'both logs are drained', 60_000)
+      expect(await stores.stored()).toStrictEqual(rows.map(({ event_id: id }) => id))
+      // One of the two was excluded, and tried again.
+      expect(arrived).toBeGreaterThan(2)
+    },
+    90_000,
+  )
+
+  test('in either order are stored once', async () => {
+    const [first, second] = [blockOfRows(0, [event('a'), event('b')]), blockOfRows(0, [event('b'), event('c')])]
+    start(runWriter)
+    start(runOldWriter)
+    await stores.publish(first)
+    await waitUntil(async () => (await stores.stored()).length === 2, 'the live ones')
+    await publishOld(first, second)
+    await waitUntil(async () => (await stores.stored()).length === 3, 'the old ones')
+    await stores.publish(second)
+    await waitUntil(areDrained, 'both logs are drained')
+    expect(await stores.stored()).toStrictEqual(['a', 'b', 'c'])
+  })
+})
+
+test('old rows of many months are stored by one statement of each partition while no live rows arrive', async () => {
+  const { statements, inserter } = recordingInserter()
+  const quiet = { ends: () => Promise.resolve([0n]) }
+  await publishOld(blockOfRows(0, scattered))
+  // The first look at the log's end can't tell that it stands.
+  const writer = start(runOldWriter, { inserter, log: { ...stores.log, ...quiet } })
+  await waitUntil(areDrained, 'it is drained', 60_000)
+  expect(await stores.stored()).toHaveLength(scattered.length)
+  expect(writer.consumer.warnings()).toStrictEqual([])
+  expect(statements.flat()).toHaveLength(scattered.length)
+
+  const next = Array.from({ length: 20 }, (_, month) => event(`n${month}`, { timestamp: Date.UTC(2020, month) }))
+  await waitUntil(async () => {
+    statements.length = 0
+    await publishOld(blockOfRows(0, next))
+    await waitUntil(areDrained, 'it is drained', 60_000)
+    return statements.length === 1
+  }, 'one statement')
+}, 90_000)
+
+test('old rows of many months are stored by statements of eight months while live rows arrive', async () => {
+  const { statements, inserter } = recordingInserter()
+  await publishOld(blockOfRows(0, scattered))
+  start(runOldWriter, {
+    inserter,
+    backfill: {
+      log: stores.backfill,
+      liveLag: () => [{ partition: 0, committed: 0n, blocks: 1, oldestAppendedAt: undefined }],
+    },
+  })
+  await waitUntil(areDrained, 'it is drained', 60_000)
+  const months = statements.map((rows) => new Set(rows.map(({ timestamp }) => tablePartitionOf(timestamp))).size)
+  expect(months).toStrictEqual([8, 8, 4])
+  expect(await stores.stored()).toStrictEqual(scattered.map(({ event_id: id }) => id).sort())
+}, 90_000)
+
+test('a row that can’t be stored becomes a dead letter that names the lane', async () => {
+  await publishOld(blockOfRows(1, [event('good'), event('bad', { environment: 'moon' })]))
+  start(runOldWriter)
+  await waitUntil(areDrained, 'it is drained')
+  expect(await stores.dead()).toMatchObject([{ reason: 'refused', lane: 'backfill' }])
+  expect(await stores.stored()).toStrictEqual(['good'])
+})
+
+test('a partition whose old rows can’t be stored does not hold up the others', async () => {
+  const everywhere = Array.from({ length: partitions }, (_, partition) => partition)
+  await publishOld(...everywhere.map((partition) => blockOfRows(partition, [event(`first-${partition}`)])))
+  const refusing = (options: { queryId: string }) => options.queryId.endsWith('-0')
+  const insert: EventInserter['insert'] = (batch, options) =>
+    refusing(options) ? Promise.reject(new Error('no')) : stores.inserter.insert(batch, options)
+  const writer = start(runOldWriter, { inserter: { ...stores.inserter, insert } })
+  await waitUntil(async () => (await stores.stored()).length === partitions - 1, 'the others')
+  await publishOld(blockOfRows(1, [event('next')]))
+  await waitUntil(async () => (await stores.stored()).includes('next'), 'their next rows')
+  expect(writer.consumer.warnings()).toStrictEqual([expect.stringContaining('old events: partition 0 waits')])
+})
+
+test('a partition whose dead letters are not taken does not hold up the others', async () => {
+  await publishOld(blockOfRows(0, [event('bad', { environment: 'moon' })]))
+  const deadLetters = {
+    partitions: () => stores.deadLetters.partitions(),
+    publish: () => Promise.reject(new Error('the log is away')),
+  }
+  const writer = start(runOldWriter, { deadLetters })
+  await waitUntil(() => writer.consumer.warnings().length === 1, 'it waits')
+  await publishOld(blockOfRows(1, [event('good')]))
+  await waitUntil(async () => (await stores.stored()).includes('good'), 'the other partition')
+})
+
+test('a stop during a pause ends at once, and the rows come again', async () => {
+  await publishOld(blockOfRows(0, scattered))
+  let inserts = 0
+  const insert: EventInserter['insert'] = async (batch, options) => {
+    inserts++
+    await new Promise((resolve) => setTimeout(resolve, 3_000))
+    return stores.inserter.insert(batch, options)
+  }
+  const log = { ...stores.log, ends: () => Promise.reject(new Error('away')) }
+  const writer = runOldWriter(stores, { log, inserter: { ...stores.inserter, insert } })
+  await waitUntil(async () => (await stores.stored()).length > 0, 'the first statement')
+  const startedAt = performance.now()
+  await writer.stop()
+  expect(performance.now() - startedAt).toBeLessThan(5_000)
+  expect(inserts).toBe(1)
+  start(runOldWriter)
+  await waitUntil(areDrained, 'it is drained', 60_000)
+  expect(await stores.stored()).toHaveLength(scattered.length)
+}, 90_000)

@@ -1,0 +1,26 @@
+import type { EventLog, PartitionLag } from '@sluice/event-log/log'
+
+/** Live rows arrive while their log has grown within this time, in ms. */
+const quietMsDefault = 5_000
+
+/**
+ * Returns a function that tells whether live rows arrive, at this writer or at another one: they wait to be stored, or the
+ * log has grown lately. Without an answer of the log it tells that they do, and when it is called for the first time.
+ */
+export function liveTraffic(
+  log: Pick<EventLog, 'ends'>,
+  lag: () => readonly PartitionLag[],
+  quietMs = quietMsDefault,
+): () => Promise<boolean> {
+  let known: bigint | undefined
+  let grewAt = -Infinity
+
+  const hasGrown = async (): Promise<boolean> => {
+    const end = (await log.ends()).reduce((sum, each) => sum + each, 0n)
+    if (end !== known) grewAt = performance.now()
+    known = end
+    return performance.now() - grewAt < quietMs
+  }
+
+  return async () => lag().some(({ blocks }) => blocks > 0) || (await hasGrown().catch(() => true))
+}

@@ -1,0 +1,56 @@
+import { createHash } from 'node:crypto'
+import type { Block } from '@sluice/event-log/block'
+import { silent } from '@sluice/event-log/conformance/collect'
+import type { EventLog } from '@sluice/event-log/log'
+import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
+import type { Rig } from './rig.ts'
+
+const publishTimeoutMs = 5_000
+
+export interface Copying {
+  count: () => number
+  stop: () => Promise<void>
+}
+
+/**
+ * Copies every block of each lane to the same partition of the other one as soon as it is read, so that both lanes insert
+ * the same rows at about the same time. Gateways do that seldom: when an event that is sent twice becomes old in between.
+ */
+export async function copyAcrossLanes({ logUrl }: Pick<Rig, 'logUrl'>): Promise<Copying> {
+  const live = await openEventLog(logUrl, { logger: silent })
+  const backfill = await openBackfillLog(logUrl, live, { logger: silent })
+  /** Payloads that were copied once: a copy is no more copied than its original again. */
+  const copied = new Set<string>()
+  const isNew = ({ payload }: Block): boolean => {
+    const hash = createHash('sha1').update(payload).digest('base64')
+    const isKnown = copied.has(hash)
+    copied.add(hash)
+    return !isKnown
+  }
+
+  const copyTo = (other: EventLog, from: EventLog) =>
+    from.consumer({
+      group: 'copies',
+      maxBatchBytes: 1024 * 1024,
+      maxBatchRows: 10_000,
+      lingerMs: 0,
+      onClaim: async (claim) => {
+        for await (const batch of claim.batches()) {
+          // Kafka may be away: nothing depends on a copy.
+          await other.publish(batch.blocks.filter(isNew), { timeoutMs: publishTimeoutMs }).catch(() => undefined)
+          await claim.commit(batch)
+        }
+      },
+    })
+
+  const consumers = [copyTo(backfill, live), copyTo(live, backfill)]
+  const running = consumers.map((consumer) => consumer.run())
+  return {
+    count: () => copied.size,
+    stop: async () => {
+      await Promise.all(consumers.map((consumer) => consumer.stop()))
+      await Promise.all(running)
+      await Promise.all([live.close(), backfill.close()])
+    },
+  }
+}
