@@ -1,6 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backfillAgeMs } from '@sluice/contracts/lanes'
+import { silent } from '@sluice/event-log/conformance/collect'
+import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
+import { writerGroup } from '@sluice/event-log/writer-group'
 import { openClickHouse } from '@sluice/event-store/client'
+import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { PassingInsert } from '../support/clickhouse-proxy.ts'
 import type { Rig } from './rig.ts'
@@ -15,9 +19,10 @@ const acceptedTimeoutMs = 30_000
 const markers = 200
 
 /**
- * Waits until all events that were sent before are processed. It sends marker events, undated, dated and old, to every partition of both lanes:
- * they follow the earlier events in the log, so the earlier ones have been processed once the markers are visible. Lost
- * markers are replaced by new ones, so that a product that loses events reaches its audit.
+ * Waits until all events that were sent before are processed. It sends marker events, undated, dated and old, to every
+ * partition of both lanes: they follow the earlier events in the log, so the earlier ones have been processed once the
+ * markers are visible. Lost markers are replaced by new ones, so that a product that loses events reaches its audit. Old
+ * rows of one batch may be stored by several statements, month by month, so the groups of both lanes must be at the end, too.
  */
 export async function waitForDrain(rig: Rig, timeoutMs: number): Promise<void> {
   const clickHouse = openClickHouse(rig.clickHouse.url)
@@ -38,6 +43,24 @@ export async function waitForDrain(rig: Rig, timeoutMs: number): Promise<void> {
     await waitUntil(areMarkersVisible, 'the log is drained', timeoutMs)
   } finally {
     await clickHouse.close()
+  }
+  await waitForGroups(rig, timeoutMs)
+}
+
+/** Waits until the writers have committed every block of both lanes. */
+async function waitForGroups({ logUrl, clickHouse }: Rig, timeoutMs: number): Promise<void> {
+  const inserter = openEventInserter(clickHouse.url)
+  const live = await openEventLog(logUrl, { logger: silent })
+  const backfill = await openBackfillLog(logUrl, live, { logger: silent })
+  try {
+    const group = writerGroup(await inserter.storeId())
+    const isAtEnd = async (): Promise<boolean> => {
+      const positions = await Promise.all([live, backfill].map((log) => log.positions(group)))
+      return positions.flat().every(({ next, end }) => next === end)
+    }
+    await waitUntil(isAtEnd, 'the writers are at the ends of both lanes', timeoutMs)
+  } finally {
+    await Promise.all([inserter.close(), live.close(), backfill.close()])
   }
 }
 

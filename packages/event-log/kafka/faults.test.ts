@@ -95,6 +95,13 @@ describeWithKafka('topics in Kafka', () => {
       return { partitions: topics[0]?.partitions.length, settings: values.sort() }
     }
 
+    /** Waits for the number of partitions; a broker may refuse to describe a topic that is new to it. */
+    const havePartitions = (url: string, name: string, count: number) =>
+      waitUntil(async () => {
+        const { partitions } = await describeTopic(url, name).catch(() => ({ partitions: undefined }))
+        return partitions === count
+      }, `${name} has ${count} partitions`)
+
     /** Creates the topic of events as an operator would, before this build. */
     const createTopic = async (name: string, numPartitions: number, url: string) => {
       const admin = clientOf(url).admin()
@@ -111,7 +118,7 @@ describeWithKafka('topics in Kafka', () => {
       const url = testKafka()?.url ?? ''
       const topic = topicOf(url)
       await createTopic(topic, 3, url)
-      await waitUntil(async () => (await describeTopic(url, topic)).partitions === 3, 'the topic')
+      await havePartitions(url, topic, 3)
       expect(await ensureTopics(url)).toEqual([`${topic}.dead`, `${topic}.backfill`])
       expect((await describeTopic(url, topic)).settings).toContain('retention.ms=1209600000')
       expect(await describeTopic(url, `${topic}.backfill`)).toEqual(await describeTopic(url, topic))
@@ -123,10 +130,10 @@ describeWithKafka('topics in Kafka', () => {
       // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a topic; the enum exists as a type only
       await admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: topic, configEntries }] })
       await admin.disconnect()
-      await waitUntil(async () => (await describeTopic(url, topic)).partitions === 5, 'the partitions')
+      await havePartitions(url, topic, 5)
       expect((await describeDurability(url)).join()).toContain(`${topic}.backfill has 3`)
       expect(await ensureTopics(url)).toEqual([])
-      await waitUntil(async () => (await describeTopic(url, `${topic}.backfill`)).partitions === 5, 'as many')
+      await havePartitions(url, `${topic}.backfill`, 5)
       expect(await describeTopic(url, `${topic}.backfill`)).toEqual(await describeTopic(url, topic))
       expect((await describeDurability(url)).join()).not.toContain('until they are equal')
     })
@@ -136,7 +143,7 @@ describeWithKafka('topics in Kafka', () => {
       const topic = topicOf(url)
       await createTopic(topic, 2, url)
       await createTopic(`${topic}.backfill`, 4, url)
-      await waitUntil(async () => (await describeTopic(url, `${topic}.backfill`)).partitions === 4, 'the topics')
+      await havePartitions(url, `${topic}.backfill`, 4)
       await expect(ensureTopics(url)).rejects.toThrow('has 4 partitions')
     })
   })
