@@ -77,8 +77,11 @@ describeWithRedis('secrets', () => {
       await send('/api/v1/session', { method: 'POST', headers: json, body: JSON.stringify({ [secret]: 1 }).repeat(2) })
     }
 
+    const entries = await readdir(sluice.folder, { recursive: true, withFileTypes: true })
     const files = await Promise.all(
-      (await readdir(sluice.folder)).map((name) => readFile(join(sluice.folder, name), 'latin1')),
+      entries
+        .filter((entry) => entry.isFile())
+        .map(({ parentPath, name }) => readFile(join(parentPath, name), 'latin1')),
     )
     const places: Record<string, string> = {
       log: sluice.service.text(),
