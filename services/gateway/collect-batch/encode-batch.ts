@@ -20,8 +20,6 @@ export interface EncodedBatch {
 
 interface EncodedBatchEvent extends EncodedEvent {
   siteId: string
-  /** Unix ms. */
-  timestamp: number
   /** Place of the event in the batch, from 0. */
   index: number
 }

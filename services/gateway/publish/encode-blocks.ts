@@ -15,8 +15,14 @@ export interface BlockEncoder {
 /** Keeps a block well below Kafka's default message limit of 1 MiB. */
 const blockBytesMax = 512 * 1024
 
-/** Characters of text that are encoded at once, up to 384 KiB, unless a single line (some 100 KiB) is longer. */
-const pieceLengthMax = 128 * 1024
+/** UTF-8 bytes of a UTF-16 unit, at most. */
+const bytesPerUnitMax = 3
+
+/**
+ * The bytes of a piece while it grows; the event loop runs nothing else meanwhile. Each line is written by itself: of the
+ * lines as one text, a single character beyond Latin-1 would double the memory, and encoding it takes twice as long.
+ */
+const scratch = Buffer.allocUnsafeSlow(256 * 1024)
 
 interface Piece {
   payload: Buffer
@@ -38,37 +44,56 @@ export function blockEncoder({
     return (keyHash === undefined ? defaultPartition : keyHash % partitions) * 2 + (undated ? 1 : 0)
   }
 
-  function addPiece(key: number, text: string, rows: number): number {
-    const piece = { payload: Buffer.from(text), rows }
+  function addPiece(key: number, payload: Buffer, rows: number): void {
     const before = pieces.get(key)
-    if (before) before.push(piece)
-    else pieces.set(key, [piece])
-    return piece.payload.length
+    if (before) before.push({ payload, rows })
+    else pieces.set(key, [{ payload, rows }])
+  }
+
+  /** Returns the number of bytes. */
+  function addLines(key: number, lines: readonly string[]): number {
+    let bytes = 0
+    let length = 0
+    let rows = 0
+    const close = (): void => {
+      if (rows > 0) addPiece(key, Buffer.from(scratch.subarray(0, length)), rows)
+      bytes += length
+      length = 0
+      rows = 0
+    }
+    for (const line of lines) {
+      const lengthMax = bytesPerUnitMax * line.length
+      if (length + lengthMax > scratch.length) close()
+      if (lengthMax > scratch.length) {
+        const payload = Buffer.from(line)
+        addPiece(key, payload, 1)
+        bytes += payload.length
+      } else {
+        length += scratch.write(line, length)
+        rows++
+      }
+    }
+    close()
+    return bytes
   }
 
   return {
     add: (events) => {
       const [only] = events
       if (only && events.length === 1) {
-        return addPiece(keyOf(only), only.line, 1)
+        const payload = Buffer.from(only.line)
+        addPiece(keyOf(only), payload, 1)
+        return payload.length
+      }
+      const linesByKey = new Map<number, string[]>()
+      for (const event of events) {
+        const key = keyOf(event)
+        const lines = linesByKey.get(key)
+        if (lines) lines.push(event.line)
+        else linesByKey.set(key, [event.line])
       }
       let bytes = 0
-      const open = new Map<number, { text: string; rows: number }>()
-      for (const event of events) {
-        const { line } = event
-        const key = keyOf(event)
-        const buffer = open.get(key)
-        if (buffer === undefined) open.set(key, { text: line, rows: 1 })
-        else if (buffer.text.length + line.length > pieceLengthMax) {
-          bytes += addPiece(key, buffer.text, buffer.rows)
-          buffer.text = line
-          buffer.rows = 1
-        } else {
-          buffer.text += line
-          buffer.rows++
-        }
-      }
-      for (const [key, { text, rows }] of open) bytes += addPiece(key, text, rows)
+      for (const [key, lines] of linesByKey) bytes += addLines(key, lines)
       return bytes
     },
     finish: () =>
