@@ -15,7 +15,7 @@ const oldEventsPerMinute = 10_000
 const oldBatchEvents = 100
 const oldest = Date.UTC(1971, 0, 2)
 const youngest = Date.now() - 70 * 86_400_000
-/** Of each of the two halves; BENCH_SECONDS=20 for a quick look. */
+/** Duration of each of the two halves; BENCH_SECONDS=20 for a quick look. */
 const seconds = Number(process.env.BENCH_SECONDS ?? 180)
 
 /**

@@ -21,7 +21,7 @@ beforeEach(async () => {
   await postgres.db.deleteFrom('log_watermarks').execute()
 })
 
-/** Of logs with one lane, until which all events can be read. */
+/** The time until which all events of logs with one lane can be read. */
 async function completeUntil(): Promise<number> {
   const { live, all } = await store.completeUntil()
   expect(all).toBe(live)

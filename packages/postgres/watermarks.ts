@@ -4,9 +4,9 @@ import type { Postgres } from './open.ts'
 
 /** Until when all accepted events can be read, in Unix ms; 0 while that is not known. */
 export interface CompleteTimes {
-  /** Of the events on the live lane: the earliest watermark of its partitions, over all logs. */
+  /** For the events on the live lane: the earliest watermark of its partitions, over all logs. */
   live: number
-  /** Of all events: the earliest watermark of all partitions of both lanes. */
+  /** For all events: the earliest watermark of all partitions of both lanes. */
   all: number
 }
 

@@ -6,7 +6,7 @@ import { startGateway, type TestGateway } from '../support/gateway.ts'
 import { createTestStores, type RunningWriter, runWriter, type TestStores } from '../support/writer.ts'
 
 const second = 1000
-/** By how much the clock of all processes is ahead of the machine's, in ms. */
+/** The lead of the gateway's clock over the machine's, in ms. */
 let aheadMs = 0
 
 let stores: TestStores

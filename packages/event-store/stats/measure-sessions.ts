@@ -50,7 +50,7 @@ const relativeErrorMax = 0.01
 /** With 99 % confidence a mean is within so many standard errors of that of the sample. */
 const standardErrors = 2.576
 
-/** Of sessions that a sample has none of, with 99 % confidence there are fewer than this for every sample's number of sessions. */
+/** A sample may have missed sessions of a kind: with 99 % confidence there are fewer than this for every sample's number of sessions. */
 const unseenMax = Math.log(100)
 
 /**

@@ -67,7 +67,7 @@ describe('a body that is split has the same result as one that is parsed as a wh
       fc.property(broken, (body) => {
         const whole = read(body)
         const split = read(body + padding)
-        // Of two errors in a body, either one may be reported.
+        // Either one of two errors in a body may be reported.
         if (typeof whole === 'string') expect(typeof split).toBe('string')
         else expect(split).toStrictEqual(whole)
       }),
