@@ -81,7 +81,7 @@ async function insertAll(inserter: EventInserter, shape: Shape, batchRows: numbe
     const payloads = [benchLines(run.rows, batchRows, shape)]
     const began = performance.now()
     const options = { queryId: randomUUID(), replaceRunning: false, timeoutMs: 60_000 }
-    run.inserted += (await inserter.insert({ payloads, undated: false }, options)).inserted
+    run.inserted += (await inserter.insert({ payloads, hasUndated: false }, options)).inserted
     const ms = performance.now() - began
     run.batchesMs.push(ms)
     run.seconds += ms / 1000

@@ -85,7 +85,7 @@ test.each(profilesOfKinds)(
       /** Resolves to true when the insert was acknowledged. */
       const insert = async () => {
         try {
-          await strict.insert({ payloads, undated }, options())
+          await strict.insert({ payloads, hasUndated: undated }, options())
           return true
         } catch (error) {
           expect(error).toBeInstanceOf(ClickHouseError)
@@ -95,7 +95,7 @@ test.each(profilesOfKinds)(
       const whole = { stored: rows, distinct: rows }
       if (await insert()) expect(await countStored()).toStrictEqual(whole)
       // This insert stands for another writer, or for this one before the profile was changed.
-      await plain.insert({ payloads, undated }, options())
+      await plain.insert({ payloads, hasUndated: undated }, options())
       expect(await countStored()).toStrictEqual(whole)
       // The look-back of the next insert finds all rows.
       await insert()
@@ -111,7 +111,7 @@ test.each(profilesOfKinds)(
 test('a batch with a row that can’t be read is refused, whatever errors a profile allows', async () => {
   const server = await withProfile(clickHouse.address, profiles['the rows that can be read'] ?? {})
   const inserter = openEventInserterAt(server.address)
-  const batch = { payloads: [Buffer.from('{"site_id": 1, "surprise": 1}\n')], undated: false }
+  const batch = { payloads: [Buffer.from('{"site_id": 1, "surprise": 1}\n')], hasUndated: false }
   const options = { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 }
   await expect(inserter.insert(batch, options)).rejects.toMatchObject({ isOfData: true })
   await inserter.close()

@@ -15,23 +15,22 @@ import type { LogBatch } from '@sluice/event-log/log'
 const versionsAhead = 9
 
 export interface ClassifiedBlocks {
-  dated: BlockAtOffset[]
-  undated: BlockAtOffset[]
+  /** The blocks of rows. */
+  readable: BlockAtOffset[]
   /** Dead letters of the records that are no blocks of Sluice, each as a whole because it has no known rows. */
   dead: Block[]
 }
 
 /**
- * Sorts the blocks of a batch by the insert statement that stores them, dated or undated, and turns the records that no
- * statement can store into dead letters. Throws an Error for a block of a later version, which needs a newer writer.
+ * Separates the blocks of a batch from the records that are no blocks, and turns the latter into dead letters. Throws an
+ * Error for a block of a later version, which needs a newer writer.
  */
 export function classifyBlocks(batch: LogBatch): ClassifiedBlocks {
-  const classified: ClassifiedBlocks = { dated: [], undated: [], dead: [] }
+  const classified: ClassifiedBlocks = { readable: [], dead: [] }
   for (const block of blocksWithOffsets(batch)) {
     const defect = findDefect(block)
     if (defect) classified.dead.push(toDeadLetter(block, defect))
-    else if (block.headers.undated) classified.undated.push(block)
-    else classified.dated.push(block)
+    else classified.readable.push(block)
   }
   return classified
 }

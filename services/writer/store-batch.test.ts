@@ -42,10 +42,10 @@ type Inserted = Awaited<ReturnType<EventInserter['insert']>>
 type Step = number | Error | (() => Promise<Inserted>)
 
 function scriptedInserter(...steps: Step[]) {
-  const calls: { payloads: string[]; undated: boolean; options: InsertOptions }[] = []
-  const insert = ({ payloads, undated }: EventBatch, options: InsertOptions): Promise<Inserted> => {
+  const calls: { payloads: string[]; hasUndated: boolean; options: InsertOptions }[] = []
+  const insert = ({ payloads, hasUndated }: EventBatch, options: InsertOptions): Promise<Inserted> => {
     const step = steps[calls.length] ?? new Error('one insert more than the script has')
-    calls.push({ payloads: payloads.map((payload) => payload.toString()), undated, options })
+    calls.push({ payloads: payloads.map((payload) => payload.toString()), hasUndated, options })
     if (typeof step === 'function') return step()
     return typeof step === 'number' ? Promise.resolve({ inserted: step, readRows: 0 }) : Promise.reject(step)
   }
@@ -118,29 +118,22 @@ test('a batch is one insert, named after log and partition, which returns the nu
   expect(calls).toStrictEqual([
     {
       payloads: ['a\n', 'b\n'],
-      undated: false,
+      hasUndated: false,
       options: { queryId: 'writer-log-1-3', replaceRunning: false, timeoutMs: 60_000 },
     },
   ])
   expect(retries).toBe(0)
 })
 
-test('dated and undated blocks are stored by an insert each, and their numbers of rows are added', async () => {
-  const { inserted, calls } = await store(batchOf(block('a', true), block('b'), block('c', true)), [1, 2])
+test('dated and undated blocks are stored by one insert, which knows that some are undated', async () => {
+  const { inserted, calls } = await store(batchOf(block('a', true), block('b'), block('c', true)), [3])
   expect(inserted).toBe(3)
-  expect(calls.map(({ payloads, undated }) => [undated, payloads])).toStrictEqual([
-    [false, ['b\n']],
-    [true, ['a\n', 'c\n']],
-  ])
-  expect(new Set(calls.map(({ options }) => options.queryId)).size).toBe(1)
+  expect(calls.map(({ payloads, hasUndated }) => [hasUndated, payloads])).toStrictEqual([[true, ['a\n', 'b\n', 'c\n']]])
 })
 
 describe('an insert', () => {
   test('replaces a running one when it is the first of a claim', async () => {
     expect((await store(singleBlock, [1], { firstOfClaim: true })).replaced).toStrictEqual([true])
-    expect((await store(batchOf(block('a'), block('b', true)), [1, 1], { firstOfClaim: true })).replaced).toStrictEqual(
-      [true, false],
-    )
     expect((await store(singleBlock, [1])).replaced).toStrictEqual([false])
   })
 
@@ -183,12 +176,11 @@ test('a failed insert is retried until it succeeds, each failure is counted and 
     tooManyParts,
     noAnswer,
     noTable,
-    5,
     noAnswer,
     7,
   ])
-  expect(inserted).toBe(12)
-  expect(calls.map(({ undated }) => undated)).toStrictEqual([false, false, false, false, true, true])
+  expect(inserted).toBe(7)
+  expect(new Set(calls.map(({ payloads }) => payloads.join('')))).toStrictEqual(new Set(['a\nb\n']))
   expect(retries).toBe(4)
   expect(lines).toHaveLength(4)
   const msg = 'a batch is not stored, it is tried again'
@@ -237,14 +229,13 @@ describe('rows that ClickHouse can’t read', () => {
     expect([inserted, dead.length, calls.length]).toStrictEqual([0, 1, 1])
   })
 
-  test('keep their kind, dated or undated, and do not affect the rows of the other kind', async () => {
+  test('keep their kind, dated or undated', async () => {
     const undated = { ...blockOf('bad', 'c') }
     undated.headers = { ...undated.headers, undated: true }
-    const { dead, calls } = await store(batchOf(blockOf('a'), undated), [1, badData, 1], { findBadRows })
-    expect(calls.map(({ undated: kind, payloads }) => [kind, payloads])).toStrictEqual([
-      [false, ['a\n']],
-      [true, ['bad\nc\n']],
-      [true, ['c\n']],
+    const { dead, calls } = await store(batchOf(blockOf('a'), undated), [badData, 2], { findBadRows })
+    expect(calls.map(({ hasUndated, payloads }) => [hasUndated, payloads])).toStrictEqual([
+      [true, ['a\n', 'bad\nc\n']],
+      [true, ['a\n', 'c\n']],
     ])
     expect(dead.map(({ headers }) => headers.undated)).toStrictEqual([true])
   })
@@ -261,10 +252,10 @@ describe('rows that ClickHouse can’t read', () => {
     }
   })
 
-  test('do not change that only the first insert of a kind in a claim replaces a running one', async () => {
+  test('leave the first insert of a claim that succeeds to replace a running one', async () => {
     const batch = batchOf(blockOf('a', 'bad'), { ...block('u', true) })
-    const { replaced } = await store(batch, [badData, 1, 1], { findBadRows, firstOfClaim: true })
-    expect(replaced).toStrictEqual([true, true, false])
+    const { replaced } = await store(batch, [badData, 1], { findBadRows, firstOfClaim: true })
+    expect(replaced).toStrictEqual([true, true])
   })
 })
 

@@ -8,7 +8,7 @@ import {
 } from '@sluice/event-log/dead-letters'
 import type { LogBatch } from '@sluice/event-log/log'
 import { clickHouseCode, ClickHouseError } from '@sluice/event-store/errors'
-import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import type { EventBatch, EventInserter } from '@sluice/event-store/insert/insert-events'
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import { sleep } from '@sluice/runtime/supervisor'
@@ -78,13 +78,16 @@ export async function storeBatch(
       },
     })
 
-  const insertOnce = (blocks: readonly BlockAtOffset[], undated: boolean): Promise<void> =>
+  const insertOnce = (blocks: readonly BlockAtOffset[]): Promise<void> =>
     withSlot(async () => {
       // The claim may have been lost while the insert waited for a slot.
       signal.throwIfAborted()
-      const payloads = blocks.map(({ payload }) => payload)
+      const rows: EventBatch = {
+        payloads: blocks.map(({ payload }) => payload),
+        hasUndated: blocks.some(({ headers }) => headers.undated),
+      }
       try {
-        const result = await inserter.insert({ payloads, undated }, { queryId, replaceRunning, timeoutMs })
+        const result = await inserter.insert(rows, { queryId, replaceRunning, timeoutMs })
         inserted += result.inserted
         replaceRunning = false
       } catch (error) {
@@ -94,10 +97,10 @@ export async function storeBatch(
     })
 
   /** Inserts once the other lane, or the partition's earlier owner, lets it. */
-  async function insertUnlessExcluded(blocks: readonly BlockAtOffset[], undated: boolean): Promise<void> {
+  async function insertUnlessExcluded(blocks: readonly BlockAtOffset[]): Promise<void> {
     for (let since = performance.now(); ;) {
       try {
-        await insertOnce(blocks, undated)
+        await insertOnce(blocks)
         return
       } catch (error) {
         const waitedMs = performance.now() - since
@@ -113,13 +116,13 @@ export async function storeBatch(
   }
 
   /** Stores the blocks; returns dead letters of the rows that ClickHouse can't read, none if `areRowsVerified`. */
-  async function insert(blocks: readonly BlockAtOffset[], undated: boolean, areRowsVerified = false): Promise<Block[]> {
+  async function insert(blocks: readonly BlockAtOffset[], areRowsVerified = false): Promise<Block[]> {
     if (blocks.length === 0) return []
     const mayHoldBadRows = (error: unknown) => !areRowsVerified && error instanceof ClickHouseError && error.isOfData
     const isTooLarge = (error: unknown) => blocks.length > 1 && error instanceof ClickHouseError && error.isOfSize
     try {
       await retryUntilDone(
-        () => insertUnlessExcluded(blocks, undated),
+        () => insertUnlessExcluded(blocks),
         (error) => mayHoldBadRows(error) || isTooLarge(error),
       )
       return []
@@ -127,28 +130,28 @@ export async function storeBatch(
       if (isTooLarge(error)) {
         logger.warn({ err: error, partition, blocks: blocks.length }, 'an insert was too much at once, it is halved')
         const half = Math.ceil(blocks.length / 2)
-        const first = await insert(blocks.slice(0, half), undated, areRowsVerified)
-        return [...first, ...(await insert(blocks.slice(half), undated, areRowsVerified))]
+        const first = await insert(blocks.slice(0, half), areRowsVerified)
+        return [...first, ...(await insert(blocks.slice(half), areRowsVerified))]
       }
       if (!mayHoldBadRows(error)) throw error
     }
     const { good, bad } = await retryUntilDone(() => withSlot(() => splitBadRows(blocks, inserter)))
-    await insert(good, undated, true)
+    await insert(good, true)
     return bad
   }
 
   /** Stores the blocks by one statement, or by several where `statements` says so. */
-  async function insertAll(blocks: readonly BlockAtOffset[], undated: boolean): Promise<Block[]> {
-    if (blocks.length === 0 || statements === undefined) return insert(blocks, undated)
+  async function insertAll(blocks: readonly BlockAtOffset[]): Promise<Block[]> {
+    if (blocks.length === 0 || statements === undefined) return insert(blocks)
     const bad: Block[] = []
-    for await (const part of statements(blocks)) bad.push(...(await insert(part, undated)))
+    for await (const part of statements(blocks)) bad.push(...(await insert(part)))
     // The statements end early when the signal aborts.
     signal.throwIfAborted()
     return bad
   }
 
-  const { dated, undated, dead } = await retryUntilDone(() => Promise.resolve().then(() => classifyBlocks(batch)))
-  return { dead: [...dead, ...(await insertAll(dated, false)), ...(await insertAll(undated, true))], inserted }
+  const { readable, dead } = await retryUntilDone(() => Promise.resolve().then(() => classifyBlocks(batch)))
+  return { dead: [...dead, ...(await insertAll(readable))], inserted }
 }
 
 /** Whether ClickHouse refused or cancelled an insert because of another one of the same partition. */

@@ -97,17 +97,17 @@ test('migrations go to ClickHouse as in the golden file', async () => {
 test.each([
   ['dated', false],
   ['undated', true],
-])('the insert of %s rows goes to ClickHouse as in the golden file', async (kind, undated) => {
+])('the insert of %s rows goes to ClickHouse as in the golden file', async (kind, hasUndated) => {
   const summary = '{"read_rows":"7","written_rows":"2"}'
   const url = await start((request) => storeResponse(request) ?? { headers: { 'X-ClickHouse-Summary': summary } })
   const inserter = openEventInserter(url)
   const payloads = [Buffer.from('{"site_id":"a"}\n'), Buffer.from('{"site_id":"ü"}\n')]
   const first = await inserter.insert(
-    { payloads, undated },
+    { payloads, hasUndated },
     { queryId: 'writer-log-3', replaceRunning: true, timeoutMs: 60_000 },
   )
   const second = await inserter.insert(
-    { payloads: [], undated },
+    { payloads: [], hasUndated },
     { queryId: 'writer-log-3', replaceRunning: false, timeoutMs: 1_001 },
   )
   await inserter.close()
@@ -234,7 +234,7 @@ test('a failure of ClickHouse is reported as in the golden file', async () => {
   const lines: string[] = []
   for (const response of responses) {
     const failure: unknown = await inserter
-      .insert({ payloads: [], undated: false }, { queryId: 'q', replaceRunning: false, timeoutMs: 5_000 })
+      .insert({ payloads: [], hasUndated: false }, { queryId: 'q', replaceRunning: false, timeoutMs: 5_000 })
       .catch((error: unknown) => error)
     if (!(failure instanceof ClickHouseError)) throw new Error('it was taken')
     const { serverCode: code, internal, retryable } = failure

@@ -298,13 +298,12 @@ function withoutTimes(text: string): string {
 }
 
 test('the writer gives up blocks as in the golden file', () => {
-  const { dated, undated, dead } = classifyBlocks(batch)
+  const { readable, dead } = classifyBlocks(batch)
   expectGolden(
     'log/dead-letters.txt',
     withoutTimes(
       [
-        ...dated.map((block) => `dated: ${described(block)}`),
-        ...undated.map((block) => `undated: ${described(block)}`),
+        ...readable.map((block) => `readable: ${described(block)}`),
         ...dead.map((block) => `dead: ${described(block)}\n${lineJson(encodeRecord(block).headers)}`),
         '',
       ].join('\n'),
@@ -319,8 +318,10 @@ test('the writer inserts batches with the options of the golden file', async () 
     { firstOfClaim: true, signal: new AbortController().signal },
     {
       inserter: {
-        insert: ({ payloads, undated }, options) => {
-          inserted.push(lineJson({ payloads: payloads.map((payload) => payload.toString('utf8')), undated, options }))
+        insert: ({ payloads, hasUndated }, options) => {
+          inserted.push(
+            lineJson({ payloads: payloads.map((payload) => payload.toString('utf8')), hasUndated, options }),
+          )
           return Promise.resolve({ inserted: 1, readRows: 1 })
         },
         findBadRows: () => Promise.resolve([]),

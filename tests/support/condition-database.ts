@@ -37,7 +37,7 @@ export async function openConditionDatabase(): Promise<ConditionDatabase> {
       const sent = { event_type: 'view', timestamp: receivedAt, ...event, site_id: siteId, event_id: String(index) }
       return encodeEvent(sent, { receivedAt, environment: 'prod' }).line
     })
-    const batch = { payloads: [Buffer.from(lines.join(''))], undated: false }
+    const batch = { payloads: [Buffer.from(lines.join(''))], hasUndated: false }
     await inserter.insert(batch, { queryId: siteId, replaceRunning: false, timeoutMs: 20_000 })
   }
 

@@ -115,7 +115,7 @@ export async function storeEvents(
     return `${JSON.stringify(row)}\n`
   })
   await inserter.insert(
-    { payloads: [Buffer.from(lines.join(''))], undated: false },
+    { payloads: [Buffer.from(lines.join(''))], hasUndated: false },
     { queryId: randomUUID(), replaceRunning: false, timeoutMs: 10_000 },
   )
   await inserter.close()

@@ -65,7 +65,7 @@ export async function openStatsDatabase(): Promise<StatsDatabase> {
       const lines = events.map(({ at, ...fields }) =>
         JSON.stringify({ ...plainEvent(siteId, noon + at * hour), ...fields }),
       )
-      const batch = { payloads: [Buffer.from(lines.join('\n'))], undated: false }
+      const batch = { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false }
       await inserter.insert(batch, { queryId: siteId, replaceRunning: false, timeoutMs: 10_000 })
       return siteId
     },

@@ -87,7 +87,7 @@ const unusualLines: Readonly<Record<string, Buffer>> = {
 async function isStoredAlone(row: Buffer): Promise<boolean> {
   try {
     const { inserted } = await inserter.insert(
-      { payloads: [row, Buffer.from('\n')], undated: false },
+      { payloads: [row, Buffer.from('\n')], hasUndated: false },
       { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 },
     )
     return inserted === 1

@@ -56,7 +56,7 @@ function undated(eventId: string, minutes: number): EventRow {
 async function insert(rows: readonly EventRow[], options: Partial<InsertOptions> = {}): Promise<number> {
   const { inserted } = await insertLines(
     rows.map((row) => JSON.stringify(row)),
-    rows[0]?.undated === 1,
+    rows.some((row) => row.undated === 1),
     options,
   )
   return inserted
@@ -64,11 +64,11 @@ async function insert(rows: readonly EventRow[], options: Partial<InsertOptions>
 
 function insertLines(
   lines: readonly string[],
-  isUndated = false,
+  hasUndated = false,
   options: Partial<InsertOptions> = {},
 ): ReturnType<EventInserter['insert']> {
   return inserter.insert(
-    { payloads: lines.map((line) => Buffer.from(`${line}\n`)), undated: isUndated },
+    { payloads: lines.map((line) => Buffer.from(`${line}\n`)), hasUndated },
     { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000, ...options },
   )
 }
@@ -222,27 +222,53 @@ describe('undated events with an event_id', () => {
     expect(await insert([event({ event_id: 'x', timestamp: noon + 1 })])).toBe(1)
   })
 
-  test('are never lost, stored twice or stored within 15 minutes, in any batches and any order', async () => {
+  test('share a batch with dated events of the same id', async () => {
+    const dated = event({ event_id: 'x', timestamp: noon - 1 })
+    expect(await insert([undated('x', 0), dated, undated('x', 10), dated, event({ event_id: 'y' })])).toBe(3)
+    expect(await insert([event({ event_id: 'y' }), dated, undated('x', 15)])).toBe(0)
+    expect(await insert([dated])).toBe(0)
+  })
+
+  test('are the dated event of the same id and millisecond', async () => {
+    const dated = event({ event_id: 'x', timestamp: noon })
+    expect(await insert([dated])).toBe(1)
+    expect(await insert([undated('x', 0)])).toBe(0)
+    expect(await insert([undated('y', 0), event({ event_id: 'y', timestamp: noon })])).toBe(1)
+  })
+
+  test('are never lost, stored twice or stored within 15 minutes, in any batches with dated ones and any order', async () => {
     const sent = fc.record({
       id: fc.constantFrom('1', '2'),
       minutes: fc.integer({ min: 0, max: 12 }).map((n) => n * 5),
+      isDated: fc.boolean(),
     })
+    /** Minutes at which dated events happen; undated ones never do. */
+    const half = 0.5
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.array(sent, { minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 4 }),
+        fc.array(fc.array(sent, { minLength: 1, maxLength: 12 }), { minLength: 1, maxLength: 4 }),
         async (drawn) => {
           site = randomUUID()
-          const batches = drawn.map((batch) => batch.map(({ id, minutes }) => undated(id, minutes)))
+          const batches = drawn.map((batch) =>
+            batch.map(({ id, minutes, isDated }) =>
+              isDated ? event({ event_id: id, timestamp: noon + (minutes + half) * minute }) : undated(id, minutes),
+            ),
+          )
           for (const batch of batches) await insert(batch)
           const all = batches.flat()
           for (const id of ['1', '2']) {
-            const stored = await storedMinutes(id)
-            const gaps = stored.slice(1).map((at, index) => at - (stored[index] ?? 0))
-            expect(gaps.filter((gap) => gap <= 15)).toStrictEqual([])
-            const lost = all
+            const sentMinutes = all
               .filter((row) => row.event_id === id)
               .map(({ timestamp }) => (timestamp - noon) / minute)
-              .filter((at) => !stored.some((kept) => Math.abs(kept - at) <= 15))
+            const stored = await storedMinutes(id)
+            const isDated = (at: number) => !Number.isInteger(at)
+            expect(stored.filter(isDated)).toStrictEqual(
+              [...new Set(sentMinutes.filter(isDated))].toSorted((a, b) => a - b),
+            )
+            const kept = stored.filter((at) => !isDated(at))
+            const gaps = kept.slice(1).map((at, index) => at - (kept[index] ?? 0))
+            expect(gaps.filter((gap) => gap <= 15)).toStrictEqual([])
+            const lost = sentMinutes.filter((at) => !isDated(at) && !kept.some((other) => Math.abs(other - at) <= 15))
             expect(lost).toStrictEqual([])
           }
           expect(await insert(all)).toBe(0)
@@ -329,7 +355,7 @@ describe('a batch that can’t be stored', () => {
 
   test('may be retried when the server is unavailable', async () => {
     const unreachable = openEventInserterAt({ ...clickHouse.address, origin: 'http://127.0.0.1:1' })
-    const batch = { payloads: [Buffer.from(JSON.stringify(event()))], undated: false }
+    const batch = { payloads: [Buffer.from(JSON.stringify(event()))], hasUndated: false }
     const options = { queryId: randomUUID(), replaceRunning: false, timeoutMs: 1_000 }
     await expect(unreachable.insert(batch, options)).rejects.toMatchObject({ retryable: true, serverCode: undefined })
     await unreachable.close()

@@ -30,7 +30,7 @@ beforeAll(async () => {
     }
     return JSON.stringify(row)
   })
-  const batch = { payloads: [Buffer.from(lines.join('\n'))], undated: false }
+  const batch = { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false }
   await inserter.insert(batch, { queryId: randomUUID(), replaceRunning: false, timeoutMs: 10_000 })
   await inserter.close()
 })

@@ -314,7 +314,7 @@ async function store(trials: readonly PlacedTrial[]): Promise<void> {
   const lines = trials.flatMap(({ events }) =>
     events.map((each) => JSON.stringify({ ...each, received_at: each.timestamp })),
   )
-  const batch = { payloads: [Buffer.from(lines.join('\n'))], undated: false }
+  const batch = { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false }
   await inserter.insert(batch, { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 })
   const users = trials.flatMap((each) => each.users)
   if (users.length === 0) return

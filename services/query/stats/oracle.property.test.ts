@@ -323,7 +323,7 @@ function placed({ place: [zone, origin], events, queries }: Trial): PlacedTrial 
 
 async function store(events: readonly RawEvent[], into: EventInserter = inserter): Promise<void> {
   const lines = events.map((event) => JSON.stringify({ ...event, received_at: event.timestamp }))
-  const batch = { payloads: [Buffer.from(lines.join('\n'))], undated: false }
+  const batch = { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false }
   await into.insert(batch, { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 })
 }
 
