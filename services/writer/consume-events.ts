@@ -19,8 +19,8 @@ import { storeBatch } from './store-batch.ts'
 /** 20,000 to 50,000 rows cost ClickHouse the least CPU each (docs/benchmarks.md). */
 const batchRowsMax = 50_000
 const batchBytesMax = 16 * 1024 * 1024
-/** With this wait for further blocks, an event still becomes visible within half a second. */
-const lingerMsDefault = 200
+/** Wait for further blocks; a shorter one makes more inserts, for which events then wait (docs/decisions/022-small-inserts.md). */
+const lingerMsDefault = 100
 /** A batch of old rows may become one statement, and each month in it costs as much as thousands of rows. */
 const oldBatchRowsMax = 200_000
 const oldBatchBytesMax = 32 * 1024 * 1024

@@ -30,7 +30,7 @@ const retentionDays = 30
 const retentionDaysWanted = 7
 
 export interface EnsureTopicsOptions {
-  /** Partitions of new topics; existing topics are left as they are. Default 8. */
+  /** Partitions of new topics; existing topics are left as they are. Default 4. */
   partitions?: number
   logger?: Pick<Logger, 'debug' | 'warn'>
 }
@@ -63,7 +63,7 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
       admin,
       missing.map((name) => ({
         name,
-        partitions: options.partitions ?? 8,
+        partitions: options.partitions ?? 4,
         replicas: replicationFactor,
         configEntries: [...configEntries, { name: 'retention.ms', value: String(retentionDaysOf(name) * dayMs) }],
       })),

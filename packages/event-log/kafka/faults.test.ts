@@ -62,7 +62,7 @@ describeWithKafka('topics in Kafka', () => {
     const topic = topicOf(url)
     expect(await ensureTopics(url)).toEqual([topic, `${topic}.dead`, `${topic}.backfill`])
     expect(await ensureTopics(url)).toEqual([])
-    expect(await (await open(url)).partitions()).toBe(8)
+    expect(await (await open(url)).partitions()).toBe(4)
     expect(await (await open(url)).id()).toMatch(new RegExp(`^[A-Za-z0-9_-]+\\.${topic}$`))
     const warnings = await describeDurability(url)
     for (const name of [topic, `${topic}.backfill`, `${topic}.dead`]) {

@@ -56,10 +56,12 @@ interface HeldClaim {
 }
 
 /**
- * A fetch without new blocks returns after so long, which bounds the delay of heartbeats and of resumed partitions. A fetch
- * with new blocks returns at once.
+ * A fetch returns with so many bytes, or with what there is after the wait, which bounds the delay of new blocks, of
+ * heartbeats and of resumed partitions. A fetch that returned with every new block would cost the broker and this process
+ * more CPU than storing the block costs.
  */
-const fetchWaitMsMax = 100
+const fetchBytesMin = 64 * 1024
+const fetchWaitMsMax = 50
 /** kafkajs's default of 1 MiB is two blocks of a busy gateway. */
 const fetchBytesMax = 16 * 1024 * 1024
 const metadataAgeMsMax = 5000
@@ -98,7 +100,7 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
     rebalanceTimeout: times.rebalanceTimeoutMs,
     maxBytesPerPartition: (consumerOptions.budget ?? readBudget(Infinity)).pieceBytes(options.partitions),
     maxBytes: fetchBytesMax,
-    minBytes: 1,
+    minBytes: fetchBytesMin,
     maxWaitTimeInMs: fetchWaitMsMax,
     allowAutoTopicCreation: false,
     // kafkajs learns of new leaders from a broker's refusal, but not from silence.

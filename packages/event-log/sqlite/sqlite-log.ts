@@ -16,7 +16,7 @@ const checkTimeoutMs = 2000
 
 export interface SqliteLogOptions {
   logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
-  /** Number of partitions of a new log; an existing one keeps its own. Default 8. */
+  /** Number of partitions of a new log; an existing one keeps its own. Default 4. */
   partitions?: number
   /**
    * Limit of the file in bytes (without its WAL of up to about 40 MiB): beyond it publishes throw AppError
@@ -59,7 +59,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
   async function start(): Promise<SqliteEngine> {
     const engine = await startSqliteEngine({
       dir,
-      partitions: options.partitions ?? 8,
+      partitions: options.partitions ?? 4,
       fileBytesMax: options.fileBytesMax,
       freeBytesMin: options.freeBytesMin ?? 128 * 1024 * 1024,
       retentionMs: options.retentionMs,

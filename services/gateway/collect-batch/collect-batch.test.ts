@@ -211,7 +211,7 @@ describe('202 is the answer to', () => {
       new Set(rows.filter(({ row }) => row.event_id === id).map(({ partition }) => partition))
     expect(partitionsOf('copy').size).toBe(1)
     for (let n = 0; n < 200; n++) expect(partitionsOf(`e${n}`).size).toBe(1)
-    expect(new Set(rows.map(({ partition }) => partition)).size).toBe(8)
+    expect(new Set(rows.map(({ partition }) => partition)).size).toBe(4)
   })
 })
 
