@@ -1,4 +1,6 @@
 import { backfillAgeMs } from '@sluice/contracts/lanes'
+import { producerLines } from '../../bench/producers.ts'
+import { expectedLine } from '../support/oracle/expected-line.ts'
 import { drawBelow, seededRandom } from './random.ts'
 
 /** A row of `events` as the audit reads it. */
@@ -39,56 +41,44 @@ const agingFromMs = 10_000
 const agingForMs = 600_000
 
 /**
- * Creates event number `n` of a seed. Sender and audit both call it, so that neither keeps a million events in memory.
- * Half of the events belong to one hot site; every eighth has no timestamp. Of the others two in eight are old, and one in
- * eight becomes old while the run lasts.
+ * Creates event number `n` of a seed. Sender and audit both call it, so that neither keeps a million events in memory. The
+ * events have the shapes of real producers (bench/producers.ts), with ids of their own. Half of them belong to one hot
+ * site; every eighth has no timestamp. Of the others two in eight are old, and one in eight becomes old while the run lasts.
  */
 export function drawEvent(seed: number, n: number): DrawnEvent {
   const random = seededRandom(seed, n)
   const site = drawBelow(random, 20)
-  const undated = n % undatedEvery === 0
-  const timestamp = undated ? undefined : drawTimestamp(random)
-  const visitor = drawBelow(random, 1_000)
-  const price = drawBelow(random, 10_000) / 100
-  const [isMobile, isMember] = [random() < 0.5, random() < 0.3]
-  const fields = {
+  const timestamp = n % undatedEvery === 0 ? undefined : drawTimestamp(random)
+  const shape = JSON.parse(producerLines[drawBelow(random, producerLines.length)] ?? '') as Record<string, unknown>
+  delete shape.timestamp
+  const sent = {
+    ...shape,
     site_id: site < 10 ? 'hot' : `site-${site}`,
-    event_type: n % 7 === 0 ? 'purchase' : 'page_view',
     event_id: eventId(seed, n),
-    session_id: `session-${visitor}`,
-    url: `https://shop.example.com/products/${drawBelow(random, 500)}?from=é`,
-    referrer: isMember ? 'https://www.example.org/search' : '',
-    country: isMobile ? 'DE' : 'US',
-    device_type: isMobile ? 'mobile' : 'desktop',
+    ...(timestamp !== undefined && { timestamp }),
   }
-  const who = isMember ? { user_id: `user-${visitor}` } : { anonymous_id: `visitor-${visitor}` }
-  const { referrer, ...always } = fields
-  return {
-    sent: {
-      ...always,
-      ...who,
-      ...(referrer !== '' && { referrer }),
-      ...(timestamp !== undefined && { timestamp }),
-      properties: { n, plan: 'pro "A"', member: isMember, cart: { price, sizes: ['m', n % 3] } },
-    },
-    stored: {
-      ...fields,
-      user_id: '',
-      anonymous_id: '',
-      ...who,
-      environment: 'prod',
-      timestamp,
-      undated: undated ? 1 : 0,
-      properties: {
-        n: String(n),
-        plan: 'pro "A"',
-        member: String(isMember),
-        'cart.price': String(price),
-        'cart.sizes': JSON.stringify(['m', n % 3]),
-      },
-      property_types: { n: 'number', member: 'boolean', 'cart.price': 'number', 'cart.sizes': 'array' },
-    },
-  }
+  const row = JSON.parse(expectedLine(sent, { receivedAt: Date.now() })) as Partial<StoredEvent> & { received_at: number }
+  const { received_at: _, ...fields } = row
+  return { sent, stored: { ...absent, ...fields, timestamp } }
+}
+
+/** How ClickHouse stores the fields that a row has not. */
+const absent: DrawnEvent['stored'] = {
+  site_id: '',
+  environment: '',
+  event_type: '',
+  timestamp: undefined,
+  event_id: '',
+  undated: 0,
+  session_id: '',
+  user_id: '',
+  anonymous_id: '',
+  url: '',
+  referrer: '',
+  country: '',
+  device_type: '',
+  properties: {},
+  property_types: {},
 }
 
 function drawTimestamp(random: () => number): number {

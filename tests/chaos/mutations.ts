@@ -18,8 +18,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'packages/event-store/insert/insert-events.ts',
-        from: 'AND (site_id, environment, event_id, ${time}) NOT IN',
-        to: 'OR 1 OR (site_id, environment, event_id, ${time}) NOT IN',
+        from: 'const isNew = `(site_id, environment, event_id, ${time}) NOT IN',
+        to: 'const isNew = `1 OR (site_id, environment, event_id, ${time}) NOT IN',
       },
     ],
     faults: 'cut-insert-answer=2',
@@ -30,8 +30,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'packages/event-store/insert/insert-events.ts',
-        from: 'arrayFilter(at -> NOT arrayExists(',
-        to: 'arrayFilter(at -> 1 OR NOT arrayExists(',
+        from: 'at -> NOT arrayExists(',
+        to: 'at -> 1 OR NOT arrayExists(',
       },
     ],
     faults: 'cut-insert-answer=2',
