@@ -102,7 +102,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
       abandoned.reject(abort.signal.reason)
     }
     abort.signal.addEventListener('abort', () => void abandon())
-    const work = options.work(leased.job, { ...key, signal: abort.signal })
+    const work = (async () => options.work(leased.job, { ...key, signal: abort.signal }))()
     try {
       return { result: await Promise.race([work, abandoned.promise]) }
     } catch (error) {

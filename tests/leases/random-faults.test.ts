@@ -10,6 +10,7 @@ import type { Clock } from '@sluice/runtime/clock'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../support/captured-logger.ts'
+import { commitsOfSegments, noteCommits } from '../support/import-commits.ts'
 import { addImport, nextSegment, segmentDone, segmentRecords } from '../support/import-jobs.ts'
 import { tcpProxy } from '../support/tcp-proxy.ts'
 import { openTestPostgres, type TestPostgres } from '../support/test-postgres.ts'
@@ -23,18 +24,7 @@ let store: ImportStore
 beforeAll(async () => {
   postgres = await openTestPostgres()
   store = importStore(postgres)
-  // Every commit of a segment leaves a row here, whoever made it and whatever it changed.
-  await sql`CREATE TABLE commits (import_id text, n int)`.execute(postgres.db)
-  await sql`
-    CREATE FUNCTION note_commit() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-      INSERT INTO commits VALUES (NEW.import_id, NEW.n);
-      RETURN NEW;
-    END $$`.execute(postgres.db)
-  await sql`
-    CREATE TRIGGER note_commit AFTER UPDATE ON import_segments FOR EACH ROW EXECUTE FUNCTION note_commit()`.execute(
-    postgres.db,
-  )
+  await noteCommits(postgres)
 })
 
 afterAll(async () => {
@@ -50,11 +40,7 @@ async function clear(): Promise<void> {
   await sql`DELETE FROM commits`.execute(postgres.db)
 }
 
-async function commits(): Promise<string[]> {
-  const { rows } = await sql<{ commit: string }>`
-    SELECT import_id || '/' || n AS commit FROM commits ORDER BY 1`.execute(postgres.db)
-  return rows.map(({ commit }) => commit)
-}
+const commits = () => commitsOfSegments(postgres)
 
 /** A worker that can be frozen, as by SIGSTOP or a long pause of its machine, and cut off from Postgres. */
 async function startWorker(clock: VirtualClock) {
