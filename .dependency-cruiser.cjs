@@ -15,8 +15,9 @@ const folders = {
     npm: ['@clickhouse/client', 'temporal-polyfill'],
   },
   'packages/event-log': { workspace: ['packages/runtime'], npm: ['kafkajs'] },
+  'packages/leases': { workspace: ['packages/contracts', 'packages/runtime'], npm: [] },
   'packages/postgres': {
-    workspace: ['packages/contracts', 'packages/runtime', 'packages/access'],
+    workspace: ['packages/contracts', 'packages/runtime', 'packages/access', 'packages/leases'],
     npm: ['kysely', 'pg'],
   },
   'packages/redis': {

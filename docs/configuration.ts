@@ -4,6 +4,7 @@ import { variables as gateway } from '@sluice/gateway/config'
 import { variables as query } from '@sluice/query/config'
 import type { Variables } from '@sluice/runtime/config'
 import { variables as standalone } from '@sluice/standalone/config'
+import { variables as worker } from '@sluice/worker/config'
 import { variables as writer } from '@sluice/writer/config'
 
 const processes: readonly { title: string; command: string; about: string; variables: Variables }[] = [
@@ -26,6 +27,12 @@ const processes: readonly { title: string; command: string; about: string; varia
     variables: writer,
   },
   { title: 'Query', command: 'npm run query', about: 'Serves `/api/v1` and the page at `/`.', variables: query },
+  {
+    title: 'Worker',
+    command: 'npm run worker',
+    about: 'Does the background work. Its port serves health only.',
+    variables: worker,
+  },
   {
     title: 'Migrate',
     command: 'npm run migrate',

@@ -137,6 +137,15 @@ describe('GET /readyz', () => {
     expect(body).toMatchObject({ error: 'Not ready: service', data: { missing: { service: 'stopping' } } })
     await supervisor.stop()
   })
+
+  test('is 200 until the service is told that it stops, once', async () => {
+    let told = 0
+    const { url, stop } = await start({ onStopping: () => told++ })
+    expect((await request(`${url}/readyz`)).status).toBe(200)
+    expect(told).toBe(0)
+    await stop()
+    expect(told).toBe(1)
+  })
 })
 
 /** A service with the supervisor that it runs under. */

@@ -21,6 +21,8 @@ export interface Service {
   /** Components in the order of their start; the servers start after them. */
   components: readonly Component[]
   checks: readonly ReadyCheck[]
+  /** Called when the process begins to stop, while requests are still served. */
+  onStopping?: () => void
   /** Standing warnings for /readyz, e.g. a log with too few replicas. */
   warnings?: () => readonly string[]
 }
@@ -111,6 +113,7 @@ export function serve(
     // Stopped first, so that `/readyz` reports the stop to load balancers while the server still accepts requests.
     stop: async () => {
       stopping = true
+      service.onStopping?.()
       server.drain()
       await sleep(drainMs, new AbortController().signal)
     },

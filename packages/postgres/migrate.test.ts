@@ -20,6 +20,7 @@ const all = [
   '007-change-transactions',
   '010-replay-positions',
   '011-log-lanes',
+  '012-imports',
 ]
 
 let postgres: TestPostgres

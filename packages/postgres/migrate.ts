@@ -11,6 +11,7 @@ import * as logWatermarks from './migrations/006-log-watermarks.ts'
 import * as changeTransactions from './migrations/007-change-transactions.ts'
 import * as replayPositions from './migrations/010-replay-positions.ts'
 import * as logLanes from './migrations/011-log-lanes.ts'
+import * as imports from './migrations/012-imports.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -31,6 +32,7 @@ export const migrations: Migrations = {
   '007-change-transactions': changeTransactions,
   '010-replay-positions': replayPositions,
   '011-log-lanes': logLanes,
+  '012-imports': imports,
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
+import type { ImportFormat, ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Lane } from '@sluice/contracts/lanes'
 import type { RateLimits } from '@sluice/contracts/rate-limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
@@ -8,6 +9,8 @@ import type { Environment, Scope } from '@sluice/contracts/scopes'
 export interface Tables {
   api_keys: ApiKeysTable
   cohorts: CohortsTable
+  import_segments: ImportSegmentsTable
+  imports: ImportsTable
   log_watermarks: LogWatermarksTable
   replay_positions: ReplayPositionsTable
   sites: SitesTable
@@ -41,6 +44,69 @@ interface ApiKeysTable {
   /** The transaction that set `changed_at`, by a trigger; processes poll for later ones. */
   changed_xid: Defaulted<string | null>
 }
+
+/** The columns of every table of jobs (leases.ts). */
+interface LeaseColumns {
+  /** When the job can be taken; null: there is nothing to do. */
+  due_at: Defaulted<Date | null>
+  /** Null: nobody holds the job. */
+  lease_until: Defaulted<Date | null>
+  /** A bigint, which the driver returns as text. */
+  lease: Generated<string>
+  /** Units in a row without progress; those whose failure is not retryable. */
+  tries: Generated<number>
+  failures: Generated<number>
+}
+
+interface ImportsTable extends LeaseColumns {
+  import_id: string
+  /** The order of creation. A bigint, as are the counts of records. */
+  seq: Generated<string>
+  site_id: string
+  environment: Environment
+  type: ImportType
+  /** Null until the file has been read; null for JSON: `csv`. */
+  format: Defaulted<ImportFormat | null>
+  csv: ColumnType<CsvSettings | null, string | null | undefined, string | null>
+  status: ImportStatus
+  /** Of the unpacked bytes, in hex. */
+  sha256: Defaulted<string | null>
+  total_records: Defaulted<string>
+  processed_records: Defaulted<string>
+  failed_records: Defaulted<string>
+  /** Why the import failed, for users. */
+  error: Defaulted<string | null>
+  key_id: string
+  created_at: Date
+  /** When the upload was complete, which the rows have as `received_at`. */
+  accepted_at: Defaulted<Date | null>
+  finished_at: Defaulted<Date | null>
+}
+
+/** How a CSV file is read. */
+export interface CsvSettings {
+  header: readonly string[]
+  delimiter: string
+}
+
+interface ImportSegmentsTable {
+  import_id: string
+  n: number
+  /** The blob of the records. */
+  object: string
+  /** The number of its first record in the file, from 0, and the line on which that begins, from 1. Bigints. */
+  first_record: string
+  first_line: string
+  records: number
+  processed: Defaulted<number>
+  failed: Defaulted<number>
+  /** The blob of its errors; null: none. */
+  errors_object: Defaulted<string | null>
+  positions: ColumnType<LogPositions | null, string | null | undefined, string | null>
+}
+
+/** Offsets after the last blocks that were published, by partition of the log; bigints as text. */
+export type LogPositions = Readonly<Record<number, string>>
 
 interface LogWatermarksTable {
   /** `EventLog.id()` of the live lane; that of the backfill lane ends in `.backfill`. */

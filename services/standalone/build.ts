@@ -14,6 +14,7 @@ import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { clockPoller } from '@sluice/runtime/clock-poller'
 import { closeOnStop } from '@sluice/runtime/supervisor'
+import { buildWorker } from '@sluice/worker/build'
 import { buildWriter } from '@sluice/writer/build'
 import { type EngineConfig, startEngines } from './engines.ts'
 
@@ -43,6 +44,7 @@ export async function buildStandalone(
     ),
     buildWriter({ log, backfill, deadLetters, inserter, postgres }, context),
     buildQuery(config, { eventReader, postgres, redis, keyCache: keys }, context),
+    buildWorker({ log, backfill, inserter, postgres }, context),
   ]
   // The very first start creates a key, unless SLUICE_ADMIN_KEY holds one.
   const firstKey =
@@ -55,6 +57,9 @@ export async function buildStandalone(
       routes: services.flatMap(({ routes }) => routes),
       pages: services.flatMap(({ pages }) => pages),
       components: services.flatMap(({ components }) => components),
+      onStopping: () => {
+        for (const { onStopping } of services) onStopping?.()
+      },
       warnings: () => services.flatMap(({ warnings }) => warnings?.() ?? []),
       // Each engine once; in one process every engine is required.
       checks: [

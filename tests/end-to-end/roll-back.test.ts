@@ -12,7 +12,7 @@ import { describeWithServices } from '../support/engines/test-engines.ts'
 import { spawnProgram, spawnService, startService } from '../support/service-process.ts'
 
 describeWithServices('after the next release has migrated', () => {
-  const services = ['gateway', 'writer', 'query'] as const
+  const services = ['gateway', 'writer', 'query', 'worker'] as const
   let cluster: Cluster
   let postgresMigrations = migrations
   let folder: string

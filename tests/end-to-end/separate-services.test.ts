@@ -5,9 +5,9 @@ import { describeWithServices } from '../support/engines/test-engines.ts'
 import { type ServiceProcess, spawnService, startService } from '../support/service-process.ts'
 import { expectWebLogAnswers, sendWebLog } from './web-log.ts'
 
-describeWithServices('gateway, writer and query as separate processes', () => {
+describeWithServices('gateway, writer, query and worker as separate processes', () => {
   let cluster: Cluster
-  let services: Record<'gateway' | 'writer' | 'query', ServiceProcess>
+  let services: Record<'gateway' | 'writer' | 'query' | 'worker', ServiceProcess>
   let sluice: Client
 
   beforeAll(async () => {
@@ -15,7 +15,8 @@ describeWithServices('gateway, writer and query as separate processes', () => {
     const query = await startService('query', cluster.environment.query)
     const gateway = await startService('gateway', cluster.environment.gateway)
     const writer = await startService('writer', cluster.environment.writer)
-    services = { gateway, writer, query }
+    const worker = await startService('worker', cluster.environment.worker)
+    services = { gateway, writer, query, worker }
     sluice = client({ gatewayUrl: gateway.url, queryUrl: query.url, key: cluster.key })
   }, 60_000)
 
@@ -31,7 +32,7 @@ describeWithServices('gateway, writer and query as separate processes', () => {
     await expectWebLogAnswers(sluice)
   }, 60_000)
 
-  it.each(['gateway', 'writer', 'query'] as const)(
+  it.each(['gateway', 'writer', 'query', 'worker'] as const)(
     'include %s, whose /healthz succeeds and which exits with 0 within 10 s of a SIGTERM',
     async (name) => {
       const health = await fetch(`${services[name].url}/healthz`)
@@ -43,7 +44,7 @@ describeWithServices('gateway, writer and query as separate processes', () => {
     },
   )
 
-  it.each(['gateway', 'writer', 'query'] as const)(
+  it.each(['gateway', 'writer', 'query', 'worker'] as const)(
     'include %s, which names all missing variables in one error',
     async (name) => {
       const needed = Object.keys(cluster.environment[name]).filter((variable) => variable !== 'SLUICE_ADMIN_KEY')

@@ -63,7 +63,7 @@ describeWithServices('a process that is stopped', () => {
     expect([...new Set([...kept.outcomes, ...opened.outcomes])]).toEqual([202])
   }, 120_000)
 
-  it.each(['gateway', 'query', 'writer'] as const)(
+  it.each(['gateway', 'query', 'writer', 'worker'] as const)(
     'ends with 0 within 10 s while Postgres hangs: %s',
     async (name) => {
       const environment = cluster.environment[name]

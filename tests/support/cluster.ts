@@ -6,7 +6,7 @@ import { type ServiceProcess, spawnProgram } from './service-process.ts'
 export interface Cluster {
   key: string
   clickHouseUrl: string
-  environment: Readonly<Record<'gateway' | 'writer' | 'query', Record<string, string>>>
+  environment: Readonly<Record<'gateway' | 'writer' | 'query' | 'worker', Record<string, string>>>
   drop(): Promise<void>
 }
 
@@ -33,6 +33,7 @@ export async function createCluster(): Promise<Cluster> {
       gateway: { ...log, ...database, ...counters },
       writer: { ...log, ...store, ...database },
       query: { ...store, ...database, ...counters, SLUICE_ADMIN_KEY: key },
+      worker: { ...log, ...store, ...database },
     },
     drop: async () => {
       await clickHouse.drop()

@@ -22,7 +22,7 @@ export interface ServiceProcess {
 /** A program by its file below `services`, without `.ts`. */
 export type ProgramName = `${ServiceName}/main` | 'admin/migrate/main' | 'standalone/admin-key'
 
-export type ServiceName = 'gateway' | 'writer' | 'query' | 'standalone'
+export type ServiceName = 'gateway' | 'writer' | 'query' | 'worker' | 'standalone'
 
 const outputMax = 256 * 1024
 

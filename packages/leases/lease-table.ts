@@ -1,0 +1,60 @@
+/**
+ * A lease lasts for so many ms unless it is renewed. The holder aborts its work earlier, so that the clocks of two
+ * workers may differ by five seconds.
+ */
+export const leaseMs = 30_000
+
+/** A lease: the id of the job's row, and the number that names one holder. A job that is taken again has another number. */
+export interface LeaseKey {
+  readonly id: string
+  readonly lease: number
+}
+
+/** A job that was taken. */
+export interface Leased<Job> extends LeaseKey {
+  job: Job
+  /**
+   * Units in a row that failed without progress, retryable failures apart. A unit whose worker died counts: its lease
+   * lapsed.
+   */
+  failures: number
+}
+
+/** Units in a row without progress. */
+export interface FailureCounts {
+  /** All of them; the delay before the next one depends on it. */
+  tries: number
+  /** Those whose failure is not retryable. */
+  failures: number
+}
+
+/**
+ * The port of one kind of job, whose rows are leased (packages/postgres/leases.ts). `now` and `dueAt` are times of the
+ * caller's clock in Unix ms; the table has no clock of its own. Every method throws AppError 503, retryable, while the
+ * table is away, and those that need the lease throw LeaseLost when its holder is another one or nobody.
+ */
+export interface LeaseTable<Job> {
+  /** Takes up to `max` jobs that are due and not leased, the longest due first, each for `leaseMs`. */
+  take(now: number, max: number): Promise<Leased<Job>[]>
+  /** Prolongs the lease to `now + leaseMs`. `lost`: another worker has taken the job, or the lease has ended. */
+  renew(lease: LeaseKey, now: number): Promise<'held' | 'lost' | 'cancelled'>
+  /**
+   * Ends the lease: the job can be taken from `dueAt` on, never when it is null. `isProgress` resets the counts of failures.
+   */
+  release(lease: LeaseKey, dueAt: number | null, options: { isProgress: boolean }): Promise<void>
+  /** Counts a unit that failed without progress, and returns the counts with it. The lease goes on. */
+  countFailure(lease: LeaseKey, options: { isRetryable: boolean }): Promise<FailureCounts>
+  /** Notes that the job has failed for good, with a text that users read. The lease goes on. */
+  fail(lease: LeaseKey, error: string, now: number): Promise<void>
+  /** Since when the job is due that has been due for the longest time among those that `take` would take; undefined: none. */
+  oldestDue(now: number): Promise<number | undefined>
+}
+
+/** Thrown by every write under a lease that its caller no longer holds; nothing was written. */
+export class LeaseLost extends Error {
+  override readonly name = 'LeaseLost'
+
+  constructor({ id, lease }: LeaseKey) {
+    super(`lease ${lease} of ${id} is lost`)
+  }
+}

@@ -1,0 +1,56 @@
+import type { Clock } from '@sluice/runtime/clock'
+import { isRetryable } from '@sluice/runtime/errors'
+import { type LeaseKey, leaseMs, type LeaseTable } from './lease-table.ts'
+
+const renewMs = 10_000
+/** Without a renewal for so long the work is aborted, before another worker takes the job. */
+const expiryMs = leaseMs - 5_000
+const retryMs = 1_000
+
+/**
+ * Renews a lease, which was taken at `takenAt`, every 10 s until `ended` aborts; the promise is then undefined. Otherwise
+ * it says why the work has to be aborted: `expired`, because no renewal has succeeded for 25 s. Failures that are not
+ * retryable reject.
+ */
+export async function renewLease(
+  table: Pick<LeaseTable<unknown>, 'renew'>,
+  key: LeaseKey,
+  { clock, takenAt, ended }: { clock: Clock; takenAt: number; ended: AbortSignal },
+): Promise<'lost' | 'cancelled' | 'expired' | undefined> {
+  let expiresAt = takenAt + expiryMs
+  let renewAt = takenAt + renewMs
+  for (;;) {
+    await clock.sleep(Math.max(0, Math.min(renewAt, expiresAt) - clock.now()), ended)
+    if (isAborted(ended)) return undefined
+    // The lease lasts from before the request, however long the response takes.
+    const now = clock.now()
+    if (now >= expiresAt) return 'expired'
+    const state = await renewOnce(now)
+    if (isAborted(ended)) return undefined
+    if (state === 'lost' || state === 'cancelled') return state
+    if (state === 'held') expiresAt = now + expiryMs
+    renewAt = state === 'held' ? now + renewMs : clock.now() + retryMs
+  }
+
+  /** Undefined: Postgres is away, or does not answer before the lease expires. */
+  async function renewOnce(now: number): Promise<'held' | 'lost' | 'cancelled' | undefined> {
+    const answered = new AbortController()
+    const renewal = table.renew(key, now).catch((error: unknown) => {
+      if (isRetryable(error)) return undefined
+      throw error
+    })
+    try {
+      const timeout = clock.sleep(expiresAt - now, AbortSignal.any([ended, answered.signal])).then(() => undefined)
+      return await Promise.race([renewal, timeout])
+    } finally {
+      answered.abort()
+      // Nobody waits for a response that comes later.
+      renewal.catch(() => undefined)
+    }
+  }
+}
+
+/** A function, because the compiler would keep the value that it saw before an await. */
+function isAborted(signal: AbortSignal): boolean {
+  return signal.aborted
+}

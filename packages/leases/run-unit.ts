@@ -1,0 +1,199 @@
+import type { Clock } from '@sluice/runtime/clock'
+import { AppError, internalMessage, isRetryable } from '@sluice/runtime/errors'
+import type { Logger } from '@sluice/runtime/logger'
+import { type Leased, type LeaseKey, LeaseLost, type LeaseTable } from './lease-table.ts'
+import type { LeaseMetrics } from './metrics.ts'
+import { renewLease } from './renew-lease.ts'
+
+/** What a unit of work knows of its lease. Every write of the unit is guarded by the key. */
+export interface Lease extends LeaseKey {
+  /**
+   * Aborts when the unit has to end: the lease is lost or could not be renewed, the job is cancelled, or the process
+   * stops. What the unit writes after that is refused or repeated.
+   */
+  readonly signal: AbortSignal
+}
+
+/** How a unit of work ended. */
+export interface UnitResult {
+  /** When the job goes on: `now`, after other jobs that are due; a time in Unix ms; or never, because it is done. */
+  next: 'now' | number | 'done'
+  /** Counts and ids for the log line of the unit. */
+  log?: Readonly<Record<string, unknown>>
+}
+
+export interface UnitOptions<Job> {
+  /** The kind of job in metrics and logs. */
+  kind: string
+  table: LeaseTable<Job>
+  /** Does one unit of work, a few seconds long, from what the table says about the job. */
+  work: (job: Job, lease: Lease) => Promise<UnitResult>
+  clock: Clock
+  logger: Logger
+  metrics: LeaseMetrics
+}
+
+/** Why a unit had to end before its work did. */
+type AbortReason = 'lost' | 'cancelled' | 'expired' | 'stopped'
+
+/** Why the signal of a unit has aborted. */
+class UnitAborted extends Error {
+  override readonly name = 'UnitAborted'
+  readonly reason: AbortReason
+
+  constructor(reason: AbortReason) {
+    super(`the unit was aborted: ${reason}`)
+    this.reason = reason
+  }
+}
+
+/** Failures other than retryable ones, in a row, after which a job has failed. */
+const failuresMax = 10
+const firstRetryMs = 1_000
+const longestRetryMs = 300_000
+/** Work that has not ended so long after it was aborted is abandoned; it can write no more once the lease has ended. */
+const abandonMs = 500
+/** The pause between attempts to note the end of a unit while Postgres is away. */
+const retryMs = 1_000
+
+interface Outcome {
+  outcome: 'more' | 'later' | 'done' | 'retried' | 'failed' | AbortReason
+  log?: Readonly<Record<string, unknown>>
+  error?: unknown
+}
+
+/** A unit of work under way. */
+export interface Unit {
+  /** Resolves when the unit has ended and its lease too, unless Postgres is away; never rejects. */
+  readonly ended: Promise<void>
+  /** Aborts the work because the process stops. */
+  stop(): void
+}
+
+/** Starts a unit of a job that was taken at `takenAt`. */
+export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, takenAt: number): Unit {
+  const { kind, table, clock, logger, metrics } = options
+  const { id, lease } = leased
+  const key: LeaseKey = { id, lease }
+  const abort = new AbortController()
+  const ended = new AbortController()
+
+  async function run(): Promise<void> {
+    let outcome: Outcome
+    try {
+      outcome = await settle(await runWork())
+    } catch (error) {
+      // A failure of the table that no attempt mends: the lease lapses, and the job is taken again.
+      outcome = { outcome: 'expired', error }
+    }
+    ended.abort()
+    report(outcome)
+  }
+
+  function abortUnit(reason: AbortReason): void {
+    abort.abort(new UnitAborted(reason))
+  }
+
+  async function runWork(): Promise<{ result: UnitResult } | { error: unknown }> {
+    if (leased.failures >= failuresMax) return { error: new Error(`${leased.failures} workers died with this job`) }
+    const abandoned = Promise.withResolvers<never>()
+    const abandon = async (): Promise<void> => {
+      await clock.sleep(abandonMs, ended.signal)
+      abandoned.reject(abort.signal.reason)
+    }
+    abort.signal.addEventListener('abort', () => void abandon())
+    const work = (async () => options.work(leased.job, { ...key, signal: abort.signal }))()
+    try {
+      return { result: await Promise.race([work, abandoned.promise]) }
+    } catch (error) {
+      return { error }
+    } finally {
+      for (const late of [work, abandoned.promise]) late.catch(() => undefined)
+    }
+  }
+
+  async function settle(worked: { result: UnitResult } | { error: unknown }): Promise<Outcome> {
+    if ('result' in worked) {
+      const { next, log = {} } = worked.result
+      const dueAt = next === 'done' ? null : next === 'now' ? clock.now() : next
+      const outcome = next === 'done' ? 'done' : next === 'now' ? 'more' : 'later'
+      return note(() => table.release(key, dueAt, { isProgress: true }), { outcome, log })
+    }
+    const { error } = worked
+    if (error instanceof LeaseLost) return { outcome: abortReason() === 'cancelled' ? 'cancelled' : 'lost' }
+    const reason = abortReason()
+    if (reason === undefined) return settleFailure(error)
+    if (reason !== 'stopped') return { outcome: reason }
+    return note(() => table.release(key, clock.now(), { isProgress: false }), { outcome: 'stopped' })
+  }
+
+  async function settleFailure(error: unknown): Promise<Outcome> {
+    let outcome: Outcome = { outcome: 'retried', error }
+    return note(
+      async () => {
+        const { tries, failures } = await table.countFailure(key, { isRetryable: isRetryable(error) })
+        const hasFailed = failures >= failuresMax
+        if (hasFailed) await table.fail(key, publicText(error), clock.now())
+        outcome = { outcome: hasFailed ? 'failed' : 'retried', error }
+        const delayMs = Math.min(firstRetryMs * 2 ** (tries - 1), longestRetryMs)
+        await table.release(key, hasFailed ? null : clock.now() + delayMs, { isProgress: false })
+      },
+      () => outcome,
+    )
+  }
+
+  /**
+   * Notes the end of the unit in the table, again and again while that is away and the lease lasts. What can't be noted is
+   * repeated by the next holder.
+   */
+  async function note(end: () => Promise<void>, outcome: Outcome | (() => Outcome)): Promise<Outcome> {
+    for (;;) {
+      try {
+        await end()
+        return typeof outcome === 'function' ? outcome() : outcome
+      } catch (error) {
+        if (error instanceof LeaseLost) return { outcome: abortReason() === 'cancelled' ? 'cancelled' : 'lost' }
+        if (!isRetryable(error)) throw error
+        const reason = abortReason()
+        if (reason !== undefined) return { outcome: reason, error }
+        await clock.sleep(retryMs, abort.signal)
+      }
+    }
+  }
+
+  function abortReason(): AbortReason | undefined {
+    const reason: unknown = abort.signal.reason
+    return reason instanceof UnitAborted ? reason.reason : undefined
+  }
+
+  function report({ outcome, log, error }: Outcome): void {
+    const seconds = Math.max(0, clock.now() - takenAt) / 1000
+    metrics.unitSeconds.observe({ kind }, seconds)
+    if (outcome === 'lost' || outcome === 'expired') metrics.leasesLost.inc({ kind })
+    const fields = { ...log, kind, id, lease, outcome, duration_ms: Math.round(seconds * 1000) }
+    if (error === undefined) logger.info(fields, 'unit of work')
+    else if (isRetryable(error)) logger.warn({ ...fields, error: internalMessage(error) }, 'unit of work')
+    else logger.error({ ...fields, err: error }, 'unit of work')
+  }
+
+  void renewLease(table, key, { clock, takenAt, ended: ended.signal }).then(
+    (reason) => {
+      if (reason !== undefined) abortUnit(reason)
+    },
+    (error: unknown) => {
+      logger.error({ err: error, kind, id }, 'a lease could not be renewed')
+      abortUnit('expired')
+    },
+  )
+  return {
+    ended: run(),
+    stop: () => {
+      abortUnit('stopped')
+    },
+  }
+}
+
+/** The text of a failure that users may read: internals stay in the log. */
+function publicText(error: unknown): string {
+  return error instanceof AppError ? error.message : 'Internal server error'
+}

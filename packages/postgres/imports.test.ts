@@ -1,0 +1,223 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { LeaseLost } from '@sluice/leases/lease-table'
+import { addImport, segmentDone, segmentRecords } from '../../tests/support/import-jobs.ts'
+import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { type ImportStore, importStore } from './imports.ts'
+import { openPostgres } from './open.ts'
+
+const noon = Date.UTC(2042, 5, 1, 12)
+const started = { importId: 'imp_1', siteId: 'shop', environment: 'dev', type: 'users', keyId: 'key_1' } as const
+let postgres: TestPostgres
+let store: ImportStore
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  store = importStore(postgres)
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+beforeEach(async () => {
+  await postgres.db.deleteFrom('imports').execute()
+})
+
+async function take(now: number) {
+  const [taken] = await store.leases.take(now, 1)
+  if (!taken) throw new Error('nothing was taken')
+  return taken
+}
+
+describe('an upload', () => {
+  test('is registered as uploading and not worked on', async () => {
+    const record = await store.create(started, noon)
+    expect(record).toStrictEqual({
+      ...started,
+      seq: expect.any(Number) as unknown,
+      status: 'uploading',
+      format: null,
+      csv: null,
+      sha256: null,
+      totalRecords: 0,
+      processedRecords: 0,
+      failedRecords: 0,
+      error: null,
+      createdAt: new Date(noon),
+      acceptedAt: null,
+      finishedAt: null,
+    })
+    expect(await store.find('imp_1', null)).toStrictEqual(record)
+    expect(await store.leases.take(noon + 1, 10)).toStrictEqual([])
+  })
+
+  test('is queued with its segments once it is complete, and is processing when it is taken', async () => {
+    await store.create(started, noon)
+    const segments = [
+      { n: 0, object: 'a', firstRecord: 0, firstLine: 2, records: 70 },
+      { n: 1, object: 'b', firstRecord: 70, firstLine: 75, records: 30 },
+    ]
+    const csv = { header: ['user_id', 'email'], delimiter: ';' }
+    const file = { format: 'csv', csv, sha256: 'ff', segments } as const
+    const queued = await store.markQueued('imp_1', file, noon + 5)
+    expect(queued).toMatchObject({ status: 'queued', format: 'csv', csv, sha256: 'ff', totalRecords: 100 })
+    expect(queued?.acceptedAt).toStrictEqual(new Date(noon + 5))
+    expect(await store.segments('imp_1')).toStrictEqual(
+      segments.map((segment) => ({ ...segment, processed: 0, failed: 0, errorsObject: null, positions: null })),
+    )
+    expect((await take(noon + 5)).job).toMatchObject({ importId: 'imp_1', status: 'processing', csv })
+    expect(await store.find('imp_1', null)).toMatchObject({ status: 'processing' })
+  })
+
+  test('that was cancelled meanwhile, or is queued already, is not queued', async () => {
+    const file = { format: 'ndjson', csv: null, sha256: 'ff', segments: [] } as const
+    await store.create(started, noon)
+    await store.cancel('imp_1', null, noon)
+    expect(await store.markQueued('imp_1', file, noon)).toBeUndefined()
+    const { importId } = await addImport(store, {}, noon)
+    expect(await store.markQueued(importId, file, noon)).toBeUndefined()
+    expect(await store.segments(importId)).toHaveLength(1)
+  })
+})
+
+describe('the progress of a segment', () => {
+  test('is stored with the counts of the import', async () => {
+    const { importId } = await addImport(store, { segments: 2 }, noon)
+    const lease = await take(noon)
+    await store.recordSegment(lease, 1, { processed: 40, failed: 3, errorsObject: 'e', positions: { 0: '7' } })
+    expect(await store.find(importId, null)).toMatchObject({ processedRecords: 40, failedRecords: 3 })
+    await store.recordSegment(lease, 0, segmentDone)
+    await store.recordSegment(lease, 0, segmentDone)
+    expect(await store.find(importId, null)).toMatchObject({ processedRecords: 140, failedRecords: 4 })
+    expect((await store.segments(importId))[1]).toMatchObject({
+      processed: 40,
+      failed: 3,
+      errorsObject: 'e',
+      positions: { 0: '7' },
+    })
+  })
+
+  test('resets the counts of failures', async () => {
+    await addImport(store, {}, noon)
+    const lease = await take(noon)
+    await store.leases.countFailure(lease, { isRetryable: false })
+    await store.recordSegment(lease, 0, segmentDone)
+    expect(await store.leases.countFailure(lease, { isRetryable: false })).toStrictEqual({ tries: 1, failures: 1 })
+  })
+
+  test('changes neither the segment nor the import without the lease', async () => {
+    const { importId } = await addImport(store, {}, noon)
+    const lost = await take(noon)
+    await take(noon + 30_000)
+    const before = [await store.find(importId, null), await store.segments(importId)]
+    await expect(store.recordSegment(lost, 0, segmentDone)).rejects.toThrow(LeaseLost)
+    await expect(store.complete(lost, noon)).rejects.toThrow(LeaseLost)
+    await expect(store.fail(lost, 'text', noon)).rejects.toThrow(LeaseLost)
+    expect([await store.find(importId, null), await store.segments(importId)]).toStrictEqual(before)
+  })
+
+  test('can not exceed the records of the segment', async () => {
+    const { importId } = await addImport(store, {}, noon)
+    const lease = await take(noon)
+    const excess = { ...segmentDone, processed: segmentRecords + 1 }
+    await expect(store.recordSegment(lease, 0, excess)).rejects.toMatchObject({ code: '23514' })
+    expect(await store.find(importId, null)).toMatchObject({ processedRecords: 0 })
+  })
+})
+
+describe('an import ends', () => {
+  test('completed, and is not taken again even when its lease is never released', async () => {
+    const { importId } = await addImport(store, {}, noon)
+    await store.complete(await take(noon), noon + 9)
+    expect(await store.find(importId, null)).toMatchObject({ status: 'completed', finishedAt: new Date(noon + 9) })
+    expect(await store.leases.take(noon + 60_000, 1)).toStrictEqual([])
+  })
+
+  test('failed, with a text for users', async () => {
+    const { importId } = await addImport(store, {}, noon)
+    await store.fail(await take(noon), 'Nothing could be read', noon + 9)
+    const failed = { status: 'failed', error: 'Nothing could be read', finishedAt: new Date(noon + 9) }
+    expect(await store.find(importId, null)).toMatchObject(failed)
+  })
+
+  test('cancelled, whatever it was doing; what was recorded stays', async () => {
+    const { importId } = await addImport(store, {}, noon)
+    const lease = await take(noon)
+    await store.recordSegment(lease, 0, segmentDone)
+    const cancelled = { status: 'cancelled', finishedAt: new Date(noon + 9), processedRecords: segmentRecords }
+    expect(await store.cancel(importId, ['other'], noon)).toBeUndefined()
+    expect(await store.cancel(importId, null, noon + 9)).toMatchObject(cancelled)
+    await expect(store.recordSegment(lease, 0, segmentDone)).rejects.toThrow(LeaseLost)
+    expect(await store.cancel(importId, null, noon + 10)).toMatchObject(cancelled)
+  })
+
+  test('once: a finished import can not be cancelled', async () => {
+    const { importId } = await addImport(store, {}, noon)
+    await store.complete(await take(noon), noon + 9)
+    expect(await store.cancel(importId, null, noon + 10)).toMatchObject({ status: 'completed' })
+  })
+})
+
+describe('of the imports of one site', () => {
+  test('only the oldest that is not finished is taken, whatever the others do', async () => {
+    const site = 'shop'
+    const imports = [await addImport(store, { site }, noon), await addImport(store, { site }, noon - 5)]
+    const other = await addImport(store, { site: 'blog' }, noon)
+    const taken = await store.leases.take(noon, 10)
+    for (const lease of taken) if (lease.id === other.importId) await store.complete(lease, noon)
+    expect(taken.map(({ id }) => id).sort()).toStrictEqual([imports[0]?.importId, other.importId].sort())
+    const [first] = taken.filter(({ id }) => id === imports[0]?.importId)
+    if (!first) throw new Error('the oldest was not taken')
+    await store.leases.release(first, noon + 60_000, { isProgress: false })
+    expect(await store.leases.take(noon, 10)).toStrictEqual([])
+    expect(await store.leases.oldestDue(noon)).toBeUndefined()
+    const again = await take(noon + 60_000)
+    expect(again.id).toBe(first.id)
+    await store.complete(again, noon)
+    expect((await take(noon + 60_000)).id).toBe(imports[1]?.importId)
+  })
+
+  test('an upload that is not complete holds up no other', async () => {
+    await store.create({ ...started, siteId: 'shop' }, noon)
+    const { importId } = await addImport(store, { site: 'shop' }, noon)
+    expect((await take(noon)).id).toBe(importId)
+  })
+})
+
+test('imports are listed newest first, page by page, and are found at their sites only', async () => {
+  const site = 'shop'
+  const added = []
+  for (const at of [noon, noon + 1, noon + 2]) added.push(await addImport(store, { site }, at))
+  await addImport(store, { site: 'blog' }, noon)
+  const ids = async (limit: number, offset: number) => {
+    const { imports, total } = await store.list(site, { limit, offset })
+    expect(total).toBe(3)
+    return imports.map(({ importId }) => importId)
+  }
+  const newestFirst = added.map(({ importId }) => importId).reverse()
+  expect([...(await ids(2, 0)), ...(await ids(2, 2))]).toStrictEqual(newestFirst)
+  expect(await store.find(newestFirst[0] ?? '', ['blog'])).toBeUndefined()
+  expect(await store.find(newestFirst[0] ?? '', ['blog', site])).toMatchObject({ importId: newestFirst[0] })
+})
+
+test('while Postgres is away, the store and its leases throw AppError 503', async () => {
+  const proxy = await tcpProxy(postgres.url)
+  const away = openPostgres(proxy.url)
+  const lost = importStore(away)
+  await proxy.cut()
+  const lease = { id: 'imp_1', lease: 1 }
+  const calls = [
+    () => lost.create(started, noon),
+    () => lost.find('imp_1', null),
+    () => lost.recordSegment(lease, 0, segmentDone),
+    () => lost.complete(lease, noon),
+    () => lost.leases.take(noon, 1),
+    () => lost.leases.renew(lease, noon),
+    () => lost.leases.release(lease, noon, { isProgress: true }),
+    () => lost.leases.countFailure(lease, { isRetryable: true }),
+    () => lost.leases.oldestDue(noon),
+  ]
+  for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+  await away.close()
+})

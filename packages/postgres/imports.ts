@@ -1,0 +1,299 @@
+import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
+import type { ImportFormat, ImportStatus, ImportType } from '@sluice/contracts/imports'
+import type { Environment } from '@sluice/contracts/scopes'
+import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
+import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
+import type { Postgres } from './open.ts'
+import type { CsvSettings, LogPositions, Tables } from './tables.ts'
+
+/** An import's record, which is also the job of the worker. */
+export interface ImportRecord {
+  importId: string
+  /** The order of creation. */
+  seq: number
+  siteId: string
+  environment: Environment
+  type: ImportType
+  status: ImportStatus
+  /** Null until the upload is complete. */
+  format: ImportFormat | null
+  /** Null unless the format is `csv`. */
+  csv: CsvSettings | null
+  /** Of the unpacked file, in hex; null until the upload is complete. */
+  sha256: string | null
+  totalRecords: number
+  /** Records dealt with, failed ones included. */
+  processedRecords: number
+  failedRecords: number
+  /** Why the import failed, for users. */
+  error: string | null
+  keyId: string
+  createdAt: Date
+  /** When the upload was complete: `received_at` of the rows. */
+  acceptedAt: Date | null
+  finishedAt: Date | null
+}
+
+export type NewImport = Pick<ImportRecord, 'importId' | 'siteId' | 'environment' | 'type' | 'keyId'>
+
+/** A part of the file, which is one unit of work. */
+export interface NewSegment {
+  /** From 0, without gaps. */
+  n: number
+  /** The blob of the records. */
+  object: string
+  /** The number of the first record in the file, from 0. */
+  firstRecord: number
+  /** The line of the file on which the first record begins, from 1. */
+  firstLine: number
+  records: number
+}
+
+/** What has been done of a segment. */
+export interface SegmentProgress {
+  /** Records dealt with, failed ones included. */
+  processed: number
+  failed: number
+  /** The blob of the errors; null: none. */
+  errorsObject: string | null
+  /** Where the log has the published rows; null: nothing was published. */
+  positions: LogPositions | null
+}
+
+export interface ImportSegment extends NewSegment, SegmentProgress {}
+
+/** What is known of a file once it has been received. */
+export interface UploadedFile {
+  format: ImportFormat
+  csv: CsvSettings | null
+  sha256: string
+  segments: readonly NewSegment[]
+}
+
+/** The sites whose imports are visible; null: all sites. */
+type SiteIds = readonly string[] | null
+
+/**
+ * Imports in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the caller's clock. Every
+ * method throws AppError 503 while Postgres is away, and those that take a lease throw LeaseLost without it.
+ */
+export interface ImportStore {
+  /** The imports as jobs. Only a site's oldest one that is not finished is taken. */
+  leases: LeaseTable<ImportRecord>
+  /** Registers an upload that begins, with the status `uploading`. */
+  create(started: NewImport, at: number): Promise<ImportRecord>
+  /** Stores the segments of an upload that is complete, and hands it to the workers; undefined unless it is `uploading`. */
+  markQueued(importId: string, file: UploadedFile, at: number): Promise<ImportRecord | undefined>
+  find(importId: string, siteIds: SiteIds): Promise<ImportRecord | undefined>
+  /** Lists the imports of one site, newest first; `total` counts all of them. */
+  list(siteId: string, page: { limit: number; offset: number }): Promise<{ imports: ImportRecord[]; total: number }>
+  /**
+   * Cancels an import that is not finished and leaves a finished one as it is; returns the record as it is then, undefined
+   * where `find` returns undefined. The worker that has it can record nothing more.
+   */
+  cancel(importId: string, siteIds: SiteIds, at: number): Promise<ImportRecord | undefined>
+  /** The segments in the order of the file. */
+  segments(importId: string): Promise<ImportSegment[]>
+  /** Stores the progress of segment `n` together with the counts of its import, which are the sums over all segments. */
+  recordSegment(lease: LeaseKey, n: number, done: SegmentProgress): Promise<void>
+  complete(lease: LeaseKey, at: number): Promise<void>
+  /** `error` is what users read. */
+  fail(lease: LeaseKey, error: string, at: number): Promise<void>
+}
+
+type Db = Kysely<Tables>
+
+export function importStore(postgres: Postgres): ImportStore {
+  const leases: LeaseTable<ImportRecord> = {
+    ...leaseTable(postgres, 'imports', toRecord),
+    fail: (lease, error, at) => finish(postgres, lease, sql`status = 'failed', error = ${error}`, at),
+  }
+  return {
+    leases,
+    create: ({ importId, siteId, environment, type, keyId }, at) =>
+      postgres.run(async (db) => {
+        const row = await db
+          .insertInto('imports')
+          .values({
+            import_id: importId,
+            site_id: siteId,
+            environment,
+            type,
+            status: 'uploading',
+            key_id: keyId,
+            created_at: new Date(at),
+          })
+          .returningAll()
+          .executeTakeFirstOrThrow()
+        return toRecord(row)
+      }),
+    markQueued: (importId, { format, csv, sha256, segments }, at) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          const row = await transaction
+            .updateTable('imports')
+            .set({
+              status: 'queued',
+              format,
+              csv: csv && JSON.stringify(csv),
+              sha256,
+              total_records: String(segments.reduce((sum, { records }) => sum + records, 0)),
+              accepted_at: new Date(at),
+              due_at: new Date(at),
+            })
+            .where('import_id', '=', importId)
+            .where('status', '=', 'uploading')
+            .returningAll()
+            .executeTakeFirst()
+          if (!row) return undefined
+          await insertSegments(transaction, importId, segments)
+          return toRecord(row)
+        }),
+      ),
+    find: (importId, siteIds) =>
+      postgres.run(async (db) => {
+        const row = await selectVisible(db, importId, siteIds).executeTakeFirst()
+        return row && toRecord(row)
+      }),
+    list: (siteId, { limit, offset }) =>
+      postgres.run(async (db) => {
+        const listed = db.selectFrom('imports').where('site_id', '=', siteId)
+        const rows = await listed
+          .selectAll()
+          .orderBy('created_at', 'desc')
+          .orderBy('import_id', 'desc')
+          .limit(limit)
+          .offset(offset)
+          .execute()
+        const { total } = await listed
+          .select((select) => select.fn.countAll<string>().as('total'))
+          .executeTakeFirstOrThrow()
+        return { imports: rows.map(toRecord), total: Number(total) }
+      }),
+    cancel: (importId, siteIds, at) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          const { numAffectedRows } = await sql`
+            UPDATE imports SET status = 'cancelled', finished_at = ${new Date(at)}, due_at = NULL, ${leaseEnd}
+            WHERE import_id = ${importId} AND ${siteCondition(siteIds)}
+              AND status IN ('uploading', 'queued', 'processing')`.execute(transaction)
+          if (numAffectedRows === 1n) await giveTurn(transaction, importId, at)
+          const row = await selectVisible(transaction, importId, siteIds).executeTakeFirst()
+          return row && toRecord(row)
+        }),
+      ),
+    segments: (importId) =>
+      postgres.run(async (db) => {
+        const rows = await db
+          .selectFrom('import_segments')
+          .selectAll()
+          .where('import_id', '=', importId)
+          .orderBy('n')
+          .execute()
+        return rows.map(toSegment)
+      }),
+    recordSegment: (lease, n, { processed, failed, errorsObject, positions }) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          await transaction
+            .updateTable('import_segments')
+            .set({ processed, failed, errors_object: errorsObject, positions: positions && JSON.stringify(positions) })
+            .where('import_id', '=', lease.id)
+            .where('n', '=', n)
+            .executeTakeFirst()
+          const sums = sql`
+            (SELECT sum(processed), sum(failed) FROM import_segments WHERE import_id = ${lease.id})`
+          await updateHeld(
+            transaction,
+            'imports',
+            lease,
+            sql`(processed_records, failed_records) = ${sums}, ${progress}`,
+          )
+        }),
+      ),
+    complete: (lease, at) => finish(postgres, lease, sql`status = 'completed', ${progress}`, at),
+    fail: (lease, error, at) => leases.fail(lease, error, at),
+  }
+}
+
+function finish(postgres: Postgres, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
+  return postgres.run((db) =>
+    db.transaction().execute(async (transaction) => {
+      const finished = sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`
+      await updateHeld(transaction, 'imports', lease, finished)
+      await giveTurn(transaction, lease.id, at)
+    }),
+  )
+}
+
+/**
+ * Puts the site's next import behind the jobs of the other sites. Its own due time is that of its upload: a site with
+ * thousands of files would otherwise be first again after each of them. Rows are locked in the order of `seq`, so that no
+ * two transactions deadlock.
+ */
+async function giveTurn(db: Db, importId: string, at: number): Promise<void> {
+  await sql`
+    UPDATE imports SET due_at = greatest(due_at, ${new Date(at)}::timestamptz)
+    WHERE due_at IS NOT NULL AND import_id = (
+      SELECT later.import_id FROM imports AS later JOIN imports AS ended USING (site_id)
+      WHERE ended.import_id = ${importId} AND later.seq > ended.seq AND later.status IN ('queued', 'processing')
+      ORDER BY later.seq LIMIT 1
+    )`.execute(db)
+}
+
+/** One statement for any number of segments. */
+async function insertSegments(db: Db, importId: string, segments: readonly NewSegment[]): Promise<void> {
+  await sql`
+    INSERT INTO import_segments (import_id, n, object, first_record, first_line, records)
+    SELECT ${importId}::text, * FROM unnest(
+      ${segments.map(({ n }) => n)}::int[],
+      ${segments.map(({ object }) => object)}::text[],
+      ${segments.map(({ firstRecord }) => firstRecord)}::bigint[],
+      ${segments.map(({ firstLine }) => firstLine)}::bigint[],
+      ${segments.map(({ records }) => records)}::int[]
+    )`.execute(db)
+}
+
+function selectVisible(db: Db, importId: string, siteIds: SiteIds) {
+  return db.selectFrom('imports').selectAll().where('import_id', '=', importId).where(siteCondition(siteIds))
+}
+
+function siteCondition(siteIds: SiteIds) {
+  return siteIds === null ? sql<boolean>`true` : sql<boolean>`site_id = ANY (${[...siteIds]}::text[])`
+}
+
+function toRecord(row: Selectable<Tables['imports']>): ImportRecord {
+  return {
+    importId: row.import_id,
+    seq: Number(row.seq),
+    siteId: row.site_id,
+    environment: row.environment,
+    type: row.type,
+    status: row.status,
+    format: row.format,
+    csv: row.csv,
+    sha256: row.sha256,
+    totalRecords: Number(row.total_records),
+    processedRecords: Number(row.processed_records),
+    failedRecords: Number(row.failed_records),
+    error: row.error,
+    keyId: row.key_id,
+    createdAt: row.created_at,
+    acceptedAt: row.accepted_at,
+    finishedAt: row.finished_at,
+  }
+}
+
+function toSegment(row: Selectable<Tables['import_segments']>): ImportSegment {
+  return {
+    n: row.n,
+    object: row.object,
+    firstRecord: Number(row.first_record),
+    firstLine: Number(row.first_line),
+    records: row.records,
+    processed: row.processed,
+    failed: row.failed,
+    errorsObject: row.errors_object,
+    positions: row.positions,
+  }
+}

@@ -1,0 +1,133 @@
+import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
+import { type LeaseKey, LeaseLost, leaseMs, type LeaseTable } from '@sluice/leases/lease-table'
+import type { Postgres } from './open.ts'
+import type { Tables } from './tables.ts'
+
+type Db = Kysely<Tables>
+
+interface WorkTable {
+  /** The column of the job's id. */
+  id: string
+  /** What else must hold of a job that is due, whose row is `job`. */
+  canTake: RawBuilder<unknown>
+  /** Columns that a take sets besides those of the lease. */
+  onTake: RawBuilder<unknown>
+}
+
+/** The tables of jobs. Each has `status` and the columns of `LeaseColumns` (tables.ts). */
+const workTables = {
+  imports: {
+    id: 'import_id',
+    // A site's imports run one after the other, so that one site's many files leave the others their turns.
+    canTake: sql`NOT EXISTS (
+      SELECT FROM imports AS earlier
+      WHERE earlier.site_id = job.site_id AND earlier.seq < job.seq AND earlier.status IN ('queued', 'processing')
+    )`,
+    onTake: sql`status = 'processing'`,
+  },
+} as const satisfies Readonly<Record<string, WorkTable>>
+
+export type WorkTableName = keyof typeof workTables
+
+/**
+ * The leases on the rows of a table of jobs; what else a failed job means is its store's. `toJob` reads a row. All times come from the caller, because the workers'
+ * clock decides, and not that of a transaction.
+ */
+export function leaseTable<N extends WorkTableName, Job>(
+  postgres: Postgres,
+  name: N,
+  toJob: (row: Selectable<Tables[N]>) => Job,
+): Omit<LeaseTable<Job>, 'fail'> {
+  const { id, canTake, onTake } = workTables[name]
+  const table = sql.table(name)
+  const idColumn = sql.ref(id)
+
+  return {
+    take: (now, max) =>
+      postgres.run(async (db) => {
+        const until = new Date(now + leaseMs)
+        // Materialized, because a plan that repeated the selection would lock more rows than `max`. A lease that lapsed
+        // was not released: its worker died, or was cut off from Postgres.
+        const { rows } = await sql<Selectable<Tables[N]> & { id: string; lease: string; failures: number }>`
+          WITH due AS MATERIALIZED (
+            SELECT job.${idColumn} AS id FROM ${table} AS job
+            WHERE ${isDue(now, canTake)}
+            ORDER BY due_at, job.${idColumn} LIMIT ${max} FOR UPDATE OF job SKIP LOCKED
+          )
+          UPDATE ${table} AS job SET
+            lease = lease + 1, lease_until = ${until},
+            tries = tries + (lease_until IS NOT NULL)::int, failures = failures + (lease_until IS NOT NULL)::int,
+            ${onTake}
+          FROM due WHERE job.${idColumn} = due.id
+          RETURNING job.*, due.id`.execute(db)
+        return rows.map((row) => ({
+          id: row.id,
+          lease: Number(row.lease),
+          failures: row.failures,
+          job: toJob(row),
+        }))
+      }),
+    renew: (key, now) =>
+      postgres.run(async (db) => {
+        const until = new Date(now + leaseMs)
+        if (await tryUpdate(db, name, key, sql`lease_until = ${until}`)) return 'held'
+        const { rows } = await sql`
+          SELECT 1 FROM ${table} WHERE ${idColumn} = ${key.id} AND status = 'cancelled'`.execute(db)
+        return rows.length > 0 ? 'cancelled' : 'lost'
+      }),
+    release: (key, dueAt, { isProgress }) =>
+      postgres.run((db) =>
+        updateHeld(
+          db,
+          name,
+          key,
+          sql`
+            ${isProgress ? sql`${progress}, ` : sql``}
+            due_at = ${dueAt === null ? null : new Date(dueAt)}, ${leaseEnd}`,
+        ),
+      ),
+    countFailure: (key, { isRetryable }) =>
+      postgres.run(async (db) => {
+        const { rows } = await sql<{ tries: number; failures: number }>`
+          UPDATE ${table} SET tries = tries + 1, failures = failures + ${isRetryable ? 0 : 1}
+          WHERE ${isHeld(name, key)} RETURNING tries, failures`.execute(db)
+        const [counts] = rows
+        if (counts === undefined) throw new LeaseLost(key)
+        return counts
+      }),
+    oldestDue: (now) =>
+      postgres.run(async (db) => {
+        const { rows } = await sql<{ due_at: Date }>`
+          SELECT due_at FROM ${table} AS job WHERE ${isDue(now, canTake)} ORDER BY due_at LIMIT 1`.execute(db)
+        return rows[0]?.due_at.getTime()
+      }),
+  }
+}
+
+/**
+ * Updates the row of a job that the caller holds, in one statement that is also the guard of the transaction around it.
+ * Throws LeaseLost when the lease has ended or another worker holds the job.
+ */
+export async function updateHeld(db: Db, name: WorkTableName, key: LeaseKey, set: RawBuilder<unknown>): Promise<void> {
+  if (!(await tryUpdate(db, name, key, set))) throw new LeaseLost(key)
+}
+
+async function tryUpdate(db: Db, name: WorkTableName, key: LeaseKey, set: RawBuilder<unknown>): Promise<boolean> {
+  const { numAffectedRows } = await sql`UPDATE ${sql.table(name)} SET ${set} WHERE ${isHeld(name, key)}`.execute(db)
+  return numAffectedRows === 1n
+}
+
+/** What a unit that has recorded progress sets: the count of failures starts anew. */
+export const progress = sql`tries = 0, failures = 0`
+
+/** What ends a lease: with another number, nothing that its holder still does can change the row. */
+export const leaseEnd = sql`lease_until = NULL, lease = lease + 1`
+
+function isHeld(name: WorkTableName, { id, lease }: LeaseKey) {
+  return sql`${sql.ref(workTables[name].id)} = ${id} AND lease = ${lease}`
+}
+
+function isDue(now: number, canTake: RawBuilder<unknown>) {
+  const at = new Date(now)
+  return sql`due_at <= ${at} AND (lease_until IS NULL OR lease_until <= ${at}) AND ${canTake}`
+}

@@ -1,0 +1,35 @@
+import type { Context } from '@sluice/http/run-service'
+import type { Service } from '@sluice/http/service'
+import { leaseMetrics } from '@sluice/leases/metrics'
+import { correctedClock } from '@sluice/runtime/clock'
+import { type JobContext, type JobKind, jobKinds, type WorkerEngines } from './job-kinds.ts'
+
+/** The worker on its engines: the background work of all sites. Its port serves health and metrics only. */
+export function buildWorker(
+  engines: WorkerEngines,
+  { logger, metrics, clock }: Context,
+  kinds: readonly JobKind[] = jobKinds,
+): Service {
+  const { log, backfill, inserter, postgres } = engines
+  const stopping = new AbortController()
+  const context: JobContext = {
+    logger,
+    clock: correctedClock(clock),
+    metrics: leaseMetrics(metrics),
+    stopping: stopping.signal,
+  }
+  return {
+    routes: [],
+    pages: [],
+    components: kinds.map((kind) => kind(engines, context)),
+    checks: [
+      { name: 'log', required: true, check: () => log.check() },
+      { name: 'log of old events', required: true, check: () => backfill.check() },
+      { name: 'clickhouse', required: true, check: () => inserter.check() },
+      { name: 'postgres', required: true, check: () => postgres.check() },
+    ],
+    onStopping: () => {
+      stopping.abort()
+    },
+  }
+}

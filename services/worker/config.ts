@@ -1,0 +1,12 @@
+import { logUrl } from '@sluice/event-log/variables'
+import { clickHouseUrl } from '@sluice/event-store/variables'
+import { postgresUrl } from '@sluice/postgres/variables'
+import { listenVariables } from '@sluice/runtime/variables'
+
+/** The worker's configuration when it runs alone. */
+export const variables = {
+  ...listenVariables(8083, '0.0.0.0'),
+  SLUICE_LOG_URL: logUrl,
+  SLUICE_CLICKHOUSE_URL: clickHouseUrl,
+  SLUICE_POSTGRES_URL: postgresUrl,
+}

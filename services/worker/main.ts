@@ -1,0 +1,38 @@
+import { denyAll } from '@sluice/access/access'
+import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
+import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { runService } from '@sluice/http/run-service'
+import { checkPostgresSchema } from '@sluice/postgres/migrate'
+import { openPostgres } from '@sluice/postgres/open'
+import { postgresTime } from '@sluice/postgres/time'
+import { clockPoller } from '@sluice/runtime/clock-poller'
+import { schemaGuard } from '@sluice/runtime/schema-guard'
+import { closeOnStop } from '@sluice/runtime/supervisor'
+import { buildWorker } from './build.ts'
+import { variables } from './config.ts'
+
+await runService({
+  name: 'worker',
+  variables,
+  environment: process.env,
+  build: async (config, context) => {
+    const { logger, clock } = context
+    const inserter = openEventInserter(config.SLUICE_CLICKHOUSE_URL)
+    const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
+    const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
+    const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
+    return {
+      service: buildWorker({ log, backfill, inserter, postgres }, context),
+      access: denyAll,
+      engines: [
+        closeOnStop('clickhouse', inserter),
+        closeOnStop('postgres', postgres),
+        schemaGuard('clickhouse', () => inserter.checkSchema(), logger),
+        schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
+        clockPoller(clock, () => postgresTime(postgres)),
+        closeOnStop('log', log),
+        closeOnStop('log of old events', backfill),
+      ],
+    }
+  },
+})
