@@ -7,7 +7,7 @@ const { recordBytesMax } = fileLimits
 
 /** The records of a file as `line: text`, errors as `line! message`. */
 async function recordsOf(file: string | Buffer, chunks?: Buffer[]): Promise<string[]> {
-  const { records } = await splitRecords(streamOf(...(chunks ?? [Buffer.from(file as string)])))
+  const { records } = await splitRecords(streamOf(...(chunks ?? [Buffer.from(file as string)])), chunks && 1)
   const found: string[] = []
   for await (const list of records) {
     for (const { line, bytes, error } of list) {

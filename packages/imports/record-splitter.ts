@@ -17,7 +17,7 @@ export interface RecordFile {
  * Bytes that are read before they are scanned: a record that is not complete is scanned again with the next ones, so that
  * they must not be few.
  */
-const blockBytes = 256 * 1024
+const blockBytesMin = 256 * 1024
 
 const byteOrderMark = Buffer.from('\uFEFF')
 const openBracket = 0x5b
@@ -31,10 +31,10 @@ const openBrace = 0x7b
  * Throws 400 `Invalid format: …` for a file of white space and for a bad header (`readHeader`), and errors of `bytes` as
  * they are. A bad record is an item with `error`.
  */
-export async function splitRecords(bytes: AsyncIterable<Buffer>): Promise<RecordFile> {
-  const reader = new BlockReader(bytes)
+export async function splitRecords(bytes: AsyncIterable<Buffer>, blockBytes = blockBytesMin): Promise<RecordFile> {
+  const reader = new BlockReader(bytes, blockBytes)
   try {
-    await reader.next(0)
+    while (reader.bytes.length < byteOrderMark.length && !reader.isLast) await reader.next(0)
     if (reader.bytes.subarray(0, byteOrderMark.length).equals(byteOrderMark)) reader.drop(byteOrderMark.length)
     const { line, first } = await skipBlank(reader)
     if (first === openBracket) {
@@ -128,16 +128,18 @@ class BlockReader {
   /** The stream ends with `bytes`. */
   isLast = false
   readonly #source: AsyncIterator<Buffer>
+  readonly #blockBytes: number
 
-  constructor(source: AsyncIterable<Buffer>) {
+  constructor(source: AsyncIterable<Buffer>, blockBytes: number) {
     this.#source = source[Symbol.asyncIterator]()
+    this.#blockBytes = blockBytes
   }
 
-  /** Drops the first `used` bytes and appends at least `blockBytes`, unless the stream ends before. */
+  /** Drops the first `used` bytes and appends a block, unless the stream ends before. */
   async next(used: number): Promise<void> {
     const parts: Buffer[] = [this.bytes.subarray(used)]
     let added = 0
-    while (added < blockBytes && !this.isLast) {
+    while (added < this.#blockBytes && !this.isLast) {
       const next = await this.#source.next()
       if (next.done) this.isLast = true
       else {
