@@ -10,6 +10,7 @@ const folders = {
   'packages/events': { workspace: ['packages/contracts', 'packages/runtime'], npm: ['joi'] },
   'packages/access': { workspace: ['packages/contracts', 'packages/runtime'], npm: ['lru-cache'] },
   'packages/api': { workspace: ['packages/contracts', 'packages/runtime', 'packages/events'], npm: ['joi', 're2js'] },
+  'packages/imports': { workspace: ['packages/contracts', 'packages/runtime', 'packages/events'], npm: [] },
   'packages/event-store': {
     workspace: ['packages/contracts', 'packages/runtime'],
     npm: ['@clickhouse/client', 'temporal-polyfill'],

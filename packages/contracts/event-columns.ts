@@ -9,6 +9,8 @@ export interface EventColumn {
   isTime?: true
   /** Code points that a client's text may have (docs/http-interface.md#event-fields). */
   lengthMax?: number
+  /** Name of the column in files of imports and exports, where it is another than `name`. */
+  csvName?: string
 }
 
 /**
@@ -25,7 +27,7 @@ export const eventColumns = [
   { name: 'environment', externalType: 'String' },
   { name: 'event_type', externalType: 'String', lengthMax: eventLimits.eventTypeLengthMax },
   // As an integer: dates as text would change their meaning between versions of ClickHouse.
-  { name: 'timestamp', externalType: 'Int64', isTime: true },
+  { name: 'timestamp', externalType: 'Int64', isTime: true, csvName: 'timestamp_ms' },
   { name: 'event_id', externalType: 'String', lengthMax: eventLimits.eventIdLengthMax },
   { name: 'undated', externalType: 'UInt8' },
   { name: 'session_id', externalType: 'String', lengthMax: eventLimits.sessionIdLengthMax },

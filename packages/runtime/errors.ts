@@ -23,6 +23,8 @@ export type ErrorCode =
 export interface AppErrorOptions {
   /** What a client reads in `error`. Never holds internals, keys or values of other clients. */
   message: string
+  /** The field that the message names, a dotted path. */
+  field?: string
   /** What an operator reads in the log; defaults to the public message. */
   internal?: string
   /** True when the same call may succeed later without a change. */
@@ -40,6 +42,7 @@ export interface AppErrorOptions {
 export class AppError extends Error {
   override readonly name: string = 'AppError'
   readonly code: ErrorCode
+  readonly field: string | undefined
   readonly internal: string
   readonly retryable: boolean
   readonly retryAfterSeconds: number | undefined
@@ -48,6 +51,7 @@ export class AppError extends Error {
   constructor(code: ErrorCode, options: AppErrorOptions) {
     super(options.message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
+    this.field = options.field
     this.internal = options.internal ?? options.message
     this.retryable = options.retryable ?? false
     this.retryAfterSeconds = options.retryAfterSeconds
@@ -71,12 +75,12 @@ export function errorCode(error: unknown): string | undefined {
 
 /** 400 `Missing required field: <field>`; `field` is a dotted path. */
 export function missingField(field: string): AppError {
-  return new AppError('missing_field', { message: `Missing required field: ${field}` })
+  return new AppError('missing_field', { message: `Missing required field: ${field}`, field })
 }
 
 /** 400 `Invalid field: <field> <reason>`. */
 export function invalidField(field: string, reason: string): AppError {
-  return new AppError('invalid_field', { message: `Invalid field: ${field} ${reason}` })
+  return new AppError('invalid_field', { message: `Invalid field: ${field} ${reason}`, field })
 }
 
 /** 400 `Invalid format: <reason>`: JSON, multipart or CSV that can't be read. */

@@ -1,0 +1,75 @@
+import type { Environment } from '@sluice/contracts/scopes'
+import { encodeEvent, type ValidEvent } from '@sluice/events/encode-event'
+import { AppError, invalidField, missingField, tooLarge } from '@sluice/runtime/errors'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
+import { fileLimits } from './file-limits.ts'
+import { attempt, type RecordError, type RecordFields, type RecordParser } from './parse-record.ts'
+import type { SegmentRecord } from './segment-frames.ts'
+
+/** What the records of an import of events have in common. */
+export interface EventImport {
+  siteId: string
+  /** Environment of the credential, in which the events are stored. */
+  environment: Environment
+  /** Acceptance of the upload, Unix ms: a repeated import makes identical rows. */
+  receivedAt: number
+  /** Hexadecimal SHA-256 of the decompressed file. */
+  sha256: string
+}
+
+/** Hexadecimal digits of the file's hash in the ids of its events, which have at most 64 characters. */
+const hashDigits = 32
+/** Bytes of a UTF-16 unit in UTF-8, at most. */
+const bytesPerUnitMax = 3
+
+/**
+ * The row of a record of events, validated and encoded as `/collect` does it, or why there is none. Besides, `timestamp_ms`
+ * is required, `site_id` must be absent or the import's, and a missing `event_id` becomes `imp_<hash>_<number>`: the first
+ * 32 digits of the file's SHA-256 and the number of the record, so that a file that is imported twice makes the same
+ * events.
+ *
+ * The caller applies what depends on the site: how long it keeps events.
+ */
+export function encodeImportedEvent(
+  record: SegmentRecord,
+  parse: RecordParser,
+  job: EventImport,
+): { value: ValidEvent; error?: never } | { value?: never; error: RecordError } {
+  return attempt(record, (bytes) => {
+    const { receivedAt, environment } = job
+    const event = complete(parse(bytes), record, job)
+    const parseAgain = (): unknown => complete(parse(bytes, parseExactly), record, job)
+    const encoded = namingTimestampAsFilesDo(() => encodeEvent(event, { receivedAt, environment, parseAgain }))
+    if (isTooLarge(encoded.line)) {
+      throw tooLarge(`Event is larger than ${fileLimits.eventRowBytesMax} bytes when it is stored`)
+    }
+    return encoded
+  })
+}
+
+function complete(event: RecordFields, { number }: SegmentRecord, { siteId, sha256 }: EventImport): RecordFields {
+  if (isAbsent(event.site_id)) event.site_id = siteId
+  else if (event.site_id !== siteId) throw invalidField('site_id', "must be absent or the import's site")
+  if (isAbsent(event.timestamp)) throw missingField('timestamp_ms')
+  if (isAbsent(event.event_id)) event.event_id = `imp_${sha256.slice(0, hashDigits)}_${number}`
+  return event
+}
+
+function isAbsent(field: unknown): boolean {
+  return field === undefined || field === null || field === ''
+}
+
+function namingTimestampAsFilesDo<T>(work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    if (!(error instanceof AppError) || error.field !== 'timestamp') throw error
+    const { code, message } = error
+    throw new AppError(code, { message: message.replace('timestamp', 'timestamp_ms'), field: 'timestamp_ms' })
+  }
+}
+
+function isTooLarge(line: string): boolean {
+  const { eventRowBytesMax } = fileLimits
+  return line.length * bytesPerUnitMax > eventRowBytesMax && Buffer.byteLength(line) > eventRowBytesMax
+}

@@ -1,0 +1,37 @@
+import { invalidFormat } from '@sluice/runtime/errors'
+import { fileLimits } from './file-limits.ts'
+
+/** How a file is told apart by its first byte that is no white space: `[`, `{`, anything else. */
+export type FileFormat = 'json' | 'ndjson' | 'csv'
+
+/** What is needed to read the records of a file. */
+export type FileLayout =
+  | { format: 'json' | 'ndjson' }
+  | {
+      format: 'csv'
+      delimiter: Delimiter
+      /** The cells of the header. */
+      columns: string[]
+    }
+
+export type Delimiter = ',' | ';' | '\t'
+
+/** One record of a file: its bytes without the end of its line, or the message of an error where it can't be read. */
+export type FileRecord = { line: number; bytes: Buffer; error?: never } | { line: number; bytes?: never; error: string }
+
+/** Finds the records of a file in pieces of it. `line` of the records is the line of the file, from 1. */
+export interface RecordScanner {
+  /**
+   * Appends the records that `bytes` holds to `found`, and returns how many of the bytes are dealt with: the others stand
+   * at the start of the next call's. `isLast` says that the file ends with these bytes; all of them are then dealt with.
+   */
+  scan(bytes: Buffer, isLast: boolean, found: FileRecord[]): number
+}
+
+export const recordTooLarge = invalidFormat(`record is larger than ${fileLimits.recordBytesMax} bytes`).message
+
+export const newline = 10
+export const carriageReturn = 13
+export const quote = 0x22
+export const tab = 9
+export const space = 0x20

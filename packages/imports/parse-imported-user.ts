@@ -1,0 +1,32 @@
+import { invalidField, missingField } from '@sluice/runtime/errors'
+import { exceeds } from '@sluice/runtime/validate'
+import { userFields } from './csv-header.ts'
+import { fileLimits } from './file-limits.ts'
+import { attempt, type RecordError, type RecordParser } from './parse-record.ts'
+import type { SegmentRecord } from './segment-frames.ts'
+
+/** The record of a user, which replaces the one that is stored: an absent field is `''` and clears. */
+export type ImportedUser = Record<(typeof userFields)[number], string>
+
+/** The user of a record, or why there is none: `user_id` is required, and all fields are texts of at most 256 characters. */
+export function parseImportedUser(
+  record: SegmentRecord,
+  parse: RecordParser,
+): { value: ImportedUser; error?: never } | { value?: never; error: RecordError } {
+  return attempt(record, (bytes) => {
+    const fields = parse(bytes)
+    const user = Object.fromEntries(userFields.map((name) => [name, textOf(name, fields[name])])) as ImportedUser
+    if (user.user_id === '') throw missingField('user_id')
+    return user
+  })
+}
+
+function textOf(name: string, value: unknown): string {
+  if (value === undefined || value === null) return ''
+  if (typeof value !== 'string') throw invalidField(name, 'must be a string')
+  if (exceeds(value, fileLimits.userFieldLengthMax)) {
+    throw invalidField(name, `exceeds maximum length of ${fileLimits.userFieldLengthMax}`)
+  }
+  if (value.includes('\0')) throw invalidField(name, 'must not contain NUL characters')
+  return value.toWellFormed()
+}

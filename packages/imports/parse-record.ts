@@ -1,0 +1,141 @@
+import { isUtf8 } from 'node:buffer'
+import { unguardCell } from '@sluice/contracts/csv-cells'
+import { AppError, invalidField, invalidFormat } from '@sluice/runtime/errors'
+import { splitFields } from './csv-fields.ts'
+import { fieldOf, type ImportType, isIgnored, propertyPrefix, resolveColumns } from './csv-header.ts'
+import type { FileLayout } from './file-record.ts'
+import type { SegmentRecord } from './segment-frames.ts'
+
+/** The fields of a record, by the names that `/collect` gives them. */
+export type RecordFields = Record<string, unknown>
+
+type ParseJson = (text: string) => unknown
+
+/**
+ * Reads the fields of a record. `parseJson` is JSON.parse unless given, and `parseExactly` for the digits of large
+ * integers. Throws the AppError of a bad record, which never holds values of it.
+ */
+export type RecordParser = (bytes: Buffer, parseJson?: ParseJson) => RecordFields
+
+/** Why a record was not imported. */
+export interface RecordError {
+  /** Line of the file, from 1. */
+  line: number
+  field?: string
+  /** The words that `/collect` has for the problem; no values of the record. */
+  message: string
+}
+
+/**
+ * The parser for the records of a file.
+ *
+ * - CSV: an empty cell means absent, a cell of `timestamp_ms` that holds a number is one, `properties` holds a JSON object,
+ *   `properties.<name>` a text. The `'` that an export puts before formulas is taken off (`unguardCell`).
+ * - JSON: the members are the columns of CSV, with the types of `/collect`.
+ *
+ * Of a property that `properties` and `properties.<name>` give, the latter counts. Throws the 400 of `resolveColumns`.
+ */
+export function recordParser(layout: FileLayout, type: ImportType): RecordParser {
+  if (layout.format !== 'csv') return (bytes, parseJson) => readMembers(decode(bytes), type, parseJson)
+  const { delimiter, columns } = layout
+  const fields = resolveColumns(columns, type)
+  return (bytes, parseJson) => readCells(splitFields(decode(bytes), delimiter), fields, parseJson)
+}
+
+/** What a step makes of a record, or the error of a record that could not be read or that the step refuses with an AppError. */
+export function attempt<T>(
+  { line, bytes, error }: SegmentRecord,
+  read: (bytes: Buffer) => T,
+): { value: T; error?: never } | { value?: never; error: RecordError } {
+  if (bytes === undefined) return { error: { line, message: error } }
+  try {
+    return { value: read(bytes) }
+  } catch (problem) {
+    if (!(problem instanceof AppError)) throw problem
+    const { field, message } = problem
+    return { error: { line, ...(field === undefined ? {} : { field }), message } }
+  }
+}
+
+function decode(bytes: Buffer): string {
+  if (!isUtf8(bytes)) throw invalidFormat('record is not valid UTF-8')
+  if (bytes.includes(0)) throw invalidFormat('record has a NUL character')
+  return bytes.toString()
+}
+
+const number = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+
+function readCells(
+  cells: readonly string[],
+  fields: readonly (string | undefined)[],
+  parseJson: ParseJson = JSON.parse,
+): RecordFields {
+  if (cells.length !== fields.length) {
+    throw invalidFormat(`record has ${cells.length} fields where the header has ${fields.length}`)
+  }
+  const record = new RecordBuilder()
+  for (let at = 0; at < fields.length; at++) {
+    const field = fields[at]
+    const cell = unguardCell(cells[at] ?? '')
+    if (field === undefined || cell === '') continue
+    if (field === 'timestamp_ms') record.set(field, number.test(cell) ? Number(cell) : cell)
+    else if (field === 'properties') record.set(field, parsePropertiesCell(cell, parseJson))
+    else record.set(field, cell)
+  }
+  return record.finish()
+}
+
+function parsePropertiesCell(cell: string, parseJson: ParseJson): unknown {
+  try {
+    return parseJson(cell)
+  } catch {
+    throw invalidField('properties', 'must be a JSON object')
+  }
+}
+
+function readMembers(text: string, type: ImportType, parseJson: ParseJson = JSON.parse): RecordFields {
+  let members: unknown
+  try {
+    members = parseJson(text)
+  } catch {
+    throw invalidFormat('record is not valid JSON')
+  }
+  if (typeof members !== 'object' || members === null || Array.isArray(members)) {
+    throw invalidFormat('record must be a JSON object')
+  }
+  const record = new RecordBuilder()
+  for (const [name, value] of Object.entries(members)) {
+    const field = fieldOf(name, type)
+    if (field === undefined) throw invalidField(name.slice(0, 64).toWellFormed(), 'is not known')
+    if (!isIgnored(field, type)) record.set(field, value)
+  }
+  return record.finish()
+}
+
+/** Puts fields to the places that `/collect` has for them. */
+class RecordBuilder {
+  readonly #record: RecordFields = {}
+  #named: RecordFields | undefined
+
+  set(field: string, value: unknown): void {
+    if (field === 'timestamp_ms') {
+      if (this.#record.timestamp !== undefined) throw invalidField('timestamp', 'stands beside timestamp_ms')
+      this.#record.timestamp = value
+    } else if (field.startsWith(propertyPrefix)) {
+      // Without a prototype, `__proto__` is a name like others.
+      this.#named ??= Object.create(null) as RecordFields
+      this.#named[field.slice(propertyPrefix.length)] = value
+    } else this.#record[field] = value
+  }
+
+  finish(): RecordFields {
+    const { properties } = this.#record
+    if (this.#named === undefined) return this.#record
+    if (properties === undefined || properties === null || properties === '') this.#record.properties = this.#named
+    // What is no object is refused by the validation of events.
+    else if (typeof properties === 'object' && !Array.isArray(properties)) {
+      this.#record.properties = Object.assign(Object.create(null), properties, this.#named) as RecordFields
+    }
+    return this.#record
+  }
+}

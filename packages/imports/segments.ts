@@ -1,0 +1,220 @@
+import { createHash } from 'node:crypto'
+import { pipeline } from 'node:stream'
+import { constants, createGunzip, createGzip } from 'node:zlib'
+import { invalidFormat } from '@sluice/runtime/errors'
+import { fileLimits } from './file-limits.ts'
+import type { FileLayout, FileRecord } from './file-record.ts'
+import { splitRecords } from './record-splitter.ts'
+import {
+  frameBytes,
+  FrameReader,
+  headerFrame,
+  recordFrames,
+  type SegmentRecord,
+  segmentVersion,
+} from './segment-frames.ts'
+import { unpack } from './unpack.ts'
+
+/** A part of a file's records that is processed as a unit. */
+export interface Segment {
+  /** Place of the segment in the file, from 0. */
+  n: number
+  /** Number of its first record in the file, from 1. */
+  firstRecord: number
+  /** Line of the file in which its first record starts, from 1. */
+  firstLine: number
+  records: number
+}
+
+export interface SegmentedFile {
+  layout: FileLayout
+  /** Hexadecimal SHA-256 of the decompressed file. */
+  sha256: string
+  /** All records, those included that can't be read. */
+  totalRecords: number
+  segments: Segment[]
+}
+
+/** Stores the content of the n-th segment; must consume it to its end, and reject when it fails. */
+export type WriteSegment = (n: number, content: AsyncIterable<Uint8Array>) => Promise<void>
+
+export interface SegmentLimits {
+  segmentRecordsMax?: number
+  segmentBytesMax?: number
+  unpackedBytesMax?: number
+}
+
+/** The upload waits for the compression, so the fastest level. */
+const gzipOptions = { level: constants.Z_BEST_SPEED, chunkSize: 64 * 1024 }
+
+/**
+ * Splits an uploaded file of CSV or JSON, gzip or not, into segments while it is read, and hands each to `write`, one
+ * after the other. Memory is constant.
+ *
+ * Throws the 400 and 413 of `unpack` and `splitRecords`, 400 for a file without a record, and errors of `file` and `write`
+ * as they are. The segments that were written before are the caller's to remove. The columns of the header are checked
+ * against the type of the import by `recordParser`.
+ */
+export async function writeSegments(
+  file: AsyncIterable<Uint8Array>,
+  write: WriteSegment,
+  limits: SegmentLimits = {},
+): Promise<SegmentedFile> {
+  const { segmentRecordsMax, segmentBytesMax, unpackedBytesMax } = { ...fileLimits, ...limits }
+  const hash = createHash('sha256')
+  async function* hashed(): AsyncGenerator<Buffer> {
+    for await (const chunk of unpack(file, unpackedBytesMax)) {
+      hash.update(chunk)
+      yield chunk
+    }
+  }
+  const { layout, records } = await splitRecords(hashed())
+  const source = new RecordSource(records)
+  const segments: Segment[] = []
+  let totalRecords = 0
+  try {
+    for (let first = await source.peek(); first !== undefined; first = await source.peek()) {
+      const segment: Segment = {
+        n: segments.length,
+        firstRecord: totalRecords + 1,
+        firstLine: first.line,
+        records: 0,
+      }
+      const frames = framesOf(source, {
+        layout,
+        segment,
+        recordsMax: segmentRecordsMax,
+        bytesMax: segmentBytesMax,
+      })
+      await writeCompressed(frames, (content) => write(segment.n, content))
+      segments.push(segment)
+      totalRecords += segment.records
+    }
+  } finally {
+    // A client that stands still must not delay the failure of the store.
+    void records.return(undefined).catch(() => undefined)
+  }
+  if (totalRecords === 0) throw invalidFormat('file holds no record')
+  return { layout, sha256: hash.digest('hex'), totalRecords, segments }
+}
+
+/** Records one after the other, of the lists in which they were found. */
+class RecordSource {
+  readonly #lists: AsyncIterator<FileRecord[]>
+  #list: FileRecord[] = []
+  #at = 0
+
+  constructor(lists: AsyncIterator<FileRecord[]>) {
+    this.#lists = lists
+  }
+
+  /** The next record; undefined after the last. */
+  async peek(): Promise<FileRecord | undefined> {
+    while (this.#at === this.#list.length) {
+      const next = await this.#lists.next()
+      if (next.done) return undefined
+      this.#list = next.value
+      this.#at = 0
+    }
+    return this.#list[this.#at]
+  }
+
+  /** Takes records of the current list, as many as may be taken, and the bytes of their frames. */
+  take(recordsMax: number, bytesMax: number): { records: FileRecord[]; bytes: number } {
+    const start = this.#at
+    let bytes = 0
+    for (; this.#at < this.#list.length && this.#at - start < recordsMax; this.#at++) {
+      const record = this.#list[this.#at]
+      const more = record === undefined ? 0 : frameBytes(record)
+      if (bytes + more > bytesMax) break
+      bytes += more
+    }
+    return { records: this.#list.slice(start, this.#at), bytes }
+  }
+}
+
+interface FrameOptions {
+  layout: FileLayout
+  /** Its `records` are counted. */
+  segment: Segment
+  recordsMax: number
+  bytesMax: number
+}
+
+async function* framesOf(
+  source: RecordSource,
+  { layout, segment, recordsMax, bytesMax }: FrameOptions,
+): AsyncGenerator<Buffer> {
+  const header = headerFrame({ v: segmentVersion, layout, firstRecord: segment.firstRecord })
+  yield header
+  let written = header.length
+  while ((await source.peek()) !== undefined) {
+    const { records, bytes } = source.take(recordsMax - segment.records, bytesMax - written)
+    if (records.length === 0) {
+      if (segment.records === 0) throw new Error('a segment of an import must have room for a record')
+      return
+    }
+    segment.records += records.length
+    written += bytes
+    yield recordFrames(records, bytes)
+  }
+}
+
+/** Throws an error of the frames rather than the one that `write` makes of it. */
+async function writeCompressed(
+  frames: AsyncGenerator<Buffer>,
+  write: (content: AsyncIterable<Uint8Array>) => Promise<void>,
+): Promise<void> {
+  let failure: { error: unknown } | undefined
+  async function* observed(): AsyncGenerator<Buffer> {
+    try {
+      yield* frames
+    } catch (error) {
+      failure = { error }
+      throw error
+    }
+  }
+  const gzip = createGzip(gzipOptions)
+  pipeline(observed(), gzip, () => undefined)
+  try {
+    await write(gzip)
+    if (!gzip.readableEnded) throw new Error('a segment of an import was not stored to its end')
+  } catch (error) {
+    throw failure === undefined ? error : failure.error
+  } finally {
+    gzip.destroy()
+  }
+}
+
+export interface OpenSegment {
+  layout: FileLayout
+  /** The records in the order of the file, in lists of those that were read together. */
+  records: AsyncGenerator<SegmentRecord[]>
+}
+
+/** Reads a segment that `writeSegments` wrote. Throws an Error for one that is damaged, and errors of `content` as they are. */
+export async function readSegment(content: AsyncIterable<Uint8Array>): Promise<OpenSegment> {
+  const gunzip = createGunzip({ chunkSize: gzipOptions.chunkSize })
+  pipeline(content, gunzip, () => undefined)
+  const reader = new FrameReader()
+  async function* read(): AsyncGenerator<SegmentRecord[]> {
+    for await (const chunk of gunzip) yield reader.read(chunk as Buffer)
+    reader.finish()
+  }
+  const records = read()
+  const first: SegmentRecord[] = []
+  while (reader.header === undefined) {
+    const next = await records.next()
+    if (next.done) throw new Error('a segment of an import is empty')
+    first.push(...next.value)
+  }
+  async function* all(): AsyncGenerator<SegmentRecord[]> {
+    try {
+      if (first.length > 0) yield first
+      for await (const found of records) if (found.length > 0) yield found
+    } finally {
+      await records.return(undefined)
+    }
+  }
+  return { layout: reader.header.layout, records: all() }
+}

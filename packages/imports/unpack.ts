@@ -1,0 +1,131 @@
+import { pipeline } from 'node:stream'
+import { createGunzip } from 'node:zlib'
+import { type AppError, errorCode, invalidFormat, tooLarge } from '@sluice/runtime/errors'
+import { fileLimits } from './file-limits.ts'
+
+/** Bytes at the start of a file that its kind is told by. */
+const magicBytesMax = 8
+/** Node's default of 16 KiB takes twice the time: each chunk is a task of its own in the thread pool. */
+const chunkBytes = 64 * 1024
+
+const gzipMagic = Buffer.from([0x1f, 0x8b])
+const asText = 'export it as CSV or JSON in UTF-8'
+
+/** Files that are no text in UTF-8, by their first bytes, with what the client reads. */
+const refusedKinds: readonly { magic: Buffer; problem: string }[] = [
+  { magic: Buffer.from('PK'), problem: `file is an Excel workbook or a zip archive: ${asText}` },
+  { magic: Buffer.from([0xd0, 0xcf, 0x11, 0xe0]), problem: `file is an Excel workbook: ${asText}` },
+  { magic: Buffer.from('PAR1'), problem: `file is Parquet: ${asText}` },
+  { magic: Buffer.from([0xff, 0xfe]), problem: `file is not UTF-8 but UTF-16: ${asText}` },
+  { magic: Buffer.from([0xfe, 0xff]), problem: `file is not UTF-8 but UTF-16: ${asText}` },
+  { magic: Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), problem: 'file is compressed with zstd: unpack it, or use gzip' },
+  { magic: Buffer.from('BZh'), problem: 'file is compressed with bzip2: unpack it, or use gzip' },
+  { magic: Buffer.from([0xfd, 0x37, 0x7a, 0x58]), problem: 'file is compressed with xz: unpack it, or use gzip' },
+]
+
+/**
+ * The text of an uploaded file, decompressed when its first bytes are those of gzip (RFC 1952, with any number of
+ * members). It is read as it is consumed, in constant memory.
+ *
+ * Throws 400 `Invalid format: …` for an empty file, for a kind of file that is no text in UTF-8, and for gzip that is
+ * damaged, ends early or goes on after its end; 413 beyond `bytesMax` decompressed bytes; errors of `file` as they are.
+ */
+export async function* unpack(
+  file: AsyncIterable<Uint8Array>,
+  bytesMax: number = fileLimits.unpackedBytesMax,
+): AsyncGenerator<Buffer> {
+  const { first, chunks } = await peek(file)
+  let bytes = 0
+  for await (const chunk of checkKind(startsWith(first, gzipMagic) ? gunzip(chunks) : chunks)) {
+    bytes += chunk.length
+    if (bytes > bytesMax) throw tooLarge(`File has more than ${bytesMax} bytes after decompression`)
+    yield chunk
+  }
+}
+
+/** The first bytes of a file, fewer than `magicBytesMax` only if the file is shorter, and all of its chunks. */
+async function peek(file: AsyncIterable<Uint8Array>): Promise<{ first: Buffer; chunks: AsyncGenerator<Buffer> }> {
+  const iterator = file[Symbol.asyncIterator]()
+  let first = Buffer.alloc(0)
+  let isDone = false
+  while (first.length < magicBytesMax && !isDone) {
+    const next = await iterator.next()
+    if (next.done) isDone = true
+    else first = Buffer.concat([first, next.value])
+  }
+  async function* chunks(): AsyncGenerator<Buffer> {
+    try {
+      yield first
+      while (!isDone) {
+        const next = await iterator.next()
+        if (next.done) isDone = true
+        else yield Buffer.from(next.value.buffer as ArrayBuffer, next.value.byteOffset, next.value.byteLength)
+      }
+    } finally {
+      if (!isDone) await iterator.return?.()
+    }
+  }
+  return { first, chunks: chunks() }
+}
+
+/** The same bytes, if the first ones are those of a text. */
+async function* checkKind(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let first: Buffer | undefined = Buffer.alloc(0)
+  for await (const chunk of source) {
+    if (first === undefined) {
+      yield chunk
+      continue
+    }
+    first = Buffer.concat([first, chunk])
+    if (first.length < magicBytesMax) continue
+    refuseKind(first)
+    yield first
+    first = undefined
+  }
+  if (first === undefined) return
+  refuseKind(first)
+  yield first
+}
+
+function refuseKind(first: Buffer): void {
+  if (first.length === 0) throw invalidFormat('file is empty')
+  if (startsWith(first, gzipMagic)) throw invalidFormat('file is compressed with gzip twice')
+  const refused = refusedKinds.find(({ magic }) => startsWith(first, magic))
+  if (refused) throw invalidFormat(refused.problem)
+  // ASCII in UTF-16 or UTF-32 without a byte order mark: every other byte is 0.
+  if (first[0] === 0 || first[1] === 0) throw invalidFormat(`file is not text in UTF-8: ${asText}`)
+}
+
+function startsWith(bytes: Buffer, magic: Buffer): boolean {
+  return bytes.subarray(0, magic.length).equals(magic)
+}
+
+async function* gunzip(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let given = 0
+  async function* counted(): AsyncGenerator<Buffer> {
+    for await (const chunk of source) {
+      given += chunk.length
+      yield chunk
+    }
+  }
+  const decompressor = createGunzip({ chunkSize: chunkBytes })
+  // The iteration reports the failure of either.
+  pipeline(counted(), decompressor, () => undefined)
+  try {
+    for await (const chunk of decompressor) yield chunk as Buffer
+    // Node ignores what follows the last member: records there would be lost without a word.
+    if (given !== decompressor.bytesWritten) throw invalidFormat('file goes on after the end of its gzip')
+  } catch (error) {
+    throw gzipProblem(error) ?? error
+  } finally {
+    decompressor.destroy()
+  }
+}
+
+/** The 400 for an error of zlib; undefined for other errors, such as a lack of memory. */
+function gzipProblem(error: unknown): AppError | undefined {
+  const code = errorCode(error)
+  if (code === 'Z_BUF_ERROR') return invalidFormat('gzip of the file ends early: the file is not complete')
+  if (code === 'Z_DATA_ERROR' || code === 'Z_NEED_DICT') return invalidFormat('gzip of the file is damaged')
+  return undefined
+}
