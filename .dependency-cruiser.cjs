@@ -15,6 +15,7 @@ const folders = {
     npm: ['@clickhouse/client', 'temporal-polyfill'],
   },
   'packages/event-log': { workspace: ['packages/runtime'], npm: ['kafkajs'] },
+  'packages/blobs': { workspace: ['packages/runtime'], npm: ['@aws-sdk/client-s3'] },
   'packages/postgres': {
     workspace: ['packages/contracts', 'packages/runtime', 'packages/access'],
     npm: ['kysely', 'pg'],
@@ -73,6 +74,18 @@ module.exports = {
       severity: 'error',
       from: { path: '^packages/event-log/(kafka|sqlite)/', pathNot: tests },
       to: { path: '^packages/event-log/(kafka|sqlite)/', pathNot: '^packages/event-log/$1/' },
+    },
+    {
+      name: 'aws-sdk-in-s3',
+      severity: 'error',
+      from: { path: '^packages/blobs/(?!s3/)', pathNot: tests },
+      to: { path: moduleOf('@aws-sdk/client-s3') },
+    },
+    {
+      name: 'adapters-of-the-blob-store-are-apart',
+      severity: 'error',
+      from: { path: '^packages/blobs/(file|s3)/', pathNot: tests },
+      to: { path: '^packages/blobs/(file|s3)/', pathNot: '^packages/blobs/$1/' },
     },
     {
       name: 'analyses-are-apart',
