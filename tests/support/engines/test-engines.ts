@@ -4,6 +4,7 @@ import { beforeAll, describe } from '@jest/globals'
 import { Client } from 'pg'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { kafkaAnswers } from './kafka-probe.ts'
+import { createBucket, readBucketUrl } from './s3-bucket.ts'
 
 export interface TestDatabase {
   url: string
@@ -104,6 +105,36 @@ export function testRedis(): { url: string } | undefined {
 export function describeWithRedis(name: string, suite: () => void): void {
   if (testRedis() === undefined) describe.skip(`${name} (no Redis)`, suite)
   else describe(name, suite)
+}
+
+/** A store of blobs on an S3 server, and the credentials for it. */
+export interface TestS3 {
+  /** `s3://<bucket>/test.<random>?…`: a prefix that was never used. */
+  url: string
+  credentials: { accessKeyId: string; secretAccessKey: string }
+}
+
+/** A prefix of its own in the bucket of this run's S3 server, SLUICE_TEST_S3_URL by default. Throws when there is none. */
+export function testS3(serverUrl = process.env.SLUICE_TEST_S3_URL): TestS3 {
+  if (serverUrl === undefined) throw new Error('This run has no S3 server: make suites by describeWithS3')
+  const { endpoint, bucket, credentials } = readBucketUrl(serverUrl)
+  const query = new URLSearchParams({ region: 'us-east-1', endpoint })
+  return { url: `s3://${bucket}/test.${randomBytes(6).toString('hex')}?${query.toString()}`, credentials }
+}
+
+/** `describe` for suites that need an S3 server: counted as skipped, and named so, when there is none. */
+export function describeWithS3(name: string, suite: () => void): void {
+  const url = process.env.SLUICE_TEST_S3_URL
+  if (url === undefined) {
+    describe.skip(`${name} (no S3)`, suite)
+    return
+  }
+  describe(name, () => {
+    beforeAll(async () => {
+      await waitUntil(() => createBucket(url), `S3 at ${new URL(url).host} stores blobs`, 59_000)
+    }, 60_000)
+    suite()
+  })
 }
 
 /** `describe` for suites that run services as production does: skipped, and named so, without Kafka or without Redis. */

@@ -1,0 +1,26 @@
+import { AppError } from '@sluice/runtime/errors'
+import type { ByteRange, Upload } from './blob-store.ts'
+
+export function blobNotFound(name: string): AppError {
+  return new AppError('not_found', { message: 'File not found', internal: `There is no blob ${name}` })
+}
+
+export function rangeNotSatisfiable(name: string, { start }: ByteRange): AppError {
+  return new AppError('range_not_satisfiable', {
+    message: 'Range not satisfiable',
+    internal: `The blob ${name} ends before byte ${start}`,
+  })
+}
+
+/** The upload was completed or aborted, or lacks a part: its blob must be written anew. */
+export function uploadConflict({ name, uploadId }: Upload, what: string): AppError {
+  return new AppError('conflict', {
+    message: 'The file can no longer be completed',
+    internal: `Upload ${uploadId} of the blob ${name}: ${what}`,
+  })
+}
+
+/** What only an operator can mend; `internal` says how. */
+export function misconfigured(internal: string): AppError {
+  return new AppError('internal', { message: 'Internal server error', internal })
+}

@@ -1,0 +1,205 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { errorCode } from '@sluice/runtime/errors'
+import { makeFolder } from '@sluice/runtime/make-folder'
+import type { BlobStore, Upload, UploadedPart } from '../blob-store.ts'
+import { blobNotFound, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
+import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, totalBytes } from '../rules.ts'
+import { untilAborted } from '../until-aborted.ts'
+import { onDisk, toDiskError } from './disk-error.ts'
+import { append, createFile, renameDurably, syncFolder } from './durable-files.ts'
+import { fileSize, listFiles, openIfExists, removeFile, streamFile } from './files.ts'
+import { uploadsIn } from './uploads.ts'
+
+const copyBytes = 1024 * 1024
+/** Content of the file that `check` writes: a block, which a full disk refuses. */
+const probe = Buffer.alloc(4096)
+
+/**
+ * Opens a store in a folder, which is created if missing. Processes that see the same folder may share it. A blob is a
+ * file of its name; it is written elsewhere (uploads.ts), synced and renamed. Completing an upload copies its parts, which
+ * needs its bytes a second time on the disk meanwhile. Throws an AppError when the folder can't be used.
+ */
+export function openFileStore(folder: string): BlobStore {
+  const uploads = uploadsIn(folder)
+  try {
+    makeFolder(uploads.folder)
+  } catch (error) {
+    throw toDiskError(folder, error)
+  }
+  const disk = <T>(step: () => Promise<T>): Promise<T> => onDisk(folder, step)
+  const pathOf = (name: string): string => {
+    checkName(name)
+    return join(folder, name)
+  }
+
+  const complete = async (upload: Upload, parts: readonly UploadedPart[]): Promise<void> => {
+    const draft = join(uploads.folderOf(upload), `joined-${randomBytes(8).toString('hex')}`)
+    try {
+      await createFile(draft, (file) => joinParts(file, upload, parts, uploads.folderOf(upload)))
+      await renameDurably(draft, pathOf(upload.name))
+    } catch (error) {
+      if (existsSync(uploads.folderOf(upload))) throw error
+      // Another process completed it meanwhile, or this one before it was killed.
+      if ((await fileSize(pathOf(upload.name))) === totalBytes(parts)) return
+      throw uploadConflict(upload, 'it was completed or aborted')
+    }
+    await uploads.remove(upload)
+  }
+
+  return {
+    write: async (name, content, { signal } = {}) => {
+      const path = pathOf(name)
+      const upload = await disk(() => uploads.begin(name))
+      const draft = join(uploads.folderOf(upload), 'content')
+      try {
+        const bytes = await createFile(draft, (file) => writeChunks(file, untilAborted(content, signal), disk), disk)
+        signal?.throwIfAborted()
+        await disk(() => renameDurably(draft, path))
+        return { bytes }
+      } finally {
+        // What can't be removed costs disk only, and is listed among the uploads.
+        await uploads.remove(upload).catch(() => undefined)
+      }
+    },
+
+    read: async (name, range) => {
+      checkRange(range)
+      const path = pathOf(name)
+      return disk(async () => {
+        const file = await openIfExists(path)
+        if (file === undefined) throw blobNotFound(name)
+        try {
+          const { size } = await file.stat()
+          if (range && range.start >= size) throw rangeNotSatisfiable(name, range)
+          const end = Math.min(range?.end ?? Infinity, size - 1)
+          return streamFile(folder, file, { start: range?.start ?? 0, end })
+        } catch (error) {
+          await file.close()
+          throw error
+        }
+      })
+    },
+
+    size: async (name) => {
+      const path = pathOf(name)
+      return disk(() => fileSize(path))
+    },
+
+    remove: async (names) => {
+      for (const path of names.map(pathOf)) await disk(() => removeFile(path, folder))
+    },
+
+    list: async function* (prefix) {
+      checkPrefix(prefix)
+      try {
+        yield* listFiles(folder, prefix)
+      } catch (error) {
+        throw toDiskError(folder, error)
+      }
+    },
+
+    beginParts: async (name) => {
+      checkName(name)
+      return disk(async () => {
+        const upload = await uploads.begin(name)
+        await syncFolder(uploads.folder)
+        return upload
+      })
+    },
+
+    writePart: async (upload, n, content) => {
+      checkPartNumber(n)
+      // A file of its own for each attempt: a part that a caller knows is never overwritten.
+      const etag = randomBytes(8).toString('hex')
+      const path = partPath(uploads.folderOf(upload), n, etag)
+      return disk(async () => {
+        try {
+          await createFile(path, (file) => append(file, content))
+          await syncFolder(dirname(path))
+          return { etag }
+        } catch (error) {
+          if (errorCode(error) === 'ENOENT') throw uploadConflict(upload, 'it was completed or aborted')
+          throw error
+        }
+      })
+    },
+
+    completeParts: async (upload, parts) => {
+      checkName(upload.name)
+      checkParts(parts)
+      await disk(() => complete(upload, parts))
+    },
+
+    abortParts: async (upload) => {
+      checkName(upload.name)
+      await disk(() => uploads.remove(upload))
+    },
+
+    listUploads: async function* () {
+      try {
+        yield* uploads.list()
+      } catch (error) {
+        throw toDiskError(folder, error)
+      }
+    },
+
+    check: () =>
+      disk(async () => {
+        const upload = await uploads.begin('check')
+        try {
+          await createFile(join(uploads.folderOf(upload), 'content'), (file) => append(file, probe))
+        } finally {
+          await uploads.remove(upload)
+        }
+      }),
+
+    close: () => Promise.resolve(),
+  }
+}
+
+/** Appends all chunks; failures of the disk go through `disk`, those of the content stay as they are. Returns the bytes. */
+async function writeChunks(
+  file: FileHandle,
+  chunks: AsyncIterable<Uint8Array>,
+  disk: (step: () => Promise<void>) => Promise<void>,
+): Promise<number> {
+  let bytes = 0
+  for await (const chunk of chunks) {
+    await disk(() => append(file, chunk))
+    bytes += chunk.length
+  }
+  return bytes
+}
+
+function partPath(folder: string, n: number, etag: string): string {
+  return join(folder, `${n}-${etag}`)
+}
+
+/** Appends the parts to `target`. Throws a conflict when one is missing or has another length. */
+async function joinParts(
+  target: FileHandle,
+  upload: Upload,
+  parts: readonly UploadedPart[],
+  folder: string,
+): Promise<void> {
+  const buffer = Buffer.allocUnsafe(copyBytes)
+  for (const { n, etag, bytes } of parts) {
+    const part = /^[0-9a-f]+$/.test(etag) ? await openIfExists(partPath(folder, n, etag)) : undefined
+    if (part === undefined) throw uploadConflict(upload, `part ${n} is missing`)
+    try {
+      let copied = 0
+      for (;;) {
+        const { bytesRead } = await part.read(buffer, 0, copyBytes)
+        if (bytesRead === 0) break
+        await append(target, buffer.subarray(0, bytesRead))
+        copied += bytesRead
+      }
+      if (copied !== bytes) throw uploadConflict(upload, `part ${n} has ${copied} bytes, not ${bytes}`)
+    } finally {
+      await part.close()
+    }
+  }
+}

@@ -1,0 +1,58 @@
+import { AppError, errorCode, unavailable } from '@sluice/runtime/errors'
+import { misconfigured } from '../errors.ts'
+import type { S3Address } from './url.ts'
+
+const secretVariable = 'SLUICE_S3_SECRET_ACCESS_KEY'
+const credentials = `SLUICE_S3_ACCESS_KEY_ID and ${secretVariable}, or the machine's own credentials`
+const messageLengthMax = 300
+
+/** The name that S3 gives to a failure, e.g. `NoSuchKey`, or the SDK: `TimeoutError`. */
+export function s3ErrorName(error: unknown): string | undefined {
+  return typeof error === 'object' && error !== null && 'name' in error ? String(error.name) : undefined
+}
+
+/** The status of the response; undefined when there was none. */
+export function s3ErrorStatus(error: unknown): number | undefined {
+  if (typeof error !== 'object' || error === null || !('$metadata' in error)) return undefined
+  return (error.$metadata as { httpStatusCode?: number } | undefined)?.httpStatusCode
+}
+
+/**
+ * The AppError for a failure of the SDK; `what` names the request: `GetObject of bucket/key`. The error itself is not its
+ * cause: it holds headers and the text that was signed. AppErrors and the TypeErrors of rules.ts stay as they are.
+ */
+export function toS3Error(address: S3Address, what: string, error: unknown): Error {
+  if (error instanceof AppError || error instanceof TypeError) return error
+  const name = s3ErrorName(error)
+  const status = s3ErrorStatus(error)
+  const failure = `${what}: ${describe(error)}`
+  const { bucket, region, endpoint } = address
+  if (name === 'NoSuchBucket') {
+    return misconfigured(`The bucket ${bucket} does not exist: check SLUICE_BLOBS_URL (${failure})`)
+  }
+  if (name === 'InvalidAccessKeyId') {
+    return misconfigured(`S3 does not know the access key: check SLUICE_S3_ACCESS_KEY_ID (${failure})`)
+  }
+  if (name === 'SignatureDoesNotMatch') {
+    return misconfigured(`S3 refuses the signature: check ${secretVariable} (${failure})`)
+  }
+  if (name === 'PermanentRedirect' || name === 'AuthorizationHeaderMalformed') {
+    return misconfigured(`The bucket ${bucket} is not in ${region}: check "region" of SLUICE_BLOBS_URL (${failure})`)
+  }
+  if (name === 'CredentialsProviderError') {
+    // Retryable: the machine's own credentials come from a service that may be away.
+    return unavailable(`There are no credentials for S3: set ${credentials} (${failure})`)
+  }
+  if (status === 401 || status === 403) {
+    return misconfigured(`S3 refuses access: check ${credentials}, and what the bucket permits them (${failure})`)
+  }
+  // Other refusals remain; a repetition gets the same. 408 and 429 ask for a repetition.
+  if (status !== undefined && status < 500 && status !== 408 && status !== 429) return misconfigured(failure)
+  return unavailable(`S3 at ${endpoint ?? region} (SLUICE_BLOBS_URL) does not answer: ${failure}`)
+}
+
+function describe(error: unknown): string {
+  const message = typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : ''
+  const names = [s3ErrorStatus(error), s3ErrorName(error), errorCode(error)].filter((each) => each !== undefined)
+  return `${[...new Set(names)].join(' ')} ${message}`.slice(0, messageLengthMax).trim()
+}

@@ -1,0 +1,276 @@
+import type { Readable } from 'node:stream'
+import {
+  type _Error,
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  HeadBucketCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3'
+import { AppError, unavailable } from '@sluice/runtime/errors'
+import type { BlobStore, ByteRange, Upload, UploadedPart } from '../blob-store.ts'
+import { blobNotFound, misconfigured, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
+import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, totalBytes } from '../rules.ts'
+import { createClient, type S3Credentials, type S3Timeouts } from './client.ts'
+import { resumeBody } from './resumed-body.ts'
+import { s3ErrorName, s3ErrorStatus, toS3Error } from './s3-error.ts'
+import { splitIntoParts } from './split-into-parts.ts'
+import type { S3Address } from './url.ts'
+import { writeInParts } from './write-in-parts.ts'
+
+/** Most objects of one DeleteObjects. */
+const removedAtOnceMax = 1_000
+const checkTimeoutMs = 5_000
+
+export interface S3StoreOptions {
+  /** Without them, the SDK looks for the machine's own (see createClient). */
+  credentials?: S3Credentials | undefined
+  timeouts?: S3Timeouts | undefined
+}
+
+/**
+ * Opens a store in a bucket, which must exist; returns at once, whether the server is there or not. A blob is an object
+ * whose key is the prefix and its name. A request without an answer fails after three attempts.
+ *
+ * The credentials need `s3:GetObject`, `PutObject`, `DeleteObject`, `AbortMultipartUpload`, `ListBucket` and
+ * `ListBucketMultipartUploads`.
+ */
+export function openS3Store(address: S3Address, { credentials, timeouts }: S3StoreOptions = {}): BlobStore {
+  const client = createClient(address, credentials, timeouts)
+  const { bucket: Bucket, prefix } = address
+  const objectOf = (name: string): { Bucket: string; Key: string } => {
+    checkName(name)
+    return { Bucket, Key: `${prefix}${name}` }
+  }
+  const uploadOf = ({ name, uploadId }: Upload) => ({ ...objectOf(name), UploadId: uploadId })
+  const nameOf = (key: string | undefined): string => (key ?? '').slice(prefix.length)
+
+  /**
+   * Runs a request. `expected` returns the error for a failure with a meaning of its own. Rejects with the signal's reason
+   * once that is aborted.
+   */
+  const attempt = async <T>(
+    what: string,
+    request: (options: { abortSignal?: AbortSignal }) => Promise<T>,
+    { signal, expected }: { signal?: AbortSignal | undefined; expected?: (error: unknown) => Error | undefined } = {},
+  ): Promise<T> => {
+    try {
+      return await request(signal ? { abortSignal: signal } : {})
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason
+      throw expected?.(error) ?? toS3Error(address, `${what} in ${Bucket}`, error)
+    }
+  }
+
+  const put = (name: string, content: Buffer, signal: AbortSignal | undefined) =>
+    attempt(
+      `PutObject of ${name}`,
+      (options) => client.send(new PutObjectCommand({ ...objectOf(name), Body: content }), options),
+      { signal },
+    )
+
+  const get = async (name: string, asked: { Range?: string; IfMatch?: string }, range: ByteRange | undefined) => {
+    const { Body, ETag } = await attempt(
+      `GetObject of ${name}`,
+      () => client.send(new GetObjectCommand({ ...objectOf(name), ...asked })),
+      {
+        expected: (error) => {
+          const code = s3ErrorName(error)
+          if (code === 'NoSuchKey') return blobNotFound(name)
+          if (code === 'InvalidRange' && range) return rangeNotSatisfiable(name, range)
+          return code === 'PreconditionFailed'
+            ? unavailable(`The blob ${name} was replaced while it was read`)
+            : undefined
+        },
+      },
+    )
+    // In Node, the SDK returns the response itself.
+    return { body: Body as Readable, etag: ETag ?? '' }
+  }
+
+  const sizeOf = async (name: string): Promise<number | undefined> => {
+    const object = objectOf(name)
+    try {
+      const { ContentLength } = await client.send(new HeadObjectCommand(object))
+      return ContentLength
+    } catch (error) {
+      if (s3ErrorStatus(error) !== 404) throw toS3Error(address, `HeadObject of ${name} in ${Bucket}`, error)
+    }
+    // The response to a HEAD has no body that says what is missing, the object or the bucket.
+    await attempt('HeadBucket', () => client.send(new HeadBucketCommand({ Bucket })), {
+      expected: (error) =>
+        s3ErrorStatus(error) === 404
+          ? misconfigured(`The bucket ${Bucket} does not exist: check SLUICE_BLOBS_URL`)
+          : undefined,
+    })
+    return undefined
+  }
+
+  const beginParts = async (name: string, signal?: AbortSignal): Promise<Upload> => {
+    const { UploadId } = await attempt(
+      `CreateMultipartUpload of ${name}`,
+      (options) => client.send(new CreateMultipartUploadCommand(objectOf(name)), options),
+      { signal },
+    )
+    if (UploadId === undefined) throw unavailable(`S3 returned no UploadId for ${name}`)
+    return { name, uploadId: UploadId }
+  }
+
+  const writePart = async (upload: Upload, n: number, content: Uint8Array, signal?: AbortSignal) => {
+    checkPartNumber(n)
+    const { ETag } = await attempt(
+      `UploadPart ${n} of ${upload.name}`,
+      (options) => client.send(new UploadPartCommand({ ...uploadOf(upload), PartNumber: n, Body: content }), options),
+      {
+        signal,
+        expected: (error) => (isGone(error) ? uploadConflict(upload, 'it was completed or aborted') : undefined),
+      },
+    )
+    if (ETag === undefined) throw unavailable(`S3 returned no ETag for part ${n} of ${upload.name}`)
+    return { etag: ETag }
+  }
+
+  const completeParts = async (upload: Upload, parts: readonly UploadedPart[]): Promise<void> => {
+    checkParts(parts)
+    const MultipartUpload = { Parts: parts.map(({ n, etag }) => ({ PartNumber: n, ETag: etag })) }
+    try {
+      await client.send(new CompleteMultipartUploadCommand({ ...uploadOf(upload), MultipartUpload }))
+    } catch (error) {
+      if (s3ErrorName(error) === 'InvalidPart') throw uploadConflict(upload, 'a part is missing or was replaced')
+      if (!isGone(error)) throw toS3Error(address, `CompleteMultipartUpload of ${upload.name} in ${Bucket}`, error)
+      // An earlier attempt may have completed it, by the SDK, by this process or by another one.
+      if ((await sizeOf(upload.name)) !== totalBytes(parts)) throw uploadConflict(upload, 'it was completed or aborted')
+    }
+  }
+
+  const abortParts = async (upload: Upload, signal?: AbortSignal): Promise<void> => {
+    try {
+      await attempt(
+        `AbortMultipartUpload of ${upload.name}`,
+        (options) => client.send(new AbortMultipartUploadCommand(uploadOf(upload)), options),
+        { signal, expected: (error) => (isGone(error) ? uploadConflict(upload, 'it is gone') : undefined) },
+      )
+    } catch (error) {
+      if (!(error instanceof AppError && error.code === 'conflict')) throw error
+    }
+  }
+
+  return {
+    write: async (name, content, { signal } = {}) => {
+      checkName(name)
+      const parts = splitIntoParts(content, signal)
+      const first = (await parts.next()).value ?? Buffer.alloc(0)
+      const second = await parts.next()
+      if (second.done === true) {
+        await put(name, first, signal)
+        return { bytes: first.length }
+      }
+      const writer = {
+        begin: () => beginParts(name, signal),
+        send: (upload: Upload, n: number, part: Buffer) => writePart(upload, n, part, signal),
+        complete: async (upload: Upload, written: readonly UploadedPart[]) => {
+          signal?.throwIfAborted()
+          await completeParts(upload, written)
+        },
+        abort: abortParts,
+      }
+      return { bytes: await writeInParts(writer, [first, second.value], parts) }
+    },
+
+    read: async (name, range) => {
+      checkRange(range)
+      const start = range?.start ?? 0
+      const end = range?.end ?? ''
+      const { body, etag } = await get(name, range ? { Range: `bytes=${start}-${end}` } : {}, range)
+      return resumeBody(body, async (received) => {
+        const rest = await get(name, { Range: `bytes=${start + received}-${end}`, IfMatch: etag }, range)
+        return rest.body
+      })
+    },
+
+    size: sizeOf,
+
+    remove: async (names) => {
+      const keys = names.map((name) => ({ Key: objectOf(name).Key }))
+      for (let first = 0; first < keys.length; first += removedAtOnceMax) {
+        const Objects = keys.slice(first, first + removedAtOnceMax)
+        const { Errors = [] } = await attempt('DeleteObjects', () =>
+          client.send(new DeleteObjectsCommand({ Bucket, Delete: { Quiet: true, Objects } })),
+        )
+        const failed = Errors.find(({ Code }) => Code !== 'NoSuchKey')
+        if (failed) throw toS3Error(address, `DeleteObjects in ${Bucket}`, partialFailure(failed))
+      }
+    },
+
+    list: async function* (namePrefix) {
+      checkPrefix(namePrefix)
+      let ContinuationToken: string | undefined
+      do {
+        const page = await attempt('ListObjectsV2', () =>
+          client.send(new ListObjectsV2Command({ Bucket, Prefix: `${prefix}${namePrefix}`, ContinuationToken })),
+        )
+        for (const { Key, Size = 0, LastModified } of page.Contents ?? []) {
+          yield { name: nameOf(Key), bytes: Size, modifiedAt: LastModified?.getTime() ?? 0 }
+        }
+        ContinuationToken = page.NextContinuationToken
+      } while (ContinuationToken !== undefined)
+    },
+
+    beginParts: (name) => beginParts(name),
+    writePart: (upload, n, content) => writePart(upload, n, content),
+    completeParts,
+    abortParts: (upload) => abortParts(upload),
+
+    listUploads: async function* () {
+      let marker: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } = {}
+      for (;;) {
+        const page = await attempt('ListMultipartUploads', () =>
+          client.send(new ListMultipartUploadsCommand({ Bucket, Prefix: prefix, ...marker })),
+        )
+        for (const { Key, UploadId = '', Initiated } of page.Uploads ?? []) {
+          yield { name: nameOf(Key), uploadId: UploadId, startedAt: Initiated?.getTime() ?? 0 }
+        }
+        if (page.IsTruncated !== true) return
+        marker = { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker }
+      }
+    },
+
+    // A begun upload shows that the credentials may write, and leaves nothing behind, not even a version of an object.
+    check: async () => {
+      const signal = AbortSignal.timeout(checkTimeoutMs)
+      try {
+        const upload = await beginParts('check', signal)
+        await abortParts(upload, signal)
+        const Prefix = `${prefix}check`
+        await attempt(
+          'ListObjectsV2',
+          (options) => client.send(new ListObjectsV2Command({ Bucket, Prefix, MaxKeys: 1 }), options),
+          { signal },
+        )
+      } catch (error) {
+        throw signal.aborted ? unavailable(`S3 did not answer within ${checkTimeoutMs} ms`) : error
+      }
+    },
+
+    close: () => {
+      client.destroy()
+      return Promise.resolve()
+    },
+  }
+}
+
+function isGone(error: unknown): boolean {
+  return s3ErrorName(error) === 'NoSuchUpload'
+}
+
+/** The failure of one object of several, as the failure of a request. */
+function partialFailure({ Code = '', Message = '' }: _Error): Error {
+  const httpStatusCode = Code === 'AccessDenied' ? 403 : 500
+  return Object.assign(new Error(Message), { name: Code, $metadata: { httpStatusCode } })
+}

@@ -1,0 +1,48 @@
+import type { Upload, UploadedPart } from '../blob-store.ts'
+
+/** What writeInParts needs of a store. */
+interface PartWriter {
+  begin(): Promise<Upload>
+  send(upload: Upload, n: number, content: Buffer): Promise<{ etag: string }>
+  complete(upload: Upload, parts: readonly UploadedPart[]): Promise<void>
+  abort(upload: Upload): Promise<void>
+}
+
+/**
+ * Writes the two parts that were read and all others as one upload, and returns their bytes; a part is sent while the next one is read. When anything fails,
+ * the upload is aborted and the promise rejects with that failure.
+ */
+export async function writeInParts(
+  writer: PartWriter,
+  gathered: readonly [Buffer, Buffer],
+  others: AsyncGenerator<Buffer, void, undefined>,
+): Promise<number> {
+  const upload = await writer.begin()
+  const written: UploadedPart[] = []
+  let bytes = 0
+  const send = async (content: Buffer): Promise<void> => {
+    const n = written.length + 1
+    const { etag } = await writer.send(upload, n, content)
+    written.push({ n, etag, bytes: content.length })
+    bytes += content.length
+  }
+  let sending = Promise.resolve()
+  try {
+    const [first, second] = gathered
+    await send(first)
+    for (let content: Buffer | undefined = second; content !== undefined;) {
+      sending = send(content)
+      const [next] = await Promise.all([others.next(), sending])
+      content = next.done === true ? undefined : next.value
+    }
+    await writer.complete(upload, written)
+    return bytes
+  } catch (error) {
+    others.return().catch(() => undefined)
+    // A part that arrives after the abort would stay.
+    await Promise.allSettled([sending])
+    // An upload that can't be aborted now is listed among the uploads.
+    await writer.abort(upload).catch(() => undefined)
+    throw error
+  }
+}

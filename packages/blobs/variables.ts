@@ -1,0 +1,49 @@
+import { optionalSecretVariable, urlVariable } from '@sluice/runtime/variables'
+import { parseS3Url } from './s3/url.ts'
+
+const description =
+  'The store of files for imports and exports: s3://bucket[/prefix]?region=eu-central-1[&endpoint=https://host:port], or file:<folder> that all processes share.'
+const schemes = ['s3', 'file']
+
+function check(url: string): void {
+  if (url.startsWith('s3:')) parseS3Url(url)
+}
+
+/** SLUICE_BLOBS_URL of a service that runs alone. */
+export const blobsUrl = urlVariable({ schemes, description, check })
+
+/** SLUICE_BLOBS_URL where a folder in the data folder will do. */
+export const blobsUrlOrEmbedded = {
+  ...urlVariable({ schemes, description: `${description} Default: file:<SLUICE_DATA_DIR>/blobs.`, check }),
+  optional: true as const,
+}
+
+/**
+ * Credentials for an `s3:` store. They have variables of their own, because secret keys of S3 hold "/" and "+", which a
+ * URL would need percent-encoded, and because most installations on a cloud need none: without both, the SDK of AWS takes
+ * the machine's own (AWS_… variables, ~/.aws, roles of EKS, ECS and EC2), which it renews by itself.
+ */
+export const s3Credentials = {
+  SLUICE_S3_ACCESS_KEY_ID: optionalSecretVariable(
+    'Access key of an s3: store. Without it, the credentials of the machine are used (AWS_… variables, roles).',
+    requireVisible,
+  ),
+  SLUICE_S3_SECRET_ACCESS_KEY: optionalSecretVariable('Secret of SLUICE_S3_ACCESS_KEY_ID.', requireVisible),
+}
+
+interface S3Config {
+  SLUICE_S3_ACCESS_KEY_ID?: string | undefined
+  SLUICE_S3_SECRET_ACCESS_KEY?: string | undefined
+}
+
+/** Mistakes in the combination of two variables that are valid by themselves, as lines of ConfigError. */
+export function s3CredentialMistakes(config: S3Config): string[] {
+  const { SLUICE_S3_ACCESS_KEY_ID: id, SLUICE_S3_SECRET_ACCESS_KEY: secret } = config
+  if ((id === undefined) === (secret === undefined)) return []
+  return ['SLUICE_S3_ACCESS_KEY_ID and SLUICE_S3_SECRET_ACCESS_KEY must be set both, or neither']
+}
+
+/** A line break copied along would make every signature wrong. */
+function requireVisible(text: string): void {
+  if (!/^[!-~]+$/.test(text)) throw new Error('holds characters other than visible ASCII')
+}

@@ -1,0 +1,30 @@
+import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
+
+/** The address of a bucket in the form of a URL, `http://<access key>:<secret>@host:port/<bucket>`. */
+export function readBucketUrl(url: string) {
+  const { origin, username, password, pathname } = new URL(url)
+  const credentials = { accessKeyId: decodeURIComponent(username), secretAccessKey: decodeURIComponent(password) }
+  return { endpoint: origin, bucket: pathname.slice(1), credentials }
+}
+
+/**
+ * Creates the bucket unless it exists and stores an object in it, which it removes again. Returns true when that worked:
+ * then the server takes blobs.
+ */
+export async function createBucket(url: string): Promise<boolean> {
+  const { endpoint, bucket: Bucket, credentials } = readBucketUrl(url)
+  const client = new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true, maxAttempts: 1 })
+  const Key = 'probe'
+  try {
+    await client.send(new CreateBucketCommand({ Bucket })).catch((error: unknown) => {
+      if (!(error instanceof Error) || !error.name.startsWith('BucketAlready')) throw error
+    })
+    await client.send(new PutObjectCommand({ Bucket, Key, Body: 'probe' }))
+    await client.send(new DeleteObjectCommand({ Bucket, Key }))
+    return true
+  } catch {
+    return false
+  } finally {
+    client.destroy()
+  }
+}
