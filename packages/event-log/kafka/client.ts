@@ -4,6 +4,7 @@ import { type Admin, type ISocketFactory, Kafka, type LogEntry, logLevel, type R
 import { withDeadline } from '@sluice/runtime/deadline'
 import type { Logger } from '@sluice/runtime/logger'
 import type { KafkaAddress } from './url.ts'
+import { emitWholeFrames } from './whole-frames.ts'
 
 export interface KafkaClientOptions {
   address: KafkaAddress
@@ -53,6 +54,7 @@ export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
       ...(ssl as ConnectionOptions | undefined),
     }
     const socket = address.tls === undefined ? connectTcp({ host, port }, onConnect) : connectTls(target, onConnect)
+    emitWholeFrames(socket)
     socket.setKeepAlive(true, keepAliveDelayMs)
     socket.setNoDelay(true)
     // Each write before the connection is open adds a listener.

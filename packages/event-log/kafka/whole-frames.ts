@@ -1,0 +1,66 @@
+import type { Socket } from 'node:net'
+
+/** Bytes of a frame's length, which precedes it. */
+const lengthBytes = 4
+/** A response begins with its correlation id. */
+const frameBytesMin = 4
+/** More than any response that a client asks for; what claims to be larger does not come from Kafka. */
+const frameBytesMax = 512 * 1024 * 1024
+
+/**
+ * Makes a socket emit the bytes of a response only when all of them have arrived. kafkajs connects again with the object
+ * that held the lost connection, and keeps the first bytes of a response that was cut off: it would read them as the
+ * beginning of the next connection's responses, and the process would end with an error that nobody can catch. A frame
+ * whose length can't be Kafka's destroys the socket.
+ */
+export function emitWholeFrames(socket: Socket): void {
+  const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean
+  /** Chunks of the frame that is incomplete. */
+  let held: Buffer[] = []
+  /** The bytes of its length that were read, and their value. */
+  let lengthRead = 0
+  let length = 0
+  /** Bytes that are missing once the length is known. */
+  let missing = 0
+
+  /** Returns the end of the last frame that ends in the chunk, 0 without one; -1 for a frame that can't be Kafka's. */
+  function lastEnd(chunk: Buffer): number {
+    let end = 0
+    for (let at = 0; at < chunk.length;) {
+      if (lengthRead < lengthBytes) {
+        length = length * 256 + (chunk[at++] ?? 0)
+        if (++lengthRead < lengthBytes) continue
+        if (length < frameBytesMin || length > frameBytesMax) return -1
+        missing = length
+        continue
+      }
+      const read = Math.min(missing, chunk.length - at)
+      at += read
+      missing -= read
+      if (missing > 0) continue
+      end = at
+      lengthRead = 0
+      length = 0
+    }
+    return end
+  }
+
+  function take(chunk: Buffer): boolean {
+    const end = lastEnd(chunk)
+    if (end === -1) {
+      socket.destroy(new Error(`a frame of ${length} bytes is no response of Kafka`))
+      return true
+    }
+    if (end === 0) {
+      held.push(chunk)
+      return true
+    }
+    const whole = [...held, end === chunk.length ? chunk : chunk.subarray(0, end)]
+    held = end === chunk.length ? [] : [chunk.subarray(end)]
+    for (const piece of whole) emit('data', piece)
+    return true
+  }
+
+  socket.emit = (event: string | symbol, ...values: unknown[]) =>
+    event === 'data' ? take(values[0] as Buffer) : emit(event as string, ...values)
+}
