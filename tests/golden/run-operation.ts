@@ -68,6 +68,7 @@ function requestOf({ query = {}, body, params = {} }: OperationRequest): ApiRequ
   return {
     requestId: 'request-golden',
     receivedAt,
+    accept: '',
     client: { address: '192.0.2.1', isSecure: false },
     params,
     query,

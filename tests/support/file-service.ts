@@ -163,8 +163,7 @@ function routesOf(state: FileServiceState): Route[] {
       return Promise.resolve({
         contentType: 'application/octet-stream',
         fileName: 'Größe "1".bin',
-        size,
-        etag: state.etag,
+        content: { size, etag: state.etag },
         open: (range = { start: 0, end: size - 1 }) => {
           state.open++
           state.opened++
