@@ -7,6 +7,7 @@ import { readSegment } from '@sluice/imports/segments'
 import { importStore } from '@sluice/postgres/imports'
 import { siteStore } from '@sluice/postgres/sites'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { allOf } from '../../../tests/support/chunks.ts'
 import { exactClock } from '../../../tests/support/clock.ts'
 import {
   countLeftovers,
@@ -83,9 +84,7 @@ describe('POST /api/v1/imports takes', () => {
     expect(others).toHaveLength(0)
     expect(segment).toMatchObject({ object: `imports/${jobId}/segments/0`, firstRecord: 1, records: 2 })
     const { records } = await readSegment(await query.blobs.read(segment?.object ?? ''))
-    let found = 0
-    for await (const list of records) found += list.length
-    expect(found).toBe(2)
+    expect((await allOf(records)).flat()).toHaveLength(2)
     expect(await countLeftovers(query)).toStrictEqual({ blobs: 1, files: 1, imports: 1, segments: 1, uploads: 0 })
   })
 
