@@ -158,7 +158,7 @@ type SegmentLimit = 'segmentRecordsMax' | 'segmentBytesMax'
 const ofRecord = 'the record’s error: '
 
 /** Every limit of imports; the texts in angle brackets depend on the file. */
-export const importLimitDescriptions: Readonly<
+const importLimitDescriptions: Readonly<
   Record<keyof typeof importLimits | Exclude<keyof typeof fileLimits, SegmentLimit>, LimitDescription>
 > = {
   fileBytesMax: {
