@@ -38,7 +38,7 @@ export async function createCluster(): Promise<Cluster> {
       gateway: { ...log, ...database, ...counters },
       writer: { ...log, ...store, ...database },
       query: { ...store, ...database, ...counters, ...files, SLUICE_ADMIN_KEY: key },
-      worker: { ...log, ...store, ...database },
+      worker: { ...log, ...store, ...database, ...files },
     },
     drop: async () => {
       await clickHouse.drop()
