@@ -40,9 +40,10 @@ export async function startSluice(): Promise<SluiceRig> {
   const store = { SLUICE_CLICKHOUSE_URL: clickHouse.url }
   const database = { SLUICE_POSTGRES_URL: postgres.url }
   const counters = { SLUICE_REDIS_URL: redis.url }
+  const files = { SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}` }
   const migrated = await spawnProgram('admin/migrate/main', { ...log, ...store, ...database })
   if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)
-  const query = await startMeasured('query', { ...store, ...database, ...counters, SLUICE_ADMIN_KEY: key })
+  const query = await startMeasured('query', { ...store, ...database, ...counters, ...files, SLUICE_ADMIN_KEY: key })
   const gateway = await startMeasured('gateway', { ...log, ...database, ...counters })
   const writer = await startMeasured('writer', { ...log, ...store, ...database })
   return {

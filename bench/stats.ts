@@ -50,6 +50,7 @@ export async function stats(): Promise<object> {
     SLUICE_CLICKHOUSE_URL: url,
     SLUICE_POSTGRES_URL: postgres.url,
     SLUICE_REDIS_URL: redis.url,
+    SLUICE_BLOBS_URL: `file:${join(dir, 'blobs')}`,
     SLUICE_ADMIN_KEY: key,
   })
   try {

@@ -1,6 +1,9 @@
 import { conditionLimits } from '@sluice/contracts/conditions'
 import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
+import { importLimits } from '@sluice/contracts/imports'
 import { batchMediaTypes, contentEncodings, eventMediaTypes } from '@sluice/contracts/media-types'
+import { fileLimits } from '@sluice/imports/file-limits'
+import { recordTooLarge } from '@sluice/imports/file-record'
 
 export const limits = { ...eventLimits, ...propertyLimits }
 
@@ -149,6 +152,52 @@ export const conditionLimitDescriptions: Readonly<Record<keyof typeof conditionL
   },
 }
 
+/** A part of a file, which its user does not see. */
+type SegmentLimit = 'segmentRecordsMax' | 'segmentBytesMax'
+
+const ofRecord = 'the record’s error: '
+
+/** Every limit of imports; the texts in angle brackets depend on the file. */
+const importLimitDescriptions: Readonly<
+  Record<keyof typeof importLimits | Exclude<keyof typeof fileLimits, SegmentLimit>, LimitDescription>
+> = {
+  fileBytesMax: {
+    what: 'file',
+    value: `${number(importLimits.fileBytesMax)} bytes`,
+    beyond: refused(413, `File is larger than ${importLimits.fileBytesMax} bytes`),
+  },
+  unpackedBytesMax: {
+    what: 'file, after decompression',
+    value: `${number(fileLimits.unpackedBytesMax)} bytes`,
+    beyond: refused(413, `File has more than ${fileLimits.unpackedBytesMax} bytes after decompression`),
+  },
+  uploadsAtOnceMax: {
+    what: 'uploads of a key that are under way at once',
+    value: number(importLimits.uploadsAtOnceMax),
+    beyond: refused(429, 'Rate limit exceeded. Retry after <n> seconds.'),
+  },
+  columnsMax: {
+    what: 'columns of a CSV file',
+    value: number(fileLimits.columnsMax),
+    beyond: refused(400, `Invalid format: header has <n> columns, more than ${fileLimits.columnsMax}`),
+  },
+  recordBytesMax: {
+    what: 'record as it stands in the file',
+    value: `${number(fileLimits.recordBytesMax)} bytes`,
+    beyond: `${ofRecord}\`${recordTooLarge}\``,
+  },
+  eventRowBytesMax: {
+    what: 'event of a file, as it is stored',
+    value: `${number(fileLimits.eventRowBytesMax)} bytes`,
+    beyond: `${ofRecord}\`Event is larger than ${fileLimits.eventRowBytesMax} bytes when it is stored\``,
+  },
+  userFieldLengthMax: {
+    what: 'field of a user',
+    value: `${number(fileLimits.userFieldLengthMax)} characters`,
+    beyond: `${ofRecord}\`Invalid field: <field> exceeds maximum length of ${fileLimits.userFieldLengthMax}\``,
+  },
+}
+
 /** The text of docs/limits.md, from the constants of packages/contracts. */
 export function limitsPage(): string {
   return `# Limits
@@ -178,6 +227,13 @@ Of a \`filter\`; the criteria of a cohort and the conditions of a funnel's step 
 \`packages/api/conditions.test.ts\` tries each limit, and one more.
 
 ${table(conditionLimitDescriptions)}
+
+## Imports
+
+From \`packages/contracts/imports.ts\` and \`packages/imports/file-limits.ts\`. The limits of collection hold for each event
+of a file, except for its size.
+
+${table(importLimitDescriptions)}
 `
 }
 

@@ -38,7 +38,10 @@ export interface Operation {
     status: 200 | 201 | 202
     /** `data` of the envelope; absent: the envelope has none. */
     data?: joi.Schema
-    /** The response is a file of one of these media types instead of an envelope; the handler returns a FileResult. */
+    /**
+     * The response is a file of one of these media types instead of an envelope; the handler returns a FileResult. With
+     * `data`, the client chooses between them by `Accept`, and the handler returns `{ data }` or `{ file }`.
+     */
     file?: readonly string[]
     /**
      * Headers that the handler adds, with their description in the OpenAPI document; null: the document leaves the
@@ -73,7 +76,7 @@ export type Rights =
    */
   | { of: 'site'; in: 'query' | 'body' | 'events' | 'queries' }
   /** An id in the path: a foreign id is answered 404 like an unknown one. */
-  | { of: 'object'; parameter: string; name: 'Site' | 'Key' | 'Cohort' }
+  | { of: 'object'; parameter: string; name: 'Site' | 'Key' | 'Cohort' | 'Import' }
   /** A list, which leaves foreign entries out. */
   | { of: 'list' }
 

@@ -11,6 +11,7 @@ import {
 } from './cohorts.ts'
 import { batchBody, batchResult, eventBody } from './collect.ts'
 import { funnelBody, funnelResult } from './funnel.ts'
+import { importOperations } from './import-operations.ts'
 import { createKeyBody, keyResource, newKeyResource, rotateKeyBody, updateKeyBody } from './keys.ts'
 import { liveResult, siteQuery } from './live.ts'
 import { observedPropertiesResult } from './observed-properties.ts'
@@ -377,6 +378,7 @@ export const operations = {
     query: retentionQuery,
     response: { status: 200, data: retentionResult },
   },
+  ...importOperations,
 } as const satisfies Readonly<Record<string, Operation>>
 
 export type OperationId = keyof typeof operations

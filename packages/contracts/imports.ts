@@ -1,3 +1,5 @@
+import type { Page } from './paging.ts'
+
 /** What the records of a file are. */
 export const importTypes = ['events', 'users'] as const
 export type ImportType = (typeof importTypes)[number]
@@ -9,3 +11,53 @@ export type ImportFormat = (typeof importFormats)[number]
 /** `uploading → queued → processing → completed | failed | cancelled`. */
 export const importStatuses = ['uploading', 'queued', 'processing', 'completed', 'failed', 'cancelled'] as const
 export type ImportStatus = (typeof importStatuses)[number]
+
+export const importLimits = {
+  /** The uploaded file, in bytes. */
+  fileBytesMax: 2 * 1024 ** 3,
+  /** Uploads of one key that may be under way at once, in all processes. */
+  uploadsAtOnceMax: 4,
+} as const
+
+/** The text fields of POST /api/v1/imports. */
+export interface CreateImportFields {
+  type: ImportType
+  site_id: string
+}
+
+/** `data` of POST /api/v1/imports. */
+export interface AcceptedImport {
+  job_id: string
+  status: 'uploading'
+  /** Records that the file holds, those included that will fail. */
+  total_records: number
+}
+
+export interface ListImportsQuery extends Page {
+  site_id: string
+}
+
+/** Record of an import (docs/http-interface.md#import-record); times are in Unix ms. */
+export interface ImportResource {
+  job_id: string
+  site_id: string
+  type: ImportType
+  status: ImportStatus
+  total_records: number
+  /** Records dealt with, failed ones included. */
+  processed_records: number
+  failed_records: number
+  created_at: number
+  finished_at: number | null
+  /** Why the import failed. */
+  error: string | null
+}
+
+/** Why a record was not imported. */
+export interface ImportError {
+  /** Line of the file, from 1. */
+  line: number
+  field?: string
+  /** Holds no values of the record. */
+  message: string
+}

@@ -216,6 +216,10 @@ class AdmittedRequest implements Omit<ApiRequest, 'credential'> {
     return this.#context.clients.read(this.#context.request)
   }
 
+  get accept(): string {
+    return this.#context.request.headers.accept ?? ''
+  }
+
   get incoming(): IncomingMessage {
     return this.#context.request
   }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type IncomingHttpHeaders, type IncomingMessage, request as httpRequest } from 'node:http'
 import { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { notFound } from '@sluice/runtime/errors'
 import { unavailable } from '@sluice/runtime/errors'
@@ -174,6 +175,19 @@ describe('an upload', () => {
     }
     await waitUntil(() => service.state.failed === 1, 'the store has seen the failure')
     expect(service.state.stored.size).toBe(1)
+  })
+
+  test('fails with the error of a store that tidies up first, however long that takes', async () => {
+    const { promise, resolve } = Promise.withResolvers<undefined>()
+    service.state.storeError = unavailable('the disk is full')
+    service.state.tidiedUp = promise
+    const answer = upload([field('title', 'A'), file('file', 'a'.repeat(1_000_000)), end])
+    await waitUntil(() => service.state.failed === 1, 'the store has stopped reading')
+    // The rest of the body arrives meanwhile.
+    for (let round = 0; round < 1_000; round++) await setImmediate()
+    resolve(undefined)
+    const response = await answer
+    expect([response.status, errorOf(response)]).toEqual([503, 'Service temporarily unavailable'])
   })
 
   test('gets the error of the store when the store fails', async () => {

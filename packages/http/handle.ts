@@ -40,10 +40,13 @@ type DataHeaders<Data, Name extends string> = { headers: Readonly<Record<Name, s
 
 /**
  * What the handler of an operation returns: the `data` of the response, nothing for a response without data, a
- * FileResult for a file; `{ data, headers }` where the operation declares headers.
+ * FileResult for a file; `{ data, headers }` where the operation declares headers, `{ data }` or `{ file }` where it
+ * declares both.
  */
 export type ResultOf<O extends Operation> = O['response'] extends { file: readonly string[] }
-  ? FileResult
+  ? O['response'] extends { data: unknown }
+    ? { data: DataOf<O> } | { file: FileResult }
+    : FileResult
   : O['response'] extends { headers: infer Headers }
     ? DataHeaders<DataOf<O>, keyof Headers & string>
     : O['response'] extends { data: unknown }
@@ -82,7 +85,8 @@ export function handle<const O extends Operation>(
   } as Route
 }
 
-function toHandlerResult({ status, file, headers }: Operation['response'], result: unknown): HandlerResult {
+function toHandlerResult({ status, data, file, headers }: Operation['response'], result: unknown): HandlerResult {
+  if (file && data) return { status, ...(result as Omit<HandlerResult, 'status'>) }
   if (file) return { status, file: result as FileResult }
   if (headers) return { status, ...(result as Omit<HandlerResult, 'status'>) }
   return result === undefined ? { status } : { status, data: result }
@@ -127,6 +131,10 @@ class ValidatedRequest implements Omit<ApiRequest, 'query' | 'body'> {
 
   get credential(): ApiRequest['credential'] {
     return this.#request.credential
+  }
+
+  get accept(): string {
+    return this.#request.accept
   }
 
   get session(): ApiRequest['session'] {

@@ -16,6 +16,8 @@ export interface PublicRequest {
   query: Readonly<Record<string, string | string[]>>
   /** The decompressed body and its media type; empty for a route without a body and for a multipart body. */
   body: { bytes: Buffer; type: string }
+  /** The header `Accept`, '' without one; `prefersType` (prefers-type.ts) reads it. */
+  accept: string
   /** Node's request, for operations that read their body as a stream. */
   incoming?: IncomingMessage
   /** Releases the memory that the body has reserved, while the handler goes on without the body. */
@@ -57,10 +59,11 @@ export interface FileResult {
   contentType: string
   /** Name under which a browser saves the file. */
   fileName: string
-  /** Bytes of the whole file. */
-  size: number
-  /** Names the content of the file, without quotes: another content has another name. */
-  etag: string
+  /**
+   * Bytes of the whole file, and a name for its content, without quotes: another content has another name. Undefined for
+   * a file that is made while it is sent, which has no ranges.
+   */
+  content?: { size: number; etag: string }
   /**
    * Opens the file, or the bytes from `start` to `end`, both included. The stream is destroyed when the client leaves.
    * Not called for HEAD.

@@ -10,7 +10,7 @@ import type { ByteRange, FileResult } from './route.ts'
  * and an error of the stream, which may come after the headers were sent.
  *
  * A request for several ranges gets the whole file, as RFC 9110 (14.2) allows; so does one whose `If-Range` names
- * another content, and one whose `Range` is not valid.
+ * another content, one whose `Range` is not valid, and every one for a file that is made while it is sent.
  */
 export async function sendFile(
   request: IncomingMessage,
@@ -18,32 +18,54 @@ export async function sendFile(
   common: Headers,
   file: FileResult,
 ): Promise<void> {
-  const etag = `"${file.etag}"`
-  const range = request.method === 'GET' ? requestedRange(request, file.size, etag) : undefined
-  const length = range ? range.end - range.start + 1 : file.size
-  const headers = {
+  const { range, length, headers } = file.content ? partOf(file.content, request) : unknownContent
+  const allHeaders = {
     'Content-Type': file.contentType,
-    'Content-Length': length,
     'Content-Disposition': contentDisposition(file.fileName),
-    'Accept-Ranges': 'bytes',
-    ETag: etag,
-    ...(range && { 'Content-Range': `bytes ${range.start}-${range.end}/${file.size}` }),
+    ...headers,
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
     ...common,
   }
   if (request.method === 'HEAD') {
-    response.writeHead(200, headers).end()
+    response.writeHead(200, allHeaders).end()
     return
   }
   const source = await file.open(range)
   try {
-    response.writeHead(range ? 206 : 200, headers)
+    response.writeHead(range ? 206 : 200, allHeaders)
   } catch (error) {
     source.destroy()
     throw error
   }
   await writeStream(source, response, length)
+}
+
+/** The bytes of a file that a request asks for. */
+interface SentPart {
+  /** Undefined: the whole file. */
+  range?: ByteRange | undefined
+  /** Undefined: not known before. */
+  length?: number
+  headers: Headers
+}
+
+const unknownContent: SentPart = { headers: { 'Accept-Ranges': 'none' } }
+
+function partOf({ size, etag: name }: { size: number; etag: string }, request: IncomingMessage): SentPart {
+  const etag = `"${name}"`
+  const range = request.method === 'GET' ? requestedRange(request, size, etag) : undefined
+  const length = range ? range.end - range.start + 1 : size
+  return {
+    range,
+    length,
+    headers: {
+      'Content-Length': String(length),
+      'Accept-Ranges': 'bytes',
+      ETag: etag,
+      ...(range && { 'Content-Range': `bytes ${range.start}-${range.end}/${size}` }),
+    },
+  }
 }
 
 /** The one range to send; undefined for the whole file. Throws RangeNotSatisfiableError. */
@@ -62,8 +84,8 @@ function requestedRange({ headers }: IncomingMessage, size: number, etag: string
   return { start, end: Math.min(end, size - 1) }
 }
 
-/** Writes `length` bytes at the speed of the client. Throws when the stream fails or has another length. */
-async function writeStream(source: Readable, response: ServerResponse, length: number): Promise<void> {
+/** Writes the stream at the speed of the client. Throws when it fails, or has another length than the one announced. */
+async function writeStream(source: Readable, response: ServerResponse, length: number | undefined): Promise<void> {
   const stop = (): void => {
     source.destroy()
   }
@@ -73,7 +95,7 @@ async function writeStream(source: Readable, response: ServerResponse, length: n
   try {
     for await (const chunk of source as AsyncIterable<Buffer | string>) {
       sent += Buffer.byteLength(chunk)
-      if (sent > length) break
+      if (length !== undefined && sent > length) break
       if (!response.write(chunk)) await drained(response)
     }
   } catch (error) {
@@ -84,7 +106,8 @@ async function writeStream(source: Readable, response: ServerResponse, length: n
     stop()
   }
   if (response.destroyed) return
-  if (sent !== length) throw new Error(`a file has ${sent} bytes or more, ${length} were announced`)
+  if (length !== undefined && sent !== length)
+    throw new Error(`a file has ${sent} bytes or more, ${length} were announced`)
   response.end()
 }
 

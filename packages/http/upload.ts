@@ -217,9 +217,23 @@ function parseForm(
     } as multer.Options).single(file)
     parse(request as never, undefined as never, (error: unknown) => {
       if (error === undefined || error === null) resolve((request as { body?: object }).body ?? {})
-      else fail(toReason(toFormError(error, file)))
+      else if (isStreamError(error) && !request.destroyed && !parser?.errored && receiver.saving) {
+        // The store has stopped reading, which destroys the stream of the file: its own error, which `onFailure` reports,
+        // may come later than multer's.
+        receiver.saving.then(
+          () => {
+            fail(invalidForm())
+          },
+          () => undefined,
+        )
+      } else fail(toReason(toFormError(error, file)))
     })
   })
+}
+
+/** Whether an error that multer reports is neither its own nor one of the store. */
+function isStreamError(error: unknown): boolean {
+  return !(error instanceof multer.MulterError) && !(error instanceof AppError)
 }
 
 /** Returns an error of the store unchanged, and the 400 for an error of multer or its parser. */

@@ -7,7 +7,20 @@ import { type ImportStore, importStore } from './imports.ts'
 import { openPostgres } from './open.ts'
 
 const noon = Date.UTC(2042, 5, 1, 12)
-const started = { importId: 'imp_1', siteId: 'shop', environment: 'dev', type: 'users', keyId: 'key_1' } as const
+const created = {
+  importId: 'imp_1',
+  siteId: 'shop',
+  environment: 'dev',
+  type: 'users',
+  keyId: 'key_1',
+  format: 'csv',
+  csv: { header: ['user_id', 'email'], delimiter: ';' },
+  sha256: 'ff',
+} as const
+const segments = [
+  { n: 0, object: 'a', firstRecord: 1, firstLine: 2, records: 70 },
+  { n: 1, object: 'b', firstRecord: 71, firstLine: 75, records: 30 },
+]
 let postgres: TestPostgres
 let store: ImportStore
 
@@ -30,54 +43,37 @@ async function take(now: number) {
   return taken
 }
 
-describe('an upload', () => {
-  test('is registered as uploading and not worked on', async () => {
-    const record = await store.create(started, noon)
+describe('a complete upload', () => {
+  test('becomes an import with its segments, which is processing when it is taken', async () => {
+    await store.uploads.begin(created, 1, noon)
+    const record = await store.create({ ...created, segments, createdAt: noon - 5 }, noon)
     expect(record).toStrictEqual({
-      ...started,
+      ...created,
       seq: expect.any(Number) as unknown,
-      status: 'uploading',
-      format: null,
-      csv: null,
-      sha256: null,
-      totalRecords: 0,
+      status: 'queued',
+      totalRecords: 100,
       processedRecords: 0,
       failedRecords: 0,
       error: null,
-      createdAt: new Date(noon),
-      acceptedAt: null,
+      createdAt: new Date(noon - 5),
+      acceptedAt: new Date(noon),
       finishedAt: null,
     })
     expect(await store.find('imp_1', null)).toStrictEqual(record)
-    expect(await store.leases.take(noon + 1, 10)).toStrictEqual([])
-  })
-
-  test('is queued with its segments once it is complete, and is processing when it is taken', async () => {
-    await store.create(started, noon)
-    const segments = [
-      { n: 0, object: 'a', firstRecord: 0, firstLine: 2, records: 70 },
-      { n: 1, object: 'b', firstRecord: 70, firstLine: 75, records: 30 },
-    ]
-    const csv = { header: ['user_id', 'email'], delimiter: ';' }
-    const file = { format: 'csv', csv, sha256: 'ff', segments } as const
-    const queued = await store.markQueued('imp_1', file, noon + 5)
-    expect(queued).toMatchObject({ status: 'queued', format: 'csv', csv, sha256: 'ff', totalRecords: 100 })
-    expect(queued?.acceptedAt).toStrictEqual(new Date(noon + 5))
     expect(await store.segments('imp_1')).toStrictEqual(
       segments.map((segment) => ({ ...segment, processed: 0, failed: 0, errorsObject: null, positions: null })),
     )
-    expect((await take(noon + 5)).job).toMatchObject({ importId: 'imp_1', status: 'processing', csv })
+    expect((await take(noon)).job).toMatchObject({ importId: 'imp_1', status: 'processing', csv: created.csv })
     expect(await store.find('imp_1', null)).toMatchObject({ status: 'processing' })
+    expect(await store.uploads.end('imp_1')).toBe(false)
   })
 
-  test('that was cancelled meanwhile, or is queued already, is not queued', async () => {
-    const file = { format: 'ndjson', csv: null, sha256: 'ff', segments: [] } as const
-    await store.create(started, noon)
-    await store.cancel('imp_1', null, noon)
-    expect(await store.markQueued('imp_1', file, noon)).toBeUndefined()
-    const { importId } = await addImport(store, {}, noon)
-    expect(await store.markQueued(importId, file, noon)).toBeUndefined()
-    expect(await store.segments(importId)).toHaveLength(1)
+  test('that has ended becomes no import', async () => {
+    await store.uploads.begin(created, 1, noon)
+    expect(await store.uploads.end('imp_1')).toBe(true)
+    const late = store.create({ ...created, segments, createdAt: noon }, noon)
+    await expect(late).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+    expect(await store.find('imp_1', null)).toBeUndefined()
   })
 })
 
@@ -177,12 +173,6 @@ describe('of the imports of one site', () => {
     await store.complete(again, noon)
     expect((await take(noon + 60_000)).id).toBe(imports[1]?.importId)
   })
-
-  test('an upload that is not complete holds up no other', async () => {
-    await store.create({ ...started, siteId: 'shop' }, noon)
-    const { importId } = await addImport(store, { site: 'shop' }, noon)
-    expect((await take(noon)).id).toBe(importId)
-  })
 })
 
 test('imports are listed newest first, page by page, and are found at their sites only', async () => {
@@ -190,8 +180,9 @@ test('imports are listed newest first, page by page, and are found at their site
   const added = []
   for (const at of [noon, noon + 1, noon + 2]) added.push(await addImport(store, { site }, at))
   await addImport(store, { site: 'blog' }, noon)
+  await addImport(store, { site, type: 'users' }, noon)
   const ids = async (limit: number, offset: number) => {
-    const { imports, total } = await store.list(site, { limit, offset })
+    const { imports, total } = await store.list(site, ['events'], { limit, offset })
     expect(total).toBe(3)
     return imports.map(({ importId }) => importId)
   }
@@ -208,7 +199,7 @@ test('while Postgres is away, the store and its leases throw AppError 503', asyn
   await proxy.cut()
   const lease = { id: 'imp_1', lease: 1 }
   const calls = [
-    () => lost.create(started, noon),
+    () => lost.create({ ...created, segments, createdAt: noon }, noon),
     () => lost.find('imp_1', null),
     () => lost.recordSegment(lease, 0, segmentDone),
     () => lost.complete(lease, noon),

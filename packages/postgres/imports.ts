@@ -2,9 +2,11 @@ import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
 import type { ImportFormat, ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
+import { unavailable } from '@sluice/runtime/errors'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { CsvSettings, LogPositions, Tables } from './tables.ts'
+import { type UploadStore, uploadStore } from './uploads.ts'
 
 /** An import's record, which is also the job of the worker. */
 export interface ImportRecord {
@@ -15,12 +17,11 @@ export interface ImportRecord {
   environment: Environment
   type: ImportType
   status: ImportStatus
-  /** Null until the upload is complete. */
-  format: ImportFormat | null
+  format: ImportFormat
   /** Null unless the format is `csv`. */
   csv: CsvSettings | null
-  /** Of the unpacked file, in hex; null until the upload is complete. */
-  sha256: string | null
+  /** Of the unpacked file, in hex. */
+  sha256: string
   totalRecords: number
   /** Records dealt with, failed ones included. */
   processedRecords: number
@@ -28,13 +29,22 @@ export interface ImportRecord {
   /** Why the import failed, for users. */
   error: string | null
   keyId: string
+  /** When the upload began. */
   createdAt: Date
   /** When the upload was complete: `received_at` of the rows. */
-  acceptedAt: Date | null
+  acceptedAt: Date
   finishedAt: Date | null
 }
 
-export type NewImport = Pick<ImportRecord, 'importId' | 'siteId' | 'environment' | 'type' | 'keyId'>
+/** An import whose file has been received. */
+export type NewImport = Pick<
+  ImportRecord,
+  'importId' | 'siteId' | 'environment' | 'type' | 'keyId' | 'format' | 'csv' | 'sha256'
+> & {
+  segments: readonly NewSegment[]
+  /** Unix ms. */
+  createdAt: number
+}
 
 /** A part of the file, which is one unit of work. */
 export interface NewSegment {
@@ -42,7 +52,7 @@ export interface NewSegment {
   n: number
   /** The blob of the records. */
   object: string
-  /** The number of the first record in the file, from 0. */
+  /** The number of the first record in the file, from 1. */
   firstRecord: number
   /** The line of the file on which the first record begins, from 1. */
   firstLine: number
@@ -62,14 +72,6 @@ export interface SegmentProgress {
 
 export interface ImportSegment extends NewSegment, SegmentProgress {}
 
-/** What is known of a file once it has been received. */
-export interface UploadedFile {
-  format: ImportFormat
-  csv: CsvSettings | null
-  sha256: string
-  segments: readonly NewSegment[]
-}
-
 /** The sites whose imports are visible; null: all sites. */
 type SiteIds = readonly string[] | null
 
@@ -80,13 +82,20 @@ type SiteIds = readonly string[] | null
 export interface ImportStore {
   /** The imports as jobs. Only a site's oldest one that is not finished is taken. */
   leases: LeaseTable<ImportRecord>
-  /** Registers an upload that begins, with the status `uploading`. */
-  create(started: NewImport, at: number): Promise<ImportRecord>
-  /** Stores the segments of an upload that is complete, and hands it to the workers; undefined unless it is `uploading`. */
-  markQueued(importId: string, file: UploadedFile, at: number): Promise<ImportRecord | undefined>
+  /** The uploads that are not imports yet. */
+  uploads: UploadStore
+  /**
+   * Stores an import with its segments at `at`, when its upload is complete, and hands it to the workers: its status is
+   * `queued`. Its upload ends in the same transaction; throws AppError 503 when it has ended before.
+   */
+  create(created: NewImport, at: number): Promise<ImportRecord>
   find(importId: string, siteIds: SiteIds): Promise<ImportRecord | undefined>
-  /** Lists the imports of one site, newest first; `total` counts all of them. */
-  list(siteId: string, page: { limit: number; offset: number }): Promise<{ imports: ImportRecord[]; total: number }>
+  /** Lists the imports of these types of one site, newest first; `total` counts all of them. */
+  list(
+    siteId: string,
+    types: readonly ImportType[],
+    page: { limit: number; offset: number },
+  ): Promise<{ imports: ImportRecord[]; total: number }>
   /**
    * Cancels an import that is not finished and leaves a finished one as it is; returns the record as it is then, undefined
    * where `find` returns undefined. The worker that has it can record nothing more.
@@ -110,42 +119,35 @@ export function importStore(postgres: Postgres): ImportStore {
   }
   return {
     leases,
-    create: ({ importId, siteId, environment, type, keyId }, at) =>
-      postgres.run(async (db) => {
-        const row = await db
-          .insertInto('imports')
-          .values({
-            import_id: importId,
-            site_id: siteId,
-            environment,
-            type,
-            status: 'uploading',
-            key_id: keyId,
-            created_at: new Date(at),
-          })
-          .returningAll()
-          .executeTakeFirstOrThrow()
-        return toRecord(row)
-      }),
-    markQueued: (importId, { format, csv, sha256, segments }, at) =>
+    uploads: uploadStore(postgres),
+    create: (created, at) =>
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
+          const { importId, segments } = created
+          const upload = await transaction
+            .deleteFrom('uploads')
+            .where('import_id', '=', importId)
+            .executeTakeFirstOrThrow()
+          if (upload.numDeletedRows !== 1n) throw unavailable(`The upload of ${importId} has lapsed`)
           const row = await transaction
-            .updateTable('imports')
-            .set({
+            .insertInto('imports')
+            .values({
+              import_id: importId,
+              site_id: created.siteId,
+              environment: created.environment,
+              type: created.type,
               status: 'queued',
-              format,
-              csv: csv && JSON.stringify(csv),
-              sha256,
+              format: created.format,
+              csv: created.csv && JSON.stringify(created.csv),
+              sha256: created.sha256,
               total_records: String(segments.reduce((sum, { records }) => sum + records, 0)),
+              key_id: created.keyId,
+              created_at: new Date(created.createdAt),
               accepted_at: new Date(at),
               due_at: new Date(at),
             })
-            .where('import_id', '=', importId)
-            .where('status', '=', 'uploading')
             .returningAll()
-            .executeTakeFirst()
-          if (!row) return undefined
+            .executeTakeFirstOrThrow()
           await insertSegments(transaction, importId, segments)
           return toRecord(row)
         }),
@@ -155,9 +157,9 @@ export function importStore(postgres: Postgres): ImportStore {
         const row = await selectVisible(db, importId, siteIds).executeTakeFirst()
         return row && toRecord(row)
       }),
-    list: (siteId, { limit, offset }) =>
+    list: (siteId, types, { limit, offset }) =>
       postgres.run(async (db) => {
-        const listed = db.selectFrom('imports').where('site_id', '=', siteId)
+        const listed = db.selectFrom('imports').where('site_id', '=', siteId).where('type', 'in', types)
         const rows = await listed
           .selectAll()
           .orderBy('created_at', 'desc')
@@ -176,7 +178,7 @@ export function importStore(postgres: Postgres): ImportStore {
           const { numAffectedRows } = await sql`
             UPDATE imports SET status = 'cancelled', finished_at = ${new Date(at)}, due_at = NULL, ${leaseEnd}
             WHERE import_id = ${importId} AND ${siteCondition(siteIds)}
-              AND status IN ('uploading', 'queued', 'processing')`.execute(transaction)
+              AND status IN ('queued', 'processing')`.execute(transaction)
           if (numAffectedRows === 1n) await giveTurn(transaction, importId, at)
           const row = await selectVisible(transaction, importId, siteIds).executeTakeFirst()
           return row && toRecord(row)

@@ -14,6 +14,7 @@ export interface Tables {
   log_watermarks: LogWatermarksTable
   replay_positions: ReplayPositionsTable
   sites: SitesTable
+  uploads: UploadsTable
 }
 
 /** A column that inserts may leave out and updates may set. */
@@ -65,12 +66,12 @@ interface ImportsTable extends LeaseColumns {
   site_id: string
   environment: Environment
   type: ImportType
-  /** Null until the file has been read; null for JSON: `csv`. */
-  format: Defaulted<ImportFormat | null>
+  format: ImportFormat
+  /** Null unless the format is `csv`. */
   csv: ColumnType<CsvSettings | null, string | null | undefined, string | null>
   status: ImportStatus
   /** Of the unpacked bytes, in hex. */
-  sha256: Defaulted<string | null>
+  sha256: string
   total_records: Defaulted<string>
   processed_records: Defaulted<string>
   failed_records: Defaulted<string>
@@ -79,7 +80,7 @@ interface ImportsTable extends LeaseColumns {
   key_id: string
   created_at: Date
   /** When the upload was complete, which the rows have as `received_at`. */
-  accepted_at: Defaulted<Date | null>
+  accepted_at: Date
   finished_at: Defaulted<Date | null>
 }
 
@@ -94,7 +95,7 @@ interface ImportSegmentsTable {
   n: number
   /** The blob of the records. */
   object: string
-  /** The number of its first record in the file, from 0, and the line on which that begins, from 1. Bigints. */
+  /** The number of its first record in the file, and the line on which that begins, both from 1. Bigints. */
   first_record: string
   first_line: string
   records: number
@@ -107,6 +108,13 @@ interface ImportSegmentsTable {
 
 /** Offsets after the last blocks that were published, by partition of the log; bigints as text. */
 export type LogPositions = Readonly<Record<number, string>>
+
+interface UploadsTable {
+  /** The import that the upload becomes. */
+  import_id: string
+  key_id: string
+  expires_at: Date
+}
 
 interface LogWatermarksTable {
   /** `EventLog.id()` of the live lane; that of the backfill lane ends in `.backfill`. */

@@ -1,10 +1,12 @@
 import type { KeyCache } from '@sluice/access/key-cache'
 import { openApiDocument } from '@sluice/api/openapi/document'
 import { operations } from '@sluice/api/operations'
+import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { EventReader } from '@sluice/event-store/event-reader'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import { cohortStore } from '@sluice/postgres/cohorts'
+import { importStore } from '@sluice/postgres/imports'
 import { keyStore } from '@sluice/postgres/keys'
 import type { Postgres } from '@sluice/postgres/open'
 import { siteStore } from '@sluice/postgres/sites'
@@ -24,6 +26,8 @@ export interface QueryEngines {
   eventReader: EventReader
   postgres: Postgres
   redis: Redis
+  /** The files of imports. */
+  blobs: BlobStore
   /** The key cache of the process: sessions are created with a key. */
   keyCache: Pick<KeyCache, 'authenticate' | 'authenticateHash'>
 }
@@ -31,8 +35,8 @@ export interface QueryEngines {
 /** Builds the query service on its engines. */
 export function buildQuery(
   config: { SLUICE_ADMIN_KEY: string | undefined; SLUICE_AUTO_REGISTER_SITES: boolean },
-  { eventReader, postgres, redis, keyCache }: QueryEngines,
-  { logger }: Pick<Context, 'logger'>,
+  { eventReader, postgres, redis, blobs, keyCache }: QueryEngines,
+  { logger, clock }: Pick<Context, 'logger' | 'clock'>,
 ): Service {
   const keys = keyStore(postgres)
   const store = siteStore(postgres)
@@ -46,6 +50,9 @@ export function buildQuery(
       siteStore: store,
       keys,
       cohorts: cohortStore(postgres),
+      imports: importStore(postgres),
+      blobs,
+      clock,
       access: { ...redis, keys: keyCache },
       completeUntil: until.now,
     }),
@@ -56,6 +63,8 @@ export function buildQuery(
       { name: 'postgres', required: true, check: () => postgres.check() },
       // Without Redis, rate limits hold for each process and keys work; only sessions do not.
       { name: 'redis', required: false, check: () => redis.check() },
+      // Without it, only uploads of imports fail, and the lists of their errors.
+      { name: 'blobs', required: false, check: () => blobs.check() },
     ],
   }
 }

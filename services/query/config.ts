@@ -1,4 +1,5 @@
 import { adminKey, autoRegisterSites } from '@sluice/access/variables'
+import { blobsUrl, s3Credentials } from '@sluice/blobs/variables'
 import { clickHouseUrl } from '@sluice/event-store/variables'
 import { corsOrigins, drainSeconds, stopSeconds, trustedProxies } from '@sluice/http/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
@@ -11,6 +12,8 @@ export const variables = {
   SLUICE_CLICKHOUSE_URL: clickHouseUrl,
   SLUICE_POSTGRES_URL: postgresUrl,
   SLUICE_REDIS_URL: redisUrl,
+  SLUICE_BLOBS_URL: blobsUrl,
+  ...s3Credentials,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_ADMIN_KEY: adminKey,

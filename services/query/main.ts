@@ -1,4 +1,6 @@
 import { keyCache } from '@sluice/access/key-cache'
+import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { openEventReader } from '@sluice/event-store/event-reader'
 import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
@@ -16,16 +18,18 @@ await runService({
   name: 'query',
   variables,
   environment: process.env,
-  build: (config, context) => {
+  build: async (config, context) => {
     const { logger, metrics, clock } = context
+    const blobs = await openBlobStore(config.SLUICE_BLOBS_URL, { credentials: s3CredentialsOf(config) })
     const eventReader = openEventReader(config.SLUICE_CLICKHOUSE_URL, { metrics })
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
     const keys = keyCache(keyStore(postgres), logger)
-    return Promise.resolve({
-      service: buildQuery(config, { eventReader, postgres, redis, keyCache: keys }, context),
+    return {
+      service: buildQuery(config, { eventReader, postgres, redis, blobs, keyCache: keys }, context),
       access: { keys, ...redis },
       engines: [
+        closeOnStop('blobs', blobs),
         closeOnStop('redis', redis),
         closeOnStop('clickhouse', eventReader),
         closeOnStop('postgres', postgres),
@@ -34,6 +38,6 @@ await runService({
         clockPoller(clock, () => postgresTime(postgres)),
         keys,
       ],
-    })
+    }
   },
 })

@@ -1,8 +1,11 @@
 import type { KeyStore } from '@sluice/access/keys'
 import type { Sessions } from '@sluice/access/sessions'
 import type { SiteLookup, SiteStore } from '@sluice/access/sites'
+import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
+import type { ImportStore } from '@sluice/postgres/imports'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { cohortAnalysisRoute } from './analytics/cohort-analysis.ts'
 import { retentionRoute } from './analytics/retention.ts'
 import { createCohortRoute } from './cohorts/create-cohort.ts'
@@ -11,6 +14,11 @@ import { getCohortRoute } from './cohorts/get-cohort.ts'
 import { listCohortsRoute } from './cohorts/list-cohorts.ts'
 import { previewCohortRoute } from './cohorts/preview-cohort.ts'
 import { updateCohortRoute } from './cohorts/update-cohort.ts'
+import { cancelImportRoute } from './imports/cancel-import.ts'
+import { createImportRoute } from './imports/create-import.ts'
+import { getImportRoute } from './imports/get-import.ts'
+import { listImportErrorsRoute } from './imports/list-import-errors.ts'
+import { listImportsRoute } from './imports/list-imports.ts'
 import { createKeyRoute } from './keys/create-key.ts'
 import { getKeyRoute } from './keys/get-key.ts'
 import { listKeysRoute } from './keys/list-keys.ts'
@@ -37,6 +45,9 @@ export interface QueryDeps {
   siteStore: SiteStore
   keys: KeyStore
   cohorts: CohortStore
+  imports: ImportStore
+  blobs: BlobStore
+  clock: Pick<SynchronizedClock, 'now'>
   access: Omit<SessionDeps, 'sessions'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
   /** The time (Unix ms) before which every accepted event can be read, for a question that reads none before `readsFrom`. */
   completeUntil: (readsFrom?: number) => number
@@ -71,5 +82,10 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     deleteCohortRoute(deps),
     cohortAnalysisRoute(deps),
     retentionRoute(deps),
+    createImportRoute(deps),
+    listImportsRoute(deps),
+    getImportRoute(deps),
+    listImportErrorsRoute(deps),
+    cancelImportRoute(deps),
   ]
 }

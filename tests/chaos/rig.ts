@@ -114,13 +114,14 @@ async function startParts(
   const database = { SLUICE_POSTGRES_URL: postgresProxy.url }
   const store = { SLUICE_CLICKHOUSE_URL: clickHouse.url }
   const counters = { SLUICE_REDIS_URL: redis.url }
+  const files = { SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}` }
   await ensureTopics(logUrl, { partitions })
   await migrate({ ...log, ...database, ...store })
   await keepEveryPart(clickHouse.url)
 
   const pair = <T>(start: () => Promise<T>): Promise<[T, T]> => together([start(), start()])
   const clickHouseProxies = await pair(() => keep(clickHouseProxy(clickHouse.url), (opened) => opened.close()))
-  const query = await service('query', { ...database, ...store, ...counters, SLUICE_ADMIN_KEY: key })
+  const query = await service('query', { ...database, ...store, ...counters, ...files, SLUICE_ADMIN_KEY: key })
   const gateways = await pair(() => service('gateway', { ...log, ...database, ...counters }))
   const [first, second] = clickHouseProxies
   const writers = await together([

@@ -3,6 +3,7 @@ import { denyAll } from '@sluice/access/access'
 import { openApiDocument } from '@sluice/api/openapi/document'
 import { mediaTypesOf } from '@sluice/api/operation'
 import { operations } from '@sluice/api/operations'
+import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { EventLog } from '@sluice/event-log/log'
 import { openEventReader } from '@sluice/event-store/event-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
@@ -58,7 +59,13 @@ function buildAll(): Readonly<Record<'gateway' | 'query' | 'writer', BuiltServic
     query: build((context) =>
       buildQuery(
         config,
-        { eventReader: openEventReader(clickHouseUrl, context), postgres, redis, keyCache: denyAll.keys },
+        {
+          eventReader: openEventReader(clickHouseUrl, context),
+          postgres,
+          redis,
+          blobs: {} as BlobStore,
+          keyCache: denyAll.keys,
+        },
         context,
       ),
     ),

@@ -10,6 +10,7 @@ import type { CohortStore } from '@sluice/postgres/cohorts'
 import { type QueryDeps, queryRoutes } from '@sluice/query/router'
 import { siteLookup } from '@sluice/query/sites/site-lookup'
 import { AppError } from '@sluice/runtime/errors'
+import { exactClock } from '../support/clock.ts'
 import { recordingClickHouse, type Replies, type SentStatement } from './recording-clickhouse.ts'
 
 /** The time of receipt of every request: a Wednesday, within a quarter of an hour. */
@@ -68,6 +69,7 @@ function requestOf({ query = {}, body, params = {} }: OperationRequest): ApiRequ
   return {
     requestId: 'request-golden',
     receivedAt,
+    accept: '',
     client: { address: '192.0.2.1', isSecure: false },
     params,
     query,
@@ -112,13 +114,16 @@ function routesOn(
     updatedAt: new Date(0),
   }
   const eventReader = queryRunners(clickHouse)
-  // No golden test runs an operation on keys or sessions: they have no stores.
+  // No golden test runs an operation on keys, sessions or imports: they have no stores.
   return queryRoutes({
     eventReader,
     sites: siteLookup(sites, eventReader, { autoRegister: true }),
     siteStore: sites,
     keys: {} as KeyStore,
     cohorts: { ...({} as CohortStore), find: () => Promise.resolve(cohort) },
+    imports: {} as QueryDeps['imports'],
+    blobs: {} as QueryDeps['blobs'],
+    clock: exactClock,
     access: {} as QueryDeps['access'],
     completeUntil: () => receivedAt - 1_000,
   })

@@ -47,15 +47,18 @@ afterAll(async () => {
   await sluice.stop()
 })
 
-/** A site, a key and a cohort of their own for each cell: some operations use them up, others make an absent site known. */
+/** A site, a key, a cohort and an import of their own for each cell: some operations use them up, others make an absent site known. */
 async function targetOf(operation: Operation, owner: Owner): Promise<Target> {
   const unique = `${run}-${cells++}`
   const siteId = owner === 'absent' ? `${sites.absent}-${unique}` : sites[owner]
   const needsKey = operation.rights.of === 'object' && operation.rights.name === 'Key'
   const keyId = needsKey && owner !== 'absent' ? await sluice.createKeyId({ siteIds: [siteId] }) : `key_${unique}`
-  const needsCohort = 'cohort_id' in named({ siteId, keyId, cohortId: '', apiKey: '', unique }, operation)
+  const names = named({ siteId, keyId, cohortId: '', importId: '', apiKey: '', unique }, operation)
+  const needsCohort = 'cohort_id' in names
   const cohortId = needsCohort && owner !== 'absent' ? await sluice.createCohortId(siteId) : `coh_${unique}`
-  return { siteId, keyId, cohortId, apiKey: sluice.admin, unique }
+  const needsImport = 'import_id' in names
+  const importId = needsImport && owner !== 'absent' ? await sluice.createImportId(siteId) : `imp_${unique}`
+  return { siteId, keyId, cohortId, importId, apiKey: sluice.admin, unique }
 }
 
 /** The parameters of a sample's path and query. */
@@ -65,7 +68,7 @@ function named(target: Target, { id }: Operation): Record<string, string> {
 }
 
 async function send(operation: Operation, target: Target, holder: Holder, transport: Transport) {
-  const { params = {}, query = {}, body } = samples[operation.id as OperationId](target)
+  const { params = {}, query = {}, body, form, file } = samples[operation.id as OperationId](target)
   const path = operation.path.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? ''))
   const search = new URLSearchParams({ ...query, ...(transport === 'query' ? { api_key: holder.key } : {}) })
   // A session that was logged out would be refused in the next cell.
@@ -78,7 +81,15 @@ async function send(operation: Operation, target: Target, holder: Holder, transp
       ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(form && { body: formOf(form, file) }),
   })
+}
+
+function formOf(fields: Readonly<Record<string, string>>, file = ''): FormData {
+  const form = new FormData()
+  for (const [name, value] of Object.entries(fields)) form.append(name, value)
+  form.append('file', new Blob([file]), 'file.csv')
+  return form
 }
 
 /** The status by docs/http-interface.md#bound-keys; `granted`: any status of the operation's own. */

@@ -7,6 +7,8 @@ export interface Target {
   keyId: string
   /** The id of a cohort of the site. */
   cohortId: string
+  /** The id of an import of the site. */
+  importId: string
   /** A key that may open a session. */
   apiKey: string
   /** A text that no other cell has. */
@@ -17,6 +19,9 @@ export interface Sample {
   params?: Record<string, string>
   query?: Record<string, string>
   body?: unknown
+  /** Fields of a form, which is sent in place of a body, with a file. */
+  form?: Record<string, string>
+  file?: string
 }
 
 const criteria = { type: 'and', conditions: [{ property: 'event_type', operator: 'equals', value: 'view' }] }
@@ -50,5 +55,13 @@ export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> 
   updateCohort: ({ cohortId }) => ({ params: { cohort_id: cohortId }, body: { name: 'renamed' } }),
   deleteCohort: ({ cohortId }) => ({ params: { cohort_id: cohortId } }),
   cohortAnalysis: ({ siteId, cohortId }) => ({ query: { site_id: siteId, cohort_id: cohortId } }),
+  createImport: ({ siteId }) => ({
+    form: { type: 'events', site_id: siteId },
+    file: 'event_type,timestamp_ms\nview,1700000000000\n',
+  }),
+  listImports: ({ siteId }) => ({ query: { site_id: siteId, limit: '1000' } }),
+  getImport: ({ importId }) => ({ params: { import_id: importId } }),
+  listImportErrors: ({ importId }) => ({ params: { import_id: importId } }),
+  cancelImport: ({ importId }) => ({ params: { import_id: importId } }),
   retention: ({ siteId, cohortId }) => ({ query: { site_id: siteId, cohort_id: cohortId } }),
 }

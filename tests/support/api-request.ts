@@ -14,6 +14,7 @@ export function apiRequest(parts: Partial<ApiRequest> = {}): ApiRequest {
       expiresAt: null,
     },
     session: undefined,
+    accept: '',
     client: { address: '127.0.0.1', isSecure: false },
     consume: () => undefined,
     params: {},

@@ -86,6 +86,8 @@ export interface FileServiceState {
   opened: number
   /** If set, the store throws this error instead of storing the file. */
   storeError: Error | undefined
+  /** What the store waits for before it throws an error. */
+  tidiedUp: Promise<void>
   /** Thrown by the handler, if set, once the file is stored. */
   handlerError: Error | undefined
   /** Thrown by the store in place of removing, if set. */
@@ -134,6 +136,7 @@ function store(state: FileServiceState): UploadStore<StoredFile> {
         }
       } catch (error) {
         state.failed++
+        await state.tidiedUp
         throw error
       }
       const stored = { fileName, size, sha256: hash.digest('hex') }
@@ -163,8 +166,7 @@ function routesOf(state: FileServiceState): Route[] {
       return Promise.resolve({
         contentType: 'application/octet-stream',
         fileName: 'Größe "1".bin',
-        size,
-        etag: state.etag,
+        content: { size, etag: state.etag },
         open: (range = { start: 0, end: size - 1 }) => {
           state.open++
           state.opened++
@@ -205,6 +207,7 @@ export async function startFileService(limits: Partial<ServerLimits> = {}): Prom
     open: 0,
     opened: 0,
     storeError: undefined,
+    tidiedUp: Promise.resolve(),
     handlerError: undefined,
     removeError: undefined,
     etag: 'first',

@@ -1,5 +1,4 @@
-import type { importStore } from '@sluice/postgres/imports'
-import { type ImportRecord, type ImportStore } from '@sluice/postgres/imports'
+import type { ImportRecord, ImportStore, NewImport } from '@sluice/postgres/imports'
 import { newId } from '@sluice/runtime/ids'
 
 /** Records of each segment of `addImport`. */
@@ -8,36 +7,41 @@ export const segmentRecords = 100
 /** Stores an import of `segments` segments that workers may take from `at` on. */
 export async function addImport(
   store: ImportStore,
-  { site = newId('site'), segments = 1 }: { site?: string; segments?: number },
+  {
+    segments = 1,
+    site = newId('site'),
+    ...parts
+  }: Partial<Omit<NewImport, 'segments'>> & { site?: string; segments?: number },
   at: number,
 ): Promise<ImportRecord> {
   const importId = newId('imp')
-  await store.create({ importId, siteId: site, environment: 'prod', type: 'events', keyId: 'key_1' }, at)
-  const record = await store.markQueued(
-    importId,
+  await store.uploads.begin({ importId, keyId: 'key_1' }, Infinity, at)
+  return store.create(
     {
+      importId,
+      siteId: site,
+      environment: 'prod',
+      type: 'events',
+      keyId: 'key_1',
       format: 'csv',
       csv: { header: ['event_id'], delimiter: ',' },
       sha256: 'ab'.repeat(32),
+      createdAt: at,
       segments: Array.from({ length: segments }, (_, n) => ({
         n,
-        object: `${importId}/${n}`,
-        firstRecord: n * segmentRecords,
+        object: `imports/${importId}/segments/${n}`,
+        firstRecord: n * segmentRecords + 1,
         firstLine: n * segmentRecords + 2,
         records: segmentRecords,
       })),
+      ...parts,
     },
     at,
   )
-  if (!record) throw new Error('the import was not uploading')
-  return record
 }
 
 /** The part of an import's work that is the same for every test: its first segment that is not done. */
-export async function nextSegment(
-  store: ReturnType<typeof importStore>,
-  importId: string,
-): Promise<number | undefined> {
+export async function nextSegment(store: ImportStore, importId: string): Promise<number | undefined> {
   const segments = await store.segments(importId)
   return segments.find(({ processed, records }) => processed < records)?.n
 }

@@ -1,7 +1,12 @@
 import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { generateKey } from '@sluice/access/api-key'
 import { keyCache } from '@sluice/access/key-cache'
 import type { KeyStore, NewKey } from '@sluice/access/keys'
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import type { Environment } from '@sluice/contracts/scopes'
 import { openEventReader } from '@sluice/event-store/event-reader'
@@ -12,6 +17,7 @@ import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from './captured-logger.ts'
+import { exactClock } from './clock.ts'
 import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
@@ -29,6 +35,9 @@ export interface TestQuery {
   routes: readonly Route[]
   postgres: TestPostgres
   clickHouse: TestClickHouse
+  blobs: BlobStore
+  /** The folder of the blobs. */
+  blobsFolder: string
   keys: KeyStore
   /** A production key that may do everything. */
   admin: string
@@ -55,10 +64,12 @@ export async function startQuery({
   const admin = generateKey('prod')
   const redis = openRedis('memory:', captured)
   const cache = keyCache(keys, captured.logger)
+  const blobsFolder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
+  const blobs = await openBlobStore(`file:${blobsFolder}`)
   const built = buildQuery(
     { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: autoRegister },
-    { eventReader, postgres, redis, keyCache: cache },
-    { logger: captured.logger },
+    { eventReader, postgres, redis, blobs, keyCache: cache },
+    { logger: captured.logger, clock: exactClock },
   )
   const service = await startTestService(
     { ...built, components: [cache, ...built.components] },
@@ -72,6 +83,8 @@ export async function startQuery({
     routes: built.routes,
     postgres,
     clickHouse: database,
+    blobs,
+    blobsFolder,
     keys,
     admin,
     createKey: async (parts) => (await createTestKey(keys, parts)).key,
@@ -91,6 +104,8 @@ export async function startQuery({
       await eventReader.close()
       await database.drop()
       await postgres.drop()
+      await blobs.close()
+      await rm(blobsFolder, { recursive: true, force: true })
     },
   }
 }

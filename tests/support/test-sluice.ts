@@ -6,6 +6,7 @@ import { generateKey } from '@sluice/access/api-key'
 import { keyCache } from '@sluice/access/key-cache'
 import type { SiteStore } from '@sluice/access/sites'
 import { registerLog } from '@sluice/admin/migrate/migrate'
+import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { Scope } from '@sluice/contracts/scopes'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
@@ -13,6 +14,7 @@ import { openEventReader } from '@sluice/event-store/event-reader'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { buildGateway } from '@sluice/gateway/build'
 import { cohortStore } from '@sluice/postgres/cohorts'
+import { importStore } from '@sluice/postgres/imports'
 import { keyStore } from '@sluice/postgres/keys'
 import { siteStore } from '@sluice/postgres/sites'
 import { buildQuery } from '@sluice/query/build'
@@ -21,6 +23,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from './captured-logger.ts'
 import { patientClock } from './clock.ts'
 import { testClickHouse } from './engines/test-engines.ts'
+import { addImport } from './import-jobs.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { request, startTestService, type TestService } from './test-service.ts'
 
@@ -39,6 +42,8 @@ export interface TestSluice {
   createKeyId: (parts: { siteIds: readonly string[] | null }) => Promise<string>
   /** Creates a cohort for requests to name; returns its id. */
   createCohortId: (siteId: string) => Promise<string>
+  /** Creates an import of events for requests to name; returns its id. */
+  createImportId: (siteId: string) => Promise<string>
   /** Returns the value of the `Cookie` header. */
   openSession: (key: string) => Promise<string>
   stop: () => Promise<void>
@@ -69,7 +74,8 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
     { log, backfill, postgres, redis, describeDurability: () => Promise.resolve([]) },
     context,
   )
-  const query = buildQuery(settings, { eventReader, postgres, redis, keyCache: cache }, context)
+  const blobs = await openBlobStore(`file:${folder}/blobs`)
+  const query = buildQuery(settings, { eventReader, postgres, redis, blobs, keyCache: cache }, context)
   const service = await startTestService(
     {
       routes: [...gateway.routes, ...query.routes],
@@ -91,6 +97,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
       const settings = { name: 'everybody', description: null, criteria: everybody }
       return (await cohortStore(postgres).create({ cohortId: `coh_${randomUUID()}`, siteId, settings })).cohortId
     },
+    createImportId: async (site) => (await addImport(importStore(postgres), { site }, Date.now())).importId,
     openSession: async (key) => {
       const { body } = await request(`${service.url}/api/v1/session`, {
         method: 'POST',
@@ -101,6 +108,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
     },
     stop: async () => {
       await service.stop()
+      await blobs.close()
       await log.close()
       await backfill.close()
       await redis.close()

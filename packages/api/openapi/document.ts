@@ -76,7 +76,7 @@ export function failuresOf(operation: Operation): ErrorStatus[] {
     [409, idempotent === true],
     [413, body !== undefined],
     [415, body !== undefined],
-    [416, response.file !== undefined],
+    [416, hasRanges(response)],
     [429, limit !== undefined],
     [500, true],
     [503, true],
@@ -174,7 +174,7 @@ function describeOperation(operation: Operation, shared: Shared): OperationObjec
     ...(body && { requestBody: requestBody(body, shared.schemas) }),
     responses: {
       [operation.response.status]: success(operation, shared.schemas),
-      ...(operation.response.file && { 206: success(operation, shared.schemas) }),
+      ...(hasRanges(operation.response) && { 206: success(operation, shared.schemas) }),
       ...Object.fromEntries(failuresOf(operation).map((status) => [status, failure(status, operation, shared)])),
     },
   }
@@ -233,6 +233,7 @@ const pathExamples: Readonly<Record<string, string>> = {
   site_id: 'my-site',
   key_id: 'key_01KAK5V6Z0F3N8Q2R7T4W9X1YB',
   cohort_id: 'coh_01KAK5V6Z0F3N8Q2R7T4W9X1YB',
+  import_id: 'imp_01KAK5V6Z0F3N8Q2R7T4W9X1YB',
 }
 
 function requestBody(body: BodyRule, schemas: Schemas): RequestBody {
@@ -283,6 +284,7 @@ function multipartBody({ fields, file, maxBytes }: MultipartBodyRule, schemas: S
 
 function sizeOf(bytes: number): string {
   const kib = bytes / 1024
+  if (kib % 1024 ** 2 === 0) return `${kib / 1024 ** 2} GiB`
   return kib % 1024 === 0 ? `${kib / 1024} MiB` : `${kib} KiB`
 }
 
@@ -310,10 +312,16 @@ function success({ limit, idempotent, response }: Operation, schemas: Schemas): 
         ),
       ),
     },
-    content: response.file
-      ? Object.fromEntries(response.file.map((type) => [type, { schema: {} }]))
-      : json(data ? envelope(data) : { $ref: '#/components/schemas/Success' }),
+    content: {
+      ...((data ?? !response.file) ? json(data ? envelope(data) : { $ref: '#/components/schemas/Success' }) : {}),
+      ...Object.fromEntries((response.file ?? []).map((type) => [type, { schema: {} }])),
+    },
   }
+}
+
+/** A file that is made for the request has no ranges. */
+function hasRanges({ file, data }: Operation['response']): boolean {
+  return file !== undefined && data === undefined
 }
 
 function failure(status: ErrorStatus, { limit, failureData }: Operation, shared: Shared): Response | Reference {

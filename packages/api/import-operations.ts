@@ -1,0 +1,73 @@
+import {
+  acceptedImport,
+  createImportBody,
+  importErrorsResult,
+  importResource,
+  importsResult,
+  listImportsQuery,
+} from './imports.ts'
+import type { Operation } from './operation.ts'
+import { pageQuery } from './paging.ts'
+
+const imports = { section: 'Imports', scope: 'events:write' } as const
+const imported = { of: 'object', parameter: 'import_id', name: 'Import' } as const
+
+/** The part of operations.ts that is about imports. */
+export const importOperations = {
+  createImport: {
+    ...imports,
+    id: 'createImport',
+    method: 'POST',
+    path: '/api/v1/imports',
+    summary:
+      'Takes a file of events, or from administrators of users; 202 once it is stored and its records are counted.',
+    limit: 'admin',
+    rights: { of: 'site', in: 'body' },
+    body: createImportBody,
+    response: { status: 202, data: acceptedImport },
+    // Where sites don't register themselves.
+    errors: [404],
+  },
+  listImports: {
+    ...imports,
+    id: 'listImports',
+    method: 'GET',
+    path: '/api/v1/imports',
+    summary: 'Lists a site’s imports, newest first; those of users for administrators only.',
+    limit: 'queries',
+    rights: { of: 'site', in: 'query' },
+    query: listImportsQuery,
+    response: { status: 200, data: importsResult },
+  },
+  getImport: {
+    ...imports,
+    id: 'getImport',
+    method: 'GET',
+    path: '/api/v1/imports/:import_id',
+    summary: 'Shows how far an import is.',
+    limit: 'queries',
+    rights: imported,
+    response: { status: 200, data: importResource },
+  },
+  listImportErrors: {
+    ...imports,
+    id: 'listImportErrors',
+    method: 'GET',
+    path: '/api/v1/imports/:import_id/errors',
+    summary: 'Lists the records that failed, by their line: a page of JSON, or all as CSV if Accept says text/csv.',
+    limit: 'queries',
+    rights: imported,
+    query: pageQuery,
+    response: { status: 200, data: importErrorsResult, file: ['text/csv'] },
+  },
+  cancelImport: {
+    ...imports,
+    id: 'cancelImport',
+    method: 'POST',
+    path: '/api/v1/imports/:import_id/cancel',
+    summary: 'Cancels an import that is not finished; what is stored stays.',
+    limit: 'admin',
+    rights: imported,
+    response: { status: 200, data: importResource },
+  },
+} as const satisfies Readonly<Record<string, Operation>>

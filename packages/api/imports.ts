@@ -1,0 +1,71 @@
+import joi from 'joi'
+import {
+  type AcceptedImport,
+  type CreateImportFields,
+  type ImportError,
+  importLimits,
+  type ImportResource,
+  importStatuses,
+  importTypes,
+  type ListImportsQuery,
+} from '@sluice/contracts/imports'
+import type { MultipartBodyRule } from './operation.ts'
+import { listOf, pageParameters } from './paging.ts'
+import { parameterMessages } from './parameters.ts'
+import { siteId } from './sites.ts'
+
+const type = joi.string().valid(...importTypes)
+
+export const createImportBody: MultipartBodyRule<joi.ObjectSchema<CreateImportFields>> = {
+  kind: 'multipart',
+  file: 'file',
+  fields: joi.object<CreateImportFields>({
+    type: type.required().description('What the records are.'),
+    site_id: siteId.required(),
+  }),
+  maxBytes: importLimits.fileBytesMax,
+}
+
+const count = joi.number().integer().required()
+
+export const acceptedImport = joi.object<AcceptedImport>({
+  job_id: joi.string().required(),
+  status: joi.string().valid('uploading').required(),
+  total_records: count.description('Records of the file, bad ones included.'),
+})
+
+export const listImportsQuery = joi
+  .object<ListImportsQuery>({ site_id: siteId.required(), ...pageParameters })
+  .prefs({ convert: true })
+  .messages(parameterMessages)
+
+export const importResource = joi
+  .object<ImportResource>({
+    job_id: joi.string().required(),
+    site_id: joi.string().required(),
+    type: type.required(),
+    status: joi
+      .string()
+      .valid(...importStatuses)
+      .required()
+      .description('`completed`, although records failed, once all others can be read.'),
+    total_records: count,
+    processed_records: count.description('Records dealt with, failed ones included.'),
+    failed_records: count,
+    created_at: count,
+    finished_at: joi.number().integer().allow(null).required(),
+    error: joi.string().allow(null).required().description('Why the import failed.'),
+  })
+  .id('Import')
+
+const importError = joi.object<ImportError>({
+  line: count.description('Of the file, from 1.'),
+  field: joi.string().allow(''),
+  message: joi.string().required().description('The words that `/collect` has for it; no values.'),
+})
+
+/** `data` of the list. */
+export const importsResult = listOf('imports', importResource)
+
+/** `data` of a page of errors. */
+export const importErrorsResult = listOf('errors', importError)

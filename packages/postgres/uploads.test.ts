@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { openPostgres } from './open.ts'
+import { uploadLeaseMs, type UploadStore, uploadStore } from './uploads.ts'
+
+const noon = Date.UTC(2042, 5, 1, 12)
+let postgres: TestPostgres
+let store: UploadStore
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  store = uploadStore(postgres)
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+beforeEach(async () => {
+  await postgres.db.deleteFrom('uploads').execute()
+})
+
+const begin = (importId: string, at = noon, keyId = 'key_1') => store.begin({ importId, keyId }, 4, at)
+
+test('a key has four uploads at once, however many begin in the same moment, and another one when one has ended', async () => {
+  const begun = await Promise.all(Array.from({ length: 12 }, (_, n) => begin(`imp_${n}`)))
+  expect(begun.filter(Boolean)).toHaveLength(4)
+  expect(await begin('imp_x', noon, 'key_2')).toBe(true)
+  const first = begun.indexOf(true)
+  expect(await store.end(`imp_${first}`)).toBe(true)
+  expect(await store.end(`imp_${first}`)).toBe(false)
+  expect([await begin('imp_y'), await begin('imp_z')]).toStrictEqual([true, false])
+})
+
+test('an upload counts for a minute after it was renewed last', async () => {
+  for (const n of [0, 1, 2, 3]) await begin(`imp_${n}`)
+  for (const n of [1, 2, 3]) await store.renew(`imp_${n}`, noon + 20_000)
+  expect(await begin('imp_4', noon + uploadLeaseMs - 1)).toBe(false)
+  expect(await begin('imp_4', noon + uploadLeaseMs)).toBe(true)
+  expect(await begin('imp_5', noon + uploadLeaseMs)).toBe(false)
+})
+
+test('while Postgres is away, every method throws AppError 503', async () => {
+  const proxy = await tcpProxy(postgres.url)
+  const away = openPostgres(proxy.url)
+  const lost = uploadStore(away)
+  await proxy.cut()
+  const upload = { importId: 'imp_1', keyId: 'key_1' }
+  for (const call of [() => lost.begin(upload, 4, noon), () => lost.renew('imp_1', noon), () => lost.end('imp_1')]) {
+    await expect(call()).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+  }
+  await away.close()
+})

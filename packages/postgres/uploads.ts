@@ -1,0 +1,68 @@
+import { sql } from 'kysely'
+import type { Postgres } from './open.ts'
+
+/** An upload that is not renewed for so long, because its process died, no longer counts. */
+export const uploadLeaseMs = 60_000
+
+/** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
+const uploadLock = 5_757_007
+
+/**
+ * The uploads of files that are under way, in all processes. Times `at` are Unix ms of the caller's clock. Every method
+ * throws AppError 503 while Postgres is away.
+ */
+export interface UploadStore {
+  /** Registers an upload that begins; false, and nothing is registered, if `max` uploads of the key are under way. */
+  begin(upload: { importId: string; keyId: string }, max: number, at: number): Promise<boolean>
+  /** Keeps an upload counted for another minute. */
+  renew(importId: string, at: number): Promise<void>
+  /**
+   * Ends an upload. False: it has ended before, which is by `ImportStore.create` if nobody else has ended it. An upload
+   * that `end` has ended can't become an import any more, not even by a statement that Postgres is still to carry out.
+   */
+  end(importId: string): Promise<boolean>
+}
+
+export function uploadStore(postgres: Postgres): UploadStore {
+  return {
+    begin: ({ importId, keyId }, max, at) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          // No other upload of the key begins until this transaction ends.
+          await sql`SELECT pg_advisory_xact_lock(${uploadLock}, hashtext(${keyId}))`.execute(transaction)
+          await transaction
+            .deleteFrom('uploads')
+            .where('key_id', '=', keyId)
+            .where('expires_at', '<=', new Date(at))
+            .execute()
+          const { count } = await transaction
+            .selectFrom('uploads')
+            .select((select) => select.fn.countAll<string>().as('count'))
+            .where('key_id', '=', keyId)
+            .executeTakeFirstOrThrow()
+          if (Number(count) >= max) return false
+          await transaction
+            .insertInto('uploads')
+            .values({ import_id: importId, key_id: keyId, expires_at: new Date(at + uploadLeaseMs) })
+            .execute()
+          return true
+        }),
+      ),
+    renew: (importId, at) =>
+      postgres.run(async (db) => {
+        await db
+          .updateTable('uploads')
+          .set({ expires_at: new Date(at + uploadLeaseMs) })
+          .where('import_id', '=', importId)
+          .execute()
+      }),
+    end: (importId) =>
+      postgres.run(async (db) => {
+        const { numDeletedRows } = await db
+          .deleteFrom('uploads')
+          .where('import_id', '=', importId)
+          .executeTakeFirstOrThrow()
+        return numDeletedRows === 1n
+      }),
+  }
+}

@@ -1,0 +1,43 @@
+import { operations } from '@sluice/api/operations'
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import type { ImportStore } from '@sluice/postgres/imports'
+import { internalMessage, notFound } from '@sluice/runtime/errors'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { toImportResource } from './import-resource.ts'
+import { visibleImport } from './visible-import.ts'
+
+/**
+ * POST /api/v1/imports/:import_id/cancel: cancels an import, and returns a finished one as it is. Throws 404 for a missing
+ * or hidden one.
+ */
+export function cancelImportRoute({
+  imports,
+  blobs,
+  clock,
+}: {
+  imports: Pick<ImportStore, 'find' | 'cancel' | 'segments'>
+  blobs: Pick<BlobStore, 'remove'>
+  clock: Pick<SynchronizedClock, 'now'>
+}): Route {
+  /** The worker takes no cancelled import, so that nobody else would remove its file. */
+  async function removeFile(importId: string): Promise<void> {
+    const segments = await imports.segments(importId)
+    await blobs.remove(segments.map(({ object }) => object))
+  }
+
+  return handle(operations.cancelImport, async ({ params: { import_id: importId }, credential, log }) => {
+    log({ import_id: importId })
+    await visibleImport(imports, importId, credential)
+    const record = await imports.cancel(importId, credential.siteIds, clock.now())
+    if (!record) throw notFound('Import')
+    if (record.status === 'cancelled') {
+      // The import is cancelled, whether its file can be removed now or not.
+      await removeFile(importId).catch((error: unknown) => {
+        log({ file_not_removed: internalMessage(error) })
+      })
+    }
+    return toImportResource(record)
+  })
+}

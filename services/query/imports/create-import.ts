@@ -1,0 +1,132 @@
+import type { Credential } from '@sluice/access/credential'
+import type { SiteLookup } from '@sluice/access/sites'
+import { writableSite } from '@sluice/access/writable-site'
+import { operations } from '@sluice/api/operations'
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { importLimits, type ImportType } from '@sluice/contracts/imports'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { recordParser } from '@sluice/imports/parse-record'
+import type { SegmentedFile, SegmentLimits } from '@sluice/imports/segments'
+import type { ImportStore, NewImport } from '@sluice/postgres/imports'
+import type { UploadStore } from '@sluice/postgres/uploads'
+import { insufficientScope, rateLimited } from '@sluice/runtime/errors'
+import { newId } from '@sluice/runtime/ids'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { permittedTypes } from './import-resource.ts'
+import { ReceivedFile } from './received-file.ts'
+import { segmentName } from './segment-name.ts'
+
+type Imports = Pick<ImportStore, 'create' | 'find' | 'uploads'>
+
+export interface CreateImportDeps {
+  sites: Pick<SiteLookup, 'findOrRegister'>
+  imports: Imports
+  blobs: Pick<BlobStore, 'write' | 'remove'>
+  clock: Pick<SynchronizedClock, 'now'>
+  /** For tests; the limits of packages/imports by default. */
+  limits?: SegmentLimits
+}
+
+/** An upload lapses a minute after it was renewed last. */
+const renewMs = 15_000
+/** Nobody knows when an upload will end. */
+const retryAfterSeconds = 10
+
+/**
+ * POST /api/v1/imports: streams a file into segments in the blob store and queues its import. A refused upload leaves
+ * neither blobs nor rows.
+ *
+ * Throws 429 before the body is read when the key has four uploads under way; then the errors of `Upload.receive` and of
+ * the file (`writeSegments`); then, because the fields may follow the file, 403 for the type, 400 for the header, and the
+ * errors of `writableSite`.
+ */
+export function createImportRoute({ sites, imports, blobs, clock, limits }: CreateImportDeps): Route {
+  const { uploads } = imports
+  return handle(operations.createImport, async ({ body, credential, receivedAt, signal, log }) => {
+    const importId = newId('imp')
+    const { keyId, environment } = credential
+    log({ import_id: importId })
+    if (!(await uploads.begin({ importId, keyId }, importLimits.uploadsAtOnceMax, clock.now()))) {
+      throw rateLimited(retryAfterSeconds)
+    }
+    const stopRenewing = renewUpload(uploads, importId, clock)
+    try {
+      const file = new ReceivedFile(importId, { blobs, limits, log })
+      const { fields, stored } = await body.receive(file)
+      const { type, site_id: siteId } = fields
+      log({ site_id: siteId, type, records: stored.totalRecords })
+      requireType(type, credential)
+      recordParser(stored.layout, type)
+      await writableSite(sites, { credential, signal }, siteId)
+      const described = describeFile(importId, stored)
+      await queue(
+        imports,
+        file,
+        { importId, siteId, environment, type, keyId, createdAt: receivedAt, ...described },
+        clock,
+      )
+      return { job_id: importId, status: 'uploading' as const, total_records: stored.totalRecords }
+    } catch (error) {
+      // It would count for another minute.
+      await uploads.end(importId).catch(() => undefined)
+      throw error
+    } finally {
+      stopRenewing()
+    }
+  })
+}
+
+/** Renews an upload until the returned function is called. While Postgres is away nobody begins another one either. */
+function renewUpload(uploads: UploadStore, importId: string, clock: Pick<SynchronizedClock, 'now'>): () => void {
+  const timer = setInterval(() => {
+    uploads.renew(importId, clock.now()).catch(() => undefined)
+  }, renewMs)
+  return () => {
+    clearInterval(timer)
+  }
+}
+
+function requireType(type: ImportType, { scopes }: Credential): void {
+  if (!permittedTypes(scopes).includes(type)) throw insufficientScope('admin')
+}
+
+function describeFile(
+  importId: string,
+  { layout, sha256, segments }: SegmentedFile,
+): Pick<NewImport, 'format' | 'csv' | 'sha256' | 'segments'> {
+  return {
+    format: layout.format,
+    csv: layout.format === 'csv' ? { header: layout.columns, delimiter: layout.delimiter } : null,
+    sha256,
+    segments: segments.map((segment) => ({ ...segment, object: segmentName(importId, segment.n) })),
+  }
+}
+
+/**
+ * Stores the import. A connection that breaks leaves open whether Postgres has stored it, or is still to do so: whoever
+ * ends the upload first decides. While nobody can tell, the file is kept.
+ */
+async function queue(
+  imports: Imports,
+  file: Pick<ReceivedFile, 'keep'>,
+  created: NewImport,
+  clock: Pick<SynchronizedClock, 'now'>,
+): Promise<void> {
+  const { importId } = created
+  try {
+    await imports.create(created, clock.now())
+  } catch (error) {
+    const isStored = await isImport(imports, importId).catch(() => {
+      file.keep()
+      return false
+    })
+    if (!isStored) throw error
+  }
+}
+
+/** Whether an import exists; if not, it can't come into being any more. */
+async function isImport({ uploads, find }: Imports, importId: string): Promise<boolean> {
+  if (await uploads.end(importId)) return false
+  return (await find(importId, null)) !== undefined
+}

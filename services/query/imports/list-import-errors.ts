@@ -1,0 +1,55 @@
+import { Readable } from 'node:stream'
+import { operations } from '@sluice/api/operations'
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { guardCell } from '@sluice/contracts/csv-cells'
+import type { ImportError } from '@sluice/contracts/imports'
+import { handle } from '@sluice/http/handle'
+import { prefersType } from '@sluice/http/prefers-type'
+import type { FileResult, Route } from '@sluice/http/route'
+import type { ImportSegment, ImportStore } from '@sluice/postgres/imports'
+import { countErrors, readImportErrors } from './read-import-errors.ts'
+import { visibleImport } from './visible-import.ts'
+
+/**
+ * GET /api/v1/imports/:import_id/errors: the records that failed, by their line: a page, or with `Accept: text/csv` all of
+ * them. Throws 404 for a missing or hidden import.
+ */
+export function listImportErrorsRoute({
+  imports,
+  blobs,
+}: {
+  imports: Pick<ImportStore, 'find' | 'segments'>
+  blobs: Pick<BlobStore, 'read'>
+}): Route {
+  return handle(operations.listImportErrors, async ({ params, query, accept, credential, log }) => {
+    const { import_id: importId } = params
+    log({ import_id: importId })
+    await visibleImport(imports, importId, credential)
+    const segments = await imports.segments(importId)
+    if (prefersType(accept, 'text/csv')) return { file: toCsvFile(importId, segments, blobs) }
+    const errors: ImportError[] = []
+    for await (const error of readImportErrors(blobs, segments, query.offset)) {
+      if (errors.push(error) === query.limit) break
+    }
+    return { data: { errors, total: countErrors(segments), ...query } }
+  })
+}
+
+function toCsvFile(importId: string, segments: readonly ImportSegment[], blobs: Pick<BlobStore, 'read'>): FileResult {
+  return {
+    contentType: 'text/csv; charset=utf-8',
+    fileName: `${importId}-errors.csv`,
+    open: () => Promise.resolve(Readable.from(csvLines(readImportErrors(blobs, segments)))),
+  }
+}
+
+async function* csvLines(errors: AsyncIterable<ImportError>): AsyncGenerator<string> {
+  yield 'line,field,message\r\n'
+  for await (const { line, field = '', message } of errors) yield `${line},${toCell(field)},${toCell(message)}\r\n`
+}
+
+/** RFC 4180. Names of fields come from the file, so that no spreadsheet must run them. */
+function toCell(text: string): string {
+  const cell = guardCell(text)
+  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
+}

@@ -1,0 +1,23 @@
+import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { operations } from '@sluice/api/operations'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import type { ImportStore } from '@sluice/postgres/imports'
+import { permittedTypes, toImportResource } from './import-resource.ts'
+
+/** GET /api/v1/imports: a site's imports, newest first. */
+export function listImportsRoute({
+  sites,
+  imports,
+}: {
+  sites: ReadableSites
+  imports: Pick<ImportStore, 'list'>
+}): Route {
+  return handle(operations.listImports, async ({ query, credential, signal, log }) => {
+    const { site_id: siteId, ...page } = query
+    log({ site_id: siteId })
+    await readableSite(sites, { credential, signal }, siteId)
+    const { imports: records, total } = await imports.list(siteId, permittedTypes(credential.scopes), page)
+    return { imports: records.map(toImportResource), total, ...page }
+  })
+}

@@ -1,0 +1,71 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+import { expect, test } from '@jest/globals'
+import { generateKey } from '@sluice/access/api-key'
+import { testClickHouse, testPostgres } from '../../../tests/support/engines/test-engines.ts'
+import { fieldPart, formEnd, formType, part } from '../../../tests/support/import-uploads.ts'
+import { startService } from '../../../tests/support/service-process.ts'
+
+const mebibyte = 1024 * 1024
+const row = 'view,1700000000000,https://example.com/a/path/that/is/not/so/short,a-session-id,a-user-id\n'
+const block = Buffer.from(row.repeat(Math.ceil(mebibyte / row.length)))
+
+/** Sends a file of so many MiB. */
+async function upload(url: string, key: string, mebibytes: number): Promise<string> {
+  const header = 'event_type,timestamp_ms,url,session_id,user_id\n'
+  const start = part('; name="file"; filename="a.csv"', header).subarray(0, -2)
+  const body = [fieldPart('type', 'events'), fieldPart('site_id', 'shop'), start]
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  const outgoing = request(`${url}/api/v1/imports`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${key}`, 'Content-Type': formType },
+    agent: false,
+  })
+  outgoing.on('response', (incoming) => {
+    text(incoming).then(resolve, reject)
+  })
+  outgoing.on('error', reject)
+  const file = Array.from({ length: mebibytes }, () => block)
+  await pipeline(Readable.from([...body, ...file, Buffer.from('\r\n'), formEnd]), outgoing)
+  return promise
+}
+
+/** The most memory that a process has had, in bytes (Linux). */
+async function maxRssBytes(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) * 1024
+}
+
+const testOnLinux = process.platform === 'linux' ? test : test.skip
+
+testOnLinux(
+  'a file of 100 MiB takes at most 64 MiB of memory more than one of 10 MiB',
+  async () => {
+    const [postgres, clickHouse] = [await testPostgres(), testClickHouse()]
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-memory-'))
+    const key = generateKey('prod')
+    const service = await startService('standalone', {
+      SLUICE_DATA_DIR: folder,
+      SLUICE_POSTGRES_URL: postgres.url,
+      SLUICE_CLICKHOUSE_URL: clickHouse.url,
+      SLUICE_ADMIN_KEY: key,
+    })
+    try {
+      expect(await upload(service.url, key, 10)).toContain('"success":true')
+      const before = await maxRssBytes(service.pid)
+      expect(await upload(service.url, key, 100)).toContain(`"total_records":${(100 * block.length) / row.length}`)
+      expect((await maxRssBytes(service.pid)) - before).toBeLessThanOrEqual(64 * mebibyte)
+    } finally {
+      await service.stop()
+      await postgres.drop()
+      await clickHouse.drop()
+      await rm(folder, { recursive: true })
+    }
+  },
+  60_000,
+)

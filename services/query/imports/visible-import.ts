@@ -1,0 +1,15 @@
+import type { Credential } from '@sluice/access/credential'
+import type { ImportRecord, ImportStore } from '@sluice/postgres/imports'
+import { notFound } from '@sluice/runtime/errors'
+import { permittedTypes } from './import-resource.ts'
+
+/** Returns an import that the key may see. Throws 404 for a missing one, one of another site, or one of users. */
+export async function visibleImport(
+  imports: Pick<ImportStore, 'find'>,
+  importId: string,
+  { siteIds, scopes }: Pick<Credential, 'siteIds' | 'scopes'>,
+): Promise<ImportRecord> {
+  const record = await imports.find(importId, siteIds)
+  if (!record || !permittedTypes(scopes).includes(record.type)) throw notFound('Import')
+  return record
+}
