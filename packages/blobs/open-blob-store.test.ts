@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { loadConfig } from '@sluice/runtime/config'
 import { openBlobStore } from './open-blob-store.ts'
-import { blobsUrl, blobsUrlOrEmbedded, s3CredentialMistakes, s3Credentials } from './variables.ts'
+import { blobsUrl, blobsUrlOrEmbedded, s3CredentialMistakes, s3CredentialsOf, s3Credentials } from './variables.ts'
 
 describe('SLUICE_BLOBS_URL', () => {
   const load = (url?: string) => loadConfig({ SLUICE_BLOBS_URL: blobsUrl }, { SLUICE_BLOBS_URL: url })
@@ -51,6 +51,15 @@ describe('the credentials of S3', () => {
     expect([mistakesOf(), mistakesOf('a', 'b/+=')]).toEqual([[], []])
     const mistake = expect.stringContaining('must be set both, or neither')
     expect([mistakesOf('a'), mistakesOf(undefined, 'b')]).toEqual([[mistake], [mistake]])
+  })
+
+  test('are those of the configuration, or of the machine', () => {
+    expect(s3CredentialsOf({})).toBeUndefined()
+    expect(s3CredentialsOf({ SLUICE_S3_ACCESS_KEY_ID: 'a', SLUICE_S3_SECRET_ACCESS_KEY: 'b' })).toEqual({
+      accessKeyId: 'a',
+      secretAccessKey: 'b',
+    })
+    expect(() => s3CredentialsOf({ SLUICE_S3_ACCESS_KEY_ID: 'a' })).toThrow('must be set both, or neither')
   })
 
   test('have no line break at their end, and are not quoted', () => {

@@ -1,4 +1,6 @@
+import { ConfigError } from '@sluice/runtime/config'
 import { optionalSecretVariable, urlVariable } from '@sluice/runtime/variables'
+import type { S3Credentials } from './s3/client.ts'
 import { parseS3Url } from './s3/url.ts'
 
 const description =
@@ -41,6 +43,14 @@ export function s3CredentialMistakes(config: S3Config): string[] {
   const { SLUICE_S3_ACCESS_KEY_ID: id, SLUICE_S3_SECRET_ACCESS_KEY: secret } = config
   if ((id === undefined) === (secret === undefined)) return []
   return ['SLUICE_S3_ACCESS_KEY_ID and SLUICE_S3_SECRET_ACCESS_KEY must be set both, or neither']
+}
+
+/** The credentials that a configuration has; undefined: those of the machine. Throws ConfigError for one without the other. */
+export function s3CredentialsOf(config: S3Config): S3Credentials | undefined {
+  const mistakes = s3CredentialMistakes(config)
+  if (mistakes.length > 0) throw new ConfigError(mistakes)
+  const { SLUICE_S3_ACCESS_KEY_ID: accessKeyId, SLUICE_S3_SECRET_ACCESS_KEY: secretAccessKey } = config
+  return accessKeyId === undefined || secretAccessKey === undefined ? undefined : { accessKeyId, secretAccessKey }
 }
 
 /** A line break copied along would make every signature wrong. */

@@ -1,5 +1,7 @@
 import { keyCache } from '@sluice/access/key-cache'
 import { migrate } from '@sluice/admin/migrate/migrate'
+import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventReader } from '@sluice/event-store/event-reader'
@@ -24,10 +26,12 @@ export async function buildStandalone(
   context: Context,
 ): Promise<Built> {
   const { logger, clock } = context
+  const credentials = s3CredentialsOf(config)
   const engines = await startEngines(config, logger)
   const postgres = openPostgres(engines.postgres)
   await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })
 
+  const blobs = await openBlobStore(engines.blobs, { credentials })
   const log = await openEventLog(engines.log, { logger })
   const backfill = await openBackfillLog(engines.log, log, { logger })
   const deadLetters = await openDeadLetters(engines.log, { logger })
@@ -36,6 +40,7 @@ export async function buildStandalone(
   const store = keyStore(postgres)
   const redis = openRedis(engines.redis, { logger })
   const keys = keyCache(store, logger)
+  const workerEngines = { log, backfill, inserter, postgres, blobs }
   const services = [
     buildGateway(
       config,
@@ -44,7 +49,7 @@ export async function buildStandalone(
     ),
     buildWriter({ log, backfill, deadLetters, inserter, postgres }, context),
     buildQuery(config, { eventReader, postgres, redis, keyCache: keys }, context),
-    buildWorker({ log, backfill, inserter, postgres }, context),
+    buildWorker(workerEngines, context),
   ]
   // The very first start creates a key, unless SLUICE_ADMIN_KEY holds one.
   const firstKey =
@@ -71,6 +76,7 @@ export async function buildStandalone(
     access: { keys, ...redis },
     engines: [
       ...engines.components,
+      closeOnStop('blobs', blobs),
       closeOnStop('redis', redis),
       closeOnStop('postgres', postgres),
       closeOnStop('clickhouse', inserter),

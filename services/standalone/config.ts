@@ -1,4 +1,5 @@
 import { adminKey, autoRegisterSites } from '@sluice/access/variables'
+import { blobsUrlOrEmbedded, s3Credentials } from '@sluice/blobs/variables'
 import { logUrlOrEmbedded } from '@sluice/event-log/variables'
 import { clickHouseUrlOrEmbedded } from '@sluice/event-store/variables'
 import { corsOrigins, drainSeconds, trustedProxies } from '@sluice/http/variables'
@@ -15,6 +16,8 @@ export const engineVariables = {
   SLUICE_CLICKHOUSE_URL: clickHouseUrlOrEmbedded,
   SLUICE_POSTGRES_URL: postgresUrlOrEmbedded,
   SLUICE_REDIS_URL: redisUrlOrMemory,
+  SLUICE_BLOBS_URL: blobsUrlOrEmbedded,
+  ...s3Credentials,
 }
 
 /** Standalone's configuration: nothing has to be set. */

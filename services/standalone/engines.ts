@@ -11,6 +11,7 @@ export interface EngineUrls {
   clickHouseReader: string
   postgres: string
   redis: string
+  blobs: string
   /** The embedded engines, which are stopped last. */
   components: readonly Component[]
 }
@@ -21,6 +22,9 @@ export interface EngineConfig {
   SLUICE_CLICKHOUSE_URL: string | undefined
   SLUICE_POSTGRES_URL: string | undefined
   SLUICE_REDIS_URL: string | undefined
+  SLUICE_BLOBS_URL: string | undefined
+  SLUICE_S3_ACCESS_KEY_ID: string | undefined
+  SLUICE_S3_SECRET_ACCESS_KEY: string | undefined
 }
 
 /** Starts the embedded engines in parallel and returns the URLs of all engines. Throws when a data folder is in use. */
@@ -40,6 +44,7 @@ export async function startEngines(config: EngineConfig, logger: Logger): Promis
     clickHouseReader: clickHouse?.readerUrl ?? clickHouseUrl,
     postgres: postgres?.url ?? postgresUrl,
     redis: config.SLUICE_REDIS_URL ?? 'memory:',
+    blobs: config.SLUICE_BLOBS_URL ?? `file:${config.SLUICE_DATA_DIR}/blobs`,
     components,
   }
 }

@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { generateKey } from '@sluice/access/api-key'
 import { testClickHouse, testKafka, testPostgres, testRedis } from './engines/test-engines.ts'
 import { type ServiceProcess, spawnProgram } from './service-process.ts'
@@ -22,6 +25,8 @@ export async function createCluster(): Promise<Cluster> {
   const store = { SLUICE_CLICKHOUSE_URL: clickHouse.url }
   const database = { SLUICE_POSTGRES_URL: postgres.url }
   const counters = { SLUICE_REDIS_URL: redis.url }
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-cluster-'))
+  const files = { SLUICE_BLOBS_URL: `file:${folder}` }
 
   const migrate: ServiceProcess = await spawnProgram('admin/migrate/main', { ...log, ...store, ...database })
   const code = await migrate.exited
@@ -32,12 +37,13 @@ export async function createCluster(): Promise<Cluster> {
     environment: {
       gateway: { ...log, ...database, ...counters },
       writer: { ...log, ...store, ...database },
-      query: { ...store, ...database, ...counters, SLUICE_ADMIN_KEY: key },
-      worker: { ...log, ...store, ...database },
+      query: { ...store, ...database, ...counters, ...files, SLUICE_ADMIN_KEY: key },
+      worker: { ...log, ...store, ...database, ...files },
     },
     drop: async () => {
       await clickHouse.drop()
       await postgres.drop()
+      await rm(folder, { recursive: true, force: true })
     },
   }
 }
