@@ -90,17 +90,20 @@ describe('a secret that is wrong is named, never printed', () => {
     ([, variable]) => 'secret' in variable && variable.secret,
   )
 
-  test('engine URLs and the admin key are secrets', () => {
+  test('engine URLs, the admin key and the credentials of S3 are secrets', () => {
     expect(secrets.map(([name]) => name).sort()).toStrictEqual([
       'SLUICE_ADMIN_KEY',
+      'SLUICE_BLOBS_URL',
       'SLUICE_CLICKHOUSE_URL',
       'SLUICE_LOG_URL',
       'SLUICE_POSTGRES_URL',
       'SLUICE_REDIS_URL',
+      'SLUICE_S3_ACCESS_KEY_ID',
+      'SLUICE_S3_SECRET_ACCESS_KEY',
     ])
   })
 
-  test.each(secrets.filter(([name]) => name !== 'SLUICE_ADMIN_KEY'))('%s', (name, variable) => {
+  test.each(secrets.filter(([name]) => name.endsWith('_URL')))('%s', (name, variable) => {
     for (const wrong of ['canary', 'ftp://user:canary@host', ' postgres://canary', '//canary']) {
       const [mistake] = mistakes({ [name]: wrong }, { [name]: variable })
       expect(mistake).toContain(`${name} must start with `)
@@ -121,6 +124,7 @@ test.each([
   ['SLUICE_CLICKHOUSE_URL', ['http://h', 'https://h', 'file:/data/clickhouse']],
   ['SLUICE_POSTGRES_URL', ['postgres://h', 'postgresql://h', 'file:data/postgres']],
   ['SLUICE_REDIS_URL', ['redis://h', 'rediss://:pass@h:6380/15?prefix=a:', 'memory:']],
+  ['SLUICE_BLOBS_URL', ['s3://bucket?region=eu-central-1', 'file:data/blobs']],
 ] as const)('the engine of %s is embedded by default and can be given by a URL', (name, urls) => {
   expect(mistakes({}, engineVariables)).toStrictEqual([])
   for (const url of urls) expect(loadConfig(engineVariables, { [name]: url })).toHaveProperty(name, url)
