@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { loadConfig } from '@sluice/runtime/config'
 import { openBlobStore } from './open-blob-store.ts'
-import { blobsUrl, blobsUrlOrEmbedded, s3CredentialMistakes, s3CredentialsOf, s3Credentials } from './variables.ts'
+import { blobsUrl, blobsUrlOrEmbedded, s3CredentialMistakes, s3Credentials,s3CredentialsOf } from './variables.ts'
 
 describe('SLUICE_BLOBS_URL', () => {
   const load = (url?: string) => loadConfig({ SLUICE_BLOBS_URL: blobsUrl }, { SLUICE_BLOBS_URL: url })

@@ -64,7 +64,9 @@ test('the same segment makes the same rows, each in the partition of its id', as
 
 test('the errors stand in the order of the file', async () => {
   encoder = openSegmentEncoder()
-  const content = await segmentOf(`event_type,timestamp_ms\nview,${receivedAt}\n,${receivedAt}\nview,x\nview,${receivedAt}\n`)
+  const content = await segmentOf(
+    `event_type,timestamp_ms\nview,${receivedAt}\n,${receivedAt}\nview,x\nview,${receivedAt}\n`,
+  )
   const { processed, failed, errors = Buffer.alloc(0) } = await encoder.encode(content, task, () => Promise.resolve())
   const listed = gunzipSync(errors).toString().split('\n').slice(0, -1)
   expect({ processed, failed }).toStrictEqual({ processed: 4, failed: listed.length })
