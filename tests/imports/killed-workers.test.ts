@@ -15,8 +15,6 @@ import { csvOf, expectedRows, generateEvents, storedRows } from '../support/impo
 import { openTestPostgres } from '../support/test-postgres.ts'
 import { uploadFile } from '../support/uploaded-import.ts'
 
-const events = generateEvents(20_000)
-const records = 22_000
 const processes: ChildProcess[] = []
 
 afterEach(() => {
@@ -26,7 +24,7 @@ afterEach(() => {
 function startProcess(environment: Readonly<Record<string, string>>): ChildProcess {
   const file = fileURLToPath(new URL('worker-process.ts', import.meta.url))
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file], {
-    env: { PATH: process.env.PATH, ...environment },
+    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, ...environment },
     stdio: ['ignore', 'inherit', 'inherit'],
   })
   processes.push(child)
@@ -34,7 +32,15 @@ function startProcess(environment: Readonly<Record<string, string>>): ChildProce
 }
 
 /** Kills the worker at 10, 50 and 90 % of an import, and compares what it has left with the file. */
-async function killThrice(blobsUrl: string, s3?: { accessKeyId: string; secretAccessKey: string }): Promise<void> {
+async function killThrice(
+  rows: number,
+  blobsUrl: string,
+  s3?: { accessKeyId: string; secretAccessKey: string },
+): Promise<void> {
+  const events = generateEvents(rows)
+  // Every tenth row is followed by one that fails.
+  const failed = rows / 10
+  const records = rows + failed
   const database = testClickHouse()
   await migrateClickHouse(database.url)
   const clickHouse = openClickHouse(database.url)
@@ -43,7 +49,7 @@ async function killThrice(blobsUrl: string, s3?: { accessKeyId: string; secretAc
   const imports = importStore(postgres)
   const blobs = await openBlobStore(blobsUrl, { credentials: s3 })
   try {
-    const { importId, siteId } = await uploadFile({ imports, blobs }, csvOf(events), { segmentRecords: 1_000 })
+    const { importId, siteId } = await uploadFile({ imports, blobs }, csvOf(events), { segmentRecords: records / 22 })
     const environment = {
       POSTGRES_URL: postgres.url,
       CLICKHOUSE_URL: database.url,
@@ -64,7 +70,7 @@ async function killThrice(blobsUrl: string, s3?: { accessKeyId: string; secretAc
     }
     startProcess(environment)
     await waitUntil(async () => (await record()).status === 'completed', 'the import is completed', 60_000)
-    expect(await record()).toMatchObject({ totalRecords: records, processedRecords: records, failedRecords: 2_000 })
+    expect(await record()).toMatchObject({ totalRecords: records, processedRecords: records, failedRecords: failed })
     expect(await storedRows(clickHouse, siteId)).toStrictEqual(expectedRows(events))
 
     const names: string[] = []
@@ -89,7 +95,7 @@ async function killThrice(blobsUrl: string, s3?: { accessKeyId: string; secretAc
 test('a worker that is killed at 10, 50 and 90 % of an import stores every record once', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   try {
-    await killThrice(`file:${folder}`)
+    await killThrice(20_000, `file:${folder}`)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
@@ -98,6 +104,6 @@ test('a worker that is killed at 10, 50 and 90 % of an import stores every recor
 describeWithS3('with its files in S3', () => {
   test('so does one whose worker is killed as often', async () => {
     const { url, credentials } = testS3()
-    await killThrice(url, credentials)
+    await killThrice(10_000, url, credentials)
   }, 120_000)
 })
