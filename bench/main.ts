@@ -3,6 +3,7 @@ import { encode } from './encode.ts'
 import { endToEnd } from './end-to-end.ts'
 import { freshness } from './freshness.ts'
 import { gatewayMemory } from './gateway-memory.ts'
+import { importEvents } from './imports.ts'
 import { ingestBatch } from './ingest-batch.ts'
 import { ingestSingle } from './ingest-single.ts'
 import { oldEvents } from './old-events.ts'
@@ -20,6 +21,7 @@ const benches: Readonly<Record<string, () => Promise<object>>> = {
   'end-to-end': endToEnd,
   freshness,
   'gateway-memory': gatewayMemory,
+  imports: importEvents,
   'old-events': oldEvents,
   'publish-partitions': publishPartitions,
   retention,

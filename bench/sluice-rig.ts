@@ -60,7 +60,8 @@ export async function startSluice(): Promise<SluiceRig> {
   }
 }
 
-async function startMeasured(name: ServiceName, environment: Record<string, string>): Promise<MeasuredService> {
+/** Starts a service with its metrics. */
+export async function startMeasured(name: ServiceName, environment: Record<string, string>): Promise<MeasuredService> {
   const metricsPort = await findFreePort()
   const service = await startService(name, { ...environment, SLUICE_METRICS_PORT: String(metricsPort) })
   return {

@@ -7,8 +7,14 @@ export const oneServerText =
   'process found first. Events are stored exactly once on one server only: put its own address there, not that of a ' +
   'load balancer or of a cluster. After a move to another server, run "npm run migrate" and start the writers again.'
 
-/** Selects a store's identity; an insert compares it too, so that no other server takes the insert. */
-export const storedIdentitySql = '(SELECT (id, server) FROM store FINAL)'
+/** Selects a store's identity. */
+const storedIdentitySql = '(SELECT (id, server) FROM store FINAL)'
+
+/**
+ * A condition of inserts that fails on every other server than that of the store `{store:UUID}`, whichever connection
+ * brought the statement there.
+ */
+export const isOwnServer = `throwIf(${storedIdentitySql} != ({store:UUID}, serverUUID()), 'another server') = 0`
 
 /** The only engine whose insert lock and look-back see every insert: those of a cluster work on other servers, too. */
 const engineWanted = 'ReplacingMergeTree'

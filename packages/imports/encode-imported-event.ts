@@ -63,10 +63,15 @@ function namingTimestampAsFilesDo<T>(work: () => T): T {
   try {
     return work()
   } catch (error) {
-    if (!(error instanceof AppError) || error.field !== 'timestamp') throw error
-    const { code, message } = error
-    throw new AppError(code, { message: message.replace('timestamp', 'timestamp_ms'), field: 'timestamp_ms' })
+    throw error instanceof AppError ? inTermsOfFiles(error) : error
   }
+}
+
+/** The error of an event with the name that files have for its `timestamp`. */
+export function inTermsOfFiles(error: AppError): AppError {
+  if (error.field !== 'timestamp') return error
+  const { code, message } = error
+  return new AppError(code, { message: message.replace('timestamp', 'timestamp_ms'), field: 'timestamp_ms' })
 }
 
 function isTooLarge(line: string): boolean {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals'
 import { denyAll } from '@sluice/access/access'
+import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
@@ -15,7 +16,7 @@ import { addImport } from '../../tests/support/import-jobs.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { request, startTestService, type TestService } from '../../tests/support/test-service.ts'
 import { buildWorker } from './build.ts'
-import type { JobKind, WorkerEngines } from './job-kinds.ts'
+import type { JobKind, WorkerEngines } from './job-kind.ts'
 
 let postgres: TestPostgres
 let engines: WorkerEngines
@@ -30,7 +31,8 @@ beforeAll(async () => {
   const log = await openEventLog(url, { logger })
   const backfill = await openBackfillLog(url, log, { logger })
   // No server listens there.
-  engines = { log, backfill, postgres, inserter: openEventInserter('http://127.0.0.1:1/sluice') }
+  const blobs = await openBlobStore(`file:${join(folder, 'blobs')}`)
+  engines = { log, backfill, postgres, blobs, inserter: openEventInserter('http://127.0.0.1:1/sluice') }
 })
 
 afterAll(async () => {
@@ -49,7 +51,7 @@ afterEach(async () => {
 /** Imports as a kind of job, with some work. */
 function imports(work: LeaseOptions<ImportRecord>['work']): JobKind {
   return ({ postgres }, context) =>
-    runLeases({ kind: 'import', table: importStore(postgres).leases, work, concurrency: 1, ...context })
+    runLeases({ ...context, kind: 'import', table: importStore(postgres).leases, work, concurrency: 1 })
 }
 
 async function start(...kinds: JobKind[]): Promise<TestService> {

@@ -2,7 +2,8 @@ import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { correctedClock } from '@sluice/runtime/clock'
-import { type JobContext, type JobKind, jobKinds, type WorkerEngines } from './job-kinds.ts'
+import type { JobContext, JobKind, WorkerEngines } from './job-kind.ts'
+import { jobKinds } from './job-kinds.ts'
 
 /** The worker on its engines: the background work of all sites. Its port serves health and metrics only. */
 export function buildWorker(
@@ -10,12 +11,13 @@ export function buildWorker(
   { logger, metrics, clock }: Context,
   kinds: readonly JobKind[] = jobKinds,
 ): Service {
-  const { log, backfill, inserter, postgres } = engines
+  const { log, backfill, inserter, postgres, blobs } = engines
   const stopping = new AbortController()
   const context: JobContext = {
     logger,
     clock: correctedClock(clock),
     metrics: leaseMetrics(metrics),
+    registry: metrics,
     stopping: stopping.signal,
   }
   return {
@@ -27,6 +29,7 @@ export function buildWorker(
       { name: 'log of old events', required: true, check: () => backfill.check() },
       { name: 'clickhouse', required: true, check: () => inserter.check() },
       { name: 'postgres', required: true, check: () => postgres.check() },
+      { name: 'blobs', required: true, check: () => blobs.check() },
     ],
     onStopping: () => {
       stopping.abort()

@@ -1,3 +1,4 @@
+import { blobsUrl, s3Credentials } from '@sluice/blobs/variables'
 import { logUrl } from '@sluice/event-log/variables'
 import { clickHouseUrl } from '@sluice/event-store/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
@@ -9,4 +10,6 @@ export const variables = {
   SLUICE_LOG_URL: logUrl,
   SLUICE_CLICKHOUSE_URL: clickHouseUrl,
   SLUICE_POSTGRES_URL: postgresUrl,
+  SLUICE_BLOBS_URL: blobsUrl,
+  ...s3Credentials,
 }

@@ -1,4 +1,6 @@
 import { denyAll } from '@sluice/access/access'
+import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { runService } from '@sluice/http/run-service'
@@ -17,14 +19,16 @@ await runService({
   environment: process.env,
   build: async (config, context) => {
     const { logger, clock } = context
+    const blobs = await openBlobStore(config.SLUICE_BLOBS_URL, { credentials: s3CredentialsOf(config) })
     const inserter = openEventInserter(config.SLUICE_CLICKHOUSE_URL)
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
     const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     return {
-      service: buildWorker({ log, backfill, inserter, postgres }, context),
+      service: buildWorker({ log, backfill, inserter, postgres, blobs }, context),
       access: denyAll,
       engines: [
+        closeOnStop('blobs', blobs),
         closeOnStop('clickhouse', inserter),
         closeOnStop('postgres', postgres),
         schemaGuard('clickhouse', () => inserter.checkSchema(), logger),

@@ -3,10 +3,11 @@ import { eventLimits } from '@sluice/contracts/event-limits'
 import { type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from '../client.ts'
 import { clickHouseCode, ClickHouseError } from '../errors.ts'
 import { checkClickHouseSchema } from '../migrate.ts'
-import { oneServerText, readStoreId, storedIdentitySql } from '../store-identity.ts'
+import { isOwnServer, oneServerText, readStoreId } from '../store-identity.ts'
 import { eventTableStructure } from './event-table-structure.ts'
-import { externalTableClient, type ExternalTableQuery } from './external-table.ts'
+import { externalTableClient, type ExternalTableQuery, type ExternalTableResult } from './external-table.ts'
 import { type BadRow, findBadRows } from './find-bad-rows.ts'
+import { insertUsersStatement } from './insert-users.ts'
 
 /** Rows to store, as the log carries them: JSON lines of `EventRow` (packages/contracts/event-columns.ts). */
 export interface EventBatch {
@@ -32,6 +33,11 @@ export interface EventInserter {
    * first one went to: another one behind the same URL refuses it, and says what to do.
    */
   insert(batch: EventBatch, options: InsertOptions): Promise<{ inserted: number; readRows: number }>
+  /**
+   * Stores records of users, JSON lines of `UserRow` (insert-users.ts), in place of those of lower versions; repeats change
+   * nothing. Throws ClickHouseError; when its `retryable` is true, the same call may be repeated.
+   */
+  insertUsers(payloads: readonly Buffer[], options: { timeoutMs: number }): Promise<void>
   /**
    * The UUID of the store behind the URL. Throws AppError, with what to do, when inserts would not be exactly once there:
    * on another server than the one that `migrate` prepared, or in a table of a cluster. ClickHouseError while unknown.
@@ -59,9 +65,6 @@ const time = timeSql('timestamp')
 const select = eventColumns
   .map((column) => ('isTime' in column ? `${timeSql(column.name)} AS ${column.name}` : column.name))
   .join(', ')
-
-/** Fails on every other server, whichever connection brought the statement there. */
-const isOwnServer = `throwIf(${storedIdentitySql} != ({store:UUID}, serverUUID()), 'another server') = 0`
 
 function timeSql(column: string): string {
   return `fromUnixTimestamp64Milli(${column}, 'UTC')`
@@ -168,21 +171,27 @@ export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
     })
     return identified
   }
+  const post = async (query: ExternalTableQuery): Promise<ExternalTableResult> => {
+    try {
+      return await client.post(query)
+    } catch (error) {
+      if (!(error instanceof ClickHouseError) || error.serverCode !== clickHouseCode.throwIf) throw error
+      throw new ClickHouseError(error.serverCode, oneServerText, error)
+    }
+  }
   return {
     insert: async ({ payloads, hasUndated }, { queryId, replaceRunning, timeoutMs }) => {
       const { parameters, ...statement } = insertStatement(hasUndated, await storeId())
-      try {
-        const { writtenRows, readRows } = await client.post({
-          ...statement,
-          payloads,
-          parameters: { ...parameters, query_id: queryId, replace_running_query: replaceRunning ? '1' : '0' },
-          timeoutMs,
-        })
-        return { inserted: writtenRows, readRows }
-      } catch (error) {
-        if (!(error instanceof ClickHouseError) || error.serverCode !== clickHouseCode.throwIf) throw error
-        throw new ClickHouseError(error.serverCode, oneServerText, error)
-      }
+      const { writtenRows, readRows } = await post({
+        ...statement,
+        payloads,
+        parameters: { ...parameters, query_id: queryId, replace_running_query: replaceRunning ? '1' : '0' },
+        timeoutMs,
+      })
+      return { inserted: writtenRows, readRows }
+    },
+    insertUsers: async (payloads, { timeoutMs }) => {
+      await post({ ...insertUsersStatement(await storeId()), payloads, timeoutMs })
     },
     storeId,
     findBadRows: (rows, { timeoutMs }) => findBadRows(client, rows, timeoutMs),

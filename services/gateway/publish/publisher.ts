@@ -1,11 +1,11 @@
 import { acceptance } from '@sluice/event-log/acceptance-deadline'
 import type { Block } from '@sluice/event-log/block'
+import { type BlockEncoder, blockEncoder } from '@sluice/event-log/encode-blocks'
 import type { EncodedEvent } from '@sluice/events/encode-event'
 import { withDeadline } from '@sluice/runtime/deadline'
 import { type AppError, unavailable } from '@sluice/runtime/errors'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import { type BlockEncoder, blockEncoder } from './encode-blocks.ts'
 
 /** The part of EventLog that the gateway uses. */
 export interface PublishLog {

@@ -179,7 +179,7 @@ describe('fields of imported users', () => {
       { user: 'nobody knows', at: now - week },
     ])
     await database.owner.command(
-      `INSERT INTO users (site_id, environment, user_id, email, name, company, plan, imported_at) VALUES
+      `INSERT INTO users (site_id, environment, user_id, email, name, company, plan, version) VALUES
        ({site_id:String}, 'prod', 'ada', 'ada@x.example', 'Ada', 'Engines', 'free', 1),
        ({site_id:String}, 'prod', 'ada', 'ada@x.example', 'Ada', 'Engines', 'pro', 2),
        ({site_id:String}, 'dev', 'ada', '', '', '', 'test', 3),

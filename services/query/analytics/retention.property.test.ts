@@ -324,15 +324,15 @@ async function store(trials: readonly PlacedTrial[]): Promise<void> {
     ),
   )
   // An earlier import of a user no longer counts.
-  for (const [imported, names] of [
+  for (const [version, names] of [
     [1, rows.map((row) => [...row.slice(0, 3), 'old', 'old', 'old', 'old'])],
     [2, rows],
   ] as const) {
     await owner.command(
-      `INSERT INTO users (site_id, environment, user_id, email, name, company, plan, imported_at)
-       SELECT u[1], u[2], u[3], u[4], u[5], u[6], u[7], toDateTime64({imported:UInt8}, 3, 'UTC')
+      `INSERT INTO users (site_id, environment, user_id, email, name, company, plan, version)
+       SELECT u[1], u[2], u[3], u[4], u[5], u[6], u[7], {version:UInt8}
        FROM (SELECT arrayJoin(JSONExtract({rows:String}, 'Array(Array(String))')) AS u)`,
-      { params: { imported, rows: JSON.stringify(names) } },
+      { params: { version, rows: JSON.stringify(names) } },
     )
   }
 }

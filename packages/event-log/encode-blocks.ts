@@ -1,5 +1,13 @@
-import { type Block, blockVersion } from '@sluice/event-log/block'
-import type { EncodedEvent } from '@sluice/events/encode-event'
+import { type Block, blockVersion } from './block.ts'
+
+/** A row for the log, with the values that decide its partition and block: an `EncodedEvent` of packages/events. */
+export interface LogRow {
+  /** The row as a JSON line, with `\n` at the end. */
+  line: string
+  /** Hash of (site_id, event_id), as copies of an event must be in one partition; undefined: any partition will do. */
+  keyHash: number | undefined
+  undated: boolean
+}
 
 /** Encodes the events of many requests as few blocks: each block has one partition and one kind, dated or undated. */
 export interface BlockEncoder {
@@ -7,7 +15,7 @@ export interface BlockEncoder {
    * Appends a request's events and returns their number of bytes. They are encoded at once, because strings that wait
    * for the log would survive many garbage collections.
    */
-  add(events: readonly EncodedEvent[]): number
+  add(events: readonly LogRow[]): number
   /** Blocks of all appended events, which keep their order within partition and kind. */
   finish(): Block[]
 }
@@ -40,7 +48,7 @@ export function blockEncoder({
   /** Pieces by partition and kind; the key is twice the partition, plus one for undated rows. */
   const pieces = new Map<number, Piece[]>()
 
-  function keyOf({ keyHash, undated }: EncodedEvent): number {
+  function keyOf({ keyHash, undated }: LogRow): number {
     return (keyHash === undefined ? defaultPartition : keyHash % partitions) * 2 + (undated ? 1 : 0)
   }
 

@@ -1,19 +1,18 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import type { Block } from '@sluice/event-log/block'
-import type { EncodedEvent } from '@sluice/events/encode-event'
-import { blockEncoder } from './encode-blocks.ts'
+import type { Block } from './block.ts'
+import { blockEncoder, type LogRow } from './encode-blocks.ts'
 
 const kibibyte = 1024
 const into = { partitions: 8, defaultPartition: 3 }
 
-function event(line: string, keyHash?: number, undated = false): EncodedEvent {
-  return { line: `${line}\n`, timestamp: 0, keyHash, undated }
+function event(line: string, keyHash?: number, undated = false): LogRow {
+  return { line: `${line}\n`, keyHash, undated }
 }
 
 /** Encodes events that arrive in requests of `perRequest` events each. */
 function encodeBlocks(
-  events: readonly EncodedEvent[],
+  events: readonly LogRow[],
   into: { partitions: number; defaultPartition: number },
   perRequest = 1_000,
 ): Block[] {

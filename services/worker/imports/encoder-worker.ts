@@ -1,0 +1,40 @@
+// The thread of segment-encoder.ts.
+import { parentPort, type Transferable } from 'node:worker_threads'
+import { internalMessage } from '@sluice/runtime/errors'
+import { encodeSegment, type RowBatch } from './encode-segment.ts'
+import type { EncodeAnswer, EncodeRequest } from './encoder-protocol.ts'
+
+parentPort?.on('message', ({ port, content, task }: EncodeRequest) => {
+  const batches = encodeSegment(content, task)
+
+  async function nextAnswer(): Promise<EncodeAnswer> {
+    try {
+      const next = await batches.next()
+      return next.done ? { kind: 'outcome', outcome: next.value } : { kind: 'batch', batch: detached(next.value) }
+    } catch (error) {
+      return { kind: 'failure', message: internalMessage(error) }
+    }
+  }
+
+  async function answer(): Promise<void> {
+    const answered = await nextAnswer()
+    port.postMessage(answered, answered.kind === 'batch' ? buffersOf(answered.batch) : [])
+  }
+
+  port.on('message', () => void answer())
+  // The segment is not wanted any more.
+  port.on('close', () => void batches.return({ processed: 0, failed: 0, errors: undefined }))
+})
+
+/** The batch with buffers that have their memory for themselves: they are moved to the other thread, not copied. */
+function detached({ blocks, users }: RowBatch): RowBatch {
+  const own = (bytes: Buffer): Buffer =>
+    bytes.byteLength === bytes.buffer.byteLength ? bytes : Buffer.from(new Uint8Array(bytes).buffer)
+  if (blocks === undefined) return { users: own(users) }
+  return { blocks: blocks.map((block) => ({ ...block, payload: own(block.payload) })) }
+}
+
+function buffersOf({ blocks, users }: RowBatch): Transferable[] {
+  const buffers = blocks === undefined ? [users] : blocks.map(({ payload }) => payload)
+  return buffers.map(({ buffer }) => buffer as ArrayBuffer)
+}

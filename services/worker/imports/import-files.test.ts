@@ -1,0 +1,68 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import { importStore } from '@sluice/postgres/imports'
+import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
+import { uploadFile } from '../../../tests/support/uploaded-import.ts'
+import { removeUnneededFiles } from './import-files.ts'
+
+const dayMs = 86_400_000
+let postgres: TestPostgres
+let folder: string
+let blobs: BlobStore
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  folder = await mkdtemp(join(tmpdir(), 'sluice-files-'))
+  blobs = await openBlobStore(`file:${folder}`)
+})
+
+afterAll(async () => {
+  await blobs.close()
+  await postgres.drop()
+  await rm(folder, { recursive: true })
+})
+
+async function write(name: string): Promise<void> {
+  async function* content(): AsyncGenerator<Uint8Array> {
+    yield await Promise.resolve(Buffer.from('x'))
+  }
+  await blobs.write(name, content())
+}
+
+/** Names of the blobs after a removal so many days from now. */
+async function leftAfter(days: number): Promise<string[]> {
+  const clock = { now: () => Date.now() + days * dayMs }
+  await removeUnneededFiles({ blobs, imports: importStore(postgres), clock })
+  const names: string[] = []
+  for await (const { name } of blobs.list('')) names.push(name)
+  return names.sort()
+}
+
+async function uploads(): Promise<unknown[]> {
+  const found: unknown[] = []
+  for await (const upload of blobs.listUploads()) found.push(upload)
+  return found
+}
+
+test('files go when nobody needs them any more, and no earlier', async () => {
+  const imports = importStore(postgres)
+  const [waiting, cancelled] = await Promise.all(
+    [1, 2].map(() => uploadFile({ imports, blobs }, ['{"event_type":"view","timestamp_ms":1700000000000}'])),
+  )
+  if (!waiting || !cancelled) throw new Error('two imports')
+  await imports.cancel(cancelled.importId, null, Date.now())
+  const errors = `imports/${cancelled.importId}/errors/0`
+  const segment = `imports/${waiting.importId}/segments/0`
+  for (const name of [errors, 'imports/lost/segments/0', 'exports/other/1']) await write(name)
+  const { uploadId } = await blobs.beginParts('imports/lost/segments/1')
+
+  expect(await leftAfter(0)).toStrictEqual(['exports/other/1', errors, 'imports/lost/segments/0', segment].sort())
+  expect(await uploads()).toMatchObject([{ uploadId }])
+  expect(await leftAfter(1.1)).toStrictEqual(['exports/other/1', errors, segment].sort())
+  expect(await uploads()).toStrictEqual([])
+  expect(await leftAfter(31)).toStrictEqual(['exports/other/1', segment])
+})

@@ -1,0 +1,74 @@
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
+import type { Clock } from '@sluice/runtime/clock'
+import { poller } from '@sluice/runtime/poller'
+import type { JobKind } from '../job-kind.ts'
+import { importsPrefix, parseBlobName } from './blob-names.ts'
+
+const intervalMs = 3_600_000
+const dayMs = 86_400_000
+/** An upload writes a blob every few minutes at least; what has stood for so long belongs to no upload under way. */
+const orphanMs = dayMs
+/** Errors of an import can be read for so long after its end. */
+const errorsKeptMs = 30 * dayMs
+
+export interface ImportFilesDeps {
+  blobs: Pick<BlobStore, 'list' | 'remove' | 'listUploads' | 'abortParts'>
+  imports: Pick<ImportStore, 'find'>
+  clock: Pick<Clock, 'now'>
+}
+
+/** The files of one import. */
+interface Files {
+  segments: string[]
+  errors: string[]
+  /** Unix ms at which the newest was written. */
+  newestAt: number
+}
+
+/**
+ * Removes the files that nobody needs: segments of imports that have ended, whose workers or queries usually remove them;
+ * errors 30 days after the end; all files of uploads that became no import, and blobs whose writer died, a day after the
+ * last write. Any number of processes may do so at once.
+ */
+export async function removeUnneededFiles({ blobs, imports, clock }: ImportFilesDeps): Promise<void> {
+  const now = clock.now()
+  for (const [importId, files] of await listFiles(blobs)) {
+    const names = unneeded(files, await imports.find(importId, null), now)
+    if (names.length > 0) await blobs.remove(names)
+  }
+  for await (const { startedAt, ...upload } of blobs.listUploads()) {
+    if (startedAt < now - orphanMs) await blobs.abortParts(upload)
+  }
+}
+
+async function listFiles(blobs: Pick<BlobStore, 'list'>): Promise<Map<string, Files>> {
+  const found = new Map<string, Files>()
+  for await (const { name, modifiedAt } of blobs.list(importsPrefix)) {
+    const parsed = parseBlobName(name)
+    if (parsed === undefined) continue
+    const { importId, kind } = parsed
+    const files = found.get(importId) ?? { segments: [], errors: [], newestAt: 0 }
+    found.set(importId, files)
+    files[kind === 'errors' ? 'errors' : 'segments'].push(name)
+    files.newestAt = Math.max(files.newestAt, modifiedAt)
+  }
+  return found
+}
+
+function unneeded({ segments, errors, newestAt }: Files, record: ImportRecord | undefined, now: number): string[] {
+  if (record === undefined) return newestAt < now - orphanMs ? [...segments, ...errors] : []
+  if (record.finishedAt === null) return []
+  return record.finishedAt.getTime() < now - errorsKeptMs ? [...segments, ...errors] : segments
+}
+
+/** Looks for such files every hour. */
+export const importFiles: JobKind = ({ blobs, postgres }, { clock, logger }) =>
+  poller({
+    name: 'files of imports',
+    intervalMs,
+    poll: () => removeUnneededFiles({ blobs, imports: importStore(postgres), clock }),
+    onUnavailable: (error) => {
+      logger.warn({ err: error }, 'unneeded files of imports can not be removed, the worker tries again')
+    },
+  })

@@ -1,0 +1,208 @@
+import type { Readable } from 'node:stream'
+import type { SiteStore } from '@sluice/access/sites'
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import type { EventLog } from '@sluice/event-log/log'
+import { writerGroup } from '@sluice/event-log/writer-group'
+import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import { LeaseLost } from '@sluice/leases/lease-table'
+import type { Lease, UnitResult } from '@sluice/leases/run-unit'
+import type { ImportRecord, ImportSegment, ImportStore } from '@sluice/postgres/imports'
+import type { LogPositions } from '@sluice/postgres/tables'
+import type { WatermarkStore } from '@sluice/postgres/watermarks'
+import type { Clock } from '@sluice/runtime/clock'
+import { AppError, unavailable } from '@sluice/runtime/errors'
+import { errorsName } from './blob-names.ts'
+import type { RowBatch, SegmentOutcome, SegmentTask } from './encode-segment.ts'
+import type { ImportMetrics } from './metrics.ts'
+import type { PublishPace } from './publish-pace.ts'
+import { type SegmentEncoder, unreadable } from './segment-encoder.ts'
+
+export interface ImportUnitDeps {
+  imports: Pick<ImportStore, 'find' | 'segments' | 'recordSegment' | 'complete' | 'fail'>
+  sites: Pick<SiteStore, 'findKnown'>
+  watermarks: Pick<WatermarkStore, 'isBackfillRead'>
+  blobs: Pick<BlobStore, 'read' | 'write' | 'remove'>
+  log: Pick<EventLog, 'id' | 'partitions'>
+  backfill: Pick<EventLog, 'partitions' | 'publish' | 'ends' | 'positions'>
+  inserter: Pick<EventInserter, 'storeId' | 'insertUsers'>
+  encoder: SegmentEncoder
+  pace: PublishPace
+  clock: Clock
+  metrics: Pick<ImportMetrics, 'rows'>
+}
+
+/** Nobody waits for these requests but the import. */
+const publishTimeoutMs = 30_000
+const insertTimeoutMs = 60_000
+/** The pause before an import that has to wait for something is looked at again. */
+const waitMs = 1_000
+const dayMs = 86_400_000
+
+/**
+ * One unit of an import's work: its next segment, or its end once all segments are done.
+ *
+ * The rows of a segment are published (events) or inserted (users) first, then its progress and the import's counts are
+ * stored in one transaction, under the lease. So a segment whose worker dies is repeated whole, and stores nothing twice: its
+ * rows are the same ones. An import is completed when the writers have stored its last block; its segments are removed just
+ * before, as every one of them is recorded by then.
+ */
+export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lease) => Promise<UnitResult> {
+  const { imports, blobs, backfill, clock, metrics } = deps
+
+  async function importSegment(job: ImportRecord, segment: ImportSegment, lease: Lease): Promise<UnitResult> {
+    const { signal } = lease
+    const waits = job.type === 'events' ? await reasonToWait(deps, signal) : undefined
+    if (waits !== undefined) return { next: clock.now() + waitMs, log: { waits } }
+    const content = await readBlob(blobs, segment.object, signal)
+    if (content === undefined) return failWithout(segment, lease)
+    const task = await taskOf(deps, job)
+    const { processed, failed, errors } = await deps.encoder.encode(content, task, (batch) => store(batch, signal))
+    signal.throwIfAborted()
+    if (processed !== segment.records) throw unreadable(`${segment.object} has ${processed} records`)
+    const isPublished = job.type === 'events' && failed < processed
+    await imports.recordSegment(lease, segment.n, {
+      processed,
+      failed,
+      errorsObject: await writeErrors(job.importId, segment.n, errors, signal),
+      // Requested after the last acknowledgement, so that every block of the segment is below.
+      positions: isPublished ? toPositions(await backfill.ends()) : null,
+    })
+    metrics.rows.inc({ result: 'accepted' }, processed - failed)
+    metrics.rows.inc({ result: 'failed' }, failed)
+    return { next: 'now', log: { segment: segment.n, records: processed, failed } }
+  }
+
+  async function store({ blocks, users }: RowBatch, signal: AbortSignal): Promise<void> {
+    if (blocks === undefined) {
+      signal.throwIfAborted()
+      await deps.inserter.insertUsers([users], { timeoutMs: insertTimeoutMs })
+      return
+    }
+    await deps.pace.waitUntilClear(blocks, { signal })
+    signal.throwIfAborted()
+    await backfill.publish(blocks, { timeoutMs: publishTimeoutMs })
+  }
+
+  /** Returns the name of the blob; null without errors. They are removed by import-files.ts, long after the import. */
+  async function writeErrors(
+    importId: string,
+    n: number,
+    errors: SegmentOutcome['errors'],
+    signal: AbortSignal,
+  ): Promise<string | null> {
+    if (errors === undefined) return null
+    const name = errorsName(importId, n)
+    await blobs.write(name, once(errors), { signal })
+    return name
+  }
+
+  async function failWithout({ firstLine }: ImportSegment, lease: Lease): Promise<UnitResult> {
+    const text =
+      `The uploaded file is no longer there from line ${firstLine} on. ` +
+      'Import it again: events that are stored already are not stored twice.'
+    await imports.fail(lease, text, clock.now())
+    await removeSegments(lease.id)
+    return { next: 'done', log: { failed_at_line: firstLine } }
+  }
+
+  async function finish(segments: readonly ImportSegment[], lease: Lease): Promise<UnitResult> {
+    if (!(await areStored(deps, segments))) return { next: clock.now() + waitMs, log: { waits: 'for the writers' } }
+    await blobs.remove(segments.map(({ object }) => object))
+    await imports.complete(lease, clock.now())
+    return { next: 'done' }
+  }
+
+  async function removeSegments(importId: string): Promise<void> {
+    const segments = await imports.segments(importId)
+    await blobs.remove(segments.map(({ object }) => object))
+  }
+
+  /** Removes the segments of an import that was cancelled during this unit: nobody takes it any more. */
+  async function removeCancelled(importId: string): Promise<void> {
+    try {
+      if ((await imports.find(importId, null))?.status === 'cancelled') await removeSegments(importId)
+    } catch {
+      // They are removed by import-files.ts later.
+    }
+  }
+
+  return async (job, lease) => {
+    try {
+      const segments = await imports.segments(job.importId)
+      const next = segments.find(({ processed, records }) => processed < records)
+      return next === undefined ? await finish(segments, lease) : await importSegment(job, next, lease)
+    } catch (error) {
+      if (error instanceof LeaseLost || lease.signal.aborted) await removeCancelled(job.importId)
+      throw error
+    }
+  }
+}
+
+/** Why no rows can be published now; undefined: they can. */
+async function reasonToWait(
+  { log, watermarks, pace }: Pick<ImportUnitDeps, 'log' | 'watermarks' | 'pace'>,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  // Writers of an earlier build do not read that log, where its rows would wait.
+  if (!(await watermarks.isBackfillRead(await log.id()))) return 'for writers that read the log of old events'
+  return (await pace.waitUntilClear([], { signal, timeoutMs: waitMs })) ? undefined : 'for live events'
+}
+
+async function taskOf(
+  { sites, log, backfill }: Pick<ImportUnitDeps, 'sites' | 'log' | 'backfill'>,
+  { type, siteId, environment, seq, sha256, acceptedAt }: ImportRecord,
+): Promise<SegmentTask> {
+  const receivedAt = acceptedAt.getTime()
+  if (type === 'users') return { type, siteId, environment, seq, importedAt: receivedAt }
+  const [partitions, live] = await Promise.all([backfill.partitions(), log.partitions()])
+  // Copies of an event that travel on both must meet in partitions of one number.
+  if (partitions !== live) {
+    throw unavailable(`The log of old events has ${partitions} partitions, the log ${live}. Run "npm run migrate".`)
+  }
+  // A site that is not known any more keeps what it gets, as it does after an event.
+  const retentionDays = (await sites.findKnown([siteId])).get(siteId) ?? Infinity
+  return { type, siteId, environment, receivedAt, sha256, retentionMs: retentionDays * dayMs, partitions }
+}
+
+/** Undefined: there is no such blob. */
+async function readBlob(
+  blobs: Pick<BlobStore, 'read'>,
+  name: string,
+  signal: AbortSignal,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  let stream: Readable
+  try {
+    stream = await blobs.read(name)
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'not_found') return undefined
+    throw error
+  }
+  const chunks: Buffer[] = []
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    signal.throwIfAborted()
+    chunks.push(chunk)
+  }
+  return new Uint8Array(Buffer.concat(chunks))
+}
+
+/** Whether the writers have stored every block that the segments published, or made dead letters of its rows. */
+async function areStored(
+  { backfill, inserter }: Pick<ImportUnitDeps, 'backfill' | 'inserter'>,
+  segments: readonly ImportSegment[],
+): Promise<boolean> {
+  const published = segments.flatMap(({ positions }) => (positions === null ? [] : [positions]))
+  if (published.length === 0) return true
+  const positions = await backfill.positions(writerGroup(await inserter.storeId()))
+  // A group that has read everything has read these blocks too, also in a log that was made anew.
+  return positions.every(
+    ({ partition, next, end }) => next >= end || published.every((segment) => next >= BigInt(segment[partition] ?? 0)),
+  )
+}
+
+function toPositions(ends: readonly bigint[]): LogPositions {
+  return Object.fromEntries(ends.map((end, partition) => [partition, String(end)]))
+}
+
+async function* once(content: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield await Promise.resolve(content)
+}

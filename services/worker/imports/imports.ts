@@ -1,0 +1,30 @@
+import { writerGroup } from '@sluice/event-log/writer-group'
+import { runLeases } from '@sluice/leases/run-leases'
+import { importStore } from '@sluice/postgres/imports'
+import { siteStore } from '@sluice/postgres/sites'
+import { watermarkStore } from '@sluice/postgres/watermarks'
+import type { JobKind } from '../job-kind.ts'
+import { importUnit } from './import-unit.ts'
+import { importMetrics } from './metrics.ts'
+import { publishPace } from './publish-pace.ts'
+import { openSegmentEncoder } from './segment-encoder.ts'
+
+/** The imports as a kind of job. One at a time: there is one thread, and live events have the machine otherwise. */
+export const imports: JobKind = (engines, { registry, ...context }) => {
+  const { postgres, inserter } = engines
+  const { clock } = context
+  const store = importStore(postgres)
+  const metrics = importMetrics(registry)
+  const encoder = openSegmentEncoder()
+  const pace = publishPace({ ...engines, group: async () => writerGroup(await inserter.storeId()), clock, metrics })
+  const sites = siteStore(postgres)
+  const watermarks = watermarkStore(postgres)
+  const component = runLeases({
+    kind: 'imports',
+    table: store.leases,
+    work: importUnit({ ...engines, imports: store, sites, watermarks, encoder, pace, clock, metrics }),
+    concurrency: 1,
+    ...context,
+  })
+  return { ...component, stop: () => encoder.close() }
+}

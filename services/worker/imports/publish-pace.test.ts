@@ -1,0 +1,103 @@
+import { expect, test } from '@jest/globals'
+import type { GroupPosition } from '@sluice/event-log/log'
+import { createMetrics } from '@sluice/runtime/metrics'
+import { virtualClock } from '../../../tests/support/virtual-clock.ts'
+import { blockOfRows, event } from '../../../tests/support/writer.ts'
+import { importMetrics } from './metrics.ts'
+import { publishPace } from './publish-pace.ts'
+
+const signal = new AbortController().signal
+const block = blockOfRows(
+  0,
+  Array.from({ length: 1_000 }, (_, n) => event(String(n))),
+)
+
+/** A pace on two logs whose positions the test sets. */
+function start() {
+  const clock = virtualClock(1_000_000)
+  const lanes = { live: { next: 0, end: 0 }, old: { next: 0, end: 0 } }
+  const positionsOf = (lane: keyof typeof lanes) => () =>
+    Promise.resolve<GroupPosition[]>([
+      { partition: 0, next: BigInt(lanes[lane].next), end: BigInt(lanes[lane].end) },
+      { partition: 1, next: 5n, end: 5n },
+    ])
+  const metrics = importMetrics(createMetrics())
+  const pace = publishPace({
+    log: { positions: positionsOf('live') },
+    backfill: { positions: positionsOf('old') },
+    group: () => Promise.resolve('group'),
+    clock,
+    metrics,
+  })
+  /** What a wait has come to so far. */
+  function wait(timeoutMs?: number) {
+    const state: { clear?: boolean } = {}
+    const options = timeoutMs === undefined ? { signal } : { signal, timeoutMs }
+    void pace.waitUntilClear([block], options).then((clear) => {
+      state.clear = clear
+    })
+    return state
+  }
+  return { clock, lanes, wait, metrics }
+}
+
+async function advance(clock: ReturnType<typeof virtualClock>, ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 50) await clock.advance(50)
+}
+
+test('imports wait for nothing while the writers have everything', async () => {
+  const { clock, wait } = start()
+  const state = wait()
+  await clock.advance(0)
+  expect(state).toStrictEqual({ clear: true })
+})
+
+test('imports go on beside live events that are stored within 0.3 s', async () => {
+  const { clock, lanes, wait } = start()
+  lanes.live = { next: 10, end: 12 }
+  const state = wait()
+  for (let step = 0; step < 12 && state.clear === undefined; step++) {
+    await clock.advance(50)
+    lanes.live.next++
+    lanes.live.end++
+  }
+  expect(state).toStrictEqual({ clear: true })
+})
+
+test('imports wait while live events wait longer, and the wait is measured', async () => {
+  const { clock, lanes, wait, metrics } = start()
+  lanes.live = { next: 10, end: 40 }
+  const state = wait()
+  for (let step = 0; step < 60; step++) {
+    await clock.advance(50)
+    lanes.live.next++
+    lanes.live.end++
+  }
+  expect(state).toStrictEqual({})
+  const { values } = await metrics.pausedSeconds.get()
+  expect(values[0]?.value).toBeGreaterThan(2.5)
+  lanes.live.next = lanes.live.end
+  await advance(clock, 200)
+  expect(state).toStrictEqual({ clear: true })
+})
+
+test('imports wait while the log of old rows holds some 500,000 rows that are not stored', async () => {
+  const { clock, lanes, wait } = start()
+  lanes.old = { next: 0, end: 500 }
+  const full = wait()
+  await advance(clock, 1_000)
+  expect(full).toStrictEqual({})
+  lanes.old.next = 1
+  await advance(clock, 200)
+  expect(full).toStrictEqual({ clear: true })
+})
+
+test('a wait ends after its time', async () => {
+  const { clock, lanes, wait } = start()
+  lanes.live = { next: 0, end: 1 }
+  const state = wait(1_000)
+  await advance(clock, 900)
+  expect(state).toStrictEqual({})
+  await advance(clock, 200)
+  expect(state).toStrictEqual({ clear: false })
+})

@@ -1,0 +1,85 @@
+import type { Block } from '@sluice/event-log/block'
+import type { EventLog, GroupPosition } from '@sluice/event-log/log'
+import type { Clock } from '@sluice/runtime/clock'
+import type { ImportMetrics } from './metrics.ts'
+
+/** Live rows may wait so long, in ms, while rows of imports are published. */
+const liveWaitMsMax = 300
+/** What the log of old rows may hold that is not stored yet. */
+const lagMax = { rows: 500_000, bytes: 256 * 1024 * 1024 }
+const pollMs = 100
+
+type PositionsLog = Pick<EventLog, 'positions'>
+
+/** Keeps imports from delaying live events, and from filling the log of old rows. */
+export interface PublishPace {
+  /**
+   * Resolves to true once these blocks may be published, and to false after `timeoutMs` or when `signal` aborts. Throws
+   * AppError `unavailable` while the log is.
+   */
+  waitUntilClear(blocks: readonly Block[], options: { signal: AbortSignal; timeoutMs?: number }): Promise<boolean>
+}
+
+/**
+ * The pace by what the log tells about the writers' group: its positions and the logs' ends, in blocks.
+ *
+ * - Live rows wait less than 0.3 s if the group has everything, or has passed the ends of 0.3 s ago. Under a steady load the
+ *   group never has everything, so ends are kept until they are so old; without such ends the answer is no.
+ * - How many rows the blocks of the log of old rows hold, it does not tell: they are taken for as large as those to be
+ *   published. Other blocks are of gateways, and smaller.
+ */
+export function publishPace({
+  log,
+  backfill,
+  group,
+  clock,
+  metrics,
+}: {
+  log: PositionsLog
+  backfill: PositionsLog
+  /** The writers' group (`writerGroup`). */
+  group: () => Promise<string>
+  clock: Clock
+  metrics: Pick<ImportMetrics, 'pausedSeconds'>
+}): PublishPace {
+  /** Positions of the live log by the time of their request, oldest first. */
+  let samples: { at: number; positions: readonly GroupPosition[] }[] = []
+
+  async function isLiveStored(): Promise<boolean> {
+    const at = clock.now()
+    const positions = await log.positions(await group())
+    const isOldEnough = (sample: { at: number }): boolean => at - sample.at >= liveWaitMsMax
+    const reference = samples.findLast(isOldEnough)
+    samples = [...samples.filter((sample) => !isOldEnough(sample)), { at, positions }]
+    if (reference !== undefined) samples.unshift(reference)
+    if (positions.every(({ next, end }) => next >= end)) return true
+    // Older ends would say less.
+    if (reference === undefined || at - reference.at > 2 * liveWaitMsMax) return false
+    const ends = new Map(reference.positions.map(({ partition, end }) => [partition, end]))
+    return positions.every(({ partition, next }) => next >= (ends.get(partition) ?? 0n))
+  }
+
+  async function hasRoom(blocks: readonly Block[]): Promise<boolean> {
+    const positions = await backfill.positions(await group())
+    const lag = Number(positions.reduce((sum, { next, end }) => sum + (end - next), 0n))
+    const share = lag / Math.max(1, blocks.length)
+    const rows = blocks.reduce((sum, { headers }) => sum + headers.rows, 0)
+    const bytes = blocks.reduce((sum, { headers }) => sum + headers.bytes, 0)
+    return share * rows < lagMax.rows && share * bytes < lagMax.bytes
+  }
+
+  return {
+    waitUntilClear: async (blocks, { signal, timeoutMs = Infinity }) => {
+      const startedAt = clock.now()
+      for (let countedUntil = startedAt; ;) {
+        const isClear = (await isLiveStored()) && (await hasRoom(blocks))
+        const now = clock.now()
+        if (isClear) return true
+        metrics.pausedSeconds.inc(Math.max(0, now - countedUntil) / 1000)
+        countedUntil = now
+        if (signal.aborted || now - startedAt >= timeoutMs) return false
+        await clock.sleep(pollMs, signal)
+      }
+    },
+  }
+}

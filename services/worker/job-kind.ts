@@ -1,0 +1,26 @@
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import type { EventLog } from '@sluice/event-log/log'
+import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import type { LeaseOptions } from '@sluice/leases/run-leases'
+import type { Postgres } from '@sluice/postgres/open'
+import type { Metrics } from '@sluice/runtime/metrics'
+import type { Component } from '@sluice/runtime/supervisor'
+
+export interface WorkerEngines {
+  log: EventLog
+  /** The log of old rows beside `log`. */
+  backfill: EventLog
+  inserter: EventInserter
+  postgres: Postgres
+  /** The files of imports. */
+  blobs: BlobStore
+}
+
+/** What every kind of job receives besides the engines: most of it for `runLeases`. */
+export interface JobContext extends Required<Pick<LeaseOptions<unknown>, 'clock' | 'logger' | 'metrics' | 'stopping'>> {
+  /** For metrics of its own. */
+  registry: Metrics
+}
+
+/** Wires the work of one kind of job to its table, or work that recurs. */
+export type JobKind = (engines: WorkerEngines, context: JobContext) => Component

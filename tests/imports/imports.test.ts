@@ -1,0 +1,221 @@
+import { text } from 'node:stream/consumers'
+import { createGunzip } from 'node:zlib'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
+import type { RecordError } from '@sluice/imports/parse-record'
+import { siteStore } from '@sluice/postgres/sites'
+import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { createImportRig, type ImportRig } from '../support/import-rig.ts'
+import { badLines, csvOf, expectedRows, generateEvents, ndjsonOf, storedRows } from '../support/imported-events.ts'
+import { uploadFile } from '../support/uploaded-import.ts'
+import { blockOfRows, event } from '../support/writer.ts'
+
+let rig: ImportRig
+const stops: (() => Promise<void>)[] = []
+
+beforeAll(async () => {
+  rig = await createImportRig()
+})
+
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop()
+})
+
+afterAll(async () => {
+  await rig.drop()
+})
+
+async function start(metrics: Metrics = createMetrics()): Promise<void> {
+  stops.push(await rig.startWriter(), await rig.startWorker(metrics))
+}
+
+async function errorsOf(importId: string): Promise<RecordError[]> {
+  const errors: RecordError[] = []
+  for (const { errorsObject } of await rig.imports.segments(importId)) {
+    if (errorsObject === null) continue
+    const lines = await text((await rig.blobs.read(errorsObject)).pipe(createGunzip()))
+    for (const line of lines.split('\n').slice(0, -1)) errors.push(JSON.parse(line) as RecordError)
+  }
+  return errors
+}
+
+async function figure(metrics: Metrics, name: string, result?: string): Promise<number | undefined> {
+  const { values } = (await metrics.getSingleMetric(name)?.get()) ?? { values: [] }
+  return values.find(({ labels }) => labels.result === result)?.value
+}
+
+describe('an import of events', () => {
+  test('of CSV ends completed when its rows can be read, and names each bad record by its line', async () => {
+    const metrics = createMetrics()
+    await start(metrics)
+    const events = generateEvents(4_000)
+    const { importId, siteId } = await uploadFile(rig, csvOf(events), { segmentRecords: 1_500 })
+    const { status, error, ...counts } = await rig.ended(importId)
+    expect(await storedRows(rig.clickHouse, siteId)).toStrictEqual(expectedRows(events))
+    expect({ status, error }).toStrictEqual({ status: 'completed', error: null })
+    expect(counts).toMatchObject({ totalRecords: 4_400, processedRecords: 4_400, failedRecords: 400 })
+    const errors = await errorsOf(importId)
+    expect(errors.map(({ line }) => line)).toStrictEqual(badLines(4_000))
+    expect(errors[0]).toStrictEqual({
+      line: 12,
+      field: 'timestamp_ms',
+      message: expect.stringContaining('timestamp_ms') as unknown,
+    })
+    expect(await rig.blobNames()).toStrictEqual([0, 1, 2].map((n) => `imports/${importId}/errors/${n}`))
+    expect(await figure(metrics, 'sluice_worker_import_rows_total', 'accepted')).toBe(4_000)
+    expect(await figure(metrics, 'sluice_worker_import_rows_total', 'failed')).toBe(400)
+  }, 60_000)
+
+  test('and the same file twice at once, without ids, store every record once', async () => {
+    await start()
+    const events = generateEvents(500)
+    const file = [...ndjsonOf(events)].map((line) => line.replace(/"event_id":"event-\d+",/, ''))
+    const twice = await Promise.all(
+      ['prod', 'prod'].map(() => uploadFile(rig, file, { siteId: 'twice', segmentRecords: 200 })),
+    )
+    for (const { importId } of twice) {
+      expect(await rig.ended(importId)).toMatchObject({ status: 'completed', processedRecords: 500, failedRecords: 0 })
+    }
+    const hash = twice[0]?.sha256.slice(0, 32) ?? ''
+    const named = events.map((each, n) => ({ ...each, id: `imp_${hash}_${n + 1}` }))
+    expect(await storedRows(rig.clickHouse, 'twice')).toStrictEqual(expectedRows(named))
+  }, 60_000)
+
+  test('refuses events that are older than the site keeps them', async () => {
+    await start()
+    await siteStore(rig.postgres).create('short', { retention_days: 30 }, 'key_1')
+    const young = Date.now() - 86_400_000
+    const [first, second] = generateEvents(2)
+    if (!first || !second) throw new Error('two events')
+    const events = [
+      { ...first, timestamp: young },
+      { ...second, timestamp: young - 30 * 86_400_000 },
+    ]
+    const { importId } = await uploadFile(rig, csvOf(events), { siteId: 'short' })
+    expect(await rig.ended(importId)).toMatchObject({ status: 'completed', processedRecords: 2, failedRecords: 1 })
+    const message = 'Invalid field: timestamp_ms must not be older than the retention_days of its site, 30'
+    expect(await errorsOf(importId)).toStrictEqual([{ line: 3, field: 'timestamp_ms', message }])
+    expect(await storedRows(rig.clickHouse, 'short')).toStrictEqual(expectedRows(events.slice(0, 1)))
+  }, 60_000)
+
+  test('whose file is gone fails with a text that says so', async () => {
+    const { importId } = await uploadFile(rig, csvOf(generateEvents(5)))
+    await rig.blobs.remove([`imports/${importId}/segments/0`])
+    await start()
+    const { status, error } = await rig.ended(importId)
+    expect({ status, error }).toStrictEqual({
+      status: 'failed',
+      error: expect.stringContaining('no longer there from line 2 on') as unknown,
+    })
+  }, 60_000)
+
+  test('that is cancelled keeps what is stored, and leaves no file', async () => {
+    await start()
+    const events = generateEvents(6_000)
+    const { importId, siteId } = await uploadFile(rig, csvOf(events), { segmentRecords: 100 })
+    const processed = async () => (await rig.imports.find(importId, null))?.processedRecords ?? 0
+    await waitUntil(async () => (await processed()) >= 300, 'three segments are done', 30_000)
+    await rig.imports.cancel(importId, null, Date.now())
+    // As the query service does.
+    await rig.blobs.remove((await rig.imports.segments(importId)).map(({ object }) => object))
+    const { status, processedRecords, failedRecords } = await rig.ended(importId)
+    expect(status).toBe('cancelled')
+    expect(processedRecords).toBeLessThan(6_600)
+    const stored = await waitUntilStored(siteId, processedRecords - failedRecords)
+    expect(new Set(expectedRows(events))).toStrictEqual(new Set([...expectedRows(events), ...stored]))
+    expect((await rig.blobNames()).filter((name) => name.includes(`${importId}/segments`))).toStrictEqual([])
+  }, 60_000)
+
+  test('waits while live events do, and goes on when they are stored', async () => {
+    const first = await rig.startWriter()
+    await waitUntil(async () => {
+      const { rows } = await sql`SELECT FROM log_watermarks WHERE lane = 'backfill'`.execute(rig.postgres.db)
+      return rows.length > 0
+    }, 'a writer reads the log of old events')
+    await first()
+    await rig.publish(blockOfRows(0, [event('live', { site_id: 'live' })]))
+    const ends = await rig.backfill.ends()
+    const metrics = createMetrics()
+    stops.push(await rig.startWorker(metrics))
+    const events = generateEvents(50)
+    const { importId, siteId } = await uploadFile(rig, csvOf(events))
+    const paused = async () => (await figure(metrics, 'sluice_worker_import_paused_seconds')) ?? 0
+    await waitUntil(async () => (await paused()) > 1, 'the import is paused', 20_000)
+    expect(await rig.backfill.ends()).toStrictEqual(ends)
+    stops.push(await rig.startWriter())
+    expect((await rig.ended(importId)).status).toBe('completed')
+    expect(await storedRows(rig.clickHouse, siteId)).toStrictEqual(expectedRows(events))
+  }, 60_000)
+
+  test('keeps its counts when the connection is lost between a segment and its import', async () => {
+    const { db } = rig.postgres
+    await sql`CREATE SEQUENCE cuts`.execute(db)
+    await sql`
+      CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        IF nextval('cuts') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;
+        RETURN NEW;
+      END $$`.execute(db)
+    await sql`
+      CREATE TRIGGER cut BEFORE UPDATE OF processed_records ON imports FOR EACH ROW EXECUTE FUNCTION cut()`.execute(db)
+    try {
+      await start()
+      const events = generateEvents(20)
+      const { importId, siteId } = await uploadFile(rig, csvOf(events))
+      const { status, processedRecords, failedRecords } = await rig.ended(importId)
+      expect({ status, processedRecords, failedRecords }).toStrictEqual({
+        status: 'completed',
+        processedRecords: 22,
+        failedRecords: 2,
+      })
+      expect(await storedRows(rig.clickHouse, siteId)).toStrictEqual(expectedRows(events))
+    } finally {
+      await sql`DROP FUNCTION cut CASCADE`.execute(db)
+    }
+  }, 60_000)
+})
+
+/** The stored rows of a site once there are so many, or more. */
+async function waitUntilStored(site: string, count: number): Promise<string[]> {
+  let rows: string[] = []
+  await waitUntil(
+    async () => {
+      rows = await storedRows(rig.clickHouse, site)
+      return rows.length >= count
+    },
+    `${count} rows are stored`,
+    20_000,
+  )
+  return rows
+}
+
+describe('an import of users', () => {
+  async function usersOf(site: string): Promise<unknown[]> {
+    const { rows } = await rig.clickHouse.query(
+      `SELECT environment, user_id, email, name, company, plan FROM users FINAL
+       WHERE site_id = {site:String} ORDER BY environment, user_id`,
+      { site },
+    )
+    return rows
+  }
+
+  test('replaces records, and clears fields that are empty', async () => {
+    await start()
+    const options = { siteId: 'users', type: 'users' } as const
+    const before = ['user_id,email,plan\n', 'ada,ada@x.example,pro\n', 'bob,bob@x.example,free\n', ',nobody,\n']
+    const first = await uploadFile(rig, before, options)
+    const second = await uploadFile(rig, ['{"user_id":"ada","name":"Ada"}\n{"user_id":"ada","name":"Åda"}'], options)
+    const dev = await uploadFile(rig, ['user_id,plan\nada,test'], { ...options, environment: 'dev' })
+    expect(await rig.ended(first.importId)).toMatchObject({ status: 'completed', failedRecords: 1 })
+    expect(await rig.ended(second.importId)).toMatchObject({ status: 'completed', failedRecords: 0 })
+    expect(await rig.ended(dev.importId)).toMatchObject({ status: 'completed' })
+    expect(await errorsOf(first.importId)).toMatchObject([{ line: 4, field: 'user_id' }])
+    const empty = { email: '', name: '', company: '', plan: '' }
+    expect(await usersOf('users')).toStrictEqual([
+      { ...empty, environment: 'prod', user_id: 'ada', name: 'Åda' },
+      { ...empty, environment: 'prod', user_id: 'bob', email: 'bob@x.example', plan: 'free' },
+      { ...empty, environment: 'dev', user_id: 'ada', plan: 'test' },
+    ])
+  }, 60_000)
+})

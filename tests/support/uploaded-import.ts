@@ -1,0 +1,45 @@
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { writeSegments } from '@sluice/imports/segments'
+import type { ImportRecord, ImportStore, NewImport } from '@sluice/postgres/imports'
+import { newId } from '@sluice/runtime/ids'
+
+/** Stores a file as an upload does, in segments of at most `segmentRecords` records, and hands it to the workers at `at`. */
+export async function uploadFile(
+  { imports, blobs }: { imports: ImportStore; blobs: BlobStore },
+  file: Iterable<string>,
+  {
+    segmentRecords,
+    at = Date.now(),
+    ...parts
+  }: Partial<Pick<NewImport, 'siteId' | 'environment' | 'type'>> & { segmentRecords?: number; at?: number } = {},
+): Promise<ImportRecord> {
+  const importId = newId('imp')
+  const nameOf = (n: number): string => `imports/${importId}/segments/${n}`
+  async function* bytes(): AsyncGenerator<Buffer> {
+    for (const text of file) yield await Promise.resolve(Buffer.from(text))
+  }
+  const { layout, sha256, segments } = await writeSegments(
+    bytes(),
+    async (n, content) => {
+      await blobs.write(nameOf(n), content)
+    },
+    segmentRecords === undefined ? {} : { segmentRecordsMax: segmentRecords },
+  )
+  await imports.uploads.begin({ importId, keyId: 'key_1' }, Infinity, at)
+  return imports.create(
+    {
+      importId,
+      siteId: newId('site'),
+      environment: 'prod',
+      type: 'events',
+      keyId: 'key_1',
+      format: layout.format,
+      csv: layout.format === 'csv' ? { header: layout.columns, delimiter: layout.delimiter } : null,
+      sha256,
+      createdAt: at,
+      segments: segments.map((segment) => ({ ...segment, object: nameOf(segment.n) })),
+      ...parts,
+    },
+    at,
+  )
+}
