@@ -57,7 +57,9 @@ export function drawEvent(seed: number, n: number): DrawnEvent {
     event_id: eventId(seed, n),
     ...(timestamp !== undefined && { timestamp }),
   }
-  const row = JSON.parse(expectedLine(sent, { receivedAt: Date.now() })) as Partial<StoredEvent> & { received_at: number }
+  const row = JSON.parse(expectedLine(sent, { receivedAt: Date.now() })) as Partial<StoredEvent> & {
+    received_at: number
+  }
   const { received_at: _, ...fields } = row
   return { sent, stored: { ...absent, ...fields, timestamp } }
 }
