@@ -191,6 +191,11 @@ const importLimitDescriptions: Readonly<
     value: `${number(fileLimits.eventRowBytesMax)} bytes`,
     beyond: `${ofRecord}\`Event is larger than ${fileLimits.eventRowBytesMax} bytes when it is stored\``,
   },
+  errorsKeptDays: {
+    what: 'time for which the errors of an import can be read after its end',
+    value: `${importLimits.errorsKeptDays} days`,
+    beyond: refused(410, `The errors of an import can be read for ${importLimits.errorsKeptDays} days after its end`),
+  },
   userFieldLengthMax: {
     what: 'field of a user',
     value: `${number(fileLimits.userFieldLengthMax)} characters`,

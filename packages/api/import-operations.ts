@@ -59,6 +59,8 @@ export const importOperations = {
     rights: imported,
     query: pageQuery,
     response: { status: 200, data: importErrorsResult, file: ['text/csv'] },
+    // The errors of an import that ended long ago.
+    errors: [410],
   },
   cancelImport: {
     ...imports,

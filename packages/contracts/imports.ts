@@ -17,6 +17,8 @@ export const importLimits = {
   fileBytesMax: 2 * 1024 ** 3,
   /** Uploads of one key that may be under way at once, in all processes. */
   uploadsAtOnceMax: 4,
+  /** Days after the end of an import for which its errors can be read. */
+  errorsKeptDays: 30,
 } as const
 
 /** The text fields of POST /api/v1/imports. */

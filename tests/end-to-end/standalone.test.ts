@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -83,8 +83,11 @@ describe('standalone on embedded engines', () => {
       command.replaceAll('&quot;', '"').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&'),
     )
     expect(commands.length).toBeGreaterThan(0)
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-docs-'))
+    await writeFile(join(folder, 'events.csv'), 'event_type,timestamp_ms\nview,1767225600000\n')
     for (const command of commands) {
       const { stdout } = await promisify(execFile)('bash', ['-c', command], {
+        cwd: folder,
         env: { PATH: process.env.PATH, SLUICE_URL: sluice.url, SLUICE_KEY: key },
       })
       const answer = JSON.parse(stdout) as { success: boolean; error?: string }
@@ -92,6 +95,7 @@ describe('standalone on embedded engines', () => {
       if (!answer.success)
         expect([command, answer.error]).toEqual([command, expect.stringMatching(/not found|registered already/)])
     }
+    await rm(folder, { recursive: true })
   })
 
   it('refuses the old admin key once npm run admin-key has created a new one', async () => {

@@ -218,6 +218,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
         for (const { Key, Size = 0, LastModified } of page.Contents ?? []) {
           yield { name: nameOf(Key), bytes: Size, modifiedAt: LastModified?.getTime() ?? 0 }
         }
+        if (page.NextContinuationToken === ContinuationToken) return
         ContinuationToken = page.NextContinuationToken
       } while (ContinuationToken !== undefined)
     },
@@ -236,8 +237,11 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
         for (const { Key, UploadId = '', Initiated } of page.Uploads ?? []) {
           yield { name: nameOf(Key), uploadId: UploadId, startedAt: Initiated?.getTime() ?? 0 }
         }
-        if (page.IsTruncated !== true) return
-        marker = { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker }
+        const { NextKeyMarker: KeyMarker, NextUploadIdMarker: UploadIdMarker } = page
+        // A server that names no further page would be asked for the same one without end.
+        if (page.IsTruncated !== true || KeyMarker === undefined) return
+        if (KeyMarker === marker.KeyMarker && UploadIdMarker === marker.UploadIdMarker) return
+        marker = { KeyMarker, UploadIdMarker }
       }
     },
 

@@ -205,6 +205,22 @@ describe('GET /api/v1/imports/{import_id}/errors', () => {
     expect((await response.text()).split('\r\n')).toStrictEqual(['line,field,message', ...rows, ''])
   })
 
+  test('responds with 410 once the errors are removed', async () => {
+    const { jobId } = await importWithErrors()
+    const [lease] = await store.leases.take(Date.now() + 60_000, 1)
+    if (!lease) throw new Error('nothing was taken')
+    await store.complete(lease, Date.now() - 31 * 86_400_000)
+    for (const headers of [{}, { Accept: 'text/csv' }]) {
+      const response = await fetch(`${query.service.url}${path(jobId, '/errors')}`, {
+        headers: { Authorization: `Bearer ${own}`, ...headers },
+      })
+      expect([response.status, ((await response.json()) as { error: string }).error]).toStrictEqual([
+        410,
+        'The errors of an import can be read for 30 days after its end',
+      ])
+    }
+  })
+
   test('of an import without errors are none', async () => {
     const jobId = await uploaded()
     const { body } = await query.request(path(jobId, '/errors'))

@@ -2,17 +2,20 @@ import { Readable } from 'node:stream'
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { guardCell } from '@sluice/contracts/csv-cells'
-import type { ImportError } from '@sluice/contracts/imports'
+import { type ImportError, importLimits } from '@sluice/contracts/imports'
 import { handle } from '@sluice/http/handle'
 import { prefersType } from '@sluice/http/prefers-type'
 import type { FileResult, Route } from '@sluice/http/route'
 import type { ImportSegment, ImportStore } from '@sluice/postgres/imports'
+import { AppError } from '@sluice/runtime/errors'
 import { countErrors, readImportErrors } from './read-import-errors.ts'
 import { visibleImport } from './visible-import.ts'
 
+const errorsKeptMs = importLimits.errorsKeptDays * 86_400_000
+
 /**
  * GET /api/v1/imports/:import_id/errors: the records that failed, by their line: a page, or with `Accept: text/csv` all of
- * them. Throws 404 for a missing or hidden import.
+ * them. Throws 404 for a missing or hidden import, 410 when its errors were removed because it ended long ago.
  */
 export function listImportErrorsRoute({
   imports,
@@ -21,10 +24,11 @@ export function listImportErrorsRoute({
   imports: Pick<ImportStore, 'find' | 'segments'>
   blobs: Pick<BlobStore, 'read'>
 }): Route {
-  return handle(operations.listImportErrors, async ({ params, query, accept, credential, log }) => {
+  return handle(operations.listImportErrors, async ({ params, query, accept, credential, receivedAt, log }) => {
     const { import_id: importId } = params
     log({ import_id: importId })
-    await visibleImport(imports, importId, credential)
+    const { finishedAt } = await visibleImport(imports, importId, credential)
+    if (finishedAt !== null && finishedAt.getTime() < receivedAt - errorsKeptMs) throw errorsGone()
     const segments = await imports.segments(importId)
     if (prefersType(accept, 'text/csv')) return { file: toCsvFile(importId, segments, blobs) }
     const errors: ImportError[] = []
@@ -32,6 +36,12 @@ export function listImportErrorsRoute({
       if (errors.push(error) === query.limit) break
     }
     return { data: { errors, total: countErrors(segments), ...query } }
+  })
+}
+
+function errorsGone(): AppError {
+  return new AppError('gone', {
+    message: `The errors of an import can be read for ${importLimits.errorsKeptDays} days after its end`,
   })
 }
 

@@ -1,4 +1,5 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
+import { importLimits } from '@sluice/contracts/imports'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import type { Clock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
@@ -9,8 +10,8 @@ const intervalMs = 3_600_000
 const dayMs = 86_400_000
 /** An upload writes a blob every few minutes at least; what has stood for so long belongs to no upload under way. */
 const orphanMs = dayMs
-/** Errors of an import can be read for so long after its end. */
-const errorsKeptMs = 30 * dayMs
+/** Queries answer 410 by then. */
+const errorsKeptMs = importLimits.errorsKeptDays * dayMs
 
 export interface ImportFilesDeps {
   blobs: Pick<BlobStore, 'list' | 'remove' | 'listUploads' | 'abortParts'>

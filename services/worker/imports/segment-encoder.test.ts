@@ -73,14 +73,14 @@ test('the errors stand in the order of the file', async () => {
   expect(listed.map((line) => (JSON.parse(line) as { line: number }).line)).toStrictEqual([3, 4])
 })
 
-test('a thread that dies fails its segment as retryable, and the next segment has another one', async () => {
+test('a thread that dies fails its segment, which is not tried without end, and the next segment has another one', async () => {
   const threads: Worker[] = []
   encoder = openSegmentEncoder({ onThread: (thread) => threads.push(thread) })
   const content = await segmentOf(csv(50_000))
   const dying = encoder.encode(content.slice(), task, async () => {
     await threads[0]?.terminate()
   })
-  await expect(dying).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+  await expect(dying).rejects.toMatchObject({ code: 'internal', retryable: false })
   const { processed } = await encoder.encode(content, task, () => Promise.resolve())
   expect([processed, threads.length]).toStrictEqual([50_000, 2])
 })

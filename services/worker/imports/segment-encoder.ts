@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { MessageChannel, Worker } from 'node:worker_threads'
-import { AppError, unavailable } from '@sluice/runtime/errors'
+import { AppError } from '@sluice/runtime/errors'
 import type { RowBatch, SegmentOutcome, SegmentTask } from './encode-segment.ts'
 import type { EncodeAnswer, EncodeRequest } from './encoder-protocol.ts'
 
@@ -9,8 +9,8 @@ import type { EncodeAnswer, EncodeRequest } from './encoder-protocol.ts'
 export interface SegmentEncoder {
   /**
    * Encodes a segment, whose `content` is given away, and hands each batch to `store`, one after the other; meanwhile the next
-   * one is encoded. Rejects with what `store` throws, with AppError `unavailable` when the thread dies, and with another
-   * AppError when the segment can't be read.
+   * one is encoded. Rejects with what `store` throws, and with an AppError when the segment can't be read. A thread that
+   * dies is such an error, because a segment that kills its thread would otherwise be tried without end.
    */
   encode(
     content: Uint8Array<ArrayBuffer>,
@@ -48,7 +48,7 @@ export function openSegmentEncoder({ onThread }: { onThread?: (thread: Worker) =
       running ??= start()
       const { port1: port, port2 } = new MessageChannel()
       const closed = once(port, 'close').then(() => {
-        throw unavailable('the thread that encodes imports has ended')
+        throw unreadable('the thread that encodes imports has ended')
       })
       closed.catch(() => undefined)
       const next = async (): Promise<EncodeAnswer> => {

@@ -38,6 +38,19 @@ describe('the curl example of an operation', () => {
     expect(command).toContain(`-d '{"name":"Ada'\\''s","key":"'"$SLUICE_KEY"'"}'`)
   })
 
+  it('sends the fields of a form with their examples, and a file', () => {
+    const schema = {
+      properties: {
+        type: { enum: ['events'] },
+        file: { type: 'string', contentMediaType: 'application/octet-stream' },
+      },
+    }
+    const requestBody = { description: '', required: true as const, content: { 'multipart/form-data': { schema } } }
+    const command = example('POST', { ...plain, requestBody })
+    expect(command.split(' \\\n')[0]).toBe('curl -s "$SLUICE_URL/things"')
+    expect(command).toContain("-F type='events' \\\n  -F file=@events.csv")
+  })
+
   it('fills the path and the query from the examples of their parameters', () => {
     const operation: OperationObject = {
       ...plain,

@@ -9,13 +9,23 @@ export function curlExample(
 ): string {
   const { parameters = [], requestBody, security } = operation
   const body = requestBody?.content['application/json']?.example
-  const isDefault = method === 'GET' || (method === 'POST' && body !== undefined)
+  const form = requestBody?.content['multipart/form-data']?.schema
+  const isDefault = method === 'GET' || (method === 'POST' && (body !== undefined || form !== undefined))
   const words = [
     `curl -s${isDefault ? '' : ` -X ${method}`} "$SLUICE_URL${pathWith(parameters, path, schemas)}"`,
     ...(security.length > 0 ? ['-H "Authorization: Bearer $SLUICE_KEY"'] : []),
     ...(body === undefined ? [] : ["-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(body))}`]),
+    ...(form === undefined ? [] : formWords(form, schemas)),
   ]
   return words.join(' \\\n  ')
+}
+
+/** The parts of a form; its file is one of the current folder. */
+function formWords({ properties = {} }: JsonSchema, schemas: Readonly<Record<string, JsonSchema>>): string[] {
+  return Object.entries(properties).map(([name, schema]) => {
+    const isFile = schema.contentMediaType !== undefined
+    return `-F ${name}=${isFile ? '@events.csv' : quoted(String(exampleOf(schema, schemas)))}`
+  })
 }
 
 /** Fills in the path parameters, and appends the query parameters that are required or have an example. */
