@@ -51,8 +51,10 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
 
   async function importSegment(job: ImportRecord, segment: ImportSegment, lease: Lease): Promise<UnitResult> {
     const { signal } = lease
-    const waits = job.type === 'events' ? await reasonToWait(deps, signal) : undefined
-    if (waits !== undefined) return { next: clock.now() + waitMs, log: { waits } }
+    // Writers of an earlier build do not read that log, where its rows would wait.
+    if (job.type === 'events' && !(await deps.watermarks.isBackfillRead(await deps.log.id()))) {
+      return { next: clock.now() + waitMs, log: { waits: 'for writers that read the log of old events' } }
+    }
     const content = await readBlob(blobs, segment.object, signal)
     if (content === undefined) return failWithout(segment, lease)
     const task = await taskOf(deps, job)
@@ -136,16 +138,6 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
       throw error
     }
   }
-}
-
-/** Why no rows can be published now; undefined: they can. */
-async function reasonToWait(
-  { log, watermarks, pace }: Pick<ImportUnitDeps, 'log' | 'watermarks' | 'pace'>,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  // Writers of an earlier build do not read that log, where its rows would wait.
-  if (!(await watermarks.isBackfillRead(await log.id()))) return 'for writers that read the log of old events'
-  return (await pace.waitUntilClear([], { signal, timeoutMs: waitMs })) ? undefined : 'for live events'
 }
 
 async function taskOf(

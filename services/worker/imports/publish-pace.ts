@@ -5,6 +5,11 @@ import type { ImportMetrics } from './metrics.ts'
 
 /** Live rows may wait so long, in ms, while rows of imports are published. */
 const liveWaitMsMax = 300
+/**
+ * Longest wait of the blocks of a batch for live rows: where these always wait longer, imports must come to their end, too.
+ * The writers store what is published with what live rows leave free.
+ */
+const patienceMs = 30_000
 /** What the log of old rows may hold that is not stored yet. */
 const lagMax = { rows: 500_000, bytes: 256 * 1024 * 1024 }
 const pollMs = 100
@@ -14,10 +19,9 @@ type PositionsLog = Pick<EventLog, 'positions'>
 /** Keeps imports from delaying live events, and from filling the log of old rows. */
 export interface PublishPace {
   /**
-   * Resolves to true once these blocks may be published, and to false after `timeoutMs` or when `signal` aborts. Throws
-   * AppError `unavailable` while the log is.
+   * Resolves once these blocks may be published, or when `signal` aborts. Throws AppError `unavailable` while the log is.
    */
-  waitUntilClear(blocks: readonly Block[], options: { signal: AbortSignal; timeoutMs?: number }): Promise<boolean>
+  waitUntilClear(blocks: readonly Block[], options: { signal: AbortSignal }): Promise<void>
 }
 
 /**
@@ -69,15 +73,14 @@ export function publishPace({
   }
 
   return {
-    waitUntilClear: async (blocks, { signal, timeoutMs = Infinity }) => {
+    waitUntilClear: async (blocks, { signal }) => {
       const startedAt = clock.now()
       for (let countedUntil = startedAt; ;) {
-        const isClear = (await isLiveStored()) && (await hasRoom(blocks))
+        const isClear = (await isLiveStored()) || clock.now() - startedAt >= patienceMs
+        if ((isClear && (await hasRoom(blocks))) || signal.aborted) return
         const now = clock.now()
-        if (isClear) return true
         metrics.pausedSeconds.inc(Math.max(0, now - countedUntil) / 1000)
         countedUntil = now
-        if (signal.aborted || now - startedAt >= timeoutMs) return false
         await clock.sleep(pollMs, signal)
       }
     },
