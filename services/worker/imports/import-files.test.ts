@@ -27,10 +27,7 @@ afterAll(async () => {
 })
 
 async function write(name: string): Promise<void> {
-  async function* content(): AsyncGenerator<Uint8Array> {
-    yield await Promise.resolve(Buffer.from('x'))
-  }
-  await blobs.write(name, content())
+  await blobs.write(name, [Buffer.from('x')])
 }
 
 /** Names of the blobs after a removal so many days from now. */
