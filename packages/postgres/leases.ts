@@ -30,8 +30,8 @@ const workTables = {
 export type WorkTableName = keyof typeof workTables
 
 /**
- * The leases on the rows of a table of jobs; what else a failed job means is its store's. `toJob` reads a row. All times come from the caller, because the workers'
- * clock decides, and not that of a transaction.
+ * The leases on the rows of a table of jobs; what else a failed job means is its store's. `toJob` reads a row. All times
+ * come from the caller, because the workers' clock decides, and not that of a transaction.
  */
 export function leaseTable<N extends WorkTableName, Job>(
   postgres: Postgres,
