@@ -72,22 +72,16 @@ module.exports = {
       to: { path: moduleOf('kafkajs') },
     },
     {
-      name: 'adapters-of-the-log-are-apart',
-      severity: 'error',
-      from: { path: '^packages/event-log/(kafka|sqlite)/', pathNot: tests },
-      to: { path: '^packages/event-log/(kafka|sqlite)/', pathNot: '^packages/event-log/$1/' },
-    },
-    {
       name: 'aws-sdk-in-s3',
       severity: 'error',
       from: { path: '^packages/blobs/(?!s3/)', pathNot: tests },
       to: { path: moduleOf('@aws-sdk/client-s3') },
     },
     {
-      name: 'adapters-of-the-blob-store-are-apart',
+      name: 'adapters-are-apart',
       severity: 'error',
-      from: { path: '^packages/blobs/(file|s3)/', pathNot: tests },
-      to: { path: '^packages/blobs/(file|s3)/', pathNot: '^packages/blobs/$1/' },
+      from: { path: '^packages/(event-log/(?:kafka|sqlite)|blobs/(?:file|s3))/', pathNot: tests },
+      to: { path: '^packages/(event-log/(?:kafka|sqlite)|blobs/(?:file|s3))/', pathNot: '^packages/$1/' },
     },
     {
       name: 'analyses-are-apart',

@@ -1,11 +1,11 @@
 import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
-import type { ImportFormat, ImportStatus, ImportType } from '@sluice/contracts/imports'
+import type { ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { unavailable } from '@sluice/runtime/errors'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
-import type { CsvSettings, LogPositions, Tables } from './tables.ts'
+import type { LogPositions, Tables } from './tables.ts'
 import { type UploadStore, uploadStore } from './uploads.ts'
 
 /** An import's record, which is also the job of the worker. */
@@ -17,9 +17,6 @@ export interface ImportRecord {
   environment: Environment
   type: ImportType
   status: ImportStatus
-  format: ImportFormat
-  /** Null unless the format is `csv`. */
-  csv: CsvSettings | null
   /** Of the unpacked file, in hex. */
   sha256: string
   totalRecords: number
@@ -37,10 +34,7 @@ export interface ImportRecord {
 }
 
 /** An import whose file has been received. */
-export type NewImport = Pick<
-  ImportRecord,
-  'importId' | 'siteId' | 'environment' | 'type' | 'keyId' | 'format' | 'csv' | 'sha256'
-> & {
+export type NewImport = Pick<ImportRecord, 'importId' | 'siteId' | 'environment' | 'type' | 'keyId' | 'sha256'> & {
   segments: readonly NewSegment[]
   /** Unix ms. */
   createdAt: number
@@ -137,8 +131,6 @@ export function importStore(postgres: Postgres): ImportStore {
               environment: created.environment,
               type: created.type,
               status: 'queued',
-              format: created.format,
-              csv: created.csv && JSON.stringify(created.csv),
               sha256: created.sha256,
               total_records: String(segments.reduce((sum, { records }) => sum + records, 0)),
               key_id: created.keyId,
@@ -272,8 +264,6 @@ function toRecord(row: Selectable<Tables['imports']>): ImportRecord {
     environment: row.environment,
     type: row.type,
     status: row.status,
-    format: row.format,
-    csv: row.csv,
     sha256: row.sha256,
     totalRecords: Number(row.total_records),
     processedRecords: Number(row.processed_records),

@@ -21,7 +21,6 @@ const all = [
   '010-replay-positions',
   '011-log-lanes',
   '012-imports',
-  '013-uploads',
 ]
 
 let postgres: TestPostgres

@@ -1,6 +1,6 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
-import type { ImportFormat, ImportStatus, ImportType } from '@sluice/contracts/imports'
+import type { ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Lane } from '@sluice/contracts/lanes'
 import type { RateLimits } from '@sluice/contracts/rate-limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
@@ -66,9 +66,6 @@ interface ImportsTable extends LeaseColumns {
   site_id: string
   environment: Environment
   type: ImportType
-  format: ImportFormat
-  /** Null unless the format is `csv`. */
-  csv: ColumnType<CsvSettings | null, string | null | undefined, string | null>
   status: ImportStatus
   /** Of the unpacked bytes, in hex. */
   sha256: string
@@ -82,12 +79,6 @@ interface ImportsTable extends LeaseColumns {
   /** When the upload was complete, which the rows have as `received_at`. */
   accepted_at: Date
   finished_at: Defaulted<Date | null>
-}
-
-/** How a CSV file is read. */
-export interface CsvSettings {
-  header: readonly string[]
-  delimiter: string
 }
 
 interface ImportSegmentsTable {

@@ -1,10 +1,10 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { importLimits } from '@sluice/contracts/imports'
+import { importsPrefix, parseBlobName } from '@sluice/imports/blob-names'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import type { Clock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
 import type { JobKind } from '../job-kind.ts'
-import { importsPrefix, parseBlobName } from './blob-names.ts'
 
 const intervalMs = 3_600_000
 const dayMs = 86_400_000
