@@ -21,6 +21,7 @@ const all = [
   '010-replay-positions',
   '011-log-lanes',
   '012-imports',
+  '014-exports',
 ]
 
 let postgres: TestPostgres
