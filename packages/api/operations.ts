@@ -10,6 +10,7 @@ import {
   updateCohortBody,
 } from './cohorts.ts'
 import { batchBody, batchResult, eventBody } from './collect.ts'
+import { eventsQuery, eventsResult } from './events.ts'
 import { funnelBody, funnelResult } from './funnel.ts'
 import { importOperations } from './import-operations.ts'
 import { createKeyBody, keyResource, newKeyResource, rotateKeyBody, updateKeyBody } from './keys.ts'
@@ -112,6 +113,18 @@ export const operations = {
     rights: { of: 'site', in: 'query' },
     query: siteQuery,
     response: { status: 200, data: observedPropertiesResult },
+  },
+  events: {
+    id: 'events',
+    method: 'GET',
+    path: '/api/v1/events',
+    section: 'Statistics',
+    summary: 'Lists the events themselves, newest first, page by page: to look at what was really sent.',
+    scope: 'stats:read',
+    limit: 'queries',
+    rights: { of: 'site', in: 'query' },
+    query: eventsQuery,
+    response: { status: 200, data: eventsResult },
   },
   funnel: {
     id: 'funnel',

@@ -14,7 +14,7 @@ import {
 } from '@sluice/contracts/stats'
 import { exceeds, text } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
-import { filterSchema } from './conditions.ts'
+import { filterParameter } from './conditions.ts'
 import {
   environmentParameter,
   integer,
@@ -66,12 +66,9 @@ export const statsQuery = joi
       'Adds the same answer over another range: the one of the same length before, or the same local dates a year before.',
     ),
     environment: environmentParameter,
-    filter: filterSchema
-      .meta({ type: 'string', contentMediaType: 'application/json', items: undefined })
-      .example('[{"property":"properties.plan","operator":"equals","value":"pro"}]')
-      .description(
-        'Only events that meet all of these conditions, as cohorts have them: a JSON list of `{property, operator, value}`. For metrics of sessions: sessions that have such an event.',
-      ),
+    filter: filterParameter.description(
+      'Only events that meet all of these conditions, as cohorts have them: a JSON list of `{property, operator, value}`. For metrics of sessions: sessions that have such an event.',
+    ),
     limit: integer(1, statsLimits.groupsMax)
       .default(statsLimits.groupsDefault)
       .description('Groups by value that are listed; the rest is one entry, `(other)`.'),

@@ -33,6 +33,7 @@ import { createSiteRoute } from './sites/create-site.ts'
 import { getSiteRoute } from './sites/get-site.ts'
 import { listSitesRoute } from './sites/list-sites.ts'
 import { updateSiteRoute } from './sites/update-site.ts'
+import { eventsRoute } from './stats/events.ts'
 import { funnelRoute } from './stats/funnel.ts'
 import { liveRoute } from './stats/live.ts'
 import { propertiesRoute } from './stats/properties.ts'
@@ -60,6 +61,7 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     statsBatchRoute(deps),
     liveRoute(deps),
     propertiesRoute(deps),
+    eventsRoute(deps),
     funnelRoute(deps),
     createSessionRoute(deps.access),
     getSessionRoute(),

@@ -34,6 +34,7 @@ export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> 
   statsBatch: ({ siteId }) => ({ body: { queries: [{ site_id: siteId, metric: 'event_count' }] } }),
   live: ({ siteId }) => ({ query: { site_id: siteId } }),
   properties: ({ siteId }) => ({ query: { site_id: siteId } }),
+  events: ({ siteId }) => ({ query: { site_id: siteId } }),
   funnel: ({ siteId }) => ({ body: { site_id: siteId, steps: [{ event_type: 'a' }, { event_type: 'b' }] } }),
   createSession: ({ apiKey }) => ({ body: { api_key: apiKey } }),
   getSession: () => ({}),
