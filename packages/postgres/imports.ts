@@ -3,6 +3,7 @@ import type { ImportFormat, ImportStatus, ImportType } from '@sluice/contracts/i
 import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { unavailable } from '@sluice/runtime/errors'
+import { lockCutoff } from './cutoff-lock.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { CsvSettings, LogPositions, Tables } from './tables.ts'
@@ -143,7 +144,7 @@ export function importStore(postgres: Postgres): ImportStore {
               total_records: String(segments.reduce((sum, { records }) => sum + records, 0)),
               key_id: created.keyId,
               created_at: new Date(created.createdAt),
-              accepted_at: new Date(at),
+              accepted_at: await acceptanceTime(transaction, created.siteId, at),
               due_at: new Date(at),
             })
             .returningAll()
@@ -216,6 +217,18 @@ export function importStore(postgres: Postgres): ImportStore {
     complete: (lease, at) => finish(postgres, lease, sql`status = 'completed', ${progress}`, at),
     fail: (lease, error, at) => leases.fail(lease, error, at),
   }
+}
+
+/**
+ * `at`, or later: no run of an export's schedule may have ended after it, which would take the time before as complete
+ * (exports.ts, `createRun`).
+ */
+async function acceptanceTime(transaction: Db, siteId: string, at: number): Promise<Date> {
+  await lockCutoff(transaction, siteId)
+  const { rows } = await sql<{ cutoff: Date | null }>`
+    SELECT max(last_cutoff) AS cutoff FROM export_schedules JOIN exports ON export_id = export_schedules.schedule_id
+    WHERE site_id = ${siteId}`.execute(transaction)
+  return new Date(Math.max(at, rows[0]?.cutoff?.getTime() ?? at))
 }
 
 function finish(postgres: Postgres, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
