@@ -91,6 +91,11 @@ export const filterParameter: joi.Schema<Filter> = filterSchema
   .meta({ type: 'string', contentMediaType: 'application/json', items: undefined })
   .example('[{"property":"properties.plan","operator":"equals","value":"pro"}]')
 
+/** A filter as an answer has it; null: none. */
+export const filterOrNull = joi
+  .any<Filter | null>()
+  .meta({ ...conditionsJson(criteriaDepthMax), type: ['array', 'null'] })
+
 type Path = readonly (string | number)[]
 
 /** An invalid field of conditions; `reason` is undefined if the field is missing. */

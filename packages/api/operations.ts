@@ -11,6 +11,7 @@ import {
 } from './cohorts.ts'
 import { batchBody, batchResult, eventBody } from './collect.ts'
 import { eventsQuery, eventsResult } from './events.ts'
+import { exportOperations } from './export-operations.ts'
 import { funnelBody, funnelResult } from './funnel.ts'
 import { importOperations } from './import-operations.ts'
 import { createKeyBody, keyResource, newKeyResource, rotateKeyBody, updateKeyBody } from './keys.ts'
@@ -392,6 +393,7 @@ export const operations = {
     response: { status: 200, data: retentionResult },
   },
   ...importOperations,
+  ...exportOperations,
 } as const satisfies Readonly<Record<string, Operation>>
 
 export type OperationId = keyof typeof operations

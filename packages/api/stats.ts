@@ -29,24 +29,30 @@ const propertyPrefix = 'properties.'
 
 const propertyNameMax = propertyLimits.keyLengthMax
 
+/** A grouping by its name: a unit of time, a field, or a property. */
+export const groupBy = parameter((value, helpers) => {
+  if ([...timeUnits, ...groupFields].includes(value as TimeUnit)) return value
+  if (!value.startsWith(propertyPrefix)) return helpers.error('parameter.group_by')
+  const name = value.slice(propertyPrefix.length)
+  if (name === '' || exceeds(name, propertyNameMax)) return helpers.error('parameter.property')
+  return name.includes('\0') ? helpers.error('string.nul') : value.toWellFormed()
+})
+  .meta({ pattern: `^(${[...timeUnits, ...groupFields].join('|')}|properties\\..{1,${propertyNameMax}})$` })
+  .messages({
+    'parameter.group_by': `must be one of: ${[...timeUnits, ...groupFields].join(', ')}, properties.<name>`,
+    'parameter.property': `must name a property of 1 to ${propertyNameMax} characters after properties.`,
+  })
+  .example('day')
+
 /** The parameters, in the order of docs/http-interface.md#stats-parameters, in which the first problem is reported. */
 export const statsQuery = joi
   .object<StatsParameters>({
     site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
     metric: word(metrics).required().example('event_count').description('What is measured.'),
     ...rangeParameters,
-    group_by: parameter((value, helpers) => {
-      if ([...timeUnits, ...groupFields].includes(value as TimeUnit)) return value
-      if (!value.startsWith(propertyPrefix)) return helpers.error('parameter.group_by')
-      const name = value.slice(propertyPrefix.length)
-      if (name === '' || exceeds(name, propertyNameMax)) return helpers.error('parameter.property')
-      return name.includes('\0') ? helpers.error('string.nul') : value.toWellFormed()
-    })
-      .meta({ pattern: `^(${[...timeUnits, ...groupFields].join('|')}|properties\\..{1,${propertyNameMax}})$` })
-      .example('day')
-      .description(
-        `Adds \`breakdown\`: by time (${timeUnits.join(', ')}), zero-filled, or by value (${groupFields.join(', ')}, properties.<name>).`,
-      ),
+    group_by: groupBy.description(
+      `Adds \`breakdown\`: by time (${timeUnits.join(', ')}), zero-filled, or by value (${groupFields.join(', ')}, properties.<name>).`,
+    ),
     country: parameter((value, helpers) =>
       /^[a-z0-9]{2}$/i.test(value) ? value.toUpperCase() : helpers.error('parameter.country'),
     )
@@ -81,8 +87,6 @@ export const statsQuery = joi
   .messages({
     ...parameterMessages,
     'parameter.country': 'must be 2 letters or digits',
-    'parameter.group_by': `must be one of: ${[...timeUnits, ...groupFields].join(', ')}, properties.<name>`,
-    'parameter.property': `must name a property of 1 to ${propertyNameMax} characters after properties.`,
   })
 
 /** One entry of `data.breakdown`, for a bucket or a group. */
