@@ -5,6 +5,7 @@ import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventReader } from '@sluice/event-store/event-reader'
+import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { buildGateway } from '@sluice/gateway/build'
 import type { Built, Context } from '@sluice/http/run-service'
@@ -37,10 +38,11 @@ export async function buildStandalone(
   const deadLetters = await openDeadLetters(engines.log, { logger })
   const inserter = openEventInserter(engines.clickHouse)
   const eventReader = openEventReader(engines.clickHouseReader, { metrics: context.metrics })
+  const exportReader = openExportReader(engines.clickHouseReader)
   const store = keyStore(postgres)
   const redis = openRedis(engines.redis, { logger })
   const keys = keyCache(store, logger)
-  const workerEngines = { log, backfill, inserter, postgres, blobs }
+  const workerEngines = { log, backfill, inserter, exportReader, postgres, blobs }
   const services = [
     buildGateway(
       config,
@@ -81,6 +83,7 @@ export async function buildStandalone(
       closeOnStop('postgres', postgres),
       closeOnStop('clickhouse', inserter),
       closeOnStop('clickhouse reader', eventReader),
+      closeOnStop('clickhouse of exports', exportReader),
       clockPoller(clock, () => postgresTime(postgres)),
       keys,
       closeOnStop('log', log),

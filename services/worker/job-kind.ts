@@ -1,5 +1,6 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { EventLog } from '@sluice/event-log/log'
+import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import type { LeaseOptions } from '@sluice/leases/run-leases'
 import type { Postgres } from '@sluice/postgres/open'
@@ -11,8 +12,9 @@ export interface WorkerEngines {
   /** The log of old rows beside `log`. */
   backfill: EventLog
   inserter: EventInserter
+  exportReader: ExportReader
   postgres: Postgres
-  /** The files of imports. */
+  /** The files of imports and exports. */
   blobs: BlobStore
 }
 

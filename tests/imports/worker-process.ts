@@ -1,6 +1,7 @@
 // A worker and a writer as a process of their own, for tests that kill it: a file log has one process.
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
+import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { openPostgres } from '@sluice/postgres/open'
@@ -35,10 +36,11 @@ const backfill = await openBackfillLog(LOG_URL, log, { logger })
 const deadLetters = await openDeadLetters(LOG_URL, { logger })
 const postgres = openPostgres(POSTGRES_URL)
 const inserter = openEventInserter(CLICKHOUSE_URL)
+const exportReader = openExportReader(CLICKHOUSE_URL)
 const credentials =
   S3_KEY === undefined || S3_SECRET === undefined ? undefined : { accessKeyId: S3_KEY, secretAccessKey: S3_SECRET }
 const blobs = await openBlobStore(BLOBS_URL, { credentials })
-const engines = { log, backfill, deadLetters, postgres, inserter, blobs }
+const engines = { log, backfill, deadLetters, postgres, inserter, exportReader, blobs }
 const metrics = createMetrics()
 const context = {
   logger,

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import { openExportReaderAt } from '@sluice/event-store/exports/export-reader'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { supervise } from '@sluice/runtime/supervisor'
@@ -34,7 +35,8 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
   const imports = importStore(postgres)
   const folder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${folder}`)
-  const engines = { ...stores, postgres, blobs }
+  const exportReader = openExportReaderAt(stores.clickHouse.address)
+  const engines = { ...stores, exportReader, postgres, blobs }
   const run = async (build: typeof buildWorker | typeof buildWriter, metrics: Metrics) => {
     const { logger } = capturedLogger()
     const { components, onStopping } = build(engines, { logger, metrics, clock: exactClock })
@@ -73,6 +75,7 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
       return names.sort()
     },
     drop: async () => {
+      await exportReader.close()
       await blobs.close()
       await stores.drop()
       await postgres.drop()
