@@ -42,7 +42,6 @@ export const groupBy = parameter((value, helpers) => {
     'parameter.group_by': `must be one of: ${[...timeUnits, ...groupFields].join(', ')}, properties.<name>`,
     'parameter.property': `must name a property of 1 to ${propertyNameMax} characters after properties.`,
   })
-  .example('day')
 
 /** The parameters, in the order of docs/http-interface.md#stats-parameters, in which the first problem is reported. */
 export const statsQuery = joi
@@ -50,9 +49,11 @@ export const statsQuery = joi
     site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
     metric: word(metrics).required().example('event_count').description('What is measured.'),
     ...rangeParameters,
-    group_by: groupBy.description(
-      `Adds \`breakdown\`: by time (${timeUnits.join(', ')}), zero-filled, or by value (${groupFields.join(', ')}, properties.<name>).`,
-    ),
+    group_by: groupBy
+      .example('day')
+      .description(
+        `Adds \`breakdown\`: by time (${timeUnits.join(', ')}), zero-filled, or by value (${groupFields.join(', ')}, properties.<name>).`,
+      ),
     country: parameter((value, helpers) =>
       /^[a-z0-9]{2}$/i.test(value) ? value.toUpperCase() : helpers.error('parameter.country'),
     )
