@@ -4,8 +4,10 @@ import {
   type ClickHouseSettings,
   openClickHouseAt,
   parseClickHouseUrl,
+  type QueryParams,
 } from '../client.ts'
-import { type QueryRunner, queryRunners } from '../query-runner.ts'
+import { externalTableClient } from '../insert/external-table.ts'
+import { type QueryRunner, queryRunners, type Statement } from '../query-runner.ts'
 import { type ExportRows, formatStatement, type RowsFormat } from './rows.ts'
 
 /** The event store for services that export. */
@@ -22,6 +24,7 @@ export interface ExportReader {
 
 /** Nothing comes before ClickHouse has finished a result. */
 const requestTimeoutMs = 3_600_000
+const postTimeoutMs = 60_000
 
 /** A file takes as long as it takes, but in memory and threads that leave the others theirs. */
 const settings: ClickHouseSettings = {
@@ -46,15 +49,48 @@ export function openExportReader(url: string): ExportReader {
 export function openExportReaderAt(address: ClickHouseAddress): ExportReader {
   const client = openClickHouseAt(address, { requestTimeoutMs })
   const runners = queryRunners(client)
+  const poster = externalTableClient(address)
+
+  /** The rows of analyses, which are few. */
+  async function post(
+    { sql, params }: Statement,
+    { structure, lines, count }: NonNullable<ExportRows['posted']>,
+    statementSettings: ClickHouseSettings,
+  ): Promise<ByteResult> {
+    const parameters = { ...asTexts(statementSettings), ...asPlaceholders(params) }
+    const { body } = await poster.post({ sql, structure, payloads: [lines], parameters, timeoutMs: postTimeoutMs })
+    return { bytes: once(body), rows: count }
+  }
+
   return {
     runner: (signal) => runners.as({ key: 'exports', signal, priority: 'background' }),
     read: (rows, format, signal) => {
       const { sql, params, settings: formatSettings } = formatStatement(rows, format)
-      return client.read(sql, params, {
-        signal,
-        settings: { ...settings, ...formatSettings },
-      })
+      const statementSettings = { ...settings, ...formatSettings }
+      return rows.posted
+        ? post({ sql, params }, rows.posted, statementSettings)
+        : client.read(sql, params, { signal, settings: statementSettings })
     },
-    close: () => client.close(),
+    close: async () => {
+      poster.close()
+      await client.close()
+    },
   }
+}
+
+function asTexts(values: object): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]))
+}
+
+/** Texts in ClickHouse's escaped form: https://clickhouse.com/docs/interfaces/http#cli-queries-with-parameters */
+function asPlaceholders(params: QueryParams): Record<string, string> {
+  const escaped = Object.entries(params).map(([name, value]) => [
+    `param_${name}`,
+    String(value).replaceAll('\\', '\\\\').replaceAll('\t', '\\t').replaceAll('\n', '\\n'),
+  ])
+  return Object.fromEntries(escaped) as Record<string, string>
+}
+
+async function* once(body: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield await Promise.resolve(body)
 }

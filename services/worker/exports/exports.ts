@@ -1,6 +1,7 @@
 import { runLeases } from '@sluice/leases/run-leases'
 import { cohortStore } from '@sluice/postgres/cohorts'
 import { exportStore } from '@sluice/postgres/exports'
+import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { JobKind } from '../job-kind.ts'
 import { exportUnit } from './export-unit.ts'
@@ -12,6 +13,7 @@ export const exports: JobKind = ({ postgres, blobs, exportReader }, { registry, 
   const work = exportUnit({
     exports: store,
     cohorts: cohortStore(postgres),
+    sites: siteStore(postgres),
     watermarks: watermarkStore(postgres),
     reader: exportReader,
     blobs,
