@@ -87,9 +87,12 @@ module.exports = {
       name: 'analyses-are-apart',
       comment: 'Folders of event-store share conditions, scope, calendar and cohorts alone.',
       severity: 'error',
-      from: { path: '^packages/event-store/(stats|funnel|retention|cohorts|live|properties|insert)/', pathNot: tests },
+      from: {
+        path: '^packages/event-store/(stats|funnel|retention|cohorts|live|properties|events|insert)/',
+        pathNot: tests,
+      },
       to: {
-        path: '^packages/event-store/(stats|funnel|retention|live|properties|insert)/',
+        path: '^packages/event-store/(stats|funnel|retention|live|properties|events|insert)/',
         pathNot: '^packages/event-store/$1/',
       },
     },

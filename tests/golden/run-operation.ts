@@ -114,7 +114,7 @@ function routesOn(
     updatedAt: new Date(0),
   }
   const eventReader = queryRunners(clickHouse)
-  // No golden test runs an operation on keys, sessions or imports: they have no stores.
+  // No golden test runs an operation on keys, sessions, imports or exports: they have no stores.
   return queryRoutes({
     eventReader,
     sites: siteLookup(sites, eventReader, { autoRegister: true }),
@@ -122,6 +122,7 @@ function routesOn(
     keys: {} as KeyStore,
     cohorts: { ...({} as CohortStore), find: () => Promise.resolve(cohort) },
     imports: {} as QueryDeps['imports'],
+    exports: {} as QueryDeps['exports'],
     blobs: {} as QueryDeps['blobs'],
     clock: exactClock,
     access: {} as QueryDeps['access'],
