@@ -54,6 +54,7 @@ const events = Array.from({ length: 3_000 }, (_, n) => ({
   event_type: n % 2 === 0 ? 'view' : 'buy',
   timestamp: Date.UTC(2026, 0, 1) + (n % 1_000) * 1_000,
   user_id: `u${n % 7}`,
+  session_id: `s${n % 5}`,
   url: `https://example.com/${n}`,
   properties: { n, plan: n % 3 === 0 ? 'pro' : '=1+1' },
 }))
@@ -78,11 +79,12 @@ test('what was accepted is in the file of an export that is made at once, also a
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line) as Row)
-  const read = rows.map(({ event_id, event_type, timestamp_ms: timestamp, user_id, url, properties }) => ({
+  const read = rows.map(({ event_id, event_type, timestamp_ms: timestamp, user_id, session_id, url, properties }) => ({
     event_id,
     event_type,
     timestamp,
     user_id,
+    session_id,
     url,
     properties,
   }))
@@ -114,3 +116,27 @@ test('a filter, a range and a compression choose what the file holds', async () 
     expected.map(({ event_id }) => event_id).sort(),
   )
 }, 60_000)
+
+test.each<[string, object, string]>([
+  ['users', {}, 'user_id,email,name,company,plan,first_seen,last_seen,event_count'],
+  ['sessions', {}, 'session_id,user_id,started_at,ended_at,event_count,country,device_type'],
+  ['stats', { metric: 'visitors', group_by: 'day', end_date: Date.UTC(2026, 0, 2) }, 'timestamp,value'],
+])(
+  'a file of %s has its columns in every format',
+  async (type, parts, columns) => {
+    const body = { site_id: 'shop', type, ...parts }
+    const file = async (format: string) => {
+      const { export_id: exportId } = await exported({ ...body, format })
+      const response = await fetch(`${sluice.url}/api/v1/exports/${exportId}/download?api_key=${key}`)
+      return Buffer.from(await response.arrayBuffer())
+    }
+    const [header, ...lines] = (await file('csv')).toString().trimEnd().split('\n')
+    expect(header).toBe(columns)
+    const list = JSON.parse((await file('json')).toString()) as object[]
+    expect(list).toHaveLength(lines.length)
+    for (const row of list) expect(Object.keys(row).join(',')).toBe(columns)
+    const parquet = await file('parquet')
+    expect([parquet.subarray(0, 4).toString(), parquet.subarray(-4).toString()]).toStrictEqual(['PAR1', 'PAR1'])
+  },
+  60_000,
+)

@@ -142,6 +142,7 @@ describe('a wrong body is refused with 400:', () => {
     ['Invalid field: scheduled.cron is not known', { ...plain, scheduled: { ...hourly, cron: '* * *' } }],
     ['Invalid field: scheduled must be an object', { ...plain, scheduled: 'daily' }],
     ['Invalid field: start_date must be before end_date', { ...plain, start_date: 5, end_date: 5 }],
+    ['Invalid field: start_date must be before now', { ...plain, start_date: Date.UTC(2199, 0, 1) }],
     ['Invalid field: start_date must be a number', { ...plain, start_date: '5' }],
     ['Invalid field: environment must be one of: prod, dev, all', { ...plain, environment: 'test' }],
     ['Missing required field: filter.0.property', { ...plain, filter: [{ operator: 'exists' }] }],

@@ -29,13 +29,13 @@ export function createExportRoute({ sites, cohorts, exports, clock }: CreateExpo
   return handle(operations.createExport, async ({ body, credential, signal, log }) => {
     const { site_id: siteId, type, name = type, scheduled, cohort_id: cohortId } = body
     log({ site_id: siteId, type })
-    requireFittingFields(body)
+    const now = clock.now()
+    requireFittingFields(body, now)
     const scope = scopeOfType(type)
     if (!grants(credential.scopes, scope)) throw insufficientScope(scope)
     await writableSite(sites, { credential, signal }, siteId)
     if (cohortId !== undefined && !(await cohorts.find(cohortId, [siteId]))) throw notFound('Cohort')
 
-    const now = clock.now()
     const exportId = newId('exp')
     const record = await exports.create(
       {

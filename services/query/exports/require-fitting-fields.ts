@@ -3,9 +3,9 @@ import { invalidField, missingField } from '@sluice/runtime/errors'
 
 /**
  * Throws 400 for fields that do not go with each other: with the type, the format or a schedule
- * (docs/http-interface.md#create-export).
+ * (docs/http-interface.md#create-export). `now` is in Unix ms.
  */
-export function requireFittingFields(body: CreateExportBody): void {
+export function requireFittingFields(body: CreateExportBody, now: number): void {
   const { type, format, scheduled, start_date: start, end_date: end } = body
   if (type === 'stats') {
     if (body.metric === undefined) throw missingField('metric')
@@ -25,7 +25,7 @@ export function requireFittingFields(body: CreateExportBody): void {
       throw invalidField('start_date', 'does not go with scheduled stats: each run is of the period before it')
     }
   }
-  if (start !== undefined && end !== undefined && start >= end) {
-    throw invalidField('start_date', 'must be before end_date')
+  if (start !== undefined && start >= (end ?? now)) {
+    throw invalidField('start_date', end === undefined ? 'must be before now' : 'must be before end_date')
   }
 }

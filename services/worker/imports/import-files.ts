@@ -39,7 +39,8 @@ export async function removeUnneededFiles({ blobs, imports, clock }: ImportFiles
     if (names.length > 0) await blobs.remove(names)
   }
   for await (const { startedAt, ...upload } of blobs.listUploads()) {
-    if (startedAt < now - orphanMs) await blobs.abortParts(upload)
+    // Exports go on with theirs for as long as it takes.
+    if (upload.name.startsWith(importsPrefix) && startedAt < now - orphanMs) await blobs.abortParts(upload)
   }
 }
 
