@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import type { ExportResource } from '@sluice/contracts/exports'
+import type { ExportResource, ExportRun } from '@sluice/contracts/exports'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type ServiceProcess, startService } from '../support/service-process.ts'
 
@@ -26,10 +26,11 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-async function call<T>(path: string, body?: unknown): Promise<T> {
+async function call<T>(path: string, body?: unknown, method = body === undefined ? 'GET' : 'POST'): Promise<T> {
   const response = await fetch(`${sluice.url}${path}`, {
     headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
-    ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
   const answer = (await response.json()) as { success: boolean; data: T }
   expect(answer).toMatchObject({ success: true })
@@ -140,3 +141,35 @@ test.each<[string, object, string]>([
   },
   60_000,
 )
+
+test('the runs of a schedule hold every event once', async () => {
+  /** Resolves when the events can be read: a run ends at `complete_until`, and later events are in the next one. */
+  async function send(ids: readonly string[]): Promise<void> {
+    await call('/collect/batch', { events: ids.map((event_id) => ({ site_id: 'blog', event_type: 'view', event_id })) })
+    const sentAt = Date.now()
+    const areComplete = async () =>
+      (await call<{ complete_until: number }>('/api/v1/live?site_id=blog')).complete_until > sentAt
+    await waitUntil(areComplete, 'the events are complete')
+  }
+  const scheduled = { frequency: 'hourly', next_run: 0 }
+  const body = { site_id: 'blog', type: 'events', format: 'json', start_date: 0, scheduled }
+  await send(['a', 'b'])
+  const { export_id: exportId } = await call<ExportResource>('/api/v1/exports', body)
+  const completedRuns = async () => {
+    const { runs } = await call<{ runs: ExportRun[] }>(`/api/v1/exports/${exportId}/runs`)
+    return runs.filter(({ status }) => status === 'completed')
+  }
+  const latestIds = async () => {
+    const response = await fetch(`${sluice.url}/api/v1/exports/${exportId}/download?api_key=${key}`)
+    return ((await response.json()) as { event_id: string }[]).map(({ event_id }) => event_id).sort()
+  }
+  await waitUntil(async () => (await completedRuns()).length === 1, 'the first run is completed', 50_000)
+  expect(await latestIds()).toStrictEqual(['a', 'b'])
+
+  await send(['c'])
+  await call<ExportResource>(`/api/v1/exports/${exportId}`, { scheduled: { next_run: 1 } }, 'PUT')
+  await waitUntil(async () => (await completedRuns()).length === 2, 'the second run is completed', 50_000)
+  expect(await latestIds()).toStrictEqual(['c'])
+  const [second, first] = await completedRuns()
+  expect(second?.start_date).toBe(first?.end_date)
+}, 120_000)
