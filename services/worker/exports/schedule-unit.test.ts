@@ -140,7 +140,7 @@ test('over 200 runs with late events and imports, every event is in one run', as
     received.push({ at: now - draw(60_000), importId: null, timesExported: 0 })
     // The acceptance of an import is stored before the run or after it, whatever its time.
     if (draw(3) === 0) await accept(now - draw(120_000))
-    // Imports catch up most of the time, or every cutoff would be that of the oldest.
+    // Imports catch up most of the time, or all runs would end at the oldest one.
     if (draw(3) > 0) while (await completeOne(now)) continue
     // The writers are up to some minutes behind.
     const completeUntil = now - draw(4) * 50_000
