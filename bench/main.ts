@@ -1,6 +1,7 @@
 // npm run bench -- <name>: one figure of docs/benchmarks.md, measured against its reference in the same run.
 import { encode } from './encode.ts'
 import { endToEnd } from './end-to-end.ts'
+import { exportEvents } from './exports.ts'
 import { freshness } from './freshness.ts'
 import { gatewayMemory } from './gateway-memory.ts'
 import { importEvents } from './imports.ts'
@@ -19,6 +20,7 @@ const benches: Readonly<Record<string, () => Promise<object>>> = {
   'ingest-single': ingestSingle,
   'ingest-batch': ingestBatch,
   'end-to-end': endToEnd,
+  exports: exportEvents,
   freshness,
   'gateway-memory': gatewayMemory,
   imports: importEvents,

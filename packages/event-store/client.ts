@@ -1,3 +1,4 @@
+import { addAbortSignal } from 'node:stream'
 import {
   ClickHouseError as DriverError,
   ClickHouseLogLevel,
@@ -136,6 +137,8 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
           abort_signal: signal,
           clickhouse_settings: { ...settings, wait_end_of_query: 1 },
         })
+        // Also a result that nobody reads any more must not hold its connection.
+        addAbortSignal(signal, stream)
         return { bytes: withClickHouseErrors(stream), rows: Number(summary?.result_rows) }
       }),
     command: (sql, { params = {}, settings } = {}) =>

@@ -64,8 +64,10 @@ export async function createExportRig(openBlobs?: () => Promise<BlobStore>): Pro
     blobs,
     reader,
     metrics,
-    watermarks: { completeUntil: () => Promise.resolve({ live: 0, all: 0 }) },
+    storedBlocks: { wait: () => Promise.resolve() },
     clock: { now: () => now },
+    // A piece each.
+    unitMs: 0,
   }
   const unit: ExportRig['unit'] = (parts = {}) => exportUnit({ ...deps, ...parts })
   const takeOne = async () => {

@@ -2,35 +2,38 @@ import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
 import { exportLimits } from '@sluice/contracts/exports'
+import type { ByteResult } from '@sluice/event-store/client'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
-import type { ExportSource } from '@sluice/event-store/exports/source'
+import type { ExportSlice, ExportSource } from '@sluice/event-store/exports/source'
 import { LeaseLost } from '@sluice/leases/lease-table'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
 import type { RowKey } from '@sluice/postgres/tables'
-import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
 import { AppError } from '@sluice/runtime/errors'
 import { exportBlobName } from './blob-names.ts'
-import { compressor, fileFrame, isResumable } from './file-format.ts'
+import { compressor, type FileFrame, fileFrame, isResumable } from './file-format.ts'
 import type { ExportMetrics } from './metrics.ts'
 import { openSource, type SourceDeps } from './open-source.ts'
 import { partBytes, partWriter } from './part-writer.ts'
+import { readAhead } from './read-ahead.ts'
+import type { StoredBlocks } from './stored-blocks.ts'
 
 export interface ExportUnitDeps extends SourceDeps {
   exports: Pick<ExportStore, 'find' | 'parts' | 'beginFile' | 'recordParts' | 'complete' | 'fail'>
   reader: Pick<ExportReader, 'runner' | 'read'>
   blobs: Pick<BlobStore, 'write' | 'remove' | 'beginParts' | 'writePart' | 'completeParts' | 'abortParts'>
-  watermarks: Pick<WatermarkStore, 'completeUntil'>
+  storedBlocks: StoredBlocks
   clock: Pick<Clock, 'now'>
   metrics: ExportMetrics
+  /** Other jobs get their turn after so many ms; tests make it short. */
+  unitMs?: number
 }
 
 /** What was accepted before an export is waited for so long; then it reads what is stored. */
-const completeWaitMsMax = 30_000
-/** The pause before that is looked at again. */
-const waitMs = 500
+const storedWaitMsMax = 30_000
+const unitMsDefault = 10_000
 const fileKeptMs = exportLimits.fileKeptDays * 86_400_000
 
 /** How far a file has been written. */
@@ -42,20 +45,30 @@ interface Position {
   hasEnded: boolean
 }
 
+/** A slice whose rows ClickHouse has, in memory or on its disk. */
+interface ReadSlice extends Omit<ExportSlice, 'rows'> {
+  read: ByteResult
+}
+
 /**
- * One unit of an export's work: the next slices, until they make a part of the file, or the file's end. What a unit has
- * written counts once it is recorded under the lease; a unit whose worker dies is repeated from the last recorded key, and
- * its parts are written again. A file that can't be resumed is written by one unit.
+ * One unit of an export's work: the next pieces of the file, or all of a file that can't be resumed. A piece is as many slices
+ * as make a part; it counts once it is recorded under the lease. A unit whose worker dies is repeated from the last recorded
+ * key, and its parts are written again.
  */
 export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lease) => Promise<UnitResult> {
-  const { exports, reader, blobs, clock, metrics } = deps
+  const { exports, reader, blobs, clock, metrics, unitMs = unitMsDefault } = deps
 
-  /** Everything accepted before the export can be read, or has been waited for long enough. */
-  async function isReady({ createdAt, receivedUntil }: ExportRecord): Promise<boolean> {
-    if (clock.now() >= createdAt.getTime() + completeWaitMsMax) return true
-    const { all } = await deps.watermarks.completeUntil()
-    // The last time of receipt that is read is the millisecond before.
-    return all >= (receivedUntil ?? createdAt).getTime() - 1
+  /**
+   * Before the first byte: everything that was answered 202 before the export is in it. A run by time of receipt ends at a
+   * `complete_until`, up to which all is stored.
+   */
+  async function waitUntilStored(
+    { createdAt, receivedUntil, uploadId }: ExportRecord,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (receivedUntil !== null || uploadId !== null) return
+    const leftMs = createdAt.getTime() + storedWaitMsMax - clock.now()
+    if (leftMs > 0) await deps.storedBlocks.wait({ signal, timeoutMs: leftMs })
   }
 
   async function beginFile(exportId: string, lease: Lease): Promise<Upload> {
@@ -64,53 +77,70 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     return upload
   }
 
-  async function writePiece(job: ExportRecord, source: ExportSource, lease: Lease): Promise<UnitResult> {
+  async function writePieces(job: ExportRecord, source: ExportSource, lease: Lease): Promise<UnitResult> {
     const { exportId, spec } = job
-    const { signal } = lease
     const upload = uploadOf(job) ?? (await beginFile(exportId, lease))
     const recorded = await exports.parts(exportId)
-    const writer = partWriter(blobs, upload, { firstPart: recorded.length + 1, signal })
+    const unitEndsAt = clock.now() + unitMs
+    const isOver = (): boolean => clock.now() >= unitEndsAt
+    const format = { format: spec.format, isCsvSafe: spec.csv_safe }
+    const ended = new AbortController()
+    const signal = AbortSignal.any([lease.signal, ended.signal])
+    const slices = readAhead(
+      source.slices(job.afterKey ?? undefined),
+      async ({ rows, ...slice }): Promise<ReadSlice> => ({ ...slice, read: await reader.read(rows, format, signal) }),
+      () => !isOver(),
+    )
     const position: Position = {
       rows: job.rows,
       afterKey: job.afterKey ?? undefined,
       progress: job.progress,
       hasEnded: false,
     }
-    const isFull = (): boolean => isResumable(spec) && writer.bytes >= partBytes
-    const content = contentOf(job, source, { position, isFull, signal })
-    const write = async (chunks: AsyncIterable<Uint8Array>): Promise<void> => {
-      for await (const chunk of chunks) await writer.write(chunk)
-    }
-    const compress = compressor(spec)
-    if (compress) await pipeline(content, compress, write, { signal })
-    else await write(content)
-    const parts = await writer.end()
-    metrics.rows.inc(position.rows - job.rows)
-    metrics.bytes.inc(writer.bytes)
+    try {
+      for (;;) {
+        const writer = partWriter(blobs, upload, { firstPart: recorded.length + 1, signal: lease.signal })
+        const isFull = (): boolean => isResumable(spec) && writer.bytes >= partBytes
+        const content = contentOf(fileFrame(spec, source.columns), slices, { position, isFull })
+        const rowsBefore = position.rows
+        const write = async (chunks: AsyncIterable<Uint8Array>): Promise<void> => {
+          for await (const chunk of chunks) await writer.write(chunk)
+        }
+        const compress = compressor(spec)
+        if (compress) await pipeline(content, compress, write, { signal: lease.signal })
+        else await write(content)
+        const parts = await writer.end()
+        recorded.push(...parts)
+        metrics.rows.inc(position.rows - rowsBefore)
+        metrics.bytes.inc(writer.bytes)
 
-    const { rows, afterKey, progress, hasEnded } = position
-    if (hasEnded) return finish({ job, upload, parts: [...recorded, ...parts], rows }, lease)
-    if (afterKey === undefined) throw new Error('the slice has no end')
-    await exports.recordParts(lease, { parts, afterKey, rows, progress })
-    return { next: 'now', log: { export_rows: rows - job.rows, bytes: writer.bytes } }
+        const { rows, afterKey, progress, hasEnded } = position
+        if (hasEnded) return await finish({ job, upload, parts: recorded, rows }, lease)
+        if (afterKey === undefined) throw new Error('the slice has no end')
+        await exports.recordParts(lease, { parts, afterKey, rows, progress })
+        if (isOver()) return { next: 'now', log: { export_rows: rows - job.rows } }
+      }
+    } finally {
+      // A slice that was read ahead is not wanted any more.
+      ended.abort()
+      await slices.return(undefined)
+    }
   }
 
   /** Yields the bytes of the next slices before compression, and notes how far they go. */
   async function* contentOf(
-    { spec, afterKey }: ExportRecord,
-    source: ExportSource,
-    { position, isFull, signal }: { position: Position; isFull: () => boolean; signal: AbortSignal },
+    { head, separator, tail }: FileFrame,
+    slices: AsyncGenerator<ReadSlice>,
+    { position, isFull }: { position: Position; isFull: () => boolean },
   ): AsyncGenerator<Uint8Array> {
-    const { head, separator, tail } = fileFrame(spec, source.columns)
-    if (afterKey === null && head !== '') yield Buffer.from(head)
-    for await (const slice of source.slices(position.afterKey)) {
-      const format = { format: spec.format, isCsvSafe: spec.csv_safe }
-      const { bytes, rows } = await reader.read(slice.rows, format, signal)
-      if (rows > 0 && position.rows > 0 && separator !== '') yield Buffer.from(separator)
-      yield* bytes
-      position.rows += rows
-      position.afterKey = slice.until
-      position.progress = slice.progress
+    if (position.afterKey === undefined && head !== '') yield Buffer.from(head)
+    for (let next = await slices.next(); !next.done; next = await slices.next()) {
+      const { read, until, progress } = next.value
+      if (read.rows > 0 && position.rows > 0 && separator !== '') yield Buffer.from(separator)
+      yield* read.bytes
+      position.rows += read.rows
+      position.afterKey = until
+      position.progress = progress
       if (isFull()) return
     }
     position.hasEnded = true
@@ -149,13 +179,13 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
 
   return async (job, lease) => {
     try {
-      if (!(await isReady(job))) return { next: clock.now() + waitMs, log: { waits: 'for the writers' } }
+      await waitUntilStored(job, lease.signal)
       const source = await openSource(deps, job, reader.runner(lease.signal))
       if ('error' in source) {
         await exports.fail(lease, source.error, clock.now())
         return { next: 'done', log: { failed: source.error } }
       }
-      return await writePiece(job, source, lease)
+      return await writePieces(job, source, lease)
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job)
       // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.

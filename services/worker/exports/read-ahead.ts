@@ -1,0 +1,30 @@
+/**
+ * Reads each item of a source and yields what was read, in order; while the caller works with one, the next one is read,
+ * unless `mayReadAhead` says no. A failure to read is thrown where the item would be. What was read ahead when the caller
+ * stops is the caller's to abort.
+ */
+export async function* readAhead<T, R>(
+  source: AsyncIterable<T>,
+  read: (item: T) => Promise<R>,
+  mayReadAhead: () => boolean,
+): AsyncGenerator<R, void, undefined> {
+  const items = source[Symbol.asyncIterator]()
+  const next = async (): Promise<{ value: R } | undefined> => {
+    const item = await items.next()
+    return item.done === true ? undefined : { value: await read(item.value) }
+  }
+  let ahead: ReturnType<typeof next> | undefined
+  try {
+    for (;;) {
+      const current = await (ahead ?? next())
+      if (current === undefined) return
+      ahead = mayReadAhead() ? next() : undefined
+      // It is awaited when the caller comes back, who may never do so.
+      ahead?.catch(() => undefined)
+      yield current.value
+    }
+  } finally {
+    await ahead?.catch(() => undefined)
+    await items.return?.()
+  }
+}

@@ -1,0 +1,42 @@
+import type { EventLog } from '@sluice/event-log/log'
+import type { Clock } from '@sluice/runtime/clock'
+
+const pollMs = 100
+
+/** What the logs hold, and the writers have stored. */
+export interface StoredBlocks {
+  /**
+   * Resolves once the writers have stored every block that was acknowledged before the call, or after `timeoutMs`. Throws
+   * AppError `unavailable` while a log is, and the signal's reason when it is aborted.
+   */
+  wait(options: { signal: AbortSignal; timeoutMs: number }): Promise<void>
+}
+
+/** `group` names the writers' group (`writerGroup`). */
+export function storedBlocks({
+  logs,
+  group,
+  clock,
+}: {
+  logs: readonly Pick<EventLog, 'ends' | 'positions'>[]
+  group: () => Promise<string>
+  clock: Clock
+}): StoredBlocks {
+  async function isStored(log: Pick<EventLog, 'positions'>, ends: readonly bigint[]): Promise<boolean> {
+    const positions = await log.positions(await group())
+    return positions.every(({ partition, next, end }) => next >= (ends[partition] ?? 0n) || next >= end)
+  }
+
+  return {
+    wait: async ({ signal, timeoutMs }) => {
+      const until = clock.now() + timeoutMs
+      const waited = await Promise.all(logs.map(async (log) => ({ log, ends: await log.ends() })))
+      for (;;) {
+        const stored = await Promise.all(waited.map(({ log, ends }) => isStored(log, ends)))
+        if (stored.every(Boolean) || clock.now() >= until) return
+        await clock.sleep(pollMs, signal)
+        signal.throwIfAborted()
+      }
+    },
+  }
+}
