@@ -33,7 +33,7 @@ function csvCell(text: string): string {
 
 /**
  * Whether the file may be written in pieces that follow one another: gzip as members, which every reader joins. Readers of
- * Zstandard stop after the first frame (node's does, without an error), and a Parquet file has its index at the end.
+ * `zstd` stop after the first frame (node's does, without an error), and a Parquet file has its index at the end.
  */
 export function isResumable({ type, format, compression }: ExportSpec): boolean {
   return type === 'events' && format !== 'parquet' && compression !== 'zstd'
