@@ -24,6 +24,7 @@ const operations: [method: string, path: string, scope: Route['scope'], alternat
   ['POST', '/api/v1/stats/batch', 'stats:read'],
   ['GET', '/api/v1/live', 'stats:read'],
   ['GET', '/api/v1/properties', 'stats:read'],
+  ['GET', '/api/v1/events', 'stats:read'],
   ['POST', '/api/v1/funnel', 'stats:read'],
   ['POST', '/api/v1/session', 'public'],
   ['GET', '/api/v1/session', 'authenticated'],
@@ -51,6 +52,13 @@ const operations: [method: string, path: string, scope: Route['scope'], alternat
   ['GET', '/api/v1/imports/:import_id', 'events:write'],
   ['GET', '/api/v1/imports/:import_id/errors', 'events:write'],
   ['POST', '/api/v1/imports/:import_id/cancel', 'events:write'],
+  ['POST', '/api/v1/exports', 'stats:read', 'cohorts:read'],
+  ['GET', '/api/v1/exports', 'stats:read', 'cohorts:read'],
+  ['GET', '/api/v1/exports/:export_id', 'stats:read', 'cohorts:read'],
+  ['PUT', '/api/v1/exports/:export_id', 'stats:read', 'cohorts:read'],
+  ['DELETE', '/api/v1/exports/:export_id', 'stats:read', 'cohorts:read'],
+  ['GET', '/api/v1/exports/:export_id/runs', 'stats:read', 'cohorts:read'],
+  ['GET', '/api/v1/exports/:export_id/download', 'stats:read', 'cohorts:read'],
 ]
 
 test('every route is in the table', () => {
