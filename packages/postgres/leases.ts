@@ -25,6 +25,8 @@ const workTables = {
     )`,
     onTake: sql`status = 'processing'`,
   },
+  erasures: { id: 'erasure_id', canTake: sql`true`, onTake: sql`status = 'processing'` },
+  chores: { id: 'name', canTake: sql`true`, onTake: sql`status = 'processing'` },
 } as const satisfies Readonly<Record<string, WorkTable>>
 
 export type WorkTableName = keyof typeof workTables

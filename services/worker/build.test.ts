@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals'
 import { denyAll } from '@sluice/access/access'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
+import { openEventEraser } from '@sluice/event-store/event-eraser'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
 import { type ImportRecord, importStore } from '@sluice/postgres/imports'
@@ -32,11 +33,19 @@ beforeAll(async () => {
   const backfill = await openBackfillLog(url, log, { logger })
   // No server listens there.
   const blobs = await openBlobStore(`file:${join(folder, 'blobs')}`)
-  engines = { log, backfill, postgres, blobs, inserter: openEventInserter('http://127.0.0.1:1/sluice') }
+  engines = {
+    log,
+    backfill,
+    postgres,
+    blobs,
+    inserter: openEventInserter('http://127.0.0.1:1/sluice'),
+    eraser: openEventEraser('http://127.0.0.1:1/sluice'),
+  }
 })
 
 afterAll(async () => {
   await engines.inserter.close()
+  await engines.eraser.close()
   await engines.backfill.close()
   await engines.log.close()
   await postgres.drop()
@@ -57,7 +66,7 @@ function imports(work: LeaseOptions<ImportRecord>['work']): JobKind {
 async function start(...kinds: JobKind[]): Promise<TestService> {
   const captured = capturedLogger()
   const context = { logger: captured.logger, metrics: createMetrics(), clock: exactClock }
-  service = await startTestService(buildWorker(engines, context, kinds), denyAll, captured)
+  service = await startTestService(buildWorker(engines, context, { kinds }), denyAll, captured)
   return service
 }
 

@@ -104,6 +104,7 @@ function routesOn(
     create: () => unused('create'),
     update: () => unused('update'),
     findKnown: () => unused('findKnown'),
+    listRetention: () => Promise.resolve([]),
     changedSince: () => unused('changedSince'),
   }
   const cohort = criteria && {
@@ -117,7 +118,9 @@ function routesOn(
   // No golden test runs an operation on keys, sessions or imports: they have no stores.
   return queryRoutes({
     eventReader,
-    sites: siteLookup(sites, eventReader, { autoRegister: true }),
+    sites: siteLookup(sites, eventReader, {
+      autoRegister: true,
+    }),
     siteStore: sites,
     keys: {} as KeyStore,
     cohorts: { ...({} as CohortStore), find: () => Promise.resolve(cohort) },
