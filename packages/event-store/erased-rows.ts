@@ -1,7 +1,7 @@
 import type { ErasureKind } from '@sluice/contracts/erasures'
 import type { QueryParams } from './client.ts'
 import type { QueryRunner } from './query-runner.ts'
-import { tombstoneKeySql,type TombstoneKind } from './tombstones.ts'
+import { tombstoneKeySql, type TombstoneKind } from './tombstones.ts'
 
 /** What an erasure selects, without the value itself. */
 export interface ErasedRows {

@@ -6,6 +6,7 @@ import type { EventReader } from '@sluice/event-store/event-reader'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import { cohortStore } from '@sluice/postgres/cohorts'
+import { erasureStore } from '@sluice/postgres/erasures'
 import { importStore } from '@sluice/postgres/imports'
 import { keyStore } from '@sluice/postgres/keys'
 import type { Postgres } from '@sluice/postgres/open'
@@ -40,7 +41,10 @@ export function buildQuery(
 ): Service {
   const keys = keyStore(postgres)
   const store = siteStore(postgres)
-  const sites = siteLookup(store, eventReader, { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
+  const erasures = erasureStore(postgres)
+  const sites = siteLookup({ ...store, siteDeletedAt: (siteId) => erasures.siteDeletedAt(siteId) }, eventReader, {
+    autoRegister: config.SLUICE_AUTO_REGISTER_SITES,
+  })
   const until = completeUntil(watermarkStore(postgres), logger)
   const document = openApiDocument(operations, { version: manifest.version })
   return {
@@ -50,6 +54,7 @@ export function buildQuery(
       siteStore: store,
       keys,
       cohorts: cohortStore(postgres),
+      erasures,
       imports: importStore(postgres),
       blobs,
       clock,

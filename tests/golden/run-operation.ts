@@ -118,12 +118,13 @@ function routesOn(
   // No golden test runs an operation on keys, sessions or imports: they have no stores.
   return queryRoutes({
     eventReader,
-    sites: siteLookup(sites, eventReader, {
+    sites: siteLookup({ ...sites, siteDeletedAt: () => Promise.resolve(undefined) }, eventReader, {
       autoRegister: true,
     }),
     siteStore: sites,
     keys: {} as KeyStore,
     cohorts: { ...({} as CohortStore), find: () => Promise.resolve(cohort) },
+    erasures: {} as QueryDeps['erasures'],
     imports: {} as QueryDeps['imports'],
     blobs: {} as QueryDeps['blobs'],
     clock: exactClock,

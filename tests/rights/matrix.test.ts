@@ -51,14 +51,18 @@ afterAll(async () => {
 async function targetOf(operation: Operation, owner: Owner): Promise<Target> {
   const unique = `${run}-${cells++}`
   const siteId = owner === 'absent' ? `${sites.absent}-${unique}` : sites[owner]
+  // Another cell may have deleted it.
+  if (owner !== 'absent') await sluice.sites.register([siteId])
   const needsKey = operation.rights.of === 'object' && operation.rights.name === 'Key'
   const keyId = needsKey && owner !== 'absent' ? await sluice.createKeyId({ siteIds: [siteId] }) : `key_${unique}`
-  const names = named({ siteId, keyId, cohortId: '', importId: '', apiKey: '', unique }, operation)
+  const names = named({ siteId, keyId, cohortId: '', importId: '', erasureId: '', apiKey: '', unique }, operation)
   const needsCohort = 'cohort_id' in names
   const cohortId = needsCohort && owner !== 'absent' ? await sluice.createCohortId(siteId) : `coh_${unique}`
   const needsImport = 'import_id' in names
   const importId = needsImport && owner !== 'absent' ? await sluice.createImportId(siteId) : `imp_${unique}`
-  return { siteId, keyId, cohortId, importId, apiKey: sluice.admin, unique }
+  const needsErasure = 'erasure_id' in names
+  const erasureId = needsErasure && owner !== 'absent' ? await sluice.createErasureId(siteId) : `era_${unique}`
+  return { siteId, keyId, cohortId, importId, erasureId, apiKey: sluice.admin, unique }
 }
 
 /** The parameters of a sample's path and query. */
