@@ -13,7 +13,9 @@ import { type ErasureRecord, type ErasureStore, erasureStore } from '@sluice/pos
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { createImportRig, type ImportRig } from '../../../tests/support/import-rig.ts'
+import { uploadFile } from '../../../tests/support/uploaded-import.ts'
 import { blockOfRows } from '../../../tests/support/writer.ts'
+import { replayDeadLetters } from '../../admin/replay-dead-letters/replay.ts'
 import { erasureUnit } from './erasure-unit.ts'
 import { erasures } from './erasures.ts'
 
@@ -254,6 +256,47 @@ describe('nothing of it comes back', () => {
     await waitUntil(async () => (await stored(site)).length > 1, 'the writer has stored both')
     expect(await stored(site)).toStrictEqual(['kept', 'kept too'])
   }, 40_000)
+
+  test('from an import that waits until the erasure is completed, and from a dead letter that is replayed later', async () => {
+    const site = newId('site')
+    const lines = (user: string) => `${user} 1,view,${sent},${user}\n${user} 2,view,${sent - 70 * dayMs},${user}\n`
+    const { importId } = await uploadFile(
+      rig,
+      [`event_id,event_type,timestamp_ms,user_id\n${lines('ada')}${lines('bob')}`],
+      { siteId: site },
+    )
+    const users = await uploadFile(rig, ['user_id,name\nada,Ada\nbob,Bob\n'], { siteId: site, type: 'users' })
+    const letter = blockOfRows(2, [
+      row(site, { event_id: 'dead' }),
+      row(site, { event_id: 'dead bob', user_id: 'bob' }),
+    ])
+    await rig.deadLetters.publish(
+      [
+        {
+          ...letter,
+          headers: {
+            ...letter.headers,
+            letter: { reason: 'refused', code: 117, text: 'unknown field', at: sent, partition: 2, offset: '7' },
+          },
+        },
+      ],
+      { timeoutMs: 10_000 },
+    )
+    const erasure = await request(site, { user_id: 'ada' })
+    await startWorker()
+    // The import waits for a writer that reads the log of old events.
+    expect(await completed(erasure)).toMatchObject({ count: 0 })
+    stops.push(await rig.startWriter())
+    expect(await rig.ended(importId)).toMatchObject({ status: 'completed', processedRecords: 4 })
+    expect(await rig.ended(users.importId)).toMatchObject({ status: 'completed', processedRecords: 2 })
+    expect(await replayDeadLetters(rig)).toMatchObject({ rows: 2 })
+    await waitUntil(async () => (await stored(site)).length === 3, 'the dead letter is replayed')
+    expect(await stored(site)).toStrictEqual(['bob 1', 'bob 2', 'dead bob'])
+    const { rows } = await rig.clickHouse.query('SELECT user_id FROM users FINAL WHERE site_id = {site:String}', {
+      site,
+    })
+    expect(rows).toStrictEqual([{ user_id: 'bob' }])
+  }, 60_000)
 
   test('as an imported user, stored before or after', async () => {
     const site = newId('site')
