@@ -72,30 +72,27 @@ module.exports = {
       to: { path: moduleOf('kafkajs') },
     },
     {
-      name: 'adapters-of-the-log-are-apart',
-      severity: 'error',
-      from: { path: '^packages/event-log/(kafka|sqlite)/', pathNot: tests },
-      to: { path: '^packages/event-log/(kafka|sqlite)/', pathNot: '^packages/event-log/$1/' },
-    },
-    {
       name: 'aws-sdk-in-s3',
       severity: 'error',
       from: { path: '^packages/blobs/(?!s3/)', pathNot: tests },
       to: { path: moduleOf('@aws-sdk/client-s3') },
     },
     {
-      name: 'adapters-of-the-blob-store-are-apart',
+      name: 'adapters-are-apart',
       severity: 'error',
-      from: { path: '^packages/blobs/(file|s3)/', pathNot: tests },
-      to: { path: '^packages/blobs/(file|s3)/', pathNot: '^packages/blobs/$1/' },
+      from: { path: '^packages/(event-log/(?:kafka|sqlite)|blobs/(?:file|s3))/', pathNot: tests },
+      to: { path: '^packages/(event-log/(?:kafka|sqlite)|blobs/(?:file|s3))/', pathNot: '^packages/$1/' },
     },
     {
       name: 'analyses-are-apart',
       comment: 'Folders of event-store share conditions, scope, calendar and cohorts alone.',
       severity: 'error',
-      from: { path: '^packages/event-store/(stats|funnel|retention|cohorts|live|properties|insert)/', pathNot: tests },
+      from: {
+        path: '^packages/event-store/(stats|funnel|retention|cohorts|live|properties|events|insert)/',
+        pathNot: tests,
+      },
       to: {
-        path: '^packages/event-store/(stats|funnel|retention|live|properties|insert)/',
+        path: '^packages/event-store/(stats|funnel|retention|live|properties|events|insert)/',
         pathNot: '^packages/event-store/$1/',
       },
     },

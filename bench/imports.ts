@@ -8,17 +8,21 @@ import { importStore } from '@sluice/postgres/imports'
 import { openPostgres } from '@sluice/postgres/open'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startKafka } from '../tests/support/engines/kafka.ts'
-import { csvOf, generateEvents } from '../tests/support/imported-events.ts'
 import { spawnProgram } from '../tests/support/service-process.ts'
 import { uploadFile } from '../tests/support/uploaded-import.ts'
+import { producerLines } from './producers.ts'
 import { rounded } from './report.ts'
+import { isPlain } from './shapes.ts'
 import { startMeasured } from './sluice-rig.ts'
 
 /** BENCH_EVENTS=200000 for a quick look. */
 const events = Number(process.env.BENCH_EVENTS ?? 1_000_000)
 const deadlineMs = 3_600_000
 
-/** One import of events that are scattered over a year, from queued to completed, with no live events beside it. */
+/**
+ * One import of a CSV file from queued to completed, with no live events beside it: events in the shapes of real producers,
+ * scattered over a year, and a bad record after each thousandth.
+ */
 export async function importEvents(): Promise<object> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const [kafka, clickHouse, engine] = await Promise.all([
@@ -41,7 +45,7 @@ export async function importEvents(): Promise<object> {
     const imports = importStore(postgres)
     const blobs = await openBlobStore(environment.SLUICE_BLOBS_URL)
     const rssBefore = await worker.rssPeakMib()
-    const { importId } = await uploadFile({ imports, blobs }, csvOf(generateEvents(events)))
+    const { importId } = await uploadFile({ imports, blobs }, csvOf(events))
     const startedAt = performance.now()
     let publishedS = 0
     await waitUntil(
@@ -69,4 +73,29 @@ export async function importEvents(): Promise<object> {
     await Promise.all([kafka.stop(), clickHouse.stop(), engine.stop()])
     await rm(folder, { recursive: true, force: true })
   }
+}
+
+/** The columns that every import of events has at least, and further ones of the shapes of producers. */
+const columns = [
+  ...['event_type', 'session_id', 'user_id', 'url', 'country'],
+  ...(isPlain ? [] : ['referrer', 'device_type', 'anonymous_id', 'properties']),
+]
+
+function* csvOf(count: number): Generator<string> {
+  const records = producerLines.map((line) => {
+    const event = JSON.parse(line) as Record<string, unknown>
+    return columns.map((name) => cellOf(event[name])).join(',')
+  })
+  const end = Date.now()
+  yield `event_id,timestamp_ms,${columns.join(',')}\n`
+  for (let n = 0; n < count; n++) {
+    const timestamp = end - ((n * 7_919_003) % (365 * 86_400_000))
+    yield `order-${n},${timestamp},${records[n % records.length] ?? ''}\n`
+    if (n % 1_000 === 999) yield `bad-${n},yesterday${','.repeat(columns.length)}\n`
+  }
+}
+
+function cellOf(value: unknown): string {
+  const text = typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value)
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

@@ -7,12 +7,12 @@ export const shapes = {
   plain: Array.from({ length: 20_000 }, (_, n) => JSON.stringify(benchEvent(n))),
 } as const satisfies Record<string, readonly string[]>
 
-/** The shape of benches that take one: BENCH_SHAPE, `producers` by default. */
-const shape = process.env.BENCH_SHAPE === 'plain' ? 'plain' : 'producers'
+/** The shape of benches that take one: BENCH_SHAPE, the shapes of producers by default. */
+export const isPlain = process.env.BENCH_SHAPE === 'plain'
 
 /** Events that are stored, as JSON lines: their times end now, and ids have the suffix `pass`. */
 export function freshLines(pass: string): string[] {
-  if (shape === 'producers') return freshProducerLines(pass)
+  if (!isPlain) return freshProducerLines(pass)
   return Array.from({ length: 10_000 }, (_, n) => JSON.stringify(benchEvent(n, pass)))
 }
 

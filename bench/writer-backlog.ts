@@ -32,8 +32,8 @@ interface Drained {
 }
 
 /**
- * S3: one writer process drains a backlog of events in the shapes of real producers in Kafka, compared with curl, which posts the same rows with the same statement
- * and the same concurrency. Meanwhile the broker serves only the writer.
+ * S3: one writer process drains a backlog of events in the shapes of real producers in Kafka, compared with curl, which
+ * posts the same rows with the same statement and the same concurrency. Meanwhile the broker serves only the writer.
  */
 export async function writerBacklog(): Promise<object> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))

@@ -1,5 +1,6 @@
 import { conditionLimits } from '@sluice/contracts/conditions'
 import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
+import { exportLimits } from '@sluice/contracts/exports'
 import { importLimits } from '@sluice/contracts/imports'
 import { batchMediaTypes, contentEncodings, eventMediaTypes } from '@sluice/contracts/media-types'
 import { fileLimits } from '@sluice/imports/file-limits'
@@ -203,6 +204,16 @@ const importLimitDescriptions: Readonly<
   },
 }
 
+/** Every limit of exports; a file may have any number of rows. */
+const exportLimitDescriptions: Readonly<Record<keyof typeof exportLimits, LimitDescription>> = {
+  nameLengthMax: text('name', exportLimits.nameLengthMax),
+  fileKeptDays: {
+    what: 'time for which a file can be downloaded after its completion',
+    value: `${exportLimits.fileKeptDays} days`,
+    beyond: refused(410, `The file of an export can be downloaded for ${exportLimits.fileKeptDays} days`),
+  },
+}
+
 /** The text of docs/limits.md, from the constants of packages/contracts. */
 export function limitsPage(): string {
   return `# Limits
@@ -239,6 +250,12 @@ From \`packages/contracts/imports.ts\` and \`packages/imports/file-limits.ts\`. 
 of a file, except for its size.
 
 ${table(importLimitDescriptions)}
+
+## Exports
+
+From \`packages/contracts/exports.ts\`. A file may have any number of rows; of a site's exports one is written at a time.
+
+${table(exportLimitDescriptions)}
 `
 }
 

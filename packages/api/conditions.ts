@@ -86,6 +86,16 @@ export const filterSchema: joi.Schema<Filter> = conditionTree((value, reader) =>
   .meta(conditionsJson(criteriaDepthMax))
   .description(`Conditions that must all be met; at most ${conditionsMax}, nested ones included.`)
 
+/** `filterSchema` as a parameter of a query string. */
+export const filterParameter: joi.Schema<Filter> = filterSchema
+  .meta({ type: 'string', contentMediaType: 'application/json', items: undefined })
+  .example('[{"property":"properties.plan","operator":"equals","value":"pro"}]')
+
+/** A filter as an answer has it; null: none. */
+export const filterOrNull = joi
+  .any<Filter | null>()
+  .meta({ ...conditionsJson(criteriaDepthMax), type: ['array', 'null'] })
+
 type Path = readonly (string | number)[]
 
 /** An invalid field of conditions; `reason` is undefined if the field is missing. */

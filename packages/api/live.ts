@@ -1,9 +1,10 @@
 import joi from 'joi'
 import { eventLimits } from '@sluice/contracts/event-limits'
-import { type LiveEvent, liveLimits, type LiveResult, type SiteQuery } from '@sluice/contracts/live'
+import { liveLimits, type LiveResult, type SiteQuery } from '@sluice/contracts/live'
 import { text } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
 import { environmentParameter, parameterMessages } from './parameters.ts'
+import { storedEvent } from './stored-event.ts'
 
 export const siteQuery = joi
   .object<SiteQuery>({
@@ -11,30 +12,6 @@ export const siteQuery = joi
     environment: environmentParameter,
   })
   .messages(parameterMessages)
-
-const propertyValue = joi.alternatives(joi.string().allow(''), joi.number().unsafe(), joi.boolean(), joi.array())
-
-/** An event as it was stored; absent fields are left out. */
-const storedEvent = joi
-  .object<LiveEvent>({
-    event_id: joi.string().required(),
-    event_type: joi.string().required(),
-    timestamp: joi.number().integer().required(),
-    received_at: joi.number().integer().required(),
-    environment: joi.string().required(),
-    session_id: joi.string(),
-    user_id: joi.string(),
-    anonymous_id: joi.string(),
-    url: joi.string(),
-    referrer: joi.string(),
-    country: joi.string(),
-    device_type: joi.string(),
-    properties: joi
-      .object()
-      .pattern(joi.string(), propertyValue)
-      .description('Flattened; values of the types that they were sent with.'),
-  })
-  .id('StoredEvent')
 
 const count = joi.number().integer().required()
 

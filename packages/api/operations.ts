@@ -10,6 +10,8 @@ import {
   updateCohortBody,
 } from './cohorts.ts'
 import { batchBody, batchResult, eventBody } from './collect.ts'
+import { eventsQuery, eventsResult } from './events.ts'
+import { exportOperations } from './export-operations.ts'
 import { funnelBody, funnelResult } from './funnel.ts'
 import { importOperations } from './import-operations.ts'
 import { createKeyBody, keyResource, newKeyResource, rotateKeyBody, updateKeyBody } from './keys.ts'
@@ -110,6 +112,18 @@ export const operations = {
     rights: { of: 'site', in: 'query' },
     query: siteQuery,
     response: { status: 200, data: observedPropertiesResult },
+  },
+  events: {
+    id: 'events',
+    method: 'GET',
+    path: '/api/v1/events',
+    section: 'Statistics',
+    summary: 'Lists the events themselves, newest first, page by page: to look at what was really sent.',
+    scope: 'stats:read',
+    limit: 'queries',
+    rights: { of: 'site', in: 'query' },
+    query: eventsQuery,
+    response: { status: 200, data: eventsResult },
   },
   funnel: {
     id: 'funnel',
@@ -329,6 +343,7 @@ export const operations = {
     response: { status: 200, data: retentionResult },
   },
   ...importOperations,
+  ...exportOperations,
 } as const satisfies Readonly<Record<string, Operation>>
 
 export type OperationId = keyof typeof operations

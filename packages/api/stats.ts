@@ -14,7 +14,7 @@ import {
 } from '@sluice/contracts/stats'
 import { exceeds, text } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
-import { filterSchema } from './conditions.ts'
+import { filterParameter } from './conditions.ts'
 import {
   environmentParameter,
   integer,
@@ -29,20 +29,27 @@ const propertyPrefix = 'properties.'
 
 const propertyNameMax = propertyLimits.keyLengthMax
 
+/** A grouping by its name: a unit of time, a field, or a property. */
+export const groupBy = parameter((value, helpers) => {
+  if ([...timeUnits, ...groupFields].includes(value as TimeUnit)) return value
+  if (!value.startsWith(propertyPrefix)) return helpers.error('parameter.group_by')
+  const name = value.slice(propertyPrefix.length)
+  if (name === '' || exceeds(name, propertyNameMax)) return helpers.error('parameter.property')
+  return name.includes('\0') ? helpers.error('string.nul') : value.toWellFormed()
+})
+  .meta({ pattern: `^(${[...timeUnits, ...groupFields].join('|')}|properties\\..{1,${propertyNameMax}})$` })
+  .messages({
+    'parameter.group_by': `must be one of: ${[...timeUnits, ...groupFields].join(', ')}, properties.<name>`,
+    'parameter.property': `must name a property of 1 to ${propertyNameMax} characters after properties.`,
+  })
+
 /** The parameters, in the order of docs/http-interface.md#stats-parameters, in which the first problem is reported. */
 export const statsQuery = joi
   .object<StatsParameters>({
     site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
     metric: word(metrics).required().example('event_count').description('What is measured.'),
     ...rangeParameters,
-    group_by: parameter((value, helpers) => {
-      if ([...timeUnits, ...groupFields].includes(value as TimeUnit)) return value
-      if (!value.startsWith(propertyPrefix)) return helpers.error('parameter.group_by')
-      const name = value.slice(propertyPrefix.length)
-      if (name === '' || exceeds(name, propertyNameMax)) return helpers.error('parameter.property')
-      return name.includes('\0') ? helpers.error('string.nul') : value.toWellFormed()
-    })
-      .meta({ pattern: `^(${[...timeUnits, ...groupFields].join('|')}|properties\\..{1,${propertyNameMax}})$` })
+    group_by: groupBy
       .example('day')
       .description(
         `Adds \`breakdown\`: by time (${timeUnits.join(', ')}), zero-filled, or by value (${groupFields.join(', ')}, properties.<name>).`,
@@ -66,12 +73,9 @@ export const statsQuery = joi
       'Adds the same answer over another range: the one of the same length before, or the same local dates a year before.',
     ),
     environment: environmentParameter,
-    filter: filterSchema
-      .meta({ type: 'string', contentMediaType: 'application/json', items: undefined })
-      .example('[{"property":"properties.plan","operator":"equals","value":"pro"}]')
-      .description(
-        'Only events that meet all of these conditions, as cohorts have them: a JSON list of `{property, operator, value}`. For metrics of sessions: sessions that have such an event.',
-      ),
+    filter: filterParameter.description(
+      'Only events that meet all of these conditions, as cohorts have them: a JSON list of `{property, operator, value}`. For metrics of sessions: sessions that have such an event.',
+    ),
     limit: integer(1, statsLimits.groupsMax)
       .default(statsLimits.groupsDefault)
       .description('Groups by value that are listed; the rest is one entry, `(other)`.'),
@@ -84,8 +88,6 @@ export const statsQuery = joi
   .messages({
     ...parameterMessages,
     'parameter.country': 'must be 2 letters or digits',
-    'parameter.group_by': `must be one of: ${[...timeUnits, ...groupFields].join(', ')}, properties.<name>`,
-    'parameter.property': `must name a property of 1 to ${propertyNameMax} characters after properties.`,
   })
 
 /** One entry of `data.breakdown`, for a bucket or a group. */

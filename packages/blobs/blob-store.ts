@@ -20,11 +20,7 @@ export interface BlobStore {
    * Rejects with the content's own error when reading it fails, and with the signal's reason when that is aborted; then
    * nothing is stored. After `unavailable`, the blob may be stored nevertheless, as a whole: write it again or remove it.
    */
-  write(
-    name: string,
-    content: AsyncIterable<Uint8Array>,
-    options?: { signal?: AbortSignal },
-  ): Promise<{ bytes: number }>
+  write(name: string, content: BlobContent, options?: { signal?: AbortSignal }): Promise<{ bytes: number }>
   /**
    * Opens a blob, or the bytes of a range of it. A range that ends after the blob gives what is there, one that begins
    * after it rejects with `range_not_satisfiable`. The stream fails with an AppError, never ends early, and must be read
@@ -62,6 +58,9 @@ export interface BlobStore {
   /** Ends the connections. */
   close(): Promise<void>
 }
+
+/** The bytes of a blob in pieces. */
+export type BlobContent = Iterable<Uint8Array> | AsyncIterable<Uint8Array>
 
 /** Positions of the first and the last byte, both included, counted from 0. */
 export interface ByteRange {

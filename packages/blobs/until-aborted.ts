@@ -1,13 +1,22 @@
+import type { BlobContent } from './blob-store.ts'
+
 /**
  * The chunks of `content` until `signal` is aborted: throws its reason then, even while the content waits for its next
  * chunk. The content's iterator is closed when the reader stops before its end.
  */
 export async function* untilAborted(
-  content: AsyncIterable<Uint8Array>,
+  content: BlobContent,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   if (signal === undefined) {
     yield* content
+    return
+  }
+  if (!(Symbol.asyncIterator in content)) {
+    for (const chunk of content) {
+      signal.throwIfAborted()
+      yield chunk
+    }
     return
   }
   const chunks = content[Symbol.asyncIterator]()

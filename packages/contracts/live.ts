@@ -1,5 +1,5 @@
-import type { EventRow } from './event-columns.ts'
 import type { Environment } from './scopes.ts'
+import type { StoredEvent } from './stored-event.ts'
 
 export const liveLimits = {
   /** Minutes that are counted one by one. */
@@ -17,11 +17,6 @@ export interface SiteQuery {
   environment?: Environment | 'all'
 }
 
-/** A stored event, without its empty fields; its properties have the types that they were sent with. */
-export interface LiveEvent extends Omit<EventRow, 'properties' | 'property_types' | 'undated'> {
-  properties?: Record<string, unknown>
-}
-
 /** `data` of GET /api/v1/live (docs/http-interface.md#live). */
 export interface LiveResult {
   visitors_5m: number
@@ -29,7 +24,7 @@ export interface LiveResult {
   /** Events of each of the last minutes, the earliest first. */
   per_minute: number[]
   /** The newest first. */
-  last_events: LiveEvent[]
+  last_events: StoredEvent[]
   /** Every event that was received until then and accepted is counted, Unix ms. */
   complete_until: number
 }

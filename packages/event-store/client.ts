@@ -20,6 +20,12 @@ export interface ClickHouseAddress {
 /** Values of `{name:Type}` placeholders. */
 export type QueryParams = Readonly<Record<string, string | number | boolean | readonly (string | number)[]>>
 
+/** A result as ClickHouse writes it, in the format that the statement names. */
+export interface ByteResult {
+  bytes: AsyncIterable<Uint8Array>
+  rows: number
+}
+
 export interface QueryResult<Row> {
   rows: Row[]
   /** The row of `WITH TOTALS`; undefined without that clause. */
@@ -42,6 +48,16 @@ export interface ClickHouse {
     params?: QueryParams,
     options?: { signal?: AbortSignal; settings?: ClickHouseSettings },
   ) => Promise<QueryResult<Row>>
+  /**
+   * Runs a SELECT that ends in a FORMAT clause, and returns its result unread, once ClickHouse has all of it: what is read
+   * is whole, or fails. Throws ClickHouseError, which reading the bytes may do too; they must be read to their end, or the
+   * signal aborted.
+   */
+  read: (
+    sql: string,
+    params: QueryParams,
+    options: { signal: AbortSignal; settings: ClickHouseSettings },
+  ) => Promise<ByteResult>
   /** Runs a statement without a result. Throws ClickHouseError. */
   command(sql: string, options?: { params?: QueryParams; settings?: ClickHouseSettings }): Promise<void>
   /** Resolves when the server answers a query as this user; rejects with the reason otherwise. */
@@ -112,6 +128,16 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
         const body = await result.json<never>()
         return { rows: body.data, totals: body.totals }
       }),
+    read: (sql, params, { signal, settings }) =>
+      run(async () => {
+        const { stream, summary } = await client.exec({
+          query: sql,
+          query_params: params,
+          abort_signal: signal,
+          clickhouse_settings: { ...settings, wait_end_of_query: 1 },
+        })
+        return { bytes: withClickHouseErrors(stream), rows: Number(summary?.result_rows) }
+      }),
     command: (sql, { params = {}, settings } = {}) =>
       run(async () => {
         await client.command({
@@ -130,6 +156,14 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
         await result.text()
       }),
     close: () => client.close(),
+  }
+}
+
+async function* withClickHouseErrors(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* stream
+  } catch (error) {
+    throw toClickHouseError(error)
   }
 }
 

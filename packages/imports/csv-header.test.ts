@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import { type ImportType, resolveColumns } from './csv-header.ts'
+import type { ImportType } from '@sluice/contracts/imports'
+import { resolveColumns } from './csv-header.ts'
 
 const events = 'event_id,site_id,event_type,timestamp_ms,session_id,user_id,url,country'
 const users = 'user_id,email,name,company,plan'

@@ -1,11 +1,10 @@
 import { isUtf8 } from 'node:buffer'
 import { eventColumns } from '@sluice/contracts/event-columns'
+import type { ImportType } from '@sluice/contracts/imports'
 import { invalidFormat } from '@sluice/runtime/errors'
 import { splitFields } from './csv-fields.ts'
 import { fileLimits } from './file-limits.ts'
 import { type Delimiter, type FileRecord, quote } from './file-record.ts'
-
-export type ImportType = 'events' | 'users'
 
 /** Columns that Sluice sets itself: files don't have them, or, as our exports, have them to no effect. */
 const serverColumns: readonly string[] = ['environment', 'undated', 'property_types', 'received_at']

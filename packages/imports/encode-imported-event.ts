@@ -1,9 +1,10 @@
+import type { ImportError } from '@sluice/contracts/imports'
 import type { Environment } from '@sluice/contracts/scopes'
 import { encodeEvent, type ValidEvent } from '@sluice/events/encode-event'
 import { AppError, invalidField, missingField, tooLarge } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { fileLimits } from './file-limits.ts'
-import { attempt, type RecordError, type RecordFields, type RecordParser } from './parse-record.ts'
+import { attempt, type RecordFields, type RecordParser } from './parse-record.ts'
 import type { SegmentRecord } from './segment-frames.ts'
 
 /** What the records of an import of events have in common. */
@@ -34,7 +35,7 @@ export function encodeImportedEvent(
   record: SegmentRecord,
   parse: RecordParser,
   job: EventImport,
-): { value: ValidEvent; error?: never } | { value?: never; error: RecordError } {
+): { value: ValidEvent; error?: never } | { value?: never; error: ImportError } {
   return attempt(record, (bytes) => {
     const { receivedAt, environment } = job
     const event = complete(parse(bytes), record, job)

@@ -1,8 +1,9 @@
+import type { ImportError } from '@sluice/contracts/imports'
 import { invalidField, missingField } from '@sluice/runtime/errors'
 import { exceeds } from '@sluice/runtime/validate'
 import { userFields } from './csv-header.ts'
 import { fileLimits } from './file-limits.ts'
-import { attempt, type RecordError, type RecordParser } from './parse-record.ts'
+import { attempt, type RecordParser } from './parse-record.ts'
 import type { SegmentRecord } from './segment-frames.ts'
 
 /** The record of a user, which replaces the one that is stored: an absent field is `''` and clears. */
@@ -12,7 +13,7 @@ export type ImportedUser = Record<(typeof userFields)[number], string>
 export function parseImportedUser(
   record: SegmentRecord,
   parse: RecordParser,
-): { value: ImportedUser; error?: never } | { value?: never; error: RecordError } {
+): { value: ImportedUser; error?: never } | { value?: never; error: ImportError } {
   return attempt(record, (bytes) => {
     const fields = parse(bytes)
     const user = Object.fromEntries(userFields.map((name) => [name, textOf(name, fields[name])])) as ImportedUser

@@ -1,8 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import { unguardCell } from '@sluice/contracts/csv-cells'
+import type { ImportError, ImportType } from '@sluice/contracts/imports'
 import { AppError, invalidField, invalidFormat } from '@sluice/runtime/errors'
 import { splitFields } from './csv-fields.ts'
-import { fieldOf, type ImportType, isIgnored, propertyPrefix, resolveColumns } from './csv-header.ts'
+import { fieldOf, isIgnored, propertyPrefix, resolveColumns } from './csv-header.ts'
 import type { FileLayout } from './file-record.ts'
 import type { SegmentRecord } from './segment-frames.ts'
 
@@ -16,15 +17,6 @@ type ParseJson = (text: string) => unknown
  * integers. Throws the AppError of a bad record, which never holds values of it.
  */
 export type RecordParser = (bytes: Buffer, parseJson?: ParseJson) => RecordFields
-
-/** Why a record was not imported. */
-export interface RecordError {
-  /** Line of the file, from 1. */
-  line: number
-  field?: string
-  /** The words that `/collect` has for the problem; no values of the record. */
-  message: string
-}
 
 /**
  * The parser for the records of a file.
@@ -46,7 +38,7 @@ export function recordParser(layout: FileLayout, type: ImportType): RecordParser
 export function attempt<T>(
   { line, bytes, error }: SegmentRecord,
   read: (bytes: Buffer) => T,
-): { value: T; error?: never } | { value?: never; error: RecordError } {
+): { value: T; error?: never } | { value?: never; error: ImportError } {
   if (bytes === undefined) return { error: { line, message: error } }
   try {
     return { value: read(bytes) }

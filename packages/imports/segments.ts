@@ -193,7 +193,7 @@ export interface OpenSegment {
 }
 
 /** Reads a segment that `writeSegments` wrote. Throws an Error for one that is damaged, and errors of `content` as they are. */
-export async function readSegment(content: AsyncIterable<Uint8Array>): Promise<OpenSegment> {
+export async function readSegment(content: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<OpenSegment> {
   const gunzip = createGunzip({ chunkSize: gzipOptions.chunkSize })
   pipeline(content, gunzip, () => undefined)
   const reader = new FrameReader()

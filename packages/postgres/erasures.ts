@@ -40,7 +40,7 @@ export interface ErasureStore {
   /** Stores an erasure and hands it to the workers. */
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
-   * Does so for the deletion of a site (kind `site`), and removes the site's record, cohorts and imports in the same
+   * Does so for the deletion of a site (kind `site`), and removes the site's record, cohorts, imports and exports in the same
    * transaction. Undefined, and nothing is done, if the site is not registered.
    */
   createForSite(erasure: NewErasure): Promise<ErasureRecord | undefined>
@@ -91,6 +91,8 @@ export function erasureStore(postgres: Postgres): ErasureStore {
             .executeTakeFirstOrThrow()
           if (numDeletedRows === 0n) return undefined
           await transaction.deleteFrom('cohorts').where('site_id', '=', siteId).execute()
+          // Their files belong to no export any more, and are removed within the hour (services/worker/exports/export-files.ts).
+          await transaction.deleteFrom('exports').where('site_id', '=', siteId).execute()
           // Their files belong to no import any more, and are removed a day later (services/worker/imports/import-files.ts).
           await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
           return insert(transaction, erasure)

@@ -13,8 +13,6 @@ const created = {
   environment: 'dev',
   type: 'users',
   keyId: 'key_1',
-  format: 'csv',
-  csv: { header: ['user_id', 'email'], delimiter: ';' },
   sha256: 'ff',
 } as const
 const segments = [
@@ -63,7 +61,7 @@ describe('a complete upload', () => {
     expect(await store.segments('imp_1')).toStrictEqual(
       segments.map((segment) => ({ ...segment, processed: 0, failed: 0, errorsObject: null, positions: null })),
     )
-    expect((await take(noon)).job).toMatchObject({ importId: 'imp_1', status: 'processing', csv: created.csv })
+    expect((await take(noon)).job).toMatchObject({ importId: 'imp_1', status: 'processing' })
     expect(await store.find('imp_1', null)).toMatchObject({ status: 'processing' })
     expect(await store.uploads.end('imp_1')).toBe(false)
   })

@@ -1,11 +1,12 @@
 import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
-import type { ImportFormat, ImportStatus, ImportType } from '@sluice/contracts/imports'
+import type { ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { unavailable } from '@sluice/runtime/errors'
+import { lockCutoff } from './cutoff-lock.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
-import type { CsvSettings, LogPositions, Tables } from './tables.ts'
+import type { LogPositions, Tables } from './tables.ts'
 import { type UploadStore, uploadStore } from './uploads.ts'
 
 /** An import's record, which is also the job of the worker. */
@@ -17,9 +18,6 @@ export interface ImportRecord {
   environment: Environment
   type: ImportType
   status: ImportStatus
-  format: ImportFormat
-  /** Null unless the format is `csv`. */
-  csv: CsvSettings | null
   /** Of the unpacked file, in hex. */
   sha256: string
   totalRecords: number
@@ -37,10 +35,7 @@ export interface ImportRecord {
 }
 
 /** An import whose file has been received. */
-export type NewImport = Pick<
-  ImportRecord,
-  'importId' | 'siteId' | 'environment' | 'type' | 'keyId' | 'format' | 'csv' | 'sha256'
-> & {
+export type NewImport = Pick<ImportRecord, 'importId' | 'siteId' | 'environment' | 'type' | 'keyId' | 'sha256'> & {
   segments: readonly NewSegment[]
   /** Unix ms. */
   createdAt: number
@@ -137,13 +132,11 @@ export function importStore(postgres: Postgres): ImportStore {
               environment: created.environment,
               type: created.type,
               status: 'queued',
-              format: created.format,
-              csv: created.csv && JSON.stringify(created.csv),
               sha256: created.sha256,
               total_records: String(segments.reduce((sum, { records }) => sum + records, 0)),
               key_id: created.keyId,
               created_at: new Date(created.createdAt),
-              accepted_at: new Date(at),
+              accepted_at: await acceptanceTime(transaction, created.siteId, at),
               due_at: new Date(at),
             })
             .returningAll()
@@ -218,6 +211,18 @@ export function importStore(postgres: Postgres): ImportStore {
   }
 }
 
+/**
+ * `at`, or later: no run of an export's schedule may have ended after it, which would take the time before as complete
+ * (exports.ts, `createRun`).
+ */
+async function acceptanceTime(transaction: Db, siteId: string, at: number): Promise<Date> {
+  await lockCutoff(transaction, siteId)
+  const { rows } = await sql<{ cutoff: Date | null }>`
+    SELECT max(last_cutoff) AS cutoff FROM export_schedules JOIN exports ON export_id = export_schedules.schedule_id
+    WHERE site_id = ${siteId}`.execute(transaction)
+  return new Date(Math.max(at, rows[0]?.cutoff?.getTime() ?? at))
+}
+
 function finish(postgres: Postgres, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
   return postgres.run((db) =>
     db.transaction().execute(async (transaction) => {
@@ -272,8 +277,6 @@ function toRecord(row: Selectable<Tables['imports']>): ImportRecord {
     environment: row.environment,
     type: row.type,
     status: row.status,
-    format: row.format,
-    csv: row.csv,
     sha256: row.sha256,
     totalRecords: Number(row.total_records),
     processedRecords: Number(row.processed_records),

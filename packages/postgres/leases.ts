@@ -8,8 +8,8 @@ type Db = Kysely<Tables>
 interface WorkTable {
   /** The column of the job's id. */
   id: string
-  /** What else must hold of a job that is due, whose row is `job`. */
-  canTake: RawBuilder<unknown>
+  /** What else must hold of a job that is due at `at`, whose row is `job`. */
+  canTake: (at: Date) => RawBuilder<unknown>
   /** Columns that a take sets besides those of the lease. */
   onTake: RawBuilder<unknown>
 }
@@ -19,21 +19,36 @@ const workTables = {
   imports: {
     id: 'import_id',
     // A site's imports run one after the other, so that one site's many files leave the others their turns.
-    canTake: sql`NOT EXISTS (
+    canTake: () => sql`NOT EXISTS (
       SELECT FROM imports AS earlier
       WHERE earlier.site_id = job.site_id AND earlier.seq < job.seq AND earlier.status IN ('queued', 'processing')
     )`,
     onTake: sql`status = 'processing'`,
   },
-  erasures: { id: 'erasure_id', canTake: sql`true`, onTake: sql`status = 'processing'` },
-  chores: { id: 'name', canTake: sql`true`, onTake: sql`status = 'processing'` },
+  erasures: { id: 'erasure_id', canTake: () => sql`true`, onTake: sql`status = 'processing'` },
+  chores: { id: 'name', canTake: () => sql`true`, onTake: sql`status = 'processing'` },
+  exports: {
+    id: 'export_id',
+    // A site's exports run one after the other too. One that waits to be tried again lets the later ones pass.
+    canTake: (at) => sql`NOT EXISTS (
+      SELECT FROM exports AS other
+      WHERE other.site_id = job.site_id AND other.due_at IS NOT NULL
+        AND (other.seq < job.seq AND other.due_at <= ${at} OR other.seq <> job.seq AND other.lease_until > ${at})
+    )`,
+    onTake: sql`status = 'processing'`,
+  },
+  export_schedules: {
+    id: 'schedule_id',
+    canTake: () => sql`true`,
+    onTake: sql`status = 'active'`,
+  },
 } as const satisfies Readonly<Record<string, WorkTable>>
 
 export type WorkTableName = keyof typeof workTables
 
 /**
- * The leases on the rows of a table of jobs; what else a failed job means is its store's. `toJob` reads a row. All times come from the caller, because the workers'
- * clock decides, and not that of a transaction.
+ * The leases on the rows of a table of jobs; what else a failed job means is its store's. `toJob` reads a row. All times
+ * come from the caller, because the workers' clock decides, and not that of a transaction.
  */
 export function leaseTable<N extends WorkTableName, Job>(
   postgres: Postgres,
@@ -129,7 +144,7 @@ function isHeld(name: WorkTableName, { id, lease }: LeaseKey) {
   return sql`${sql.ref(workTables[name].id)} = ${id} AND lease = ${lease}`
 }
 
-function isDue(now: number, canTake: RawBuilder<unknown>) {
+function isDue(now: number, canTake: WorkTable['canTake']) {
   const at = new Date(now)
-  return sql`due_at <= ${at} AND (lease_until IS NULL OR lease_until <= ${at}) AND ${canTake}`
+  return sql`due_at <= ${at} AND (lease_until IS NULL OR lease_until <= ${at}) AND ${canTake(at)}`
 }

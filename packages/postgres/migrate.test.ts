@@ -21,7 +21,7 @@ const all = [
   '010-replay-positions',
   '011-log-lanes',
   '012-imports',
-  '013-uploads',
+  '014-exports',
   '015-erasures',
 ]
 

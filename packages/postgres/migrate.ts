@@ -12,7 +12,7 @@ import * as changeTransactions from './migrations/007-change-transactions.ts'
 import * as replayPositions from './migrations/010-replay-positions.ts'
 import * as logLanes from './migrations/011-log-lanes.ts'
 import * as imports from './migrations/012-imports.ts'
-import * as uploads from './migrations/013-uploads.ts'
+import * as exports from './migrations/014-exports.ts'
 import * as erasures from './migrations/015-erasures.ts'
 import type { Postgres } from './open.ts'
 
@@ -35,7 +35,7 @@ export const migrations: Migrations = {
   '010-replay-positions': replayPositions,
   '011-log-lanes': logLanes,
   '012-imports': imports,
-  '013-uploads': uploads,
+  '014-exports': exports,
   '015-erasures': erasures,
 }
 

@@ -1,7 +1,8 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
-import type { ImportFormat, ImportStatus, ImportType } from '@sluice/contracts/imports'
+import type { ExportSpec, ExportStatus, ExportType, Frequency } from '@sluice/contracts/exports'
+import type { ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Lane } from '@sluice/contracts/lanes'
 import type { RateLimits } from '@sluice/contracts/rate-limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
@@ -12,6 +13,9 @@ export interface Tables {
   chores: ChoresTable
   cohorts: CohortsTable
   erasures: ErasuresTable
+  export_parts: ExportPartsTable
+  export_schedules: ExportSchedulesTable
+  exports: ExportsTable
   import_segments: ImportSegmentsTable
   imports: ImportsTable
   log_watermarks: LogWatermarksTable
@@ -69,9 +73,6 @@ interface ImportsTable extends LeaseColumns {
   site_id: string
   environment: Environment
   type: ImportType
-  format: ImportFormat
-  /** Null unless the format is `csv`. */
-  csv: ColumnType<CsvSettings | null, string | null | undefined, string | null>
   status: ImportStatus
   /** Of the unpacked bytes, in hex. */
   sha256: string
@@ -85,12 +86,6 @@ interface ImportsTable extends LeaseColumns {
   /** When the upload was complete, which the rows have as `received_at`. */
   accepted_at: Date
   finished_at: Defaulted<Date | null>
-}
-
-/** How a CSV file is read. */
-export interface CsvSettings {
-  header: readonly string[]
-  delimiter: string
 }
 
 interface ImportSegmentsTable {
@@ -142,6 +137,69 @@ interface UploadsTable {
   import_id: string
   key_id: string
   expires_at: Date
+}
+
+/** An export, a run of a schedule, or the definition of a schedule, which is never due itself. */
+interface ExportsTable extends LeaseColumns {
+  export_id: string
+  /** The order of creation. A bigint, as are `rows` and `bytes`. */
+  seq: Generated<string>
+  /** The schedule whose run it is, and the time for which that was planned; null: no run. */
+  schedule_id: Defaulted<string | null>
+  occurrence: Defaulted<Date | null>
+  site_id: string
+  key_id: string
+  name: string
+  type: ExportType
+  /** Written as JSON text. */
+  spec: ColumnType<ExportSpec, string, string>
+  status: ExportStatus
+  /** The events that are read were received from then on (null: whenever), until before then (null: a schedule). */
+  received_from: Defaulted<Date | null>
+  received_until: Defaulted<Date | null>
+  rows: Defaulted<string>
+  bytes: Defaulted<string>
+  /** Percent. */
+  progress: Defaulted<number>
+  /** The blob of the file, and its upload in parts while that is under way. */
+  object: Defaulted<string | null>
+  upload_id: Defaulted<string | null>
+  /** The last row that the recorded parts hold; null: none. */
+  after_key: ColumnType<RowKey | null, string | null | undefined, string | null>
+  etag: Defaulted<string | null>
+  /** Why the export failed, for users. */
+  error: Defaulted<string | null>
+  created_at: Date
+  finished_at: Defaulted<Date | null>
+  expires_at: Defaulted<Date | null>
+}
+
+/** The place of an event in the order of a site's events: Unix ms, and what tells apart the events of one time. */
+export type RowKey = readonly [timestamp: number, eventId: string, environment: string]
+
+/** A recorded part of the file of an export. */
+interface ExportPartsTable {
+  export_id: string
+  /** From 1. */
+  n: number
+  etag: string
+  /** A bigint. */
+  bytes: string
+}
+
+interface ExportSchedulesTable extends LeaseColumns {
+  /** The export that is its definition. */
+  schedule_id: string
+  status: Defaulted<'active' | 'failed'>
+  frequency: Frequency
+  /** One of the occurrences, from which all others are counted. */
+  anchor: Date
+  /** The occurrence that is next. `due_at` is another time while that is tried again, and null while it is paused. */
+  next_run: Date
+  paused: Defaulted<boolean>
+  /** End of the last run's times of receipt; null before the first run. */
+  last_cutoff: Defaulted<Date | null>
+  error: Defaulted<string | null>
 }
 
 interface LogWatermarksTable {

@@ -7,6 +7,7 @@ import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import { cohortStore } from '@sluice/postgres/cohorts'
 import { erasureStore } from '@sluice/postgres/erasures'
+import { exportStore } from '@sluice/postgres/exports'
 import { importStore } from '@sluice/postgres/imports'
 import { keyStore } from '@sluice/postgres/keys'
 import type { Postgres } from '@sluice/postgres/open'
@@ -27,7 +28,7 @@ export interface QueryEngines {
   eventReader: EventReader
   postgres: Postgres
   redis: Redis
-  /** The files of imports. */
+  /** The files of imports and exports. */
   blobs: BlobStore
   /** The key cache of the process: sessions are created with a key. */
   keyCache: Pick<KeyCache, 'authenticate' | 'authenticateHash'>
@@ -56,6 +57,7 @@ export function buildQuery(
       cohorts: cohortStore(postgres),
       erasures,
       imports: importStore(postgres),
+      exports: exportStore(postgres),
       blobs,
       clock,
       access: { ...redis, keys: keyCache },
@@ -68,7 +70,7 @@ export function buildQuery(
       { name: 'postgres', required: true, check: () => postgres.check() },
       // Without Redis, rate limits hold for each process and keys work; only sessions do not.
       { name: 'redis', required: false, check: () => redis.check() },
-      // Without it, only uploads of imports fail, and the lists of their errors.
+      // Without it, only uploads of imports fail, the lists of their errors, and downloads of exports.
       { name: 'blobs', required: false, check: () => blobs.check() },
     ],
   }

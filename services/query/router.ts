@@ -5,6 +5,7 @@ import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import type { ErasureStore } from '@sluice/postgres/erasures'
+import type { ExportStore } from '@sluice/postgres/exports'
 import type { ImportStore } from '@sluice/postgres/imports'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { cohortAnalysisRoute } from './analytics/cohort-analysis.ts'
@@ -15,6 +16,13 @@ import { getCohortRoute } from './cohorts/get-cohort.ts'
 import { listCohortsRoute } from './cohorts/list-cohorts.ts'
 import { previewCohortRoute } from './cohorts/preview-cohort.ts'
 import { updateCohortRoute } from './cohorts/update-cohort.ts'
+import { createExportRoute } from './exports/create-export.ts'
+import { deleteExportRoute } from './exports/delete-export.ts'
+import { downloadExportRoute } from './exports/download-export.ts'
+import { getExportRoute } from './exports/get-export.ts'
+import { listExportRunsRoute } from './exports/list-export-runs.ts'
+import { listExportsRoute } from './exports/list-exports.ts'
+import { updateExportRoute } from './exports/update-export.ts'
 import { cancelImportRoute } from './imports/cancel-import.ts'
 import { createImportRoute } from './imports/create-import.ts'
 import { getImportRoute } from './imports/get-import.ts'
@@ -37,6 +45,7 @@ import { getErasureRoute } from './sites/get-erasure.ts'
 import { getSiteRoute } from './sites/get-site.ts'
 import { listSitesRoute } from './sites/list-sites.ts'
 import { updateSiteRoute } from './sites/update-site.ts'
+import { eventsRoute } from './stats/events.ts'
 import { funnelRoute } from './stats/funnel.ts'
 import { liveRoute } from './stats/live.ts'
 import { propertiesRoute } from './stats/properties.ts'
@@ -51,6 +60,7 @@ export interface QueryDeps {
   cohorts: CohortStore
   erasures: ErasureStore
   imports: ImportStore
+  exports: ExportStore
   blobs: BlobStore
   clock: Pick<SynchronizedClock, 'now'>
   access: Omit<SessionDeps, 'sessions'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
@@ -65,6 +75,7 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     statsBatchRoute(deps),
     liveRoute(deps),
     propertiesRoute(deps),
+    eventsRoute(deps),
     funnelRoute(deps),
     createSessionRoute(deps.access),
     getSessionRoute(),
@@ -95,5 +106,12 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     getImportRoute(deps),
     listImportErrorsRoute(deps),
     cancelImportRoute(deps),
+    createExportRoute(deps),
+    listExportsRoute(deps),
+    getExportRoute(deps),
+    updateExportRoute(deps),
+    deleteExportRoute(deps),
+    listExportRunsRoute(deps),
+    downloadExportRoute(deps),
   ]
 }

@@ -6,6 +6,7 @@ import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventEraser } from '@sluice/event-store/event-eraser'
 import { openEventReader } from '@sluice/event-store/event-reader'
+import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { buildGateway } from '@sluice/gateway/build'
 import type { Built, Context } from '@sluice/http/run-service'
@@ -39,10 +40,11 @@ export async function buildStandalone(
   const inserter = openEventInserter(engines.clickHouse)
   const eraser = openEventEraser(engines.clickHouse)
   const eventReader = openEventReader(engines.clickHouseReader, { metrics: context.metrics })
+  const exportReader = openExportReader(engines.clickHouseReader)
   const store = keyStore(postgres)
   const redis = openRedis(engines.redis, { logger })
   const keys = keyCache(store, logger)
-  const workerEngines = { log, backfill, inserter, eraser, postgres, blobs }
+  const workerEngines = { log, backfill, inserter, eraser, exportReader, postgres, blobs }
   const services = [
     buildGateway(
       config,
@@ -85,6 +87,7 @@ export async function buildStandalone(
       closeOnStop('clickhouse', inserter),
       closeOnStop('clickhouse eraser', eraser),
       closeOnStop('clickhouse reader', eventReader),
+      closeOnStop('clickhouse of exports', exportReader),
       clockPoller(clock, () => postgresTime(postgres)),
       keys,
       closeOnStop('log', log),

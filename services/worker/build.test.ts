@@ -6,6 +6,7 @@ import { denyAll } from '@sluice/access/access'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventEraser } from '@sluice/event-store/event-eraser'
+import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
 import { type ImportRecord, importStore } from '@sluice/postgres/imports'
@@ -33,12 +34,15 @@ beforeAll(async () => {
   const backfill = await openBackfillLog(url, log, { logger })
   // No server listens there.
   const blobs = await openBlobStore(`file:${join(folder, 'blobs')}`)
+  const inserter = openEventInserter('http://127.0.0.1:1/sluice')
+  const exportReader = openExportReader('http://127.0.0.1:1/sluice')
   engines = {
     log,
     backfill,
     postgres,
     blobs,
-    inserter: openEventInserter('http://127.0.0.1:1/sluice'),
+    inserter,
+    exportReader,
     eraser: openEventEraser('http://127.0.0.1:1/sluice'),
   }
 })
@@ -46,6 +50,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await engines.inserter.close()
   await engines.eraser.close()
+  await engines.exportReader.close()
   await engines.backfill.close()
   await engines.log.close()
   await postgres.drop()

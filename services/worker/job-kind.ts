@@ -1,12 +1,12 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { EventLog } from '@sluice/event-log/log'
 import type { EventEraser } from '@sluice/event-store/event-eraser'
+import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import type { LeaseOptions } from '@sluice/leases/run-leases'
 import type { Postgres } from '@sluice/postgres/open'
 import type { Metrics } from '@sluice/runtime/metrics'
 import type { Component } from '@sluice/runtime/supervisor'
-import type { ExpireExports } from './erasures/expire-exports.ts'
 
 export interface WorkerEngines {
   log: EventLog
@@ -14,11 +14,10 @@ export interface WorkerEngines {
   backfill: EventLog
   inserter: EventInserter
   eraser: EventEraser
+  exportReader: ExportReader
   postgres: Postgres
-  /** The files of imports. */
+  /** The files of imports and exports. */
   blobs: BlobStore
-  /** What an erasure does to export files; absent where none are made. */
-  expireExports?: ExpireExports
 }
 
 /** What every kind of job receives besides the engines: most of it for `runLeases`. */

@@ -1,4 +1,7 @@
 import { erasures } from './erasures/erasures.ts'
+import { exportFiles } from './exports/export-files.ts'
+import { exportSchedules } from './exports/export-schedules.ts'
+import { exports } from './exports/exports.ts'
 import { importFiles } from './imports/import-files.ts'
 import { imports } from './imports/imports.ts'
 import type { JobKind } from './job-kind.ts'
@@ -11,5 +14,5 @@ export interface JobOptions {
 
 /** The kinds of jobs that the worker does. */
 export function jobKinds({ deleteEveryMs }: JobOptions): readonly JobKind[] {
-  return [imports, importFiles, erasures({ deleteEveryMs }), retention]
+  return [imports, importFiles, exports, exportSchedules, exportFiles, erasures({ deleteEveryMs }), retention]
 }

@@ -1,4 +1,4 @@
-/** A bug that is put into the product, and that a chaos run must detect. */
+/** A bug that is put into the product, and that a chaos run or a test must detect. */
 export interface Mutation {
   name: string
   edits: readonly {
@@ -7,9 +7,18 @@ export interface Mutation {
     from: string
     to: string
   }[]
+  detectedBy: ChaosRun | TestFile
+}
+
+interface ChaosRun {
   /** The faults of the run that detects it, as `--faults` takes them. */
   faults: string
   shows: 'lost' | 'twice'
+}
+
+interface TestFile {
+  /** A file that passes without the bug, and of which a test fails with it. */
+  testFile: string
 }
 
 export const mutations: readonly Mutation[] = [
@@ -22,8 +31,7 @@ export const mutations: readonly Mutation[] = [
         to: 'const isNew = `1 OR (site_id, environment, event_id, ${time}) NOT IN',
       },
     ],
-    faults: 'cut-insert-answer=2',
-    shows: 'twice',
+    detectedBy: { faults: 'cut-insert-answer=2', shows: 'twice' },
   },
   {
     name: 'the insert of undated events does not look at what is stored',
@@ -34,8 +42,7 @@ export const mutations: readonly Mutation[] = [
         to: 'at -> 1 OR NOT arrayExists(',
       },
     ],
-    faults: 'cut-insert-answer=2',
-    shows: 'twice',
+    detectedBy: { faults: 'cut-insert-answer=2', shows: 'twice' },
   },
   {
     name: 'an insert runs beside another of its partition',
@@ -46,8 +53,7 @@ export const mutations: readonly Mutation[] = [
         to: 'query_id: `${queryId}-${performance.now()}`,',
       },
     ],
-    faults: 'cut-insert-running=2,freeze-writer-inserting=1',
-    shows: 'twice',
+    detectedBy: { faults: 'cut-insert-running=2,freeze-writer-inserting=1', shows: 'twice' },
   },
   {
     name: 'lanes with locks of their own',
@@ -58,8 +64,7 @@ export const mutations: readonly Mutation[] = [
         to: "const queryId = `writer-${logId}-${partition}${statements ? '-old' : ''}`",
       },
     ],
-    faults: 'meet-across-lanes=6',
-    shows: 'twice',
+    detectedBy: { faults: 'meet-across-lanes=6', shows: 'twice' },
   },
   {
     name: '202 before the log has acknowledged',
@@ -70,8 +75,7 @@ export const mutations: readonly Mutation[] = [
         to: 'return new Promise((resolve, reject) => { resolve()',
       },
     ],
-    faults: 'kill-kafka=2,kill-gateway=2',
-    shows: 'lost',
+    detectedBy: { faults: 'kill-kafka=2,kill-gateway=2', shows: 'lost' },
   },
   {
     name: 'the position is committed before the insert',
@@ -83,7 +87,49 @@ export const mutations: readonly Mutation[] = [
         to: 'const started = performance.now(); await claim.commit(batch)',
       },
     ],
-    faults: 'kill-writer-before-insert=3',
-    shows: 'lost',
+    detectedBy: { faults: 'kill-writer-before-insert=3', shows: 'lost' },
+  },
+  {
+    name: 'whoever lost a lease can write all the same',
+    edits: [{ file: 'packages/postgres/leases.ts', from: ' AND lease = ${lease}`', to: ' AND ${lease}::int > 0`' }],
+    detectedBy: { testFile: 'packages/postgres/leases.test.ts' },
+  },
+  {
+    name: 'jobs are due by the clock of Postgres',
+    edits: [
+      {
+        file: 'packages/postgres/leases.ts',
+        from: 'return sql`due_at <= ${at} AND',
+        to: 'return sql`due_at <= now() AND',
+      },
+    ],
+    detectedBy: { testFile: 'packages/postgres/leases.test.ts' },
+  },
+  {
+    name: "a segment is recorded outside of the transaction of its import's counts",
+    edits: [
+      {
+        file: 'packages/postgres/imports.ts',
+        from: "await transaction\n            .updateTable('import_segments')",
+        to: "await db\n            .updateTable('import_segments')",
+      },
+    ],
+    detectedBy: { testFile: 'packages/postgres/imports.test.ts' },
+  },
+  {
+    name: 'events without an id get one from their import',
+    edits: [
+      {
+        file: 'services/worker/imports/import-unit.ts',
+        from: '{ type, siteId, environment, seq, sha256, acceptedAt }: ImportRecord',
+        to: '{ type, siteId, environment, seq, importId: sha256, acceptedAt }: ImportRecord',
+      },
+    ],
+    detectedBy: { testFile: 'tests/imports/imports.test.ts' },
+  },
+  {
+    name: 'a response that a lost connection cut off is kept',
+    edits: [{ file: 'packages/event-log/kafka/client.ts', from: '    emitWholeFrames(socket)\n', to: '' }],
+    detectedBy: { testFile: 'packages/event-log/kafka/faults.test.ts' },
   },
 ]

@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals'
+import { encodeEventCursor } from '@sluice/api/event-cursor'
 import type { OperationId } from '@sluice/api/operations'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { expectGolden, joinBlocks } from './golden.ts'
@@ -6,6 +7,7 @@ import { type SentStatement, statementBlocks } from './recording-clickhouse.ts'
 import { type OperationRequest, runOperation } from './run-operation.ts'
 
 const noon = Date.UTC(2024, 4, 15, 12)
+const hourMs = 3_600_000
 const site_id = 'site-1'
 
 async function expectStatements(
@@ -78,6 +80,17 @@ const perEnvironment = {
 
 test('live has the statements of the golden file', async () => {
   await expectStatements('analytics/live.txt', 'live', perEnvironment)
+})
+
+test('events have the statements of the golden file', async () => {
+  const before = encodeEventCursor({ timestamp: noon - hourMs, eventId: 'evt', environment: 'prod' })
+  await expectStatements('analytics/events.txt', 'events', {
+    ...perEnvironment,
+    'a page further back': { query: { site_id, period: '7d', limit: '10', before } },
+    'conditions on users': {
+      query: { site_id, filter: '[{"property":"user.plan","operator":"equals","value":"pro"}]' },
+    },
+  })
 })
 
 test('properties have the statements of the golden file', async () => {

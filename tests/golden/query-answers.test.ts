@@ -18,7 +18,14 @@ const criteria: Criteria = {
 }
 const threeHours = { start_date: String(noon - 3 * hourMs), end_date: String(noon) }
 const steps = [{ event_type: 'a' }, { event_type: 'b' }, { event_type: 'c' }]
-const event = { event_id: 'e1', event_type: 'view', timestamp: noon, received_at: noon + 5, environment: 'prod' }
+const event = {
+  event_id: 'e1',
+  site_id: 'site-1',
+  event_type: 'view',
+  timestamp_ms: noon,
+  received_at_ms: noon + 5,
+  environment: 'prod',
+}
 const emptyFields = {
   session_id: '',
   user_id: '',
@@ -135,6 +142,13 @@ const sampleRequests: Readonly<Record<string, SampleRequest>> = {
               },
             ],
           },
+  },
+  events: {
+    id: 'events',
+    query: { site_id, limit: '1' },
+    replies: always(
+      Array.from({ length: 2 }, () => ({ ...event, ...emptyFields, url: '/x', properties: {}, property_types: {} })),
+    ),
   },
   properties: {
     id: 'properties',
@@ -347,6 +361,7 @@ const badRequests: readonly [id: OperationId, request: OperationRequest][] = [
   ].map((query): [OperationId, OperationRequest] => ['retention', { query }]),
   ...[{}, { site_id: 'unregistered' }, { site_id, more: '1' }].flatMap((query): [OperationId, OperationRequest][] => [
     ['live', { query }],
+    ['events', { query }],
     ['properties', { query }],
   ]),
   ...[{ limit: '0' }, { limit: '1001' }, { offset: '-1' }, { more: '1' }].map(

@@ -115,7 +115,7 @@ function routesOn(
     updatedAt: new Date(0),
   }
   const eventReader = queryRunners(clickHouse)
-  // No golden test runs an operation on keys, sessions or imports: they have no stores.
+  // No golden test runs an operation on keys, sessions, imports or exports: they have no stores.
   return queryRoutes({
     eventReader,
     sites: siteLookup({ ...sites, siteDeletedAt: () => Promise.resolve(undefined) }, eventReader, {
@@ -126,6 +126,7 @@ function routesOn(
     cohorts: { ...({} as CohortStore), find: () => Promise.resolve(cohort) },
     erasures: {} as QueryDeps['erasures'],
     imports: {} as QueryDeps['imports'],
+    exports: {} as QueryDeps['exports'],
     blobs: {} as QueryDeps['blobs'],
     clock: exactClock,
     access: {} as QueryDeps['access'],

@@ -2,7 +2,7 @@ import { text } from 'node:stream/consumers'
 import { createGunzip } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
-import type { RecordError } from '@sluice/imports/parse-record'
+import type { ImportError } from '@sluice/contracts/imports'
 import { siteStore } from '@sluice/postgres/sites'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -30,12 +30,12 @@ async function start(metrics: Metrics = createMetrics()): Promise<void> {
   stops.push(await rig.startWriter(), await rig.startWorker(metrics))
 }
 
-async function errorsOf(importId: string): Promise<RecordError[]> {
-  const errors: RecordError[] = []
+async function errorsOf(importId: string): Promise<ImportError[]> {
+  const errors: ImportError[] = []
   for (const { errorsObject } of await rig.imports.segments(importId)) {
     if (errorsObject === null) continue
     const lines = await text((await rig.blobs.read(errorsObject)).pipe(createGunzip()))
-    for (const line of lines.split('\n').slice(0, -1)) errors.push(JSON.parse(line) as RecordError)
+    for (const line of lines.split('\n').slice(0, -1)) errors.push(JSON.parse(line) as ImportError)
   }
   return errors
 }

@@ -2,6 +2,7 @@
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventEraser } from '@sluice/event-store/event-eraser'
+import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { openPostgres } from '@sluice/postgres/open'
@@ -37,10 +38,11 @@ const deadLetters = await openDeadLetters(LOG_URL, { logger })
 const postgres = openPostgres(POSTGRES_URL)
 const inserter = openEventInserter(CLICKHOUSE_URL)
 const eraser = openEventEraser(CLICKHOUSE_URL)
+const exportReader = openExportReader(CLICKHOUSE_URL)
 const credentials =
   S3_KEY === undefined || S3_SECRET === undefined ? undefined : { accessKeyId: S3_KEY, secretAccessKey: S3_SECRET }
 const blobs = await openBlobStore(BLOBS_URL, { credentials })
-const engines = { log, backfill, deadLetters, postgres, inserter, eraser, blobs }
+const engines = { log, backfill, deadLetters, postgres, inserter, eraser, exportReader, blobs }
 const metrics = createMetrics()
 const context = {
   logger,

@@ -47,22 +47,26 @@ afterAll(async () => {
   await sluice.stop()
 })
 
-/** A site, a key, a cohort and an import of their own for each cell: some operations use them up, others make an absent site known. */
-async function targetOf(operation: Operation, owner: Owner): Promise<Target> {
+/** A site, a key, a cohort, an import and an export of their own for each cell: some operations use them up, others make an absent site known. */
+async function targetOf(operation: Operation, owner: Owner, { scope }: Holder): Promise<Target> {
   const unique = `${run}-${cells++}`
   const siteId = owner === 'absent' ? `${sites.absent}-${unique}` : sites[owner]
   // Another cell may have deleted it.
   if (owner !== 'absent') await sluice.sites.register([siteId])
   const needsKey = operation.rights.of === 'object' && operation.rights.name === 'Key'
   const keyId = needsKey && owner !== 'absent' ? await sluice.createKeyId({ siteIds: [siteId] }) : `key_${unique}`
-  const names = named({ siteId, keyId, cohortId: '', importId: '', erasureId: '', apiKey: '', unique }, operation)
+  const exportType = scope === 'cohorts:read' ? 'users' : 'events'
+  const unnamed = { cohortId: '', importId: '', exportId: '', erasureId: '', apiKey: '' }
+  const names = named({ siteId, keyId, exportType, unique, ...unnamed }, operation)
   const needsCohort = 'cohort_id' in names
   const cohortId = needsCohort && owner !== 'absent' ? await sluice.createCohortId(siteId) : `coh_${unique}`
   const needsImport = 'import_id' in names
   const importId = needsImport && owner !== 'absent' ? await sluice.createImportId(siteId) : `imp_${unique}`
   const needsErasure = 'erasure_id' in names
   const erasureId = needsErasure && owner !== 'absent' ? await sluice.createErasureId(siteId) : `era_${unique}`
-  return { siteId, keyId, cohortId, importId, erasureId, apiKey: sluice.admin, unique }
+  const needsExport = 'export_id' in names
+  const exportId = needsExport && owner !== 'absent' ? await sluice.createExportId(siteId, exportType) : `exp_${unique}`
+  return { siteId, keyId, cohortId, importId, exportId, erasureId, exportType, apiKey: sluice.admin, unique }
 }
 
 /** The parameters of a sample's path and query. */
@@ -133,7 +137,7 @@ describe.each(Object.values(operations) as Operation[])('the rights of $method $
       for (const holder of holders) {
         const bodies: Partial<Record<Owner, string>> = {}
         for (const owner of owners) {
-          const target = await targetOf(operation, owner)
+          const target = await targetOf(operation, owner, holder)
           const { status, body } = await send(operation, target, holder, transport)
           const rule = expected(operation, holder, owner, transport)
           const { scope, isBound } = holder

@@ -1,4 +1,5 @@
 import type { OperationId } from '@sluice/api/operations'
+import type { ExportType } from '@sluice/contracts/exports'
 
 /** The objects that a cell of the matrix names. */
 export interface Target {
@@ -11,6 +12,10 @@ export interface Target {
   importId: string
   /** The id of an erasure of the site. */
   erasureId: string
+  /** The id of a completed export of the site. */
+  exportId: string
+  /** A type of exports that the key may read, if it may read any. */
+  exportType: ExportType
   /** A key that may open a session. */
   apiKey: string
   /** A text that no other cell has. */
@@ -36,6 +41,7 @@ export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> 
   statsBatch: ({ siteId }) => ({ body: { queries: [{ site_id: siteId, metric: 'event_count' }] } }),
   live: ({ siteId }) => ({ query: { site_id: siteId } }),
   properties: ({ siteId }) => ({ query: { site_id: siteId } }),
+  events: ({ siteId }) => ({ query: { site_id: siteId } }),
   funnel: ({ siteId }) => ({ body: { site_id: siteId, steps: [{ event_type: 'a' }, { event_type: 'b' }] } }),
   createSession: ({ apiKey }) => ({ body: { api_key: apiKey } }),
   getSession: () => ({}),
@@ -68,5 +74,12 @@ export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> 
   getImport: ({ importId }) => ({ params: { import_id: importId } }),
   listImportErrors: ({ importId }) => ({ params: { import_id: importId } }),
   cancelImport: ({ importId }) => ({ params: { import_id: importId } }),
+  createExport: ({ siteId, exportType }) => ({ body: { site_id: siteId, type: exportType, format: 'json' } }),
+  listExports: ({ siteId }) => ({ query: { site_id: siteId, limit: '1000' } }),
+  getExport: ({ exportId }) => ({ params: { export_id: exportId } }),
+  updateExport: ({ exportId }) => ({ params: { export_id: exportId }, body: { name: 'renamed' } }),
+  deleteExport: ({ exportId }) => ({ params: { export_id: exportId } }),
+  listExportRuns: ({ exportId }) => ({ params: { export_id: exportId } }),
+  downloadExport: ({ exportId }) => ({ params: { export_id: exportId } }),
   retention: ({ siteId, cohortId }) => ({ query: { site_id: siteId, cohort_id: cohortId } }),
 }

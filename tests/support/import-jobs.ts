@@ -1,3 +1,4 @@
+import { segmentName } from '@sluice/imports/blob-names'
 import type { ImportRecord, ImportStore, NewImport } from '@sluice/postgres/imports'
 import { newId } from '@sluice/runtime/ids'
 
@@ -23,13 +24,11 @@ export async function addImport(
       environment: 'prod',
       type: 'events',
       keyId: 'key_1',
-      format: 'csv',
-      csv: { header: ['event_id'], delimiter: ',' },
       sha256: 'ab'.repeat(32),
       createdAt: at,
       segments: Array.from({ length: segments }, (_, n) => ({
         n,
-        object: `imports/${importId}/segments/${n}`,
+        object: segmentName(importId, n),
         firstRecord: n * segmentRecords + 1,
         firstLine: n * segmentRecords + 2,
         records: segmentRecords,

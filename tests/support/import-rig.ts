@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { type EventEraser, openEventEraserAt } from '@sluice/event-store/event-eraser'
+import { openExportReaderAt } from '@sluice/event-store/exports/export-reader'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { supervise } from '@sluice/runtime/supervisor'
@@ -36,8 +37,9 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
   const imports = importStore(postgres)
   const folder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${folder}`)
+  const exportReader = openExportReaderAt(stores.clickHouse.address)
   const eraser = openEventEraserAt(stores.clickHouse.address)
-  const engines = { ...stores, postgres, blobs, eraser }
+  const engines = { ...stores, exportReader, postgres, blobs, eraser }
   const run = async (build: typeof buildWorker | typeof buildWriter, metrics: Metrics, options?: WorkerOptions) => {
     const { logger } = capturedLogger()
     const { components, onStopping } = build(engines, { logger, metrics, clock: exactClock }, options)
@@ -76,6 +78,7 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
       return names.sort()
     },
     drop: async () => {
+      await exportReader.close()
       await blobs.close()
       await eraser.close()
       await stores.drop()

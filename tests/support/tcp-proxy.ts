@@ -7,6 +7,8 @@ export interface TcpProxy {
   readonly url: string
   /** Ends every connection; new ones are accepted. */
   reset(): void
+  /** Ends each connection after so many bytes of what the target sends next; new ones are accepted. */
+  endWithin(bytes: number): void
   /** Ends every connection, and new ones are refused until `mend`: the server is gone. */
   cut(): Promise<void>
   /** Connections stay open, and no answer or nothing at all passes until `mend`: what was held then arrives late. */
@@ -87,6 +89,15 @@ export async function tcpProxy(targetUrl: string): Promise<TcpProxy> {
     port,
     url: url.href,
     reset,
+    endWithin: (bytes) => {
+      for (const { client, target } of pairs) {
+        target.unpipe(client)
+        target.once('data', (chunk: Buffer) => {
+          client.write(chunk.subarray(0, bytes), () => client.destroy())
+        })
+        target.resume()
+      }
+    },
     cut,
     freeze: (what = 'everything') => {
       frozen = what

@@ -8,6 +8,7 @@ import type { SiteStore } from '@sluice/access/sites'
 import { registerLog } from '@sluice/admin/migrate/migrate'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { Criteria } from '@sluice/contracts/conditions'
+import type { ExportType } from '@sluice/contracts/exports'
 import type { Scope } from '@sluice/contracts/scopes'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventReader } from '@sluice/event-store/event-reader'
@@ -15,6 +16,7 @@ import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { buildGateway } from '@sluice/gateway/build'
 import { cohortStore } from '@sluice/postgres/cohorts'
 import { erasureStore } from '@sluice/postgres/erasures'
+import { exportStore } from '@sluice/postgres/exports'
 import { importStore } from '@sluice/postgres/imports'
 import { keyStore } from '@sluice/postgres/keys'
 import { siteStore } from '@sluice/postgres/sites'
@@ -25,6 +27,8 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from './captured-logger.ts'
 import { patientClock } from './clock.ts'
 import { testClickHouse } from './engines/test-engines.ts'
+import { addExport } from './export-jobs.ts'
+import { finishExport } from './finished-export.ts'
 import { addImport } from './import-jobs.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { request, startTestService, type TestService } from './test-service.ts'
@@ -48,6 +52,8 @@ export interface TestSluice {
   createImportId: (siteId: string) => Promise<string>
   /** Requests the erasure of what is earlier than 1971. */
   createErasureId: (siteId: string) => Promise<string>
+  /** Creates a completed export, whose file is JSON, for requests to name; returns its id. */
+  createExportId: (siteId: string, type: ExportType) => Promise<string>
   /** Returns the value of the `Cookie` header. */
   openSession: (key: string) => Promise<string>
   stop: () => Promise<void>
@@ -114,6 +120,13 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
       return erasureId
     },
     createImportId: async (site) => (await addImport(importStore(postgres), { site }, Date.now())).importId,
+    createExportId: async (site, type) => {
+      const exports = exportStore(postgres)
+      const spec = { type, format: 'json' } as const
+      const { exportId } = await addExport(exports, { site, spec }, Date.now())
+      await finishExport({ exports, blobs }, exportId, { content: Buffer.from('[]') })
+      return exportId
+    },
     openSession: async (key) => {
       const { body } = await request(`${service.url}/api/v1/session`, {
         method: 'POST',

@@ -1,4 +1,5 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
+import { segmentName } from '@sluice/imports/blob-names'
 import { writeSegments } from '@sluice/imports/segments'
 import type { ImportRecord, ImportStore, NewImport } from '@sluice/postgres/imports'
 import { newId } from '@sluice/runtime/ids'
@@ -14,14 +15,13 @@ export async function uploadFile(
   }: Partial<Pick<NewImport, 'siteId' | 'environment' | 'type'>> & { segmentRecords?: number; at?: number } = {},
 ): Promise<ImportRecord> {
   const importId = newId('imp')
-  const nameOf = (n: number): string => `imports/${importId}/segments/${n}`
   async function* bytes(): AsyncGenerator<Buffer> {
     for (const text of file) yield await Promise.resolve(Buffer.from(text))
   }
-  const { layout, sha256, segments } = await writeSegments(
+  const { sha256, segments } = await writeSegments(
     bytes(),
     async (n, content) => {
-      await blobs.write(nameOf(n), content)
+      await blobs.write(segmentName(importId, n), content)
     },
     segmentRecords === undefined ? {} : { segmentRecordsMax: segmentRecords },
   )
@@ -33,11 +33,9 @@ export async function uploadFile(
       environment: 'prod',
       type: 'events',
       keyId: 'key_1',
-      format: layout.format,
-      csv: layout.format === 'csv' ? { header: layout.columns, delimiter: layout.delimiter } : null,
       sha256,
       createdAt: at,
-      segments: segments.map((segment) => ({ ...segment, object: nameOf(segment.n) })),
+      segments: segments.map((segment) => ({ ...segment, object: segmentName(importId, segment.n) })),
       ...parts,
     },
     at,

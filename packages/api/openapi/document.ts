@@ -234,6 +234,7 @@ const pathExamples: Readonly<Record<string, string>> = {
   key_id: 'key_01KAK5V6Z0F3N8Q2R7T4W9X1YB',
   cohort_id: 'coh_01KAK5V6Z0F3N8Q2R7T4W9X1YB',
   import_id: 'imp_01KAK5V6Z0F3N8Q2R7T4W9X1YB',
+  export_id: 'exp_01KAK5V6Z0F3N8Q2R7T4W9X1YB',
 }
 
 function requestBody(body: BodyRule, schemas: Schemas): RequestBody {

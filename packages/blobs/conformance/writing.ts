@@ -46,7 +46,7 @@ export function describeWriting({ createPlace, open, openNew, startProcess }: Ha
           throw await Promise.resolve(failure)
         }
         await expect(store.write('new', failing())).rejects.toBe(failure)
-        await store.write('old', [Buffer.from('before')] as unknown as AsyncIterable<Uint8Array>)
+        await store.write('old', [Buffer.from('before')])
         await expect(store.write('old', failing())).rejects.toBe(failure)
         expect((await readAll(store, 'old')).toString()).toBe('before')
         expect(await listAll(store)).toMatchObject([{ name: 'old' }])

@@ -1,3 +1,4 @@
+import type { BlobContent } from '../blob-store.ts'
 import { untilAborted } from '../until-aborted.ts'
 
 /** Content up to this length is sent in one request. */
@@ -14,7 +15,7 @@ export function partBytes(n: number): number {
 
 /** The content in parts of at least `partBytes` but the last; one empty part for empty content. */
 export async function* splitIntoParts(
-  content: AsyncIterable<Uint8Array>,
+  content: BlobContent,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Buffer, void, undefined> {
   let chunks: Uint8Array[] = []

@@ -7,8 +7,10 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { Kafka, logLevel } from 'kafkajs'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { type LocalKafka, startKafka } from '../../../tests/support/engines/kafka.ts'
+import type { LocalKafka } from '../../../tests/support/engines/kafka.ts'
 import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
+import { startKafkaBehindProxy } from '../../../tests/support/kafka-behind-proxy.ts'
+import type { TcpProxy } from '../../../tests/support/tcp-proxy.ts'
 import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
 import type { EventLog } from '../log.ts'
 import { openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
@@ -327,17 +329,20 @@ describeWithKafka('a frozen member of a Kafka group', () => {
 describeWithKafka('a Kafka broker', () => {
   let dir: string
   let kafka: LocalKafka
+  /** All connections pass it. */
+  let proxy: TcpProxy
   let url: string
 
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'sluice-kafka-'))
-    kafka = await startKafka({ dir })
-    url = `kafka://${kafka.brokers}/test.faults`
+    ;({ kafka, proxy } = await startKafkaBehindProxy(dir))
+    url = `${proxy.url}/test.faults`
     await ensureTopics(url, { partitions: 2 })
   }, 60_000)
 
   afterAll(async () => {
     await kafka.stop()
+    await proxy.close()
     await rm(dir, { recursive: true })
   })
 
@@ -380,6 +385,26 @@ describeWithKafka('a Kafka broker', () => {
         kafka.resume()
       }
       expect(await positions).toMatchObject([{ next: 0n }, { next: 0n }])
+    })
+  })
+
+  describe('whose connections break in the middle of a response', () => {
+    test('is connected again, and loses no acknowledged block', async () => {
+      const log = await open(url)
+      const reader = collect(log, 'broken')
+      const over = new AbortController()
+      loops.push(over)
+      const { acknowledged, done } = publishUntil(log, 'broken', over.signal, 500)
+      for (const bytes of [1, 4, 7, 20]) {
+        const before = acknowledged.length
+        await waitUntilTrue('acknowledged blocks', () => acknowledged.length > before + 5)
+        proxy.endWithin(bytes)
+      }
+      const before = acknowledged.length
+      await waitUntilTrue('blocks to be taken again', () => acknowledged.length > before + 5)
+      over.abort()
+      await done
+      await waitUntilTrue('every acknowledged block', () => acknowledged.every((name) => reader.worked.includes(name)))
     })
   })
 

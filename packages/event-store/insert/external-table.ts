@@ -18,6 +18,7 @@ export interface ExternalTableQuery {
 }
 
 export interface ExternalTableResult {
+  body: Buffer
   text: string
   /** Rows that the query wrote, as ClickHouse counts them. */
   writtenRows: number
@@ -90,10 +91,11 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
           response.on('error', fail)
           response.on('end', () => {
             const code = response.headers['x-clickhouse-exception-code']
-            const text = Buffer.concat(chunks).toString('utf8')
+            const body = Buffer.concat(chunks)
+            const text = body.toString('utf8')
             if (response.statusCode === 200 && code === undefined) {
               try {
-                resolve({ text, ...readSummary(response.headers['x-clickhouse-summary']) })
+                resolve({ body, text, ...readSummary(response.headers['x-clickhouse-summary']) })
               } catch (error) {
                 fail(error)
               }
@@ -119,7 +121,7 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
 }
 
 /** Throws for a header that is no summary, such as a proxy's: the query may not have run. */
-function readSummary(header: string | string[] | undefined): Omit<ExternalTableResult, 'text'> {
+function readSummary(header: string | string[] | undefined): Omit<ExternalTableResult, 'body' | 'text'> {
   const summary = JSON.parse(String(header ?? '{}')) as Partial<Record<string, string>> | null
   const counts = { writtenRows: Number(summary?.written_rows ?? 0), readRows: Number(summary?.read_rows ?? 0) }
   if (!Object.values(counts).every(Number.isSafeInteger)) throw new Error('X-ClickHouse-Summary has no numbers')

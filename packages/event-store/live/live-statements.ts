@@ -1,8 +1,8 @@
-import type { PropertyType } from '@sluice/contracts/event-columns'
 import { liveLimits } from '@sluice/contracts/live'
 import type { Environment } from '@sluice/contracts/scopes'
-import { scopeCondition, scopeParams } from '../event-scope.ts'
+import { inKeyOrder, scopeCondition, scopeParams } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
+import { storedEventColumns } from '../stored-event.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -39,42 +39,17 @@ GROUP BY minute WITH TOTALS`,
   }
 }
 
-/** An event with all its columns, `''` standing for an absent value; times are Unix ms. */
-export interface EventColumnsRow {
-  event_id: string
-  event_type: string
-  timestamp: number
-  received_at: number
-  environment: Environment
-  session_id: string
-  user_id: string
-  anonymous_id: string
-  url: string
-  referrer: string
-  country: string
-  device_type: string
-  properties: Record<string, string>
-  property_types: Record<string, PropertyType>
-}
-
 /** Selects the newest events from the end of the primary key's order, so that not all of the 24 hours are read. */
 export function lastEventsStatement({ siteId, environment, now }: LiveSpec): Statement {
   const { lastEventsHours, lastEventsMax } = liveLimits
   const scope = { siteId, environment, start: now - lastEventsHours * hourMs, end: now }
   return {
     sql: `
-SELECT
-    event_id, event_type, toUnixTimestamp64Milli(time) AS timestamp, toUnixTimestamp64Milli(received) AS received_at,
-    environment, session_id, user_id, anonymous_id, url, referrer, country, device_type, properties, property_types
-FROM
-(
-    SELECT *, timestamp AS time, received_at AS received
-    FROM events
-    WHERE ${scopeCondition(scope)}
-    ORDER BY events.timestamp DESC, event_id DESC
-    LIMIT ${lastEventsMax}
-)
-ORDER BY time DESC, event_id DESC`,
+SELECT${storedEventColumns}
+FROM events
+WHERE ${inKeyOrder} AND ${scopeCondition(scope)}
+ORDER BY timestamp DESC, event_id DESC
+LIMIT ${lastEventsMax}`,
     params: scopeParams(scope),
   }
 }

@@ -185,10 +185,10 @@ FROM
  * SQL of the order of events: by time, then id. Aggregate functions take half the time for one text as for a tuple; the
  * added number gives all times the same number of digits.
  */
-const eventOrder = `concat(hex(toUInt64(toUnixTimestamp64Milli(timestamp)) + ${2 ** 52}), event_id)`
+export const eventOrder = `concat(hex(toUInt64(toUnixTimestamp64Milli(timestamp)) + ${2 ** 52}), event_id)`
 
 /** SQL of the join that adds closed_ms: the end (Unix ms) of sessions that continue after their 24 h, 0 for the others. */
-function joinOverlongSessions(events: string): string {
+export function joinOverlongSessions(events: string): string {
   return `
     LEFT JOIN
     (

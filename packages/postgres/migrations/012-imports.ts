@@ -10,17 +10,15 @@ export async function up(db: Kysely<never>): Promise<void> {
       site_id text NOT NULL,
       environment text NOT NULL CHECK (environment IN ('prod', 'dev')),
       type text NOT NULL CHECK (type IN ('events', 'users')),
-      format text CHECK (format IN ('csv', 'json', 'ndjson')),
-      csv jsonb,
-      status text NOT NULL CHECK (status IN ('uploading', 'queued', 'processing', 'completed', 'failed', 'cancelled')),
-      sha256 text,
+      status text NOT NULL CHECK (status IN ('queued', 'processing', 'completed', 'failed', 'cancelled')),
+      sha256 text NOT NULL,
       total_records bigint NOT NULL DEFAULT 0,
       processed_records bigint NOT NULL DEFAULT 0,
       failed_records bigint NOT NULL DEFAULT 0,
       error text,
       key_id text NOT NULL,
       created_at timestamptz NOT NULL,
-      accepted_at timestamptz,
+      accepted_at timestamptz NOT NULL,
       finished_at timestamptz,
       due_at timestamptz,
       lease_until timestamptz,
@@ -49,4 +47,12 @@ export async function up(db: Kysely<never>): Promise<void> {
       PRIMARY KEY (import_id, n),
       CHECK (0 <= failed AND failed <= processed AND processed <= records)
     )`.execute(db)
+  // An import has no row before its upload is complete: this one counts it among its key's uploads meanwhile.
+  await sql`
+    CREATE TABLE uploads (
+      import_id text PRIMARY KEY,
+      key_id text NOT NULL,
+      expires_at timestamptz NOT NULL
+    )`.execute(db)
+  await sql`CREATE INDEX uploads_key_id ON uploads (key_id)`.execute(db)
 }

@@ -6,8 +6,9 @@ import type { BlobStore } from '@sluice/blobs/blob-store'
 import { importLimits, type ImportType } from '@sluice/contracts/imports'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
+import { segmentName } from '@sluice/imports/blob-names'
 import { recordParser } from '@sluice/imports/parse-record'
-import type { SegmentedFile, SegmentLimits } from '@sluice/imports/segments'
+import type { SegmentLimits } from '@sluice/imports/segments'
 import type { ImportStore, NewImport } from '@sluice/postgres/imports'
 import type { UploadStore } from '@sluice/postgres/uploads'
 import { insufficientScope, rateLimited } from '@sluice/runtime/errors'
@@ -15,7 +16,6 @@ import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { permittedTypes } from './import-resource.ts'
 import { ReceivedFile } from './received-file.ts'
-import { segmentName } from './segment-name.ts'
 
 type Imports = Pick<ImportStore, 'create' | 'find' | 'uploads'>
 
@@ -59,13 +59,10 @@ export function createImportRoute({ sites, imports, blobs, clock, limits }: Crea
       requireType(type, credential)
       recordParser(stored.layout, type)
       await writableSite(sites, { credential, signal }, siteId)
-      const described = describeFile(importId, stored)
-      await queue(
-        imports,
-        file,
-        { importId, siteId, environment, type, keyId, createdAt: receivedAt, ...described },
-        clock,
-      )
+      const { sha256 } = stored
+      const segments = stored.segments.map((segment) => ({ ...segment, object: segmentName(importId, segment.n) }))
+      const created = { importId, siteId, environment, type, keyId, sha256, segments, createdAt: receivedAt }
+      await queue(imports, file, created, clock)
       return { job_id: importId, status: 'uploading' as const, total_records: stored.totalRecords }
     } catch (error) {
       // It would count for another minute.
@@ -89,18 +86,6 @@ function renewUpload(uploads: UploadStore, importId: string, clock: Pick<Synchro
 
 function requireType(type: ImportType, { scopes }: Credential): void {
   if (!permittedTypes(scopes).includes(type)) throw insufficientScope('admin')
-}
-
-function describeFile(
-  importId: string,
-  { layout, sha256, segments }: SegmentedFile,
-): Pick<NewImport, 'format' | 'csv' | 'sha256' | 'segments'> {
-  return {
-    format: layout.format,
-    csv: layout.format === 'csv' ? { header: layout.columns, delimiter: layout.delimiter } : null,
-    sha256,
-    segments: segments.map((segment) => ({ ...segment, object: segmentName(importId, segment.n) })),
-  }
 }
 
 /**

@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { UploadStore } from '@sluice/http/upload'
+import { segmentName } from '@sluice/imports/blob-names'
 import { type SegmentedFile, type SegmentLimits, writeSegments } from '@sluice/imports/segments'
 import { internalMessage } from '@sluice/runtime/errors'
-import { segmentName } from './segment-name.ts'
 
 interface ReceivedFileOptions {
   blobs: Pick<BlobStore, 'write' | 'remove'>

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,6 +17,7 @@ import {
   testRedis,
 } from '../../../tests/support/engines/test-engines.ts'
 import { fieldPart, formEnd, formType, part } from '../../../tests/support/import-uploads.ts'
+import { maxRssBytes } from '../../../tests/support/max-rss.ts'
 import { startService } from '../../../tests/support/service-process.ts'
 
 const mebibyte = 1024 * 1024
@@ -41,12 +42,6 @@ async function upload(url: string, key: string, mebibytes: number): Promise<stri
   const file = Array.from({ length: mebibytes }, () => block)
   await pipeline(Readable.from([...body, ...file, Buffer.from('\r\n'), formEnd]), outgoing)
   return promise
-}
-
-/** The most memory that a process has had, in bytes (Linux). */
-async function maxRssBytes(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) * 1024
 }
 
 describeWithRedis('the query service', () => {

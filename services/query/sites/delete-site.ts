@@ -9,7 +9,7 @@ import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
 /**
- * DELETE /api/v1/sites/:site_id: removes a site with its cohorts and imports, and erases its events and users, as an
+ * DELETE /api/v1/sites/:site_id: removes a site with its cohorts, imports and exports, and erases its events and users, as an
  * erasure of kind `site`. Throws 404 for an unknown or hidden site.
  */
 export function deleteSiteRoute({

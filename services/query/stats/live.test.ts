@@ -81,6 +81,7 @@ test('the last events are sorted newest first, with all fields and the sent type
   expect(last_events.map(({ event_id }) => event_id)).toStrictEqual(['whole', 'b', 'a', 'old'])
   expect(last_events[0]).toStrictEqual({
     event_id: 'whole',
+    site_id,
     event_type: 'purchase',
     timestamp: noon - hour * minute,
     received_at: noon - 5,

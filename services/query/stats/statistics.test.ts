@@ -125,6 +125,21 @@ test('GET /api/v1/live responds as documented', async () => {
   })
 })
 
+test('GET /api/v1/events responds as documented', async () => {
+  const { status, body } = await request('/api/v1/events', { site_id: siteId, limit: '1' })
+  expect(status).toBe(200)
+  expect(body.data).toMatchObject({ events: [{ event_type: 'signup', properties: { n: 1, l: [1], e: '' } }] })
+  const { next_before: before } = body.data as { next_before: string }
+  const second = await request('/api/v1/events', { site_id: siteId, limit: '1', before })
+  expect(second.body.data).toMatchObject({ events: [{ event_type: 'view' }], next_before: null })
+  const bad = await request('/api/v1/events', { site_id: siteId, before: 'x' })
+  expect(bad).toMatchObject({
+    status: 400,
+    body: { error: 'Invalid field: before must be the next_before of an answer' },
+  })
+  expect((await request('/api/v1/events', { site_id: 'nobody' })).status).toBe(404)
+})
+
 test('GET /api/v1/properties responds as documented', async () => {
   const { status, body } = await request('/api/v1/properties', { site_id: siteId })
   expect(status).toBe(200)

@@ -65,7 +65,7 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
       await erasures.advance(lease, 'delete')
       return { next: clock.now() + pollMs, log: { step: job.step, ...left } }
     }
-    await expireExports(job.siteId, job.requestedAt)
+    await expireExports(job.siteId, clock.now())
     await eraser.retireTombstone(job)
     lease.signal.throwIfAborted()
     await erasures.complete(lease, clock.now())

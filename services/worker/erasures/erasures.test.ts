@@ -9,15 +9,18 @@ import { type EventReader, openEventReader } from '@sluice/event-store/event-rea
 import { externalTableClient } from '@sluice/event-store/insert/external-table'
 import { insertStatement } from '@sluice/event-store/insert/insert-events'
 import { userVersion } from '@sluice/event-store/insert/insert-users'
+import { LeaseLost } from '@sluice/leases/lease-table'
 import { type ErasureRecord, type ErasureStore, erasureStore } from '@sluice/postgres/erasures'
+import { exportStore } from '@sluice/postgres/exports'
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { addExport } from '../../../tests/support/export-jobs.ts'
+import { finishExport } from '../../../tests/support/finished-export.ts'
 import { createImportRig, type ImportRig } from '../../../tests/support/import-rig.ts'
 import { uploadFile } from '../../../tests/support/uploaded-import.ts'
 import { blockOfRows } from '../../../tests/support/writer.ts'
 import { replayDeadLetters } from '../../admin/replay-dead-letters/replay.ts'
 import { erasureUnit } from './erasure-unit.ts'
-import { erasures } from './erasures.ts'
 
 let rig: ImportRig
 let reader: EventReader
@@ -390,28 +393,32 @@ test('a worker that stops at any step leaves the rest to the next one', async ()
   expect(await stored(site)).toStrictEqual(['kept'])
 }, 60_000)
 
-test('export files that may hold it are expired before it is completed', async () => {
+test('export files that may hold it are removed, and those that are being made begin anew', async () => {
   const site = newId('site')
-  const calls: unknown[] = []
-  const [stop] = [
-    await rig.startWorker(undefined, {
-      deleteEveryMs: 0,
-      kinds: [
-        (engines, context) =>
-          erasures({ deleteEveryMs: 0 })(
-            {
-              ...engines,
-              expireExports: async (siteId, before) => {
-                calls.push([siteId, before, (await store.find(site, erasure.erasureId))?.status])
-              },
-            },
-            context,
-          ),
-      ],
-    }),
-  ]
-  stops.push(stop)
-  const erasure = await request(site, { user_id: 'ada' })
-  await completed(erasure)
-  expect(calls).toStrictEqual([[site, erasure.requestedAt, 'processing']])
-}, 40_000)
+  await insert(row(site, { event_id: 'erased' }), row(site, { event_id: 'kept', user_id: 'bob' }))
+  const exports = exportStore(rig.postgres)
+  const finished = await addExport(exports, { site }, Date.now())
+  await finishExport({ exports, blobs: rig.blobs }, finished.exportId, { content: Buffer.from('erased, kept') })
+  const ofOthers = await addExport(exports, { site: `${site}-2` }, Date.now())
+  await finishExport({ exports, blobs: rig.blobs }, ofOthers.exportId, { content: Buffer.from('theirs') })
+  const running = await addExport(exports, { site }, Date.now())
+  const [lease] = await exports.leases.take(Date.now(), 1)
+  if (lease?.id !== running.exportId) throw new Error('another export was taken')
+  const upload = await rig.blobs.beginParts(`exports/${running.exportId}`)
+  await exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId })
+
+  await startWorker()
+  await completed(await request(site, { user_id: 'ada' }))
+  expect(await exports.find(finished.exportId, null)).toMatchObject({ status: 'expired' })
+  expect(await exports.find(ofOthers.exportId, null)).toMatchObject({ status: 'completed' })
+  expect(await rig.blobNames()).not.toContain(`exports/${finished.exportId}`)
+  const late = exports.complete(lease, { rows: 2, bytes: 1, etag: 'e', expiresAt: Date.now() }, Date.now())
+  await expect(late).rejects.toThrow(LeaseLost)
+  stops.push(await rig.startWriter())
+  await waitUntil(
+    async () => (await exports.find(running.exportId, null))?.status === 'completed',
+    'the export is made anew',
+    30_000,
+  )
+  expect(await exports.find(running.exportId, null)).toMatchObject({ rows: 1 })
+}, 60_000)

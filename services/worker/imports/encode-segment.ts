@@ -1,12 +1,13 @@
 import { gzipSync } from 'node:zlib'
 import { refusalOf } from '@sluice/access/site-cache'
+import type { ImportError } from '@sluice/contracts/imports'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { Block } from '@sluice/event-log/block'
 import { type BlockEncoder, blockEncoder, type LogRow } from '@sluice/event-log/encode-blocks'
 import { type UserRow, userVersion } from '@sluice/event-store/insert/insert-users'
 import { encodeImportedEvent, type EventImport, inTermsOfFiles } from '@sluice/imports/encode-imported-event'
 import { parseImportedUser } from '@sluice/imports/parse-imported-user'
-import { type RecordError, type RecordParser, recordParser } from '@sluice/imports/parse-record'
+import { type RecordParser, recordParser } from '@sluice/imports/parse-record'
 import type { SegmentRecord } from '@sluice/imports/segment-frames'
 import { readSegment } from '@sluice/imports/segments'
 
@@ -39,7 +40,7 @@ export interface SegmentOutcome {
   /** Records, those that failed included. */
   processed: number
   failed: number
-  /** The errors as NDJSON of `RecordError` in the order of the file, compressed with gzip; undefined: there are none. */
+  /** The errors as NDJSON of `ImportError` in the order of the file, compressed with gzip; undefined: there are none. */
   errors: Buffer | undefined
 }
 
@@ -51,7 +52,7 @@ const userBatchBytes = 4 * 1024 * 1024
 /** Encodes the rows of one type of import. */
 interface RowEncoder {
   /** Encodes records, and appends the errors of those that are refused. */
-  add(records: readonly SegmentRecord[], errors: RecordError[]): void
+  add(records: readonly SegmentRecord[], errors: ImportError[]): void
   /** Whether there is enough for a batch. */
   isFull(): boolean
   /** The rows since the last batch; undefined without any. */
@@ -66,10 +67,10 @@ export async function* encodeSegment(
   content: Uint8Array,
   task: SegmentTask,
 ): AsyncGenerator<RowBatch, SegmentOutcome, undefined> {
-  const { layout, records } = await readSegment(only(content))
+  const { layout, records } = await readSegment([content])
   const parse = recordParser(layout, task.type)
   const encoder = task.type === 'events' ? eventEncoder(parse, task) : userEncoder(parse, task)
-  const errors: RecordError[] = []
+  const errors: ImportError[] = []
   let processed = 0
   for await (const read of records) {
     processed += read.length
@@ -88,7 +89,7 @@ function eventEncoder(parse: RecordParser, task: EventTask): RowEncoder {
   let blocks: BlockEncoder | undefined
   let bytes = 0
 
-  function encode(record: SegmentRecord, errors: RecordError[]): LogRow | undefined {
+  function encode(record: SegmentRecord, errors: ImportError[]): LogRow | undefined {
     const { value, error } = encodeImportedEvent(record, parse, task)
     if (error) errors.push(error)
     const refusal = value && refusalOf({ retentionMs }, value.timestamp, receivedAt)
@@ -144,10 +145,6 @@ function userEncoder(parse: RecordParser, { siteId, environment, seq, importedAt
   }
 }
 
-function toLines(errors: readonly RecordError[]): string {
+function toLines(errors: readonly ImportError[]): string {
   return errors.map((error) => `${JSON.stringify(error)}\n`).join('')
-}
-
-async function* only(content: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield await Promise.resolve(content)
 }

@@ -1,10 +1,10 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { importLimits } from '@sluice/contracts/imports'
+import { importsPrefix, parseBlobName } from '@sluice/imports/blob-names'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import type { Clock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
 import type { JobKind } from '../job-kind.ts'
-import { importsPrefix, parseBlobName } from './blob-names.ts'
 
 const intervalMs = 3_600_000
 const dayMs = 86_400_000
@@ -39,7 +39,8 @@ export async function removeUnneededFiles({ blobs, imports, clock }: ImportFiles
     if (names.length > 0) await blobs.remove(names)
   }
   for await (const { startedAt, ...upload } of blobs.listUploads()) {
-    if (startedAt < now - orphanMs) await blobs.abortParts(upload)
+    // Exports go on with theirs for as long as it takes.
+    if (upload.name.startsWith(importsPrefix) && startedAt < now - orphanMs) await blobs.abortParts(upload)
   }
 }
 

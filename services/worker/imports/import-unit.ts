@@ -1,9 +1,11 @@
-import type { Readable } from 'node:stream'
+import { addAbortSignal, type Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import type { SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { EventLog } from '@sluice/event-log/log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import { errorsName } from '@sluice/imports/blob-names'
 import { LeaseLost } from '@sluice/leases/lease-table'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ImportRecord, ImportSegment, ImportStore } from '@sluice/postgres/imports'
@@ -11,10 +13,9 @@ import type { LogPositions } from '@sluice/postgres/tables'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
 import { AppError, unavailable } from '@sluice/runtime/errors'
-import { errorsName } from './blob-names.ts'
 import type { RowBatch, SegmentOutcome, SegmentTask } from './encode-segment.ts'
 import type { ImportMetrics } from './metrics.ts'
-import type { PublishPace } from './publish-pace.ts'
+import type { PublishPace, UnitPace } from './publish-pace.ts'
 import { type SegmentEncoder, unreadable } from './segment-encoder.ts'
 
 export interface ImportUnitDeps {
@@ -58,7 +59,10 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     const content = await readBlob(blobs, segment.object, signal)
     if (content === undefined) return failWithout(segment, lease)
     const task = await taskOf(deps, job)
-    const { processed, failed, errors } = await deps.encoder.encode(content, task, (batch) => store(batch, signal))
+    const pace = deps.pace.startUnit()
+    const { processed, failed, errors } = await deps.encoder.encode(content, task, (batch) =>
+      store(batch, pace, signal),
+    )
     signal.throwIfAborted()
     if (processed !== segment.records) throw unreadable(`${segment.object} has ${processed} records`)
     const isPublished = job.type === 'events' && failed < processed
@@ -74,13 +78,13 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     return { next: 'now', log: { segment: segment.n, records: processed, failed } }
   }
 
-  async function store({ blocks, users }: RowBatch, signal: AbortSignal): Promise<void> {
+  async function store({ blocks, users }: RowBatch, pace: UnitPace, signal: AbortSignal): Promise<void> {
     if (blocks === undefined) {
       signal.throwIfAborted()
       await deps.inserter.insertUsers([users], { timeoutMs: insertTimeoutMs })
       return
     }
-    await deps.pace.waitUntilClear(blocks, { signal })
+    await pace.waitUntilClear(blocks, { signal })
     signal.throwIfAborted()
     await backfill.publish(blocks, { timeoutMs: publishTimeoutMs })
   }
@@ -94,7 +98,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
   ): Promise<string | null> {
     if (errors === undefined) return null
     const name = errorsName(importId, n)
-    await blobs.write(name, once(errors), { signal })
+    await blobs.write(name, [errors], { signal })
     return name
   }
 
@@ -169,12 +173,8 @@ async function readBlob(
     if (error instanceof AppError && error.code === 'not_found') return undefined
     throw error
   }
-  const chunks: Buffer[] = []
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    signal.throwIfAborted()
-    chunks.push(chunk)
-  }
-  return new Uint8Array(Buffer.concat(chunks))
+  // A copy with memory of its own, which can be transferred to the encoder's thread.
+  return new Uint8Array(await buffer(addAbortSignal(signal, stream)))
 }
 
 /** Whether the writers have stored every block that the segments published, or made dead letters of its rows. */
@@ -193,8 +193,4 @@ async function areStored(
 
 function toPositions(ends: readonly bigint[]): LogPositions {
   return Object.fromEntries(ends.map((end, partition) => [partition, String(end)]))
-}
-
-async function* once(content: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield await Promise.resolve(content)
 }

@@ -29,15 +29,15 @@ function start() {
     clock,
     metrics,
   })
-  /** What a wait has come to so far. */
-  function wait() {
+  /** What a wait has come to so far, of a unit of its own unless one is given. */
+  function wait(unit = pace.startUnit()) {
     const state: { clear?: true } = {}
-    void pace.waitUntilClear([block], { signal }).then(() => {
+    void unit.waitUntilClear([block], { signal }).then(() => {
       state.clear = true
     })
     return state
   }
-  return { clock, lanes, wait, metrics }
+  return { clock, lanes, pace, wait, metrics }
 }
 
 async function advance(clock: ReturnType<typeof virtualClock>, ms: number): Promise<void> {
@@ -91,19 +91,29 @@ test('imports wait while the log of old rows holds some 500,000 rows that are no
   expect(full).toStrictEqual({ clear: true })
 })
 
-test('imports go on after 30 s where live events always wait longer, but not without room', async () => {
-  const { clock, lanes, wait } = start()
+test('a unit goes on after 30 s in all where live events always wait longer, but not without room', async () => {
+  const { clock, lanes, pace, wait } = start()
   lanes.live = { next: 0, end: 1 }
+  const unit = pace.startUnit()
+  const first = wait(unit)
+  await advance(clock, 20_000)
+  expect(first).toStrictEqual({})
+  lanes.live.next = 1
+  await advance(clock, 200)
+  expect(first).toStrictEqual({ clear: true })
+
+  lanes.live.next = 0
   lanes.old = { next: 0, end: 500 }
-  const state = wait()
-  await advance(clock, 31_000)
-  expect(state).toStrictEqual({})
+  const second = wait(unit)
+  await advance(clock, 11_000)
+  expect(second).toStrictEqual({})
   lanes.old.next = 500
   await advance(clock, 200)
-  expect(state).toStrictEqual({ clear: true })
-  const second = wait()
-  await advance(clock, 29_000)
-  expect(second).toStrictEqual({})
-  await advance(clock, 2_000)
   expect(second).toStrictEqual({ clear: true })
+
+  const another = wait()
+  await advance(clock, 29_000)
+  expect(another).toStrictEqual({})
+  await advance(clock, 2_000)
+  expect(another).toStrictEqual({ clear: true })
 })

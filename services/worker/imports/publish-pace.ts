@@ -6,8 +6,9 @@ import type { ImportMetrics } from './metrics.ts'
 /** Live rows may wait so long, in ms, while rows of imports are published. */
 const liveWaitMsMax = 300
 /**
- * Longest wait of the blocks of a batch for live rows: where these always wait longer, imports must come to their end, too.
- * The writers store what is published with what live rows leave free.
+ * Longest wait of a unit of work for live rows, over all its batches: where live rows always wait longer, imports must come
+ * to their end, too, and those of other sites get their turn after each unit. The writers store what is published with what
+ * live rows leave free.
  */
 const patienceMs = 30_000
 /** What the log of old rows may hold that is not stored yet. */
@@ -18,6 +19,11 @@ type PositionsLog = Pick<EventLog, 'positions'>
 
 /** Keeps imports from delaying live events, and from filling the log of old rows. */
 export interface PublishPace {
+  /** The pace of one unit of work, which waits for live rows for 30 s at most. */
+  startUnit(): UnitPace
+}
+
+export interface UnitPace {
   /**
    * Resolves once these blocks may be published, or when `signal` aborts. Throws AppError `unavailable` while the log is.
    */
@@ -72,17 +78,23 @@ export function publishPace({
     return share * rows < lagMax.rows && share * bytes < lagMax.bytes
   }
 
-  return {
-    waitUntilClear: async (blocks, { signal }) => {
-      const startedAt = clock.now()
-      for (let countedUntil = startedAt; ;) {
-        const isClear = (await isLiveStored()) || clock.now() - startedAt >= patienceMs
-        if ((isClear && (await hasRoom(blocks))) || signal.aborted) return
-        const now = clock.now()
-        metrics.pausedSeconds.inc(Math.max(0, now - countedUntil) / 1000)
-        countedUntil = now
-        await clock.sleep(pollMs, signal)
-      }
-    },
+  function startUnit(): UnitPace {
+    let waitedForLiveMs = 0
+    return {
+      waitUntilClear: async (blocks, { signal }) => {
+        for (let countedUntil = clock.now(); ;) {
+          const isClear = waitedForLiveMs >= patienceMs || (await isLiveStored())
+          if ((isClear && (await hasRoom(blocks))) || signal.aborted) return
+          await clock.sleep(pollMs, signal)
+          const now = clock.now()
+          const waitedMs = Math.max(0, now - countedUntil)
+          countedUntil = now
+          if (!isClear) waitedForLiveMs += waitedMs
+          metrics.pausedSeconds.inc(waitedMs / 1000)
+        }
+      },
+    }
   }
+
+  return { startUnit }
 }

@@ -21,8 +21,11 @@ export interface SegmentEncoder {
   close(): Promise<void>
 }
 
-/** The thread's heap in MiB: more than a segment and its rows take; beyond it, the thread ends and not the process. */
-const heapMib = 1024
+/**
+ * The thread's heap in MiB: more than a segment and its rows take; beyond it, the thread ends and not the process. Its rows
+ * live so shortly that a small young generation costs no time, and the default one 110 MiB of memory.
+ */
+const resourceLimits = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 4 }
 
 /** The thread is started when it is needed, and again after one that has ended. `onThread` is for tests that end it. */
 export function openSegmentEncoder({ onThread }: { onThread?: (thread: Worker) => void } = {}): SegmentEncoder {
@@ -31,7 +34,7 @@ export function openSegmentEncoder({ onThread }: { onThread?: (thread: Worker) =
   function start(): Worker {
     const thread = new Worker(fileURLToPath(new URL('./encoder-worker.ts', import.meta.url)), {
       name: 'imports',
-      resourceLimits: { maxOldGenerationSizeMb: heapMib },
+      resourceLimits,
     })
     // The channels of its segments are closed with it, which says so to whoever waits.
     thread.on('error', () => undefined)

@@ -40,7 +40,7 @@ describeIfRuns('a local SeaweedFS', () => {
     const store = await openBlobStore(url, { credentials, timeouts: { connectMs: 500, idleMs: 500 } })
     try {
       const { pid } = server
-      await store.write('a', [Buffer.from('kept')] as unknown as AsyncIterable<Uint8Array>)
+      await store.write('a', [Buffer.from('kept')])
       await server.kill()
       expect(isAlive(pid)).toBe(false)
       await expect(store.read('a')).rejects.toMatchObject({ code: 'unavailable', retryable: true })

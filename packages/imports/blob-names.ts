@@ -1,5 +1,10 @@
-/** All files of imports. */
+/** All blobs of imports. */
 export const importsPrefix = 'imports/'
+
+/** Segment `n` of an import. */
+export function segmentName(importId: string, n: number): string {
+  return `${importsPrefix}${importId}/segments/${n}`
+}
 
 /** The errors of segment `n` of an import. */
 export function errorsName(importId: string, n: number): string {

@@ -1,0 +1,154 @@
+import joi from 'joi'
+import { cohortLimits } from '@sluice/contracts/cohorts'
+import {
+  compressions,
+  type CreateExportBody,
+  exportFormats,
+  exportLimits,
+  type ExportResource,
+  type ExportRun,
+  exportStatuses,
+  exportTypes,
+  frequencies,
+  type ListExportsQuery,
+  type Scheduled,
+  type UpdateExportBody,
+} from '@sluice/contracts/exports'
+import { environments } from '@sluice/contracts/scopes'
+import { latestMs, metrics } from '@sluice/contracts/stats'
+import { nameText, nestedObject, text } from '@sluice/runtime/validate'
+import { filterOrNull, filterSchema } from './conditions.ts'
+import { listOf, pageParameters } from './paging.ts'
+import { parameterMessages } from './parameters.ts'
+import { repeatedSiteId, siteId } from './sites.ts'
+import { groupBy } from './stats.ts'
+
+const oneOf = (values: readonly string[]): joi.StringSchema => joi.string().valid(...values)
+
+const time = joi.number().integer().min(0).max(latestMs)
+
+const name = nameText(exportLimits.nameLengthMax)
+  .example('All events')
+  .description('What you call it, and its file; the type unless given.')
+
+const schedule = {
+  frequency: oneOf(frequencies).example('monthly').description('A run in each of these.'),
+  next_run: time
+    .example(1_767_225_600_000)
+    .description('The first run, from which the others are counted in the site’s time zone; at once if it is over.'),
+  paused: joi.boolean().description('`true`: no run until it is `false` again.'),
+}
+
+const csvSafe = joi
+  .boolean()
+  .description("`false`: CSV cells that a spreadsheet would run as formulas get no `'` before them.")
+
+export const createExportBody = joi.object<CreateExportBody>({
+  site_id: siteId.required(),
+  type: oneOf(exportTypes)
+    .required()
+    .example('events')
+    .description(
+      'What the rows are. Events, sessions and stats need the scope `stats:read`, users and cohort `cohorts:read`.',
+    ),
+  name,
+  format: oneOf(exportFormats).required().example('csv').description('`json` is one array, `ndjson` an object a line.'),
+  scheduled: nestedObject(
+    joi.object<NonNullable<CreateExportBody['scheduled']>>({
+      ...schedule,
+      frequency: schedule.frequency.required(),
+      next_run: schedule.next_run.description(
+        'The first run, from which the others are counted in the site’s time zone; at once if it is over or left out.',
+      ),
+    }),
+  ).description('Makes a file again and again; without it, there is one file.'),
+  start_date: time.description(
+    'Only events from then on, Unix ms. Of a schedule of events: where its first run begins.',
+  ),
+  end_date: time.description('Only events before then. Not with `scheduled`.'),
+  environment: oneOf([...environments, 'all']).description(
+    'Whose events: those of the key’s own environment unless named.',
+  ),
+  filter: filterSchema.description(
+    'Only events that meet all of these conditions; only users and sessions with such an event.',
+  ),
+  cohort_id: text(cohortLimits.idLengthMax).description(
+    'The cohort of a `cohort` export. Of events, users and sessions: only those of its users. Not with `stats`.',
+  ),
+  metric: oneOf(metrics).description('What a `stats` export measures, and only that.'),
+  group_by: groupBy.description('How a `stats` export is broken down, as for statistics.'),
+  compression: oneOf(compressions).description('Of the file; not with `parquet`, which compresses by itself.'),
+  csv_safe: csvSafe,
+})
+
+export const updateExportBody = joi.object<UpdateExportBody>({
+  site_id: repeatedSiteId,
+  // An export always has a name: `null` and `""` are invalid here instead of absent.
+  name: name.empty().description('What you call it, and its file.'),
+  scheduled: nestedObject(joi.object<Partial<Scheduled>>(schedule)).description(
+    'Only of an export that was made with one. Fields left out keep their value.',
+  ),
+})
+
+export const listExportsQuery = joi
+  .object<ListExportsQuery>({ site_id: siteId.required(), ...pageParameters })
+  .prefs({ convert: true })
+  .messages(parameterMessages)
+
+const count = joi.number().integer().required()
+const nullableTime = joi.number().integer().allow(null).required()
+const status = oneOf(exportStatuses).required()
+
+export const exportResource = joi
+  .object<ExportResource>({
+    export_id: joi.string().required(),
+    site_id: joi.string().required(),
+    name: joi.string().required(),
+    type: oneOf(exportTypes).required(),
+    format: oneOf(exportFormats).required(),
+    compression: oneOf(compressions).allow(null).required(),
+    environment: oneOf([...environments, 'all']).required(),
+    start_date: nullableTime,
+    end_date: nullableTime,
+    filter: filterOrNull.required(),
+    cohort_id: joi.string().allow(null).required(),
+    metric: oneOf(metrics).allow(null).required(),
+    group_by: joi.string().allow(null).required(),
+    csv_safe: joi.boolean().required(),
+    status: status.description(
+      'Of a schedule: that of its latest run, as the fields below; `queued` before the first.',
+    ),
+    rows: count.description('That the file holds so far.'),
+    bytes: count.description('Of the file; 0 before it is complete.'),
+    progress: joi.number().min(0).max(100).required().description('Percent, an estimate.'),
+    scheduled: joi
+      .object<Scheduled>({
+        frequency: oneOf(frequencies).required(),
+        next_run: count,
+        paused: joi.boolean().required(),
+      })
+      .allow(null)
+      .required(),
+    created_at: count,
+    finished_at: nullableTime,
+    expires_at: nullableTime.description('When the file is removed.'),
+    error: joi.string().allow(null).required().description('Why the export failed.'),
+  })
+  .id('Export')
+
+const exportRun = joi.object<ExportRun>({
+  export_id: joi.string().required().description('The run is an export of its own.'),
+  status,
+  start_date: nullableTime.description(
+    'Of the times of receipt for events, of the timestamps for stats; null: the state at `end_date`.',
+  ),
+  end_date: count,
+  rows: count,
+  bytes: count,
+})
+
+/** `data` of the list. */
+export const exportsResult = listOf('exports', exportResource)
+
+/** `data` of the list of a schedule's runs. */
+export const exportRunsResult = listOf('runs', exportRun)

@@ -1,0 +1,96 @@
+import {
+  type ByteResult,
+  type ClickHouseAddress,
+  type ClickHouseSettings,
+  openClickHouseAt,
+  parseClickHouseUrl,
+  type QueryParams,
+} from '../client.ts'
+import { externalTableClient } from '../insert/external-table.ts'
+import { type QueryRunner, queryRunners, type Statement } from '../query-runner.ts'
+import { type ExportRows, formatStatement, type RowsFormat } from './rows.ts'
+
+/** The event store for services that export. */
+export interface ExportReader {
+  /** Runs statements with small results, behind those of people who wait. */
+  runner(signal: AbortSignal): QueryRunner
+  /**
+   * Writes rows in a format. ClickHouse has them all when the call resolves, in memory or on its disk, and knows their
+   * number: what is read is never cut off by a statement that fails. Throws ClickHouseError.
+   */
+  read(rows: ExportRows, format: RowsFormat, signal: AbortSignal): Promise<ByteResult>
+  close(): Promise<void>
+}
+
+/** Nothing comes before ClickHouse has finished a result. */
+const requestTimeoutMs = 3_600_000
+const postTimeoutMs = 60_000
+
+/** A file takes as long as it takes, but in memory and threads that leave the others theirs. */
+const settings: ClickHouseSettings = {
+  readonly: '2',
+  cancel_http_readonly_queries_on_client_close: 1,
+  max_execution_time: requestTimeoutMs / 1000,
+  max_memory_usage: '4000000000',
+  max_bytes_before_external_group_by: '1000000000',
+  max_bytes_before_external_sort: '1000000000',
+  max_threads: 2,
+  optimize_read_in_order: 1,
+  // A lower number goes first: behind every question of a person (query-runner.ts).
+  priority: '16',
+}
+
+/** Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. */
+export function openExportReader(url: string): ExportReader {
+  return openExportReaderAt(parseClickHouseUrl(url))
+}
+
+/** As `openExportReader`, for an address whose URL was split already. */
+export function openExportReaderAt(address: ClickHouseAddress): ExportReader {
+  const client = openClickHouseAt(address, { requestTimeoutMs })
+  const runners = queryRunners(client)
+  const poster = externalTableClient(address)
+
+  /** The rows of analyses, which are few. */
+  async function post(
+    { sql, params }: Statement,
+    { structure, lines, count }: NonNullable<ExportRows['posted']>,
+    statementSettings: ClickHouseSettings,
+  ): Promise<ByteResult> {
+    const parameters = { ...asTexts(statementSettings), ...asPlaceholders(params) }
+    const { body } = await poster.post({ sql, structure, payloads: [lines], parameters, timeoutMs: postTimeoutMs })
+    return { bytes: once(body), rows: count }
+  }
+
+  return {
+    runner: (signal) => runners.as({ key: 'exports', signal, priority: 'background' }),
+    read: (rows, format, signal) => {
+      const { sql, params, settings: formatSettings } = formatStatement(rows, format)
+      const statementSettings = { ...settings, ...formatSettings }
+      return rows.posted
+        ? post({ sql, params }, rows.posted, statementSettings)
+        : client.read(sql, params, { signal, settings: statementSettings })
+    },
+    close: async () => {
+      poster.close()
+      await client.close()
+    },
+  }
+}
+
+function asTexts(values: object): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]))
+}
+
+/** Texts in ClickHouse's escaped form: https://clickhouse.com/docs/interfaces/http#cli-queries-with-parameters */
+function asPlaceholders(params: QueryParams): Record<string, string> {
+  const escaped = Object.entries(params).map(([name, value]) => [
+    `param_${name}`,
+    String(value).replaceAll('\\', '\\\\').replaceAll('\t', '\\t').replaceAll('\n', '\\n'),
+  ])
+  return Object.fromEntries(escaped) as Record<string, string>
+}
+
+async function* once(body: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield await Promise.resolve(body)
+}

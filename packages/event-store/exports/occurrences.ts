@@ -1,0 +1,48 @@
+import type { Frequency } from '@sluice/contracts/exports'
+import { zoned } from '../calendar.ts'
+
+const hourMs = 3_600_000
+
+/** When a schedule makes its runs: at its anchor, and whole periods before and after it. */
+export interface Recurrence {
+  frequency: Frequency
+  /** Unix ms. */
+  anchor: number
+  /** IANA name: days, weeks and months keep the anchor's time of day there. */
+  timeZone: string
+}
+
+/** A time at which a schedule makes a run, and the one before it; both in Unix ms. */
+export interface Occurrence {
+  at: number
+  previous: number
+}
+
+const dayMs = 24 * hourMs
+
+/** Units of Temporal, and the usual length of a period in ms. */
+const periods = {
+  daily: { unit: 'days', usualMs: dayMs },
+  weekly: { unit: 'weeks', usualMs: 7 * dayMs },
+  monthly: { unit: 'months', usualMs: 30.44 * dayMs },
+} as const
+
+/**
+ * The first occurrence after `after` (Unix ms), which may be the anchor or one before it. Hours are 3,600 s. A time of day
+ * that the zone's clocks skip falls as much later as they are put forward; one that they show twice falls on the first.
+ * A month without the anchor's day has the occurrence on its last day.
+ */
+export function nextOccurrence(recurrence: Recurrence, after: number): Occurrence {
+  const { anchor, frequency } = recurrence
+  const usualMs = frequency === 'hourly' ? hourMs : periods[frequency].usualMs
+  let n = Math.floor((after - anchor) / usualMs)
+  while (occurrence(recurrence, n) > after) n -= 1
+  while (occurrence(recurrence, n + 1) <= after) n += 1
+  return { at: occurrence(recurrence, n + 1), previous: occurrence(recurrence, n) }
+}
+
+/** The occurrence that is `n` periods after the anchor, before it for a negative `n`. */
+function occurrence({ frequency, anchor, timeZone }: Recurrence, n: number): number {
+  if (frequency === 'hourly') return anchor + n * hourMs
+  return zoned(anchor, timeZone).add({ [periods[frequency].unit]: n }).epochMilliseconds
+}

@@ -1,0 +1,80 @@
+import type { Criteria, Filter } from '@sluice/contracts/conditions'
+import { latestMs } from '@sluice/contracts/stats'
+import type { QueryParams } from '../client.ts'
+import { membersStatement } from '../cohorts/members.ts'
+import { conditionSql } from '../conditions.ts'
+import { type EventScope, joinUsers } from '../event-scope.ts'
+import type { Statement } from '../query-runner.ts'
+
+/** The events that an export reads, or whose users and sessions it holds. All times are Unix ms. */
+export interface ExportScope extends Pick<EventScope, 'siteId' | 'environment'> {
+  /** Range of the timestamps: from `start`, until before `end`. Undefined: no limit. */
+  start: number | undefined
+  end: number | undefined
+  /** Range of the times of receipt, likewise. */
+  receivedFrom: number | undefined
+  receivedUntil: number
+  /** Conditions that events meet, or one event of the user or session. */
+  filter: Filter
+  /** Only the users of a cohort; `now` is the end of the events that decide who is in it. */
+  cohort: { criteria: Criteria; now: number } | undefined
+}
+
+/** The parts of statements over the events of a scope. */
+export interface ScopeSql {
+  /** The join that `filter` needs. */
+  join: string
+  /** The events of the site, the environment and the ranges. */
+  events: string
+  /** The condition of the filter on an event; undefined without one. */
+  filter: string | undefined
+  /** The condition that an event's user is in the cohort; undefined without one. */
+  cohort: string | undefined
+  params: QueryParams
+}
+
+/**
+ * The comparison of `site_id` itself, and not of the column that analyses compare, lets ClickHouse read a site's events in
+ * the order of their key: a slice then costs what it holds, and not what comes after it.
+ */
+export function scopeSql(scope: ExportScope, { widenedByMs = 0 } = {}): ScopeSql {
+  const { siteId, environment, start = 0, end = latestMs, receivedFrom = 0, receivedUntil } = scope
+  const filter = conditionSql(scope.filter, { prefix: 'filter' })
+  const members = scope.cohort && cohortSql(scope, scope.cohort)
+  return {
+    join: joinUsers({ siteId, environment, start, end }, filter.userFields),
+    events: [
+      'site_id = {site_id:String}',
+      ...(environment === 'all' ? [] : ['environment = {environment:String}']),
+      `timestamp >= ${timeSql(`{range_start:Int64} - ${widenedByMs}`)}`,
+      `timestamp < ${timeSql(`{range_end:Int64} + ${widenedByMs}`)}`,
+      `received_at >= ${timeSql('{received_from:Int64}')}`,
+      `received_at < ${timeSql('{received_until:Int64}')}`,
+    ].join(' AND '),
+    filter: scope.filter.length === 0 ? undefined : filter.sql,
+    cohort: members?.sql,
+    params: {
+      ...members?.params,
+      ...filter.params,
+      site_id: siteId,
+      ...(environment === 'all' ? {} : { environment }),
+      range_start: start,
+      range_end: end,
+      received_from: receivedFrom,
+      received_until: receivedUntil,
+    },
+  }
+}
+
+function cohortSql(
+  { siteId, environment }: ExportScope,
+  { criteria, now }: NonNullable<ExportScope['cohort']>,
+): Statement {
+  const { sql, params } = membersStatement(criteria, { siteId, environment, now })
+  return { sql: `user_key IN (SELECT user_key FROM (${sql}))`, params }
+}
+
+/** SQL of a time in Unix ms as DateTime64. */
+export function timeSql(ms: string): string {
+  return `fromUnixTimestamp64Milli(${ms}, 'UTC')`
+}

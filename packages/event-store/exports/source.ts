@@ -1,0 +1,72 @@
+import type { QueryRunner } from '../query-runner.ts'
+import {
+  type EdgesRow,
+  edgesStatement,
+  eventColumns,
+  type EventKey,
+  eventRows,
+  type SliceEndRow,
+  sliceEndStatement,
+} from './events.ts'
+import type { ExportColumn, ExportRows } from './rows.ts'
+import type { ExportScope } from './scope.ts'
+
+/** Some of the rows of an export, in their place among the others. */
+export interface ExportSlice {
+  rows: ExportRows
+  /** Where the next slice goes on; undefined: there is no other one. */
+  until: EventKey | undefined
+  /** Percent of the work that is done with this slice, an estimate. */
+  progress: number
+}
+
+/** What an export reads. */
+export interface ExportSource {
+  columns: readonly ExportColumn[]
+  /** The slices after a key, or all of them. */
+  slices(after: EventKey | undefined): AsyncIterable<ExportSlice>
+}
+
+/** Events of a slice: enough that its statement is not what takes the time, and few enough to be repeated. */
+const sliceEventsMax = 200_000
+
+/**
+ * The events of a scope, in slices of the order of their keys. What is read is the same whoever reads it, as long as no
+ * more events of the scope are stored.
+ */
+export function eventSource(
+  scope: ExportScope,
+  runner: QueryRunner,
+  { eventsMax = sliceEventsMax } = {},
+): ExportSource {
+  return {
+    columns: eventColumns,
+    async *slices(from) {
+      let after = from
+      const [edges] = (await runner.query<EdgesRow>(edgesStatement(scope))).rows
+      for (;;) {
+        const [end] = (await runner.query<SliceEndRow>(sliceEndStatement({ scope, after }, eventsMax))).rows
+        if (end === undefined || end.events === 0) return
+        const until: EventKey = [end.timestamp, end.event_id, end.environment]
+        yield { rows: eventRows({ scope, after, until }), until, progress: progressAt(end.timestamp, edges) }
+        if (end.events < eventsMax) return
+        after = until
+      }
+    },
+  }
+}
+
+function progressAt(timestamp: number, { first, last }: EdgesRow = { first: 0, last: 0 }): number {
+  if (last <= first) return 0
+  return Math.min(99, Math.max(0, (100 * (timestamp - first)) / (last - first)))
+}
+
+/** Rows that are read by one statement. */
+export function wholeSource(rows: ExportRows): ExportSource {
+  return {
+    columns: rows.columns,
+    async *slices() {
+      yield await Promise.resolve({ rows, until: undefined, progress: 0 })
+    },
+  }
+}

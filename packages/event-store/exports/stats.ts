@@ -1,0 +1,90 @@
+import { type Grouping, type Metric, statsLimits } from '@sluice/contracts/stats'
+import { isTimeUnit } from '../calendar.ts'
+import type { QueryRunner } from '../query-runner.ts'
+import { evaluateStats } from '../stats/evaluate-stats.ts'
+import type { StatsGroup } from '../stats/groups.ts'
+import { type EdgesRow, edgesStatement } from './events.ts'
+import type { ExportColumn, ExportRows } from './rows.ts'
+import type { ExportScope } from './scope.ts'
+
+const dayMs = 86_400_000
+
+/** A metric whose breakdown is exported. */
+export interface StatsExport {
+  metric: Metric
+  groupBy: Grouping | undefined
+  /** IANA name. */
+  timeZone: string
+  /** Undefined: the default. */
+  targetEvent: string | undefined
+}
+
+/**
+ * The breakdown of a metric over the scope's range (docs/http-interface.md#stats-breakdown), or one row without a grouping.
+ * Without a range: from the site's first event. Groups by value beyond 100,000 are one, as in answers. Throws
+ * QueryTooLargeError as `evaluateStats` does.
+ */
+export async function statsRows(
+  scope: ExportScope,
+  { metric, groupBy, timeZone, targetEvent }: StatsExport,
+  runner: QueryRunner,
+): Promise<ExportRows> {
+  const end = scope.end ?? scope.receivedUntil
+  const start = scope.start ?? (await firstEventBefore(scope, end, runner)) ?? end - dayMs
+  const { siteId, environment, filter: conditions } = scope
+  const spec = { siteId, environment, start, end, metric, timeZone, conditions, exact: true }
+  const { value, groups } = await evaluateStats(
+    {
+      ...spec,
+      limit: statsLimits.entriesMax,
+      ...(groupBy === undefined ? {} : { groupBy }),
+      ...(targetEvent === undefined ? {} : { targetEvent }),
+    },
+    runner,
+  )
+  const fields = breakdownFields(metric, groupBy)
+  const lines = (groups ?? [{ start, value }]).map((group) => JSON.stringify(entryOf(group, fields)))
+  return {
+    columns: fields,
+    sql: 'SELECT * FROM b',
+    params: {},
+    posted: {
+      structure: fields.map(({ kind, name }, index) => `c${index} ${typeOf(kind, name)}`).join(', '),
+      lines: Buffer.from(lines.join('\n')),
+      count: lines.length,
+    },
+  }
+}
+
+async function firstEventBefore(scope: ExportScope, end: number, runner: QueryRunner): Promise<number | undefined> {
+  const { rows } = await runner.query<EdgesRow>(edgesStatement({ ...scope, end }))
+  // No event is from 1970.
+  return rows[0]?.first === 0 ? undefined : rows[0]?.first
+}
+
+interface Field extends ExportColumn {
+  valueOf: (group: StatsGroup) => string | number
+}
+
+/** The fields of an entry, in the order in which an answer has them. */
+function breakdownFields(metric: Metric, groupBy: Grouping | undefined): Field[] {
+  const isByType = metric === 'event_count_by_type'
+  const isByValue = groupBy !== undefined && !isTimeUnit(groupBy) && !(isByType && groupBy === 'event_type')
+  const text = (name: string, valueOf: Field['valueOf']): Field => ({ name, kind: 'text', valueOf })
+  return [
+    { name: 'timestamp', kind: 'number', valueOf: ({ start }) => start },
+    ...(isByType || isByValue ? [text('key', ({ eventType, group }) => eventType ?? group ?? '')] : []),
+    ...(isByValue ? [text(groupBy, ({ group }) => group ?? '')] : []),
+    ...(isByType ? [text('event_type', ({ eventType }) => eventType ?? '')] : []),
+    { name: 'value', kind: 'number', valueOf: ({ value }) => value },
+  ]
+}
+
+function entryOf(group: StatsGroup, fields: readonly Field[]): Record<string, string | number> {
+  return Object.fromEntries(fields.map(({ valueOf }, index) => [`c${index}`, valueOf(group)]))
+}
+
+function typeOf(kind: ExportColumn['kind'], name: string): string {
+  if (kind !== 'number') return 'String'
+  return name === 'timestamp' ? 'Int64' : 'Float64'
+}

@@ -1,0 +1,61 @@
+import { columnList, type ExportRows } from './rows.ts'
+import { type ExportScope, scopeSql } from './scope.ts'
+
+const columns = [
+  { name: 'user_id', kind: 'text' },
+  { name: 'email', kind: 'text' },
+  { name: 'name', kind: 'text' },
+  { name: 'company', kind: 'text' },
+  { name: 'plan', kind: 'text' },
+  { name: 'first_seen', kind: 'number' },
+  { name: 'last_seen', kind: 'number' },
+  { name: 'event_count', kind: 'number' },
+] as const
+
+const imported = ['email', 'name', 'company', 'plan'] as const
+
+/**
+ * The users of the scope's events, by id, with the first and last time and the number of these events. Users of imports
+ * that have none are rows too, without times, unless a range, a filter or a cohort selects events.
+ */
+export function userRows(scope: ExportScope): ExportRows {
+  const { join, events, filter, cohort, params } = scopeSql(scope)
+  const { environment, start, end } = scope
+  const isAll = start === undefined && end === undefined && filter === undefined && cohort === undefined
+  const fields = imported.map((field) => `max(imported_${field})`)
+  const seen = (aggregate: string): string => `if(sum(events_of_user) = 0, NULL, ${aggregate})`
+  return {
+    columns,
+    sql: `
+SELECT
+    ${columnList([
+      'id',
+      ...fields,
+      seen('minIf(first_ms, events_of_user > 0)'),
+      seen('max(last_ms)'),
+      'sum(events_of_user)',
+    ])}
+FROM
+(
+    SELECT
+        user_id AS id,
+        toUnixTimestamp64Milli(min(timestamp)) AS first_ms,
+        toUnixTimestamp64Milli(max(timestamp)) AS last_ms,
+        count() AS events_of_user,
+        ${imported.map((field) => `'' AS imported_${field}`).join(', ')}
+    FROM events
+    ${join}
+    WHERE ${[events, `events.user_id != ''`, ...(cohort === undefined ? [] : [cohort])].join(' AND ')}
+    GROUP BY events.user_id
+    ${filter === undefined ? '' : `HAVING countIf(${filter}) > 0`}
+    UNION ALL
+    SELECT user_id, 0, 0, 0, ${imported.join(', ')}
+    FROM users FINAL
+    WHERE site_id = {site_id:String} ${environment === 'all' ? '' : 'AND environment = {environment:String}'}
+)
+GROUP BY id
+${isAll ? '' : 'HAVING sum(events_of_user) > 0'}
+ORDER BY id`,
+    params,
+  }
+}

@@ -1,0 +1,181 @@
+import { type Insertable, type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
+import type { ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
+import type { Postgres } from './open.ts'
+import type { RowKey, Tables } from './tables.ts'
+
+/** The schedule of a record that defines one. */
+export interface RecordedSchedule {
+  frequency: Frequency
+  nextRun: Date
+  paused: boolean
+}
+
+/**
+ * An export's record, which is also the job of the worker. That of a schedule is no job: its status, counts, times and
+ * error are those of its latest run, and it is `queued` before the first.
+ */
+export interface ExportRecord {
+  exportId: string
+  /** The schedule whose run it is; null: no run. */
+  scheduleId: string | null
+  /** The time for which the run was planned; null: no run. */
+  occurrence: Date | null
+  siteId: string
+  keyId: string
+  name: string
+  /** A run of stats has the range of its period. */
+  spec: ExportSpec
+  status: ExportStatus
+  /** Only what was received from then on is read; null: whenever. */
+  receivedFrom: Date | null
+  /** Only what was received before then is read; null: a schedule. */
+  receivedUntil: Date | null
+  rows: number
+  /** Of the file; 0 before it is complete. */
+  bytes: number
+  /** Percent of the work that is done, an estimate. */
+  progress: number
+  /** The blob of the file, and its upload in parts while that is under way; null: not begun. */
+  object: string | null
+  uploadId: string | null
+  /** The last row that the recorded parts hold; null: they hold none. */
+  afterKey: RowKey | null
+  /** Of the file, without quotes; null before it is complete. */
+  etag: string | null
+  /** Why the export failed, for users. */
+  error: string | null
+  createdAt: Date
+  finishedAt: Date | null
+  /** When the file is removed; null before it is complete. */
+  expiresAt: Date | null
+  /** Null: no schedule. */
+  scheduled: RecordedSchedule | null
+}
+
+export type NewExport = Pick<ExportRecord, 'exportId' | 'siteId' | 'keyId' | 'name' | 'spec'> & {
+  /** `nextRun` is the first occurrence, Unix ms, from which the others are counted. */
+  scheduled?: { frequency: Frequency; nextRun: number; paused: boolean }
+}
+
+type Db = Kysely<Tables>
+
+/** The sites whose exports are visible; null: all sites. */
+export type SiteIds = readonly string[] | null
+
+export interface Page {
+  limit: number
+  offset: number
+}
+
+/** What differs between a one-off export, a schedule and its runs. */
+type JobColumns = Pick<
+  Insertable<Tables['exports']>,
+  'created_at' | 'due_at' | 'received_from' | 'received_until' | 'schedule_id' | 'occurrence'
+>
+
+/** False, and nothing is stored, if the schedule has a run for this occurrence. */
+export async function insertExport(
+  db: Db,
+  { exportId, siteId, keyId, name, spec }: Omit<NewExport, 'scheduled'>,
+  columns: JobColumns,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await db
+    .insertInto('exports')
+    .values({
+      export_id: exportId,
+      site_id: siteId,
+      key_id: keyId,
+      name,
+      type: spec.type,
+      spec: JSON.stringify(spec),
+      status: 'queued',
+      ...columns,
+    })
+    .onConflict((conflict) => conflict.columns(['schedule_id', 'occurrence']).doNothing())
+    .executeTakeFirstOrThrow()
+  return numInsertedOrUpdatedRows === 1n
+}
+
+/** A row of `exports`, with what its schedule and the latest run of that say. */
+interface RecordRow extends Selectable<Tables['exports']> {
+  frequency?: Frequency | null
+  next_run?: Date | null
+  paused?: boolean | null
+}
+
+/**
+ * The records that meet `condition` on the columns of `exports`. Of two columns of one name the driver takes the later one,
+ * which is that of a schedule's latest run.
+ */
+export function selectRecords(
+  condition: RawBuilder<unknown>,
+  rest: RawBuilder<unknown> = sql``,
+): RawBuilder<RecordRow> {
+  return sql<RecordRow>`
+    SELECT
+      found.*, schedule.frequency, schedule.next_run, schedule.paused,
+      coalesce(run.status, CASE WHEN schedule.status = 'failed' THEN 'failed' ELSE found.status END) AS status,
+      coalesce(run.rows, found.rows) AS rows,
+      coalesce(run.bytes, found.bytes) AS bytes,
+      coalesce(run.progress, found.progress) AS progress,
+      coalesce(run.finished_at, found.finished_at) AS finished_at,
+      coalesce(run.expires_at, found.expires_at) AS expires_at,
+      coalesce(schedule.error, run.error, found.error) AS error
+    FROM (SELECT * FROM exports WHERE ${condition} ${rest}) AS found
+    LEFT JOIN export_schedules AS schedule ON schedule.schedule_id = found.export_id
+    LEFT JOIN LATERAL (
+      SELECT * FROM exports AS run WHERE run.schedule_id = found.export_id ORDER BY run.occurrence DESC LIMIT 1
+    ) AS run ON schedule.schedule_id IS NOT NULL`
+}
+
+export async function findRecord(db: Db, exportId: string): Promise<ExportRecord> {
+  const { rows } = await selectRecords(sql`export_id = ${exportId}`).execute(db)
+  if (!rows[0]) throw new Error(`${exportId} has vanished in its transaction`)
+  return toRecord(rows[0])
+}
+
+export function listRecords(
+  postgres: Postgres,
+  condition: RawBuilder<unknown>,
+  order: RawBuilder<unknown>,
+  { limit, offset }: Page,
+): Promise<{ records: ExportRecord[]; total: number }> {
+  return postgres.run(async (db) => {
+    const page = sql`ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`
+    const { rows } = await sql<RecordRow>`${selectRecords(condition, page)} ORDER BY ${order}`.execute(db)
+    const counted = await sql<{ total: string }>`SELECT count(*) AS total FROM exports WHERE ${condition}`.execute(db)
+    return { records: rows.map(toRecord), total: Number(counted.rows[0]?.total) }
+  })
+}
+
+export function siteCondition(siteIds: SiteIds) {
+  return siteIds === null ? sql<boolean>`true` : sql<boolean>`site_id = ANY (${[...siteIds]}::text[])`
+}
+
+export function toRecord(row: RecordRow): ExportRecord {
+  const { frequency, next_run: nextRun, paused } = row
+  return {
+    exportId: row.export_id,
+    scheduleId: row.schedule_id,
+    occurrence: row.occurrence,
+    siteId: row.site_id,
+    keyId: row.key_id,
+    name: row.name,
+    spec: row.spec,
+    status: row.status,
+    receivedFrom: row.received_from,
+    receivedUntil: row.received_until,
+    rows: Number(row.rows),
+    bytes: Number(row.bytes),
+    progress: row.progress,
+    object: row.object,
+    uploadId: row.upload_id,
+    afterKey: row.after_key,
+    etag: row.etag,
+    error: row.error,
+    createdAt: row.created_at,
+    finishedAt: row.finished_at,
+    expiresAt: row.expires_at,
+    scheduled: frequency && nextRun ? { frequency, nextRun, paused: paused === true } : null,
+  }
+}

@@ -1,0 +1,126 @@
+import { type Kysely, type Selectable, sql } from 'kysely'
+import type { ExportSpec, Frequency } from '@sluice/contracts/exports'
+import { type LeaseKey, LeaseLost } from '@sluice/leases/lease-table'
+import { lockCutoff } from './cutoff-lock.ts'
+import { type ExportRecord, findRecord, insertExport, type NewExport } from './export-records.ts'
+import { leaseEnd, progress as leaseProgress, updateHeld } from './leases.ts'
+import type { Tables } from './tables.ts'
+
+/** A schedule as a job, which is due at its next occurrence. Times are Unix ms. */
+export interface ExportSchedule {
+  scheduleId: string
+  frequency: Frequency
+  anchor: number
+  nextRun: number
+  /** End of the last run's times of receipt; null before the first run. */
+  lastCutoff: number | null
+}
+
+/** The next run of a schedule. Times are Unix ms. */
+export interface NewRun {
+  exportId: string
+  spec: ExportSpec
+  /**
+   * For runs that choose by time of receipt: where the first run begins, and until when everything accepted can be read.
+   * Null: the run reads all that was received before `at`.
+   */
+  receipt: { firstFrom: number; completeUntil: number } | null
+  /** The occurrence after this one. */
+  nextRun: number
+}
+
+export interface ExportChanges {
+  name?: string
+  /** Only of schedules; `nextRun` in Unix ms. */
+  scheduled?: { frequency?: Frequency; nextRun?: number; paused?: boolean }
+}
+
+type Db = Kysely<Tables>
+
+export async function insertSchedule(
+  db: Db,
+  scheduleId: string,
+  { frequency, nextRun, paused }: NonNullable<NewExport['scheduled']>,
+): Promise<void> {
+  const at = new Date(nextRun)
+  await db
+    .insertInto('export_schedules')
+    .values({ schedule_id: scheduleId, frequency, anchor: at, next_run: at, paused, due_at: paused ? null : at })
+    .execute()
+}
+
+/** A worker that is making a run loses its lease: it would move the schedule on by what it was before. */
+export async function updateSchedule(
+  db: Db,
+  scheduleId: string,
+  { frequency, nextRun, paused }: NonNullable<ExportChanges['scheduled']>,
+): Promise<void> {
+  const isRecounted = frequency !== undefined || nextRun !== undefined
+  const next = sql`coalesce(${nextRun === undefined ? null : new Date(nextRun)}::timestamptz, next_run)`
+  const isPaused = sql`coalesce(${paused ?? null}::boolean, paused)`
+  await sql`
+    UPDATE export_schedules SET
+      frequency = coalesce(${frequency ?? null}, frequency),
+      anchor = ${isRecounted ? next : sql`anchor`},
+      next_run = ${next}, paused = ${isPaused}, due_at = CASE WHEN ${isPaused} THEN NULL ELSE ${next} END,
+      status = 'active', error = NULL, ${leaseProgress}, ${leaseEnd}
+    WHERE schedule_id = ${scheduleId}`.execute(db)
+}
+
+export async function insertRun(
+  db: Db,
+  lease: LeaseKey,
+  { exportId, spec, receipt, nextRun }: NewRun,
+  at: number,
+): Promise<ExportRecord | undefined> {
+  const definition = await findRecord(db, lease.id)
+  // Imports of the site are accepted before or after this transaction.
+  await lockCutoff(db, definition.siteId)
+  const { rows } = await sql<{ last_cutoff: Date | null; next_run: Date }>`
+    SELECT last_cutoff, next_run FROM export_schedules WHERE schedule_id = ${lease.id}`.execute(db)
+  const [schedule] = rows
+  if (!schedule) throw new LeaseLost(lease)
+  const from = receipt && (schedule.last_cutoff?.getTime() ?? receipt.firstFrom)
+  const cutoff =
+    receipt === null || from === null
+      ? at + 1
+      : Math.max(from, Math.min(receipt.completeUntil, await firstUnfinishedImport(db, definition.siteId)))
+  const isNew = await insertExport(
+    db,
+    { ...definition, exportId, spec },
+    {
+      schedule_id: lease.id,
+      occurrence: schedule.next_run,
+      received_from: from === null ? null : new Date(from),
+      received_until: new Date(cutoff),
+      created_at: new Date(at),
+      due_at: new Date(at),
+    },
+  )
+  const lastCutoff = isNew && receipt ? new Date(cutoff) : schedule.last_cutoff
+  await updateHeld(
+    db,
+    'export_schedules',
+    lease,
+    sql`last_cutoff = ${lastCutoff}, next_run = ${new Date(nextRun)}, due_at = ${new Date(nextRun)}, ${leaseProgress}`,
+  )
+  return isNew ? findRecord(db, exportId) : undefined
+}
+
+/** Unix ms of the acceptance of the site's oldest import of events that is not finished; Infinity: none. */
+async function firstUnfinishedImport(db: Db, siteId: string): Promise<number> {
+  const { rows } = await sql<{ accepted_at: Date | null }>`
+    SELECT min(accepted_at) AS accepted_at FROM imports
+    WHERE site_id = ${siteId} AND type = 'events' AND status IN ('queued', 'processing')`.execute(db)
+  return rows[0]?.accepted_at?.getTime() ?? Infinity
+}
+
+export function toSchedule(row: Selectable<Tables['export_schedules']>): ExportSchedule {
+  return {
+    scheduleId: row.schedule_id,
+    frequency: row.frequency,
+    anchor: row.anchor.getTime(),
+    nextRun: row.next_run.getTime(),
+    lastCutoff: row.last_cutoff?.getTime() ?? null,
+  }
+}

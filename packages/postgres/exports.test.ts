@@ -1,0 +1,359 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { LeaseLost } from '@sluice/leases/lease-table'
+import { newId } from '@sluice/runtime/ids'
+import { addExport } from '../../tests/support/export-jobs.ts'
+import { addImport } from '../../tests/support/import-jobs.ts'
+import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { type ExportStore, exportStore } from './exports.ts'
+import { type ImportStore, importStore } from './imports.ts'
+import { openPostgres } from './open.ts'
+
+const noon = Date.UTC(2042, 5, 1, 12)
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+const spec = { type: 'events', format: 'csv', environment: 'dev', csv_safe: true, start_date: 5 } as const
+const part = (n: number) => ({ n, etag: `"${n}"`, bytes: 8 })
+const page = { limit: 50, offset: 0 }
+let postgres: TestPostgres
+let store: ExportStore
+let imports: ImportStore
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  store = exportStore(postgres)
+  imports = importStore(postgres)
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+beforeEach(async () => {
+  await postgres.db.deleteFrom('exports').execute()
+  await postgres.db.deleteFrom('imports').execute()
+})
+
+async function take(now: number) {
+  const [taken] = await store.leases.take(now, 1)
+  if (!taken) throw new Error('nothing was taken')
+  return taken
+}
+
+async function takeSchedule(now: number) {
+  const [taken] = await store.schedules.take(now, 1)
+  if (!taken) throw new Error('no schedule was taken')
+  return taken
+}
+
+/** A run that the next lease of the schedule makes. */
+async function makeRun(at: number, parts: { firstFrom?: number; completeUntil?: number } = {}) {
+  const lease = await takeSchedule(at)
+  const receipt = { firstFrom: noon - hourMs, completeUntil: at, ...parts }
+  const run = await store.createRun(lease, { exportId: newId('exp'), spec, receipt, nextRun: at + hourMs }, at)
+  await store.schedules.release(lease, at + hourMs, { isProgress: true })
+  return run
+}
+
+const hourly = { frequency: 'hourly', nextRun: noon, paused: false } as const
+
+describe('an export', () => {
+  test('reads what was received until its creation, and is processing when it is taken', async () => {
+    const created = { exportId: 'exp_1', siteId: 'shop', keyId: 'key_1', name: 'all', spec }
+    const record = await store.create(created, noon)
+    expect(record).toStrictEqual({
+      ...created,
+      scheduleId: null,
+      occurrence: null,
+      status: 'queued',
+      receivedFrom: null,
+      receivedUntil: new Date(noon + 1),
+      rows: 0,
+      bytes: 0,
+      progress: 0,
+      object: null,
+      uploadId: null,
+      afterKey: null,
+      etag: null,
+      error: null,
+      createdAt: new Date(noon),
+      finishedAt: null,
+      expiresAt: null,
+      scheduled: null,
+    })
+    expect(await store.find('exp_1', null)).toStrictEqual(record)
+    expect((await take(noon)).job).toStrictEqual({ ...record, status: 'processing' })
+    expect(await store.find('exp_1', ['shop'])).toMatchObject({ status: 'processing' })
+    expect(await store.find('exp_1', ['blog'])).toBeUndefined()
+  })
+
+  test('is written in parts, of which a new attempt forgets those of the earlier one', async () => {
+    const { exportId } = await addExport(store, {}, noon)
+    const lease = await take(noon)
+    await store.beginFile(lease, { object: 'exports/a', uploadId: 'u1' })
+    await store.recordParts(lease, { parts: [part(1), part(2)], afterKey: [7, 'e7', 'prod'], rows: 9, progress: 40 })
+    await store.recordParts(lease, { parts: [part(3)], afterKey: [9, 'e9', 'dev'], rows: 12, progress: 60 })
+    expect(await store.parts(exportId)).toStrictEqual([part(1), part(2), part(3)])
+    const found = { object: 'exports/a', uploadId: 'u1', afterKey: [9, 'e9', 'dev'], rows: 12, progress: 60, bytes: 0 }
+    expect(await store.find(exportId, null)).toMatchObject(found)
+    await store.beginFile(lease, { object: 'exports/a', uploadId: 'u2' })
+    expect(await store.parts(exportId)).toStrictEqual([])
+    expect(await store.find(exportId, null)).toMatchObject({ uploadId: 'u2', afterKey: null, rows: 0, progress: 0 })
+  })
+
+  test('counts no failures from before its progress', async () => {
+    await addExport(store, {}, noon)
+    const lease = await take(noon)
+    await store.leases.countFailure(lease, { isRetryable: false })
+    await store.recordParts(lease, { parts: [part(1)], afterKey: [7, 'e7', 'prod'], rows: 9, progress: 40 })
+    expect(await store.leases.countFailure(lease, { isRetryable: false })).toStrictEqual({ tries: 1, failures: 1 })
+  })
+
+  test('is completed, has a file for its time and expires', async () => {
+    const { exportId } = await addExport(store, {}, noon)
+    const lease = await take(noon)
+    await store.beginFile(lease, { object: 'exports/a', uploadId: 'u1' })
+    await store.complete(lease, { rows: 5, bytes: 70, etag: 'abc', expiresAt: noon + dayMs }, noon + 9)
+    const times = { finishedAt: new Date(noon + 9), expiresAt: new Date(noon + dayMs) }
+    const completed = { status: 'completed', rows: 5, bytes: 70, etag: 'abc', progress: 100, uploadId: null, ...times }
+    expect(await store.find(exportId, null)).toMatchObject(completed)
+    expect(await store.leases.take(noon + 60_000, 1)).toStrictEqual([])
+    expect(await store.expire(noon + dayMs - 1, 10)).toStrictEqual([])
+    expect(await store.expire(noon + dayMs, 10)).toStrictEqual(['exports/a'])
+    expect(await store.expire(noon + dayMs, 10)).toStrictEqual([])
+    expect(await store.find(exportId, null)).toMatchObject({ status: 'expired', rows: 5 })
+  })
+
+  test('fails with a text for users', async () => {
+    const { exportId } = await addExport(store, {}, noon)
+    await store.fail(await take(noon), 'Cohort not found', noon + 9)
+    const failed = { status: 'failed', error: 'Cohort not found', finishedAt: new Date(noon + 9) }
+    expect(await store.find(exportId, null)).toMatchObject(failed)
+  })
+
+  test('changes in no way without the lease', async () => {
+    const { exportId } = await addExport(store, {}, noon)
+    const lost = await take(noon)
+    await take(noon + 30_000)
+    const before = await store.find(exportId, null)
+    const done = { parts: [part(1)], afterKey: [7, 'e7', 'prod'], rows: 9, progress: 40 } as const
+    await expect(store.beginFile(lost, { object: 'a', uploadId: 'u' })).rejects.toThrow(LeaseLost)
+    await expect(store.recordParts(lost, done)).rejects.toThrow(LeaseLost)
+    await expect(store.complete(lost, { rows: 1, bytes: 1, etag: '', expiresAt: 1 }, noon)).rejects.toThrow(LeaseLost)
+    await expect(store.fail(lost, 'text', noon)).rejects.toThrow(LeaseLost)
+    expect(await store.find(exportId, null)).toStrictEqual(before)
+    expect(await store.parts(exportId)).toStrictEqual([])
+  })
+
+  test('that is deleted leaves its files to the caller, and its worker can record nothing more', async () => {
+    const { exportId, siteId } = await addExport(store, {}, noon)
+    const lease = await take(noon)
+    await store.beginFile(lease, { object: 'exports/a', uploadId: 'u1' })
+    expect(await store.delete(exportId, ['other'])).toBeUndefined()
+    const files = { objects: ['exports/a'], uploads: [{ name: 'exports/a', uploadId: 'u1' }] }
+    expect(await store.delete(exportId, [siteId])).toStrictEqual(files)
+    expect(await store.find(exportId, null)).toBeUndefined()
+    await expect(store.complete(lease, { rows: 1, bytes: 1, etag: '', expiresAt: 1 }, noon)).rejects.toThrow(LeaseLost)
+    expect(await store.delete(exportId, null)).toBeUndefined()
+  })
+})
+
+describe('of the exports of one site', () => {
+  test('one runs at a time, the oldest that is due', async () => {
+    const site = 'shop'
+    const first = await addExport(store, { site }, noon)
+    const second = await addExport(store, { site }, noon - 5)
+    const other = await addExport(store, { site: 'blog' }, noon)
+    const taken = await store.leases.take(noon, 10)
+    expect(taken.map(({ id }) => id).sort()).toStrictEqual([first.exportId, other.exportId].sort())
+    expect(await store.leases.take(noon, 10)).toStrictEqual([])
+    const [lease] = taken.filter(({ id }) => id === first.exportId)
+    const [others] = taken.filter(({ id }) => id === other.exportId)
+    if (!lease || !others) throw new Error('the oldest were not taken')
+    await store.fail(others, 'text', noon)
+    await store.leases.release(lease, noon + 60_000, { isProgress: false })
+    // While the oldest waits to be tried again, the next one has its turn.
+    const next = await take(noon + 1)
+    expect(next.id).toBe(second.exportId)
+    expect(await store.leases.take(noon + 60_000 - 35_000, 10)).toStrictEqual([])
+    await store.complete(next, { rows: 0, bytes: 0, etag: '', expiresAt: noon }, noon + 2)
+    expect((await take(noon + 60_000)).id).toBe(first.exportId)
+  })
+
+  test('the next one is behind the exports of other sites when one ends', async () => {
+    const site = 'shop'
+    await addExport(store, { site }, noon)
+    const next = await addExport(store, { site }, noon)
+    const lease = await take(noon)
+    const other = await addExport(store, { site: 'blog' }, noon + 5)
+    await store.fail(lease, 'text', noon + 9)
+    expect((await take(noon + 10)).id).toBe(other.exportId)
+    expect((await take(noon + 10)).id).toBe(next.exportId)
+  })
+})
+
+describe('a schedule', () => {
+  test('makes its first run at its time, and shows what became of the latest', async () => {
+    const schedule = await addExport(store, { site: 'shop', spec, name: 'hourly events', scheduled: hourly }, noon - 5)
+    const scheduled = { frequency: 'hourly', nextRun: new Date(noon), paused: false }
+    expect(schedule).toMatchObject({ status: 'queued', receivedUntil: null, scheduled })
+    expect(await store.leases.take(noon + dayMs, 1)).toStrictEqual([])
+    expect(await store.schedules.take(noon - 1, 1)).toStrictEqual([])
+    const run = await makeRun(noon)
+    const times = {
+      occurrence: new Date(noon),
+      receivedFrom: new Date(noon - hourMs),
+      receivedUntil: new Date(noon),
+      createdAt: new Date(noon),
+    }
+    const made = { scheduleId: schedule.exportId, siteId: 'shop', name: 'hourly events', spec, scheduled: null }
+    expect(run).toMatchObject({ ...made, ...times, status: 'queued' })
+    const lease = await take(noon)
+    expect(lease.id).toBe(run?.exportId)
+    await store.complete(lease, { rows: 5, bytes: 70, etag: 'abc', expiresAt: noon + dayMs }, noon + 9)
+    const shown = { status: 'completed', rows: 5, bytes: 70, progress: 100, finishedAt: new Date(noon + 9) }
+    expect(await store.find(schedule.exportId, null)).toMatchObject({
+      ...shown,
+      scheduled: { ...scheduled, nextRun: new Date(noon + hourMs) },
+    })
+    await makeRun(noon + hourMs)
+    expect(await store.find(schedule.exportId, null)).toMatchObject({ status: 'queued', rows: 0 })
+    expect(await store.latestCompletedRun(schedule.exportId)).toMatchObject({ exportId: run?.exportId })
+  })
+
+  test('has runs that begin where the one before ended, and end before what is not complete', async () => {
+    const { exportId } = await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    const ranges = [
+      await makeRun(noon, { completeUntil: noon - 50 }),
+      await makeRun(noon + hourMs, { completeUntil: noon - 70 }),
+      await makeRun(noon + 2 * hourMs),
+    ].map((run) => [run?.receivedFrom?.getTime(), run?.receivedUntil?.getTime()])
+    expect(ranges).toStrictEqual([
+      [noon - hourMs, noon - 50],
+      [noon - 50, noon - 50],
+      [noon - 50, noon + 2 * hourMs],
+    ])
+    const { runs, total } = await store.runs(exportId, { limit: 2, offset: 0 })
+    expect([total, ...runs.map(({ occurrence }) => occurrence?.getTime())]).toStrictEqual([
+      3,
+      noon + 2 * hourMs,
+      noon + hourMs,
+    ])
+  })
+
+  test('leaves the rows of unfinished imports of the site to the next run', async () => {
+    await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    await addImport(imports, { site: 'blog' }, noon - 40)
+    await addImport(imports, { site: 'shop', type: 'users' }, noon - 40)
+    await addImport(imports, { site: 'shop' }, noon - 30)
+    expect(await makeRun(noon)).toMatchObject({ receivedUntil: new Date(noon - 30) })
+    const leases = await imports.leases.take(noon, 10)
+    for (const lease of leases) await imports.complete(lease, noon)
+    for (const lease of await imports.leases.take(noon, 10)) await imports.complete(lease, noon)
+    expect(await makeRun(noon + hourMs)).toMatchObject({
+      receivedFrom: new Date(noon - 30),
+      receivedUntil: new Date(noon + hourMs),
+    })
+  })
+
+  test('does not miss an import whose acceptance is stored after the run', async () => {
+    await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    await makeRun(noon)
+    expect(await addImport(imports, { site: 'shop' }, noon - 30)).toMatchObject({ acceptedAt: new Date(noon) })
+    expect(await addImport(imports, { site: 'blog' }, noon - 30)).toMatchObject({ acceptedAt: new Date(noon - 30) })
+  })
+
+  test('and acceptances of imports wait for one another', async () => {
+    await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    const lease = await takeSchedule(noon)
+    const receipt = { firstFrom: noon - hourMs, completeUntil: noon }
+    const [run, accepted] = await Promise.all([
+      store.createRun(lease, { exportId: newId('exp'), spec, receipt, nextRun: noon + 1 }, noon),
+      ...[1, 2, 3, 4].map((n) => addImport(imports, { site: 'shop' }, noon - n)),
+    ])
+    const cutoff = run?.receivedUntil?.getTime() ?? 0
+    const { imports: all } = await imports.list('shop', ['events'], page)
+    for (const { acceptedAt } of all) expect(acceptedAt.getTime()).toBeGreaterThanOrEqual(cutoff)
+    expect(accepted).toBeDefined()
+  })
+
+  test('has one run for each occurrence, which a second one does not move on', async () => {
+    const { exportId } = await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    await makeRun(noon)
+    await store.update(exportId, null, { scheduled: { nextRun: noon } })
+    expect(await makeRun(noon + 5)).toBeUndefined()
+    expect(await makeRun(noon + 5 + hourMs)).toMatchObject({ receivedFrom: new Date(noon) })
+  })
+
+  test('makes no run without its lease, and none while it is paused', async () => {
+    const { exportId } = await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    const lost = await takeSchedule(noon)
+    await store.update(exportId, null, { scheduled: { paused: true } })
+    const run = { exportId: newId('exp'), spec, receipt: null, nextRun: noon + 1 }
+    await expect(store.createRun(lost, run, noon)).rejects.toThrow(LeaseLost)
+    expect(await store.runs(exportId, page)).toStrictEqual({ runs: [], total: 0 })
+    expect(await store.schedules.take(noon + dayMs, 1)).toStrictEqual([])
+    await store.update(exportId, null, { scheduled: { paused: false } })
+    expect((await takeSchedule(noon)).job).toMatchObject({ nextRun: noon })
+  })
+
+  test('counts its occurrences from a next run that is set, or from where its frequency changes', async () => {
+    const { exportId } = await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    await makeRun(noon)
+    expect((await takeSchedule(noon + hourMs)).job).toMatchObject({ anchor: noon, nextRun: noon + hourMs })
+    const renamed = await store.update(exportId, ['shop'], { name: 'other' })
+    expect(renamed).toMatchObject({ name: 'other', scheduled: { frequency: 'hourly' } })
+    await store.update(exportId, null, { scheduled: { frequency: 'monthly' } })
+    const monthly = { anchor: noon + hourMs, nextRun: noon + hourMs, frequency: 'monthly' }
+    expect((await takeSchedule(noon + hourMs)).job).toMatchObject(monthly)
+    await store.update(exportId, null, { scheduled: { nextRun: noon + 7 } })
+    expect((await takeSchedule(noon + 7)).job).toMatchObject({ anchor: noon + 7, nextRun: noon + 7 })
+    expect(await store.update(exportId, ['blog'], { name: 'x' })).toBeUndefined()
+  })
+
+  test('is deleted with its runs and their files', async () => {
+    const { exportId } = await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    const run = await makeRun(noon)
+    await store.beginFile(await take(noon), { object: 'exports/run', uploadId: 'u' })
+    expect(await store.delete(exportId, null)).toMatchObject({ objects: ['exports/run'] })
+    expect(await store.find(run?.exportId ?? '', null)).toBeUndefined()
+    expect(await store.schedules.take(noon + dayMs, 1)).toStrictEqual([])
+  })
+})
+
+test('exports are listed newest first, page by page, without the runs of schedules', async () => {
+  const site = 'shop'
+  const added = []
+  for (const at of [noon, noon + 1]) added.push(await addExport(store, { site }, at))
+  added.push(await addExport(store, { site, spec, scheduled: hourly }, noon + 2))
+  await makeRun(noon)
+  await addExport(store, { site: 'blog' }, noon)
+  await addExport(store, { site, spec: { type: 'users' } }, noon)
+  const ids = async (limit: number, offset: number) => {
+    const { exports, total } = await store.list(site, ['events', 'stats'], { limit, offset })
+    expect(total).toBe(3)
+    return exports.map(({ exportId }) => exportId)
+  }
+  expect([...(await ids(2, 0)), ...(await ids(2, 2))]).toStrictEqual(added.map(({ exportId }) => exportId).reverse())
+})
+
+test('while Postgres is away, the store and its leases throw AppError 503', async () => {
+  const proxy = await tcpProxy(postgres.url)
+  const away = openPostgres(proxy.url)
+  const lost = exportStore(away)
+  await proxy.cut()
+  const lease = { id: 'exp_1', lease: 1 }
+  const calls = [
+    () => addExport(lost, {}, noon),
+    () => lost.find('exp_1', null),
+    () => lost.list('shop', ['events'], page),
+    () => lost.update('exp_1', null, { name: 'x' }),
+    () => lost.delete('exp_1', null),
+    () => lost.complete(lease, { rows: 1, bytes: 1, etag: '', expiresAt: 1 }, noon),
+    () => lost.leases.take(noon, 1),
+    () => lost.schedules.take(noon, 1),
+    () => lost.createRun(lease, { exportId: 'exp_2', spec, receipt: null, nextRun: noon }, noon),
+  ]
+  for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+  await away.close()
+})

@@ -1,0 +1,296 @@
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { ExportType } from '@sluice/contracts/exports'
+import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
+import {
+  type ExportRecord,
+  findRecord,
+  insertExport,
+  listRecords,
+  type NewExport,
+  type Page,
+  selectRecords,
+  siteCondition,
+  type SiteIds,
+  toRecord,
+} from './export-records.ts'
+import {
+  type ExportChanges,
+  type ExportSchedule,
+  insertRun,
+  insertSchedule,
+  type NewRun,
+  toSchedule,
+  updateSchedule,
+} from './export-schedules.ts'
+import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './leases.ts'
+import type { Postgres } from './open.ts'
+import type { RowKey, Tables } from './tables.ts'
+
+/** A part of the file, as the store of blobs completes it. */
+export interface ExportPart {
+  /** From 1. */
+  n: number
+  etag: string
+  bytes: number
+}
+
+/** What a unit of work has added to the file. */
+export interface ExportProgress {
+  parts: readonly ExportPart[]
+  /** The last row that the parts hold. */
+  afterKey: RowKey
+  /** Rows of all parts so far. */
+  rows: number
+  progress: number
+}
+
+/** Where the files are of an export that has no record any more. */
+export interface ExportFiles {
+  objects: string[]
+  uploads: { name: string; uploadId: string }[]
+}
+
+/**
+ * Exports in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the caller's clock. Every
+ * method throws AppError 503 while Postgres is away, and those that take a lease throw LeaseLost without it.
+ */
+export interface ExportStore {
+  /** The exports as jobs. One of a site runs at a time: the oldest that is due. */
+  leases: LeaseTable<ExportRecord>
+  /** The schedules as jobs: a unit of work makes the next run. */
+  schedules: LeaseTable<ExportSchedule>
+  /**
+   * Stores an export and hands it to the workers: its status is `queued`, and it reads what was received until `at`. A
+   * schedule makes its first run at its time, at once if that is over.
+   */
+  create(created: NewExport, at: number): Promise<ExportRecord>
+  find(exportId: string, siteIds: SiteIds): Promise<ExportRecord | undefined>
+  /** Lists the exports of these types of one site, newest first, without the runs of schedules; `total` counts all of them. */
+  list(siteId: string, types: readonly ExportType[], page: Page): Promise<{ exports: ExportRecord[]; total: number }>
+  /**
+   * Changes what is present; undefined where `find` returns undefined. Another frequency counts from the next run, and
+   * another next run is the one from which all are counted. What is said of the schedule of a record without one is ignored.
+   */
+  update(exportId: string, siteIds: SiteIds, changes: ExportChanges): Promise<ExportRecord | undefined>
+  /**
+   * Removes an export, or a schedule with its runs; undefined where `find` returns undefined. The worker that has it can
+   * record nothing more. The caller removes the files; what it leaves behind is removed later by the workers.
+   */
+  delete(exportId: string, siteIds: SiteIds): Promise<ExportFiles | undefined>
+  /** Lists the runs of a schedule, newest first. */
+  runs(scheduleId: string, page: Page): Promise<{ runs: ExportRecord[]; total: number }>
+  /** The newest run whose file is there. */
+  latestCompletedRun(scheduleId: string): Promise<ExportRecord | undefined>
+  /** The recorded parts of a file that is being written, ascending. */
+  parts(exportId: string): Promise<ExportPart[]>
+  /** Notes where the file will be, which begins without a part: those of an earlier attempt are forgotten. */
+  beginFile(lease: LeaseKey, file: { object: string; uploadId: string }): Promise<void>
+  /** Records what has been written since, all of it or nothing. */
+  recordParts(lease: LeaseKey, done: ExportProgress): Promise<void>
+  complete(
+    lease: LeaseKey,
+    file: { rows: number; bytes: number; etag: string; expiresAt: number },
+    at: number,
+  ): Promise<void>
+  /** `error` is what users read. */
+  fail(lease: LeaseKey, error: string, at: number): Promise<void>
+  /** Marks up to `max` exports whose time is over as expired, and returns their blobs, which the caller removes. */
+  expire(at: number, max: number): Promise<string[]>
+  /**
+   * Takes back what a site's exports have read that were made until `at`: completed ones become `expired`, those that are
+   * being made begin anew, and the worker that has one can record nothing more. Returns the files, which the caller removes.
+   */
+  takeBack(siteId: string, at: number): Promise<ExportFiles>
+  /**
+   * Makes the next run of a schedule and moves the schedule on to the occurrence after it. A run by time of receipt begins
+   * where the one before ended; it ends at `completeUntil`, or before the acceptance of the site's oldest unfinished
+   * import: so no row is in two runs or in none. Undefined: the schedule has had a run for this occurrence.
+   */
+  createRun(lease: LeaseKey, run: NewRun, at: number): Promise<ExportRecord | undefined>
+}
+
+type Db = Kysely<Tables>
+
+export function exportStore(postgres: Postgres): ExportStore {
+  const leases: LeaseTable<ExportRecord> = {
+    ...leaseTable(postgres, 'exports', toRecord),
+    fail: (lease, error, at) => finish(postgres, lease, sql`status = 'failed', error = ${error}`, at),
+  }
+  const schedules: LeaseTable<ExportSchedule> = {
+    ...leaseTable(postgres, 'export_schedules', toSchedule),
+    fail: (lease, error) =>
+      postgres.run((db) =>
+        updateHeld(db, 'export_schedules', lease, sql`status = 'failed', error = ${error}, due_at = NULL`),
+      ),
+  }
+  return {
+    leases,
+    schedules,
+    create: (created, at) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          const { exportId, scheduled } = created
+          await insertExport(transaction, created, {
+            created_at: new Date(at),
+            // What was received in the millisecond of the request is in the file.
+            ...(scheduled ? {} : { received_until: new Date(at + 1), due_at: new Date(at) }),
+          })
+          if (scheduled) await insertSchedule(transaction, exportId, scheduled)
+          return findRecord(transaction, exportId)
+        }),
+      ),
+    find: (exportId, siteIds) =>
+      postgres.run(async (db) => {
+        const { rows } = await selectRecords(sql`export_id = ${exportId} AND ${siteCondition(siteIds)}`).execute(db)
+        return rows[0] && toRecord(rows[0])
+      }),
+    list: async (siteId, types, page) => {
+      const listed = sql`site_id = ${siteId} AND schedule_id IS NULL AND type = ANY (${[...types]}::text[])`
+      const { records, total } = await listRecords(postgres, listed, sql`created_at DESC, export_id DESC`, page)
+      return { exports: records, total }
+    },
+    update: (exportId, siteIds, { name, scheduled }) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          const { numAffectedRows } = await sql`
+            UPDATE exports SET name = coalesce(${name ?? null}, name)
+            WHERE export_id = ${exportId} AND ${siteCondition(siteIds)}`.execute(transaction)
+          if (numAffectedRows === 0n) return undefined
+          if (scheduled) await updateSchedule(transaction, exportId, scheduled)
+          return findRecord(transaction, exportId)
+        }),
+      ),
+    delete: (exportId, siteIds) =>
+      postgres.run(async (db) => {
+        const { rows } = await sql<{ object: string | null; upload_id: string | null }>`
+          DELETE FROM exports WHERE (export_id = ${exportId} OR schedule_id = ${exportId}) AND ${siteCondition(siteIds)}
+          RETURNING object, upload_id`.execute(db)
+        return rows.length === 0 ? undefined : filesOf(rows)
+      }),
+    runs: async (scheduleId, page) => {
+      const runs = sql`schedule_id = ${scheduleId}`
+      const { records, total } = await listRecords(postgres, runs, sql`occurrence DESC`, page)
+      return { runs: records, total }
+    },
+    latestCompletedRun: (scheduleId) =>
+      postgres.run(async (db) => {
+        const completed = sql`schedule_id = ${scheduleId} AND status = 'completed'`
+        const { rows } = await selectRecords(completed, sql`ORDER BY occurrence DESC LIMIT 1`).execute(db)
+        return rows[0] && toRecord(rows[0])
+      }),
+    parts: (exportId) =>
+      postgres.run(async (db) => {
+        const rows = await db
+          .selectFrom('export_parts')
+          .selectAll()
+          .where('export_id', '=', exportId)
+          .orderBy('n')
+          .execute()
+        return rows.map(({ n, etag, bytes }) => ({ n, etag, bytes: Number(bytes) }))
+      }),
+    beginFile: (lease, { object, uploadId }) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          await updateHeld(
+            transaction,
+            'exports',
+            lease,
+            sql`object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0`,
+          )
+          await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
+        }),
+      ),
+    recordParts: (lease, { parts, afterKey, rows, progress }) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          const set = sql`after_key = ${JSON.stringify(afterKey)}, rows = ${rows}, progress = ${progress}, ${leaseProgress}`
+          await updateHeld(transaction, 'exports', lease, set)
+          await insertParts(transaction, lease.id, parts)
+        }),
+      ),
+    complete: (lease, { rows, bytes, etag, expiresAt }, at) =>
+      finish(
+        postgres,
+        lease,
+        sql`status = 'completed', rows = ${rows}, bytes = ${bytes}, progress = 100, etag = ${etag},
+          expires_at = ${new Date(expiresAt)}, upload_id = NULL, ${leaseProgress}`,
+        at,
+      ),
+    fail: (lease, error, at) => leases.fail(lease, error, at),
+    expire: (at, max) =>
+      postgres.run(async (db) => {
+        const { rows } = await sql<{ object: string | null }>`
+          WITH due AS MATERIALIZED (
+            SELECT export_id, object FROM exports WHERE status = 'completed' AND expires_at <= ${new Date(at)}
+            ORDER BY expires_at LIMIT ${max} FOR UPDATE SKIP LOCKED
+          )
+          UPDATE exports SET status = 'expired' FROM due WHERE exports.export_id = due.export_id
+          RETURNING due.object`.execute(db)
+        return filesOf(rows).objects
+      }),
+    takeBack: (siteId, at) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          const made = sql`site_id = ${siteId} AND created_at <= ${new Date(at)}`
+          const { rows: expired } = await sql<{ object: string | null }>`
+            UPDATE exports SET status = 'expired' WHERE ${made} AND status = 'completed'
+            RETURNING object`.execute(transaction)
+          const { rows: restarted } = await sql<{ export_id: string; object: string | null; upload_id: string | null }>`
+            WITH running AS MATERIALIZED (
+              SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
+            )
+            UPDATE exports SET object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0,
+              due_at = ${new Date(at)}, ${leaseEnd}
+            FROM running WHERE exports.export_id = running.export_id
+            RETURNING running.*`.execute(transaction)
+          const ids = restarted.map(({ export_id }) => export_id)
+          await sql`DELETE FROM export_parts WHERE export_id = ANY (${ids}::text[])`.execute(transaction)
+          return filesOf([...expired, ...restarted])
+        }),
+      ),
+    createRun: (lease, run, at) =>
+      postgres.run((db) => db.transaction().execute((transaction) => insertRun(transaction, lease, run, at))),
+  }
+}
+
+function finish(postgres: Postgres, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
+  return postgres.run((db) =>
+    db.transaction().execute(async (transaction) => {
+      await updateHeld(transaction, 'exports', lease, sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`)
+      await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
+      await giveTurn(transaction, lease.id, at)
+    }),
+  )
+}
+
+/** Puts the site's next export behind those of the other sites, as imports do (imports.ts). */
+async function giveTurn(db: Db, exportId: string, at: number): Promise<void> {
+  await sql`
+    UPDATE exports SET due_at = greatest(due_at, ${new Date(at)}::timestamptz)
+    WHERE due_at IS NOT NULL AND export_id = (
+      SELECT waiting.export_id FROM exports AS waiting JOIN exports AS ended USING (site_id)
+      WHERE ended.export_id = ${exportId} AND waiting.export_id <> ${exportId} AND waiting.due_at IS NOT NULL
+      ORDER BY waiting.seq LIMIT 1
+    )`.execute(db)
+}
+
+/** One statement for any number of parts. */
+async function insertParts(db: Db, exportId: string, parts: readonly ExportPart[]): Promise<void> {
+  await sql`
+    INSERT INTO export_parts (export_id, n, etag, bytes)
+    SELECT ${exportId}::text, * FROM unnest(
+      ${parts.map(({ n }) => n)}::int[],
+      ${parts.map(({ etag }) => etag)}::text[],
+      ${parts.map(({ bytes }) => bytes)}::bigint[]
+    )`.execute(db)
+}
+
+function filesOf(rows: readonly { object: string | null; upload_id?: string | null }[]): ExportFiles {
+  const files: ExportFiles = { objects: [], uploads: [] }
+  for (const { object, upload_id: uploadId = null } of rows) {
+    if (object === null) continue
+    files.objects.push(object)
+    if (uploadId !== null) files.uploads.push({ name: object, uploadId })
+  }
+  return files
+}

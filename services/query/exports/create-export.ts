@@ -1,0 +1,65 @@
+import type { SiteLookup } from '@sluice/access/sites'
+import { writableSite } from '@sluice/access/writable-site'
+import { operations } from '@sluice/api/operations'
+import type { CreateExportBody, ExportSpec } from '@sluice/contracts/exports'
+import { type Environment, grants } from '@sluice/contracts/scopes'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import type { CohortStore } from '@sluice/postgres/cohorts'
+import type { ExportStore } from '@sluice/postgres/exports'
+import { insufficientScope, notFound } from '@sluice/runtime/errors'
+import { newId } from '@sluice/runtime/ids'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { scopeOfType, toExportResource } from './export-resource.ts'
+import { requireFittingFields } from './require-fitting-fields.ts'
+
+export interface CreateExportDeps {
+  sites: Pick<SiteLookup, 'findOrRegister'>
+  cohorts: Pick<CohortStore, 'find'>
+  exports: Pick<ExportStore, 'create'>
+  clock: Pick<SynchronizedClock, 'now'>
+}
+
+/**
+ * POST /api/v1/exports: hands an export to the workers, or a schedule that makes one at each of its times. Throws 400 for
+ * fields that don't go together, 403 for a type that the key may not read, 404 for a cohort of another site, and the errors
+ * of `writableSite`.
+ */
+export function createExportRoute({ sites, cohorts, exports, clock }: CreateExportDeps): Route {
+  return handle(operations.createExport, async ({ body, credential, signal, log }) => {
+    const { site_id: siteId, type, name = type, scheduled, cohort_id: cohortId } = body
+    log({ site_id: siteId, type })
+    const now = clock.now()
+    requireFittingFields(body, now)
+    const scope = scopeOfType(type)
+    if (!grants(credential.scopes, scope)) throw insufficientScope(scope)
+    await writableSite(sites, { credential, signal }, siteId)
+    if (cohortId !== undefined && !(await cohorts.find(cohortId, [siteId]))) throw notFound('Cohort')
+
+    const exportId = newId('exp')
+    const record = await exports.create(
+      {
+        exportId,
+        siteId,
+        keyId: credential.keyId,
+        name,
+        spec: toSpec(body, credential.environment),
+        ...(scheduled && {
+          scheduled: {
+            frequency: scheduled.frequency,
+            nextRun: scheduled.next_run ?? now,
+            paused: scheduled.paused ?? false,
+          },
+        }),
+      },
+      now,
+    )
+    log({ export_id: exportId })
+    return toExportResource(record)
+  })
+}
+
+function toSpec(body: CreateExportBody, ownEnvironment: Environment): ExportSpec {
+  const { site_id: _, name: __, scheduled: ___, environment = ownEnvironment, csv_safe = true, ...spec } = body
+  return { ...spec, environment, csv_safe }
+}

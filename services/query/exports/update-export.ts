@@ -1,0 +1,36 @@
+import { operations } from '@sluice/api/operations'
+import type { UpdateExportBody } from '@sluice/contracts/exports'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import type { ExportChanges } from '@sluice/postgres/export-schedules'
+import type { ExportStore } from '@sluice/postgres/exports'
+import { invalidField, notFound } from '@sluice/runtime/errors'
+import { requireOwnSite } from '../require-own-site.ts'
+import { toExportResource } from './export-resource.ts'
+import { visibleExport } from './visible-export.ts'
+
+/** PUT /api/v1/exports/:export_id: fields left out keep their value. Throws 404 for a missing or hidden export. */
+export function updateExportRoute({ exports }: { exports: Pick<ExportStore, 'find' | 'update'> }): Route {
+  return handle(operations.updateExport, async ({ params, body, credential, log }) => {
+    const { export_id: exportId } = params
+    log({ export_id: exportId })
+    const found = await visibleExport(exports, exportId, credential)
+    requireOwnSite(body.site_id, found.siteId)
+    if (body.scheduled && !found.scheduled) {
+      throw invalidField('scheduled', 'can be changed of an export only that was made with one')
+    }
+    const record = await exports.update(exportId, credential.siteIds, toChanges(body))
+    if (!record) throw notFound('Export')
+    return toExportResource(record)
+  })
+}
+
+function toChanges({ name, scheduled }: UpdateExportBody): ExportChanges {
+  const { next_run: nextRun, ...others } = scheduled ?? {}
+  const changes = { ...others, ...(nextRun === undefined ? {} : { nextRun }) }
+  return {
+    ...(name === undefined ? {} : { name }),
+    // A schedule of which nothing is changed is left as it is: a worker may be making a run.
+    ...(Object.keys(changes).length === 0 ? {} : { scheduled: changes }),
+  }
+}

@@ -1,0 +1,37 @@
+import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { encodeEventCursor } from '@sluice/api/event-cursor'
+import { operations } from '@sluice/api/operations'
+import { listEvents } from '@sluice/event-store/events/list-events'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+import { rangeOf } from './read-stats-request.ts'
+
+const tooLarge = {
+  work: {
+    field: 'start_date',
+    reason: 'asks for more than one answer may read: ask for a shorter range or a filter that more events meet',
+  },
+}
+
+/**
+ * `GET /api/v1/events` (docs/http-interface.md#events): a page of a site's events. Throws 400, 404 `Site not found`,
+ * ClickHouseError.
+ */
+export function eventsRoute({ eventReader, sites }: { eventReader: AnalysisRunners; sites: ReadableSites }): Route {
+  return handle(operations.events, async ({ query, credential, receivedAt, signal, log }) => {
+    const { site_id: siteId, environment = credential.environment, filter: conditions = [], limit, before } = query
+    const range = rangeOf(query, receivedAt)
+    log({ site_id: siteId })
+    await readableSite(sites, { credential, signal }, siteId)
+
+    const spec = { siteId, environment, ...range, conditions, before, limit }
+    const { events, next } = await runAnalysis(
+      eventReader,
+      { credential, signal },
+      (runner) => listEvents(spec, runner),
+      { tooLarge, conditions: { filter: conditions } },
+    )
+    return { events, next_before: next === undefined ? null : encodeEventCursor(next) }
+  })
+}

@@ -1,0 +1,11 @@
+/** All files of exports. */
+export const exportsPrefix = 'exports/'
+
+export function exportBlobName(exportId: string): string {
+  return `${exportsPrefix}${exportId}`
+}
+
+/** The export whose file a blob is; undefined for another blob. */
+export function parseExportBlobName(name: string): string | undefined {
+  return /^exports\/([^/]+)$/.exec(name)?.[1]
+}

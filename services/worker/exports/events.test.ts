@@ -1,0 +1,177 @@
+import { gunzipSync, zstdDecompressSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { guardCell, unguardCell } from '@sluice/contracts/csv-cells'
+import { splitFields } from '@sluice/imports/csv-fields'
+import { createExportRig, type ExportRig } from '../../../tests/support/export-rig.ts'
+import { hour, noon, type StoredEvent } from '../../../tests/support/stats-database.ts'
+
+let rig: ExportRig
+
+beforeAll(async () => {
+  rig = await createExportRig()
+})
+
+afterAll(async () => {
+  await rig.drop()
+})
+
+const columns =
+  'event_id,site_id,event_type,timestamp_ms,session_id,user_id,url,country,referrer,device_type,anonymous_id,environment,received_at,properties'
+
+/** Texts that a writer of files may get wrong. */
+const texts = [
+  '',
+  'a',
+  '=1+1',
+  '-2',
+  "'=x",
+  '"',
+  ',',
+  'a\nb',
+  '\r',
+  '\t',
+  '\\',
+  'é𝄞',
+  '{}',
+  '\u2028',
+  'NULL',
+  '\\N',
+  "'",
+]
+
+/** Events of three days, several at one time, in both environments. */
+function someEvents(count: number): StoredEvent[] {
+  return Array.from({ length: count }, (_, n) => ({
+    at: Math.floor(n / 3) / 10,
+    event_id: `e${(n * 7919) % count}`,
+    environment: n % 10 === 9 ? 'dev' : 'prod',
+    event_type: `type ${n % 5}`,
+    user_id: texts[n % texts.length] ?? '',
+    session_id: texts[(n * 3) % texts.length] ?? '',
+    url: `https://example.com/${texts[(n * 5) % texts.length]}`,
+    country: n % 2 === 0 ? 'DE' : '',
+    properties: {
+      [`k${texts[n % texts.length]}`]: texts[(n * 11) % texts.length] ?? '',
+      n: String(n),
+      list: '[1,"a"]',
+    },
+    property_types: { n: 'number', list: 'array' },
+  }))
+}
+
+/** An event as a file has it. */
+function expectedRow(siteId: string, { at, properties = {}, property_types: types = {}, ...event }: StoredEvent) {
+  const received = noon + at * hour
+  const typed = Object.entries(properties).map(([name, value]): [string, unknown] => [
+    name,
+    name in types ? JSON.parse(value) : value,
+  ])
+  return {
+    event_id: event.event_id,
+    site_id: siteId,
+    event_type: event.event_type,
+    timestamp_ms: received,
+    session_id: event.session_id,
+    user_id: event.user_id,
+    url: event.url,
+    country: event.country,
+    referrer: '',
+    device_type: '',
+    anonymous_id: '',
+    environment: event.environment,
+    received_at: received,
+    properties: Object.fromEntries(typed),
+  }
+}
+
+type Row = Record<string, unknown>
+
+const byId = (rows: Row[]): Row[] => rows.sort((a, b) => (String(a.event_id) < String(b.event_id) ? -1 : 1))
+
+/** The rows of a file of CSV without guards, by the splitter of imports. */
+function readCsv(text: string): Row[] {
+  const records = splitRecords(text)
+  const header = records.shift() ?? ''
+  expect(header).toBe(columns)
+  return records.map((record) => {
+    const cells = splitFields(record, ',')
+    const row: Row = Object.fromEntries(header.split(',').map((name, at) => [name, cells[at]]))
+    return {
+      ...row,
+      timestamp_ms: Number(row.timestamp_ms),
+      received_at: Number(row.received_at),
+      properties: JSON.parse(String(row.properties)) as unknown,
+    }
+  })
+}
+
+/** Line breaks within quotes separate no records. */
+function splitRecords(text: string): string[] {
+  const records: string[] = []
+  let from = 0
+  let isQuoted = false
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === '"') isQuoted = !isQuoted
+    else if (text[at] === '\n' && !isQuoted) {
+      records.push(text.slice(from, at))
+      from = at + 1
+    }
+  }
+  expect(from).toBe(text.length)
+  return records
+}
+
+const readers = {
+  csv: readCsv,
+  json: (text: string) => JSON.parse(text) as Row[],
+  ndjson: (text: string) => {
+    const lines = text.split('\n')
+    expect(lines.pop()).toBe('')
+    return lines.map((line) => JSON.parse(line) as Row)
+  },
+}
+
+describe.each(['csv', 'json', 'ndjson'] as const)('a file of %s', (format) => {
+  test('has the events of the environment, each once, whatever their slices', async () => {
+    const events = someEvents(1_000)
+    const siteId = await rig.database.siteWith(events)
+    const expected = events
+      .filter(({ environment }) => environment === 'prod')
+      .map((event) => expectedRow(siteId, event))
+    const record = await rig.exportAll(siteId, { format, csv_safe: false }, { sliceEventsMax: 77 })
+    expect(record).toMatchObject({ status: 'completed', rows: expected.length, progress: 100, error: null })
+    const file = await rig.file(record.exportId)
+    expect(record.bytes).toBe(file.length)
+    expect(byId(readers[format](file.toString()))).toStrictEqual(byId(expected))
+  })
+
+  test('may have no event', async () => {
+    const record = await rig.exportAll('nothing', { format })
+    expect(record).toMatchObject({ status: 'completed', rows: 0 })
+    expect(readers[format]((await rig.file(record.exportId)).toString())).toStrictEqual([])
+  })
+
+  test.each([
+    ['gzip', gunzipSync],
+    ['zstd', zstdDecompressSync],
+  ] as const)('may be compressed with %s', async (compression, unpack) => {
+    const events = someEvents(300)
+    const siteId = await rig.database.siteWith(events)
+    const options = { sliceEventsMax: 100 }
+    const record = await rig.exportAll(siteId, { format, csv_safe: false, compression, environment: 'all' }, options)
+    const expected = events.map((event) => expectedRow(siteId, event))
+    const rows = readers[format](unpack(await rig.file(record.exportId)).toString())
+    expect(byId(rows)).toStrictEqual(byId(expected))
+  })
+})
+
+test('cells of CSV are guarded as guardCell does, which imports take back', async () => {
+  const starts = ['=', '+', '-', '@', '\t', '\r', "'", "''", 'a', '1', '-1', '+1', ' =']
+  const ends = ['', '1', '.5', 'e5', 'e', 'E5', '1.', '\n', '=', "'", ' ', '\u0660']
+  const cells = starts.flatMap((start) => ends.flatMap((end) => ends.map((last) => start + end + last)))
+  const siteId = await rig.database.siteWith(cells.map((url, at) => ({ at: at / 60, event_id: `e${at}`, url })))
+  const { exportId } = await rig.exportAll(siteId, { format: 'csv' })
+  const rows = readCsv((await rig.file(exportId)).toString())
+  expect(rows.map(({ url }) => url)).toStrictEqual(cells.map(guardCell))
+  expect(rows.map(({ url }) => unguardCell(String(url)))).toStrictEqual(cells)
+})

@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { addExport } from '../../../tests/support/export-jobs.ts'
+import { createExportRig, type ExportRig } from '../../../tests/support/export-rig.ts'
+import { removeExportFiles } from './export-files.ts'
+
+const dayMs = 86_400_000
+let rig: ExportRig
+
+beforeAll(async () => {
+  rig = await createExportRig()
+})
+
+afterAll(async () => {
+  await rig.drop()
+})
+
+async function names(): Promise<string[]> {
+  const found: string[] = []
+  for await (const { name } of rig.blobs.list('')) found.push(name)
+  for await (const { name } of rig.blobs.listUploads()) found.push(`upload of ${name}`)
+  return found.sort()
+}
+
+test('files and uploads go when no export needs them any more, and no earlier', async () => {
+  const { exports, blobs } = rig
+  const site = await rig.database.siteWith([{ at: 0 }])
+  const kept = await rig.exportAll(site, { format: 'csv' })
+  const deleted = await rig.exportAll(site, { format: 'csv' })
+  await exports.delete(deleted.exportId, null)
+  const failed = await addExport(exports, { site }, 0)
+  const { lease } = await rig.take()
+  const left = await blobs.beginParts(`exports/${failed.exportId}`)
+  await exports.beginFile(lease, { object: left.name, uploadId: left.uploadId })
+  await exports.fail(lease, 'text', 0)
+  const running = await addExport(exports, { site }, 0)
+  const taken = await rig.take()
+  const replaced = await blobs.beginParts(`exports/${running.exportId}`)
+  const used = await blobs.beginParts(`exports/${running.exportId}`)
+  await exports.beginFile(taken.lease, { object: used.name, uploadId: used.uploadId })
+  const file = `exports/${kept.exportId}`
+
+  const clean = (now: number) => removeExportFiles({ exports, blobs, clock: { now: () => now } })
+  const upload = `upload of exports/${running.exportId}`
+  expect(await names()).toStrictEqual(
+    [file, `exports/${deleted.exportId}`, `upload of ${left.name}`, upload, `upload of ${replaced.name}`].sort(),
+  )
+  const expiresAt = kept.expiresAt?.getTime() ?? 0
+  await clean(expiresAt - 1)
+  expect(await names()).toStrictEqual([file, `upload of ${left.name}`, upload, upload].sort())
+  await clean(expiresAt)
+  expect(await exports.find(kept.exportId, null)).toMatchObject({ status: 'expired' })
+  // Uploads have times of the store's own clock.
+  await clean(Date.now())
+  expect(await names()).toStrictEqual([`upload of ${left.name}`, upload, upload].sort())
+  await clean(Date.now() + 2 * dayMs)
+  expect(await names()).toStrictEqual([upload])
+  // The parts of the running one are still those of its upload.
+  await blobs.writePart(used, 1, Buffer.from('x'))
+})

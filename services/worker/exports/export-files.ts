@@ -1,0 +1,61 @@
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import type { ExportRecord } from '@sluice/postgres/export-records'
+import { type ExportStore, exportStore } from '@sluice/postgres/exports'
+import type { Clock } from '@sluice/runtime/clock'
+import { poller } from '@sluice/runtime/poller'
+import type { JobKind } from '../job-kind.ts'
+import { exportsPrefix, parseExportBlobName } from './blob-names.ts'
+
+const intervalMs = 3_600_000
+/** An upload is noted in its export within moments. */
+const unnotedMs = 3_600_000
+const expiredMax = 500
+
+export interface ExportFilesDeps {
+  blobs: Pick<BlobStore, 'list' | 'remove' | 'listUploads' | 'abortParts'>
+  exports: Pick<ExportStore, 'find' | 'expire'>
+  clock: Pick<Clock, 'now'>
+}
+
+/**
+ * Removes the files of exports whose time is over, which become `expired`, and what deleted or failed exports have left:
+ * files, and uploads that nobody goes on with. Any number of processes may do so at once.
+ */
+export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDeps): Promise<void> {
+  const now = clock.now()
+  for (;;) {
+    const names = await exports.expire(now, expiredMax)
+    if (names.length === 0) break
+    await blobs.remove(names)
+  }
+  for await (const { name } of blobs.list(exportsPrefix)) {
+    const record = await recordOf(exports, name)
+    if (record === undefined || !(isUnfinished(record) || record.status === 'completed')) await blobs.remove([name])
+  }
+  for await (const { startedAt, ...upload } of blobs.listUploads()) {
+    if (!upload.name.startsWith(exportsPrefix) || startedAt >= now - unnotedMs) continue
+    const record = await recordOf(exports, upload.name)
+    const isUsed = record !== undefined && isUnfinished(record) && record.uploadId === upload.uploadId
+    if (!isUsed) await blobs.abortParts(upload)
+  }
+}
+
+function isUnfinished({ status }: ExportRecord): boolean {
+  return status === 'queued' || status === 'processing'
+}
+
+async function recordOf(exports: Pick<ExportStore, 'find'>, name: string): Promise<ExportRecord | undefined> {
+  const exportId = parseExportBlobName(name)
+  return exportId === undefined ? undefined : exports.find(exportId, null)
+}
+
+/** Looks for such files every hour. */
+export const exportFiles: JobKind = ({ blobs, postgres }, { clock, logger }) =>
+  poller({
+    name: 'files of exports',
+    intervalMs,
+    poll: () => removeExportFiles({ blobs, exports: exportStore(postgres), clock }),
+    onUnavailable: (error) => {
+      logger.warn({ err: error }, 'unneeded files of exports can not be removed, the worker tries again')
+    },
+  })

@@ -1,0 +1,24 @@
+import { runLeases } from '@sluice/leases/run-leases'
+import { cohortStore } from '@sluice/postgres/cohorts'
+import { exportStore } from '@sluice/postgres/exports'
+import { siteStore } from '@sluice/postgres/sites'
+import { watermarkStore } from '@sluice/postgres/watermarks'
+import type { JobKind } from '../job-kind.ts'
+import { exportUnit } from './export-unit.ts'
+import { exportMetrics } from './metrics.ts'
+
+/** The exports as a kind of job. Two at a time, of different sites, so that a long one does not keep the others waiting. */
+export const exports: JobKind = ({ postgres, blobs, exportReader }, { registry, ...context }) => {
+  const store = exportStore(postgres)
+  const work = exportUnit({
+    exports: store,
+    cohorts: cohortStore(postgres),
+    sites: siteStore(postgres),
+    watermarks: watermarkStore(postgres),
+    reader: exportReader,
+    blobs,
+    clock: context.clock,
+    metrics: exportMetrics(registry),
+  })
+  return runLeases({ kind: 'exports', table: store.leases, work, concurrency: 2, ...context })
+}

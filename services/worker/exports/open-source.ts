@@ -1,0 +1,89 @@
+import type { SiteStore } from '@sluice/access/sites'
+import type { ExportSpec } from '@sluice/contracts/exports'
+import { QueryTooLargeError } from '@sluice/event-store/errors'
+import { eventRows } from '@sluice/event-store/exports/events'
+import type { ExportScope } from '@sluice/event-store/exports/scope'
+import { sessionRows } from '@sluice/event-store/exports/sessions'
+import { eventSource, type ExportSource, wholeSource } from '@sluice/event-store/exports/source'
+import { statsRows } from '@sluice/event-store/exports/stats'
+import { userRows } from '@sluice/event-store/exports/users'
+import type { QueryRunner } from '@sluice/event-store/query-runner'
+import type { CohortStore } from '@sluice/postgres/cohorts'
+import type { ExportRecord } from '@sluice/postgres/export-records'
+
+export interface SourceDeps {
+  cohorts: Pick<CohortStore, 'find'>
+  sites: Pick<SiteStore, 'find'>
+  /** Events of a slice; tests make it small. */
+  sliceEventsMax?: number
+}
+
+/** Why an export can't be made, for users. */
+export interface Unreadable {
+  error: string
+}
+
+/** What an export reads. */
+export async function openSource(
+  { cohorts, sites, sliceEventsMax }: SourceDeps,
+  job: ExportRecord,
+  runner: QueryRunner,
+): Promise<ExportSource | Unreadable> {
+  const { spec } = job
+  const criteria = spec.cohort_id && (await cohorts.find(spec.cohort_id, [job.siteId]))?.settings.criteria
+  if (spec.cohort_id !== undefined && !criteria) return { error: 'Cohort not found' }
+  const scope = scopeOf(job, criteria ? { criteria, now: job.createdAt.getTime() } : undefined)
+  switch (spec.type) {
+    case 'events':
+      if (spec.format === 'parquet') return wholeSource(eventRows({ scope, after: undefined, until: undefined }))
+      return eventSource(scope, runner, sliceEventsMax === undefined ? {} : { eventsMax: sliceEventsMax })
+    case 'users':
+      return wholeSource(userRows(scope))
+    case 'cohort':
+      return scope.cohort ? wholeSource(userRows(scope)) : { error: 'The export names no cohort' }
+    case 'sessions':
+      return wholeSource(sessionRows(scope))
+    case 'stats':
+      return openStats(sites, job, scope, runner)
+  }
+}
+
+async function openStats(
+  sites: SourceDeps['sites'],
+  { siteId, spec }: ExportRecord,
+  scope: ExportScope,
+  runner: QueryRunner,
+): Promise<ExportSource | Unreadable> {
+  if (spec.metric === undefined) return { error: 'The export names no metric' }
+  if (scope.cohort) return { error: 'Stats can not be of a cohort' }
+  const settings = (await sites.find(siteId))?.settings
+  const stats = {
+    metric: spec.metric,
+    groupBy: spec.group_by,
+    timeZone: settings?.timezone ?? 'UTC',
+    targetEvent: settings?.conversion_event ?? undefined,
+  }
+  try {
+    return wholeSource(await statsRows(scope, stats, runner))
+  } catch (error) {
+    if (!(error instanceof QueryTooLargeError)) throw error
+    return { error: 'The breakdown is too large: export a shorter range, or longer buckets' }
+  }
+}
+
+function scopeOf(
+  { siteId, spec, receivedFrom, receivedUntil, createdAt }: ExportRecord,
+  cohort: ExportScope['cohort'],
+): ExportScope {
+  const { environment, start_date: start, end_date: end, filter = [] }: ExportSpec = spec
+  return {
+    siteId,
+    environment,
+    start,
+    end,
+    receivedFrom: receivedFrom?.getTime(),
+    receivedUntil: (receivedUntil ?? createdAt).getTime(),
+    filter,
+    cohort,
+  }
+}

@@ -1,0 +1,179 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import type { ExportSpec } from '@sluice/contracts/exports'
+import { describeWithS3, testS3 } from '../../../tests/support/engines/test-engines.ts'
+import { addExport } from '../../../tests/support/export-jobs.ts'
+import { createExportRig, exportedAt, type ExportRig, Killed } from '../../../tests/support/export-rig.ts'
+import { noon } from '../../../tests/support/stats-database.ts'
+import type { ExportUnitDeps } from './export-unit.ts'
+
+const count = 20_000
+/** About 5 MB, so that a unit has two slices. */
+const sliceEventsMax = 4_000
+
+/** Events whose texts gzip can't make small, so that a file has several parts. */
+async function addEvents({ database }: ExportRig): Promise<string> {
+  const siteId = randomUUID()
+  await database.owner.command(
+    `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, url, received_at)
+     SELECT {site_id:String}, 'prod', 'view', fromUnixTimestamp64Milli({noon:Int64} + intDiv(number, 7)), concat('e', toString(number)),
+       base64Encode(randomString(1200)), fromUnixTimestamp64Milli({noon:Int64})
+     FROM numbers(${count})`,
+    { params: { site_id: siteId, noon } },
+  )
+  return siteId
+}
+
+function ids(file: Buffer): string[] {
+  const lines = file.toString().split('\n')
+  expect(lines.pop()).toBe('')
+  return lines.map((line) => (JSON.parse(line) as { event_id: string }).event_id)
+}
+
+const everyId = Array.from({ length: count }, (_, n) => `e${n}`).sort()
+
+/** Kills the worker after each step of its work, and when a step has begun, once. */
+function killing({ exports, blobs }: ExportRig): { deps: Partial<ExportUnitDeps>; killed: string[] } {
+  const killed: string[] = []
+  const kill = (step: string): void => {
+    if (killed.includes(step)) return
+    killed.push(step)
+    throw new Killed(step)
+  }
+  const around = <A extends unknown[], R>(name: string, work: (...args: A) => Promise<R>) => {
+    return async (...args: A): Promise<R> => {
+      const step = `${name} ${name === 'writePart' ? String(args[1]) : ''}`
+      kill(`before ${step}`)
+      const result = await work(...args)
+      kill(`after ${step}`)
+      return result
+    }
+  }
+  return {
+    killed,
+    deps: {
+      sliceEventsMax,
+      exports: {
+        ...exports,
+        beginFile: around('beginFile', (...args: Parameters<typeof exports.beginFile>) => exports.beginFile(...args)),
+        recordParts: around('recordParts', (...args: Parameters<typeof exports.recordParts>) =>
+          exports.recordParts(...args),
+        ),
+        complete: around('complete', (...args: Parameters<typeof exports.complete>) => exports.complete(...args)),
+      },
+      blobs: {
+        ...blobs,
+        write: (...args) => blobs.write(...args),
+        remove: (...args) => blobs.remove(...args),
+        abortParts: (...args) => blobs.abortParts(...args),
+        beginParts: (...args) => blobs.beginParts(...args),
+        writePart: around('writePart', (...args: Parameters<BlobStore['writePart']>) => blobs.writePart(...args)),
+        completeParts: around('completeParts', (...args: Parameters<BlobStore['completeParts']>) =>
+          blobs.completeParts(...args),
+        ),
+      },
+    },
+  }
+}
+
+function describeResuming(openBlobs: () => Promise<BlobStore>, compressions: Partial<ExportSpec>[]): void {
+  let rig: ExportRig
+  let siteId: string
+
+  beforeAll(async () => {
+    rig = await createExportRig(openBlobs)
+    siteId = await addEvents(rig)
+  })
+  afterAll(async () => {
+    await rig.drop()
+  })
+
+  test.each(compressions)('whose worker is killed at every step is whole (%j)', async (parts) => {
+    const spec = { format: 'ndjson', ...parts } as const
+    const { exportId } = await addExport(rig.exports, { site: siteId, spec }, exportedAt)
+    const { deps, killed } = killing(rig)
+    await rig.work(deps)
+    expect(killed).toContain('after writePart 3')
+    expect(killed).toContain('before complete ')
+    const file = await rig.file(exportId)
+    expect(await rig.exports.find(exportId, null)).toMatchObject({
+      status: 'completed',
+      rows: count,
+      bytes: file.length,
+    })
+    expect(ids(parts.compression ? gunzipSync(file) : file).sort()).toStrictEqual(everyId)
+  })
+
+  test('whose worker loses its lease is written by the next one alone', async () => {
+    const { exportId } = await addExport(rig.exports, { site: siteId, spec: { format: 'ndjson' } }, exportedAt)
+    const gate = Promise.withResolvers<undefined>()
+    const reached = Promise.withResolvers<undefined>()
+    const frozen: ExportUnitDeps['blobs'] = {
+      write: (...args) => rig.blobs.write(...args),
+      remove: (...args) => rig.blobs.remove(...args),
+      beginParts: (...args) => rig.blobs.beginParts(...args),
+      abortParts: (...args) => rig.blobs.abortParts(...args),
+      completeParts: (...args) => rig.blobs.completeParts(...args),
+      writePart: async (...args) => {
+        reached.resolve(undefined)
+        await gate.promise
+        return rig.blobs.writePart(...args)
+      },
+    }
+    const lost = await rig.take()
+    const late = rig
+      .unit({ blobs: frozen, sliceEventsMax })(lost.job, lost.lease)
+      .catch((error: unknown) => error)
+    await reached.promise
+    const next = await rig.take()
+    await rig.unit({ sliceEventsMax })(next.job, next.lease)
+    // The frozen worker goes on: it writes the first part once more, after it was recorded.
+    gate.resolve(undefined)
+    expect(await late).toMatchObject({ name: 'LeaseLost' })
+    await rig.exports.leases.release(next.lease, exportedAt, { isProgress: true })
+    await rig.work({ sliceEventsMax })
+    const file = await rig.file(exportId)
+    expect(await rig.exports.find(exportId, null)).toMatchObject({
+      status: 'completed',
+      rows: count,
+      bytes: file.length,
+    })
+    expect(ids(file).sort()).toStrictEqual(everyId)
+  })
+
+  test('that is deleted meanwhile leaves nothing', async () => {
+    const { exportId } = await addExport(rig.exports, { site: siteId, spec: { format: 'ndjson' } }, exportedAt)
+    const { job, lease } = await rig.take()
+    await rig.unit({ sliceEventsMax })(job, lease)
+    await rig.exports.leases.release(lease, exportedAt, { isProgress: true })
+    const second = await rig.take()
+    expect(second.job).toMatchObject({ rows: 2 * sliceEventsMax, status: 'processing' })
+    expect(second.job.progress).toBeGreaterThan(20)
+    await rig.exports.delete(exportId, null)
+    await expect(rig.unit({ sliceEventsMax })(second.job, second.lease)).rejects.toMatchObject({ name: 'LeaseLost' })
+    const left: string[] = []
+    for await (const { name } of rig.blobs.list(`exports/${exportId}`)) left.push(name)
+    for await (const { name } of rig.blobs.listUploads()) if (name.includes(exportId)) left.push(name)
+    expect(left).toStrictEqual([])
+  })
+}
+
+describe('a file in a folder', () => {
+  describeResuming(
+    async () => openBlobStore(`file:${await mkdtemp(join(tmpdir(), 'sluice-exports-'))}`),
+    [{}, { compression: 'gzip' }],
+  )
+})
+
+describeWithS3('a file in S3', () => {
+  describeResuming(() => {
+    const { url, credentials } = testS3()
+    return openBlobStore(url, { credentials })
+  }, [{}])
+})

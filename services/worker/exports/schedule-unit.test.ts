@@ -1,0 +1,164 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import type { ExportSpec, Frequency } from '@sluice/contracts/exports'
+import { importStore } from '@sluice/postgres/imports'
+import { siteStore } from '@sluice/postgres/sites'
+import { addExport } from '../../../tests/support/export-jobs.ts'
+import { createExportRig, exportedAt, type ExportRig } from '../../../tests/support/export-rig.ts'
+import { addImport } from '../../../tests/support/import-jobs.ts'
+import { scheduleUnit } from './schedule-unit.ts'
+
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+const page = { limit: 1_000, offset: 0 }
+let rig: ExportRig
+
+beforeAll(async () => {
+  rig = await createExportRig()
+})
+
+afterAll(async () => {
+  await rig.drop()
+})
+
+/** Does the unit of the schedule that is due at `now`; false: none is. */
+async function workAt(now: number, completeUntil = now): Promise<boolean> {
+  const [leased] = await rig.exports.schedules.take(now, 1)
+  if (!leased) return false
+  const unit = scheduleUnit({
+    exports: rig.exports,
+    sites: siteStore(rig.postgres),
+    watermarks: { completeUntil: () => Promise.resolve({ live: completeUntil, all: completeUntil }) },
+    clock: { now: () => now },
+  })
+  const { next } = await unit(leased.job, leased)
+  await rig.exports.schedules.release(leased, next as number, { isProgress: true })
+  return true
+}
+
+async function schedule(spec: Partial<ExportSpec>, nextRun: number, frequency: Frequency = 'hourly') {
+  const scheduled = { frequency, nextRun, paused: false }
+  const { exportId, siteId } = await addExport(rig.exports, { spec, scheduled }, nextRun)
+  return { exportId, siteId }
+}
+
+async function runsOf(exportId: string) {
+  const { runs } = await rig.exports.runs(exportId, page)
+  return runs.reverse()
+}
+
+test('a run waits for what was accepted before its time, for a minute', async () => {
+  const { exportId } = await schedule({}, exportedAt)
+  await workAt(exportedAt, exportedAt - 5)
+  expect(await runsOf(exportId)).toHaveLength(0)
+  await workAt(exportedAt + 1_000, exportedAt - 5)
+  expect(await runsOf(exportId)).toHaveLength(0)
+  await workAt(exportedAt + 60_000, exportedAt - 5)
+  expect(await runsOf(exportId)).toMatchObject([
+    { receivedFrom: new Date(exportedAt - hourMs), receivedUntil: new Date(exportedAt - 5) },
+  ])
+  await rig.exports.delete(exportId, null)
+})
+
+test('a schedule whose time has passed runs once, and then at its next time in the zone of the site', async () => {
+  const { exportId, siteId } = await schedule({}, Date.UTC(2024, 2, 29, 8), 'daily')
+  const settings = { name: 'Shop', timezone: 'Europe/Berlin', conversion_event: null, retention_days: null }
+  await siteStore(rig.postgres).create(siteId, settings, 'key_1')
+  // Summer time began on 31 March.
+  const now = Date.UTC(2024, 3, 2, 7)
+  expect(await workAt(now)).toBe(true)
+  expect(await workAt(now)).toBe(false)
+  const nextRun = new Date(Date.UTC(2024, 3, 3, 7))
+  expect(await rig.exports.find(exportId, null)).toMatchObject({ scheduled: { nextRun } })
+  expect(await runsOf(exportId)).toMatchObject([
+    { receivedFrom: new Date(Date.UTC(2024, 2, 28, 8)), receivedUntil: new Date(now) },
+  ])
+  await rig.exports.delete(exportId, null)
+})
+
+test('stats are of the period before, events of the first run from the start date, and users as they are', async () => {
+  const stats = await schedule({ type: 'stats', metric: 'event_count' }, exportedAt, 'weekly')
+  const events = await schedule({ start_date: 7, end_date: 9 }, exportedAt)
+  const users = await schedule({ type: 'users' }, exportedAt)
+  while (await workAt(exportedAt)) continue
+  const [statsRun] = await runsOf(stats.exportId)
+  const [eventsRun] = await runsOf(events.exportId)
+  const [usersRun] = await runsOf(users.exportId)
+  expect(statsRun?.spec).toMatchObject({ start_date: exportedAt - 7 * dayMs, end_date: exportedAt })
+  expect(eventsRun?.spec).not.toHaveProperty('start_date')
+  expect(eventsRun?.spec).not.toHaveProperty('end_date')
+  expect(eventsRun).toMatchObject({ receivedFrom: new Date(7), receivedUntil: new Date(exportedAt) })
+  expect(usersRun).toMatchObject({ receivedFrom: null, receivedUntil: new Date(exportedAt + 1) })
+  for (const { exportId } of [stats, events, users]) await rig.exports.delete(exportId, null)
+})
+
+interface Received {
+  at: number
+  /** Null: a live event. */
+  importId: string | null
+  timesExported: number
+}
+
+test('over 200 runs with late events and imports, every event is in one run', async () => {
+  const { exportId, siteId } = await schedule({}, exportedAt)
+  const imports = importStore(rig.postgres)
+  const draw = drawing()
+  const received: Received[] = []
+  const completed = new Set<string>()
+
+  async function accept(at: number): Promise<void> {
+    const { importId, acceptedAt } = await addImport(imports, { site: siteId }, at)
+    received.push({ at: acceptedAt.getTime(), importId, timesExported: 0 })
+  }
+  async function completeOne(now: number): Promise<boolean> {
+    const leases = await imports.leases.take(now, 1)
+    for (const lease of leases) {
+      await imports.complete(lease, now)
+      completed.add(lease.id)
+    }
+    return leases.length > 0
+  }
+  /** Makes the run that is due, which reads what can be read now. */
+  async function run(now: number, completeUntil: number): Promise<void> {
+    const before = await rig.exports.runs(exportId, { limit: 1, offset: 0 })
+    await workAt(now, completeUntil)
+    const { runs, total } = await rig.exports.runs(exportId, { limit: 1, offset: 0 })
+    if (total === before.total) return
+    const [from = 0, until = 0] = [runs[0]?.receivedFrom?.getTime(), runs[0]?.receivedUntil?.getTime()]
+    for (const event of received) {
+      const isStored = event.importId === null ? event.at < completeUntil : completed.has(event.importId)
+      if (isStored && from <= event.at && event.at < until) event.timesExported++
+    }
+  }
+
+  for (let n = 0; n < 210; n++) {
+    const occurrence = exportedAt + n * hourMs
+    const now = occurrence + draw(50) * 1_000
+    for (let live = 0; live < 5; live++) {
+      received.push({ at: occurrence - draw(999) * 3_600, importId: null, timesExported: 0 })
+    }
+    received.push({ at: now - draw(60_000), importId: null, timesExported: 0 })
+    // The acceptance of an import is stored before the run or after it, whatever its time.
+    if (draw(3) === 0) await accept(now - draw(120_000))
+    if (draw(2) === 0) await completeOne(now)
+    // The writers are up to some minutes behind.
+    const completeUntil = now - draw(4) * 50_000
+    await run(now, completeUntil)
+    if (draw(2) === 0) await accept(now - draw(120_000))
+    await run(occurrence + 61_000, completeUntil)
+  }
+  const end = exportedAt + 300 * hourMs
+  while (await completeOne(end)) continue
+  await run(end, end)
+  expect((await rig.exports.runs(exportId, page)).total).toBeGreaterThan(200)
+  expect(received.filter(({ importId }) => importId !== null).length).toBeGreaterThan(100)
+  expect(received.filter(({ timesExported }) => timesExported !== 1)).toStrictEqual([])
+}, 60_000)
+
+/** Draws integers below `max`, the same ones each time. */
+function drawing(): (max: number) => number {
+  let state = 14
+  return (max) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return Math.floor((state / 2 ** 32) * max)
+  }
+}

@@ -1,0 +1,64 @@
+import type { SiteStore } from '@sluice/access/sites'
+import type { ExportSpec } from '@sluice/contracts/exports'
+import { nextOccurrence } from '@sluice/event-store/exports/occurrences'
+import { type LeaseKey, LeaseLost } from '@sluice/leases/lease-table'
+import type { UnitResult } from '@sluice/leases/run-unit'
+import type { ExportSchedule, NewRun } from '@sluice/postgres/export-schedules'
+import type { ExportStore } from '@sluice/postgres/exports'
+import type { WatermarkStore } from '@sluice/postgres/watermarks'
+import type { Clock } from '@sluice/runtime/clock'
+import { newId } from '@sluice/runtime/ids'
+
+export interface ScheduleUnitDeps {
+  exports: Pick<ExportStore, 'find' | 'createRun'>
+  sites: Pick<SiteStore, 'find'>
+  watermarks: Pick<WatermarkStore, 'completeUntil'>
+  clock: Pick<Clock, 'now'>
+}
+
+/** A run waits for so long until everything accepted before its time can be read. Then the rest goes to the next run. */
+const completeWaitMsMax = 60_000
+/** The pause before that is looked at again. */
+const waitMs = 1_000
+
+/**
+ * One unit of a schedule's work: its next run. Occurrences that have passed meanwhile, because no worker ran or the first
+ * one was in the past, are this one run.
+ */
+export function scheduleUnit(
+  deps: ScheduleUnitDeps,
+): (schedule: ExportSchedule, lease: LeaseKey) => Promise<UnitResult> {
+  const { exports, sites, watermarks, clock } = deps
+  return async ({ scheduleId, frequency, anchor, nextRun }, lease) => {
+    const definition = await exports.find(scheduleId, null)
+    if (!definition) throw new LeaseLost(lease)
+    const now = clock.now()
+    const { all: completeUntil } = await watermarks.completeUntil()
+    if (completeUntil < nextRun && now < nextRun + completeWaitMsMax) {
+      return { next: now + waitMs, log: { waits: 'for the writers' } }
+    }
+    const timeZone = (await sites.find(definition.siteId))?.settings.timezone ?? 'UTC'
+    const recurrence = { frequency, anchor, timeZone }
+    const period = { start: nextOccurrence(recurrence, nextRun - 1).previous, end: nextRun }
+    const following = nextOccurrence(recurrence, Math.max(now, nextRun)).at
+    const chosen = choiceOf(definition.spec, period, completeUntil)
+    const run = await exports.createRun(lease, { exportId: newId('exp'), ...chosen, nextRun: following }, now)
+    return { next: following, log: { run: run?.exportId ?? 'there is one', next_run: following } }
+  }
+}
+
+/** Events are chosen by their time of receipt, stats by the period before; the others are the state at the run. */
+function choiceOf(
+  spec: ExportSpec,
+  period: { start: number; end: number },
+  completeUntil: number,
+): Pick<NewRun, 'spec' | 'receipt'> {
+  const { start_date: start, end_date: _, ...undated } = spec
+  if (spec.type === 'events') {
+    return { spec: undated, receipt: { firstFrom: start ?? period.start, completeUntil } }
+  }
+  if (spec.type === 'stats') {
+    return { spec: { ...spec, start_date: period.start, end_date: period.end }, receipt: null }
+  }
+  return { spec, receipt: null }
+}

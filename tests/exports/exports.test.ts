@@ -1,0 +1,142 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { gunzipSync } from 'node:zlib'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import type { ExportResource } from '@sluice/contracts/exports'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type ServiceProcess, startService } from '../support/service-process.ts'
+
+const run = promisify(execFile)
+
+let folder: string
+let sluice: ServiceProcess
+let key: string
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-exports-'))
+  sluice = await startService('standalone', { SLUICE_DATA_DIR: join(folder, 'data') })
+  key = /svc_prod_\w{34}/.exec(sluice.output())?.[0] ?? ''
+}, 60_000)
+
+afterAll(async () => {
+  await sluice.stop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function call<T>(path: string, body?: unknown): Promise<T> {
+  const response = await fetch(`${sluice.url}${path}`, {
+    headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+    ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+  })
+  const answer = (await response.json()) as { success: boolean; data: T }
+  expect(answer).toMatchObject({ success: true })
+  return answer.data
+}
+
+/** Makes an export, waits for its end, and returns its record. */
+async function exported(body: object): Promise<ExportResource> {
+  const { export_id: exportId } = await call<ExportResource>('/api/v1/exports', body)
+  let record = await call<ExportResource>(`/api/v1/exports/${exportId}`)
+  const hasEnded = async () => {
+    record = await call<ExportResource>(`/api/v1/exports/${exportId}`)
+    return !['queued', 'processing'].includes(record.status)
+  }
+  await waitUntil(hasEnded, `${exportId} has ended`, 50_000)
+  expect(record).toMatchObject({ status: 'completed', progress: 100, error: null })
+  return record
+}
+
+const events = Array.from({ length: 3_000 }, (_, n) => ({
+  event_id: `e${n}`,
+  event_type: n % 2 === 0 ? 'view' : 'buy',
+  timestamp: Date.UTC(2026, 0, 1) + (n % 1_000) * 1_000,
+  user_id: `u${n % 7}`,
+  session_id: `s${n % 5}`,
+  url: `https://example.com/${n}`,
+  properties: { n, plan: n % 3 === 0 ? 'pro' : '=1+1' },
+}))
+
+test('what was accepted is in the file of an export that is made at once, also after a broken download', async () => {
+  for (let at = 0; at < events.length; at += 1_000) {
+    const batch = events.slice(at, at + 1_000).map((event) => ({ ...event, site_id: 'shop' }))
+    await call('/collect/batch', { events: batch })
+  }
+  const record = await exported({ site_id: 'shop', type: 'events', format: 'ndjson', name: 'All of it' })
+  expect(record.rows).toBe(events.length)
+
+  const address = `${sluice.url}/api/v1/exports/${record.export_id}/download`
+  const curl = (...options: string[]) =>
+    run('curl', ['-sS', '--fail', '-H', `Authorization: Bearer ${key}`, ...options, address], { cwd: folder })
+  await curl('-OJ')
+  const file = await readFile(join(folder, 'All of it.ndjson'))
+  expect(file.length).toBe(record.bytes)
+  type Row = (typeof events)[number] & { timestamp_ms: number }
+  const rows = file
+    .toString()
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Row)
+  const read = rows.map(({ event_id, event_type, timestamp_ms: timestamp, user_id, session_id, url, properties }) => ({
+    event_id,
+    event_type,
+    timestamp,
+    user_id,
+    session_id,
+    url,
+    properties,
+  }))
+  const byId = (left: { event_id: string }, right: { event_id: string }) => (left.event_id < right.event_id ? -1 : 1)
+  expect(read.sort(byId)).toStrictEqual([...events].sort(byId))
+
+  await writeFile(join(folder, 'broken'), file.subarray(0, 100_000))
+  await curl('-C', '-', '-o', 'broken')
+  expect((await readFile(join(folder, 'broken'))).equals(file)).toBe(true)
+}, 90_000)
+
+test('a filter, a range and a compression choose what the file holds', async () => {
+  const record = await exported({
+    site_id: 'shop',
+    type: 'events',
+    format: 'csv',
+    compression: 'gzip',
+    start_date: Date.UTC(2026, 0, 1) + 500_000,
+    filter: [{ property: 'properties.plan', operator: 'equals', value: 'pro' }],
+  })
+  const response = await fetch(`${sluice.url}/api/v1/exports/${record.export_id}/download?api_key=${key}`)
+  const [header, ...lines] = gunzipSync(await response.arrayBuffer())
+    .toString()
+    .trimEnd()
+    .split('\n')
+  expect(header?.startsWith('event_id,site_id,event_type,timestamp_ms,session_id,user_id,url,country,')).toBe(true)
+  const expected = events.filter(({ properties }, n) => n % 1_000 >= 500 && properties.plan === 'pro')
+  expect(lines.map((line) => line.split(',')[0]?.replaceAll('"', '')).sort()).toStrictEqual(
+    expected.map(({ event_id }) => event_id).sort(),
+  )
+}, 60_000)
+
+test.each<[string, object, string]>([
+  ['users', {}, 'user_id,email,name,company,plan,first_seen,last_seen,event_count'],
+  ['sessions', {}, 'session_id,user_id,started_at,ended_at,event_count,country,device_type'],
+  ['stats', { metric: 'visitors', group_by: 'day', end_date: Date.UTC(2026, 0, 2) }, 'timestamp,value'],
+])(
+  'a file of %s has its columns in every format',
+  async (type, parts, columns) => {
+    const body = { site_id: 'shop', type, ...parts }
+    const file = async (format: string) => {
+      const { export_id: exportId } = await exported({ ...body, format })
+      const response = await fetch(`${sluice.url}/api/v1/exports/${exportId}/download?api_key=${key}`)
+      return Buffer.from(await response.arrayBuffer())
+    }
+    const [header, ...lines] = (await file('csv')).toString().trimEnd().split('\n')
+    expect(header).toBe(columns)
+    const list = JSON.parse((await file('json')).toString()) as object[]
+    expect(list).toHaveLength(lines.length)
+    for (const row of list) expect(Object.keys(row).join(',')).toBe(columns)
+    const parquet = await file('parquet')
+    expect([parquet.subarray(0, 4).toString(), parquet.subarray(-4).toString()]).toStrictEqual(['PAR1', 'PAR1'])
+  },
+  60_000,
+)
