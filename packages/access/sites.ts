@@ -28,6 +28,8 @@ export interface SiteStore {
    * the given order (docs/http-interface.md#new-sites). The limit is exact for any number of concurrent processes.
    */
   registerFor(keyId: string, siteIds: readonly string[]): Promise<Registration>
+  /** Lists the sites that do not keep their events for ever. */
+  listRetention(): Promise<{ siteId: string; retentionDays: number }[]>
   /** Returns the registered ones among the sites, with the days that their events are kept (null: for ever). */
   findKnown(siteIds: readonly string[]): Promise<ReadonlyMap<string, number | null>>
   /**

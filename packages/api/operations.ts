@@ -21,15 +21,13 @@ import { criteriaBody, jsonBody, type Operation } from './operation.ts'
 import { listOf, pageQuery } from './paging.ts'
 import { cohortAnalysisQuery, cohortAnalysisResult, retentionQuery, retentionResult } from './retention.ts'
 import { createSessionBody, newSessionResource, sessionResource } from './session.ts'
-import { createSiteBody, siteResource, updateSiteBody } from './sites.ts'
+import { siteOperations } from './site-operations.ts'
 import { statsQuery, statsResult } from './stats.ts'
 import { statsBatchBody, statsBatchRequest, statsBatchResult } from './stats-batch.ts'
 
 const keys = { section: 'Keys', scope: 'admin' } as const
-const sites = { section: 'Sites' } as const
 const cohorts = { section: 'Cohorts and retention' } as const
 const key = { of: 'object', parameter: 'key_id', name: 'Key' } as const
-const site = { of: 'object', parameter: 'site_id', name: 'Site' } as const
 const cohort = { of: 'object', parameter: 'cohort_id', name: 'Cohort' } as const
 
 /** The whole interface, in the order of docs/rights.md, which is generated from it. */
@@ -244,55 +242,7 @@ export const operations = {
     response: { status: 201, data: newKeyResource },
     errors: [409],
   },
-  createSite: {
-    ...sites,
-    id: 'createSite',
-    method: 'POST',
-    path: '/api/v1/sites',
-    summary: 'Registers a site with its settings.',
-    scope: 'admin',
-    limit: 'admin',
-    rights: { of: 'site', in: 'body' },
-    body: jsonBody(createSiteBody),
-    response: { status: 201, data: siteResource },
-    errors: [409],
-    idempotent: true,
-  },
-  listSites: {
-    ...sites,
-    id: 'listSites',
-    method: 'GET',
-    path: '/api/v1/sites',
-    summary: 'Lists the sites that the key may read, by name.',
-    scope: 'stats:read',
-    limit: 'queries',
-    rights: { of: 'list' },
-    query: pageQuery,
-    response: { status: 200, data: listOf('sites', siteResource) },
-  },
-  getSite: {
-    ...sites,
-    id: 'getSite',
-    method: 'GET',
-    path: '/api/v1/sites/:site_id',
-    summary: 'Shows one site.',
-    scope: 'stats:read',
-    limit: 'queries',
-    rights: site,
-    response: { status: 200, data: siteResource },
-  },
-  updateSite: {
-    ...sites,
-    id: 'updateSite',
-    method: 'PUT',
-    path: '/api/v1/sites/:site_id',
-    summary: 'Changes a site’s settings.',
-    scope: 'admin',
-    limit: 'admin',
-    rights: site,
-    body: jsonBody(updateSiteBody),
-    response: { status: 200, data: siteResource },
-  },
+  ...siteOperations,
   createCohort: {
     ...cohorts,
     id: 'createCohort',

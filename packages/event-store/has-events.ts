@@ -1,10 +1,13 @@
 import type { QueryRunner } from './query-runner.ts'
 
-/** Whether a site has events, in any environment. Throws ClickHouseError. */
-export async function hasEvents(siteId: string, runner: QueryRunner): Promise<boolean> {
+/** Whether a site has events, in any environment, that were received after `after` (Unix ms). Throws ClickHouseError. */
+export async function hasEvents(siteId: string, runner: QueryRunner, after?: number): Promise<boolean> {
   const { rows } = await runner.query({
-    sql: 'SELECT 1 FROM events WHERE site_id = {site_id:String} LIMIT 1',
-    params: { site_id: siteId },
+    sql:
+      'SELECT 1 FROM events WHERE site_id = {site_id:String}' +
+      (after === undefined ? '' : " AND received_at > fromUnixTimestamp64Milli({after:Int64}, 'UTC')") +
+      ' LIMIT 1',
+    params: { site_id: siteId, ...(after !== undefined && { after }) },
   })
   return rows.length > 0
 }

@@ -22,7 +22,7 @@ import {
   toSchedule,
   updateSchedule,
 } from './export-schedules.ts'
-import { leaseTable, progress as leaseProgress, updateHeld } from './leases.ts'
+import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { RowKey, Tables } from './tables.ts'
 
@@ -96,6 +96,11 @@ export interface ExportStore {
   fail(lease: LeaseKey, error: string, at: number): Promise<void>
   /** Marks up to `max` exports whose time is over as expired, and returns their blobs, which the caller removes. */
   expire(at: number, max: number): Promise<string[]>
+  /**
+   * Takes back what a site's exports have read that were made until `at`: completed ones become `expired`, those that are
+   * being made begin anew, and the worker that has one can record nothing more. Returns the files, which the caller removes.
+   */
+  takeBack(siteId: string, at: number): Promise<ExportFiles>
   /**
    * Makes the next run of a schedule and moves the schedule on to the occurrence after it. A run by time of receipt begins
    * where the one before ended; it ends at `completeUntil`, or before the acceptance of the site's oldest unfinished
@@ -223,6 +228,26 @@ export function exportStore(postgres: Postgres): ExportStore {
           RETURNING due.object`.execute(db)
         return filesOf(rows).objects
       }),
+    takeBack: (siteId, at) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          const made = sql`site_id = ${siteId} AND created_at <= ${new Date(at)}`
+          const { rows: expired } = await sql<{ object: string | null }>`
+            UPDATE exports SET status = 'expired' WHERE ${made} AND status = 'completed'
+            RETURNING object`.execute(transaction)
+          const { rows: restarted } = await sql<{ export_id: string; object: string | null; upload_id: string | null }>`
+            WITH running AS MATERIALIZED (
+              SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
+            )
+            UPDATE exports SET object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0,
+              due_at = ${new Date(at)}, ${leaseEnd}
+            FROM running WHERE exports.export_id = running.export_id
+            RETURNING running.*`.execute(transaction)
+          const ids = restarted.map(({ export_id }) => export_id)
+          await sql`DELETE FROM export_parts WHERE export_id = ANY (${ids}::text[])`.execute(transaction)
+          return filesOf([...expired, ...restarted])
+        }),
+      ),
     createRun: (lease, run, at) =>
       postgres.run((db) => db.transaction().execute((transaction) => insertRun(transaction, lease, run, at))),
   }

@@ -22,6 +22,7 @@ const all = [
   '011-log-lanes',
   '012-imports',
   '014-exports',
+  '015-erasures',
 ]
 
 let postgres: TestPostgres

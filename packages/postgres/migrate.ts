@@ -13,6 +13,7 @@ import * as replayPositions from './migrations/010-replay-positions.ts'
 import * as logLanes from './migrations/011-log-lanes.ts'
 import * as imports from './migrations/012-imports.ts'
 import * as exports from './migrations/014-exports.ts'
+import * as erasures from './migrations/015-erasures.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -35,6 +36,7 @@ export const migrations: Migrations = {
   '011-log-lanes': logLanes,
   '012-imports': imports,
   '014-exports': exports,
+  '015-erasures': erasures,
 }
 
 /**

@@ -80,6 +80,16 @@ export function siteStore(postgres: Postgres): SiteStore {
         const refusal = await db.transaction().execute((transaction) => registerUpToLimit(transaction, keyId, unknown))
         return { ...refusal, retentionDays }
       }),
+    listRetention: () =>
+      postgres.run(async (db) => {
+        const rows = await db
+          .selectFrom('sites')
+          .select(['site_id', 'retention_days'])
+          .where('retention_days', 'is not', null)
+          .orderBy('site_id')
+          .execute()
+        return rows.map(({ site_id, retention_days }) => ({ siteId: site_id, retentionDays: retention_days ?? 0 }))
+      }),
     findKnown: (siteIds) => postgres.run((db) => findKnown(db, siteIds)),
     changedSince: (since) =>
       postgres.run(async (db) => {

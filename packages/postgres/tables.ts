@@ -1,5 +1,6 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
+import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
 import type { ExportSpec, ExportStatus, ExportType, Frequency } from '@sluice/contracts/exports'
 import type { ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Lane } from '@sluice/contracts/lanes'
@@ -9,7 +10,9 @@ import type { Environment, Scope } from '@sluice/contracts/scopes'
 /** The rows of Postgres as TypeScript types; the migrations define them. */
 export interface Tables {
   api_keys: ApiKeysTable
+  chores: ChoresTable
   cohorts: CohortsTable
+  erasures: ErasuresTable
   export_parts: ExportPartsTable
   export_schedules: ExportSchedulesTable
   exports: ExportsTable
@@ -103,6 +106,31 @@ interface ImportSegmentsTable {
 
 /** Offsets after the last blocks that were published, by partition of the log; bigints as text. */
 export type LogPositions = Readonly<Record<number, string>>
+
+interface ErasuresTable extends LeaseColumns {
+  erasure_id: string
+  site_id: string
+  kind: ErasureKind
+  /** Hashes of the value (packages/event-store/erased-rows.ts); null without one, and after completion. */
+  key_hash: Defaulted<string | null>
+  row_key: Defaulted<string | null>
+  /** Null unless the kind is `before`. */
+  before: Defaulted<Date | null>
+  status: ErasureStatus
+  step: 'tombstone' | 'delete' | 'verify' | 'done'
+  /** A bigint; null until the rows are counted. */
+  count: Defaulted<string | null>
+  key_id: string
+  requested_at: Date
+  completed_at: Defaulted<Date | null>
+  /** When ten units in a row had failed last. */
+  failed_at: Defaulted<Date | null>
+}
+
+interface ChoresTable extends LeaseColumns {
+  name: string
+  status: Defaulted<string>
+}
 
 interface UploadsTable {
   /** The import that the upload becomes. */

@@ -6,6 +6,7 @@ import type { EventReader } from '@sluice/event-store/event-reader'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import { cohortStore } from '@sluice/postgres/cohorts'
+import { erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
 import { importStore } from '@sluice/postgres/imports'
 import { keyStore } from '@sluice/postgres/keys'
@@ -41,7 +42,10 @@ export function buildQuery(
 ): Service {
   const keys = keyStore(postgres)
   const store = siteStore(postgres)
-  const sites = siteLookup(store, eventReader, { autoRegister: config.SLUICE_AUTO_REGISTER_SITES })
+  const erasures = erasureStore(postgres)
+  const sites = siteLookup({ ...store, siteDeletedAt: (siteId) => erasures.siteDeletedAt(siteId) }, eventReader, {
+    autoRegister: config.SLUICE_AUTO_REGISTER_SITES,
+  })
   const until = completeUntil(watermarkStore(postgres), logger)
   const document = openApiDocument(operations, { version: manifest.version })
   return {
@@ -51,6 +55,7 @@ export function buildQuery(
       siteStore: store,
       keys,
       cohorts: cohortStore(postgres),
+      erasures,
       imports: importStore(postgres),
       exports: exportStore(postgres),
       blobs,

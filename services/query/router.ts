@@ -4,6 +4,7 @@ import type { SiteLookup, SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
+import type { ErasureStore } from '@sluice/postgres/erasures'
 import type { ExportStore } from '@sluice/postgres/exports'
 import type { ImportStore } from '@sluice/postgres/imports'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
@@ -37,7 +38,10 @@ import type { AnalysisRunners } from './run-analysis.ts'
 import { createSessionRoute, type SessionDeps } from './session/create-session.ts'
 import { deleteSessionRoute } from './session/delete-session.ts'
 import { getSessionRoute } from './session/get-session.ts'
+import { createErasureRoute } from './sites/create-erasure.ts'
 import { createSiteRoute } from './sites/create-site.ts'
+import { deleteSiteRoute } from './sites/delete-site.ts'
+import { getErasureRoute } from './sites/get-erasure.ts'
 import { getSiteRoute } from './sites/get-site.ts'
 import { listSitesRoute } from './sites/list-sites.ts'
 import { updateSiteRoute } from './sites/update-site.ts'
@@ -54,6 +58,7 @@ export interface QueryDeps {
   siteStore: SiteStore
   keys: KeyStore
   cohorts: CohortStore
+  erasures: ErasureStore
   imports: ImportStore
   exports: ExportStore
   blobs: BlobStore
@@ -85,6 +90,9 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     listSitesRoute(deps),
     getSiteRoute(deps),
     updateSiteRoute(deps),
+    deleteSiteRoute(deps),
+    createErasureRoute(deps),
+    getErasureRoute(deps),
     createCohortRoute(deps),
     listCohortsRoute(deps),
     previewCohortRoute(deps),

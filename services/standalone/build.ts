@@ -4,6 +4,7 @@ import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
+import { openEventEraser } from '@sluice/event-store/event-eraser'
 import { openEventReader } from '@sluice/event-store/event-reader'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
@@ -37,12 +38,13 @@ export async function buildStandalone(
   const backfill = await openBackfillLog(engines.log, log, { logger })
   const deadLetters = await openDeadLetters(engines.log, { logger })
   const inserter = openEventInserter(engines.clickHouse)
+  const eraser = openEventEraser(engines.clickHouse)
   const eventReader = openEventReader(engines.clickHouseReader, { metrics: context.metrics })
   const exportReader = openExportReader(engines.clickHouseReader)
   const store = keyStore(postgres)
   const redis = openRedis(engines.redis, { logger })
   const keys = keyCache(store, logger)
-  const workerEngines = { log, backfill, inserter, exportReader, postgres, blobs }
+  const workerEngines = { log, backfill, inserter, eraser, exportReader, postgres, blobs }
   const services = [
     buildGateway(
       config,
@@ -51,7 +53,8 @@ export async function buildStandalone(
     ),
     buildWriter({ log, backfill, deadLetters, inserter, postgres }, context),
     buildQuery(config, { eventReader, postgres, redis, blobs, keyCache: keys }, context),
-    buildWorker(workerEngines, context),
+    // On one machine's data a deletion takes seconds, and somebody waits for it.
+    buildWorker(workerEngines, context, { deleteEveryMs: 0 }),
   ]
   // The very first start creates a key, unless SLUICE_ADMIN_KEY holds one.
   const firstKey =
@@ -82,6 +85,7 @@ export async function buildStandalone(
       closeOnStop('redis', redis),
       closeOnStop('postgres', postgres),
       closeOnStop('clickhouse', inserter),
+      closeOnStop('clickhouse eraser', eraser),
       closeOnStop('clickhouse reader', eventReader),
       closeOnStop('clickhouse of exports', exportReader),
       clockPoller(clock, () => postgresTime(postgres)),

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals'
 import { denyAll } from '@sluice/access/access'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
+import { openEventEraser } from '@sluice/event-store/event-eraser'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
@@ -35,11 +36,20 @@ beforeAll(async () => {
   const blobs = await openBlobStore(`file:${join(folder, 'blobs')}`)
   const inserter = openEventInserter('http://127.0.0.1:1/sluice')
   const exportReader = openExportReader('http://127.0.0.1:1/sluice')
-  engines = { log, backfill, postgres, blobs, inserter, exportReader }
+  engines = {
+    log,
+    backfill,
+    postgres,
+    blobs,
+    inserter,
+    exportReader,
+    eraser: openEventEraser('http://127.0.0.1:1/sluice'),
+  }
 })
 
 afterAll(async () => {
   await engines.inserter.close()
+  await engines.eraser.close()
   await engines.exportReader.close()
   await engines.backfill.close()
   await engines.log.close()
@@ -61,7 +71,7 @@ function imports(work: LeaseOptions<ImportRecord>['work']): JobKind {
 async function start(...kinds: JobKind[]): Promise<TestService> {
   const captured = capturedLogger()
   const context = { logger: captured.logger, metrics: createMetrics(), clock: exactClock }
-  service = await startTestService(buildWorker(engines, context, kinds), denyAll, captured)
+  service = await startTestService(buildWorker(engines, context, { kinds }), denyAll, captured)
   return service
 }
 

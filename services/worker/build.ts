@@ -5,11 +5,19 @@ import { correctedClock } from '@sluice/runtime/clock'
 import type { JobContext, JobKind, WorkerEngines } from './job-kind.ts'
 import { jobKinds } from './job-kinds.ts'
 
+export interface WorkerOptions {
+  /** As in `JobOptions`; an hour by default, because a deletion rewrites a column of every part that it concerns. */
+  deleteEveryMs?: number
+  kinds?: readonly JobKind[]
+}
+
+const hourMs = 3_600_000
+
 /** The worker on its engines: the background work of all sites. Its port serves health and metrics only. */
 export function buildWorker(
   engines: WorkerEngines,
   { logger, metrics, clock }: Context,
-  kinds: readonly JobKind[] = jobKinds,
+  { deleteEveryMs = hourMs, kinds = jobKinds({ deleteEveryMs }) }: WorkerOptions = {},
 ): Service {
   const { log, backfill, inserter, postgres, blobs } = engines
   const stopping = new AbortController()

@@ -1,5 +1,6 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { EventLog } from '@sluice/event-log/log'
+import type { EventEraser } from '@sluice/event-store/event-eraser'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import type { LeaseOptions } from '@sluice/leases/run-leases'
@@ -12,6 +13,7 @@ export interface WorkerEngines {
   /** The log of old rows beside `log`. */
   backfill: EventLog
   inserter: EventInserter
+  eraser: EventEraser
   exportReader: ExportReader
   postgres: Postgres
   /** The files of imports and exports. */

@@ -1,9 +1,18 @@
+import { erasures } from './erasures/erasures.ts'
 import { exportFiles } from './exports/export-files.ts'
 import { exportSchedules } from './exports/export-schedules.ts'
 import { exports } from './exports/exports.ts'
 import { importFiles } from './imports/import-files.ts'
 import { imports } from './imports/imports.ts'
 import type { JobKind } from './job-kind.ts'
+import { retention } from './retention/retention.ts'
+
+export interface JobOptions {
+  /** Erasures wait for the next multiple of so many ms, to be deleted together; 0: they don't wait. */
+  deleteEveryMs: number
+}
 
 /** The kinds of jobs that the worker does. */
-export const jobKinds: readonly JobKind[] = [imports, importFiles, exports, exportSchedules, exportFiles]
+export function jobKinds({ deleteEveryMs }: JobOptions): readonly JobKind[] {
+  return [imports, importFiles, exports, exportSchedules, exportFiles, erasures({ deleteEveryMs }), retention]
+}

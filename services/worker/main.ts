@@ -2,6 +2,7 @@ import { denyAll } from '@sluice/access/access'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
+import { openEventEraser } from '@sluice/event-store/event-eraser'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { runService } from '@sluice/http/run-service'
@@ -22,16 +23,18 @@ await runService({
     const { logger, clock } = context
     const blobs = await openBlobStore(config.SLUICE_BLOBS_URL, { credentials: s3CredentialsOf(config) })
     const inserter = openEventInserter(config.SLUICE_CLICKHOUSE_URL)
+    const eraser = openEventEraser(config.SLUICE_CLICKHOUSE_URL)
     const exportReader = openExportReader(config.SLUICE_CLICKHOUSE_URL)
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
     const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     return {
-      service: buildWorker({ log, backfill, inserter, exportReader, postgres, blobs }, context),
+      service: buildWorker({ log, backfill, inserter, eraser, exportReader, postgres, blobs }, context),
       access: denyAll,
       engines: [
         closeOnStop('blobs', blobs),
         closeOnStop('clickhouse', inserter),
+        closeOnStop('clickhouse eraser', eraser),
         closeOnStop('clickhouse of exports', exportReader),
         closeOnStop('postgres', postgres),
         schemaGuard('clickhouse', () => inserter.checkSchema(), logger),

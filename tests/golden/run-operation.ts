@@ -104,6 +104,7 @@ function routesOn(
     create: () => unused('create'),
     update: () => unused('update'),
     findKnown: () => unused('findKnown'),
+    listRetention: () => Promise.resolve([]),
     changedSince: () => unused('changedSince'),
   }
   const cohort = criteria && {
@@ -117,10 +118,13 @@ function routesOn(
   // No golden test runs an operation on keys, sessions, imports or exports: they have no stores.
   return queryRoutes({
     eventReader,
-    sites: siteLookup(sites, eventReader, { autoRegister: true }),
+    sites: siteLookup({ ...sites, siteDeletedAt: () => Promise.resolve(undefined) }, eventReader, {
+      autoRegister: true,
+    }),
     siteStore: sites,
     keys: {} as KeyStore,
     cohorts: { ...({} as CohortStore), find: () => Promise.resolve(cohort) },
+    erasures: {} as QueryDeps['erasures'],
     imports: {} as QueryDeps['imports'],
     exports: {} as QueryDeps['exports'],
     blobs: {} as QueryDeps['blobs'],

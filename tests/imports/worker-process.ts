@@ -1,6 +1,7 @@
 // A worker and a writer as a process of their own, for tests that kill it: a file log has one process.
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
+import { openEventEraser } from '@sluice/event-store/event-eraser'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { leaseMetrics } from '@sluice/leases/metrics'
@@ -36,11 +37,12 @@ const backfill = await openBackfillLog(LOG_URL, log, { logger })
 const deadLetters = await openDeadLetters(LOG_URL, { logger })
 const postgres = openPostgres(POSTGRES_URL)
 const inserter = openEventInserter(CLICKHOUSE_URL)
+const eraser = openEventEraser(CLICKHOUSE_URL)
 const exportReader = openExportReader(CLICKHOUSE_URL)
 const credentials =
   S3_KEY === undefined || S3_SECRET === undefined ? undefined : { accessKeyId: S3_KEY, secretAccessKey: S3_SECRET }
 const blobs = await openBlobStore(BLOBS_URL, { credentials })
-const engines = { log, backfill, deadLetters, postgres, inserter, exportReader, blobs }
+const engines = { log, backfill, deadLetters, postgres, inserter, eraser, exportReader, blobs }
 const metrics = createMetrics()
 const context = {
   logger,
@@ -50,4 +52,7 @@ const context = {
   stopping: new AbortController().signal,
 }
 const writer = buildWriter(engines, { logger, metrics: createMetrics(), clock: exactClock })
-await supervise([...writer.components, ...jobKinds.map((kind) => kind(engines, context))], logger).start()
+await supervise(
+  [...writer.components, ...jobKinds({ deleteEveryMs: 0 }).map((kind) => kind(engines, context))],
+  logger,
+).start()

@@ -51,18 +51,22 @@ afterAll(async () => {
 async function targetOf(operation: Operation, owner: Owner, { scope }: Holder): Promise<Target> {
   const unique = `${run}-${cells++}`
   const siteId = owner === 'absent' ? `${sites.absent}-${unique}` : sites[owner]
+  // Another cell may have deleted it.
+  if (owner !== 'absent') await sluice.sites.register([siteId])
   const needsKey = operation.rights.of === 'object' && operation.rights.name === 'Key'
   const keyId = needsKey && owner !== 'absent' ? await sluice.createKeyId({ siteIds: [siteId] }) : `key_${unique}`
   const exportType = scope === 'cohorts:read' ? 'users' : 'events'
-  const unnamed = { cohortId: '', importId: '', exportId: '', apiKey: '' }
+  const unnamed = { cohortId: '', importId: '', exportId: '', erasureId: '', apiKey: '' }
   const names = named({ siteId, keyId, exportType, unique, ...unnamed }, operation)
   const needsCohort = 'cohort_id' in names
   const cohortId = needsCohort && owner !== 'absent' ? await sluice.createCohortId(siteId) : `coh_${unique}`
   const needsImport = 'import_id' in names
   const importId = needsImport && owner !== 'absent' ? await sluice.createImportId(siteId) : `imp_${unique}`
+  const needsErasure = 'erasure_id' in names
+  const erasureId = needsErasure && owner !== 'absent' ? await sluice.createErasureId(siteId) : `era_${unique}`
   const needsExport = 'export_id' in names
   const exportId = needsExport && owner !== 'absent' ? await sluice.createExportId(siteId, exportType) : `exp_${unique}`
-  return { siteId, keyId, cohortId, importId, exportId, exportType, apiKey: sluice.admin, unique }
+  return { siteId, keyId, cohortId, importId, exportId, erasureId, exportType, apiKey: sluice.admin, unique }
 }
 
 /** The parameters of a sample's path and query. */

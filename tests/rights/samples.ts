@@ -10,6 +10,8 @@ export interface Target {
   cohortId: string
   /** The id of an import of the site. */
   importId: string
+  /** The id of an erasure of the site. */
+  erasureId: string
   /** The id of a completed export of the site. */
   exportId: string
   /** A type of exports that the key may read, if it may read any. */
@@ -54,6 +56,9 @@ export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> 
   listSites: () => ({ query: { limit: '1000' } }),
   getSite: ({ siteId }) => ({ params: { site_id: siteId } }),
   updateSite: ({ siteId }) => ({ params: { site_id: siteId }, body: { name: 'renamed' } }),
+  deleteSite: ({ siteId }) => ({ params: { site_id: siteId } }),
+  createErasure: ({ siteId, unique }) => ({ params: { site_id: siteId }, body: { user_id: unique } }),
+  getErasure: ({ siteId, erasureId }) => ({ params: { site_id: siteId, erasure_id: erasureId } }),
   createCohort: ({ siteId }) => ({ body: { site_id: siteId, name: 'made', criteria } }),
   listCohorts: ({ siteId }) => ({ query: { site_id: siteId, limit: '1000' } }),
   previewCohort: ({ siteId }) => ({ body: { site_id: siteId, criteria } }),

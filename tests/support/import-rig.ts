@@ -3,12 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import { type EventEraser, openEventEraserAt } from '@sluice/event-store/event-eraser'
 import { openExportReaderAt } from '@sluice/event-store/exports/export-reader'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { supervise } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { buildWorker } from '@sluice/worker/build'
+import { buildWorker, type WorkerOptions } from '@sluice/worker/build'
 import { buildWriter } from '@sluice/writer/build'
 import { capturedLogger } from './captured-logger.ts'
 import { exactClock } from './clock.ts'
@@ -20,9 +21,10 @@ export interface ImportRig extends TestStores {
   postgres: TestPostgres
   imports: ImportStore
   blobs: BlobStore
+  eraser: EventEraser
   /** Resolve to the functions that stop them. */
   startWriter(): Promise<() => Promise<void>>
-  startWorker(metrics?: Metrics): Promise<() => Promise<void>>
+  startWorker(metrics?: Metrics, options?: WorkerOptions): Promise<() => Promise<void>>
   /** Waits until the import has ended. */
   ended(importId: string): Promise<ImportRecord>
   /** Names of all blobs. */
@@ -36,10 +38,11 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${folder}`)
   const exportReader = openExportReaderAt(stores.clickHouse.address)
-  const engines = { ...stores, exportReader, postgres, blobs }
-  const run = async (build: typeof buildWorker | typeof buildWriter, metrics: Metrics) => {
+  const eraser = openEventEraserAt(stores.clickHouse.address)
+  const engines = { ...stores, exportReader, postgres, blobs, eraser }
+  const run = async (build: typeof buildWorker | typeof buildWriter, metrics: Metrics, options?: WorkerOptions) => {
     const { logger } = capturedLogger()
-    const { components, onStopping } = build(engines, { logger, metrics, clock: exactClock })
+    const { components, onStopping } = build(engines, { logger, metrics, clock: exactClock }, options)
     // The rig closes the inserter, which a stopped writer would close.
     const supervisor = supervise(
       components.filter(({ name }) => name !== 'event inserter'),
@@ -55,7 +58,7 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
     ...engines,
     imports,
     startWriter: () => run(buildWriter, createMetrics()),
-    startWorker: (metrics = createMetrics()) => run(buildWorker, metrics),
+    startWorker: (metrics = createMetrics(), options = { deleteEveryMs: 0 }) => run(buildWorker, metrics, options),
     ended: async (importId) => {
       let record: ImportRecord | undefined
       await waitUntil(
@@ -77,6 +80,7 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
     drop: async () => {
       await exportReader.close()
       await blobs.close()
+      await eraser.close()
       await stores.drop()
       await postgres.drop()
       await rm(folder, { recursive: true })

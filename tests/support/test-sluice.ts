@@ -15,12 +15,14 @@ import { openEventReader } from '@sluice/event-store/event-reader'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { buildGateway } from '@sluice/gateway/build'
 import { cohortStore } from '@sluice/postgres/cohorts'
+import { erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
 import { importStore } from '@sluice/postgres/imports'
 import { keyStore } from '@sluice/postgres/keys'
 import { siteStore } from '@sluice/postgres/sites'
 import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
+import { newId } from '@sluice/runtime/ids'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from './captured-logger.ts'
 import { patientClock } from './clock.ts'
@@ -48,6 +50,8 @@ export interface TestSluice {
   createCohortId: (siteId: string) => Promise<string>
   /** Creates an import of events for requests to name; returns its id. */
   createImportId: (siteId: string) => Promise<string>
+  /** Requests the erasure of what is earlier than 1971. */
+  createErasureId: (siteId: string) => Promise<string>
   /** Creates a completed export, whose file is JSON, for requests to name; returns its id. */
   createExportId: (siteId: string, type: ExportType) => Promise<string>
   /** Returns the value of the `Cookie` header. */
@@ -102,6 +106,18 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
     createCohortId: async (siteId) => {
       const settings = { name: 'everybody', description: null, criteria: everybody }
       return (await cohortStore(postgres).create({ cohortId: `coh_${randomUUID()}`, siteId, settings })).cohortId
+    },
+    createErasureId: async (siteId) => {
+      const { erasureId } = await erasureStore(postgres).create({
+        erasureId: newId('era'),
+        siteId,
+        kind: 'before',
+        hashes: null,
+        before: 0,
+        requestedAt: Date.now(),
+        keyId: 'key_1',
+      })
+      return erasureId
     },
     createImportId: async (site) => (await addImport(importStore(postgres), { site }, Date.now())).importId,
     createExportId: async (site, type) => {

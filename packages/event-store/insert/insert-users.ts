@@ -1,5 +1,6 @@
 import type { Environment } from '@sluice/contracts/scopes'
 import { isOwnServer } from '../store-identity.ts'
+import { isNotErased, tombstonesSql } from '../tombstones.ts'
 import type { ExternalTableQuery } from './external-table.ts'
 
 /** A user's record to store, in place of the ones of lower versions. Empty texts are stored too: they clear a field. */
@@ -28,6 +29,9 @@ export function userVersion(seq: number, number: number): string {
   return String(BigInt(seq) * recordsPerImport + BigInt(number))
 }
 
+/** Records of users have no time of their own: a tombstone `before` a moment does not concern them. */
+const isKept = isNotErased(['site', 'user_id'], { receivedAt: 'b.imported_at', timestamp: '9223372036854775806' })
+
 const texts = ['site_id', 'environment', 'user_id', 'email', 'name', 'company', 'plan'] as const
 
 /** The insert of users, which are posted as JSON lines of `UserRow`, into the store `storeId`. */
@@ -36,7 +40,9 @@ export function insertUsersStatement(storeId: string): Pick<ExternalTableQuery, 
   return {
     sql: `
 INSERT INTO users (${columns}, imported_at, version)
-SELECT ${columns}, fromUnixTimestamp64Milli(imported_at, 'UTC') AS imported_at, version FROM b WHERE ${isOwnServer}`,
+WITH ${tombstonesSql('imported_at')} AS tombstones
+SELECT ${columns}, fromUnixTimestamp64Milli(b.imported_at, 'UTC') AS imported_at, version FROM b
+WHERE ${isOwnServer} AND ${isKept}`,
     structure: [...texts.map((name) => `${name} String`), 'imported_at Int64', 'version UInt64'].join(', '),
     parameters: {
       param_store: storeId,

@@ -85,6 +85,7 @@ describe('the look-up', () => {
         state.registered = true
         return Promise.resolve()
       },
+      siteDeletedAt: () => Promise.resolve(undefined),
       registerFor: () => Promise.reject(new Error('a look-up registers nothing in the name of a key')),
     }
     const clickHouse = {

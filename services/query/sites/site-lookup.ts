@@ -1,5 +1,6 @@
 import type { SiteLookup, SiteRecord, SiteRequest, SiteStore } from '@sluice/access/sites'
 import { hasEvents } from '@sluice/event-store/has-events'
+import type { ErasureStore } from '@sluice/postgres/erasures'
 import { rateLimited } from '@sluice/runtime/errors'
 import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
 
@@ -8,14 +9,16 @@ import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
  * register the site, so the look-up registers it when it is requested. Without `autoRegister` neither registers sites.
  */
 export function siteLookup(
-  sites: Pick<SiteStore, 'find' | 'register' | 'registerFor'>,
+  sites: Pick<SiteStore, 'find' | 'register' | 'registerFor'> & Pick<ErasureStore, 'siteDeletedAt'>,
   runners: AnalysisRunners,
   { autoRegister }: { autoRegister: boolean },
 ): SiteLookup {
   async function find(siteId: string, request: SiteRequest): Promise<SiteRecord | undefined> {
     const found = await sites.find(siteId)
     if (found || !autoRegister) return found
-    if (!(await runAnalysis(runners, request, (runner) => hasEvents(siteId, runner)))) return undefined
+    // The events of a deleted site may still be there: later ones alone register it anew.
+    const deletedAt = await sites.siteDeletedAt(siteId)
+    if (!(await runAnalysis(runners, request, (runner) => hasEvents(siteId, runner, deletedAt)))) return undefined
     await sites.register([siteId])
     return sites.find(siteId)
   }

@@ -1,0 +1,185 @@
+import { unavailable } from '@sluice/runtime/errors'
+import { sleep } from '@sluice/runtime/supervisor'
+import {
+  type ClickHouse,
+  type ClickHouseAddress,
+  openClickHouseAt,
+  parseClickHouseUrl,
+  type QueryParams,
+} from './client.ts'
+import { erasedEvents, type ErasedRows, erasedUsers, type RowCondition, tombstoneSql } from './erased-rows.ts'
+
+/** The event store for services that delete: everything but the order of the steps, which is services/worker/erasures'. */
+export interface EventEraser {
+  /**
+   * Stores the tombstones of an erasure: from then on no insert that begins stores what it selects. Repeats change nothing.
+   * Throws ClickHouseError, as all methods do.
+   */
+  storeTombstone(erased: ErasedRows): Promise<void>
+  /** Waits until every insert has ended that is under way at the call. Rejects when `signal` aborts. */
+  waitForInserts(signal: AbortSignal): Promise<void>
+  /** Counts the stored rows that an erasure selects. */
+  count(erased: ErasedRows): Promise<{ events: number; users: number }>
+  /** Begins to delete what the erasures select; `isDeleting` tells when that has ended. Repeats are harmless. */
+  startDelete(erased: readonly ErasedRows[]): Promise<void>
+  /** Whether deletions are under way. Throws AppError 503 with the reason of one that fails again and again. */
+  isDeleting(): Promise<boolean>
+  /** Notes that nothing is left to delete: from then on only inserts of rows from before the request are compared. */
+  retireTombstone(erased: Pick<ErasedRows, 'erasureId'>): Promise<void>
+  /** Begins to delete the events of each site that are older than `before` (Unix ms), by partition. */
+  startExpiry(sites: readonly ExpiredSite[]): Promise<{ partitions: number; events: number }>
+  /** Begins to remove deleted rows from the disk. */
+  startCleanup(): Promise<void>
+  check(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface ExpiredSite {
+  siteId: string
+  /** Unix ms, exclusive. */
+  before: number
+}
+
+/** Unix ms beyond the time of every row. */
+const always = 9_000_000_000_000
+const insertPollMs = 100
+/** The DELETE returns once it is noted; ClickHouse carries it out by itself, also after a restart. */
+const noWait = { lightweight_deletes_sync: '0', mutations_sync: '0' } as const
+/** Sites of one DELETE: a statement has a limited size. */
+const sitesPerDelete = 200
+
+/** Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. */
+export function openEventEraser(url: string): EventEraser {
+  return openEventEraserAt(parseClickHouseUrl(url))
+}
+
+/** As `openEventEraser`, for an address whose URL was split already. */
+export function openEventEraserAt(address: ClickHouseAddress): EventEraser {
+  const clickHouse = openClickHouseAt(address)
+
+  return {
+    storeTombstone: async (erased) => {
+      const { params } = erasedEvents(erased)
+      // The second row makes the tombstone apply to all inserts until it is retired.
+      await clickHouse.command(
+        `INSERT INTO erasures (erasure_id, site_id, key, requested_at, before, applies_until)
+         SELECT {erasure_id:String}, ${tombstoneSql(erased)}, arrayJoin([{requested_at:Int64}, toInt64(${always})])`,
+        { params: { ...params, erasure_id: erased.erasureId } },
+      )
+    },
+    waitForInserts: (signal) => waitForInserts(clickHouse, signal),
+    count: async (erased) => {
+      const users = erasedUsers(erased)
+      return {
+        events: await countRows(clickHouse, 'events', erasedEvents(erased)),
+        // Without FINAL: a later import may hide an older record, which has to go, too.
+        users: users === undefined ? 0 : await countRows(clickHouse, 'users', users),
+      }
+    },
+    startDelete: async (erased) => {
+      const events = anyOf(erased.map((each, index) => erasedEvents(each, `_${index}`)))
+      await deleteByPartition(clickHouse, events)
+      const users = erased.flatMap((each, index) => erasedUsers(each, `_${index}`) ?? [])
+      if (users.length === 0) return
+      const { sql, params } = anyOf(users)
+      await clickHouse.command(`DELETE FROM users WHERE ${sql}`, { params, settings: noWait })
+    },
+    isDeleting: () => isDeleting(clickHouse),
+    retireTombstone: async ({ erasureId }) => {
+      await clickHouse.command(
+        `DELETE FROM erasures WHERE erasure_id = {erasure_id:String} AND applies_until = ${always}`,
+        { params: { erasure_id: erasureId } },
+      )
+    },
+    startExpiry: async (sites) => {
+      const done = { partitions: 0, events: 0 }
+      for (let from = 0; from < sites.length; from += sitesPerDelete) {
+        const expired = sites.slice(from, from + sitesPerDelete).map(({ siteId, before }, index) => ({
+          sql: `(site_id = {site_id_${index}:String} AND timestamp < fromUnixTimestamp64Milli({before_${index}:Int64}, 'UTC'))`,
+          params: { [`site_id_${index}`]: siteId, [`before_${index}`]: before },
+        }))
+        const { partitions, events } = await deleteByPartition(clickHouse, anyOf(expired))
+        done.partitions += partitions
+        done.events += events
+      }
+      return done
+    },
+    startCleanup: async () => {
+      for (const table of ['events', 'users', 'erasures']) {
+        const { rows } = await clickHouse.query<{ parts: number }>(
+          `SELECT count() AS parts FROM system.parts
+           WHERE database = currentDatabase() AND table = {table:String} AND active AND has_lightweight_delete`,
+          { table },
+        )
+        if ((rows[0]?.parts ?? 0) > 0) {
+          await clickHouse.command(`ALTER TABLE ${table} APPLY DELETED MASK`, { settings: noWait })
+        }
+      }
+    },
+    check: () => clickHouse.check(),
+    close: () => clickHouse.close(),
+  }
+}
+
+function anyOf(conditions: readonly RowCondition[]): RowCondition {
+  return {
+    sql: conditions.map(({ sql }) => sql).join(' OR '),
+    params: Object.assign({}, ...conditions.map(({ params }) => params)) as QueryParams,
+  }
+}
+
+async function countRows(clickHouse: ClickHouse, table: string, { sql, params }: RowCondition): Promise<number> {
+  const { rows } = await clickHouse.query<{ rows: number }>(`SELECT count() AS rows FROM ${table} WHERE ${sql}`, params)
+  return rows[0]?.rows ?? 0
+}
+
+/** One DELETE for each partition that holds such rows: others need not be looked at, and inserts are not held up. */
+async function deleteByPartition(
+  clickHouse: ClickHouse,
+  { sql, params }: RowCondition,
+): Promise<{ partitions: number; events: number }> {
+  const { rows } = await clickHouse.query<{ partition: string; events: number }>(
+    `SELECT _partition_id AS partition, count() AS events FROM events WHERE ${sql} GROUP BY partition ORDER BY partition`,
+    params,
+  )
+  for (const { partition } of rows) {
+    // The partition's value is a number: the year, or the year and month (insert/table-partition.ts).
+    await clickHouse.command(`DELETE FROM events IN PARTITION ${Number(partition)} WHERE ${sql}`, {
+      params,
+      settings: noWait,
+    })
+  }
+  return { partitions: rows.length, events: rows.reduce((sum, { events }) => sum + events, 0) }
+}
+
+async function isDeleting(clickHouse: ClickHouse): Promise<boolean> {
+  const { rows } = await clickHouse.query<{ reason: string }>(
+    `SELECT latest_fail_reason AS reason FROM system.mutations
+     WHERE database = currentDatabase() AND table IN ('events', 'users') AND NOT is_done AND NOT is_killed`,
+  )
+  const failed = rows.find(({ reason }) => reason !== '')
+  if (failed !== undefined) throw unavailable(`a mutation fails: ${failed.reason}`)
+  return rows.length > 0
+}
+
+/**
+ * A running insert is known by its query id and by its age, because ids are used again: an id whose query is younger than
+ * before is another insert's. No clocks are compared, which a suspended machine would set back.
+ */
+async function waitForInserts(clickHouse: ClickHouse, signal: AbortSignal): Promise<void> {
+  let earlier = await runningInserts(clickHouse)
+  while (earlier.size > 0) {
+    await sleep(insertPollMs, signal)
+    signal.throwIfAborted()
+    const running = await runningInserts(clickHouse)
+    earlier = new Map([...running].filter(([id, age]) => age >= (earlier.get(id) ?? Infinity)))
+  }
+}
+
+async function runningInserts(clickHouse: ClickHouse): Promise<Map<string, number>> {
+  const { rows } = await clickHouse.query<{ id: string; age: number }>(
+    `SELECT query_id AS id, max(elapsed) AS age FROM system.processes
+     WHERE query_kind = 'Insert' AND current_database = currentDatabase() GROUP BY id`,
+  )
+  return new Map(rows.map(({ id, age }) => [id, age]))
+}

@@ -1,0 +1,202 @@
+import { type Kysely, type Selectable, sql } from 'kysely'
+import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
+import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
+import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
+import type { Postgres } from './open.ts'
+import type { Tables } from './tables.ts'
+
+/** What the worker does next: store the tombstone and count, delete, verify that nothing is left, or nothing. */
+export type ErasureStep = 'tombstone' | 'delete' | 'verify' | 'done'
+
+/** An erasure's record, which is also the job of the worker. The value to erase is stored as hashes alone. */
+export interface ErasureRecord {
+  erasureId: string
+  siteId: string
+  kind: ErasureKind
+  /** Null where the kind has no value, and once the erasure is completed. */
+  hashes: { key: string; rowKey: string } | null
+  /** Unix ms, exclusive; null unless the kind is `before`. */
+  before: number | null
+  /** Unix ms: rows that were received until then are erased. */
+  requestedAt: number
+  status: ErasureStatus
+  step: ErasureStep
+  /** Events that were stored after the tombstone; null until they are counted. */
+  count: number | null
+  completedAt: Date | null
+}
+
+export type NewErasure = Pick<ErasureRecord, 'erasureId' | 'siteId' | 'kind' | 'hashes' | 'before' | 'requestedAt'> & {
+  keyId: string
+}
+
+/**
+ * Erasures in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is
+ * away, and those that take a lease throw LeaseLost without it.
+ */
+export interface ErasureStore {
+  /** The erasures as jobs. One never fails for good: a failure that no attempt mends is repeated every hour. */
+  leases: LeaseTable<ErasureRecord>
+  /** Stores an erasure and hands it to the workers. */
+  create(erasure: NewErasure): Promise<ErasureRecord>
+  /**
+   * Does so for the deletion of a site (kind `site`), and removes the site's record, cohorts, imports and exports in the same
+   * transaction. Undefined, and nothing is done, if the site is not registered.
+   */
+  createForSite(erasure: NewErasure): Promise<ErasureRecord | undefined>
+  find(siteId: string, erasureId: string): Promise<ErasureRecord | undefined>
+  /** When the deletion of a site was requested last, in Unix ms; undefined: never. */
+  siteDeletedAt(siteId: string): Promise<number | undefined>
+  /** The oldest erasures that are at the step `delete`, up to `max`. */
+  listDeletable(max: number): Promise<ErasureRecord[]>
+  /** When the oldest erasure was requested that is not completed, in Unix ms. */
+  oldestUnfinished(): Promise<number | undefined>
+  /** Notes the next step, with the count where one is given. */
+  advance(lease: LeaseKey, step: ErasureStep, count?: number): Promise<void>
+  /** Completes an erasure; its hashes are removed. */
+  complete(lease: LeaseKey, at: number): Promise<void>
+}
+
+type Db = Kysely<Tables>
+
+const failedRetry = sql`interval '1 hour'`
+
+export function erasureStore(postgres: Postgres): ErasureStore {
+  const leases = leaseTable(postgres, 'erasures', toRecord)
+  return {
+    leases: {
+      ...leases,
+      fail: (lease, _error, at) =>
+        postgres.run((db) => updateHeld(db, 'erasures', lease, sql`failed_at = ${new Date(at)}, failures = 0`)),
+      release: (lease, dueAt, options) =>
+        dueAt !== null
+          ? leases.release(lease, dueAt, options)
+          : postgres.run((db) =>
+              updateHeld(
+                db,
+                'erasures',
+                lease,
+                sql`due_at = CASE WHEN status = 'completed' THEN NULL ELSE failed_at + ${failedRetry} END, ${leaseEnd}`,
+              ),
+            ),
+    },
+    create: (erasure) => postgres.run((db) => insert(db, erasure)),
+    createForSite: (erasure) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          const { siteId } = erasure
+          const { numDeletedRows } = await transaction
+            .deleteFrom('sites')
+            .where('site_id', '=', siteId)
+            .executeTakeFirstOrThrow()
+          if (numDeletedRows === 0n) return undefined
+          await transaction.deleteFrom('cohorts').where('site_id', '=', siteId).execute()
+          // Their files belong to no export any more, and are removed within the hour (services/worker/exports/export-files.ts).
+          await transaction.deleteFrom('exports').where('site_id', '=', siteId).execute()
+          // Their files belong to no import any more, and are removed a day later (services/worker/imports/import-files.ts).
+          await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
+          return insert(transaction, erasure)
+        }),
+      ),
+    find: (siteId, erasureId) =>
+      postgres.run(async (db) => {
+        const row = await db
+          .selectFrom('erasures')
+          .selectAll()
+          .where('erasure_id', '=', erasureId)
+          .where('site_id', '=', siteId)
+          .executeTakeFirst()
+        return row && toRecord(row)
+      }),
+    siteDeletedAt: (siteId) =>
+      postgres.run(async (db) => {
+        const row = await db
+          .selectFrom('erasures')
+          .select('requested_at')
+          .where('site_id', '=', siteId)
+          .where('kind', '=', 'site')
+          .orderBy('requested_at', 'desc')
+          .limit(1)
+          .executeTakeFirst()
+        return row?.requested_at.getTime()
+      }),
+    listDeletable: (max) =>
+      postgres.run(async (db) => {
+        const rows = await db
+          .selectFrom('erasures')
+          .selectAll()
+          .where('status', '<>', 'completed')
+          .where('step', '=', 'delete')
+          .orderBy('requested_at')
+          .limit(max)
+          .execute()
+        return rows.map(toRecord)
+      }),
+    oldestUnfinished: () =>
+      postgres.run(async (db) => {
+        const row = await db
+          .selectFrom('erasures')
+          .select('requested_at')
+          .where('status', '<>', 'completed')
+          .orderBy('requested_at')
+          .limit(1)
+          .executeTakeFirst()
+        return row?.requested_at.getTime()
+      }),
+    advance: (lease, step, count) =>
+      postgres.run((db) =>
+        updateHeld(
+          db,
+          'erasures',
+          lease,
+          sql`step = ${step}, ${count === undefined ? sql`` : sql`count = ${count},`} ${progress}`,
+        ),
+      ),
+    complete: (lease, at) =>
+      postgres.run((db) =>
+        updateHeld(
+          db,
+          'erasures',
+          lease,
+          sql`status = 'completed', step = 'done', completed_at = ${new Date(at)}, key_hash = NULL, row_key = NULL,
+            due_at = NULL, ${progress}`,
+        ),
+      ),
+  }
+}
+
+async function insert(db: Db, { hashes, before, requestedAt, ...erasure }: NewErasure): Promise<ErasureRecord> {
+  const row = await db
+    .insertInto('erasures')
+    .values({
+      erasure_id: erasure.erasureId,
+      site_id: erasure.siteId,
+      kind: erasure.kind,
+      key_hash: hashes?.key ?? null,
+      row_key: hashes?.rowKey ?? null,
+      before: before === null ? null : new Date(before),
+      status: 'queued',
+      step: 'tombstone',
+      key_id: erasure.keyId,
+      requested_at: new Date(requestedAt),
+      due_at: new Date(requestedAt),
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  return toRecord(row)
+}
+
+function toRecord(row: Selectable<Tables['erasures']>): ErasureRecord {
+  return {
+    erasureId: row.erasure_id,
+    siteId: row.site_id,
+    kind: row.kind,
+    hashes: row.key_hash === null || row.row_key === null ? null : { key: row.key_hash, rowKey: row.row_key },
+    before: row.before?.getTime() ?? null,
+    requestedAt: row.requested_at.getTime(),
+    status: row.status,
+    step: row.step,
+    count: row.count === null ? null : Number(row.count),
+    completedAt: row.completed_at,
+  }
+}

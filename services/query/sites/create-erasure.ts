@@ -1,0 +1,47 @@
+import type { SiteLookup } from '@sluice/access/sites'
+import { operations } from '@sluice/api/operations'
+import { erasureSelectors } from '@sluice/contracts/erasures'
+import { allowsSite } from '@sluice/contracts/scopes'
+import { hashValue } from '@sluice/event-store/erased-rows'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import type { ErasureStore } from '@sluice/postgres/erasures'
+import { notFound } from '@sluice/runtime/errors'
+import { newId } from '@sluice/runtime/ids'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+
+/**
+ * POST /api/v1/sites/:site_id/erasures: erases what one selector says of a site. The value is hashed at once, and stored
+ * nowhere else. Throws 404 for a site that the key may not see.
+ */
+export function createErasureRoute({
+  sites,
+  erasures,
+  eventReader,
+  clock,
+}: {
+  sites: Pick<SiteLookup, 'find'>
+  erasures: Pick<ErasureStore, 'create'>
+  eventReader: AnalysisRunners
+  clock: Pick<SynchronizedClock, 'now'>
+}): Route {
+  return handle(operations.createErasure, async ({ params: { site_id: siteId }, body, credential, signal, log }) => {
+    const kind = erasureSelectors.find((selector) => body[selector] !== undefined) ?? 'before'
+    log({ site_id: siteId, kind })
+    const found = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId, { credential, signal }) : undefined
+    if (!found) throw notFound('Site')
+    const hashes =
+      kind === 'before'
+        ? null
+        : await runAnalysis(eventReader, { credential, signal }, (runner) =>
+            hashValue({ kind, siteId, value: body[kind] ?? '' }, runner),
+          )
+    const erasureId = newId('era')
+    const { before = null } = body
+    const { keyId } = credential
+    await erasures.create({ erasureId, siteId, kind, hashes, before, requestedAt: clock.now(), keyId })
+    log({ erasure_id: erasureId })
+    return { erasure_id: erasureId, status: 'queued' as const }
+  })
+}

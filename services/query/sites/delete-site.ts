@@ -1,0 +1,44 @@
+import type { SiteLookup } from '@sluice/access/sites'
+import { operations } from '@sluice/api/operations'
+import { allowsSite } from '@sluice/contracts/scopes'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import type { ErasureStore } from '@sluice/postgres/erasures'
+import { notFound } from '@sluice/runtime/errors'
+import { newId } from '@sluice/runtime/ids'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+
+/**
+ * DELETE /api/v1/sites/:site_id: removes a site with its cohorts, imports and exports, and erases its events and users, as an
+ * erasure of kind `site`. Throws 404 for an unknown or hidden site.
+ */
+export function deleteSiteRoute({
+  sites,
+  erasures,
+  clock,
+}: {
+  sites: Pick<SiteLookup, 'find'>
+  erasures: Pick<ErasureStore, 'createForSite'>
+  clock: Pick<SynchronizedClock, 'now'>
+}): Route {
+  return handle(operations.deleteSite, async ({ params: { site_id: siteId }, credential, signal, log }) => {
+    log({ site_id: siteId })
+    // A site that is known by its events alone is registered by the look-up.
+    const found = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId, { credential, signal }) : undefined
+    if (!found) throw notFound('Site')
+    const erasureId = newId('era')
+    const { keyId } = credential
+    const erasure = await erasures.createForSite({
+      erasureId,
+      siteId,
+      kind: 'site',
+      hashes: null,
+      before: null,
+      requestedAt: clock.now(),
+      keyId,
+    })
+    if (!erasure) throw notFound('Site')
+    log({ erasure_id: erasureId })
+    return { erasure_id: erasureId, status: 'queued' as const }
+  })
+}

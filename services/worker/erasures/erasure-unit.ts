@@ -1,0 +1,91 @@
+import type { EventEraser } from '@sluice/event-store/event-eraser'
+import type { Lease, UnitResult } from '@sluice/leases/run-unit'
+import type { ErasureRecord, ErasureStore } from '@sluice/postgres/erasures'
+import type { Clock } from '@sluice/runtime/clock'
+import type { ExpireExports } from './expire-exports.ts'
+
+export interface ErasureUnitDeps {
+  erasures: Pick<ErasureStore, 'advance' | 'complete' | 'listDeletable'>
+  eraser: Pick<
+    EventEraser,
+    'storeTombstone' | 'waitForInserts' | 'count' | 'startDelete' | 'isDeleting' | 'retireTombstone'
+  >
+  expireExports: ExpireExports
+  clock: Pick<Clock, 'now'>
+  /** Erasures wait for the next multiple of so many ms, to be deleted together; 0: they don't wait. */
+  deleteEveryMs: number
+}
+
+/** The pause before a deletion that is under way is looked at again. */
+const pollMs = 1_000
+/** Erasures whose rows one statement deletes. */
+const togetherMax = 50
+
+/**
+ * One step of an erasure. Each can be repeated: a worker that dies in the middle leaves it to the next one.
+ *
+ * `tombstone`: from here on no insert stores what the erasure selects, except those that were under way; they are waited
+ * for, so that everything there is has been stored when it is counted. `delete`: the rows of all erasures that are counted
+ * are deleted at once, because each deletion rewrites a column of every part that it concerns. `verify`: when ClickHouse
+ * has carried that out, the rows are counted again; rows that are left are deleted again. Export files that may hold such
+ * rows go last, when nothing can write new ones.
+ */
+export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: Lease) => Promise<UnitResult> {
+  const { erasures, eraser, expireExports, clock, deleteEveryMs } = deps
+
+  async function bury(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
+    await eraser.storeTombstone(job)
+    await eraser.waitForInserts(lease.signal)
+    const { events, users } = await eraser.count(job)
+    lease.signal.throwIfAborted()
+    const isEmpty = events + users === 0
+    await erasures.advance(lease, isEmpty ? 'verify' : 'delete', events)
+    const next = isEmpty || deleteEveryMs === 0 ? 'now' : nextMultiple(clock.now(), deleteEveryMs)
+    return { next, log: { step: job.step, events, users } }
+  }
+
+  async function deleteRows(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
+    if (await eraser.isDeleting())
+      return { next: clock.now() + pollMs, log: { step: job.step, waits: 'for ClickHouse' } }
+    const { events, users } = await eraser.count(job)
+    if (events + users > 0) {
+      const others = (await erasures.listDeletable(togetherMax)).filter(({ erasureId }) => erasureId !== job.erasureId)
+      lease.signal.throwIfAborted()
+      await eraser.startDelete([job, ...others])
+    }
+    await erasures.advance(lease, 'verify')
+    return { next: 'now', log: { step: job.step, events, users } }
+  }
+
+  async function verify(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
+    if (await eraser.isDeleting())
+      return { next: clock.now() + pollMs, log: { step: job.step, waits: 'for ClickHouse' } }
+    const left = await eraser.count(job)
+    if (left.events + left.users > 0) {
+      await erasures.advance(lease, 'delete')
+      return { next: clock.now() + pollMs, log: { step: job.step, ...left } }
+    }
+    await expireExports(job.siteId, clock.now())
+    await eraser.retireTombstone(job)
+    lease.signal.throwIfAborted()
+    await erasures.complete(lease, clock.now())
+    return { next: 'done', log: { step: job.step, erased: job.count } }
+  }
+
+  return async (job, lease) => {
+    switch (job.step) {
+      case 'tombstone':
+        return bury(job, lease)
+      case 'delete':
+        return deleteRows(job, lease)
+      case 'verify':
+        return verify(job, lease)
+      case 'done':
+        return { next: 'done' }
+    }
+  }
+}
+
+function nextMultiple(now: number, ms: number): number {
+  return Math.ceil(now / ms) * ms
+}

@@ -1,0 +1,424 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import type { ErasureKind } from '@sluice/contracts/erasures'
+import type { EventRow } from '@sluice/contracts/event-columns'
+import type { ClickHouseAddress } from '@sluice/event-store/client'
+import { hashValue } from '@sluice/event-store/erased-rows'
+import type { EventEraser } from '@sluice/event-store/event-eraser'
+import { type EventReader, openEventReader } from '@sluice/event-store/event-reader'
+import { externalTableClient } from '@sluice/event-store/insert/external-table'
+import { insertStatement } from '@sluice/event-store/insert/insert-events'
+import { userVersion } from '@sluice/event-store/insert/insert-users'
+import { LeaseLost } from '@sluice/leases/lease-table'
+import { type ErasureRecord, type ErasureStore, erasureStore } from '@sluice/postgres/erasures'
+import { exportStore } from '@sluice/postgres/exports'
+import { newId } from '@sluice/runtime/ids'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { addExport } from '../../../tests/support/export-jobs.ts'
+import { finishExport } from '../../../tests/support/finished-export.ts'
+import { createImportRig, type ImportRig } from '../../../tests/support/import-rig.ts'
+import { uploadFile } from '../../../tests/support/uploaded-import.ts'
+import { blockOfRows } from '../../../tests/support/writer.ts'
+import { replayDeadLetters } from '../../admin/replay-dead-letters/replay.ts'
+import { erasureUnit } from './erasure-unit.ts'
+
+let rig: ImportRig
+let reader: EventReader
+let store: ErasureStore
+const stops: (() => Promise<void>)[] = []
+
+beforeAll(async () => {
+  rig = await createImportRig()
+  reader = openEventReader(urlOf(rig.clickHouse.address))
+  store = erasureStore(rig.postgres)
+}, 60_000)
+
+afterEach(async () => {
+  for (const stop of stops.splice(0)) await stop()
+})
+
+afterAll(async () => {
+  await reader.close()
+  await rig.drop()
+})
+
+function urlOf({ origin, username, password, database }: ClickHouseAddress): string {
+  const url = new URL(`/${database}`, origin)
+  url.username = username
+  url.password = password
+  return url.href
+}
+
+const hour = 3_600_000
+const dayMs = 24 * hour
+/** Before the requests of the tests. */
+const sent = Date.now() - hour
+
+function row(site: string, fields: Partial<EventRow> = {}): EventRow {
+  return {
+    site_id: site,
+    environment: 'prod',
+    event_type: 'view',
+    timestamp: sent,
+    event_id: randomUUID(),
+    user_id: 'ada',
+    session_id: 's1',
+    received_at: sent,
+    ...fields,
+  }
+}
+
+async function insert(...rows: EventRow[]): Promise<number> {
+  const { inserted } = await rig.inserter.insert(
+    { payloads: rows.map((each) => Buffer.from(`${JSON.stringify(each)}\n`)), hasUndated: rows.some((r) => r.undated) },
+    { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 },
+  )
+  return inserted
+}
+
+type Selector =
+  { user_id: string } | { session_id: string } | { event_id: string } | { before: number } | { site: true }
+
+async function request(siteId: string, selector: Selector, requestedAt = Date.now()): Promise<ErasureRecord> {
+  const [[kind, value] = ['site' as const, true]] = Object.entries(selector) as [ErasureKind, string | number | true][]
+  const runner = reader.as({ key: 'test', signal: new AbortController().signal, priority: 'interactive' })
+  const hashes =
+    kind === 'before' || kind === 'site' ? null : await hashValue({ kind, siteId, value: String(value) }, runner)
+  return store.create({
+    erasureId: newId('era'),
+    siteId,
+    kind,
+    hashes,
+    before: kind === 'before' ? Number(value) : null,
+    requestedAt,
+    keyId: 'key_1',
+  })
+}
+
+async function startWorker(): Promise<void> {
+  stops.push(await rig.startWorker())
+}
+
+async function completed({ siteId, erasureId }: ErasureRecord): Promise<ErasureRecord> {
+  let record: ErasureRecord | undefined
+  await waitUntil(
+    async () => {
+      record = await store.find(siteId, erasureId)
+      return record?.status === 'completed'
+    },
+    'the erasure is completed',
+    30_000,
+  )
+  if (record === undefined) throw new Error('the erasure is gone')
+  return record
+}
+
+async function stored(site: string): Promise<string[]> {
+  const { rows } = await rig.clickHouse.query<{ id: string }>(
+    'SELECT event_id AS id FROM events WHERE site_id = {site:String} ORDER BY id',
+    { site },
+  )
+  return rows.map(({ id }) => id)
+}
+
+/** Events of a site by quarter and type, raw and through the projection, which have to agree. */
+async function countsBothWays(site: string): Promise<{ raw: unknown[]; projected: unknown[] }> {
+  const counts = `SELECT toStartOfFifteenMinutes(timestamp) AS quarter, event_type, count() AS events FROM events
+    WHERE site_id = {site:String} GROUP BY quarter, event_type ORDER BY quarter, event_type`
+  const users = `SELECT user_key, min(timestamp) FROM events WHERE site_id = {site:String} GROUP BY user_key ORDER BY user_key`
+  const ask = async (sql: string, settings: object) =>
+    (await rig.clickHouse.query(sql, { site }, { settings: settings as never })).rows
+  const raw = { optimize_use_projections: 0 }
+  const rows = await ask(counts, raw)
+  const projected = await ask(counts, { optimize_use_projections: 1, force_optimize_projection_name: 'counts' })
+  expect(await ask(users, { optimize_use_projections: 1, force_optimize_projection_name: 'user_weeks' })).toStrictEqual(
+    await ask(users, raw),
+  )
+  return { raw: rows, projected }
+}
+
+describe('an erasure', () => {
+  test.each<[string, (rows: EventRow[]) => Selector, (row: EventRow) => boolean]>([
+    ['of a user', () => ({ user_id: 'ada' }), (each) => each.user_id === 'ada'],
+    ['of a session', () => ({ session_id: 's2' }), (each) => each.session_id === 's2'],
+    ['of an event', ([first]) => ({ event_id: first?.event_id ?? '' }), (each) => each.event_id === 'first'],
+    [
+      'of what is earlier than a moment',
+      () => ({ before: sent - 40 * dayMs }),
+      (each) => each.timestamp < sent - 40 * dayMs,
+    ],
+    ['of a site', () => ({ site: true }), () => true],
+  ])(
+    '%s deletes what it selects and nothing else, and counts it',
+    async (_, selector, isErased) => {
+      const site = newId('site')
+      const rows = Array.from({ length: 200 }, (_each, n) =>
+        row(site, {
+          event_id: n === 0 ? 'first' : randomUUID(),
+          timestamp: sent - n * dayMs,
+          user_id: ['ada', 'bob', ''][n % 3] ?? '',
+          session_id: `s${n % 5}`,
+          event_type: n % 2 === 0 ? 'view' : 'click',
+          environment: n % 7 === 0 ? 'dev' : 'prod',
+        }),
+      )
+      const ofOthers = [
+        row(`${site}-2`),
+        row(`${site}-2`, { event_id: 'first', session_id: 's2', timestamp: sent - 60 * dayMs }),
+      ]
+      await insert(...rows, ...ofOthers)
+      expect((await countsBothWays(site)).projected).toStrictEqual((await countsBothWays(site)).raw)
+      await startWorker()
+      const erasure = await completed(await request(site, selector(rows)))
+      const kept = rows.filter((each) => !isErased(each))
+      expect(erasure.count).toBe(rows.length - kept.length)
+      expect(erasure.hashes).toBeNull()
+      expect(await stored(site)).toStrictEqual(kept.map((each) => each.event_id).sort())
+      expect(await stored(`${site}-2`)).toHaveLength(2)
+      const { raw, projected } = await countsBothWays(site)
+      expect(projected).toStrictEqual(raw)
+      const oracle = new Map<string, number>()
+      for (const { timestamp, event_type } of kept) {
+        const key = `${Math.floor(timestamp / 900_000)} ${event_type}`
+        oracle.set(key, (oracle.get(key) ?? 0) + 1)
+      }
+      expect((projected as { events: number }[]).map(({ events }) => events).sort()).toStrictEqual(
+        [...oracle.values()].sort(),
+      )
+    },
+    40_000,
+  )
+})
+
+describe('nothing of it comes back', () => {
+  test('from an insert that was under way when the tombstone was stored', async () => {
+    const site = newId('site')
+    const client = externalTableClient(rig.clickHouse.address)
+    const { sql, ...statement } = insertStatement(false, await rig.inserter.storeId(), { mindsTombstones: true })
+    const queryId = randomUUID()
+    // It has read the tombstones, and takes seconds until it stores its rows.
+    const slow = client.post({
+      ...statement,
+      sql: sql.replace('LIMIT 1 BY', 'AND sleepEachRow(1) = 0 LIMIT 1 BY'),
+      payloads: [row(site), row(site), row(site, { user_id: 'bob', event_id: 'kept' })].map((each) =>
+        Buffer.from(`${JSON.stringify(each)}\n`),
+      ),
+      parameters: { ...statement.parameters, query_id: queryId, function_sleep_max_microseconds_per_block: '60000000' },
+      timeoutMs: 30_000,
+    })
+    await waitUntil(async () => {
+      const { rows } = await rig.clickHouse.query('SELECT 1 FROM system.processes WHERE query_id = {queryId:String}', {
+        queryId,
+      })
+      return rows.length > 0
+    }, 'the insert is under way')
+    const erasure = await request(site, { user_id: 'ada' })
+    await startWorker()
+    expect(await completed(erasure)).toMatchObject({ count: 2 })
+    expect((await slow).writtenRows).toBe(3)
+    expect(await stored(site)).toStrictEqual(['kept'])
+    client.close()
+  }, 40_000)
+
+  test('from batches that were sent before and are stored after, dated and undated, whatever they hold besides', async () => {
+    const site = newId('site')
+    await startWorker()
+    const erasures = await Promise.all([
+      request(site, { user_id: 'ada' }),
+      request(site, { session_id: 's9' }),
+      request(site, { event_id: 'gone' }),
+      request(site, { before: sent - 40 * dayMs }),
+    ])
+    for (const erasure of erasures) expect(await completed(erasure)).toMatchObject({ count: 0 })
+    const late = [
+      row(site, { event_id: 'a' }),
+      row(site, { event_id: 'b', undated: 1 }),
+      row(site, { event_id: 'c', user_id: '', session_id: 's9' }),
+      row(site, { event_id: 'gone', user_id: 'bob' }),
+      row(site, { event_id: 'd', user_id: 'bob', timestamp: sent - 41 * dayMs }),
+      row(site, { event_id: 'kept', user_id: 'bob' }),
+      row(site, { event_id: 'undated', user_id: 'bob', undated: 1 }),
+      row(`${site}-2`, { event_id: 'a' }),
+    ]
+    expect(await insert(...late)).toBe(3)
+    // A repeat, as of a replayed dead letter or an import that was paused, stores nothing more.
+    expect(await insert(...late)).toBe(0)
+    expect(await stored(site)).toStrictEqual(['kept', 'undated'])
+  }, 40_000)
+
+  test('from the log, on either lane', async () => {
+    const site = newId('site')
+    await rig.publish(blockOfRows(0, [row(site), row(site, { event_id: 'kept', user_id: 'bob' })]))
+    await rig.backfill.publish([blockOfRows(1, [row(site), row(site, { event_id: 'kept too', user_id: 'bob' })])], {
+      timeoutMs: 10_000,
+    })
+    const erasure = await request(site, { user_id: 'ada' })
+    await startWorker()
+    await completed(erasure)
+    stops.push(await rig.startWriter())
+    await waitUntil(async () => (await stored(site)).length > 1, 'the writer has stored both')
+    expect(await stored(site)).toStrictEqual(['kept', 'kept too'])
+  }, 40_000)
+
+  test('from an import that waits until the erasure is completed, and from a dead letter that is replayed later', async () => {
+    const site = newId('site')
+    const lines = (user: string) => `${user} 1,view,${sent},${user}\n${user} 2,view,${sent - 70 * dayMs},${user}\n`
+    const { importId } = await uploadFile(
+      rig,
+      [`event_id,event_type,timestamp_ms,user_id\n${lines('ada')}${lines('bob')}`],
+      { siteId: site },
+    )
+    const users = await uploadFile(rig, ['user_id,name\nada,Ada\nbob,Bob\n'], { siteId: site, type: 'users' })
+    const letter = blockOfRows(2, [
+      row(site, { event_id: 'dead' }),
+      row(site, { event_id: 'dead bob', user_id: 'bob' }),
+    ])
+    await rig.deadLetters.publish(
+      [
+        {
+          ...letter,
+          headers: {
+            ...letter.headers,
+            letter: { reason: 'refused', code: 117, text: 'unknown field', at: sent, partition: 2, offset: '7' },
+          },
+        },
+      ],
+      { timeoutMs: 10_000 },
+    )
+    const erasure = await request(site, { user_id: 'ada' })
+    await startWorker()
+    // The import waits for a writer that reads the log of old events.
+    expect(await completed(erasure)).toMatchObject({ count: 0 })
+    stops.push(await rig.startWriter())
+    expect(await rig.ended(importId)).toMatchObject({ status: 'completed', processedRecords: 4 })
+    expect(await rig.ended(users.importId)).toMatchObject({ status: 'completed', processedRecords: 2 })
+    expect(await replayDeadLetters(rig)).toMatchObject({ rows: 2 })
+    await waitUntil(async () => (await stored(site)).length === 3, 'the dead letter is replayed')
+    expect(await stored(site)).toStrictEqual(['bob 1', 'bob 2', 'dead bob'])
+    const { rows } = await rig.clickHouse.query('SELECT user_id FROM users FINAL WHERE site_id = {site:String}', {
+      site,
+    })
+    expect(rows).toStrictEqual([{ user_id: 'bob' }])
+  }, 60_000)
+
+  test('as an imported user, stored before or after', async () => {
+    const site = newId('site')
+    const user = (userId: string, number: number, at: number) =>
+      Buffer.from(
+        `${JSON.stringify({ site_id: site, environment: 'prod', user_id: userId, email: '', name: '', company: '', plan: '', imported_at: at, version: userVersion(1, number) })}\n`,
+      )
+    const users = async () => {
+      const { rows } = await rig.clickHouse.query<{ id: string }>(
+        'SELECT user_id AS id FROM users FINAL WHERE site_id = {site:String} ORDER BY id',
+        { site },
+      )
+      return rows.map(({ id }) => id)
+    }
+    await rig.inserter.insertUsers([user('ada', 1, sent), user('bob', 2, sent)], { timeoutMs: 10_000 })
+    await startWorker()
+    await completed(await request(site, { user_id: 'ada' }))
+    expect(await users()).toStrictEqual(['bob'])
+    await rig.inserter.insertUsers([user('ada', 1, sent), user('cyd', 3, sent)], { timeoutMs: 10_000 })
+    expect(await users()).toStrictEqual(['bob', 'cyd'])
+    await completed(await request(site, { before: Date.now() }))
+    expect(await users()).toStrictEqual(['bob', 'cyd'])
+    await completed(await request(site, { site: true }))
+    await rig.inserter.insertUsers([user('bob', 2, sent), user('ada', 4, Date.now() + 1)], { timeoutMs: 10_000 })
+    expect(await users()).toStrictEqual(['ada'])
+  }, 40_000)
+})
+
+test('what is sent afterwards is new data, also copies of events that are still to be deleted', async () => {
+  const site = newId('site')
+  const dated = row(site, { event_id: 'dated' })
+  const undated = row(site, { event_id: 'undated', undated: 1 })
+  await insert(dated, undated)
+  const erasure = await request(site, { user_id: 'ada' })
+  await rig.eraser.storeTombstone(erasure)
+  const received_at = erasure.requestedAt + 1
+  expect(await insert({ ...dated, received_at }, { ...undated, received_at }, row(site, { received_at }))).toBe(3)
+  await startWorker()
+  await completed(erasure)
+  // A merge may have replaced an old copy by the new one before.
+  expect(await stored(site)).toHaveLength(3)
+  expect(await insert({ ...dated, received_at }, { ...undated, received_at })).toBe(0)
+}, 40_000)
+
+test('a worker that stops at any step leaves the rest to the next one', async () => {
+  const site = newId('site')
+  await insert(row(site), row(site, { user_id: 'bob', event_id: 'kept' }))
+  const erasure = await request(site, { user_id: 'ada' })
+  const unit = (eraser: EventEraser) =>
+    erasureUnit({
+      erasures: store,
+      eraser,
+      expireExports: () => Promise.resolve(),
+      clock: { now: () => Date.now() },
+      deleteEveryMs: 0,
+    })
+  const methods = ['storeTombstone', 'waitForInserts', 'count', 'startDelete', 'isDeleting', 'retireTombstone'] as const
+  let now = Date.now()
+  let deaths = 0
+  // Each worker dies after the step that its number names, without a word to Postgres.
+  for (let dies = 1; (await store.find(site, erasure.erasureId))?.status !== 'completed'; dies++) {
+    now += 60_000
+    const [taken] = (await store.leases.take(now, 10)).filter(({ id }) => id === erasure.erasureId)
+    if (taken === undefined) throw new Error('nobody can take it')
+    let calls = 0
+    const died = new Error('died')
+    const mortal = { ...rig.eraser }
+    for (const name of methods) {
+      mortal[name] = (async (...args: never[]) => {
+        const result = await (rig.eraser[name] as (...args: never[]) => Promise<unknown>)(...args)
+        if (++calls === (dies % 5) + 1) throw died
+        return result
+      }) as never
+    }
+    try {
+      const { next } = await unit(mortal)(taken.job, {
+        id: taken.id,
+        lease: taken.lease,
+        signal: new AbortController().signal,
+      })
+      await store.leases.release(taken, next === 'done' ? null : now, { isProgress: true })
+    } catch (error) {
+      if (error !== died) throw error
+      deaths++
+      // The failures of workers that died do not end it.
+      if (taken.failures > 8) await store.leases.fail(taken, 'died', now)
+    }
+  }
+  expect(deaths).toBeGreaterThan(3)
+  expect(await store.find(site, erasure.erasureId)).toMatchObject({ count: 1, hashes: null })
+  expect(await stored(site)).toStrictEqual(['kept'])
+}, 60_000)
+
+test('export files that may hold it are removed, and those that are being made begin anew', async () => {
+  const site = newId('site')
+  await insert(row(site, { event_id: 'erased' }), row(site, { event_id: 'kept', user_id: 'bob' }))
+  const exports = exportStore(rig.postgres)
+  const finished = await addExport(exports, { site }, Date.now())
+  await finishExport({ exports, blobs: rig.blobs }, finished.exportId, { content: Buffer.from('erased, kept') })
+  const ofOthers = await addExport(exports, { site: `${site}-2` }, Date.now())
+  await finishExport({ exports, blobs: rig.blobs }, ofOthers.exportId, { content: Buffer.from('theirs') })
+  const running = await addExport(exports, { site }, Date.now())
+  const [lease] = await exports.leases.take(Date.now(), 1)
+  if (lease?.id !== running.exportId) throw new Error('another export was taken')
+  const upload = await rig.blobs.beginParts(`exports/${running.exportId}`)
+  await exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId })
+
+  await startWorker()
+  await completed(await request(site, { user_id: 'ada' }))
+  expect(await exports.find(finished.exportId, null)).toMatchObject({ status: 'expired' })
+  expect(await exports.find(ofOthers.exportId, null)).toMatchObject({ status: 'completed' })
+  expect(await rig.blobNames()).not.toContain(`exports/${finished.exportId}`)
+  const late = exports.complete(lease, { rows: 2, bytes: 1, etag: 'e', expiresAt: Date.now() }, Date.now())
+  await expect(late).rejects.toThrow(LeaseLost)
+  stops.push(await rig.startWriter())
+  await waitUntil(
+    async () => (await exports.find(running.exportId, null))?.status === 'completed',
+    'the export is made anew',
+    30_000,
+  )
+  expect(await exports.find(running.exportId, null)).toMatchObject({ rows: 1 })
+}, 60_000)

@@ -1,0 +1,31 @@
+import { runLeases } from '@sluice/leases/run-leases'
+import { erasureStore } from '@sluice/postgres/erasures'
+import { exportStore } from '@sluice/postgres/exports'
+import type { JobKind } from '../job-kind.ts'
+import { erasureUnit } from './erasure-unit.ts'
+import { expireExports } from './expire-exports.ts'
+import { addErasureAge } from './metrics.ts'
+
+/** A unit mostly waits for ClickHouse. */
+const concurrency = 4
+
+/** The erasures as a kind of job; `deleteEveryMs` is as in `ErasureUnitDeps`. */
+export function erasures({ deleteEveryMs }: { deleteEveryMs: number }): JobKind {
+  return ({ postgres, eraser, blobs }, { registry, ...context }) => {
+    const store = erasureStore(postgres)
+    addErasureAge(registry, store, context.clock)
+    return runLeases({
+      kind: 'erasures',
+      table: store.leases,
+      work: erasureUnit({
+        erasures: store,
+        eraser,
+        expireExports: expireExports({ exports: exportStore(postgres), blobs }),
+        clock: context.clock,
+        deleteEveryMs,
+      }),
+      concurrency,
+      ...context,
+    })
+  }
+}

@@ -1,0 +1,26 @@
+import type { ErasureStore } from '@sluice/postgres/erasures'
+import type { Clock } from '@sluice/runtime/clock'
+import { Gauge, type Metrics } from '@sluice/runtime/metrics'
+
+/** Registers the age of the oldest erasure under way; docs/operations.md says from when on it is an alarm. */
+export function addErasureAge(
+  metrics: Metrics,
+  erasures: Pick<ErasureStore, 'oldestUnfinished'>,
+  clock: Pick<Clock, 'now'>,
+): void {
+  let oldestAt: number | undefined
+  new Gauge({
+    name: 'sluice_worker_erasure_age_seconds',
+    help: 'Time since the request of the oldest erasure that is not completed; 0 without one.',
+    registers: [metrics],
+    // While Postgres is away, the last answer holds and the age grows.
+    async collect() {
+      try {
+        oldestAt = await erasures.oldestUnfinished()
+      } catch {
+        // The worker logs that Postgres is away.
+      }
+      this.set(oldestAt === undefined ? 0 : Math.max(0, clock.now() - oldestAt) / 1000)
+    },
+  })
+}

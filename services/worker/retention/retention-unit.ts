@@ -1,0 +1,44 @@
+import type { SiteStore } from '@sluice/access/sites'
+import type { EventEraser } from '@sluice/event-store/event-eraser'
+import type { Lease, UnitResult } from '@sluice/leases/run-unit'
+import type { Clock } from '@sluice/runtime/clock'
+
+export interface RetentionUnitDeps {
+  sites: Pick<SiteStore, 'listRetention'>
+  eraser: Pick<EventEraser, 'startExpiry' | 'startCleanup' | 'isDeleting'>
+  clock: Pick<Clock, 'now'>
+}
+
+const dayMs = 86_400_000
+/** Twice a day: what expires just after a run is deleted within 24 hours, however long the next run takes. */
+const everyMs = dayMs / 2
+/** The pause before a deletion that is under way is looked at again. */
+const pollMs = 60_000
+
+/**
+ * Deletes the events of each site that are older than its `retention_days`, and removes deleted rows from the disk, at
+ * midnight and at noon (UTC). The predicate is what makes repeats harmless.
+ */
+export function retentionUnit({
+  sites,
+  eraser,
+  clock,
+}: RetentionUnitDeps): (job: unknown, lease: Lease) => Promise<UnitResult> {
+  return async (_, lease) => {
+    if (await eraser.isDeleting()) return { next: clock.now() + pollMs, log: { waits: 'for ClickHouse' } }
+    const now = clock.now()
+    const expired = (await sites.listRetention()).map(({ siteId, retentionDays }) => ({
+      siteId,
+      before: now - retentionDays * dayMs,
+    }))
+    lease.signal.throwIfAborted()
+    const deleted = await eraser.startExpiry(expired)
+    // After the deletions: mutations are carried out in their order.
+    await eraser.startCleanup()
+    return { next: nextRun(clock.now()), log: { sites: expired.length, ...deleted } }
+  }
+}
+
+function nextRun(now: number): number {
+  return (Math.floor(now / everyMs) + 1) * everyMs
+}
