@@ -1,6 +1,6 @@
 import { findFreePort } from '@sluice/engines/processes'
 import { type LocalKafka, startKafka } from './engines/kafka.ts'
-import { type TcpProxy,tcpProxy } from './tcp-proxy.ts'
+import { type TcpProxy, tcpProxy } from './tcp-proxy.ts'
 
 /** Starts a broker that all clients reach through a proxy, because that is the address which the broker advertises. */
 export async function startKafkaBehindProxy(dir: string): Promise<{ kafka: LocalKafka; proxy: TcpProxy }> {
