@@ -132,4 +132,44 @@ export const mutations: readonly Mutation[] = [
     edits: [{ file: 'packages/event-log/kafka/client.ts', from: '    emitWholeFrames(socket)\n', to: '' }],
     detectedBy: { testFile: 'packages/event-log/kafka/faults.test.ts' },
   },
+  {
+    name: 'a run of a schedule ends now',
+    edits: [
+      {
+        file: 'packages/postgres/export-schedules.ts',
+        from: 'Math.min(receipt.completeUntil, await firstUnfinishedImport(db, definition.siteId))',
+        to: 'at',
+      },
+    ],
+    detectedBy: { testFile: 'services/worker/exports/schedule-unit.test.ts' },
+  },
+  {
+    name: 'an export begins anew in a file that goes on',
+    edits: [
+      {
+        file: 'services/worker/exports/export-unit.ts',
+        from: 'source.slices(job.afterKey ?? undefined)',
+        to: 'source.slices(undefined)',
+      },
+    ],
+    detectedBy: { testFile: 'services/worker/exports/resume.test.ts' },
+  },
+  {
+    name: 'the insert stores what was erased',
+    edits: [
+      { file: 'packages/event-store/insert/insert-events.ts', from: 'condition: isKept,', to: "condition: '1'," },
+    ],
+    detectedBy: { testFile: 'services/worker/erasures/erasures.test.ts' },
+  },
+  {
+    name: 'an erasure does not wait for the inserts that are running',
+    edits: [
+      {
+        file: 'services/worker/erasures/erasure-unit.ts',
+        from: '    await eraser.waitForInserts(lease.signal)\n',
+        to: '',
+      },
+    ],
+    detectedBy: { testFile: 'services/worker/erasures/erasures.test.ts' },
+  },
 ]

@@ -2,7 +2,8 @@ import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { guardCell, unguardCell } from '@sluice/contracts/csv-cells'
 import { splitFields } from '@sluice/imports/csv-fields'
-import { createExportRig, type ExportRig } from '../../../tests/support/export-rig.ts'
+import { addExport } from '../../../tests/support/export-jobs.ts'
+import { createExportRig, exportedAt, type ExportRig } from '../../../tests/support/export-rig.ts'
 import { hour, noon, type StoredEvent } from '../../../tests/support/stats-database.ts'
 
 let rig: ExportRig
@@ -174,4 +175,18 @@ test('cells of CSV are guarded as guardCell does, which imports take back', asyn
   const rows = readCsv((await rig.file(exportId)).toString())
   expect(rows.map(({ url }) => url)).toStrictEqual(cells.map(guardCell))
   expect(rows.map(({ url }) => unguardCell(String(url)))).toStrictEqual(cells)
+})
+
+test('what was accepted before the export and is stored while it waits is in the file', async () => {
+  const siteId = await rig.database.siteWith([{ at: 0, event_id: 'early' }])
+  const { exportId } = await addExport(rig.exports, { site: siteId }, exportedAt)
+  const storedBlocks = {
+    wait: () =>
+      rig.database.owner.command(
+        `INSERT INTO events SELECT * REPLACE ('late' AS event_id) FROM events WHERE site_id = {site_id:String}`,
+        { params: { site_id: siteId } },
+      ),
+  }
+  await rig.work({ storedBlocks, clock: { now: () => exportedAt } })
+  expect(readCsv((await rig.file(exportId)).toString()).map(({ event_id: id }) => id)).toStrictEqual(['early', 'late'])
 })

@@ -63,10 +63,10 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
    * `complete_until`, up to which all is stored.
    */
   async function waitUntilStored(
-    { createdAt, receivedUntil, uploadId }: ExportRecord,
+    { createdAt, receivedFrom, uploadId }: ExportRecord,
     signal: AbortSignal,
   ): Promise<void> {
-    if (receivedUntil !== null || uploadId !== null) return
+    if (receivedFrom !== null || uploadId !== null) return
     const leftMs = createdAt.getTime() + storedWaitMsMax - clock.now()
     if (leftMs > 0) await deps.storedBlocks.wait({ signal, timeoutMs: leftMs })
   }
