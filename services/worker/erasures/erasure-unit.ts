@@ -33,7 +33,7 @@ const togetherMax = 50
 export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: Lease) => Promise<UnitResult> {
   const { erasures, eraser, expireExports, clock, deleteEveryMs } = deps
 
-  async function bury(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
+  async function start(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
     await eraser.storeTombstone(job)
     await eraser.waitForInserts(lease.signal)
     const { events, users } = await eraser.count(job)
@@ -75,7 +75,7 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
   return async (job, lease) => {
     switch (job.step) {
       case 'tombstone':
-        return bury(job, lease)
+        return start(job, lease)
       case 'delete':
         return deleteRows(job, lease)
       case 'verify':
