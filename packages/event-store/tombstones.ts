@@ -8,7 +8,10 @@ export function tombstoneKeySql(kind: TombstoneKind, siteId: string, value: stri
   return `sipHash128('${kind}', ${siteId}, ${value})`
 }
 
-/** The code with which a statement fails that does not mind tombstones, where one may apply. ClickHouse has none like it. */
+/**
+ * The code with which a statement that does not compare rows with tombstones fails where one may apply. ClickHouse has none
+ * like it.
+ */
 export const tombstoneAppliesCode = 31_000
 
 /** SQL of a condition that fails with `tombstoneAppliesCode` when a tombstone may concern the rows of `b`. */

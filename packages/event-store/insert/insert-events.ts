@@ -90,11 +90,11 @@ function timeSql(column: string): string {
  * not hide those of a production key. The look-back reads only the seconds of the batch's own timestamps, and of
  * them only rows with one of the batch's ids: 0.02–0.11 s of CPU for 20,000 rows of one hot site.
  */
-const isNew = ({ minds }: Tombstones): string => `(site_id, environment, event_id, ${time}) NOT IN
+const isNew = ({ and }: Tombstones): string => `(site_id, environment, event_id, ${time}) NOT IN
     (
         SELECT site_id, toString(environment), event_id, timestamp FROM events
         WHERE (site_id, toStartOfSecond(timestamp)) IN (SELECT site_id, toStartOfSecond(${time}) FROM b)
-          AND event_key IN (SELECT cityHash64(event_id) FROM b)${minds(isStoredKept)}
+          AND event_key IN (SELECT cityHash64(event_id) FROM b)${and(isStoredKept)}
     )`
 
 /** Undated copies of an event arrive within this time, in ms. */
@@ -106,7 +106,7 @@ const { copyWindowMs } = eventLimits
  * is stored. So every row is stored or within 15 minutes of a stored one, and storing it again, in any batch, has no
  * effect. A UNION costs ClickHouse half of the planning that a JOIN costs.
  */
-const isNoCopy = ({ minds }: Tombstones): string => `(site_id, environment, event_id, timestamp) IN
+const isNoCopy = ({ and }: Tombstones): string => `(site_id, environment, event_id, timestamp) IN
     (
         SELECT site_id, environment, event_id, arrayJoin(arrayFold(
             (kept, at) -> if(at - kept[-1] > ${copyWindowMs}, arrayPushBack(kept, at), kept),
@@ -116,7 +116,7 @@ const isNoCopy = ({ minds }: Tombstones): string => `(site_id, environment, even
             emptyArrayInt64()))
         FROM
         (
-            SELECT site_id, environment, event_id, timestamp AS row_at, 0 AS is_stored FROM b WHERE undated${minds(isKept)}
+            SELECT site_id, environment, event_id, timestamp AS row_at, 0 AS is_stored FROM b WHERE undated${and(isKept)}
             UNION ALL
             SELECT site_id, toString(environment), event_id, toUnixTimestamp64Milli(timestamp), 1
             FROM events
@@ -124,7 +124,7 @@ const isNoCopy = ({ minds }: Tombstones): string => `(site_id, environment, even
               AND site_id IN (SELECT site_id FROM b WHERE undated)
               AND timestamp >= (SELECT fromUnixTimestamp64Milli(min(timestamp) - ${copyWindowMs}, 'UTC') FROM b WHERE undated)
               AND timestamp <= (SELECT fromUnixTimestamp64Milli(max(timestamp) + ${copyWindowMs}, 'UTC') FROM b WHERE undated)
-              AND event_key IN (SELECT cityHash64(event_id) FROM b WHERE undated)${minds(isStoredKept)}
+              AND event_key IN (SELECT cityHash64(event_id) FROM b WHERE undated)${and(isStoredKept)}
         )
         GROUP BY site_id, environment, event_id
     )`
@@ -136,21 +136,21 @@ interface Tombstones {
   /** The first condition on rows. */
   condition: string
   /** A condition on other rows, after which SQL may follow; nothing where no tombstone applies. */
-  minds: (condition: string) => string
+  and: (condition: string) => string
 }
 
 /** Fails where a tombstone may apply. Nearly every batch is received after all requests, and need not be compared. */
 const withoutTombstones: Tombstones = {
   with: '',
   condition: noTombstoneApplies('received_at'),
-  minds: () => '',
+  and: () => '',
 }
 
 /** Leaves out the rows that tombstones erase. */
 const withTombstones: Tombstones = {
   with: `WITH ${tombstonesSql('received_at')} AS tombstones\n`,
   condition: isKept,
-  minds: (condition) => ` AND ${condition}`,
+  and: (condition) => ` AND ${condition}`,
 }
 
 /** Stores the rows of `b` for which the condition is true, one of each key. */
@@ -178,14 +178,14 @@ const erasing = insertsOf(withTombstones)
 
 /**
  * The insert of a batch into the store `storeId`; exported for bench/writer-backlog.ts, which posts it itself. Unless it
- * `mindsTombstones`, it fails with `tombstoneAppliesCode` where one may apply.
+ * `comparesTombstones`, it fails with `tombstoneAppliesCode` where one may apply.
  */
 export function insertStatement(
   hasUndated: boolean,
   storeId: string,
-  { mindsTombstones = false } = {},
+  { comparesTombstones = false } = {},
 ): ExternalTableStatement {
-  const { dated, mixed } = mindsTombstones ? erasing : unerased
+  const { dated, mixed } = comparesTombstones ? erasing : unerased
   return {
     sql: hasUndated ? mixed : dated,
     structure: eventTableStructure,
@@ -209,8 +209,8 @@ export function insertStatement(
   }
 }
 
-/** A statement that minds tombstones costs 9 ms more, one that fails before it does costs all of it. */
-const mindTombstonesMs = 5_000
+/** A statement that compares tombstones costs 9 ms more, one that fails before it does costs all of it. */
+const compareTombstonesMs = 5_000
 
 /** Opens no connection before the first use; connections stay open between batches. Throws TypeError for a wrong URL. */
 export function openEventInserter(url: string): EventInserter {
@@ -230,8 +230,8 @@ export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
     })
     return identified
   }
-  /** Until then (`performance.now()`) the inserts mind tombstones at once: one applied a moment ago. */
-  let mindTombstonesUntil = 0
+  /** Until then (`performance.now()`) the inserts compare tombstones at once: one applied a moment ago. */
+  let compareTombstonesUntil = 0
   const post = async (query: ExternalTableQuery): Promise<ExternalTableResult> => {
     try {
       return await client.post(query)
@@ -243,8 +243,8 @@ export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
   return {
     insert: async ({ payloads, hasUndated }, { queryId, replaceRunning, timeoutMs }) => {
       const store = await storeId()
-      const insertOnce = async (mindsTombstones: boolean) => {
-        const { parameters, ...statement } = insertStatement(hasUndated, store, { mindsTombstones })
+      const insertOnce = async (comparesTombstones: boolean) => {
+        const { parameters, ...statement } = insertStatement(hasUndated, store, { comparesTombstones })
         const { writtenRows, readRows } = await post({
           ...statement,
           payloads,
@@ -253,12 +253,12 @@ export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
         })
         return { inserted: writtenRows, readRows }
       }
-      if (performance.now() < mindTombstonesUntil) return insertOnce(true)
+      if (performance.now() < compareTombstonesUntil) return insertOnce(true)
       try {
         return await insertOnce(false)
       } catch (error) {
         if (!(error instanceof ClickHouseError) || error.serverCode !== tombstoneAppliesCode) throw error
-        mindTombstonesUntil = performance.now() + mindTombstonesMs
+        compareTombstonesUntil = performance.now() + compareTombstonesMs
         return insertOnce(true)
       }
     },

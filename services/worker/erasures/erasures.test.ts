@@ -194,7 +194,7 @@ describe('nothing of it comes back', () => {
   test('from an insert that was under way when the tombstone was stored', async () => {
     const site = newId('site')
     const client = externalTableClient(rig.clickHouse.address)
-    const { sql, ...statement } = insertStatement(false, await rig.inserter.storeId(), { mindsTombstones: true })
+    const { sql, ...statement } = insertStatement(false, await rig.inserter.storeId(), { comparesTombstones: true })
     const queryId = randomUUID()
     // It has read the tombstones, and takes seconds until it stores its rows.
     const slow = client.post({
