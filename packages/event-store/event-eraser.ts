@@ -24,7 +24,7 @@ export interface EventEraser {
   startDelete(erased: readonly ErasedRows[]): Promise<void>
   /** Whether deletions are under way. Throws AppError 503 with the reason of one that fails again and again. */
   isDeleting(): Promise<boolean>
-  /** Notes that nothing is left to delete: from then on only inserts of rows from before the request are compared. */
+  /** Begins to note that nothing is left to delete: then only inserts of rows from before the request are compared. */
   retireTombstone(erased: Pick<ErasedRows, 'erasureId'>): Promise<void>
   /** Begins to delete the events of each site that are older than `before` (Unix ms), by partition. */
   startExpiry(sites: readonly ExpiredSite[]): Promise<{ partitions: number; events: number }>
@@ -88,7 +88,7 @@ export function openEventEraserAt(address: ClickHouseAddress): EventEraser {
     retireTombstone: async ({ erasureId }) => {
       await clickHouse.command(
         `DELETE FROM erasures WHERE erasure_id = {erasure_id:String} AND applies_until = ${always}`,
-        { params: { erasure_id: erasureId } },
+        { params: { erasure_id: erasureId }, settings: noWait },
       )
     },
     startExpiry: async (sites) => {

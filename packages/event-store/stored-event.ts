@@ -36,7 +36,11 @@ export const storedEventColumns = `
 export function toStoredEvent(row: StoredEventRow): StoredEvent {
   const { event_id, site_id, event_type, timestamp_ms, received_at_ms, properties, property_types, ...optional } = row
   const present = Object.entries(optional).filter(([, value]) => value !== '')
-  const typed = Object.entries(properties).map(([name, text]) => [name, parseProperty(text, property_types[name])])
+  const typed = Object.entries(properties).map(([name, text]) => [
+    name,
+    // A property may have the name of a member that every object has, `__proto__` for example.
+    parseProperty(text, Object.hasOwn(property_types, name) ? property_types[name] : undefined),
+  ])
   return {
     event_id,
     site_id,

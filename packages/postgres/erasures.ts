@@ -1,6 +1,7 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
+import { type ExportFiles, filesOf } from './exports.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { Tables } from './tables.ts'
@@ -41,9 +42,10 @@ export interface ErasureStore {
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
    * Does so for the deletion of a site (kind `site`), and removes the site's record, cohorts, imports and exports in the same
-   * transaction. Undefined, and nothing is done, if the site is not registered.
+   * transaction. Returns the files of the exports as well, which the caller removes. Undefined, and nothing is done, if the
+   * site is not registered.
    */
-  createForSite(erasure: NewErasure): Promise<ErasureRecord | undefined>
+  createForSite(erasure: NewErasure): Promise<{ erasure: ErasureRecord; files: ExportFiles } | undefined>
   find(siteId: string, erasureId: string): Promise<ErasureRecord | undefined>
   /** When the deletion of a site was requested last, in Unix ms; undefined: never. */
   siteDeletedAt(siteId: string): Promise<number | undefined>
@@ -51,6 +53,8 @@ export interface ErasureStore {
   listDeletable(max: number): Promise<ErasureRecord[]>
   /** When the oldest erasure was requested that is not completed, in Unix ms. */
   oldestUnfinished(): Promise<number | undefined>
+  /** Notes that the rows of these erasures are being deleted: those at the step `delete` are to be verified. */
+  advanceDeleted(erasureIds: readonly string[]): Promise<void>
   /** Notes the next step, with the count where one is given. */
   advance(lease: LeaseKey, step: ErasureStep, count?: number): Promise<void>
   /** Completes an erasure; its hashes are removed. */
@@ -91,11 +95,14 @@ export function erasureStore(postgres: Postgres): ErasureStore {
             .executeTakeFirstOrThrow()
           if (numDeletedRows === 0n) return undefined
           await transaction.deleteFrom('cohorts').where('site_id', '=', siteId).execute()
-          // Their files belong to no export any more, and are removed within the hour (services/worker/exports/export-files.ts).
-          await transaction.deleteFrom('exports').where('site_id', '=', siteId).execute()
+          const exports = await transaction
+            .deleteFrom('exports')
+            .where('site_id', '=', siteId)
+            .returning(['object', 'upload_id'])
+            .execute()
           // Their files belong to no import any more, and are removed a day later (services/worker/imports/import-files.ts).
           await transaction.deleteFrom('imports').where('site_id', '=', siteId).execute()
-          return insert(transaction, erasure)
+          return { erasure: await insert(transaction, erasure), files: filesOf(exports) }
         }),
       ),
     find: (siteId, erasureId) =>
@@ -142,6 +149,15 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           .limit(1)
           .executeTakeFirst()
         return row?.requested_at.getTime()
+      }),
+    advanceDeleted: (erasureIds) =>
+      postgres.run(async (db) => {
+        await db
+          .updateTable('erasures')
+          .set({ step: 'verify' })
+          .where('erasure_id', 'in', erasureIds)
+          .where('step', '=', 'delete')
+          .execute()
       }),
     advance: (lease, step, count) =>
       postgres.run((db) =>

@@ -111,6 +111,9 @@ export interface ExportStore {
 
 type Db = Kysely<Tables>
 
+/** Of an export whose file an erasure removed, for users. */
+const takenBackText = 'An erasure removed the file. Export it again.'
+
 export function exportStore(postgres: Postgres): ExportStore {
   const leases: LeaseTable<ExportRecord> = {
     ...leaseTable(postgres, 'exports', toRecord),
@@ -233,7 +236,7 @@ export function exportStore(postgres: Postgres): ExportStore {
         db.transaction().execute(async (transaction) => {
           const made = sql`site_id = ${siteId} AND created_at <= ${new Date(at)}`
           const { rows: expired } = await sql<{ object: string | null }>`
-            UPDATE exports SET status = 'expired' WHERE ${made} AND status = 'completed'
+            UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${takenBackText} WHERE ${made} AND status = 'completed'
             RETURNING object`.execute(transaction)
           const { rows: restarted } = await sql<{ export_id: string; object: string | null; upload_id: string | null }>`
             WITH running AS MATERIALIZED (
@@ -285,7 +288,8 @@ async function insertParts(db: Db, exportId: string, parts: readonly ExportPart[
     )`.execute(db)
 }
 
-function filesOf(rows: readonly { object: string | null; upload_id?: string | null }[]): ExportFiles {
+/** The files that rows of exports name. */
+export function filesOf(rows: readonly { object: string | null; upload_id?: string | null }[]): ExportFiles {
   const files: ExportFiles = { objects: [], uploads: [] }
   for (const { object, upload_id: uploadId = null } of rows) {
     if (object === null) continue

@@ -27,8 +27,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'packages/event-store/insert/insert-events.ts',
-        from: 'const isNew = `(site_id, environment, event_id, ${time}) NOT IN',
-        to: 'const isNew = `1 OR (site_id, environment, event_id, ${time}) NOT IN',
+        from: '=> `(site_id, environment, event_id, ${time}) NOT IN',
+        to: '=> `1 OR (site_id, environment, event_id, ${time}) NOT IN',
       },
     ],
     detectedBy: { faults: 'cut-insert-answer=2', shows: 'twice' },

@@ -289,13 +289,14 @@ describe('64 MiB of unacknowledged bytes', () => {
     const metrics = createMetrics()
     const publisher = createPublisher(log, metrics)
     const held = fill(publisher)
-    await expect(publisher.publish([event('')])).rejects.toMatchObject({ code: 'unavailable', retryAfterSeconds: 1 })
+    const refused = publisher.publish([event('')], neverLate)
+    await expect(refused).rejects.toMatchObject({ code: 'unavailable', retryAfterSeconds: 1 })
     expect(await metricValue(metrics, 'sluice_gateway_unacknowledged_bytes')).toBe(64 * mebibyte)
 
     // Further requests are accepted once some bytes are acknowledged.
     ;(await call(0)).acknowledge()
     await held[0]
-    const small = publisher.publish([event('small')])
+    const small = publisher.publish([event('small')], neverLate)
     await call(8)
     for (const { acknowledge } of calls) acknowledge()
     await Promise.all([...held, small])

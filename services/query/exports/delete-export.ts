@@ -1,8 +1,9 @@
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
+import { removeFiles } from '@sluice/blobs/remove-files'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import type { ExportFiles, ExportStore } from '@sluice/postgres/exports'
+import type { ExportStore } from '@sluice/postgres/exports'
 import { internalMessage, notFound } from '@sluice/runtime/errors'
 import { visibleExport } from './visible-export.ts'
 
@@ -17,18 +18,13 @@ export function deleteExportRoute({
   exports: Pick<ExportStore, 'find' | 'delete'>
   blobs: Pick<BlobStore, 'remove' | 'abortParts'>
 }): Route {
-  async function removeFiles({ objects, uploads }: ExportFiles): Promise<void> {
-    await blobs.remove(objects)
-    for (const upload of uploads) await blobs.abortParts(upload)
-  }
-
   return handle(operations.deleteExport, async ({ params: { export_id: exportId }, credential, log }) => {
     log({ export_id: exportId })
     await visibleExport(exports, exportId, credential)
     const files = await exports.delete(exportId, credential.siteIds)
     if (!files) throw notFound('Export')
     // The export is deleted, whether its file can be removed now or not: the workers remove what nothing names.
-    await removeFiles(files).catch((error: unknown) => {
+    await removeFiles(blobs, files).catch((error: unknown) => {
       log({ file_not_removed: internalMessage(error) })
     })
   })

@@ -44,7 +44,7 @@ function fileOf(record: ExportRecord, blobs: Pick<BlobStore, 'read'>, now: numbe
     case 'cancelled':
       throw conflict('The export was cancelled')
     case 'expired':
-      throw fileGone()
+      throw fileGone(error ?? undefined)
     case 'completed':
   }
   if (object === null || etag === null) throw new Error(`${record.exportId} is completed without a file`)
@@ -65,8 +65,6 @@ function fileOf(record: ExportRecord, blobs: Pick<BlobStore, 'read'>, now: numbe
   }
 }
 
-function fileGone(): AppError {
-  return new AppError('gone', {
-    message: `The file of an export can be downloaded for ${exportLimits.fileKeptDays} days`,
-  })
+function fileGone(message = `The file of an export can be downloaded for ${exportLimits.fileKeptDays} days`): AppError {
+  return new AppError('gone', { message })
 }

@@ -1,10 +1,12 @@
 import type { SiteLookup } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { removeFiles } from '@sluice/blobs/remove-files'
 import { allowsSite } from '@sluice/contracts/scopes'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { ErasureStore } from '@sluice/postgres/erasures'
-import { notFound } from '@sluice/runtime/errors'
+import { internalMessage, notFound } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
@@ -15,10 +17,12 @@ import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 export function deleteSiteRoute({
   sites,
   erasures,
+  blobs,
   clock,
 }: {
   sites: Pick<SiteLookup, 'find'>
   erasures: Pick<ErasureStore, 'createForSite'>
+  blobs: Pick<BlobStore, 'remove' | 'abortParts'>
   clock: Pick<SynchronizedClock, 'now'>
 }): Route {
   return handle(operations.deleteSite, async ({ params: { site_id: siteId }, credential, signal, log }) => {
@@ -28,7 +32,7 @@ export function deleteSiteRoute({
     if (!found) throw notFound('Site')
     const erasureId = newId('era')
     const { keyId } = credential
-    const erasure = await erasures.createForSite({
+    const deleted = await erasures.createForSite({
       erasureId,
       siteId,
       kind: 'site',
@@ -37,8 +41,12 @@ export function deleteSiteRoute({
       requestedAt: clock.now(),
       keyId,
     })
-    if (!erasure) throw notFound('Site')
+    if (!deleted) throw notFound('Site')
     log({ erasure_id: erasureId })
+    // The site is deleted, whether its files can be removed now or not: the workers remove what nothing names.
+    await removeFiles(blobs, deleted.files).catch((error: unknown) => {
+      log({ file_not_removed: internalMessage(error) })
+    })
     return { erasure_id: erasureId, status: 'queued' as const }
   })
 }

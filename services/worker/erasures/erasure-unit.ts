@@ -2,10 +2,11 @@ import type { EventEraser } from '@sluice/event-store/event-eraser'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ErasureRecord, ErasureStore } from '@sluice/postgres/erasures'
 import type { Clock } from '@sluice/runtime/clock'
+import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import type { ExpireExports } from './expire-exports.ts'
 
 export interface ErasureUnitDeps {
-  erasures: Pick<ErasureStore, 'advance' | 'complete' | 'listDeletable'>
+  erasures: Pick<ErasureStore, 'advance' | 'advanceDeleted' | 'complete' | 'listDeletable'>
   eraser: Pick<
     EventEraser,
     'storeTombstone' | 'waitForInserts' | 'count' | 'startDelete' | 'isDeleting' | 'retireTombstone'
@@ -19,19 +20,21 @@ export interface ErasureUnitDeps {
 /** The pause before a deletion that is under way is looked at again. */
 const pollMs = 1_000
 /** Erasures whose rows one statement deletes. */
-const togetherMax = 50
+const togetherMax = 100
 
 /**
  * One step of an erasure. Each can be repeated: a worker that dies in the middle leaves it to the next one.
  *
  * `tombstone`: from here on no insert stores what the erasure selects, except those that were under way; they are waited
  * for, so that everything there is has been stored when it is counted. `delete`: the rows of all erasures that are counted
- * are deleted at once, because each deletion rewrites a column of every part that it concerns. `verify`: when ClickHouse
- * has carried that out, the rows are counted again; rows that are left are deleted again. Export files that may hold such
+ * are deleted at once, because each deletion rewrites a column of every part that it concerns. `verify`: the rows are counted
+ * until none is left, whatever else ClickHouse deletes; what it leaves is deleted again. Export files that may hold such
  * rows go last, when nothing can write new ones.
  */
 export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: Lease) => Promise<UnitResult> {
   const { erasures, eraser, expireExports, clock, deleteEveryMs } = deps
+  // Units that looked at the same moment would all begin the same deletion.
+  const oneAtATime = concurrencyLimit(1)
 
   async function start(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
     await eraser.storeTombstone(job)
@@ -44,24 +47,26 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
     return { next, log: { step: job.step, events, users } }
   }
 
+  /** Deletes the rows of this erasure and of the oldest others. The deletion of one of them may have begun meanwhile. */
   async function deleteRows(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
-    if (await eraser.isDeleting())
-      return { next: clock.now() + pollMs, log: { step: job.step, waits: 'for ClickHouse' } }
-    const { events, users } = await eraser.count(job)
-    if (events + users > 0) {
-      const others = (await erasures.listDeletable(togetherMax)).filter(({ erasureId }) => erasureId !== job.erasureId)
+    if (await eraser.isDeleting()) return waitForClickHouse(job)
+    const deletable = await erasures.listDeletable(togetherMax)
+    if (deletable.some(({ erasureId }) => erasureId === job.erasureId)) {
       lease.signal.throwIfAborted()
-      await eraser.startDelete([job, ...others])
+      await eraser.startDelete(deletable)
+      await erasures.advanceDeleted(deletable.map(({ erasureId }) => erasureId))
     }
-    await erasures.advance(lease, 'verify')
-    return { next: 'now', log: { step: job.step, events, users } }
+    return { next: clock.now() + pollMs, log: { step: job.step, together: deletable.length } }
+  }
+
+  function waitForClickHouse({ step }: ErasureRecord): UnitResult {
+    return { next: clock.now() + pollMs, log: { step, waits: 'for ClickHouse' } }
   }
 
   async function verify(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
-    if (await eraser.isDeleting())
-      return { next: clock.now() + pollMs, log: { step: job.step, waits: 'for ClickHouse' } }
     const left = await eraser.count(job)
     if (left.events + left.users > 0) {
+      if (await eraser.isDeleting()) return waitForClickHouse(job)
       await erasures.advance(lease, 'delete')
       return { next: clock.now() + pollMs, log: { step: job.step, ...left } }
     }
@@ -77,7 +82,7 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
       case 'tombstone':
         return start(job, lease)
       case 'delete':
-        return deleteRows(job, lease)
+        return oneAtATime(() => deleteRows(job, lease))
       case 'verify':
         return verify(job, lease)
       case 'done':

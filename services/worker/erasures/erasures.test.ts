@@ -99,7 +99,7 @@ async function startWorker(): Promise<void> {
   stops.push(await rig.startWorker())
 }
 
-async function completed({ siteId, erasureId }: ErasureRecord): Promise<ErasureRecord> {
+async function completed({ siteId, erasureId }: ErasureRecord, deadlineMs = 30_000): Promise<ErasureRecord> {
   let record: ErasureRecord | undefined
   await waitUntil(
     async () => {
@@ -107,7 +107,7 @@ async function completed({ siteId, erasureId }: ErasureRecord): Promise<ErasureR
       return record?.status === 'completed'
     },
     'the erasure is completed',
-    30_000,
+    deadlineMs,
   )
   if (record === undefined) throw new Error('the erasure is gone')
   return record
@@ -422,3 +422,19 @@ test('export files that may hold it are removed, and those that are being made b
   )
   expect(await exports.find(running.exportId, null)).toMatchObject({ rows: 1 })
 }, 60_000)
+
+test('more erasures than one statement deletes are completed together', async () => {
+  const site = randomUUID()
+  const users = Array.from({ length: 150 }, (_, n) => `user ${n}`)
+  await insert(...users.map((user) => row(site, { user_id: user })), row(site, { user_id: 'bob', event_id: 'kept' }))
+  const requested = await Promise.all(users.map((user) => request(site, { user_id: user })))
+  await startWorker()
+  for (const erasure of requested) expect(await completed(erasure, 90_000)).toMatchObject({ count: 1 })
+  expect(await stored(site)).toStrictEqual(['kept'])
+  const { rows } = await rig.clickHouse.query<{ statements: number }>(
+    `SELECT count() AS statements FROM system.mutations
+     WHERE database = currentDatabase() AND table = 'events' AND command LIKE {site:String}`,
+    { site: `%${site}%` },
+  )
+  expect(rows[0]?.statements).toBeLessThan(15)
+}, 120_000)

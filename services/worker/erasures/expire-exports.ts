@@ -1,4 +1,5 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
+import { removeFiles } from '@sluice/blobs/remove-files'
 import type { ExportStore } from '@sluice/postgres/exports'
 
 /**
@@ -17,8 +18,6 @@ export function expireExports({
   blobs: Pick<BlobStore, 'remove' | 'abortParts'>
 }): ExpireExports {
   return async (siteId, at) => {
-    const { objects, uploads } = await exports.takeBack(siteId, at)
-    await blobs.remove(objects)
-    for (const upload of uploads) await blobs.abortParts(upload)
+    await removeFiles(blobs, await exports.takeBack(siteId, at))
   }
 }
