@@ -2,8 +2,11 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { cohortStore } from '@sluice/postgres/cohorts'
 import { erasureStore } from '@sluice/postgres/erasures'
+import { exportStore } from '@sluice/postgres/exports'
 import { importStore } from '@sluice/postgres/imports'
 import { siteStore } from '@sluice/postgres/sites'
+import { addExport } from '../../../tests/support/export-jobs.ts'
+import { finishExport } from '../../../tests/support/finished-export.ts'
 import { addImport } from '../../../tests/support/import-jobs.ts'
 import { startQuery, storeEvents, type TestQuery } from '../../../tests/support/query.ts'
 
@@ -97,6 +100,24 @@ describe('POST /api/v1/sites/:site_id/erasures', () => {
 
 describe('DELETE /api/v1/sites/:site_id', () => {
   const remove = (site: string, key = query.admin) => query.request(`/api/v1/sites/${site}`, { method: 'DELETE', key })
+
+  test('removes the files of its exports at once', async () => {
+    await siteStore(query.postgres).register(['exported'])
+    const exports = exportStore(query.postgres)
+    const { exportId } = await addExport(exports, { site: 'exported' }, Date.now() - 1_000)
+    await finishExport({ exports, blobs: query.blobs }, exportId, { content: Buffer.from('row') })
+    expect(await query.blobs.size(`exports/${exportId}`)).toBe(3)
+    expect((await remove('exported')).status).toBe(202)
+    expect(await query.blobs.size(`exports/${exportId}`)).toBeUndefined()
+  })
+
+  test('refuses a parameter that it does not know', async () => {
+    await siteStore(query.postgres).register(['kept'])
+    expect(await remove('kept?dry_run=true')).toMatchObject({
+      status: 400,
+      body: { error: 'Invalid field: dry_run is not known' },
+    })
+  })
 
   test('removes the site with its cohorts and imports; its erasure stays visible', async () => {
     const now = Date.now()
