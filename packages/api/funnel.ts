@@ -1,6 +1,12 @@
 import joi from 'joi'
 import { eventLimits } from '@sluice/contracts/event-limits'
-import { type FunnelBody, funnelLimits, type FunnelResult, type FunnelStep } from '@sluice/contracts/funnel'
+import {
+  funnelActors,
+  type FunnelBody,
+  funnelLimits,
+  type FunnelResult,
+  type FunnelStep,
+} from '@sluice/contracts/funnel'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, periods } from '@sluice/contracts/stats'
 import { duration, nestedObject, text } from '@sluice/runtime/validate'
@@ -47,6 +53,10 @@ export const funnelBody = joi.object<FunnelBody>({
     .string()
     .valid(...environments, 'all')
     .description('Whose events: those of the key’s own environment unless named.'),
+  of: joi
+    .string()
+    .valid(...funnelActors)
+    .description('`user`: by `user_id`, the default. `visitor`: by `user_id`, else `anonymous_id`, else `session_id`.'),
 })
 
 /** `data` of POST /api/v1/funnel. */
@@ -59,7 +69,7 @@ export const funnelResult = joi.object<FunnelResult>({
     .items(
       joi.object({
         event_type: joi.string().required(),
-        users: joi.number().integer().required().description('Distinct `user_id`s that came as far.'),
+        users: joi.number().integer().required().description('Distinct users, or visitors, that came as far.'),
         rate_from_first: joi.number().required().description('Percent of those that met the first step.'),
         rate_from_previous: joi.number().required().description('Percent of those that met the step before.'),
       }),

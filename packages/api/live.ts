@@ -1,8 +1,9 @@
 import joi from 'joi'
 import { eventLimits } from '@sluice/contracts/event-limits'
-import { liveLimits, type LiveResult, type SiteQuery } from '@sluice/contracts/live'
+import { liveLimits, type LiveQuery, type LiveResult, type SiteQuery } from '@sluice/contracts/live'
 import { text } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
+import { filterParameter } from './conditions.ts'
 import { environmentParameter, parameterMessages } from './parameters.ts'
 import { storedEvent } from './stored-event.ts'
 
@@ -12,6 +13,13 @@ export const siteQuery = joi
     environment: environmentParameter,
   })
   .messages(parameterMessages)
+
+/** The parameters of GET /api/v1/live. */
+export const liveQuery = siteQuery.append<LiveQuery>({
+  filter: filterParameter.description(
+    'Only events that meet all of these conditions, as cohorts have them: a JSON list of `{property, operator, value}`.',
+  ),
+})
 
 const count = joi.number().integer().required()
 

@@ -15,7 +15,7 @@ import { exportOperations } from './export-operations.ts'
 import { funnelBody, funnelResult } from './funnel.ts'
 import { importOperations } from './import-operations.ts'
 import { createKeyBody, keyResource, newKeyResource, rotateKeyBody, updateKeyBody } from './keys.ts'
-import { liveResult, siteQuery } from './live.ts'
+import { liveQuery, liveResult, siteQuery } from './live.ts'
 import { observedPropertiesResult } from './observed-properties.ts'
 import { criteriaBody, jsonBody, type Operation } from './operation.ts'
 import { listOf, pageQuery } from './paging.ts'
@@ -98,7 +98,7 @@ export const operations = {
     scope: 'stats:read',
     limit: 'queries',
     rights: { of: 'site', in: 'query' },
-    query: siteQuery,
+    query: liveQuery,
     response: { status: 200, data: liveResult },
   },
   properties: {

@@ -52,7 +52,7 @@ export const statsQuery = joi
     group_by: groupBy
       .example('day')
       .description(
-        `Adds \`breakdown\`: by time (${timeUnits.join(', ')}), zero-filled, or by value (${groupFields.join(', ')}, properties.<name>).`,
+        `Adds \`breakdown\`: by time (${timeUnits.join(', ')}; minutes of at most ${statsLimits.minutesHoursMax} hours), zero-filled, or by value (${groupFields.join(', ')}, properties.<name>).`,
       ),
     country: parameter((value, helpers) =>
       /^[a-z0-9]{2}$/i.test(value) ? value.toUpperCase() : helpers.error('parameter.country'),
@@ -63,7 +63,7 @@ export const statsQuery = joi
       'Only events of this device; upper and lower case are the same.',
     ),
     timezone: timezoneParameter.description(
-      'IANA name: where hours, days, weeks and months begin. The site’s unless named, else UTC.',
+      'IANA name: where minutes, hours, days, weeks and months begin. The site’s unless named, else UTC.',
     ),
     event_type: text(eventLimits.eventTypeLengthMax).description('Only events of this type.'),
     target_event: text(eventLimits.eventTypeLengthMax).description(
@@ -79,6 +79,11 @@ export const statsQuery = joi
     limit: integer(1, statsLimits.groupsMax)
       .default(statsLimits.groupsDefault)
       .description('Groups by value that are listed; the rest is one entry, `(other)`.'),
+    offset: integer(0, statsLimits.groupsOffsetMax)
+      .default(0)
+      .description(
+        'Groups by value that are skipped, those with the greatest values; neither listed nor in `(other)`.',
+      ),
     exact: parameter((value, helpers) =>
       ['true', 'false'].includes(value) ? value === 'true' : helpers.error('any.only', { valids: ['true', 'false'] }),
     )

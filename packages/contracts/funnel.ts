@@ -11,6 +11,11 @@ export const funnelLimits = {
   windowMsMax: 365 * dayMs,
 } as const
 
+/** Whose events make a funnel: those of a `user_id`, or those of a visitor as in the metric `visitors`. */
+export const funnelActors = ['user', 'visitor'] as const
+
+export type FunnelActor = (typeof funnelActors)[number]
+
 /** The events that meet a step. */
 export interface FunnelStep {
   event_type: string
@@ -27,6 +32,7 @@ export interface FunnelBody {
   end_date?: number
   period?: Period
   environment?: Environment | 'all'
+  of?: FunnelActor
 }
 
 /** `data` of POST /api/v1/funnel; times are Unix ms, rates percent with 2 decimals. */

@@ -1,3 +1,4 @@
+import type { Filter } from './conditions.ts'
 import type { Environment } from './scopes.ts'
 import type { StoredEvent } from './stored-event.ts'
 
@@ -15,6 +16,11 @@ export const liveLimits = {
 export interface SiteQuery {
   site_id: string
   environment?: Environment | 'all'
+}
+
+/** The query of GET /api/v1/live. */
+export interface LiveQuery extends SiteQuery {
+  filter?: Filter
 }
 
 /** `data` of GET /api/v1/live (docs/http-interface.md#live). */

@@ -23,7 +23,7 @@ export const periods = { '1h': hourMs, '24h': 24 * hourMs, '7d': 7 * 24 * hourMs
 export type Period = keyof typeof periods
 
 /** Groupings by time: buckets begin when these do in the time zone, weeks on Monday. */
-export const timeUnits = ['hour', 'day', 'week', 'month'] as const
+export const timeUnits = ['minute', 'hour', 'day', 'week', 'month'] as const
 
 export type TimeUnit = (typeof timeUnits)[number]
 
@@ -51,9 +51,13 @@ export type FilterField = (typeof filterFields)[number]
 export const statsLimits = {
   /** Buckets of one breakdown. */
   bucketsMax: 5_000,
-  /** Groups by value that may be listed by name. */
+  /** Longest range that is split into minutes, in hours. */
+  minutesHoursMax: 6,
+  /** Groups by value that one answer lists by name. */
   groupsMax: 1_000,
   groupsDefault: 100,
+  /** Groups by value that may be skipped, so that the next ones are listed. */
+  groupsOffsetMax: 100_000,
   /** Entries of one breakdown. Entries by type are pairs of a type and a group, which the other limits do not bound. */
   entriesMax: 100_000,
 } as const
@@ -72,6 +76,7 @@ export interface StatsParameters extends Partial<Record<FilterField, string>> {
   environment?: Environment | 'all'
   filter?: Filter
   limit: number
+  offset: number
   exact?: boolean
 }
 

@@ -57,7 +57,8 @@ const range = fc.constantFrom(...oddities).chain(([zone, at]) =>
 
 test('the starts of buckets follow the clocks of the zone', () => {
   fc.assert(
-    fc.property(range, fc.constantFrom(...timeUnits), ({ zone, start, end }, unit) => {
+    fc.property(range, fc.constantFrom(...timeUnits), ({ zone, start, end: drawnEnd }, unit) => {
+      const end = unit === 'minute' ? Math.min(drawnEnd, start + 6 * hour) : drawnEnd
       expect(bucketStarts({ start, end }, unit, zone)).toStrictEqual(bucketsByClock(start, end, unit, zone))
     }),
     { numRuns: 1_000 },

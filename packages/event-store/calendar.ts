@@ -6,9 +6,16 @@ const hourMs = 3_600_000
 
 const dayMs = 24 * hourMs
 
+/** Units whose buckets follow the clocks of a zone, and not its dates, with their length in ms. */
+const clockUnits = { minute: 60_000, hour: hourMs } as const
+
+type ClockUnit = keyof typeof clockUnits
+
+type DateUnit = Exclude<TimeUnit, ClockUnit>
+
 /** Greatest length of a bucket in ms, with every change of a zone's clocks. */
 const longestMs: Readonly<Record<TimeUnit, number>> = {
-  hour: hourMs,
+  ...clockUnits,
   day: 2 * dayMs,
   week: 9 * dayMs,
   month: 33 * dayMs,
@@ -18,8 +25,12 @@ export function isTimeUnit(grouping: string | undefined): grouping is TimeUnit {
   return (timeUnits as readonly (string | undefined)[]).includes(grouping)
 }
 
-/** True for ranges that certainly have more buckets than an answer may hold, so that the buckets need not be computed. */
+/**
+ * True for ranges that are too long for minutes, or certainly have more buckets than an answer may hold, so that the buckets
+ * need not be computed.
+ */
 export function exceedsBucketLimit({ start, end }: Range, unit: TimeUnit): boolean {
+  if (unit === 'minute' && end - start > statsLimits.minutesHoursMax * hourMs) return true
   return (end - start) / longestMs[unit] > statsLimits.bucketsMax
 }
 
@@ -34,18 +45,22 @@ export interface Range {
  * last one may end after it.
  *
  * A day begins when its date first appears on the zone's clocks: a skipped day has no bucket, and a day without a
- * midnight begins later. An hour ends when the clocks show another hour or are put back, so that two hours of the same
- * name have two buckets.
+ * midnight begins later. An hour or a minute ends when the clocks show another one or are put back, so that two hours of
+ * the same name have two buckets.
  */
 export function bucketStarts(range: Range, unit: TimeUnit, timeZone: string): number[] {
-  const starts = unit === 'hour' ? hourStarts(range, timeZone) : dateStarts(range, unit, timeZone)
+  const starts = isClockUnit(unit) ? clockStarts(range, clockUnits[unit], timeZone) : dateStarts(range, unit, timeZone)
   // The first date may have ended: it appears again after clocks were put back across midnight.
   return starts.slice(starts.findLastIndex((start) => start <= range.start))
 }
 
+function isClockUnit(unit: TimeUnit): unit is ClockUnit {
+  return unit in clockUnits
+}
+
 const step = { day: { days: 1 }, week: { weeks: 1 }, month: { months: 1 } } as const
 
-function dateStarts({ start, end }: Range, unit: Exclude<TimeUnit, 'hour'>, timeZone: string): number[] {
+function dateStarts({ start, end }: Range, unit: DateUnit, timeZone: string): number[] {
   const starts: number[] = []
   let date = firstDate(zoned(start, timeZone).toPlainDate(), unit)
   for (;;) {
@@ -59,7 +74,7 @@ function dateStarts({ start, end }: Range, unit: Exclude<TimeUnit, 'hour'>, time
 }
 
 /** The Monday of the date's week, the first day of its month, or the date itself. */
-function firstDate(date: Temporal.PlainDate, unit: Exclude<TimeUnit, 'hour'>): Temporal.PlainDate {
+function firstDate(date: Temporal.PlainDate, unit: DateUnit): Temporal.PlainDate {
   switch (unit) {
     case 'day':
       return date
@@ -70,28 +85,31 @@ function firstDate(date: Temporal.PlainDate, unit: Exclude<TimeUnit, 'hour'>): T
   }
 }
 
-/** Between two changes of its clocks, a zone's hours begin every 3,600 s. */
-function hourStarts({ start, end }: Range, timeZone: string): number[] {
+/** Between two changes of a zone's clocks, its hours begin every 3,600 s and its minutes every 60 s: every `lengthMs`. */
+function clockStarts({ start, end }: Range, lengthMs: number, timeZone: string): number[] {
   const starts: number[] = []
-  let from = start - hourMs
+  let from = start - lengthMs
   let before: number | undefined
   while (from < end) {
     const now = zoned(from, timeZone)
     const offset = now.offsetNanoseconds / 1e6
     const change = now.getTimeZoneTransition('next')?.epochMilliseconds ?? Infinity
-    const sinceHour = modulo(from + offset, hourMs)
-    const isChange = before !== undefined && (offset < before || isAnotherHour(from, before, offset))
-    if (sinceHour === 0 || isChange) starts.push(from)
-    for (let at = from + hourMs - sinceHour; at < Math.min(change, end); at += hourMs) starts.push(at)
+    const sinceStart = modulo(from + offset, lengthMs)
+    const isChange = before !== undefined && (offset < before || showsAnother(lengthMs, from, before, offset))
+    if (sinceStart === 0 || isChange) starts.push(from)
+    for (let at = from + lengthMs - sinceStart; at < Math.min(change, end); at += lengthMs) starts.push(at)
     before = offset
     from = change
   }
   return starts
 }
 
-/** Whether clocks that change at `at` (Unix ms) from one offset to another show a different hour than just before. */
-function isAnotherHour(at: number, before: number, after: number): boolean {
-  return Math.floor((at - 1 + before) / hourMs) !== Math.floor((at + after) / hourMs)
+/**
+ * Whether clocks that change at `at` (Unix ms) from one offset to another show a different hour, or minute, of `lengthMs` than
+ * just before.
+ */
+function showsAnother(lengthMs: number, at: number, before: number, after: number): boolean {
+  return Math.floor((at - 1 + before) / lengthMs) !== Math.floor((at + after) / lengthMs)
 }
 
 function modulo(value: number, by: number): number {

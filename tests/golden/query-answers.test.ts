@@ -74,9 +74,9 @@ const sampleRequests: Readonly<Record<string, SampleRequest>> = {
     query: { site_id, metric: 'visitors', ...threeHours, group_by: 'country', limit: '2' },
     replies: always(
       [
-        { named: true, key: 'DE', value: 5 },
-        { named: true, key: '', value: 2 },
-        { named: false, key: '', value: 1 },
+        { place: 'named', key: 'DE', value: 5 },
+        { place: 'named', key: '', value: 2 },
+        { place: 'other', key: '', value: 1 },
       ],
       { value: 7 },
     ),
@@ -84,15 +84,15 @@ const sampleRequests: Readonly<Record<string, SampleRequest>> = {
   'stats by a property': {
     id: 'stats',
     query: { site_id, metric: 'visitors', ...threeHours, group_by: 'properties.plan' },
-    replies: always([{ named: true, key: 'pro', value: 5 }], { value: 5 }),
+    replies: always([{ place: 'named', key: 'pro', value: 5 }], { value: 5 }),
   },
   'stats by type': {
     id: 'stats',
     query: { site_id, metric: 'event_count_by_type', ...threeHours },
     replies: always(
       [
-        { part: '', named: true, type: 'view', value: 5 },
-        { part: '', named: false, type: '', value: 2 },
+        { part: '', place: 'named', type: 'view', value: 5 },
+        { part: '', place: 'other', type: '', value: 2 },
       ],
       { value: 7 },
     ),
@@ -100,12 +100,12 @@ const sampleRequests: Readonly<Record<string, SampleRequest>> = {
   'stats by type and hour': {
     id: 'stats',
     query: { site_id, metric: 'event_count_by_type', ...threeHours, group_by: 'hour' },
-    replies: always([{ part: noon - hourMs, named: true, type: 'view', value: 5 }], { value: 5 }),
+    replies: always([{ part: noon - hourMs, place: 'named', type: 'view', value: 5 }], { value: 5 }),
   },
   'stats by type and country': {
     id: 'stats',
     query: { site_id, metric: 'event_count_by_type', ...threeHours, group_by: 'country' },
-    replies: always([{ part: 'DE', named: true, type: 'view', value: 5 }], { value: 5 }),
+    replies: always([{ part: 'DE', place: 'named', type: 'view', value: 5 }], { value: 5 }),
   },
   'stats compared by hour': {
     id: 'stats',

@@ -1,4 +1,4 @@
-import type { FunnelStep } from '@sluice/contracts/funnel'
+import type { FunnelActor, FunnelStep } from '@sluice/contracts/funnel'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
@@ -7,7 +7,10 @@ export interface FunnelSpec extends EventScope {
   steps: readonly FunnelStep[]
   /** Longest time from the event of the first step to that of the last one, in ms. */
   windowMs: number
+  of: FunnelActor
 }
+
+const actorKeys: Readonly<Record<FunnelActor, string>> = { user: 'user_key', visitor: 'visitor_key' }
 
 /** The users that came exactly to one level: the number of steps that they met. */
 export interface LevelRow {
@@ -19,7 +22,7 @@ export interface LevelRow {
 const places = 2 ** 20
 
 /**
- * Selects how many users came to each level: the most steps that a sequence of one user's events meets, with one event
+ * Selects how many users (or visitors) came to each level: the most steps that a sequence of one user's events meets, with one event
  * for each step, in the order of times and ids, within the window of the first event (docs/http-interface.md#funnel).
  *
  * ClickHouse's windowFunnel computes the level, but takes events of the same time in any order. So it gets times of a
@@ -27,7 +30,8 @@ const places = 2 ** 20
  * a place never moves an event into the window or out of it.
  */
 export function funnelStatement(spec: FunnelSpec): Statement {
-  const { steps, windowMs } = spec
+  const { steps, windowMs, of } = spec
+  const actorKey = actorKeys[of]
   const conditions = steps.map(({ conditions: filter = [] }, index) => {
     const condition = conditionSql(filter, { prefix: `step_${index}` })
     return { ...condition, sql: `(event_type = {type_${index}:String} AND ${condition.sql})` }
@@ -52,8 +56,8 @@ FROM
       spec,
       conditions.flatMap(({ userFields }) => userFields),
     )}
-    WHERE ${scopeCondition(spec)} AND user_key != 0 AND (${conditions.map(({ sql }) => sql).join(' OR ')})
-    GROUP BY user_key
+    WHERE ${scopeCondition(spec)} AND ${actorKey} != 0 AND (${conditions.map(({ sql }) => sql).join(' OR ')})
+    GROUP BY ${actorKey}
 )
 WHERE level > 0
 GROUP BY level`,

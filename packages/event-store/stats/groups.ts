@@ -22,15 +22,18 @@ export function bucketGroups({ buckets }: StatsPlan, rows: readonly BucketRow[])
   return buckets.map((start) => ({ start, value: values.get(start) ?? 0 }))
 }
 
-/** One group for each row, in the order of the rows. */
+/** One group for each row that the offset does not skip, in the order of the rows. */
 export function valueGroups({ start }: StatsPlan, rows: readonly GroupRow[]): StatsGroup[] {
-  return rows.map(({ named, key, value }) => ({ start, group: named ? key : otherGroups, value }))
+  return rows
+    .filter(({ place }) => place !== 'skipped')
+    .map(({ place, key, value }) => ({ start, group: place === 'named' ? key : otherGroups, value }))
 }
 
-/** One group for each row; pairs of event type and group without events have no row. */
+/** One group for each row that the offset does not skip; pairs of event type and group without events have no row. */
 export function typeGroups({ start, groupBy }: StatsPlan, rows: readonly TypeRow[]): StatsGroup[] {
-  return rows.map(({ part, named, type, value }) => {
-    const eventType = named ? type : otherGroups
+  const listed = rows.filter(({ place }) => place !== 'skipped')
+  return listed.map(({ part, place, type, value }) => {
+    const eventType = place === 'named' ? type : otherGroups
     if (isTimeUnit(groupBy)) return { start: Number(part), eventType, value }
     const isByOtherValue = groupBy !== undefined && groupBy !== 'event_type'
     return { start, ...(isByOtherValue ? { group: String(part) } : {}), eventType, value }

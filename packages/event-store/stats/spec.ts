@@ -21,6 +21,8 @@ export interface StatsSpec extends EventScope {
   compare?: Comparison
   /** Groups by value that are listed by name. */
   limit?: number
+  /** Groups by value that are skipped: those with the greatest values. */
+  offset?: number
   /** Whether estimates are excluded. */
   exact?: boolean
 }
@@ -66,6 +68,7 @@ function withDefaults({ compare: _, ...spec }: StatsSpec): Omit<StatsPlan, 'buck
     conditions: [],
     targetEvent: defaultTargetEvent,
     limit: statsLimits.groupsDefault,
+    offset: 0,
     exact: false,
     sessions: { sampleFactor: 1, allowsOverlong: true },
     ...spec,

@@ -25,10 +25,13 @@ export interface BucketRow extends ValueRow {
   start: number
 }
 
+/** Where a group or a type stands: it is skipped by the offset, listed by name, or one of those beyond the limit. */
+export type Place = 'skipped' | 'named' | 'other'
+
 /** A row of `groupsStatement`. */
 export interface GroupRow extends ValueRow {
-  /** False for the groups beyond the limit, which share one row and have an empty `key`. */
-  named: boolean
+  /** The groups that have no name share one row for each place and have an empty `key`. */
+  place: Place
   key: string
 }
 
@@ -36,8 +39,8 @@ export interface GroupRow extends ValueRow {
 export interface TypeRow extends ValueRow {
   /** Start of the bucket (Unix ms), value of the group, or `''` without grouping. */
   part: number | string
-  /** False for the types beyond the limit, which share one row and have an empty `type`. */
-  named: boolean
+  /** The types that have no name share one row for each place and have an empty `type`. */
+  place: Place
   type: string
 }
 
@@ -68,18 +71,19 @@ GROUP BY start WITH TOTALS`,
 }
 
 /**
- * Selects the metric in the `limit` greatest groups by value, sorted by value and key, then in one row over the other
- * groups; the totals hold the metric over the range. One statement reads the rows once, so that its numbers agree.
+ * Selects the metric in the `limit` greatest groups by value after the first `offset`, sorted by value and key, then in one
+ * row over the groups after these, and in one over the groups before them; the totals hold the metric over the range. One
+ * statement reads the rows once, so that its numbers agree.
  */
 export function groupsStatement(plan: StatsPlan): Statement {
   const rows = rowSourceOf(plan)
   const metric = metricSql(plan, rows)
   return {
     sql: `
-SELECT named, if(named, group, '') AS key, ${metric.fromStates} AS value
+SELECT place, if(place = 'named', group, '') AS key, ${metric.fromStates} AS value
 FROM
 (
-    SELECT group, part, row_number() OVER (ORDER BY ${metric.fromState} DESC, group) <= {limit:UInt32} AS named
+    SELECT group, part, ${placeOf(`row_number() OVER (ORDER BY ${metric.fromState} DESC, group)`)} AS place
     FROM
     (
         SELECT toString(${rows.group}) AS group, ${metric.state} AS part
@@ -87,18 +91,27 @@ FROM
         GROUP BY group
     )
 )
-GROUP BY named, key WITH TOTALS
-ORDER BY named DESC, value DESC, key`,
-    params: { ...rows.params, limit: plan.limit },
+GROUP BY place, key WITH TOTALS
+ORDER BY ${inPlace}, value DESC, key`,
+    params: { ...rows.params, limit: plan.limit, offset: plan.offset },
   }
 }
 
+/** SQL of the place of a group or a type by the SQL of its rank, from 1. */
+function placeOf(rank: string): string {
+  return `multiIf(${rank} <= {offset:UInt32}, 'skipped', ${rank} <= {offset:UInt32} + {limit:UInt32}, 'named', 'other')`
+}
+
+/** SQL of the order in which the rows of a statement come by their places: by name first. */
+const inPlace = `place != 'named'`
+
 /**
- * Selects the number of events by type in every group of the plan: the `limit` most frequent types by name, the others in
- * one row. Rows are sorted by bucket, then by value with the other types last. The totals hold the number of all events.
+ * Selects the number of events by type in every group of the plan: the `limit` most frequent types after the first `offset`
+ * by name, those after these in one row, and those before them in another. Rows are sorted by bucket, then by value with the
+ * types without a name last. The totals hold the number of all events.
  */
 export function typesStatement(plan: StatsPlan): Statement {
-  const { groupBy, limit } = plan
+  const { groupBy, limit, offset } = plan
   const rows = rowSourceOf(plan)
   const groupSql = isTimeUnit(groupBy)
     ? bucketOf(plan, rows)
@@ -106,10 +119,10 @@ export function typesStatement(plan: StatsPlan): Statement {
       { sql: groupBy === 'event_type' ? `''` : `toString(${rows.group})`, params: {} }
   return {
     sql: `
-SELECT part, named, if(named, event, '') AS type, sum(events) AS value
+SELECT part, place, if(place = 'named', event, '') AS type, sum(events) AS value
 FROM
 (
-    SELECT part, event, events, dense_rank() OVER (ORDER BY of_type DESC, event) <= {limit:UInt32} AS named
+    SELECT part, event, events, ${placeOf('dense_rank() OVER (ORDER BY of_type DESC, event)')} AS place
     FROM
     (
         SELECT part, event, events, sum(events) OVER (PARTITION BY event) AS of_type
@@ -121,9 +134,9 @@ FROM
         )
     )
 )
-GROUP BY part, named, type WITH TOTALS
-ORDER BY ${isTimeUnit(groupBy) ? 'part, ' : ''}named DESC, value DESC, type, part`,
-    params: { ...rows.params, ...groupSql.params, limit },
+GROUP BY part, place, type WITH TOTALS
+ORDER BY ${isTimeUnit(groupBy) ? 'part, ' : ''}${inPlace}, value DESC, type, part`,
+    params: { ...rows.params, ...groupSql.params, limit, offset },
   }
 }
 

@@ -152,7 +152,7 @@ describe('a wrong body is refused with 400:', () => {
     ['Invalid field: metric goes with type stats only', { ...plain, metric: 'visitors' }],
     ['Invalid field: group_by goes with type stats only', { ...plain, type: 'sessions', group_by: 'day' }],
     [
-      'Invalid field: group_by must be one of: hour, day, week, month, device_type, country, event_type, url, path, referrer_host, properties.<name>',
+      'Invalid field: group_by must be one of: minute, hour, day, week, month, device_type, country, event_type, url, path, referrer_host, properties.<name>',
       { ...stats, group_by: 'x' },
     ],
     [

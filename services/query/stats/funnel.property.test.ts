@@ -36,6 +36,8 @@ const event = fc.record({
   event_type: type,
   at: moment,
   user_id: fc.constantFrom('', 'a', 'b', 'c'),
+  anonymous_id: fc.constantFrom('', 'a', 'b'),
+  session_id: fc.constantFrom('', 'a'),
   environment: fc.constantFrom('prod' as const, 'prod' as const, 'dev' as const),
   country: fc.constantFrom('DE', 'FR'),
   rank: fc.nat(99),
@@ -58,6 +60,7 @@ const funnel = fc.record({
   environment: fc.constantFrom('prod', 'prod', 'all'),
   edges: fc.tuple(moment, moment).filter(([a, b]) => a !== b),
   steps: fc.array(step, { minLength: 2, maxLength: 5 }),
+  of: fc.constantFrom(undefined, 'user' as const, 'visitor' as const),
   windowSeconds: fc.constantFrom(0, 3600, 7200, 3 * 3600 - 1, 86_400),
 })
 
@@ -80,7 +83,7 @@ test('funnels of random events are those of the oracle', async () => {
         site_id,
         timestamp: Math.round(noon + at * hour),
       }))
-      for (const { environment, edges, steps, windowSeconds } of funnels) {
+      for (const { environment, edges, steps, of, windowSeconds } of funnels) {
         const rawFunnel: RawFunnel = {
           site_id,
           environment,
@@ -88,6 +91,7 @@ test('funnels of random events are those of the oracle', async () => {
           end_date: noon + Math.max(...edges),
           windowMs: windowSeconds * 1000,
           steps,
+          ...(of && { of }),
         }
         expect(await requestFunnel(rawFunnel, windowSeconds)).toStrictEqual(expectedFunnel(raw, rawFunnel))
       }

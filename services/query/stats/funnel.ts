@@ -17,14 +17,14 @@ export interface FunnelDeps {
 /** `POST /api/v1/funnel` (docs/http-interface.md#funnel). Throws 400, 404 `Site not found`, ClickHouseError. */
 export function funnelRoute({ eventReader, sites, completeUntil }: FunnelDeps): Route {
   return handle(operations.funnel, async ({ body, credential, receivedAt, signal, log }) => {
-    const { site_id: siteId, steps, environment = credential.environment } = body
+    const { site_id: siteId, steps, environment = credential.environment, of = 'user' } = body
     const { window: windowMs = funnelLimits.windowDefaultMs } = body
     const range = rangeOf(body, receivedAt)
     log({ site_id: siteId, steps: steps.length })
     await readableSite(sites, { credential, signal }, siteId)
 
     const completeUntilMs = completeUntil(range.start)
-    const spec = { siteId, environment, ...range, steps, windowMs }
+    const spec = { siteId, environment, ...range, steps, windowMs, of }
     const numbers = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseFunnel(spec, runner), {
       conditions: Object.fromEntries(
         steps.map(({ conditions = [] }, index) => [`steps.${index}.conditions`, conditions]),

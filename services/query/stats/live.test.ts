@@ -113,6 +113,26 @@ test('there are at most 50 last events, and none that is older than 24 hours', a
   expect((await requestLive({ site_id: crowded })).last_events).toHaveLength(50)
 })
 
+test('the filter chooses the events that are counted and listed', async () => {
+  const site_id = await database.siteWith([
+    { at: -minute, user_id: 'u', country: 'DE', event_id: 'a' },
+    { at: -minute, user_id: 'v', country: 'FR', event_id: 'b' },
+    { at: -10 * minute, user_id: 'v', country: 'DE', event_id: 'c' },
+  ])
+  const filter = JSON.stringify([{ property: 'country', operator: 'equals', value: 'de' }])
+  const live = await requestLive({ site_id, filter })
+  expect(live).toMatchObject({ visitors_5m: 1, events_5m: 1 })
+  expect(live.per_minute.reduce((sum, count) => sum + count, 0)).toBe(2)
+  expect(live.last_events.map(({ event_id }) => event_id)).toStrictEqual(['a', 'c'])
+
+  const known = JSON.stringify([{ property: 'user.plan', operator: 'exists' }])
+  expect(await requestLive({ site_id, filter: known })).toMatchObject({ events_5m: 0, last_events: [] })
+  await expect(requestLive({ site_id, filter: '{}' })).rejects.toMatchObject({
+    code: 'invalid_field',
+    message: 'Invalid field: filter must be a list of conditions',
+  })
+})
+
 test('a site without events has zeros', async () => {
   expect(await requestLive({ site_id: 'empty' })).toStrictEqual({
     visitors_5m: 0,

@@ -18,13 +18,15 @@ export interface LiveDeps {
  */
 export function liveRoute({ eventReader, sites, completeUntil }: LiveDeps): Route {
   return handle(operations.live, async ({ query, credential, receivedAt, signal, log }) => {
-    const { site_id: siteId, environment = credential.environment } = query
+    const { site_id: siteId, environment = credential.environment, filter: conditions = [] } = query
     log({ site_id: siteId })
     await readableSite(sites, { credential, signal }, siteId)
 
     const completeUntilMs = completeUntil()
-    const spec = { siteId, environment, now: receivedAt }
-    const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner))
+    const spec = { siteId, environment, now: receivedAt, conditions }
+    const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner), {
+      conditions: { filter: conditions },
+    })
     return {
       visitors_5m: live.visitors,
       events_5m: live.events,

@@ -147,7 +147,7 @@ describe('a wrong value is refused with what is allowed', () => {
     [{ period: '24H' }, 'period must be one of: 1h, 24h, 7d, 30d'],
     [
       { group_by: 'year' },
-      'group_by must be one of: hour, day, week, month, device_type, country, event_type, url, path, referrer_host, properties.<name>',
+      'group_by must be one of: minute, hour, day, week, month, device_type, country, event_type, url, path, referrer_host, properties.<name>',
     ],
     [{ country: 'DEU' }, 'country must be 2 letters or digits'],
     [{ country: 'ÄÖ' }, 'country must be 2 letters or digits'],
@@ -176,6 +176,7 @@ describe('a wrong value is refused with what is allowed', () => {
     [{ limit: '0' }, 'limit must be an integer from 1 to 1000'],
     [{ limit: '1001' }, 'limit must be an integer from 1 to 1000'],
     [{ limit: 'ten' }, 'limit must be an integer from 1 to 1000'],
+    [{ offset: '-1' }, 'offset must be an integer from 0 to 100000'],
     [{ start_date: '9', end_date: '9' }, 'start_date must be before end_date'],
     [{ start_date: '10', end_date: '9' }, 'start_date must be before end_date'],
     [{ start_date: String(now) }, 'start_date must be before now'],
@@ -187,7 +188,7 @@ describe('a wrong value is refused with what is allowed', () => {
     expect(problem({ ...least, [name]: ['1', '1'] })).toBe(`Invalid field: ${name} must be given only once`)
   })
 
-  test.each(['offset', 'time_zone', 'Metric', '__proto__x', 'constructor'])(
+  test.each(['page', 'time_zone', 'Metric', '__proto__x', 'constructor'])(
     '%s is refused as unknown instead of being ignored',
     (name) => {
       expect(problem({ ...least, [name]: 'x' })).toBe(`Invalid field: ${name} is not a known parameter`)
@@ -211,6 +212,8 @@ describe('at most 5,000 buckets', () => {
   const from = start - (start % hour)
 
   test.each([
+    ['minute', from + 1, from + 1 + 6 * hour, 'fits'],
+    ['minute', from, from + 6 * hour + 1, 'refused'],
     ['hour', from, from + 5000 * hour, 'fits'],
     ['hour', from, from + 5000 * hour + 1, 'refused'],
     ['hour', from + 1, from + 5000 * hour, 'fits'],

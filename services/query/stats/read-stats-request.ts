@@ -47,6 +47,7 @@ export function readStatsRequest(
         ...(compare === undefined ? {} : { compare }),
         environment: parameters.environment ?? environment,
         limit: parameters.limit,
+        offset: parameters.offset,
         exact: parameters.exact ?? false,
       }
     },

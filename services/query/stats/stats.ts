@@ -27,7 +27,7 @@ export interface StatsDeps {
 export const statsTooLarge: NonNullable<FieldTexts['tooLarge']> = {
   buckets: {
     field: 'group_by',
-    reason: `must make at most ${statsLimits.bucketsMax} buckets of the range: ask for a shorter one, or for longer buckets`,
+    reason: `must make at most ${statsLimits.bucketsMax} buckets of the range, minutes of at most ${statsLimits.minutesHoursMax} hours: ask for a shorter one, or for longer buckets`,
   },
   rows: {
     field: 'group_by',

@@ -1,4 +1,4 @@
-import type { RawEvent } from './expected-stats.ts'
+import { type RawEvent, visitorOf } from './expected-stats.ts'
 import { matchesCondition, type RawCondition } from './matches-condition.ts'
 
 /** A funnel request in plain words; times in Unix ms. */
@@ -8,6 +8,7 @@ export interface RawFunnel {
   start_date: number
   end_date: number
   windowMs: number
+  of?: 'user' | 'visitor'
   steps: { event_type: string; conditions?: RawCondition[] }[]
 }
 
@@ -16,7 +17,7 @@ export interface RawFunnel {
  * event of the first step.
  */
 export function expectedFunnel(sent: readonly RawEvent[], funnel: RawFunnel): number[] {
-  const { site_id, environment, start_date, end_date, steps } = funnel
+  const { site_id, environment, start_date, end_date, steps, of = 'user' } = funnel
   const events = sent.filter(
     (event) =>
       event.site_id === site_id &&
@@ -24,9 +25,9 @@ export function expectedFunnel(sent: readonly RawEvent[], funnel: RawFunnel): nu
       event.timestamp >= start_date &&
       event.timestamp < end_date,
   )
-  const users = Map.groupBy(events, ({ user_id = '' }) => user_id)
-  users.delete('')
-  const levels = [...users.values()].map((own) => levelOf(own, funnel))
+  const actors = Map.groupBy(events, (event) => (of === 'user' ? (event.user_id ?? '') : visitorOf(event)))
+  actors.delete('')
+  const levels = [...actors.values()].map((own) => levelOf(own, funnel))
   return steps.map((_, index) => levels.filter((level) => level > index).length)
 }
 

@@ -36,6 +36,7 @@ export interface RawStatsQuery {
   target_event?: string
   compare?: string
   limit?: number
+  offset?: number
   exact?: boolean
 }
 
@@ -94,7 +95,7 @@ function expectedOver(sent: readonly RawEvent[], query: RawStatsQuery): Expected
   return { value, breakdown: isUnit(groupBy) ? byBucket(items, query, groupBy) : byValue(items, query, groupBy) }
 }
 
-const units = ['hour', 'day', 'week', 'month'] as const
+const units = ['minute', 'hour', 'day', 'week', 'month'] as const
 
 type Unit = (typeof units)[number]
 
@@ -181,7 +182,7 @@ function percent(part: number, whole: number): number {
 }
 
 /** The three kinds of ids are kept apart. */
-function visitorOf({ user_id = '', anonymous_id = '', session_id = '' }: RawEvent): string {
+export function visitorOf({ user_id = '', anonymous_id = '', session_id = '' }: RawEvent): string {
   if (user_id !== '') return `user ${user_id}`
   if (anonymous_id !== '') return `anonymous ${anonymous_id}`
   return session_id === '' ? '' : `session ${session_id}`
@@ -201,30 +202,34 @@ function byBucket(items: readonly Item[], query: RawStatsQuery, unit: Unit): Ent
 }
 
 function byValue(items: readonly Item[], query: RawStatsQuery, dimension: string): Entry[] {
-  const { start_date: timestamp, limit = 100 } = query
+  const { start_date: timestamp, limit = 100, offset = 0 } = query
   const groups = [...Map.groupBy(items, ({ at }) => valueOf(at, dimension))]
     .map(([key, members]) => ({ key, members, value: measure(members, query) }))
     .sort((a, b) => b.value - a.value || compareText(a.key, b.key))
-  const entries = groups.slice(0, limit).map(({ key, value }) => ({ timestamp, key, [dimension]: key, value }))
-  const rest = groups.slice(limit).flatMap(({ members }) => members)
+  const entries = groups
+    .slice(offset, offset + limit)
+    .map(({ key, value }) => ({ timestamp, key, [dimension]: key, value }))
+  const rest = groups.slice(offset + limit).flatMap(({ members }) => members)
   if (rest.length === 0) return entries
   return [...entries, { timestamp, key: '(other)', [dimension]: '(other)', value: measure(rest, query) }]
 }
 
 function byType(items: readonly Item[], query: RawStatsQuery): Entry[] {
-  const { group_by: groupBy, start_date: start, limit = 100 } = query
+  const { group_by: groupBy, start_date: start, limit = 100, offset = 0 } = query
   const types = [...Map.groupBy(items, ({ at }) => at.event_type)]
     .sort(([a, eventsOfA], [b, eventsOfB]) => eventsOfB.length - eventsOfA.length || compareText(a, b))
     .map(([type]) => type)
-  const listed = new Set(types.slice(0, limit))
+  const skipped = new Set(types.slice(0, offset))
+  const listed = new Set(types.slice(offset, offset + limit))
   const starts = isUnit(groupBy) ? bucketsOf(query, groupBy) : []
   const partOf = (event: RawEvent): string | number => {
     if (isUnit(groupBy)) return starts.findLast((start) => start <= event.timestamp) ?? Number.NaN
     return groupBy === undefined || groupBy === 'event_type' ? '' : valueOf(event, groupBy)
   }
 
+  const shown = items.filter(({ at }) => !skipped.has(at.event_type))
   const entries = [
-    ...Map.groupBy(items, ({ at }) => {
+    ...Map.groupBy(shown, ({ at }) => {
       const isListed = listed.has(at.event_type)
       return JSON.stringify([isListed, isListed ? at.event_type : '(other)', partOf(at)])
     }),

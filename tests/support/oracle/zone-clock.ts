@@ -38,25 +38,31 @@ function readClock(at: number, zone: string): number {
   return Date.UTC(year, month - 1, date, hours, minutes, second)
 }
 
-type Unit = 'hour' | 'day' | 'week' | 'month'
+type Unit = 'minute' | 'hour' | 'day' | 'week' | 'month'
 
 /** Longer than any bucket. */
-const lookBack: Record<Unit, number> = { hour: 3 * hour, day: 3 * day, week: 10 * day, month: 34 * day }
+const lookBack: Record<Unit, number> = {
+  minute: 3 * hour,
+  hour: 3 * hour,
+  day: 3 * day,
+  week: 10 * day,
+  month: 34 * day,
+}
 
 /**
- * Starts of the buckets that `[start, end)` touches, found by watching the zone's clocks: an hour begins when they show
- * another hour or are put back, a day, week or month when they show one that they have not shown before.
+ * Starts of the buckets that `[start, end)` touches, found by watching the zone's clocks: an hour or minute begins when they
+ * show another one or are put back, a day, week or month when they show one that they have not shown before.
  */
 export function bucketsByClock(start: number, end: number, unit: Unit, zone: string): number[] {
   const starts: number[] = []
-  const ticks = ticksBetween(start - lookBack[unit], end, zone)
+  const ticks = ticksBetween(start - lookBack[unit], end, zone, unit === 'minute' ? minute : hour)
   let last = ticks.shift() ?? 0
   let latest = nameOf(wallTime(last, zone), unit)
   for (const tick of ticks) {
     const wall = wallTime(tick, zone)
     const name = nameOf(wall, unit)
     const isPutBack = wall - wallTime(last, zone) < tick - last
-    if (unit === 'hour' ? name !== latest || isPutBack : name > latest) {
+    if (unit === 'hour' || unit === 'minute' ? name !== latest || isPutBack : name > latest) {
       starts.push(tick)
       latest = name
     }
@@ -65,8 +71,9 @@ export function bucketsByClock(start: number, end: number, unit: Unit, zone: str
   return starts.filter((at, index) => at < end && (starts[index + 1] ?? Infinity) > start)
 }
 
-/** The hour, day, week or month that clocks show, as a number that grows with it. */
+/** The minute, hour, day, week or month that clocks show, as a number that grows with it. */
 function nameOf(wall: number, unit: Unit): number {
+  if (unit === 'minute') return Math.floor(wall / minute)
   if (unit === 'hour') return Math.floor(wall / hour)
   if (unit === 'day') return Math.floor(wall / day)
   // 1970 began on a Thursday.
@@ -75,8 +82,11 @@ function nameOf(wall: number, unit: Unit): number {
   return date.getUTCFullYear() * 12 + date.getUTCMonth()
 }
 
-/** Moments between which clocks show no full hour and do not change: full hours, quarters, and all seconds around a change. */
-function ticksBetween(from: number, to: number, zone: string): number[] {
+/**
+ * Moments between which clocks show no full hour (or another `width` in ms) and do not change: full hours, quarters, and all
+ * seconds around a change.
+ */
+function ticksBetween(from: number, to: number, zone: string, width: number): number[] {
   const ticks: number[] = []
   let before = from - modulo(from, quarter)
   ticks.push(before)
@@ -84,8 +94,9 @@ function ticksBetween(from: number, to: number, zone: string): number[] {
     const next = before + quarter
     const wall = wallTime(next, zone)
     if (wall - wallTime(before, zone) === quarter) {
-      const fullHour = next - modulo(wall, hour)
-      if (fullHour > before && fullHour < next) ticks.push(fullHour)
+      const full: number[] = []
+      for (let at = next - modulo(wall, width); at > before; at -= width) if (at < next) full.unshift(at)
+      ticks.push(...full)
     } else {
       for (let at = before + 1000; at < next; at += 1000) ticks.push(at)
     }
