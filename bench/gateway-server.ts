@@ -20,10 +20,12 @@ import { announce } from './child.ts'
 const unlimited = { granted: true, remaining: 1, resetAt: Date.now() }
 const anyCredential: Credential = {
   keyId: 'key_anybody',
+  name: 'test',
   environment: 'prod',
   scopes: ['events:write'],
   siteIds: null,
   rateLimits: null,
+  allowedOrigins: null,
   expiresAt: null,
 }
 /** Accepts every request without keys and limits, so that the benchmark can measure the cost of access checks. */

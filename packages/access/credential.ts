@@ -4,12 +4,16 @@ import type { Environment, Scope } from '@sluice/contracts/scopes'
 /** The rights of a request, as the checks before the handler found them (docs/http-interface.md#credentials). */
 export interface Credential {
   keyId: string
+  /** What the owner calls the key. */
+  name: string
   environment: Environment
   scopes: readonly Scope[]
   /** The sites that the key is bound to; null: every site. */
   siteIds: readonly string[] | null
   /** The key's own limits; null: the defaults. */
   rateLimits: RateLimits | null
+  /** The origins whose pages may send events with the key; null: every origin. */
+  allowedOrigins: readonly string[] | null
   /** Unix ms; null: the key does not expire. */
   expiresAt: number | null
 }

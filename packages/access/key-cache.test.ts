@@ -116,6 +116,8 @@ test('a key is looked up once, and later requests get its credential without a p
     scopes: ['events:write'],
     siteIds: null,
     rateLimits: null,
+    allowedOrigins: null,
+    name: 'test',
     expiresAt: null,
   }
   expect(await first).toStrictEqual(credential)

@@ -80,10 +80,12 @@ export function keyCache(
     lastUsedByKeyId.set(key.keyId, new Date(now))
     return {
       keyId: key.keyId,
+      name: key.name,
       environment: key.environment,
       scopes: key.scopes,
       siteIds: key.siteIds,
       rateLimits: key.rateLimits,
+      allowedOrigins: key.allowedOrigins,
       expiresAt: key.expiresAt?.getTime() ?? null,
     }
   }

@@ -11,6 +11,8 @@ export interface KeyRecord {
   /** The sites that the key is bound to; null: every site. */
   siteIds: readonly string[] | null
   rateLimits: RateLimits | null
+  /** The origins whose pages may send events with the key; null: every origin. */
+  allowedOrigins: readonly string[] | null
   hash: string
   hint: string
   createdAt: Date
@@ -27,7 +29,9 @@ export interface NewKey extends Omit<KeyRecord, 'createdAt' | 'lastUsedAt' | 're
 }
 
 /** The fields of a key that may change. */
-export type KeyChanges = Partial<Pick<KeyRecord, 'name' | 'scopes' | 'siteIds' | 'rateLimits' | 'expiresAt'>>
+export type KeyChanges = Partial<
+  Pick<KeyRecord, 'name' | 'scopes' | 'siteIds' | 'rateLimits' | 'allowedOrigins' | 'expiresAt'>
+>
 
 /** The result of a rotation. */
 export interface Rotation {

@@ -4,7 +4,13 @@ import { rateLimited, tooLarge } from '@sluice/runtime/errors'
 import type { Credential } from './credential.ts'
 import type { Consumption, Limiter } from './limiter.ts'
 
-/** The limit of one request's key, and the request's cost; the `X-RateLimit-*` headers show its fields. */
+/** The limit of events of one address under a key. */
+interface AddressLimit {
+  counter: string
+  limit: number
+}
+
+/** The limits of one request's key, and the request's cost; the `X-RateLimit-*` headers show its fields. */
 export class RateLimit {
   readonly limit: number
   remaining: number
@@ -12,12 +18,24 @@ export class RateLimit {
   resetAt: number
   readonly #counter: string
   readonly #limiter: Limiter
+  readonly #address: AddressLimit | undefined
   #consumed = 0
 
-  constructor(limiter: Limiter, limitClass: LimitClass, { keyId, rateLimits }: Credential) {
+  /** `readAddress` is called for a key that limits the events of an address. */
+  constructor(
+    limiter: Limiter,
+    limitClass: LimitClass,
+    { keyId, rateLimits }: Pick<Credential, 'keyId' | 'rateLimits'>,
+    readAddress?: () => string,
+  ) {
     this.limit = rateLimits?.[`${limitClass}_per_minute`] ?? defaultLimits[limitClass]
     this.#counter = `${limitClass}:${keyId}`
     this.#limiter = limiter
+    const perAddress = limitClass === 'events' ? rateLimits?.events_per_minute_per_address : undefined
+    this.#address =
+      perAddress === undefined || !readAddress
+        ? undefined
+        : { counter: `${this.#counter}:${readAddress()}`, limit: perAddress }
     const { remaining, resetAt } = limiter.peek(this.#counter, this.limit)
     this.remaining = remaining
     this.resetAt = resetAt
@@ -25,14 +43,21 @@ export class RateLimit {
 
   /** Throws 429 when not even a cost of 1 fits; `remaining` is never too low. */
   rejectIfExhausted(): void {
-    if (this.remaining < 1) throw this.#refusal()
+    if (this.remaining < 1) throw refusal(this.resetAt)
+    if (!this.#address) return
+    const { remaining, resetAt } = this.#limiter.peek(this.#address.counter, this.#address.limit)
+    if (remaining < 1) throw refusal(resetAt)
   }
 
-  /** Counts `cost`. Throws 429 when it does not fit, 413 when it exceeds the whole limit; nothing is counted then. */
+  /** Counts `cost`. Throws 429 when it does not fit, 413 when it exceeds a whole limit; nothing is counted then. */
   consume(cost: number): void | Promise<void> {
     if (cost > this.limit) {
       throw tooLarge(`Request counts ${cost} times, the key may make ${this.limit} in ${limitWindowSeconds} seconds`)
     }
+    return this.#address ? this.#consumeWithAddress(cost, this.#address) : this.#consumeOfKey(cost)
+  }
+
+  #consumeOfKey(cost: number): void | Promise<void> {
     const consumption = this.#limiter.consume(this.#counter, cost, this.limit)
     if (!(consumption instanceof Promise)) this.#update(consumption, cost)
     else
@@ -41,10 +66,26 @@ export class RateLimit {
       })
   }
 
+  async #consumeWithAddress(cost: number, { counter, limit }: AddressLimit): Promise<void> {
+    if (cost > limit) {
+      throw tooLarge(
+        `Request counts ${cost} times, one address may make ${limit} with this key in ${limitWindowSeconds} seconds`,
+      )
+    }
+    const { granted, resetAt } = await this.#limiter.consume(counter, cost, limit)
+    if (!granted) throw refusal(resetAt)
+    try {
+      await this.#consumeOfKey(cost)
+    } catch (error) {
+      await this.#limiter.refund(counter, cost, limit)
+      throw error
+    }
+  }
+
   #update({ granted, remaining, resetAt }: Consumption, cost: number): void {
     this.remaining = remaining
     this.resetAt = resetAt
-    if (!granted) throw this.#refusal()
+    if (!granted) throw refusal(resetAt)
     this.#consumed += cost
   }
 
@@ -64,10 +105,13 @@ export class RateLimit {
     if (cost === 0) return
     this.#consumed = 0
     this.remaining += cost
-    await this.#limiter.refund(this.#counter, cost, this.limit)
+    await Promise.all([
+      this.#limiter.refund(this.#counter, cost, this.limit),
+      this.#address && this.#limiter.refund(this.#address.counter, cost, this.#address.limit),
+    ])
   }
+}
 
-  #refusal() {
-    return rateLimited(Math.max(1, Math.ceil((this.resetAt - Date.now()) / 1000)))
-  }
+function refusal(resetAt: number) {
+  return rateLimited(Math.max(1, Math.ceil((resetAt - Date.now()) / 1000)))
 }

@@ -2,6 +2,7 @@ import joi from 'joi'
 import {
   type CreateKeyBody,
   keyNameLengthMax,
+  keyOriginsMax,
   type KeyResource,
   keySitesMax,
   type NewKeyResource,
@@ -9,11 +10,15 @@ import {
   type UpdateKeyBody,
 } from '@sluice/contracts/keys'
 import { defaultScopes, environments, scopes } from '@sluice/contracts/scopes'
+import { isOrigin } from '@sluice/runtime/origin'
 import { duration, nameText, time } from '@sluice/runtime/validate'
 import { rateLimits } from './rate-limits.ts'
 import { siteId } from './sites.ts'
 
 const overlapMsMax = 90 * 24 * 3_600_000
+
+/** The longest host name has 253 characters. */
+const originLengthMax = 270
 
 const name = nameText(keyNameLengthMax).example('web shop').description('What you call it.')
 
@@ -43,6 +48,26 @@ const expiresAt = time.allow(null).description('Unix ms, in the future. Null: ne
 
 const limits = rateLimits.description('The key’s own limits. Null: the defaults.')
 
+/** An origin as browsers send it: scheme, host and port, without a path. */
+const origin = joi
+  .string()
+  .max(originLengthMax)
+  .custom((value: string, helpers) => (isOrigin(value) ? value : helpers.error('string.origin')))
+  .meta({ pattern: '^https?://[^/?#@]+$' })
+  .messages({ 'string.origin': 'must be an origin as browsers send it, e.g. https://shop.example' })
+
+const allowedOrigins = joi
+  .array()
+  .items(origin)
+  .max(keyOriginsMax)
+  .unique()
+  .allow(null)
+  .messages({ 'array.unique': 'must name each origin once' })
+  .example(['https://shop.example'])
+  .description(
+    'For a key in web pages: events that a page of another origin sends are refused. Null: every origin. An empty list: none.',
+  )
+
 export const createKeyBody = joi.object<CreateKeyBody>({
   name: name.required(),
   scopes: keyScopes.default([...defaultScopes]),
@@ -54,6 +79,7 @@ export const createKeyBody = joi.object<CreateKeyBody>({
   site_ids: siteIds,
   expires_at: expiresAt,
   rate_limits: limits,
+  allowed_origins: allowedOrigins,
 })
 
 export const updateKeyBody = joi.object<UpdateKeyBody>({
@@ -63,6 +89,7 @@ export const updateKeyBody = joi.object<UpdateKeyBody>({
   site_ids: siteIds,
   expires_at: expiresAt,
   rate_limits: limits,
+  allowed_origins: allowedOrigins,
 })
 
 export const rotateKeyBody = joi.object<RotateKeyBody>({
@@ -91,6 +118,7 @@ const keyFields = {
   expires_at: joi.number().integer().allow(null).required(),
   revoked_at: joi.number().integer().allow(null).required().description('Since when it is refused.'),
   rate_limits: rateLimits.required(),
+  allowed_origins: joi.array().items(joi.string()).allow(null).required(),
 }
 
 export const keyResource = joi.object<KeyResource>(keyFields).id('Key')

@@ -12,6 +12,7 @@ const perMinute = joi
 export const rateLimits = nestedObject(
   joi.object<RateLimits>({
     events_per_minute: perMinute,
+    events_per_minute_per_address: perMinute,
     queries_per_minute: perMinute,
     admin_per_minute: perMinute,
   }),

@@ -1,5 +1,5 @@
 import joi from 'joi'
-import { scopes } from '@sluice/contracts/scopes'
+import { environments, scopes } from '@sluice/contracts/scopes'
 import type { CreateSessionBody, NewSessionResource, SessionResource } from '@sluice/contracts/session'
 import { text } from '@sluice/runtime/validate'
 
@@ -15,6 +15,13 @@ const session = {
     .array()
     .items(joi.string().valid(...scopes))
     .required(),
+  name: joi.string().required().description('The name of the key.'),
+  environment: joi
+    .string()
+    .valid(...environments)
+    .required(),
+  site_ids: joi.array().items(joi.string()).allow(null).required().description('Null: every site.'),
+  collect_url: joi.string().required().description('Where events go: `/collect` below it.'),
 }
 
 /** The credential of the request; `expires_at` is null for a key that does not expire. */

@@ -11,6 +11,8 @@ export interface CreateKeyBody {
   /** Unix ms. */
   expires_at?: number | null
   rate_limits?: RateLimits | null
+  /** Null: every origin. */
+  allowed_origins?: string[] | null
 }
 
 /** PUT …/{key_id}: absent fields keep their value; a key stays in its environment. */
@@ -26,6 +28,8 @@ export const keyNameLengthMax = 128
 
 export const keySitesMax = 1_000
 
+export const keyOriginsMax = 100
+
 /** A key in responses (docs/http-interface.md#key-record); times are Unix ms. */
 export interface KeyResource {
   key_id: string
@@ -39,6 +43,7 @@ export interface KeyResource {
   expires_at: number | null
   revoked_at: number | null
   rate_limits: RateLimits | null
+  allowed_origins: readonly string[] | null
 }
 
 /** The record of a new key with the key itself, which no later response contains. */

@@ -1,4 +1,4 @@
-import type { Scope } from './scopes.ts'
+import type { Environment, Scope } from './scopes.ts'
 
 /** POST /api/v1/session (docs/http-interface.md#sessions). */
 export interface CreateSessionBody {
@@ -16,6 +16,13 @@ export interface SessionResource {
   expires_at: number | null
   key_id: string
   scopes: readonly Scope[]
+  /** The name of the key. */
+  name: string
+  environment: Environment
+  /** Null: every site. */
+  site_ids: readonly string[] | null
+  /** The origin of the gateway, as `https://collect.example`: events go to `/collect` there. */
+  collect_url: string
 }
 
 /** A new session with its token, the value of the cookie `session`. */

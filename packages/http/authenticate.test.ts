@@ -36,10 +36,12 @@ describe('the credential of a request', () => {
 describe('a session', () => {
   const credential: Credential = {
     keyId: 'key_1',
+    name: 'test',
     environment: 'prod',
     scopes: ['stats:read'],
     siteIds: null,
     rateLimits: null,
+    allowedOrigins: null,
     expiresAt: null,
   }
   const keys = (authenticateHash: (hash: string) => Credential) => ({

@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
+import ipaddr from 'ipaddr.js'
 import proxyAddr from 'proxy-addr'
 import type { Client } from './route.ts'
 
 /** Reads address, protocol and host of a request's client; each process makes one from SLUICE_TRUSTED_PROXIES. */
 export interface ClientReader {
-  /** Address and protocol from `X-Forwarded-For` and `-Proto` of trusted proxies, else from the connection. */
+  /** Address, protocol and host from `X-Forwarded-For`, `-Proto` and `-Host` of trusted proxies, else from the connection. */
   read(request: IncomingMessage): Client
   /** The host of the URL that the client uses, with its port: `X-Forwarded-Host` of a trusted proxy, else `Host`. */
   host(request: IncomingMessage): string | undefined
@@ -21,6 +22,7 @@ export function clientReader(trusted: readonly string[]): ClientReader {
     const value = isTrusted(request) ? request.headers[name] : undefined
     return typeof value === 'string' ? value.split(',', 1)[0]?.trim() : undefined
   }
+  const host = (request: IncomingMessage) => forwarded(request, 'x-forwarded-host') ?? request.headers.host
   return {
     read: (request) => ({
       // Without trusted proxies the address is that of the socket; the library would parse the header all the same.
@@ -28,7 +30,16 @@ export function clientReader(trusted: readonly string[]): ClientReader {
       isSecure:
         (request.socket as Partial<TLSSocket>).encrypted === true ||
         forwarded(request, 'x-forwarded-proto')?.toLowerCase() === 'https',
+      host: host(request),
     }),
-    host: (request) => forwarded(request, 'x-forwarded-host') ?? request.headers.host,
+    host,
   }
+}
+
+/** The network that limits of an address are counted for: the /64 network of an IPv6 address, all of which one client may have. */
+export function networkOf(address: string): string {
+  if (!ipaddr.isValid(address)) return address
+  const parsed = ipaddr.process(address)
+  if (parsed.kind() === 'ipv4') return parsed.toString()
+  return (parsed as ipaddr.IPv6).parts.slice(0, 4).join(':')
 }

@@ -44,6 +44,8 @@ export interface Client {
   address: string
   /** True when the client uses HTTPS, be it up to the service or up to a trusted proxy. */
   isSecure: boolean
+  /** The host of the URL that the client uses, with its port; undefined without a header `Host`. */
+  host: string | undefined
 }
 
 /** What a route's handler returns: a file, or the data that the envelope (`success`, `timestamp`) is put around. */

@@ -3,11 +3,11 @@ import type { Access } from '@sluice/access/access'
 import type { Credential, Session } from '@sluice/access/credential'
 import { RateLimit } from '@sluice/access/rate-limit'
 import { grants } from '@sluice/contracts/scopes'
-import { type AppError, insufficientScope, invalidApiKey, unavailable } from '@sluice/runtime/errors'
+import { type AppError, insufficientScope, invalidApiKey, originNotAllowed, unavailable } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Admission, MemoryQuota } from './admission.ts'
 import { type Authenticated, authenticateSession, readCredential, rejectCrossSite } from './authenticate.ts'
-import type { ClientReader } from './client-address.ts'
+import { type ClientReader, networkOf } from './client-address.ts'
 import { checkContentType, decompressBody, encodingOf, readBody } from './read-body.ts'
 import type { RouteRule } from './route.ts'
 import { serverLimits } from './server-limits.ts'
@@ -53,6 +53,7 @@ export const steps: readonly Step[] = [
   consumeRateLimit,
   rejectForeignPage,
   requireScope,
+  rejectForeignOrigin,
   requireContentType,
   readRequestBody,
 ]
@@ -94,9 +95,9 @@ function authenticate(context: RequestContext): void | Promise<void> {
 }
 
 function consumeRateLimit(context: RequestContext): void | Promise<void> {
-  const { credential, route, access } = context
+  const { credential, route, access, clients, request } = context
   if (credential === undefined || route.limit === undefined) return
-  const rate = new RateLimit(access.limiter, route.limit, credential)
+  const rate = new RateLimit(access.limiter, route.limit, credential, () => networkOf(clients.read(request).address))
   context.rate = rate
   // The cost depends on the body, which has not been read yet.
   if (route.cost === 'body') rate.rejectIfExhausted()
@@ -113,6 +114,17 @@ function requireScope({ credential, route: { scope, alternativeScope } }: Reques
   const held = credential?.scopes ?? []
   if (grants(held, scope) || (alternativeScope !== undefined && grants(held, alternativeScope))) return
   throw insufficientScope(scope, alternativeScope)
+}
+
+/**
+ * Applies to events sent with a key of web pages (docs/http-interface.md#key-origins). Servers send no `Origin`, and every
+ * browser sends it with a POST.
+ */
+function rejectForeignOrigin({ request, route, credential }: RequestContext): void {
+  const allowed = credential?.allowedOrigins
+  const { origin } = request.headers
+  if (!allowed || origin === undefined || route.limit !== 'events') return
+  if (!allowed.includes(origin)) throw originNotAllowed()
 }
 
 function requireContentType(context: RequestContext): void {

@@ -1,4 +1,5 @@
-import { listVariable, secondsVariable } from '@sluice/runtime/variables'
+import { isOrigin } from '@sluice/runtime/origin'
+import { listVariable, optionalVariable, secondsVariable } from '@sluice/runtime/variables'
 import { clientReader } from './client-address.ts'
 
 /** SLUICE_TRUSTED_PROXIES of every service that clients reach. */
@@ -12,10 +13,18 @@ export const corsOrigins = listVariable(
   'Origins whose pages may call /api/v1 with a key, e.g. https://intranet.example; with commas between them. /collect answers any origin.',
   (origins) => {
     for (const origin of origins) {
-      if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
+      if (!isOrigin(origin)) {
         throw new Error('must name origins as browsers send them, e.g. https://intranet.example')
       }
     }
+  },
+)
+
+/** SLUICE_COLLECT_URL of the query service. */
+export const collectUrl = optionalVariable(
+  'Origin of the gateway as clients reach it, e.g. https://collect.example; the dashboard and the SDKs read it from `GET /api/v1/session`. Default: the origin of the request.',
+  (url) => {
+    if (!isOrigin(url)) throw new Error('must be an origin, e.g. https://collect.example, without a path')
   },
 )
 

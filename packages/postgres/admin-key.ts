@@ -25,6 +25,7 @@ export async function createAdminKey(
       scopes: ['admin'],
       siteIds: null,
       rateLimits,
+      allowedOrigins: null,
       hash: hashKey(key),
       hint: keyHint(key),
       expiresAt: null,

@@ -184,12 +184,13 @@ async function lockKey(
 }
 
 /** The columns that may change; a rotation copies them to the new key. */
-function changeableColumns({ name, scopes, siteIds, rateLimits, expiresAt }: Required<KeyChanges>) {
+function changeableColumns({ name, scopes, siteIds, rateLimits, allowedOrigins, expiresAt }: Required<KeyChanges>) {
   return {
     name,
     scopes: [...scopes],
     site_ids: siteIds === null ? null : [...siteIds],
     rate_limits: rateLimits,
+    allowed_origins: allowedOrigins === null ? null : [...allowedOrigins],
     expires_at: expiresAt,
   }
 }
@@ -202,6 +203,7 @@ function toRecord(row: Selectable<Tables['api_keys']>): KeyRecord {
     scopes: row.scopes,
     siteIds: row.site_ids,
     rateLimits: row.rate_limits,
+    allowedOrigins: row.allowed_origins,
     hash: row.hash,
     hint: row.hint,
     createdAt: row.created_at,

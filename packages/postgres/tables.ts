@@ -36,6 +36,8 @@ interface ApiKeysTable {
   site_ids: string[] | null
   /** Null: the defaults. */
   rate_limits: RateLimits | null
+  /** Null: every origin. */
+  allowed_origins: Defaulted<string[] | null>
   /** SHA-256 in hex; the key itself is not stored. */
   hash: string
   hint: string

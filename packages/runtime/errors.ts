@@ -104,6 +104,11 @@ export function siteNotAllowed(): AppError {
   return new AppError('forbidden', { message: 'Key is not allowed for this site' })
 }
 
+/** 403: a page of another origin than those of the key sends events. */
+export function originNotAllowed(): AppError {
+  return new AppError('forbidden', { message: 'Key is not allowed for this origin' })
+}
+
 /** 409 with a plain sentence: not now, or not any more. */
 export function conflict(message: string): AppError {
   return new AppError('conflict', { message })

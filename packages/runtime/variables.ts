@@ -98,6 +98,11 @@ export function optionalSecretVariable(description: string, check: (text: string
   return variable({ schema: anyText, check, description, secret: true as const, optional: true as const })
 }
 
+/** An optional variable; `check` throws an Error whose message continues the variable's name. */
+export function optionalVariable(description: string, check: (text: string) => void) {
+  return variable({ schema: anyText, check, description, optional: true as const })
+}
+
 /** A list of words between commas, empty without words; `check` throws an Error whose message continues the variable's name. */
 export function listVariable(
   description: string,

@@ -36,7 +36,11 @@ export interface QueryEngines {
 
 /** Builds the query service on its engines. */
 export function buildQuery(
-  config: { SLUICE_ADMIN_KEY: string | undefined; SLUICE_AUTO_REGISTER_SITES: boolean },
+  config: {
+    SLUICE_ADMIN_KEY: string | undefined
+    SLUICE_AUTO_REGISTER_SITES: boolean
+    SLUICE_COLLECT_URL: string | undefined
+  },
   { eventReader, postgres, redis, blobs, keyCache }: QueryEngines,
   { logger, clock }: Pick<Context, 'logger' | 'clock'>,
 ): Service {
@@ -61,6 +65,7 @@ export function buildQuery(
       blobs,
       clock,
       access: { ...redis, keys: keyCache },
+      collectUrl: config.SLUICE_COLLECT_URL,
       completeUntil: until.now,
     }),
     pages: [homePage, openApiPage(document), docsPage(document)],

@@ -1,7 +1,7 @@
 import { adminKey, autoRegisterSites } from '@sluice/access/variables'
 import { blobsUrl, s3Credentials } from '@sluice/blobs/variables'
 import { clickHouseUrl } from '@sluice/event-store/variables'
-import { corsOrigins, drainSeconds, stopSeconds, trustedProxies } from '@sluice/http/variables'
+import { collectUrl, corsOrigins, drainSeconds, stopSeconds, trustedProxies } from '@sluice/http/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { redisUrl } from '@sluice/redis/variables'
 import { listenVariables } from '@sluice/runtime/variables'
@@ -16,6 +16,7 @@ export const variables = {
   ...s3Credentials,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
+  SLUICE_COLLECT_URL: collectUrl,
   SLUICE_ADMIN_KEY: adminKey,
   SLUICE_AUTO_REGISTER_SITES: autoRegisterSites,
   SLUICE_DRAIN_SECONDS: drainSeconds(4),

@@ -63,7 +63,9 @@ export interface QueryDeps {
   exports: ExportStore
   blobs: BlobStore
   clock: Pick<SynchronizedClock, 'now'>
-  access: Omit<SessionDeps, 'sessions'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
+  /** Where events go; undefined: to the origin that the client uses. */
+  collectUrl: string | undefined
+  access: Omit<SessionDeps, 'sessions' | 'collectUrl'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
   /** The time (Unix ms) before which every accepted event can be read, for a question that reads none before `readsFrom`. */
   completeUntil: (readsFrom?: number) => number
 }
@@ -77,8 +79,8 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     propertiesRoute(deps),
     eventsRoute(deps),
     funnelRoute(deps),
-    createSessionRoute(deps.access),
-    getSessionRoute(),
+    createSessionRoute({ ...deps.access, collectUrl: deps.collectUrl }),
+    getSessionRoute(deps),
     deleteSessionRoute(deps.access),
     createKeyRoute(deps),
     listKeysRoute(deps),

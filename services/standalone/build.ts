@@ -24,7 +24,7 @@ import { type EngineConfig, startEngines } from './engines.ts'
 
 /** Every service in one process, on one port and one set of engines. */
 export async function buildStandalone(
-  config: EngineConfig & { SLUICE_ADMIN_KEY: string | undefined; SLUICE_AUTO_REGISTER_SITES: boolean },
+  config: EngineConfig & Parameters<typeof buildQuery>[0],
   context: Context,
 ): Promise<Built> {
   const { logger, clock } = context

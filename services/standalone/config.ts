@@ -2,7 +2,7 @@ import { adminKey, autoRegisterSites } from '@sluice/access/variables'
 import { blobsUrlOrEmbedded, s3Credentials } from '@sluice/blobs/variables'
 import { logUrlOrEmbedded } from '@sluice/event-log/variables'
 import { clickHouseUrlOrEmbedded } from '@sluice/event-store/variables'
-import { corsOrigins, drainSeconds, trustedProxies } from '@sluice/http/variables'
+import { collectUrl, corsOrigins, drainSeconds, trustedProxies } from '@sluice/http/variables'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { redisUrlOrMemory } from '@sluice/redis/variables'
 import { dataDirectory, listenVariables } from '@sluice/runtime/variables'
@@ -29,6 +29,7 @@ export const variables = {
   SLUICE_ADMIN_KEY: adminKey,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
+  SLUICE_COLLECT_URL: collectUrl,
   SLUICE_AUTO_REGISTER_SITES: autoRegisterSites,
   SLUICE_DRAIN_SECONDS: drainSeconds(0),
 }

@@ -20,7 +20,7 @@ import { capturedLogger } from '../support/captured-logger.ts'
 import { exactClock } from '../support/clock.ts'
 import { expectGolden, joinBlocks, lineJson } from './golden.ts'
 
-const config = { SLUICE_ADMIN_KEY: undefined, SLUICE_AUTO_REGISTER_SITES: true }
+const config = { SLUICE_ADMIN_KEY: undefined, SLUICE_AUTO_REGISTER_SITES: true, SLUICE_COLLECT_URL: undefined }
 
 interface BuiltService {
   service: Service

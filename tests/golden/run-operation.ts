@@ -18,10 +18,12 @@ export const receivedAt = Date.UTC(2024, 4, 15, 12, 34, 56, 789)
 
 export const credential: Credential = {
   keyId: 'key_golden',
+  name: 'test',
   environment: 'prod',
   scopes: ['admin'],
   siteIds: null,
   rateLimits: null,
+  allowedOrigins: null,
   expiresAt: null,
 }
 
@@ -70,7 +72,7 @@ function requestOf({ query = {}, body, params = {} }: OperationRequest): ApiRequ
     requestId: 'request-golden',
     receivedAt,
     accept: '',
-    client: { address: '192.0.2.1', isSecure: false },
+    client: { address: '192.0.2.1', isSecure: false, host: 'sluice.example' },
     params,
     query,
     body: { bytes: Buffer.from(body === undefined ? '' : JSON.stringify(body)), type: 'application/json' },
@@ -130,6 +132,7 @@ function routesOn(
     blobs: {} as QueryDeps['blobs'],
     clock: exactClock,
     access: {} as QueryDeps['access'],
+    collectUrl: undefined,
     completeUntil: () => receivedAt - 1_000,
   })
 }

@@ -71,6 +71,8 @@ export interface GatewayParts {
   postgresUrl?: (url: string) => Promise<string>
   autoRegister?: boolean
   clock?: SynchronizedClock
+  /** As SLUICE_TRUSTED_PROXIES. */
+  trustedProxies?: readonly string[]
   /** False: Postgres does not know the log, as without `npm run migrate`. */
   isRegistered?: boolean
 }
@@ -86,6 +88,7 @@ export async function startGateway({
   autoRegister = true,
   clock = patientClock,
   isRegistered = true,
+  trustedProxies = [],
 }: GatewayParts = {}): Promise<TestGateway> {
   const captured = capturedLogger()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
@@ -128,7 +131,7 @@ export async function startGateway({
     { ...built, components: [cache, ...built.components] },
     { ...redis, keys: cache },
     captured,
-    { clock },
+    { clock, SLUICE_TRUSTED_PROXIES: trustedProxies },
   ).catch(async (error: unknown) => {
     await closeEngines()
     throw error

@@ -54,7 +54,13 @@ export async function startQuery({
   trustedProxies = [],
   autoRegister = true,
   clickHouseUrl,
-}: { trustedProxies?: readonly string[]; autoRegister?: boolean; clickHouseUrl?: string } = {}): Promise<TestQuery> {
+  collectUrl,
+}: {
+  trustedProxies?: readonly string[]
+  autoRegister?: boolean
+  clickHouseUrl?: string
+  collectUrl?: string
+} = {}): Promise<TestQuery> {
   const captured = capturedLogger()
   const postgres = await openTestPostgres()
   const database = testClickHouse()
@@ -67,7 +73,7 @@ export async function startQuery({
   const blobsFolder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${blobsFolder}`)
   const built = buildQuery(
-    { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: autoRegister },
+    { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: autoRegister, SLUICE_COLLECT_URL: collectUrl },
     { eventReader, postgres, redis, blobs, keyCache: cache },
     { logger: captured.logger, clock: exactClock },
   )

@@ -40,6 +40,7 @@ export function newTestKey(parts: Partial<NewKey> = {}): { key: string; newKey: 
       scopes: ['events:write'],
       siteIds: null,
       rateLimits: null,
+      allowedOrigins: null,
       hash: hashKey(key),
       hint: keyHint(key),
       expiresAt: null,

@@ -84,6 +84,7 @@ export function keysInMemory(keys: Readonly<Record<string, Pick<KeyRecord, 'scop
         environment: 'prod',
         siteIds: null,
         rateLimits: null,
+        allowedOrigins: null,
         hash: hashKey(key),
         hint: keyHint(key),
         createdAt: new Date(),

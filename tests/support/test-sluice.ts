@@ -78,7 +78,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const store = keyStore(postgres)
   const cache = keyCache(store, captured.logger)
   const admin = generateKey('prod')
-  const settings = { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: true }
+  const settings = { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: true, SLUICE_COLLECT_URL: undefined }
   const gateway = buildGateway(
     settings,
     { log, backfill, postgres, redis, describeDurability: () => Promise.resolve([]) },

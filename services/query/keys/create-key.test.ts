@@ -40,6 +40,7 @@ describe('POST /api/v1/settings/keys', () => {
       scopes: ['events:write', 'stats:read'],
       site_ids: null,
       rate_limits: null,
+      allowed_origins: null,
       hint: `svc_prod_…${data.key.slice(-4)}`,
       created_at: expect.any(Number),
       last_used_at: null,
@@ -74,7 +75,8 @@ describe('POST /api/v1/settings/keys', () => {
       environment: 'dev',
       site_ids: ['shop', 'blog'],
       expires_at: expiresAt,
-      rate_limits: { queries_per_minute: 5_000, events_per_minute: 10_000_000 },
+      rate_limits: { queries_per_minute: 5_000, events_per_minute: 10_000_000, events_per_minute_per_address: 60 },
+      allowed_origins: ['https://shop.example', 'http://localhost:3000'],
     })
     expect(status).toBe(201)
     expect(body.data).toMatchObject({
@@ -82,7 +84,8 @@ describe('POST /api/v1/settings/keys', () => {
       environment: 'dev',
       site_ids: ['shop', 'blog'],
       expires_at: expiresAt,
-      rate_limits: { queries_per_minute: 5_000, events_per_minute: 10_000_000 },
+      rate_limits: { queries_per_minute: 5_000, events_per_minute: 10_000_000, events_per_minute_per_address: 60 },
+      allowed_origins: ['https://shop.example', 'http://localhost:3000'],
     })
     const { key } = body.data as Created
     expect(key).toMatch(/^svc_dev_[\dA-Za-z]{35}$/)
@@ -151,6 +154,18 @@ describe('POST /api/v1/settings/keys with an invalid body', () => {
       { name: 'n', rate_limits: { events_per_minute: 0 } },
       'Invalid field: rate_limits.events_per_minute must be at least 1',
     ],
+    ...[
+      'shop.example',
+      'https://Shop.example',
+      'https://shop.example/',
+      'https://shop.example:443',
+      'file:///x',
+      '*',
+    ].map((origin): [unknown, string] => [
+      { name: 'n', allowed_origins: ['https://a.example', origin] },
+      'Invalid field: allowed_origins.1 must be an origin as browsers send it, e.g. https://shop.example',
+    ]),
+    [{ name: 'n', allowed_origins: 'https://a.example' }, 'Invalid field: allowed_origins must be an array'],
     ['{"name": "n", "rate_limits": {"__proto__": 1}}', 'Invalid field: rate_limits.__proto__ is not known'],
     [{ name: '  ' }, 'Invalid field: name must not be blank'],
     [{ name: 'n', expires_at: 8_640_000_000_000_001 }, 'Invalid field: expires_at must be at most 8640000000000000'],

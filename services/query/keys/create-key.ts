@@ -9,7 +9,7 @@ import { toKeyResource } from './key-resource.ts'
 /** POST /api/v1/settings/keys: creates a key, which only this response holds (docs/http-interface.md#create-key). */
 export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create'> }): Route {
   return handle(operations.createKey, async ({ body, credential, receivedAt, log }) => {
-    const { name, scopes, environment, site_ids, expires_at, rate_limits } = body
+    const { name, scopes, environment, site_ids, expires_at, rate_limits, allowed_origins } = body
     requireFuture(expires_at, receivedAt)
     // Absent: the sites of the creating key. Null: every site.
     const siteIds = site_ids === undefined ? credential.siteIds : site_ids
@@ -27,6 +27,7 @@ export function createKeyRoute({ keys }: { keys: Pick<KeyStore, 'create'> }): Ro
         scopes,
         siteIds,
         rateLimits: rate_limits ?? null,
+        allowedOrigins: allowed_origins ?? null,
         expiresAt: expiresAt === null ? null : new Date(expiresAt),
         bootstrap: false,
       },

@@ -38,6 +38,7 @@ test('a key is read as its record, without the key and its hash', async () => {
     expires_at: 4_102_444_800_000,
     revoked_at: null,
     rate_limits: { events_per_minute: 5 },
+    allowed_origins: null,
   })
 })
 

@@ -15,5 +15,6 @@ export function toKeyResource(key: KeyRecord): KeyResource {
     expires_at: key.expiresAt?.getTime() ?? null,
     revoked_at: key.revokedAt?.getTime() ?? null,
     rate_limits: key.rateLimits,
+    allowed_origins: key.allowedOrigins,
   }
 }

@@ -25,12 +25,13 @@ export function updateKeyRoute({ keys }: { keys: Pick<KeyStore, 'update'> }): Ro
   })
 }
 
-function changesOf({ name, scopes, site_ids, expires_at, rate_limits }: UpdateKeyBody): KeyChanges {
+function changesOf({ name, scopes, site_ids, expires_at, rate_limits, allowed_origins }: UpdateKeyBody): KeyChanges {
   return {
     ...(name === undefined ? {} : { name }),
     ...(scopes === undefined ? {} : { scopes }),
     ...(site_ids === undefined ? {} : { siteIds: site_ids }),
     ...(expires_at === undefined ? {} : { expiresAt: expires_at === null ? null : new Date(expires_at) }),
     ...(rate_limits === undefined ? {} : { rateLimits: rate_limits }),
+    ...(allowed_origins === undefined ? {} : { allowedOrigins: allowed_origins }),
   }
 }

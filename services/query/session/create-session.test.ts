@@ -49,7 +49,16 @@ describe('POST /api/v1/session', () => {
     const { status, headers, body } = await open({ api_key: key })
     expect(status).toBe(201)
     const data = body.data as Opened
-    expect(Object.keys(data)).toStrictEqual(['session_token', 'expires_at', 'key_id', 'scopes'])
+    expect(Object.keys(data)).toStrictEqual([
+      'session_token',
+      'expires_at',
+      'key_id',
+      'scopes',
+      'name',
+      'environment',
+      'site_ids',
+      'collect_url',
+    ])
     expect(data.session_token).toMatch(/^[\w-]{43}$/)
     expect(data.scopes).toStrictEqual(['stats:read'])
     expect(data.expires_at - before - day).toBeGreaterThanOrEqual(0)
@@ -88,6 +97,10 @@ describe('a session', () => {
       key_id: data.key_id,
       scopes: ['admin'],
       expires_at: null,
+      name: 'admin',
+      environment: 'prod',
+      site_ids: null,
+      collect_url: query.service.url,
     })
   })
 
@@ -108,6 +121,15 @@ describe('a session', () => {
     const isRefused = async () => (await withCookie('/api/v1/session', Cookie)).status === 401
     await waitUntil(isRefused, 'the session is refused')
   })
+})
+
+test('a session names SLUICE_COLLECT_URL where it is set', async () => {
+  const apart = await startQuery({ collectUrl: 'https://collect.example' })
+  try {
+    expect((await apart.request('/api/v1/session')).body.data).toMatchObject({ collect_url: 'https://collect.example' })
+  } finally {
+    await apart.stop()
+  }
 })
 
 test('a request from a page of another site is refused with 403', async () => {

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import ipaddr from 'ipaddr.js'
 import type { Access } from '@sluice/access/access'
 import { hashKey } from '@sluice/access/api-key'
 import type { Limiter } from '@sluice/access/limiter'
@@ -9,10 +8,12 @@ import { operations } from '@sluice/api/operations'
 import { failedSessionsPerMinute } from '@sluice/contracts/rate-limits'
 import { sessionAgeMsMax, sessionIdleMs } from '@sluice/contracts/session'
 import { hashToken } from '@sluice/http/authenticate'
+import { networkOf } from '@sluice/http/client-address'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { sessionCookieHeader } from '@sluice/http/session-cookie'
 import { AppError, rateLimited } from '@sluice/runtime/errors'
+import { toSessionResource } from './session-resource.ts'
 
 const tokenBytes = 32
 
@@ -20,6 +21,8 @@ export interface SessionDeps {
   keys: Access['keys']
   sessions: Pick<Sessions, 'create'>
   limiter: Limiter
+  /** Where events go; undefined: to the origin that the client uses. */
+  collectUrl: string | undefined
 }
 
 /**
@@ -27,7 +30,7 @@ export interface SessionDeps {
  * (docs/http-interface.md#sessions). Throws 401 for an invalid key, 429 when the address has failed ten times within a
  * minute.
  */
-export function createSessionRoute({ keys, sessions, limiter }: SessionDeps): Route {
+export function createSessionRoute({ keys, sessions, limiter, collectUrl }: SessionDeps): Route {
   return handle(operations.createSession, async ({ body: { api_key: key }, client, receivedAt, log }) => {
     const counter = `failed-sessions:${networkOf(client.address)}`
     // Charged before the key is checked: guesses that are sent concurrently must not all pass.
@@ -50,19 +53,12 @@ export function createSessionRoute({ keys, sessions, limiter }: SessionDeps): Ro
     return {
       data: {
         session_token: token,
-        expires_at: Math.min(receivedAt + sessionIdleMs, credential.expiresAt ?? Infinity),
-        key_id: credential.keyId,
-        scopes: credential.scopes,
+        ...toSessionResource(credential, Math.min(receivedAt + sessionIdleMs, credential.expiresAt ?? Infinity), {
+          client,
+          collectUrl,
+        }),
       },
       headers: { 'Set-Cookie': sessionCookieHeader(token, client, sessionAgeMsMax / 1000) },
     }
   })
-}
-
-/** The network that failures are counted for: the /64 network of an IPv6 address, all of which one client may have. */
-function networkOf(address: string): string {
-  if (!ipaddr.isValid(address)) return address
-  const parsed = ipaddr.process(address)
-  if (parsed.kind() === 'ipv4') return parsed.toString()
-  return (parsed as ipaddr.IPv6).parts.slice(0, 4).join(':')
 }
