@@ -94,6 +94,11 @@ export function flagVariable(description: string, defaultText: 'true' | 'false')
   return variable({ schema: joi.boolean().required(), description, default: defaultText })
 }
 
+/** An optional variable that holds text; `check` throws an Error whose message continues the variable's name. */
+export function optionalVariable(description: string, check: (text: string) => void) {
+  return variable({ schema: anyText, check, description, optional: true as const })
+}
+
 /** An optional variable that holds a secret; `check` throws an Error whose message continues the variable's name. */
 export function optionalSecretVariable(description: string, check: (text: string) => unknown) {
   return variable({ schema: anyText, check, description, secret: true as const, optional: true as const })
