@@ -9,6 +9,7 @@ import { openEventEraser } from '@sluice/event-store/event-eraser'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
+import { openOutbound } from '@sluice/outbound/open-outbound'
 import { type ImportRecord, importStore } from '@sluice/postgres/imports'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { openSecretBox } from '@sluice/runtime/secret-box'
@@ -47,6 +48,7 @@ beforeAll(async () => {
     exportReader,
     eraser: openEventEraser('http://127.0.0.1:1/sluice'),
     secrets: openSecretBox(testSecretsKey),
+    outbound: openOutbound({ allowedNetworks: ['127.0.0.0/8'] }),
   }
 })
 
