@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer as createHttp, type IncomingHttpHeaders } from 'node:http'
@@ -315,7 +315,10 @@ test('the next address is dialled when one refuses', async () => {
   expect(await post(`http://several.test:${port}/`, { resolve })).toMatchObject({ succeeded: true })
 })
 
-describe('TLS', () => {
+const openssl = 'openssl'
+const hasOpenssl = spawnSync(openssl, ['version']).status === 0
+
+;(hasOpenssl ? describe : describe.skip)('TLS (needs openssl)', () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-outbound-'))
   const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]
   const names: (string | undefined)[] = []
@@ -325,7 +328,7 @@ describe('TLS', () => {
   beforeAll(async () => {
     const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2']
     const subject = ['-subj', '/CN=hook.test', '-addext', 'subjectAltName=DNS:hook.test,IP:127.0.0.1']
-    execFileSync('openssl', [...request, ...subject, '-keyout', key, '-out', certificate], { stdio: 'ignore' })
+    execFileSync(openssl, [...request, ...subject, '-keyout', key, '-out', certificate], { stdio: 'ignore' })
     const options = { key: readFileSync(key), cert: readFileSync(certificate) }
     server = createHttps(
       {
