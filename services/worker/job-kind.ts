@@ -4,8 +4,10 @@ import type { EventEraser } from '@sluice/event-store/event-eraser'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import type { LeaseOptions } from '@sluice/leases/run-leases'
+import type { Outbound } from '@sluice/outbound/outbound'
 import type { Postgres } from '@sluice/postgres/open'
 import type { Metrics } from '@sluice/runtime/metrics'
+import type { SecretBox } from '@sluice/runtime/secret-box'
 import type { Component } from '@sluice/runtime/supervisor'
 
 export interface WorkerEngines {
@@ -18,6 +20,9 @@ export interface WorkerEngines {
   postgres: Postgres
   /** The files of imports and exports. */
   blobs: BlobStore
+  /** Opens the secrets and the targets of webhooks. */
+  secrets: SecretBox
+  outbound: Outbound
 }
 
 /** What every kind of job receives besides the engines: most of it for `runLeases`. */

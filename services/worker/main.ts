@@ -6,11 +6,14 @@ import { openEventEraser } from '@sluice/event-store/event-eraser'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { runService } from '@sluice/http/run-service'
+import { openOutbound } from '@sluice/outbound/open-outbound'
+import { outboundOptionsOf } from '@sluice/outbound/variables'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresTime } from '@sluice/postgres/time'
 import { clockPoller } from '@sluice/runtime/clock-poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWorker } from './build.ts'
 import { variables } from './config.ts'
@@ -21,6 +24,8 @@ await runService({
   environment: process.env,
   build: async (config, context) => {
     const { logger, clock } = context
+    const outbound = openOutbound(outboundOptionsOf(config))
+    const secrets = openSecretBox(config.SLUICE_SECRETS_KEY)
     const blobs = await openBlobStore(config.SLUICE_BLOBS_URL, { credentials: s3CredentialsOf(config) })
     const inserter = openEventInserter(config.SLUICE_CLICKHOUSE_URL)
     const eraser = openEventEraser(config.SLUICE_CLICKHOUSE_URL)
@@ -29,7 +34,10 @@ await runService({
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
     const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     return {
-      service: buildWorker({ log, backfill, inserter, eraser, exportReader, postgres, blobs }, context),
+      service: buildWorker(
+        { log, backfill, inserter, eraser, exportReader, postgres, blobs, secrets, outbound },
+        context,
+      ),
       access: denyAll,
       engines: [
         closeOnStop('blobs', blobs),
@@ -40,6 +48,7 @@ await runService({
         schemaGuard('clickhouse', () => inserter.checkSchema(), logger),
         schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
         clockPoller(clock, () => postgresTime(postgres)),
+        closeOnStop('outbound', outbound),
         closeOnStop('log', log),
         closeOnStop('log of old events', backfill),
       ],

@@ -12,6 +12,9 @@ export interface Target {
   importId: string
   /** The id of an erasure of the site. */
   erasureId: string
+  /** The id of a webhook of the site, and of a delivery of it. */
+  webhookId: string
+  deliveryId: string
   /** The id of a completed export of the site. */
   exportId: string
   /** A type of exports that the key may read, if it may read any. */
@@ -81,5 +84,16 @@ export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> 
   deleteExport: ({ exportId }) => ({ params: { export_id: exportId } }),
   listExportRuns: ({ exportId }) => ({ params: { export_id: exportId } }),
   downloadExport: ({ exportId }) => ({ params: { export_id: exportId } }),
+  createWebhook: ({ siteId }) => ({ body: { site_id: siteId, url: 'http://127.0.0.1/hook', events: ['alert'] } }),
+  listWebhooks: ({ siteId }) => ({ query: { site_id: siteId, limit: '1000' } }),
+  getWebhook: ({ webhookId }) => ({ params: { webhook_id: webhookId } }),
+  updateWebhook: ({ webhookId }) => ({ params: { webhook_id: webhookId }, body: { active: true } }),
+  deleteWebhook: ({ webhookId }) => ({ params: { webhook_id: webhookId } }),
+  testWebhook: ({ webhookId }) => ({ params: { webhook_id: webhookId } }),
+  rotateWebhookSecret: ({ webhookId }) => ({ params: { webhook_id: webhookId }, body: { overlap: '1h' } }),
+  listDeliveries: ({ webhookId }) => ({ params: { webhook_id: webhookId } }),
+  getDelivery: ({ webhookId, deliveryId }) => ({ params: { webhook_id: webhookId, delivery_id: deliveryId } }),
+  replayDelivery: ({ webhookId, deliveryId }) => ({ params: { webhook_id: webhookId, delivery_id: deliveryId } }),
+  recoverDeliveries: ({ webhookId }) => ({ params: { webhook_id: webhookId }, body: { since: 0 } }),
   retention: ({ siteId, cohortId }) => ({ query: { site_id: siteId, cohort_id: cohortId } }),
 }

@@ -30,8 +30,10 @@ import { testClickHouse } from './engines/test-engines.ts'
 import { addExport } from './export-jobs.ts'
 import { finishExport } from './finished-export.ts'
 import { addImport } from './import-jobs.ts'
+import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { request, startTestService, type TestService } from './test-service.ts'
+import { addDelivery, addWebhook } from './webhooks.ts'
 
 /** Every operation behind one port, as in standalone, on the engines of the test run. There is no writer. */
 export interface TestSluice {
@@ -50,6 +52,10 @@ export interface TestSluice {
   createCohortId: (siteId: string) => Promise<string>
   /** Creates an import of events for requests to name; returns its id. */
   createImportId: (siteId: string) => Promise<string>
+  /** Creates a webhook for requests to name; returns its id. */
+  createWebhookId: (siteId: string) => Promise<string>
+  /** Queues a delivery of a webhook; returns its id. */
+  createDeliveryId: (webhookId: string) => Promise<string>
   /** Requests the erasure of what is earlier than 1971. */
   createErasureId: (siteId: string) => Promise<string>
   /** Creates a completed export, whose file is JSON, for requests to name; returns its id. */
@@ -78,14 +84,18 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const store = keyStore(postgres)
   const cache = keyCache(store, captured.logger)
   const admin = generateKey('prod')
-  const settings = { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: true }
+  const settings = { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: true, SLUICE_SECRETS_KEY: testSecretsKey }
   const gateway = buildGateway(
     settings,
     { log, backfill, postgres, redis, describeDurability: () => Promise.resolve([]) },
     context,
   )
   const blobs = await openBlobStore(`file:${folder}/blobs`)
-  const query = buildQuery(settings, { eventReader, postgres, redis, blobs, keyCache: cache }, context)
+  const query = buildQuery(
+    settings,
+    { eventReader, postgres, redis, blobs, keyCache: cache, targets: { allowedNetworks: ['127.0.0.0/8'] } },
+    context,
+  )
   const service = await startTestService(
     {
       routes: [...gateway.routes, ...query.routes],
@@ -127,6 +137,8 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
       await finishExport({ exports, blobs }, exportId, { content: Buffer.from('[]') })
       return exportId
     },
+    createWebhookId: (siteId) => addWebhook(postgres, { siteId }),
+    createDeliveryId: (webhookId) => addDelivery(postgres, webhookId),
     openSession: async (key) => {
       const { body } = await request(`${service.url}/api/v1/session`, {
         method: 'POST',
