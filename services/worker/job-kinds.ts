@@ -6,6 +6,7 @@ import { importFiles } from './imports/import-files.ts'
 import { imports } from './imports/imports.ts'
 import type { JobKind } from './job-kind.ts'
 import { retention } from './retention/retention.ts'
+import { summaries } from './summaries/summaries.ts'
 
 export interface JobOptions {
   /** Erasures wait for the next multiple of so many ms, to be deleted together; 0: they don't wait. */
@@ -14,5 +15,14 @@ export interface JobOptions {
 
 /** The kinds of jobs that the worker does. */
 export function jobKinds({ deleteEveryMs }: JobOptions): readonly JobKind[] {
-  return [imports, importFiles, exports, exportSchedules, exportFiles, erasures({ deleteEveryMs }), retention]
+  return [
+    imports,
+    importFiles,
+    exports,
+    exportSchedules,
+    exportFiles,
+    erasures({ deleteEveryMs }),
+    retention,
+    summaries,
+  ]
 }
