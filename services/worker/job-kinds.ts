@@ -7,6 +7,7 @@ import { imports } from './imports/imports.ts'
 import type { JobKind } from './job-kind.ts'
 import { retention } from './retention/retention.ts'
 import { summaries } from './summaries/summaries.ts'
+import { deliveries, oldDeliveries } from './webhooks/deliveries.ts'
 
 export interface JobOptions {
   /** Erasures wait for the next multiple of so many ms, to be deleted together; 0: they don't wait. */
@@ -24,5 +25,7 @@ export function jobKinds({ deleteEveryMs }: JobOptions): readonly JobKind[] {
     erasures({ deleteEveryMs }),
     retention,
     summaries,
+    deliveries,
+    oldDeliveries,
   ]
 }
