@@ -24,6 +24,7 @@ const all = [
   '014-exports',
   '015-erasures',
   '016-webhooks',
+  '018-summaries',
 ]
 
 let postgres: TestPostgres

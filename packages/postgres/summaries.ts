@@ -115,11 +115,13 @@ async function followWebhooks(db: Db, now: number): Promise<void> {
     )`.execute(db)
 }
 
+/** Of several webhooks with one URL the oldest that is not disabled, as `queueForWebhooks` chooses. */
 async function takersOf(db: Db, { siteId, environment, interval }: SummaryJob, end: number): Promise<string[]> {
   const { rows } = await sql<{ endpoint_id: string }>`
-    SELECT endpoint_id FROM endpoints
+    SELECT DISTINCT ON (target_fingerprint) endpoint_id FROM endpoints
     WHERE ${takesSummaries} AND site_id = ${siteId} AND environment = ${environment} AND summary_interval = ${interval}
-      AND created_at < ${new Date(end)}`.execute(db)
+      AND created_at < ${new Date(end)}
+    ORDER BY target_fingerprint, disabled_at IS NOT NULL, seq`.execute(db)
   return rows.map(({ endpoint_id }) => endpoint_id)
 }
 

@@ -9,8 +9,9 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { findFreePort } from '@sluice/engines/processes'
 import { openOutbound } from '@sluice/outbound/open-outbound'
-import { sign } from '@sluice/outbound/signature'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { attempt } from '@sluice/worker/webhooks/attempt'
+import { testSecrets } from '../support/webhooks.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const page = readFileSync(join(root, 'docs/webhook-receivers.md'), 'utf8')
@@ -38,26 +39,50 @@ interface Delivery {
   body: Buffer
 }
 
-/** A delivery as it leaves Sluice; `secrets` are the present one and, during a rotation, the one before. */
-function signed(secrets: readonly [string, string?], timestampMs = Date.now(), content = body): Delivery {
-  const timestamp = String(timestampMs)
-  const [secret, before] = secrets
-  return {
-    body: content,
-    headers: {
-      'content-type': 'application/json',
-      'x-svc-delivery': 'dlv_01',
-      'x-svc-timestamp': timestamp,
-      'x-svc-signature': sign(secret, timestamp, content),
-      ...(before !== undefined && { 'x-svc-signature-previous': sign(before, timestamp, content) }),
-    },
+/** A delivery as the worker sends it; `secrets` are the present one and, during a rotation, the one before. */
+async function signed(
+  [secret, before]: readonly [string, string?],
+  timestampMs = Date.now(),
+  content = body,
+): Promise<Delivery> {
+  const sent: Delivery[] = []
+  const post = ({ headers }: Pick<Delivery, 'headers'>) => {
+    sent.push({ headers, body: content })
+    return Promise.resolve({
+      succeeded: true,
+      status: 200,
+      latencyMs: 1,
+      response: '',
+      error: null,
+      retryAfterMs: null,
+    })
   }
+  const delivery = {
+    id: 'dlv_01',
+    lease: 1,
+    endpointId: 'wh_01',
+    siteId: 's',
+    kind: 'alert' as const,
+    channel: 'webhook' as const,
+    targetBox: testSecrets.seal('http://127.0.0.1/'),
+    secretBox: testSecrets.seal(secret),
+    previousSecretBox: before === undefined ? null : testSecrets.seal(before),
+    body: content,
+    dueAt: 0,
+    isFailing: false,
+  }
+  const mail = outbound.mail.bind(outbound)
+  const deps = { outbound: { post, mail }, secrets: testSecrets }
+  await attempt(deps, delivery, timestampMs, never)
+  const [first] = sent
+  if (!first) throw new Error('nothing was sent')
+  return first
 }
 
 const minuteMs = 60_000
 const now = Date.now()
-const plain = signed([present])
-const rotating = signed([present, previous])
+const plain = await signed([present])
+const rotating = await signed([present, previous])
 const signature = plain.headers['x-svc-signature'] ?? ''
 
 const cases: readonly { name: string; delivery: Delivery; secret: string; expected: boolean }[] = [
@@ -75,17 +100,17 @@ const cases: readonly { name: string; delivery: Delivery; secret: string; expect
   },
   {
     name: 'a timestamp that was changed',
-    delivery: withHeaders(plain, { 'x-svc-timestamp': String(now + 1) }),
+    delivery: withHeaders(plain, { 'x-svc-timestamp': String(Number(plain.headers['x-svc-timestamp']) + 1) }),
     secret: present,
     expected: false,
   },
-  { name: '4 minutes old', delivery: signed([present], now - 4 * minuteMs), secret: present, expected: true },
-  { name: '6 minutes old', delivery: signed([present], now - 6 * minuteMs), secret: present, expected: false },
-  { name: '6 minutes ahead', delivery: signed([present], now + 6 * minuteMs), secret: present, expected: false },
-  { name: 'an empty body', delivery: signed([present], now, Buffer.alloc(0)), secret: present, expected: true },
+  { name: '4 minutes old', delivery: await signed([present], now - 4 * minuteMs), secret: present, expected: true },
+  { name: '6 minutes old', delivery: await signed([present], now - 6 * minuteMs), secret: present, expected: false },
+  { name: '6 minutes ahead', delivery: await signed([present], now + 6 * minuteMs), secret: present, expected: false },
+  { name: 'an empty body', delivery: await signed([present], now, Buffer.alloc(0)), secret: present, expected: true },
   {
     name: 'bytes that are no text',
-    delivery: signed([present], now, Buffer.from([0, 255, 254, 13, 10])),
+    delivery: await signed([present], now, Buffer.from([0, 255, 254, 13, 10])),
     secret: present,
     expected: true,
   },
@@ -323,9 +348,9 @@ describe('what the page says to try', () => {
       await waitUntil(() => output().includes('Waiting'), 'the receiver')
       const post = (delivery: Delivery) => outbound.post({ url, ...delivery }, never)
       expect(await post(plain)).toMatchObject({ succeeded: true, status: 204 })
-      expect(await post(signed([previous, present]))).toMatchObject({ succeeded: true, status: 204 })
-      expect(await post(signed([foreign]))).toMatchObject({ succeeded: false, status: 401 })
-      expect(await post(signed([present], Date.now(), Buffer.alloc(1_100_000)))).toMatchObject({ status: 413 })
+      expect(await post(await signed([previous, present]))).toMatchObject({ succeeded: true, status: 204 })
+      expect(await post(await signed([foreign]))).toMatchObject({ succeeded: false, status: 401 })
+      expect(await post(await signed([present], Date.now(), Buffer.alloc(1_100_000)))).toMatchObject({ status: 413 })
       await waitUntil(() => output().includes('came again'), 'the repeat')
       expect(output().split('\n').slice(1)).toEqual([`dlv_01 ${body.toString()}`, 'dlv_01 came again', ''])
     } finally {

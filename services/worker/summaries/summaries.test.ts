@@ -76,7 +76,8 @@ async function periodsOf(endpointId: string): Promise<number[]> {
 }
 
 function webhook(siteId: string, at: number, summaryInterval: SummaryInterval, parts = {}): Promise<string> {
-  return addWebhook(postgres, { siteId, events: ['event_summary'], summaryInterval, at, ...parts })
+  const url = `https://example.com/${newId('hook')}`
+  return addWebhook(postgres, { siteId, url, events: ['event_summary'], summaryInterval, at, ...parts })
 }
 
 async function siteIn(timezone: string, siteId = newId('site')): Promise<string> {
@@ -260,6 +261,19 @@ test('webhooks get what they take since they were made, and none that is off get
   await workAt(again)
   await workAt(start + 10 * hourMs)
   expect(await periodsOf(first)).toEqual([...all, start + 9 * hourMs])
+})
+
+test('of several webhooks with one URL the oldest gets it', async () => {
+  await removeWebhooks()
+  const start = Date.UTC(2026, 4, 15, 12)
+  const siteId = await siteIn('UTC')
+  const url = 'https://example.com/one'
+  const older = await webhook(siteId, start, '1h', { url })
+  const newer = await webhook(siteId, start, '1h', { url })
+  await workAt(start)
+  await workAt(start + hourMs)
+  expect(await periodsOf(older)).toEqual([start])
+  expect(await periodsOf(newer)).toEqual([])
 })
 
 test('too many events to measure leave out one summary', async () => {
