@@ -194,4 +194,38 @@ export const mutations: readonly Mutation[] = [
     ],
     detectedBy: { testFile: 'packages/outbound/refused-targets.test.ts' },
   },
+  {
+    name: 'attempts are limited for all endpoints together only',
+    edits: [
+      { file: 'packages/postgres/delivery-queue.ts', from: 'const slots = 4', to: 'const slots = 256' },
+      {
+        file: 'packages/postgres/delivery-queue.ts',
+        from: 'const slotsOfFailing = 1',
+        to: 'const slotsOfFailing = 256',
+      },
+    ],
+    detectedBy: { testFile: 'tests/webhooks/hanging-receivers.test.ts' },
+  },
+  {
+    name: 'each attempt has an id of its own',
+    edits: [
+      {
+        file: 'services/worker/webhooks/attempt.ts',
+        from: "'x-svc-delivery': id,",
+        to: "'x-svc-delivery': `${id}-${timestamp}`,",
+      },
+    ],
+    detectedBy: { testFile: 'services/worker/webhooks/sender.test.ts' },
+  },
+  {
+    name: 'an attempt is recorded without its lease',
+    edits: [
+      {
+        file: 'packages/postgres/delivery-queue.ts',
+        from: 'WHERE delivery_id = ${key.id} AND lease = ${key.lease} FOR UPDATE',
+        to: 'WHERE delivery_id = ${key.id} FOR UPDATE',
+      },
+    ],
+    detectedBy: { testFile: 'packages/postgres/delivery-queue.test.ts' },
+  },
 ]
