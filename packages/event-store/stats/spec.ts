@@ -23,6 +23,11 @@ export interface StatsSpec extends EventScope {
   limit?: number
   /** Whether estimates are excluded. */
   exact?: boolean
+  /**
+   * Unix ms: sessions end there, as they were then; later events don't count. By default sessions of the range go on after
+   * its end.
+   */
+  sessionsUntil?: number
 }
 
 /** How sessions are read. */
@@ -34,8 +39,9 @@ export interface SessionPlan {
 }
 
 /** A spec with all defaults and the starts of its buckets: its statements depend on nothing else. */
-export interface StatsPlan extends Required<Omit<StatsSpec, 'groupBy' | 'compare'>> {
+export interface StatsPlan extends Required<Omit<StatsSpec, 'groupBy' | 'compare' | 'sessionsUntil'>> {
   groupBy: Grouping | undefined
+  sessionsUntil?: number | undefined
   /** Starts of the buckets of a grouping by time, Unix ms, ascending. */
   buckets: readonly number[]
   /** For metrics of sessions. */
