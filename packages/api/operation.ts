@@ -76,7 +76,11 @@ export type Rights =
    */
   | { of: 'site'; in: 'query' | 'body' | 'events' | 'queries' }
   /** An id in the path: a foreign id is answered 404 like an unknown one. */
-  | { of: 'object'; parameter: string; name: 'Site' | 'Key' | 'Cohort' | 'Import' | 'Export' | 'Erasure' }
+  | {
+      of: 'object'
+      parameter: string
+      name: 'Site' | 'Key' | 'Cohort' | 'Import' | 'Export' | 'Erasure' | 'Alert rule'
+    }
   /** A list, which leaves foreign entries out. */
   | { of: 'list' }
 

@@ -1,5 +1,6 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { batchMediaTypes, eventMediaTypes } from '@sluice/contracts/media-types'
+import { alertOperations } from './alert-operations.ts'
 import {
   cohortResource,
   cohortsResult,
@@ -344,6 +345,7 @@ export const operations = {
   },
   ...importOperations,
   ...exportOperations,
+  ...alertOperations,
 } as const satisfies Readonly<Record<string, Operation>>
 
 export type OperationId = keyof typeof operations
