@@ -15,6 +15,7 @@ import { openPostgres } from '@sluice/postgres/open'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startKafka } from '../tests/support/engines/kafka.ts'
 import { addExport } from '../tests/support/export-jobs.ts'
+import { testSecretsKey } from '../tests/support/secrets-key.ts'
 import { spawnProgram } from '../tests/support/service-process.ts'
 import { rounded } from './report.ts'
 import { startMeasured } from './sluice-rig.ts'
@@ -42,6 +43,7 @@ export async function exportEvents(): Promise<object> {
     SLUICE_CLICKHOUSE_URL: clickHouse.url,
     SLUICE_POSTGRES_URL: engine.url,
     SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}`,
+    SLUICE_SECRETS_KEY: testSecretsKey,
   }
   const migrated = await spawnProgram('admin/migrate/main', environment)
   if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)

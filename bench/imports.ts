@@ -8,6 +8,7 @@ import { importStore } from '@sluice/postgres/imports'
 import { openPostgres } from '@sluice/postgres/open'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startKafka } from '../tests/support/engines/kafka.ts'
+import { testSecretsKey } from '../tests/support/secrets-key.ts'
 import { spawnProgram } from '../tests/support/service-process.ts'
 import { uploadFile } from '../tests/support/uploaded-import.ts'
 import { producerLines } from './producers.ts'
@@ -35,6 +36,7 @@ export async function importEvents(): Promise<object> {
     SLUICE_CLICKHOUSE_URL: clickHouse.url,
     SLUICE_POSTGRES_URL: engine.url,
     SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}`,
+    SLUICE_SECRETS_KEY: testSecretsKey,
   }
   const migrated = await spawnProgram('admin/migrate/main', environment)
   if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)

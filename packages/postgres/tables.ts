@@ -6,12 +6,16 @@ import type { ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Lane } from '@sluice/contracts/lanes'
 import type { RateLimits } from '@sluice/contracts/rate-limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
+import type { Channel, DeliveryKind, DeliveryStatus, SummaryInterval } from '@sluice/contracts/webhooks'
 
 /** The rows of Postgres as TypeScript types; the migrations define them. */
 export interface Tables {
   api_keys: ApiKeysTable
+  attempts: AttemptsTable
   chores: ChoresTable
   cohorts: CohortsTable
+  deliveries: DeliveriesTable
+  endpoints: EndpointsTable
   erasures: ErasuresTable
   export_parts: ExportPartsTable
   export_schedules: ExportSchedulesTable
@@ -247,4 +251,75 @@ interface CohortsTable {
   criteria: ColumnType<Criteria, string, string>
   created_at: Generated<Date>
   updated_at: Defaulted<Date>
+}
+
+/** Where deliveries go: a webhook, or the notifications of one alert rule. */
+interface EndpointsTable {
+  /** The id of the webhook or of the rule. */
+  endpoint_id: string
+  /** The order of creation. A bigint. */
+  seq: Generated<string>
+  site_id: string
+  owner: 'webhook' | 'alert_rule'
+  channel: Channel
+  /** A box (packages/runtime/secret-box.ts) of the URL, or of the JSON list of e-mail addresses; and its fingerprint. */
+  target_box: Buffer
+  target_fingerprint: Buffer
+  /** Null where nothing is signed, or with the secret of a webhook. */
+  secret_box: Defaulted<Buffer | null>
+  /** The secret before the last rotation, with which deliveries are signed as well until then. */
+  previous_secret_box: Defaulted<Buffer | null>
+  previous_secret_until: Defaulted<Date | null>
+  /** The kinds that it takes; a rule's own endpoint takes what the rule sends it. */
+  events: DeliveryKind[]
+  active: boolean
+  summary_interval: Defaulted<SummaryInterval | null>
+  /** The key that made it, whose environment it has. */
+  key_id: string
+  environment: Environment
+  /** Since when no attempt has succeeded, failed attempts since then, and deliveries that ran out of attempts. */
+  failing_since: Defaulted<Date | null>
+  failures_in_row: Defaulted<number>
+  exhausted: Defaulted<number>
+  disabled_at: Defaulted<Date | null>
+  disabled_reason: Defaulted<string | null>
+  created_at: Date
+  updated_at: Date
+}
+
+/** A delivery is also the job of the worker that sends it; what a take sets differs from other jobs (deliveries.ts). */
+interface DeliveriesTable {
+  delivery_id: string
+  endpoint_id: string
+  /** What it tells of, once for each endpoint, e.g. `import:imp_…`. */
+  source: string
+  kind: DeliveryKind
+  /** The bytes that are sent; for e-mail JSON of `{subject, text}`. */
+  body: Buffer
+  status: DeliveryStatus
+  /** Somebody asked for it (a test, a replay, a recovery): one attempt is made even at an endpoint that is off. */
+  requested: Defaulted<boolean>
+  /** Attempts so far: the number of the last row of `attempts`. */
+  attempts: Defaulted<number>
+  created_at: Date
+  /** When the next attempt is due; null: none follows. */
+  due_at: Defaulted<Date | null>
+  lease_until: Defaulted<Date | null>
+  lease: Generated<string>
+  /** Attempts since the schedule began, or began anew by a replay. */
+  tries: Defaulted<number>
+}
+
+interface AttemptsTable {
+  delivery_id: string
+  /** From 1. */
+  n: number
+  /** When it began. */
+  at: Date
+  /** Of the response; null: there was none. */
+  status: number | null
+  latency_ms: number
+  response: string | null
+  /** Null: the attempt succeeded. */
+  error: string | null
 }

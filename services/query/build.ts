@@ -36,7 +36,7 @@ export interface QueryEngines {
 
 /** Builds the query service on its engines. */
 export function buildQuery(
-  config: { SLUICE_ADMIN_KEY: string | undefined; SLUICE_AUTO_REGISTER_SITES: boolean },
+  config: { SLUICE_ADMIN_KEY: string | undefined; SLUICE_AUTO_REGISTER_SITES: boolean; SLUICE_SECRETS_KEY: string },
   { eventReader, postgres, redis, blobs, keyCache }: QueryEngines,
   { logger, clock }: Pick<Context, 'logger' | 'clock'>,
 ): Service {

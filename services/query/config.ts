@@ -4,7 +4,7 @@ import { clickHouseUrl } from '@sluice/event-store/variables'
 import { corsOrigins, drainSeconds, stopSeconds, trustedProxies } from '@sluice/http/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { redisUrl } from '@sluice/redis/variables'
-import { listenVariables } from '@sluice/runtime/variables'
+import { listenVariables, secretsKey } from '@sluice/runtime/variables'
 
 /** The query service's configuration when it runs alone. */
 export const variables = {
@@ -14,6 +14,7 @@ export const variables = {
   SLUICE_REDIS_URL: redisUrl,
   SLUICE_BLOBS_URL: blobsUrl,
   ...s3Credentials,
+  SLUICE_SECRETS_KEY: secretsKey,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_ADMIN_KEY: adminKey,

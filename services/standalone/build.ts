@@ -17,19 +17,26 @@ import { postgresTime } from '@sluice/postgres/time'
 import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { clockPoller } from '@sluice/runtime/clock-poller'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWorker } from '@sluice/worker/build'
 import { buildWriter } from '@sluice/writer/build'
 import { type EngineConfig, startEngines } from './engines.ts'
+import { secretsKeyOf } from './secrets-key.ts'
 
 /** Every service in one process, on one port and one set of engines. */
 export async function buildStandalone(
-  config: EngineConfig & { SLUICE_ADMIN_KEY: string | undefined; SLUICE_AUTO_REGISTER_SITES: boolean },
+  config: EngineConfig & {
+    SLUICE_ADMIN_KEY: string | undefined
+    SLUICE_AUTO_REGISTER_SITES: boolean
+    SLUICE_SECRETS_KEY: string | undefined
+  },
   context: Context,
 ): Promise<Built> {
   const { logger, clock } = context
   const credentials = s3CredentialsOf(config)
   const engines = await startEngines(config, logger)
+  const secretsKey = await secretsKeyOf(config)
   const postgres = openPostgres(engines.postgres)
   await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })
 
@@ -44,7 +51,16 @@ export async function buildStandalone(
   const store = keyStore(postgres)
   const redis = openRedis(engines.redis, { logger })
   const keys = keyCache(store, logger)
-  const workerEngines = { log, backfill, inserter, eraser, exportReader, postgres, blobs }
+  const workerEngines = {
+    log,
+    backfill,
+    inserter,
+    eraser,
+    exportReader,
+    postgres,
+    blobs,
+    secrets: openSecretBox(secretsKey),
+  }
   const services = [
     buildGateway(
       config,
@@ -52,7 +68,11 @@ export async function buildStandalone(
       context,
     ),
     buildWriter({ log, backfill, deadLetters, inserter, postgres }, context),
-    buildQuery(config, { eventReader, postgres, redis, blobs, keyCache: keys }, context),
+    buildQuery(
+      { ...config, SLUICE_SECRETS_KEY: secretsKey },
+      { eventReader, postgres, redis, blobs, keyCache: keys },
+      context,
+    ),
     // On one machine's data a deletion takes seconds, and somebody waits for it.
     buildWorker(workerEngines, context, { deleteEveryMs: 0 }),
   ]

@@ -5,7 +5,7 @@ import { clickHouseUrlOrEmbedded } from '@sluice/event-store/variables'
 import { corsOrigins, drainSeconds, trustedProxies } from '@sluice/http/variables'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { redisUrlOrMemory } from '@sluice/redis/variables'
-import { dataDirectory, listenVariables } from '@sluice/runtime/variables'
+import { dataDirectory, listenVariables, secretsKeyOrOwn } from '@sluice/runtime/variables'
 
 const listen = listenVariables(8080, '127.0.0.1')
 
@@ -18,6 +18,7 @@ export const engineVariables = {
   SLUICE_REDIS_URL: redisUrlOrMemory,
   SLUICE_BLOBS_URL: blobsUrlOrEmbedded,
   ...s3Credentials,
+  SLUICE_SECRETS_KEY: secretsKeyOrOwn,
 }
 
 /** Standalone's configuration: nothing has to be set. */

@@ -11,10 +11,12 @@ import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
 import { type ImportRecord, importStore } from '@sluice/postgres/imports'
 import { createMetrics } from '@sluice/runtime/metrics'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { exactClock } from '../../tests/support/clock.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
+import { testSecretsKey } from '../../tests/support/secrets-key.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { request, startTestService, type TestService } from '../../tests/support/test-service.ts'
 import { buildWorker } from './build.ts'
@@ -44,6 +46,7 @@ beforeAll(async () => {
     inserter,
     exportReader,
     eraser: openEventEraser('http://127.0.0.1:1/sluice'),
+    secrets: openSecretBox(testSecretsKey),
   }
 })
 

@@ -6,6 +6,7 @@ import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import type { LeaseOptions } from '@sluice/leases/run-leases'
 import type { Postgres } from '@sluice/postgres/open'
 import type { Metrics } from '@sluice/runtime/metrics'
+import type { SecretBox } from '@sluice/runtime/secret-box'
 import type { Component } from '@sluice/runtime/supervisor'
 
 export interface WorkerEngines {
@@ -18,6 +19,8 @@ export interface WorkerEngines {
   postgres: Postgres
   /** The files of imports and exports. */
   blobs: BlobStore
+  /** Opens the secrets and the targets of webhooks. */
+  secrets: SecretBox
 }
 
 /** What every kind of job receives besides the engines: most of it for `runLeases`. */

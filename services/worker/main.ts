@@ -11,6 +11,7 @@ import { openPostgres } from '@sluice/postgres/open'
 import { postgresTime } from '@sluice/postgres/time'
 import { clockPoller } from '@sluice/runtime/clock-poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWorker } from './build.ts'
 import { variables } from './config.ts'
@@ -21,6 +22,7 @@ await runService({
   environment: process.env,
   build: async (config, context) => {
     const { logger, clock } = context
+    const secrets = openSecretBox(config.SLUICE_SECRETS_KEY)
     const blobs = await openBlobStore(config.SLUICE_BLOBS_URL, { credentials: s3CredentialsOf(config) })
     const inserter = openEventInserter(config.SLUICE_CLICKHOUSE_URL)
     const eraser = openEventEraser(config.SLUICE_CLICKHOUSE_URL)
@@ -29,7 +31,7 @@ await runService({
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
     const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     return {
-      service: buildWorker({ log, backfill, inserter, eraser, exportReader, postgres, blobs }, context),
+      service: buildWorker({ log, backfill, inserter, eraser, exportReader, postgres, blobs, secrets }, context),
       access: denyAll,
       engines: [
         closeOnStop('blobs', blobs),

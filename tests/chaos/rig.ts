@@ -10,6 +10,7 @@ import { openClickHouse } from '@sluice/event-store/client'
 import { type ClickHouseProxy, clickHouseProxy } from '../support/clickhouse-proxy.ts'
 import { type LocalKafka, startKafka } from '../support/engines/kafka.ts'
 import { type LocalRedis, startRedis } from '../support/engines/redis.ts'
+import { testSecretsKey } from '../support/secrets-key.ts'
 import { type ServiceName, type ServiceProcess, spawnProgram, startService } from '../support/service-process.ts'
 import { type TcpProxy, tcpProxy } from '../support/tcp-proxy.ts'
 
@@ -114,7 +115,7 @@ async function startParts(
   const database = { SLUICE_POSTGRES_URL: postgresProxy.url }
   const store = { SLUICE_CLICKHOUSE_URL: clickHouse.url }
   const counters = { SLUICE_REDIS_URL: redis.url }
-  const files = { SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}` }
+  const files = { SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}`, SLUICE_SECRETS_KEY: testSecretsKey }
   await ensureTopics(logUrl, { partitions })
   await migrate({ ...log, ...database, ...store })
   await keepEveryPart(clickHouse.url)

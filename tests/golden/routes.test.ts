@@ -18,9 +18,10 @@ import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { buildWriter } from '@sluice/writer/build'
 import { capturedLogger } from '../support/captured-logger.ts'
 import { exactClock } from '../support/clock.ts'
+import { testSecretsKey } from '../support/secrets-key.ts'
 import { expectGolden, joinBlocks, lineJson } from './golden.ts'
 
-const config = { SLUICE_ADMIN_KEY: undefined, SLUICE_AUTO_REGISTER_SITES: true }
+const config = { SLUICE_ADMIN_KEY: undefined, SLUICE_AUTO_REGISTER_SITES: true, SLUICE_SECRETS_KEY: testSecretsKey }
 
 interface BuiltService {
   service: Service

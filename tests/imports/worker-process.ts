@@ -9,10 +9,12 @@ import { openPostgres } from '@sluice/postgres/open'
 import type { Clock } from '@sluice/runtime/clock'
 import { createLogger } from '@sluice/runtime/logger'
 import { createMetrics } from '@sluice/runtime/metrics'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { sleep, supervise } from '@sluice/runtime/supervisor'
 import { jobKinds } from '@sluice/worker/job-kinds'
 import { buildWriter } from '@sluice/writer/build'
 import { exactClock } from '../support/clock.ts'
+import { testSecretsKey } from '../support/secrets-key.ts'
 
 const {
   POSTGRES_URL = '',
@@ -42,7 +44,17 @@ const exportReader = openExportReader(CLICKHOUSE_URL)
 const credentials =
   S3_KEY === undefined || S3_SECRET === undefined ? undefined : { accessKeyId: S3_KEY, secretAccessKey: S3_SECRET }
 const blobs = await openBlobStore(BLOBS_URL, { credentials })
-const engines = { log, backfill, deadLetters, postgres, inserter, eraser, exportReader, blobs }
+const engines = {
+  log,
+  backfill,
+  deadLetters,
+  postgres,
+  inserter,
+  eraser,
+  exportReader,
+  blobs,
+  secrets: openSecretBox(testSecretsKey),
+}
 const metrics = createMetrics()
 const context = {
   logger,

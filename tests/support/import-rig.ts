@@ -7,12 +7,14 @@ import { type EventEraser, openEventEraserAt } from '@sluice/event-store/event-e
 import { openExportReaderAt } from '@sluice/event-store/exports/export-reader'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { supervise } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { buildWorker, type WorkerOptions } from '@sluice/worker/build'
 import { buildWriter } from '@sluice/writer/build'
 import { capturedLogger } from './captured-logger.ts'
 import { exactClock } from './clock.ts'
+import { testSecretsKey } from './secrets-key.ts'
 import { openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { createTestStores, type TestStores } from './writer.ts'
 
@@ -39,7 +41,7 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
   const blobs = await openBlobStore(`file:${folder}`)
   const exportReader = openExportReaderAt(stores.clickHouse.address)
   const eraser = openEventEraserAt(stores.clickHouse.address)
-  const engines = { ...stores, exportReader, postgres, blobs, eraser }
+  const engines = { ...stores, exportReader, postgres, blobs, eraser, secrets: openSecretBox(testSecretsKey) }
   const run = async (build: typeof buildWorker | typeof buildWriter, metrics: Metrics, options?: WorkerOptions) => {
     const { logger } = capturedLogger()
     const { components, onStopping } = build(engines, { logger, metrics, clock: exactClock }, options)

@@ -19,6 +19,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from './captured-logger.ts'
 import { exactClock } from './clock.ts'
 import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
+import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
 
@@ -67,7 +68,7 @@ export async function startQuery({
   const blobsFolder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${blobsFolder}`)
   const built = buildQuery(
-    { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: autoRegister },
+    { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: autoRegister, SLUICE_SECRETS_KEY: testSecretsKey },
     { eventReader, postgres, redis, blobs, keyCache: cache },
     { logger: captured.logger, clock: exactClock },
   )

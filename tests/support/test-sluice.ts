@@ -30,6 +30,7 @@ import { testClickHouse } from './engines/test-engines.ts'
 import { addExport } from './export-jobs.ts'
 import { finishExport } from './finished-export.ts'
 import { addImport } from './import-jobs.ts'
+import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { request, startTestService, type TestService } from './test-service.ts'
 
@@ -78,7 +79,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const store = keyStore(postgres)
   const cache = keyCache(store, captured.logger)
   const admin = generateKey('prod')
-  const settings = { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: true }
+  const settings = { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: true, SLUICE_SECRETS_KEY: testSecretsKey }
   const gateway = buildGateway(
     settings,
     { log, backfill, postgres, redis, describeDurability: () => Promise.resolve([]) },
