@@ -37,6 +37,7 @@ const workTables = {
     )`,
     onTake: sql`status = 'processing'`,
   },
+  alert_sites: { id: 'site_id', canTake: () => sql`true`, onTake: sql`status = 'active'` },
   export_schedules: {
     id: 'schedule_id',
     canTake: () => sql`true`,

@@ -24,6 +24,7 @@ const all = [
   '014-exports',
   '015-erasures',
   '016-webhooks',
+  '017-alerts',
 ]
 
 let postgres: TestPostgres

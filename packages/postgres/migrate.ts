@@ -15,6 +15,7 @@ import * as imports from './migrations/012-imports.ts'
 import * as exports from './migrations/014-exports.ts'
 import * as erasures from './migrations/015-erasures.ts'
 import * as webhooks from './migrations/016-webhooks.ts'
+import * as alerts from './migrations/017-alerts.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -39,6 +40,7 @@ export const migrations: Migrations = {
   '014-exports': exports,
   '015-erasures': erasures,
   '016-webhooks': webhooks,
+  '017-alerts': alerts,
 }
 
 /**

@@ -1,4 +1,6 @@
 import type { ColumnType, Generated } from 'kysely'
+import type { AlertState, NoDataRule } from '@sluice/contracts/alert-state'
+import type { AlertCondition } from '@sluice/contracts/alerts'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
 import type { ExportSpec, ExportStatus, ExportType, Frequency } from '@sluice/contracts/exports'
@@ -10,6 +12,9 @@ import type { Channel, DeliveryKind, DeliveryStatus, SummaryInterval } from '@sl
 
 /** The rows of Postgres as TypeScript types; the migrations define them. */
 export interface Tables {
+  alert_history: AlertHistoryTable
+  alert_rules: AlertRulesTable
+  alert_sites: AlertSitesTable
   api_keys: ApiKeysTable
   attempts: AttemptsTable
   chores: ChoresTable
@@ -322,4 +327,62 @@ interface AttemptsTable {
   response: string | null
   /** Null: the attempt succeeded. */
   error: string | null
+}
+
+/** The rules of a site as one job, which judges them. */
+interface AlertSitesTable extends LeaseColumns {
+  site_id: string
+  status: Defaulted<string>
+  /** The last minute for which all of the site's rules were judged. */
+  judged_minute: Date
+}
+
+/** Times are ends of windows, which are whole minutes, except for the last four. */
+interface AlertRulesTable {
+  /** The rule's own endpoint has the same id. */
+  rule_id: string
+  /** The order of creation. A bigint. */
+  seq: Generated<string>
+  site_id: string
+  environment: Environment
+  name: string
+  description: string | null
+  /** Written as JSON text. */
+  condition: ColumnType<AlertCondition, string, string>
+  /** Durations as they were sent. */
+  for: string
+  cooldown: string
+  no_data: NoDataRule
+  enabled: boolean
+  /** The caller's name for the target, which notifications repeat. */
+  channel_name: string | null
+  /** Raised by each change of a user, so that what was measured for the rule before counts no more. */
+  revision: Defaulted<number>
+  state: Defaulted<AlertState['state']>
+  pending_since: Defaulted<Date | null>
+  true_at: Defaulted<Date | null>
+  /** Null: the rule does not fire. */
+  firing_id: Defaulted<string | null>
+  last_fired_at: Defaulted<Date | null>
+  last_value: Defaulted<number | null>
+  /** The last minute that was judged, or the one of the creation: earlier ones never will be. */
+  evaluated_minute: Date
+  last_evaluated_at: Defaulted<Date | null>
+  last_error: Defaulted<string | null>
+  created_at: Date
+  updated_at: Date
+}
+
+/** Transitions, and tests. */
+interface AlertHistoryTable {
+  rule_id: string
+  /** The end of the window that was judged; of a test its time. */
+  minute: Date
+  is_test: Defaulted<boolean>
+  from_state: AlertState['state']
+  to_state: AlertState['state']
+  value: number
+  firing_id: string | null
+  /** The `source` of its deliveries. */
+  source: string
 }
