@@ -49,6 +49,8 @@ export interface AlertRuleChanges {
 /** The rules of one site, as a job. */
 export interface AlertSite {
   siteId: string
+  /** The last minute for which all of its rules were judged, Unix ms. */
+  judgedMinute: number
 }
 
 type SiteIds = readonly string[] | null
@@ -161,7 +163,10 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
 }
 
 function siteLeases(postgres: Postgres): LeaseTable<AlertSite> {
-  const leases = leaseTable(postgres, 'alert_sites', ({ site_id }) => ({ siteId: site_id }))
+  const leases = leaseTable(postgres, 'alert_sites', (row) => ({
+    siteId: row.site_id,
+    judgedMinute: row.judged_minute.getTime(),
+  }))
   return {
     ...leases,
     fail: (lease, _error, now) =>

@@ -57,6 +57,7 @@ export async function buildStandalone(
     inserter,
     eraser,
     exportReader,
+    eventReader,
     postgres,
     blobs,
     secrets: openSecretBox(secretsKey),

@@ -6,6 +6,7 @@ import { denyAll } from '@sluice/access/access'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventEraser } from '@sluice/event-store/event-eraser'
+import { type EventReader, openEventReader } from '@sluice/event-store/event-reader'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
@@ -24,6 +25,7 @@ import type { JobKind, WorkerEngines } from './job-kind.ts'
 
 let postgres: TestPostgres
 let engines: WorkerEngines
+let eventReader: EventReader
 let folder: string
 let service: TestService | undefined
 
@@ -38,6 +40,7 @@ beforeAll(async () => {
   const blobs = await openBlobStore(`file:${join(folder, 'blobs')}`)
   const inserter = openEventInserter('http://127.0.0.1:1/sluice')
   const exportReader = openExportReader('http://127.0.0.1:1/sluice')
+  eventReader = openEventReader('http://127.0.0.1:1/sluice')
   engines = {
     log,
     backfill,
@@ -45,6 +48,7 @@ beforeAll(async () => {
     blobs,
     inserter,
     exportReader,
+    eventReader,
     eraser: openEventEraser('http://127.0.0.1:1/sluice'),
     secrets: openSecretBox(testSecretsKey),
   }
@@ -54,6 +58,7 @@ afterAll(async () => {
   await engines.inserter.close()
   await engines.eraser.close()
   await engines.exportReader.close()
+  await eventReader.close()
   await engines.backfill.close()
   await engines.log.close()
   await postgres.drop()

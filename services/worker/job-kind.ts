@@ -3,6 +3,7 @@ import type { EventLog } from '@sluice/event-log/log'
 import type { EventEraser } from '@sluice/event-store/event-eraser'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import type { QueryRunners } from '@sluice/event-store/query-runner'
 import type { LeaseOptions } from '@sluice/leases/run-leases'
 import type { Postgres } from '@sluice/postgres/open'
 import type { Metrics } from '@sluice/runtime/metrics'
@@ -16,6 +17,8 @@ export interface WorkerEngines {
   inserter: EventInserter
   eraser: EventEraser
   exportReader: ExportReader
+  /** For the questions of alert rules. */
+  eventReader: QueryRunners
   postgres: Postgres
   /** The files of imports and exports. */
   blobs: BlobStore

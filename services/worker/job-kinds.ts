@@ -1,3 +1,4 @@
+import { alerts } from './alerts/alerts.ts'
 import { erasures } from './erasures/erasures.ts'
 import { exportFiles } from './exports/export-files.ts'
 import { exportSchedules } from './exports/export-schedules.ts'
@@ -14,5 +15,5 @@ export interface JobOptions {
 
 /** The kinds of jobs that the worker does. */
 export function jobKinds({ deleteEveryMs }: JobOptions): readonly JobKind[] {
-  return [imports, importFiles, exports, exportSchedules, exportFiles, erasures({ deleteEveryMs }), retention]
+  return [imports, importFiles, exports, exportSchedules, exportFiles, erasures({ deleteEveryMs }), retention, alerts]
 }

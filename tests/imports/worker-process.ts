@@ -2,6 +2,7 @@
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventEraser } from '@sluice/event-store/event-eraser'
+import { openEventReader } from '@sluice/event-store/event-reader'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { leaseMetrics } from '@sluice/leases/metrics'
@@ -41,6 +42,7 @@ const postgres = openPostgres(POSTGRES_URL)
 const inserter = openEventInserter(CLICKHOUSE_URL)
 const eraser = openEventEraser(CLICKHOUSE_URL)
 const exportReader = openExportReader(CLICKHOUSE_URL)
+const eventReader = openEventReader(CLICKHOUSE_URL)
 const credentials =
   S3_KEY === undefined || S3_SECRET === undefined ? undefined : { accessKeyId: S3_KEY, secretAccessKey: S3_SECRET }
 const blobs = await openBlobStore(BLOBS_URL, { credentials })
@@ -52,6 +54,7 @@ const engines = {
   inserter,
   eraser,
   exportReader,
+  eventReader,
   blobs,
   secrets: openSecretBox(testSecretsKey),
 }

@@ -5,6 +5,7 @@ import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { type EventEraser, openEventEraserAt } from '@sluice/event-store/event-eraser'
 import { openExportReaderAt } from '@sluice/event-store/exports/export-reader'
+import { queryRunners } from '@sluice/event-store/query-runner'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { openSecretBox } from '@sluice/runtime/secret-box'
@@ -40,8 +41,17 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${folder}`)
   const exportReader = openExportReaderAt(stores.clickHouse.address)
+  const eventReader = queryRunners(stores.clickHouse)
   const eraser = openEventEraserAt(stores.clickHouse.address)
-  const engines = { ...stores, exportReader, postgres, blobs, eraser, secrets: openSecretBox(testSecretsKey) }
+  const engines = {
+    ...stores,
+    exportReader,
+    eventReader,
+    postgres,
+    blobs,
+    eraser,
+    secrets: openSecretBox(testSecretsKey),
+  }
   const run = async (build: typeof buildWorker | typeof buildWriter, metrics: Metrics, options?: WorkerOptions) => {
     const { logger } = capturedLogger()
     const { components, onStopping } = build(engines, { logger, metrics, clock: exactClock }, options)
