@@ -3,6 +3,7 @@ import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
 import { exportLimits } from '@sluice/contracts/exports'
 import { importLimits } from '@sluice/contracts/imports'
 import { batchMediaTypes, contentEncodings, eventMediaTypes } from '@sluice/contracts/media-types'
+import { webhookLimits } from '@sluice/contracts/webhooks'
 import { fileLimits } from '@sluice/imports/file-limits'
 import { recordTooLarge } from '@sluice/imports/file-record'
 
@@ -214,6 +215,37 @@ const exportLimitDescriptions: Readonly<Record<keyof typeof exportLimits, LimitD
   },
 }
 
+/** Every limit of webhooks that a request can meet, or that bounds what is kept. */
+const webhookLimitDescriptions: Readonly<Record<keyof typeof webhookLimits, LimitDescription>> = {
+  urlLengthMax: text('url', webhookLimits.urlLengthMax),
+  secretLengthMax: text('secret', webhookLimits.secretLengthMax),
+  webhooksPerSiteMax: {
+    what: 'webhooks of a site',
+    value: number(webhookLimits.webhooksPerSiteMax),
+    beyond: refused(409, `Site has ${webhookLimits.webhooksPerSiteMax} webhooks, and may not have more`),
+  },
+  deliveriesKeptDays: {
+    what: 'time for which a delivery can be read and sent again',
+    value: `${webhookLimits.deliveriesKeptDays} days`,
+    beyond: refused(404, 'Delivery not found'),
+  },
+  attemptsKeptMax: {
+    what: 'attempts of a delivery that are kept',
+    value: number(webhookLimits.attemptsKeptMax),
+    beyond: 'the oldest are removed',
+  },
+  responseBytesMax: {
+    what: 'what is read of a response',
+    value: `${number(webhookLimits.responseBytesMax)} bytes`,
+    beyond: 'not read',
+  },
+  attemptTimeoutMs: {
+    what: 'time of an attempt in all',
+    value: `${webhookLimits.attemptTimeoutMs / 1_000} s`,
+    beyond: 'the attempt has failed',
+  },
+}
+
 /** The text of docs/limits.md, from the constants of packages/contracts. */
 export function limitsPage(): string {
   return `# Limits
@@ -256,6 +288,12 @@ ${table(importLimitDescriptions)}
 From \`packages/contracts/exports.ts\`. A file may have any number of rows; of a site's exports one is written at a time.
 
 ${table(exportLimitDescriptions)}
+
+## Webhooks
+
+From \`packages/contracts/webhooks.ts\`.
+
+${table(webhookLimitDescriptions)}
 `
 }
 

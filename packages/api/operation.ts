@@ -79,7 +79,7 @@ export type Rights =
   | {
       of: 'object'
       parameter: string
-      name: 'Site' | 'Key' | 'Cohort' | 'Import' | 'Export' | 'Erasure' | 'Alert rule'
+      name: 'Site' | 'Key' | 'Cohort' | 'Import' | 'Export' | 'Erasure' | 'Webhook' | 'Alert rule'
     }
   /** A list, which leaves foreign entries out. */
   | { of: 'list' }

@@ -25,6 +25,7 @@ import { createSessionBody, newSessionResource, sessionResource } from './sessio
 import { siteOperations } from './site-operations.ts'
 import { statsQuery, statsResult } from './stats.ts'
 import { statsBatchBody, statsBatchRequest, statsBatchResult } from './stats-batch.ts'
+import { webhookOperations } from './webhook-operations.ts'
 
 const keys = { section: 'Keys', scope: 'admin' } as const
 const cohorts = { section: 'Cohorts and retention' } as const
@@ -346,6 +347,7 @@ export const operations = {
   ...importOperations,
   ...exportOperations,
   ...alertOperations,
+  ...webhookOperations,
 } as const satisfies Readonly<Record<string, Operation>>
 
 export type OperationId = keyof typeof operations

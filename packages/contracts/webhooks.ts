@@ -24,6 +24,8 @@ export const webhookLimits = {
   webhooksPerSiteMax: 100,
   /** For how many days a delivery and its attempts can be read. */
   deliveriesKeptDays: 30,
+  /** How many attempts of a delivery are kept, the last ones. */
+  attemptsKeptMax: 100,
   /** What is read of a response, in bytes. */
   responseBytesMax: 4_096,
   /** How long an attempt may take, in ms. */
@@ -73,7 +75,7 @@ export interface ListDeliveriesQuery extends Page {
   status?: DeliveryStatus
 }
 
-/** A webhook; times are in Unix ms. The secret is not in it. */
+/** A webhook (docs/http-interface.md#webhook-record); times are in Unix ms. The secret is not in it. */
 export interface WebhookResource {
   webhook_id: string
   site_id: string
@@ -110,7 +112,7 @@ export interface AttemptResource {
   error: string | null
 }
 
-/** A delivery with its attempts; times are in Unix ms. */
+/** A delivery with its attempts (docs/http-interface.md#delivery-record); times are in Unix ms. */
 export interface DeliveryResource {
   delivery_id: string
   event_type: DeliveryKind

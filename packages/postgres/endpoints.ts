@@ -1,6 +1,7 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { Channel, DeliveryKind, SummaryInterval } from '@sluice/contracts/webhooks'
+import type { SecretBox } from '@sluice/runtime/secret-box'
 import type { Tables } from './tables.ts'
 
 /** Where deliveries go. Boxes are sealed and opened by the caller (packages/runtime/secret-box.ts). */
@@ -174,4 +175,14 @@ export function toEndpoint(row: Selectable<Tables['endpoints']>): Endpoint {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }
+}
+
+/** The columns of a target: its box, and a fingerprint that is the same for URLs that mean the same. */
+export function sealTarget(
+  secrets: Pick<SecretBox, 'seal' | 'fingerprint'>,
+  channel: Channel,
+  target: string,
+): Pick<Endpoint, 'targetBox' | 'targetFingerprint'> {
+  const normal = channel === 'email' ? target : new URL(target).href
+  return { targetBox: secrets.seal(target), targetFingerprint: secrets.fingerprint(normal) }
 }

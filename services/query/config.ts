@@ -2,6 +2,7 @@ import { adminKey, autoRegisterSites } from '@sluice/access/variables'
 import { blobsUrl, s3Credentials } from '@sluice/blobs/variables'
 import { clickHouseUrl } from '@sluice/event-store/variables'
 import { corsOrigins, drainSeconds, stopSeconds, trustedProxies } from '@sluice/http/variables'
+import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { redisUrl } from '@sluice/redis/variables'
 import { listenVariables, secretsKey } from '@sluice/runtime/variables'
@@ -15,6 +16,8 @@ export const variables = {
   SLUICE_BLOBS_URL: blobsUrl,
   ...s3Credentials,
   SLUICE_SECRETS_KEY: secretsKey,
+  ...webhookTargets,
+  ...smtp,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_ADMIN_KEY: adminKey,

@@ -10,6 +10,8 @@ import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { buildGateway } from '@sluice/gateway/build'
 import type { Built, Context } from '@sluice/http/run-service'
+import { openOutbound } from '@sluice/outbound/open-outbound'
+import { outboundOptionsOf } from '@sluice/outbound/variables'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
@@ -30,12 +32,15 @@ export async function buildStandalone(
     SLUICE_ADMIN_KEY: string | undefined
     SLUICE_AUTO_REGISTER_SITES: boolean
     SLUICE_SECRETS_KEY: string | undefined
-  },
+    SLUICE_HOST: string
+  } & Parameters<typeof outboundOptionsOf>[0],
   context: Context,
 ): Promise<Built> {
   const { logger, clock } = context
   const credentials = s3CredentialsOf(config)
   const engines = await startEngines(config, logger)
+  const targets = outboundOptionsOf(config, isLoopback(config.SLUICE_HOST))
+  const outbound = openOutbound(targets)
   const secretsKey = await secretsKeyOf(config)
   const postgres = openPostgres(engines.postgres)
   await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })
@@ -61,6 +66,7 @@ export async function buildStandalone(
     postgres,
     blobs,
     secrets: openSecretBox(secretsKey),
+    outbound,
   }
   const services = [
     buildGateway(
@@ -71,7 +77,7 @@ export async function buildStandalone(
     buildWriter({ log, backfill, deadLetters, inserter, postgres }, context),
     buildQuery(
       { ...config, SLUICE_SECRETS_KEY: secretsKey },
-      { eventReader, postgres, redis, blobs, keyCache: keys },
+      { eventReader, postgres, redis, blobs, keyCache: keys, targets },
       context,
     ),
     // On one machine's data a deletion takes seconds, and somebody waits for it.
@@ -103,6 +109,7 @@ export async function buildStandalone(
     engines: [
       ...engines.components,
       closeOnStop('blobs', blobs),
+      closeOnStop('outbound', outbound),
       closeOnStop('redis', redis),
       closeOnStop('postgres', postgres),
       closeOnStop('clickhouse', inserter),
@@ -119,4 +126,9 @@ export async function buildStandalone(
       process.stdout.write(`Sluice is ready: http://localhost:${server.port()}\n`)
     },
   }
+}
+
+/** Whether a process that listens on `host` is reached from its own machine alone. */
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host)
 }

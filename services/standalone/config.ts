@@ -3,6 +3,7 @@ import { blobsUrlOrEmbedded, s3Credentials } from '@sluice/blobs/variables'
 import { logUrlOrEmbedded } from '@sluice/event-log/variables'
 import { clickHouseUrlOrEmbedded } from '@sluice/event-store/variables'
 import { corsOrigins, drainSeconds, trustedProxies } from '@sluice/http/variables'
+import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { redisUrlOrMemory } from '@sluice/redis/variables'
 import { dataDirectory, listenVariables, secretsKeyOrOwn } from '@sluice/runtime/variables'
@@ -28,6 +29,8 @@ export const variables = {
   SLUICE_LOG_LEVEL: { ...listen.SLUICE_LOG_LEVEL, default: 'warn' },
   ...engineVariables,
   SLUICE_ADMIN_KEY: adminKey,
+  ...webhookTargets,
+  ...smtp,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_AUTO_REGISTER_SITES: autoRegisterSites,

@@ -10,6 +10,7 @@ import { type EventReader, openEventReader } from '@sluice/event-store/event-rea
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
+import { openOutbound } from '@sluice/outbound/open-outbound'
 import { type ImportRecord, importStore } from '@sluice/postgres/imports'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { openSecretBox } from '@sluice/runtime/secret-box'
@@ -51,6 +52,7 @@ beforeAll(async () => {
     eventReader,
     eraser: openEventEraser('http://127.0.0.1:1/sluice'),
     secrets: openSecretBox(testSecretsKey),
+    outbound: openOutbound({ allowedNetworks: ['127.0.0.0/8'] }),
   }
 })
 

@@ -1,6 +1,7 @@
 import { blobsUrl, s3Credentials } from '@sluice/blobs/variables'
 import { logUrl } from '@sluice/event-log/variables'
 import { clickHouseUrl } from '@sluice/event-store/variables'
+import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { listenVariables, secretsKey } from '@sluice/runtime/variables'
 
@@ -13,4 +14,6 @@ export const variables = {
   SLUICE_BLOBS_URL: blobsUrl,
   ...s3Credentials,
   SLUICE_SECRETS_KEY: secretsKey,
+  ...webhookTargets,
+  ...smtp,
 }

@@ -5,6 +5,7 @@ import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import type { QueryRunners } from '@sluice/event-store/query-runner'
 import type { LeaseOptions } from '@sluice/leases/run-leases'
+import type { Outbound } from '@sluice/outbound/outbound'
 import type { Postgres } from '@sluice/postgres/open'
 import type { Metrics } from '@sluice/runtime/metrics'
 import type { SecretBox } from '@sluice/runtime/secret-box'
@@ -24,6 +25,7 @@ export interface WorkerEngines {
   blobs: BlobStore
   /** Opens the secrets and the targets of webhooks. */
   secrets: SecretBox
+  outbound: Outbound
 }
 
 /** What every kind of job receives besides the engines: most of it for `runLeases`. */

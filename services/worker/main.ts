@@ -7,6 +7,8 @@ import { openEventReader } from '@sluice/event-store/event-reader'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { runService } from '@sluice/http/run-service'
+import { openOutbound } from '@sluice/outbound/open-outbound'
+import { outboundOptionsOf } from '@sluice/outbound/variables'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresTime } from '@sluice/postgres/time'
@@ -23,6 +25,7 @@ await runService({
   environment: process.env,
   build: async (config, context) => {
     const { logger, metrics, clock } = context
+    const outbound = openOutbound(outboundOptionsOf(config))
     const secrets = openSecretBox(config.SLUICE_SECRETS_KEY)
     const blobs = await openBlobStore(config.SLUICE_BLOBS_URL, { credentials: s3CredentialsOf(config) })
     const inserter = openEventInserter(config.SLUICE_CLICKHOUSE_URL)
@@ -34,7 +37,7 @@ await runService({
     const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     return {
       service: buildWorker(
-        { log, backfill, inserter, eraser, exportReader, eventReader, postgres, blobs, secrets },
+        { log, backfill, inserter, eraser, exportReader, eventReader, postgres, blobs, secrets, outbound },
         context,
       ),
       access: denyAll,
@@ -48,6 +51,7 @@ await runService({
         schemaGuard('clickhouse', () => inserter.checkSchema(), logger),
         schemaGuard('postgres', () => checkPostgresSchema(postgres), logger),
         clockPoller(clock, () => postgresTime(postgres)),
+        closeOnStop('outbound', outbound),
         closeOnStop('log', log),
         closeOnStop('log of old events', backfill),
       ],

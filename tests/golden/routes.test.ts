@@ -66,6 +66,7 @@ function buildAll(): Readonly<Record<'gateway' | 'query' | 'writer', BuiltServic
           redis,
           blobs: {} as BlobStore,
           keyCache: denyAll.keys,
+          targets: { allowedNetworks: [] },
         },
         context,
       ),

@@ -6,6 +6,7 @@ import { openEventReader } from '@sluice/event-store/event-reader'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { leaseMetrics } from '@sluice/leases/metrics'
+import { openOutbound } from '@sluice/outbound/open-outbound'
 import { openPostgres } from '@sluice/postgres/open'
 import type { Clock } from '@sluice/runtime/clock'
 import { createLogger } from '@sluice/runtime/logger'
@@ -57,6 +58,7 @@ const engines = {
   eventReader,
   blobs,
   secrets: openSecretBox(testSecretsKey),
+  outbound: openOutbound({ allowedNetworks: ['127.0.0.0/8'] }),
 }
 const metrics = createMetrics()
 const context = {

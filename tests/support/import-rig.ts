@@ -6,6 +6,7 @@ import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { type EventEraser, openEventEraserAt } from '@sluice/event-store/event-eraser'
 import { openExportReaderAt } from '@sluice/event-store/exports/export-reader'
 import { queryRunners } from '@sluice/event-store/query-runner'
+import { openOutbound } from '@sluice/outbound/open-outbound'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { openSecretBox } from '@sluice/runtime/secret-box'
@@ -51,6 +52,7 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
     blobs,
     eraser,
     secrets: openSecretBox(testSecretsKey),
+    outbound: openOutbound({ allowedNetworks: ['127.0.0.0/8'] }),
   }
   const run = async (build: typeof buildWorker | typeof buildWriter, metrics: Metrics, options?: WorkerOptions) => {
     const { logger } = capturedLogger()

@@ -69,7 +69,7 @@ export async function startQuery({
   const blobs = await openBlobStore(`file:${blobsFolder}`)
   const built = buildQuery(
     { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: autoRegister, SLUICE_SECRETS_KEY: testSecretsKey },
-    { eventReader, postgres, redis, blobs, keyCache: cache },
+    { eventReader, postgres, redis, blobs, keyCache: cache, targets: { allowedNetworks: ['127.0.0.0/8'] } },
     { logger: captured.logger, clock: exactClock },
   )
   const service = await startTestService(

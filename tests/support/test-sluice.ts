@@ -24,6 +24,7 @@ import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { newId } from '@sluice/runtime/ids'
 import { createMetrics } from '@sluice/runtime/metrics'
+import { addRule } from './alert-rules.ts'
 import { capturedLogger } from './captured-logger.ts'
 import { patientClock } from './clock.ts'
 import { testClickHouse } from './engines/test-engines.ts'
@@ -33,6 +34,7 @@ import { addImport } from './import-jobs.ts'
 import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { request, startTestService, type TestService } from './test-service.ts'
+import { addDelivery, addWebhook } from './webhooks.ts'
 
 /** Every operation behind one port, as in standalone, on the engines of the test run. There is no writer. */
 export interface TestSluice {
@@ -51,6 +53,12 @@ export interface TestSluice {
   createCohortId: (siteId: string) => Promise<string>
   /** Creates an import of events for requests to name; returns its id. */
   createImportId: (siteId: string) => Promise<string>
+  /** Creates an alert rule for requests to name; returns its id. */
+  createRuleId: (siteId: string) => Promise<string>
+  /** Creates a webhook for requests to name; returns its id. */
+  createWebhookId: (siteId: string) => Promise<string>
+  /** Queues a delivery of a webhook; returns its id. */
+  createDeliveryId: (webhookId: string) => Promise<string>
   /** Requests the erasure of what is earlier than 1971. */
   createErasureId: (siteId: string) => Promise<string>
   /** Creates a completed export, whose file is JSON, for requests to name; returns its id. */
@@ -86,7 +94,11 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
     context,
   )
   const blobs = await openBlobStore(`file:${folder}/blobs`)
-  const query = buildQuery(settings, { eventReader, postgres, redis, blobs, keyCache: cache }, context)
+  const query = buildQuery(
+    settings,
+    { eventReader, postgres, redis, blobs, keyCache: cache, targets: { allowedNetworks: ['127.0.0.0/8'] } },
+    context,
+  )
   const service = await startTestService(
     {
       routes: [...gateway.routes, ...query.routes],
@@ -128,6 +140,9 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
       await finishExport({ exports, blobs }, exportId, { content: Buffer.from('[]') })
       return exportId
     },
+    createWebhookId: (siteId) => addWebhook(postgres, { siteId }),
+    createRuleId: async (siteId) => (await addRule(postgres, { siteId })).ruleId,
+    createDeliveryId: (webhookId) => addDelivery(postgres, webhookId),
     openSession: async (key) => {
       const { body } = await request(`${service.url}/api/v1/session`, {
         method: 'POST',

@@ -61,7 +61,7 @@ describe('the OpenAPI document', () => {
     const answers = [
       ...Object.values(document.components.responses),
       ...table.flatMap((operation) => Object.values(describedOperation(operation).responses)),
-      ...Object.entries(schemas).filter(([name]) => name !== 'Event'),
+      ...Object.entries(schemas).filter(([name]) => !['Event', 'DeliveryData'].includes(name)),
     ]
     // An `anyOf` is closed if its alternatives are closed, which are checked themselves.
     const open = schemasIn(answers).filter(

@@ -6,9 +6,10 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { conflict } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
+import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { toAlertResource } from './alert-resource.ts'
-import { newAlertSecret, sealAlertTarget } from './alert-target.ts'
+import { sealAlertTarget } from './alert-target.ts'
 import { requireFittingCondition, requireFittingConfig } from './fitting-fields.ts'
 
 /**
@@ -30,7 +31,7 @@ export function createAlertRoute({
     requireFittingConfig(type, config, { canSendEmail })
     if (config.url !== undefined) await checkTarget(config.url, 'notification_config.url')
     await writableSite(sites, { credential, signal }, siteId)
-    const made = type === 'webhook' && config.secret === undefined ? { secret: newAlertSecret() } : {}
+    const made = type === 'webhook' && config.secret === undefined ? { secret: newSecret() } : {}
     const rule = await alertRules.create(
       {
         ruleId: newId('alr'),

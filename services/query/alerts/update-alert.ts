@@ -6,9 +6,10 @@ import type { AlertRule } from '@sluice/postgres/alert-records'
 import type { AlertTarget } from '@sluice/postgres/alert-rules'
 import { conflict, notFound } from '@sluice/runtime/errors'
 import { requireOwnSite } from '../require-own-site.ts'
+import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { configOf, toAlertResource } from './alert-resource.ts'
-import { newAlertSecret, sealAlertTarget } from './alert-target.ts'
+import { sealAlertTarget } from './alert-target.ts'
 import { requireFittingCondition, requireFittingConfig } from './fitting-fields.ts'
 
 /**
@@ -74,6 +75,6 @@ async function changedTarget(
   const config = { ...(isOtherType ? {} : configOf(found, secrets)), ...sent }
   requireFittingConfig(type, config, { canSendEmail })
   if (sent?.url !== undefined) await checkTarget(sent.url, 'notification_config.url')
-  const made = type === 'webhook' && isOtherType && config.secret === undefined ? { secret: newAlertSecret() } : {}
+  const made = type === 'webhook' && isOtherType && config.secret === undefined ? { secret: newSecret() } : {}
   return { target: sealAlertTarget(secrets, type, { ...config, ...made }), channel: config.channel ?? null, made }
 }
