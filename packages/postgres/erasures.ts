@@ -97,6 +97,8 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           if (numDeletedRows === 0n) return undefined
           await transaction.deleteFrom('cohorts').where('site_id', '=', siteId).execute()
           await deleteSiteEndpoints(transaction, siteId)
+          // The alert rules went with their endpoints.
+          await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
           const exports = await transaction
             .deleteFrom('exports')
             .where('site_id', '=', siteId)
