@@ -172,4 +172,26 @@ export const mutations: readonly Mutation[] = [
     ],
     detectedBy: { testFile: 'services/worker/erasures/erasures.test.ts' },
   },
+  {
+    name: 'a judgement of an alert rule has no minute guard',
+    edits: [
+      {
+        file: 'packages/postgres/alert-judgements.ts',
+        from: "    .where('alert_rules.evaluated_minute', '<', new Date(minute))\n",
+        to: '',
+      },
+    ],
+    detectedBy: { testFile: 'packages/postgres/alert-judgements.test.ts' },
+  },
+  {
+    name: 'alert rules are judged until now, whatever is complete',
+    edits: [
+      {
+        file: 'services/worker/alerts/alert-unit.ts',
+        from: 'const complete = Math.min(newest, startOfMinute(completeUntil))',
+        to: 'const complete = newest',
+      },
+    ],
+    detectedBy: { testFile: 'services/worker/alerts/alert-unit.test.ts' },
+  },
 ]
