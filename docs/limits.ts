@@ -1,3 +1,4 @@
+import { alertLimits } from '@sluice/contracts/alerts'
 import { conditionLimits } from '@sluice/contracts/conditions'
 import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
 import { exportLimits } from '@sluice/contracts/exports'
@@ -215,6 +216,51 @@ const exportLimitDescriptions: Readonly<Record<keyof typeof exportLimits, LimitD
   },
 }
 
+/** Every limit of alert rules that a request can meet, or that bounds what is kept. */
+const alertLimitDescriptions: Readonly<Record<keyof typeof alertLimits, LimitDescription>> = {
+  nameLengthMax: text('name', alertLimits.nameLengthMax),
+  descriptionLengthMax: text('description', alertLimits.descriptionLengthMax),
+  channelLengthMax: text('notification_config.channel', alertLimits.channelLengthMax),
+  urlLengthMax: text('notification_config.url', alertLimits.urlLengthMax),
+  secretLengthMax: text('notification_config.secret', alertLimits.secretLengthMax),
+  recipientsMax: {
+    what: '`notification_config.to`',
+    value: `${alertLimits.recipientsMax} addresses`,
+    beyond: refused(
+      400,
+      `Invalid field: notification_config.to must contain at most ${alertLimits.recipientsMax} items`,
+    ),
+  },
+  windowMsMin: {
+    what: 'shortest `condition.window`',
+    value: '1m',
+    beyond: refused(400, 'Invalid field: condition.window must be from 1m to 30d'),
+  },
+  windowMsMax: {
+    what: 'longest `condition.window`',
+    value: '30d',
+    beyond: refused(400, 'Invalid field: condition.window must be from 1m to 30d'),
+  },
+  forMsMax: { what: '`for`', value: '7d', beyond: refused(400, 'Invalid field: for must be from 0s to 7d') },
+  cooldownMsMax: {
+    what: '`cooldown`',
+    value: '30d',
+    beyond: refused(400, 'Invalid field: cooldown must be from 0s to 30d'),
+  },
+  rulesPerSiteMax: {
+    what: 'alert rules of a site',
+    value: number(alertLimits.rulesPerSiteMax),
+    beyond: refused(409, `Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`),
+  },
+  historyDays: { what: 'history of a rule', value: `${alertLimits.historyDays} days`, beyond: 'removed' },
+  previewDays: { what: 'time that a preview covers', value: `${alertLimits.previewDays} days`, beyond: '–' },
+  previewPointsMax: {
+    what: 'points and firings that a preview lists',
+    value: number(alertLimits.previewPointsMax),
+    beyond: 'of neighbouring points one; the last firings',
+  },
+}
+
 /** Every limit of webhooks that a request can meet, or that bounds what is kept. */
 const webhookLimitDescriptions: Readonly<Record<keyof typeof webhookLimits, LimitDescription>> = {
   urlLengthMax: text('url', webhookLimits.urlLengthMax),
@@ -294,6 +340,12 @@ ${table(exportLimitDescriptions)}
 From \`packages/contracts/webhooks.ts\`.
 
 ${table(webhookLimitDescriptions)}
+
+## Alert rules
+
+From \`packages/contracts/alerts.ts\`.
+
+${table(alertLimitDescriptions)}
 `
 }
 
