@@ -92,6 +92,9 @@ const condition = nestedObject(
 
 const notificationType = oneOf(notificationTypes).example('webhook').description('How the rule tells.')
 
+/** One address without a name; what is beyond the form, the server of the recipient decides. */
+const addressPattern = /^[^\s<>@,;:"()[\]\\]+@[^\s<>@,;:"()[\]\\]+$/
+
 const notificationConfig = nestedObject(
   joi.object<NotificationConfig>({
     url: text(alertLimits.urlLengthMax)
@@ -99,7 +102,7 @@ const notificationConfig = nestedObject(
       .description('Where `webhook` and `slack` (an incoming webhook) post to.'),
     to: joi
       .array()
-      .items(joi.string().max(254).email({ tlds: false }))
+      .items(joi.string().max(254).pattern(addressPattern))
       .min(1)
       .max(alertLimits.recipientsMax)
       .unique()
@@ -107,7 +110,7 @@ const notificationConfig = nestedObject(
         'array.min': 'must name at least one address',
         'array.unique': 'must name each address once',
         'array.base': 'must be a list of addresses',
-        'string.email': 'must be an e-mail address',
+        'string.pattern.base': 'must be an e-mail address',
       })
       .example(['ops@example.com'])
       .description('Who gets the `email`.'),
