@@ -7,7 +7,6 @@ import { startPostgres } from '@sluice/engines/postgres'
 import { openClickHouse } from '@sluice/event-store/client'
 import { alertRuleStore } from '@sluice/postgres/alert-rules'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
-import { watermarkStore } from '@sluice/postgres/watermarks'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { addRule } from '../tests/support/alert-rules.ts'
 import { startKafka } from '../tests/support/engines/kafka.ts'
@@ -41,8 +40,8 @@ const questions: readonly Question[] = [
 ]
 
 /**
- * Alert rules on one worker: how long after each full minute all of them are judged for it. The bar is the minute. The bench
- * moves the watermark as writers do that have nothing to do.
+ * Alert rules on one worker: how long after each full minute all of them are judged for it. The bar is the minute. A
+ * writer that has nothing to do moves the watermark.
  */
 export async function judgeAlerts(): Promise<object> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
@@ -52,10 +51,6 @@ export async function judgeAlerts(): Promise<object> {
     startPostgres({ dir: join(folder, 'postgres') }),
   ])
   const postgres = openPostgres(engine.url)
-  const watermarks = watermarkStore(postgres)
-  const watermark = setInterval(() => {
-    watermarks.advance('bench', [Date.now()]).catch(() => undefined)
-  }, 500)
   try {
     const environment = {
       SLUICE_LOG_URL: `kafka://${kafka.brokers}/bench.events`,
@@ -68,12 +63,13 @@ export async function judgeAlerts(): Promise<object> {
     if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)
     await fill(clickHouse.url)
     await addRules(postgres)
+    const writer = await startMeasured('writer', environment)
     const worker = await startMeasured('worker', environment)
     const seconds: number[] = []
     for (let minute = 0; minute < minutes; minute += 1) seconds.push(await judgeNextMinute(postgres))
     const failed = await failures(postgres)
     const rss = await worker.rssPeakMib()
-    await worker.stop()
+    await Promise.all([worker.stop(), writer.stop()])
     return {
       bar: 60,
       seconds_until_all_are_judged: seconds,
@@ -84,7 +80,6 @@ export async function judgeAlerts(): Promise<object> {
       worker_rss_mib: rss,
     }
   } finally {
-    clearInterval(watermark)
     await postgres.close()
     await Promise.all([kafka.stop(), clickHouse.stop(), engine.stop()])
     await rm(folder, { recursive: true, force: true })

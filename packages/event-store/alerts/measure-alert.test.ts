@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { type Metric, metrics } from '@sluice/contracts/stats'
-import { expectedStats,type RawEvent } from '../../../tests/support/oracle/expected-stats.ts'
+import { expectedStats, type RawEvent } from '../../../tests/support/oracle/expected-stats.ts'
 import {
   hour,
   noon,
@@ -14,6 +14,7 @@ import { type QueryRunner, queryRunners } from '../query-runner.ts'
 import type { AlertQuestion } from './alert-question.ts'
 import { measureAlertSeries } from './alert-series.ts'
 import { measureAlert } from './measure-alert.ts'
+import { measureTogether } from './measure-together.ts'
 
 const minuteMs = 60_000
 
@@ -105,6 +106,26 @@ test.each<Metric>(metrics)(
     }
   },
 )
+
+test('questions that are measured together have the values that each has by itself', async () => {
+  const events = randomEvents(99)
+  const siteId = await database.siteWith(events)
+  const { filter } = variants[2] ?? {}
+  const asked = (['event_count', 'event_count_by_type', 'unique_users', 'unique_sessions', 'visitors'] as const)
+    .flatMap((metric) => [
+      { siteId, environment: 'prod' as const, metric, windowMs: 9 * minuteMs },
+      { siteId, environment: 'prod' as const, metric, windowMs: hour, eventType: 'purchase', filter },
+    ])
+    .flatMap((question) => [
+      { question, options: { withPrevious: true, tellsNoData: true } },
+      { question, options: { withPrevious: false, tellsNoData: false } },
+    ])
+  for (const end of [noon, noon + 10 * minuteMs, noon + 25 * hour, noon + 49 * hour + 21 * minuteMs]) {
+    const alone = []
+    for (const { question, options } of asked) alone.push(await measureAlert(question, end, options, runner))
+    expect(await measureTogether(asked, end, runner)).toStrictEqual(alone)
+  }
+})
 
 test('without the question whether there was no event, 0 counts as no data', async () => {
   const siteId = await database.siteWith([{ at: 0 }])

@@ -1,7 +1,9 @@
 import type { SiteStore } from '@sluice/access/sites'
 import { isMet, type Measured } from '@sluice/contracts/alert-state'
+import { environments } from '@sluice/contracts/scopes'
 import { countsEvents } from '@sluice/event-store/alerts/alert-question'
 import { measureAlert } from '@sluice/event-store/alerts/measure-alert'
+import { isMeasuredTogether, measureTogether } from '@sluice/event-store/alerts/measure-together'
 import { refusedPatternPath } from '@sluice/event-store/conditions'
 import { ClickHouseError, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { QueryRunner, QueryRunners } from '@sluice/event-store/query-runner'
@@ -31,6 +33,8 @@ const waitMs = 1_000
 const earlyAfterMs = 5_000
 /** What was measured is stored after so long, although other questions of the site are open. */
 const storeEveryMs = 1_000
+/** Questions that one statement measures. */
+const togetherMax = 20
 /** The pause after a question that failed because ClickHouse is away. */
 const retryMs = 5_000
 
@@ -91,8 +95,10 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         judgements = []
         storeAt = clock.now() + storeEveryMs
       }
-      for (const asked of askOnce(due, site?.settings)) {
-        const measured = await measure(asked, minute, runner)
+      const questions = askOnce(due, site?.settings)
+      const together = await measureGroups(questions, minute, runner)
+      for (const asked of questions) {
+        const measured = together.get(asked) ?? (await measure(asked, minute, runner))
         lease.signal.throwIfAborted()
         if (measured === 'away') {
           await store()
@@ -110,6 +116,35 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     }
 
     return { run }
+  }
+
+  /**
+   * What one statement for each environment measures of a site's questions, and nothing of those that fail together: each is
+   * then asked by itself, so that one that is too large fails alone.
+   */
+  async function measureGroups(
+    questions: readonly AskedQuestion[],
+    minute: number,
+    runner: QueryRunner,
+  ): Promise<Map<AskedQuestion, Pick<Judgement, 'measured'>>> {
+    const measured = new Map<AskedQuestion, Pick<Judgement, 'measured'>>()
+    for (const environment of environments) {
+      const group = questions
+        .filter(({ question }) => question.environment === environment && isMeasuredTogether(question))
+        .slice(0, togetherMax)
+      if (group.length < 2) continue
+      try {
+        const values = await measureTogether(group, minute, runner)
+        values.forEach((value, index) => {
+          const asked = group[index]
+          if (asked) measured.set(asked, { measured: value })
+        })
+        metrics.evaluations.inc({ result: 'measured' }, group.length)
+      } catch {
+        // Asked again one by one, where the failure is dealt with.
+      }
+    }
+    return measured
   }
 
   async function measure(
