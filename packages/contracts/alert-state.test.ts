@@ -32,7 +32,7 @@ const measurements: Record<Exclude<Symbol, '.'>, Measured> = {
   x: { outcome: 'failed' },
 }
 
-/** One letter a minute: t(rue), f(alse), n(o data), x for failed; a dot is a minute that is not judged. */
+/** One letter a minute: t for true, f for false, n for no data, x for failed; a dot is a minute that is not judged. */
 function historyOf(letters: string): JudgedMinute[] {
   return Array.from(letters).flatMap((letter, index) =>
     letter === '.' ? [] : [{ minute: index * minuteMs, measured: measurements[letter as Exclude<Symbol, '.'>] }],

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 export const oldestBuild = 1
 
 export async function up(db: Kysely<never>): Promise<void> {
-  // A rule is the owner of an endpoint, and goes with it. What is compared and kept by minute is timestamptz of the minute.
+  // A rule is the owner of an endpoint, and goes with it.
   await sql`
     CREATE TABLE alert_rules (
       rule_id text PRIMARY KEY REFERENCES endpoints ON DELETE CASCADE,
