@@ -1,3 +1,4 @@
+import { errors } from 'undici'
 import { errorCode } from '@sluice/runtime/errors'
 import { HostNotResolved } from './resolve-host.ts'
 import { TargetRefused } from './target-url.ts'
@@ -29,12 +30,13 @@ export function describeFailure(error: unknown): string {
   if (error instanceof OutboundFailure) return error.message
   if (error instanceof TargetRefused) return `the URL ${error.message}`
   if (error instanceof HostNotResolved) return 'the host cannot be resolved'
+  // undici leaves the code out where its parser has none for the mistake.
+  if (error instanceof errors.HTTPParserError) return 'the response is not HTTP'
   const code = errorCode(error) ?? ''
   return texts[code] ?? describeFamily(code)
 }
 
 function describeFamily(code: string): string {
-  if (code.startsWith('HPE_')) return 'the response is not HTTP'
   if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return 'the TLS handshake failed'
   if (/CERT|^ERR_TLS_|^UNABLE_TO_|^INVALID_CA|^HOSTNAME_MISMATCH/.test(code))
     return `the TLS certificate is not valid (${code})`

@@ -35,7 +35,7 @@ export function guardedConnect(options: GuardOptions, signal: AbortSignal): buil
         callback(null, socket)
       },
       (error: unknown) => {
-        callback(error instanceof Error ? error : new OutboundFailure('connection failed'), null)
+        callback(error as Error, null)
       },
     )
   }

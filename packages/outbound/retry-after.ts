@@ -1,4 +1,4 @@
-/** RFC 9110, 5.6.7: the three forms of a date, all of them in GMT; the last one, of asctime, names no zone. */
+/** RFC 9110, 5.6.7: the three forms of a date, all of them in GMT; the last one names no zone. */
 const dateForms = [
   /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
   /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { Environment } from '@sluice/contracts/scopes'
-import type { DeliveryKind } from '@sluice/contracts/webhooks'
+import type { DeliveryBody, DeliveryKind } from '@sluice/contracts/webhooks'
 import { newId } from '@sluice/runtime/ids'
 import type { Tables } from './tables.ts'
 
@@ -52,6 +52,11 @@ export async function queueDeliveries(
 
 function sortKey({ endpointId, source }: NewDelivery): string {
   return `${endpointId} ${source}`
+}
+
+/** The bytes of a delivery, which are stored once and sent in every attempt. */
+export function encodeBody(body: DeliveryBody): Buffer {
+  return Buffer.from(JSON.stringify(body))
 }
 
 /** What the webhooks of a site are told. */

@@ -1,5 +1,5 @@
 import { type Insertable, type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
-import type { ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
+import type { ExportResource, ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
 import type { Postgres } from './open.ts'
 import type { RowKey, Tables } from './tables.ts'
 
@@ -177,5 +177,39 @@ export function toRecord(row: RecordRow): ExportRecord {
     finishedAt: row.finished_at,
     expiresAt: row.expires_at,
     scheduled: frequency && nextRun ? { frequency, nextRun, paused: paused === true } : null,
+  }
+}
+
+/** Converts a stored export to its form in responses; times are in Unix ms. */
+export function toExportResource(record: ExportRecord): ExportResource {
+  const { spec, scheduled } = record
+  return {
+    export_id: record.exportId,
+    site_id: record.siteId,
+    name: record.name,
+    type: spec.type,
+    format: spec.format,
+    compression: spec.compression ?? null,
+    environment: spec.environment,
+    start_date: spec.start_date ?? null,
+    end_date: spec.end_date ?? null,
+    filter: spec.filter ?? null,
+    cohort_id: spec.cohort_id ?? null,
+    metric: spec.metric ?? null,
+    group_by: spec.group_by ?? null,
+    csv_safe: spec.csv_safe,
+    status: record.status,
+    rows: record.rows,
+    bytes: record.bytes,
+    progress: record.progress,
+    scheduled: scheduled && {
+      frequency: scheduled.frequency,
+      next_run: scheduled.nextRun.getTime(),
+      paused: scheduled.paused,
+    },
+    created_at: record.createdAt.getTime(),
+    finished_at: record.finishedAt?.getTime() ?? null,
+    expires_at: record.expiresAt?.getTime() ?? null,
+    error: record.error,
   }
 }

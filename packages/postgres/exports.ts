@@ -1,6 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { ExportType } from '@sluice/contracts/exports'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
+import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import {
   type ExportRecord,
   findRecord,
@@ -11,6 +12,7 @@ import {
   selectRecords,
   siteCondition,
   type SiteIds,
+  toExportResource,
   toRecord,
 } from './export-records.ts'
 import {
@@ -117,7 +119,12 @@ const takenBackText = 'An erasure removed the file. Export it again.'
 export function exportStore(postgres: Postgres): ExportStore {
   const leases: LeaseTable<ExportRecord> = {
     ...leaseTable(postgres, 'exports', toRecord),
-    fail: (lease, error, at) => finish(postgres, lease, sql`status = 'failed', error = ${error}`, at),
+    fail: (lease, error, at) =>
+      postgres.run((db) =>
+        db
+          .transaction()
+          .execute((transaction) => finish(transaction, lease, sql`status = 'failed', error = ${error}`, at)),
+      ),
   }
   const schedules: LeaseTable<ExportSchedule> = {
     ...leaseTable(postgres, 'export_schedules', toSchedule),
@@ -212,12 +219,17 @@ export function exportStore(postgres: Postgres): ExportStore {
         }),
       ),
     complete: (lease, { rows, bytes, etag, expiresAt }, at) =>
-      finish(
-        postgres,
-        lease,
-        sql`status = 'completed', rows = ${rows}, bytes = ${bytes}, progress = 100, etag = ${etag},
-          expires_at = ${new Date(expiresAt)}, upload_id = NULL, ${leaseProgress}`,
-        at,
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          await finish(
+            transaction,
+            lease,
+            sql`status = 'completed', rows = ${rows}, bytes = ${bytes}, progress = 100, etag = ${etag},
+              expires_at = ${new Date(expiresAt)}, upload_id = NULL, ${leaseProgress}`,
+            at,
+          )
+          await tellWebhooks(transaction, lease.id, at)
+        }),
       ),
     fail: (lease, error, at) => leases.fail(lease, error, at),
     expire: (at, max) =>
@@ -256,14 +268,25 @@ export function exportStore(postgres: Postgres): ExportStore {
   }
 }
 
-function finish(postgres: Postgres, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
-  return postgres.run((db) =>
-    db.transaction().execute(async (transaction) => {
-      await updateHeld(transaction, 'exports', lease, sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`)
-      await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
-      await giveTurn(transaction, lease.id, at)
-    }),
-  )
+async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
+  await updateHeld(transaction, 'exports', lease, sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`)
+  await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
+  await giveTurn(transaction, lease.id, at)
+}
+
+/** Queues `export.completed` with what is completed: both are stored, or neither. */
+async function tellWebhooks(transaction: Db, exportId: string, now: number): Promise<void> {
+  const record = await findRecord(transaction, exportId)
+  const { siteId, spec } = record
+  const kind = 'export.completed'
+  await queueForWebhooks(transaction, {
+    siteId,
+    environment: spec.environment,
+    kind,
+    source: `export:${exportId}`,
+    body: encodeBody({ event_type: kind, timestamp: now, site_id: siteId, data: toExportResource(record) }),
+    now,
+  })
 }
 
 /** Puts the site's next export behind those of the other sites, as imports do (imports.ts). */

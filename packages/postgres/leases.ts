@@ -43,6 +43,7 @@ const workTables = {
     canTake: () => sql`true`,
     onTake: sql`status = 'active'`,
   },
+  summaries: { id: 'summary_id', canTake: () => sql`true`, onTake: sql`status = 'active'` },
 } as const satisfies Readonly<Record<string, WorkTable>>
 
 export type WorkTableName = keyof typeof workTables

@@ -25,6 +25,7 @@ const all = [
   '015-erasures',
   '016-webhooks',
   '017-alerts',
+  '018-summaries',
 ]
 
 let postgres: TestPostgres

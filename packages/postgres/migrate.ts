@@ -16,6 +16,7 @@ import * as exports from './migrations/014-exports.ts'
 import * as erasures from './migrations/015-erasures.ts'
 import * as webhooks from './migrations/016-webhooks.ts'
 import * as alerts from './migrations/017-alerts.ts'
+import * as summaries from './migrations/018-summaries.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -41,6 +42,7 @@ export const migrations: Migrations = {
   '015-erasures': erasures,
   '016-webhooks': webhooks,
   '017-alerts': alerts,
+  '018-summaries': summaries,
 }
 
 /**

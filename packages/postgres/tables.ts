@@ -30,6 +30,7 @@ export interface Tables {
   log_watermarks: LogWatermarksTable
   replay_positions: ReplayPositionsTable
   sites: SitesTable
+  summaries: SummariesTable
   uploads: UploadsTable
 }
 
@@ -194,6 +195,18 @@ interface ExportPartsTable {
   etag: string
   /** A bigint. */
   bytes: string
+}
+
+interface SummariesTable extends LeaseColumns {
+  /** Environment, interval and site. */
+  summary_id: string
+  site_id: string
+  environment: Environment
+  summary_interval: SummaryInterval
+  status: Defaulted<'active'>
+  since: Date
+  /** Start of the next period; null before the first one. */
+  next_start: Defaulted<Date | null>
 }
 
 interface ExportSchedulesTable extends LeaseColumns {

@@ -194,4 +194,26 @@ export const mutations: readonly Mutation[] = [
     ],
     detectedBy: { testFile: 'services/worker/alerts/alert-unit.test.ts' },
   },
+  {
+    name: 'webhook addresses are judged in lookup only, which literals do not pass through',
+    edits: [
+      {
+        file: 'packages/outbound/guarded-connect.ts',
+        from: '  requireAllowedLiteral(hostname, rules)\n',
+        to: '',
+      },
+    ],
+    detectedBy: { testFile: 'packages/outbound/refused-targets.test.ts' },
+  },
+  {
+    name: 'webhook addresses are judged at creation only',
+    edits: [
+      {
+        file: 'packages/outbound/guarded-connect.ts',
+        from: 'addresses.filter((address) => rules.isAllowed(address))',
+        to: '[...addresses]; void rules',
+      },
+    ],
+    detectedBy: { testFile: 'packages/outbound/refused-targets.test.ts' },
+  },
 ]

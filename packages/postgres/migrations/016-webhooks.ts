@@ -48,6 +48,8 @@ export async function up(db: Kysely<never>): Promise<void> {
     )`.execute(db)
   // The workers look for the endpoints that have something due, then for what is due at each.
   await sql`CREATE INDEX deliveries_due_at ON deliveries (endpoint_id, due_at) WHERE due_at IS NOT NULL`.execute(db)
+  await sql`
+    CREATE INDEX deliveries_leased ON deliveries (endpoint_id, lease_until) WHERE lease_until IS NOT NULL`.execute(db)
   await sql`CREATE INDEX deliveries_endpoints ON deliveries (endpoint_id, created_at, delivery_id)`.execute(db)
   await sql`CREATE INDEX deliveries_created_at ON deliveries (created_at)`.execute(db)
   await sql`

@@ -1,7 +1,7 @@
 import { operations } from '@sluice/api/operations'
-import type { DeliveryBody } from '@sluice/contracts/webhooks'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
+import { encodeBody } from '@sluice/postgres/deliveries'
 import { notFound } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
@@ -16,9 +16,9 @@ export function testWebhookRoute({ webhooks, clock }: WebhookDeps): Route {
     const { siteId } = await visibleWebhook(webhooks, webhookId, credential)
     const now = clock.now()
     const data = { webhook_id: webhookId, message: 'This is a test delivery.' }
-    const body: DeliveryBody = { event_type: 'webhook.test', timestamp: now, site_id: siteId, data }
+    const body = encodeBody({ event_type: 'webhook.test', timestamp: now, site_id: siteId, data })
     const deliveryId = await webhooks.queueRequested(
-      { webhookId, source: newId('test'), kind: 'webhook.test', body: Buffer.from(JSON.stringify(body)) },
+      { webhookId, source: newId('test'), kind: 'webhook.test', body },
       now,
     )
     if (deliveryId === undefined) throw notFound('Webhook')
