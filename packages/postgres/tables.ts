@@ -354,7 +354,6 @@ interface AlertSitesTable extends LeaseColumns {
 interface AlertRulesTable {
   /** The rule's own endpoint has the same id. */
   rule_id: string
-  /** The order of creation. A bigint. */
   seq: Generated<string>
   site_id: string
   environment: Environment
