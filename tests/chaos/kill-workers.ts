@@ -32,8 +32,8 @@ const tables = {
   erasure: { table: 'erasures', id: 'erasure_id', progress: 'step' },
 } as const
 
-/** A worker is killed at a moment of so many ms after it has taken the job: a few units of work. */
-const windowsMs = { import: 1_500, export: 4_000, erasure: 800 } as const
+/** A worker is killed at most so many ms after it has taken the job, twice as many after a kill without progress, and so on. */
+const windowsMs = { import: 1_500, export: 3_000, erasure: 800 } as const
 /** Ten kills in a row without progress end a job, as they should: after so many the next worker makes progress first. */
 const idleMax = 5
 const takenTimeoutMs = 60_000
@@ -77,7 +77,7 @@ export async function killWorkers(rig: JobsRig, job: KilledJob, options: KillOpt
         const known = last
         await reached(({ hasEnded, progress }) => hasEnded || progress !== known, 'a worker goes on', endedTimeoutMs)
       }
-      const momentMs = Math.round(random() * windowsMs[job.kind])
+      const momentMs = Math.round(random() * windowsMs[job.kind] * (1 + idle))
       await sleep(momentMs)
       await kill(worker)
       const { hasEnded, progress } = await stateOf(rig, job)
