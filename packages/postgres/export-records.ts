@@ -42,6 +42,8 @@ export interface ExportRecord {
   afterKey: RowKey | null
   /** Of the file, without quotes; null before it is complete. */
   etag: string | null
+  /** How often the file was begun anew, because its upload could not be completed. */
+  restarts: number
   /** Why the export failed, for users. */
   error: string | null
   createdAt: Date
@@ -172,6 +174,7 @@ export function toRecord(row: RecordRow): ExportRecord {
     uploadId: row.upload_id,
     afterKey: row.after_key,
     etag: row.etag,
+    restarts: row.restarts,
     error: row.error,
     createdAt: row.created_at,
     finishedAt: row.finished_at,

@@ -83,7 +83,7 @@ export interface ExportStore {
   latestCompletedRun(scheduleId: string): Promise<ExportRecord | undefined>
   /** The recorded parts of a file that is being written, ascending. */
   parts(exportId: string): Promise<ExportPart[]>
-  /** Notes where the file will be, which begins without a part: those of an earlier attempt are forgotten. */
+  /** Notes where the file will be, which begins without a part: those of an earlier attempt are forgotten, and it is counted. */
   beginFile(lease: LeaseKey, file: { object: string; uploadId: string }): Promise<void>
   /** Records what has been written since, all of it or nothing. */
   recordParts(lease: LeaseKey, done: ExportProgress): Promise<void>
@@ -198,7 +198,9 @@ export function exportStore(postgres: Postgres): ExportStore {
             transaction,
             'exports',
             lease,
-            sql`object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0`,
+            sql`
+              restarts = restarts + (upload_id IS NOT NULL)::int,
+              object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0`,
           )
           await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
         }),

@@ -23,6 +23,7 @@ const all = [
   '012-imports',
   '014-exports',
   '015-erasures',
+  '019-export-restarts',
 ]
 
 let postgres: TestPostgres

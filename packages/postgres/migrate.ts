@@ -14,6 +14,7 @@ import * as logLanes from './migrations/011-log-lanes.ts'
 import * as imports from './migrations/012-imports.ts'
 import * as exports from './migrations/014-exports.ts'
 import * as erasures from './migrations/015-erasures.ts'
+import * as exportRestarts from './migrations/019-export-restarts.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -37,6 +38,7 @@ export const migrations: Migrations = {
   '012-imports': imports,
   '014-exports': exports,
   '015-erasures': erasures,
+  '019-export-restarts': exportRestarts,
 }
 
 /**

@@ -167,6 +167,8 @@ interface ExportsTable extends LeaseColumns {
   /** The last row that the recorded parts hold; null: none. */
   after_key: ColumnType<RowKey | null, string | null | undefined, string | null>
   etag: Defaulted<string | null>
+  /** How often the file was begun anew, because its upload could not be completed. */
+  restarts: Defaulted<number>
   /** Why the export failed, for users. */
   error: Defaulted<string | null>
   created_at: Date

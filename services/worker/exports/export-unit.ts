@@ -34,6 +34,10 @@ export interface ExportUnitDeps extends SourceDeps {
 /** What was accepted before an export is waited for so long; then it reads what is stored. */
 const storedWaitMsMax = 30_000
 const unitMsDefault = 10_000
+/** A file that was begun anew so often is given up: writing its parts again is no progress. */
+const restartsMax = 9
+const brokenFile =
+  'The file could not be completed: the store of files had lost a part of it ten times. Request the export again.'
 const fileKeptMs = exportLimits.fileKeptDays * 86_400_000
 
 /** How far a file has been written. */
@@ -165,6 +169,11 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     return { next: 'done', log: { export_rows: rows, file_bytes: bytes } }
   }
 
+  async function failFor(error: string, lease: Lease): Promise<UnitResult> {
+    await exports.fail(lease, error, clock.now())
+    return { next: 'done', log: { failed: error } }
+  }
+
   /** Removes the file of an export that was deleted during this unit: nobody takes it any more. */
   async function removeDeleted({ exportId, uploadId }: ExportRecord): Promise<void> {
     try {
@@ -182,14 +191,16 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       await waitUntilStored(job, lease.signal)
       const source = await openSource(deps, job, reader.runner(lease.signal))
       if ('error' in source) {
-        await exports.fail(lease, source.error, clock.now())
-        return { next: 'done', log: { failed: source.error } }
+        return await failFor(source.error, lease)
       }
       return await writePieces(job, source, lease)
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job)
       // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.
-      else if (error instanceof AppError && error.code === 'conflict') await beginFile(job.exportId, lease)
+      else if (error instanceof AppError && error.code === 'conflict') {
+        if (job.restarts >= restartsMax) return failFor(brokenFile, lease)
+        await beginFile(job.exportId, lease)
+      }
       throw error
     }
   }
