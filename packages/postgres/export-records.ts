@@ -1,7 +1,7 @@
 import { type Insertable, type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
-import type { ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
+import type { EventKey, ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
 import type { Postgres } from './open.ts'
-import type { RowKey, Tables } from './tables.ts'
+import type { Tables } from './tables.ts'
 
 /** The schedule of a record that defines one. */
 export interface RecordedSchedule {
@@ -39,7 +39,7 @@ export interface ExportRecord {
   object: string | null
   uploadId: string | null
   /** The last row that the recorded parts hold; null: they hold none. */
-  afterKey: RowKey | null
+  afterKey: EventKey | null
   /** Of the file, without quotes; null before it is complete. */
   etag: string | null
   /** How often the file was begun anew, because its upload could not be completed. */

@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { ExportType } from '@sluice/contracts/exports'
+import type { EventKey, ExportType } from '@sluice/contracts/exports'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import {
   type ExportRecord,
@@ -24,7 +24,7 @@ import {
 } from './export-schedules.ts'
 import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
-import type { RowKey, Tables } from './tables.ts'
+import type { Tables } from './tables.ts'
 
 /** A part of the file, as the store of blobs completes it. */
 export interface ExportPart {
@@ -38,7 +38,7 @@ export interface ExportPart {
 export interface ExportProgress {
   parts: readonly ExportPart[]
   /** The last row that the parts hold. */
-  afterKey: RowKey
+  afterKey: EventKey
   /** Rows of all parts so far. */
   rows: number
   progress: number

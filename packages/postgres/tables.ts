@@ -1,7 +1,7 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
-import type { ExportSpec, ExportStatus, ExportType, Frequency } from '@sluice/contracts/exports'
+import type { EventKey, ExportSpec, ExportStatus, ExportType, Frequency } from '@sluice/contracts/exports'
 import type { ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Lane } from '@sluice/contracts/lanes'
 import type { RateLimits } from '@sluice/contracts/rate-limits'
@@ -165,7 +165,7 @@ interface ExportsTable extends LeaseColumns {
   object: Defaulted<string | null>
   upload_id: Defaulted<string | null>
   /** The last row that the recorded parts hold; null: none. */
-  after_key: ColumnType<RowKey | null, string | null | undefined, string | null>
+  after_key: ColumnType<EventKey | null, string | null | undefined, string | null>
   etag: Defaulted<string | null>
   /** How often the file was begun anew, because its upload could not be completed. */
   restarts: Defaulted<number>
@@ -175,9 +175,6 @@ interface ExportsTable extends LeaseColumns {
   finished_at: Defaulted<Date | null>
   expires_at: Defaulted<Date | null>
 }
-
-/** The place of an event in the order of a site's events: Unix ms, and what tells apart the events of one time. */
-export type RowKey = readonly [timestamp: number, eventId: string, environment: string]
 
 /** A recorded part of the file of an export. */
 interface ExportPartsTable {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
-import { exportLimits } from '@sluice/contracts/exports'
+import { type EventKey, exportLimits } from '@sluice/contracts/exports'
 import type { ByteResult } from '@sluice/event-store/client'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { ExportSlice, ExportSource } from '@sluice/event-store/exports/source'
@@ -9,7 +9,6 @@ import { LeaseLost } from '@sluice/leases/lease-table'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
-import type { RowKey } from '@sluice/postgres/tables'
 import type { Clock } from '@sluice/runtime/clock'
 import { AppError } from '@sluice/runtime/errors'
 import { exportBlobName } from './blob-names.ts'
@@ -43,7 +42,7 @@ const fileKeptMs = exportLimits.fileKeptDays * 86_400_000
 /** How far a file has been written. */
 interface Position {
   rows: number
-  afterKey: RowKey | undefined
+  afterKey: EventKey | undefined
   progress: number
   /** Whether the file is at its end. */
   hasEnded: boolean
