@@ -17,6 +17,7 @@ const folders = {
   },
   'packages/event-log': { workspace: ['packages/runtime'], npm: ['kafkajs'] },
   'packages/leases': { workspace: ['packages/contracts', 'packages/runtime'], npm: [] },
+  'packages/outbound': { workspace: ['packages/runtime'], npm: ['undici', 'nodemailer', 'ipaddr.js'] },
   'packages/blobs': { workspace: ['packages/runtime'], npm: ['@aws-sdk/client-s3'] },
   'packages/postgres': {
     workspace: ['packages/contracts', 'packages/runtime', 'packages/access', 'packages/leases'],

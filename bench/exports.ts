@@ -1,23 +1,17 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { startClickHouse } from '@sluice/engines/clickhouse'
-import { startPostgres } from '@sluice/engines/postgres'
 import { openClickHouse, parseClickHouseUrl } from '@sluice/event-store/client'
 import { eventRows } from '@sluice/event-store/exports/events'
 import { formatStatement } from '@sluice/event-store/exports/rows'
 import type { ExportScope } from '@sluice/event-store/exports/scope'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { exportStore } from '@sluice/postgres/exports'
-import { openPostgres } from '@sluice/postgres/open'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { startKafka } from '../tests/support/engines/kafka.ts'
 import { addExport } from '../tests/support/export-jobs.ts'
-import { spawnProgram } from '../tests/support/service-process.ts'
+import { startJobs } from './jobs-rig.ts'
 import { rounded } from './report.ts'
-import { startMeasured } from './sluice-rig.ts'
 import { producerRows } from './writer-rows.ts'
 
 /** BENCH_EVENTS=200000 for a quick look. */
@@ -31,25 +25,10 @@ const deadlineMs = 600_000
  * same SELECT to a file. Each goes first in one of two rounds.
  */
 export async function exportEvents(): Promise<object> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
-  const [kafka, clickHouse, engine] = await Promise.all([
-    startKafka({ dir: join(folder, 'kafka') }),
-    startClickHouse({ dir: join(folder, 'clickhouse') }),
-    startPostgres({ dir: join(folder, 'postgres') }),
-  ])
-  const environment = {
-    SLUICE_LOG_URL: `kafka://${kafka.brokers}/bench.events`,
-    SLUICE_CLICKHOUSE_URL: clickHouse.url,
-    SLUICE_POSTGRES_URL: engine.url,
-    SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}`,
-  }
-  const migrated = await spawnProgram('admin/migrate/main', environment)
-  if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)
-  const postgres = openPostgres(engine.url)
-  const writer = await startMeasured('writer', environment)
-  const worker = await startMeasured('worker', environment)
+  const rig = await startJobs()
+  const { folder, clickHouseUrl, postgres, worker } = rig
   try {
-    await fill(clickHouse.url)
+    await fill(clickHouseUrl)
     const exports = exportStore(postgres)
     const rssBefore = await worker.rssPeakMib()
 
@@ -62,7 +41,7 @@ export async function exportEvents(): Promise<object> {
     }
     const curl = async (): Promise<number> => {
       const startedAt = performance.now()
-      await select(clickHouse.url, join(folder, 'file.csv'))
+      await select(clickHouseUrl, join(folder, 'file.csv'))
       return (performance.now() - startedAt) / 1000
     }
     const rounds: { sluice: number; curl: number }[] = []
@@ -82,10 +61,7 @@ export async function exportEvents(): Promise<object> {
       worker_rss_mib: { before: rssBefore, peak: await worker.rssPeakMib() },
     }
   } finally {
-    await Promise.all([worker.stop(), writer.stop()])
-    await postgres.close()
-    await Promise.all([kafka.stop(), clickHouse.stop(), engine.stop()])
-    await rm(folder, { recursive: true, force: true })
+    await rig.stop()
   }
 }
 

@@ -1,19 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
-import { startClickHouse } from '@sluice/engines/clickhouse'
-import { startPostgres } from '@sluice/engines/postgres'
 import { importStore } from '@sluice/postgres/imports'
-import { openPostgres } from '@sluice/postgres/open'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { startKafka } from '../tests/support/engines/kafka.ts'
-import { spawnProgram } from '../tests/support/service-process.ts'
 import { uploadFile } from '../tests/support/uploaded-import.ts'
+import { startJobs } from './jobs-rig.ts'
 import { producerLines } from './producers.ts'
 import { rounded } from './report.ts'
 import { isPlain } from './shapes.ts'
-import { startMeasured } from './sluice-rig.ts'
 
 /** BENCH_EVENTS=200000 for a quick look. */
 const events = Number(process.env.BENCH_EVENTS ?? 1_000_000)
@@ -24,26 +16,11 @@ const deadlineMs = 3_600_000
  * scattered over a year, and a bad record after each thousandth.
  */
 export async function importEvents(): Promise<object> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
-  const [kafka, clickHouse, engine] = await Promise.all([
-    startKafka({ dir: join(folder, 'kafka') }),
-    startClickHouse({ dir: join(folder, 'clickhouse') }),
-    startPostgres({ dir: join(folder, 'postgres') }),
-  ])
-  const environment = {
-    SLUICE_LOG_URL: `kafka://${kafka.brokers}/bench.events`,
-    SLUICE_CLICKHOUSE_URL: clickHouse.url,
-    SLUICE_POSTGRES_URL: engine.url,
-    SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}`,
-  }
-  const migrated = await spawnProgram('admin/migrate/main', environment)
-  if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)
-  const postgres = openPostgres(engine.url)
-  const writer = await startMeasured('writer', environment)
-  const worker = await startMeasured('worker', environment)
+  const rig = await startJobs()
+  const { postgres, worker } = rig
   try {
     const imports = importStore(postgres)
-    const blobs = await openBlobStore(environment.SLUICE_BLOBS_URL)
+    const blobs = await openBlobStore(rig.blobsUrl)
     const rssBefore = await worker.rssPeakMib()
     const { importId } = await uploadFile({ imports, blobs }, csvOf(events))
     const startedAt = performance.now()
@@ -68,10 +45,7 @@ export async function importEvents(): Promise<object> {
       worker_rss_mib: { before: rssBefore, peak: await worker.rssPeakMib() },
     }
   } finally {
-    await Promise.all([worker.stop(), writer.stop()])
-    await postgres.close()
-    await Promise.all([kafka.stop(), clickHouse.stop(), engine.stop()])
-    await rm(folder, { recursive: true, force: true })
+    await rig.stop()
   }
 }
 

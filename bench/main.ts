@@ -1,4 +1,5 @@
 // npm run bench -- <name>: one figure of docs/benchmarks.md, measured against its reference in the same run.
+import { judgeAlerts } from './alerts.ts'
 import { encode } from './encode.ts'
 import { endToEnd } from './end-to-end.ts'
 import { exportEvents } from './exports.ts'
@@ -16,6 +17,7 @@ import { writerBacklog } from './writer-backlog.ts'
 import { writerShapes } from './writer-shapes.ts'
 
 const benches: Readonly<Record<string, () => Promise<object>>> = {
+  alerts: judgeAlerts,
   encode,
   'ingest-single': ingestSingle,
   'ingest-batch': ingestBatch,

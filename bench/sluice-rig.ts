@@ -7,6 +7,7 @@ import { startPostgres } from '@sluice/engines/postgres'
 import { findFreePort } from '@sluice/engines/processes'
 import { startKafka } from '../tests/support/engines/kafka.ts'
 import { startRedis } from '../tests/support/engines/redis.ts'
+import { testSecretsKey } from '../tests/support/secrets-key.ts'
 import { type ServiceName, type ServiceProcess, spawnProgram, startService } from '../tests/support/service-process.ts'
 
 /** A service as in production, with its metrics. */
@@ -40,7 +41,7 @@ export async function startSluice(): Promise<SluiceRig> {
   const store = { SLUICE_CLICKHOUSE_URL: clickHouse.url }
   const database = { SLUICE_POSTGRES_URL: postgres.url }
   const counters = { SLUICE_REDIS_URL: redis.url }
-  const files = { SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}` }
+  const files = { SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}`, SLUICE_SECRETS_KEY: testSecretsKey }
   const migrated = await spawnProgram('admin/migrate/main', { ...log, ...store, ...database })
   if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)
   const query = await startMeasured('query', { ...store, ...database, ...counters, ...files, SLUICE_ADMIN_KEY: key })

@@ -8,6 +8,7 @@ import type { ClickHouse } from '@sluice/event-store/client'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { startRedis } from '../tests/support/engines/redis.ts'
+import { testSecretsKey } from '../tests/support/secrets-key.ts'
 import { startService } from '../tests/support/service-process.ts'
 import { type ClickHouseRig, startClickHouseRig } from './clickhouse-rig.ts'
 import { fillEvents } from './fill-events.ts'
@@ -51,6 +52,7 @@ export async function stats(): Promise<object> {
     SLUICE_POSTGRES_URL: postgres.url,
     SLUICE_REDIS_URL: redis.url,
     SLUICE_BLOBS_URL: `file:${join(dir, 'blobs')}`,
+    SLUICE_SECRETS_KEY: testSecretsKey,
     SLUICE_ADMIN_KEY: key,
   })
   try {

@@ -1,8 +1,10 @@
+import { alertLimits } from '@sluice/contracts/alerts'
 import { conditionLimits } from '@sluice/contracts/conditions'
 import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
 import { exportLimits } from '@sluice/contracts/exports'
 import { importLimits } from '@sluice/contracts/imports'
 import { batchMediaTypes, contentEncodings, eventMediaTypes } from '@sluice/contracts/media-types'
+import { webhookLimits } from '@sluice/contracts/webhooks'
 import { fileLimits } from '@sluice/imports/file-limits'
 import { recordTooLarge } from '@sluice/imports/file-record'
 
@@ -214,6 +216,82 @@ const exportLimitDescriptions: Readonly<Record<keyof typeof exportLimits, LimitD
   },
 }
 
+/** Every limit of alert rules that a request can meet, or that bounds what is kept. */
+const alertLimitDescriptions: Readonly<Record<keyof typeof alertLimits, LimitDescription>> = {
+  nameLengthMax: text('name', alertLimits.nameLengthMax),
+  descriptionLengthMax: text('description', alertLimits.descriptionLengthMax),
+  channelLengthMax: text('notification_config.channel', alertLimits.channelLengthMax),
+  urlLengthMax: text('notification_config.url', alertLimits.urlLengthMax),
+  secretLengthMax: text('notification_config.secret', alertLimits.secretLengthMax),
+  recipientsMax: {
+    what: '`notification_config.to`',
+    value: `${alertLimits.recipientsMax} addresses`,
+    beyond: refused(
+      400,
+      `Invalid field: notification_config.to must contain at most ${alertLimits.recipientsMax} items`,
+    ),
+  },
+  windowMsMin: {
+    what: 'shortest `condition.window`',
+    value: '1m',
+    beyond: refused(400, 'Invalid field: condition.window must be from 1m to 30d'),
+  },
+  windowMsMax: {
+    what: 'longest `condition.window`',
+    value: '30d',
+    beyond: refused(400, 'Invalid field: condition.window must be from 1m to 30d'),
+  },
+  forMsMax: { what: '`for`', value: '7d', beyond: refused(400, 'Invalid field: for must be from 0s to 7d') },
+  cooldownMsMax: {
+    what: '`cooldown`',
+    value: '30d',
+    beyond: refused(400, 'Invalid field: cooldown must be from 0s to 30d'),
+  },
+  rulesPerSiteMax: {
+    what: 'alert rules of a site',
+    value: number(alertLimits.rulesPerSiteMax),
+    beyond: refused(409, `Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`),
+  },
+  historyDays: { what: 'history of a rule', value: `${alertLimits.historyDays} days`, beyond: 'removed' },
+  previewDays: { what: 'time that a preview covers', value: `${alertLimits.previewDays} days`, beyond: '–' },
+  previewPointsMax: {
+    what: 'points and firings that a preview lists',
+    value: number(alertLimits.previewPointsMax),
+    beyond: 'of neighbouring points one; the last firings',
+  },
+}
+
+/** Every limit of webhooks that a request can meet, or that bounds what is kept. */
+const webhookLimitDescriptions: Readonly<Record<keyof typeof webhookLimits, LimitDescription>> = {
+  urlLengthMax: text('url', webhookLimits.urlLengthMax),
+  secretLengthMax: text('secret', webhookLimits.secretLengthMax),
+  webhooksPerSiteMax: {
+    what: 'webhooks of a site',
+    value: number(webhookLimits.webhooksPerSiteMax),
+    beyond: refused(409, `Site has ${webhookLimits.webhooksPerSiteMax} webhooks, and may not have more`),
+  },
+  deliveriesKeptDays: {
+    what: 'time for which a delivery can be read and sent again',
+    value: `${webhookLimits.deliveriesKeptDays} days`,
+    beyond: refused(404, 'Delivery not found'),
+  },
+  attemptsKeptMax: {
+    what: 'attempts of a delivery that are kept',
+    value: number(webhookLimits.attemptsKeptMax),
+    beyond: 'the oldest are removed',
+  },
+  responseBytesMax: {
+    what: 'what is read of a response',
+    value: `${number(webhookLimits.responseBytesMax)} bytes`,
+    beyond: 'not read',
+  },
+  attemptTimeoutMs: {
+    what: 'time of an attempt in all',
+    value: `${webhookLimits.attemptTimeoutMs / 1_000} s`,
+    beyond: 'the attempt has failed',
+  },
+}
+
 /** The text of docs/limits.md, from the constants of packages/contracts. */
 export function limitsPage(): string {
   return `# Limits
@@ -256,6 +334,18 @@ ${table(importLimitDescriptions)}
 From \`packages/contracts/exports.ts\`. A file may have any number of rows; of a site's exports one is written at a time.
 
 ${table(exportLimitDescriptions)}
+
+## Webhooks
+
+From \`packages/contracts/webhooks.ts\`.
+
+${table(webhookLimitDescriptions)}
+
+## Alert rules
+
+From \`packages/contracts/alerts.ts\`.
+
+${table(alertLimitDescriptions)}
 `
 }
 

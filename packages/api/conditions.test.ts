@@ -5,13 +5,13 @@ import { propertyLimits } from '@sluice/contracts/event-limits'
 import { AppError } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
 import { conditionLimitDescriptions } from '../../docs/limits.ts'
-import { criteriaSchema, filterSchema } from './conditions.ts'
+import { criteriaSchema, filterOrText } from './conditions.ts'
 import { statusOf } from './error-status.ts'
 import { toJsonSchema } from './openapi/schema.ts'
 import { patternProblem } from './pattern.ts'
 
 const body = joi.object({ criteria: criteriaSchema.required() })
-const parameters = joi.object({ filter: filterSchema })
+const parameters = joi.object({ filter: filterOrText })
 
 const readFilter = (value: unknown): unknown => (validate(parameters, { filter: value }) as { filter?: unknown }).filter
 const readCriteria = (value: unknown): unknown =>

@@ -75,19 +75,23 @@ export const criteriaSchema: joi.Schema<Criteria> = conditionTree((value, reader
     `At most ${conditionsMax} conditions in ${criteriaDepthMax} levels. With scope user each may be met by another event.`,
   )
 
-/**
- * Schema of a list of conditions and criteria that must all be met: the `filter` of stats, the `conditions` of a step
- * of a funnel. JSON text is accepted too, for query strings. The value is a `Filter`; the list is the first level of
- * depth.
- */
-export const filterSchema: joi.Schema<Filter> = conditionTree((value, reader) =>
-  reader.items(typeof value === 'string' ? reader.json(value) : value, [], 1),
-)
-  .meta(conditionsJson(criteriaDepthMax))
-  .description(`Conditions that must all be met; at most ${conditionsMax}, nested ones included.`)
+function filterOf(read: (value: unknown, reader: Reader) => unknown): joi.Schema<Filter> {
+  return conditionTree((value, reader) => reader.items(read(value, reader), [], 1))
+    .meta(conditionsJson(criteriaDepthMax))
+    .description(`Conditions that must all be met; at most ${conditionsMax}, nested ones included.`)
+}
 
-/** `filterSchema` as a parameter of a query string. */
-export const filterParameter: joi.Schema<Filter> = filterSchema
+/**
+ * Schema of a list of conditions and criteria that must all be met: the `filter` of an export, the `conditions` of a step
+ * of a funnel. The value is a `Filter`; the list is the first level of depth.
+ */
+export const filterSchema = filterOf((value) => value)
+
+/** Takes the list as JSON text, too: the `filter` of stats in a batch. */
+export const filterOrText = filterOf((value, reader) => (typeof value === 'string' ? reader.json(value) : value))
+
+/** `filterOrText` as a parameter of a query string. */
+export const filterParameter: joi.Schema<Filter> = filterOrText
   .meta({ type: 'string', contentMediaType: 'application/json', items: undefined })
   .example('[{"property":"properties.plan","operator":"equals","value":"pro"}]')
 

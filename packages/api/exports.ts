@@ -25,6 +25,9 @@ import { groupBy } from './stats.ts'
 
 const oneOf = (values: readonly string[]): joi.StringSchema => joi.string().valid(...values)
 
+/** An optional field of a creation, where `null` means absent: records have it for what was not given. */
+const orNull = <T extends joi.Schema>(schema: T): T => schema.empty(null) as T
+
 const time = joi.number().integer().min(0).max(latestMs)
 
 const name = nameText(exportLimits.nameLengthMax)
@@ -53,20 +56,23 @@ export const createExportBody = joi.object<CreateExportBody>({
     ),
   name,
   format: oneOf(exportFormats).required().example('csv').description('`json` is one array, `ndjson` an object a line.'),
-  scheduled: nestedObject(
-    joi.object<NonNullable<CreateExportBody['scheduled']>>({
-      ...schedule,
-      frequency: schedule.frequency.required(),
-      next_run: schedule.next_run.description(
-        'The first run, from which the others are counted in the site’s time zone; at once if it is over or left out.',
-      ),
-    }),
+  scheduled: orNull(
+    nestedObject(
+      joi.object<NonNullable<CreateExportBody['scheduled']>>({
+        ...schedule,
+        paused: orNull(schedule.paused),
+        frequency: schedule.frequency.required(),
+        next_run: orNull(schedule.next_run).description(
+          'The first run, from which the others are counted in the site’s time zone; at once if it is over or left out.',
+        ),
+      }),
+    ),
   ).description('Makes a file again and again; without it, there is one file.'),
-  start_date: time.description(
+  start_date: orNull(time).description(
     'Only events from then on, Unix ms. Of a schedule of events: where its first run begins.',
   ),
-  end_date: time.description('Only events before then. Not with `scheduled`.'),
-  environment: oneOf([...environments, 'all']).description(
+  end_date: orNull(time).description('Only events before then. Not with `scheduled`.'),
+  environment: orNull(oneOf([...environments, 'all'])).description(
     'Whose events: those of the key’s own environment unless named.',
   ),
   filter: filterSchema.description(
@@ -75,10 +81,10 @@ export const createExportBody = joi.object<CreateExportBody>({
   cohort_id: text(cohortLimits.idLengthMax).description(
     'The cohort of a `cohort` export. Of events, users and sessions: only those of its users. Not with `stats`.',
   ),
-  metric: oneOf(metrics).description('What a `stats` export measures, and only that.'),
-  group_by: groupBy.description('How a `stats` export is broken down, as for statistics.'),
-  compression: oneOf(compressions).description('Of the file; not with `parquet`, which compresses by itself.'),
-  csv_safe: csvSafe,
+  metric: orNull(oneOf(metrics)).description('What a `stats` export measures, and only that.'),
+  group_by: groupBy.empty(joi.valid('', null)).description('How a `stats` export is broken down, as for statistics.'),
+  compression: orNull(oneOf(compressions)).description('Of the file; not with `parquet`, which compresses by itself.'),
+  csv_safe: orNull(csvSafe),
 })
 
 export const updateExportBody = joi.object<UpdateExportBody>({

@@ -30,7 +30,7 @@ export interface Operation {
   cost?: 'body'
   /** Where the request names the site or the object that the rights of a key depend on. */
   rights: Rights
-  /** Query parameters. The first problem in the order of the schema is reported. Absent: the query is not validated. */
+  /** Query parameters. The first problem in the order of the schema is reported. Absent: below `/api` there are none. */
   query?: joi.ObjectSchema
   /** Absent: the body is not read. */
   body?: BodyRule
@@ -76,7 +76,11 @@ export type Rights =
    */
   | { of: 'site'; in: 'query' | 'body' | 'events' | 'queries' }
   /** An id in the path: a foreign id is answered 404 like an unknown one. */
-  | { of: 'object'; parameter: string; name: 'Site' | 'Key' | 'Cohort' | 'Import' | 'Export' | 'Erasure' }
+  | {
+      of: 'object'
+      parameter: string
+      name: 'Site' | 'Key' | 'Cohort' | 'Import' | 'Export' | 'Erasure' | 'Webhook' | 'Alert rule'
+    }
   /** A list, which leaves foreign entries out. */
   | { of: 'list' }
 

@@ -1,5 +1,6 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { batchMediaTypes, eventMediaTypes } from '@sluice/contracts/media-types'
+import { alertOperations } from './alert-operations.ts'
 import {
   cohortResource,
   cohortsResult,
@@ -24,6 +25,7 @@ import { createSessionBody, newSessionResource, sessionResource } from './sessio
 import { siteOperations } from './site-operations.ts'
 import { statsQuery, statsResult } from './stats.ts'
 import { statsBatchBody, statsBatchRequest, statsBatchResult } from './stats-batch.ts'
+import { webhookOperations } from './webhook-operations.ts'
 
 const keys = { section: 'Keys', scope: 'admin' } as const
 const cohorts = { section: 'Cohorts and retention' } as const
@@ -344,6 +346,8 @@ export const operations = {
   },
   ...importOperations,
   ...exportOperations,
+  ...alertOperations,
+  ...webhookOperations,
 } as const satisfies Readonly<Record<string, Operation>>
 
 export type OperationId = keyof typeof operations

@@ -1,12 +1,9 @@
-import joi from 'joi'
 import { acceptedErasure, createErasureBody, erasureResource } from './erasures.ts'
 import { jsonBody, type Operation } from './operation.ts'
 import { listOf, pageQuery } from './paging.ts'
 import { createSiteBody, siteResource, updateSiteBody } from './sites.ts'
 
 const sites = { section: 'Sites' } as const
-/** A mistyped parameter of what can't be undone is refused. */
-const noParameters = joi.object<Record<string, never>>({})
 const site = { of: 'object', parameter: 'site_id', name: 'Site' } as const
 
 /** The part of operations.ts that is about sites and what is erased of them. */
@@ -69,7 +66,6 @@ export const siteOperations = {
     scope: 'admin',
     limit: 'admin',
     rights: site,
-    query: noParameters,
     response: { status: 202, data: acceptedErasure },
   },
   createErasure: {
@@ -82,7 +78,6 @@ export const siteOperations = {
     limit: 'admin',
     rights: site,
     body: jsonBody(createErasureBody),
-    query: noParameters,
     response: { status: 202, data: acceptedErasure },
     idempotent: true,
   },
@@ -95,7 +90,6 @@ export const siteOperations = {
     scope: 'admin',
     limit: 'queries',
     rights: { of: 'object', parameter: 'erasure_id', name: 'Erasure' },
-    query: noParameters,
     response: { status: 200, data: erasureResource },
   },
 } as const satisfies Readonly<Record<string, Operation>>

@@ -1,6 +1,6 @@
 import joi from 'joi'
 import { batchQueriesMax, type StatsBatchResult } from '@sluice/contracts/stats-batch'
-import { filterSchema } from './conditions.ts'
+import { filterOrText } from './conditions.ts'
 import { statsQuery, statsResult } from './stats.ts'
 
 const queries = joi.array().min(1).max(batchQueriesMax).required().messages({
@@ -14,7 +14,7 @@ export const statsBatchBody = joi.object<{ queries: unknown[] }>({ queries: quer
 
 /** A query of a batch: the parameters of GET /api/v1/stats as JSON values. */
 export const batchQuery = statsQuery
-  .keys({ filter: filterSchema.description('A list of `{property, operator, value}`; all are met.') })
+  .keys({ filter: filterOrText.description('A list of `{property, operator, value}`; all are met.') })
   .messages({ 'string.base': 'must be a string' })
 
 /** The body in the OpenAPI document. */

@@ -1,5 +1,8 @@
 import type { Readable } from 'node:stream'
 
+/** The name under which `check` begins an upload, which it drops; a process that is killed meanwhile leaves it. */
+export const probeName = 'check'
+
 /**
  * The store of the files of imports and exports. A blob is a sequence of bytes under a name; it is there as a whole or
  * not at all, also after a crash. Adapters: file/file-store.ts (a folder) and s3/s3-store.ts (a bucket of S3); both pass

@@ -119,3 +119,6 @@ export interface ExportRun {
   rows: number
   bytes: number
 }
+
+/** The place of an event in the order of a site's events: Unix ms, and what tells apart the events of one time. */
+export type EventKey = readonly [timestamp: number, eventId: string, environment: string]

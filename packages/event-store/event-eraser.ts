@@ -22,12 +22,18 @@ export interface EventEraser {
   count(erased: ErasedRows): Promise<{ events: number; users: number }>
   /** Begins to delete what the erasures select; `isDeleting` tells when that has ended. Repeats are harmless. */
   startDelete(erased: readonly ErasedRows[]): Promise<void>
-  /** Whether deletions are under way. Throws AppError 503 with the reason of one that fails again and again. */
+  /**
+   * Whether deletions are under way. Throws AppError 503 with the reason of one that fails again and again. Mutations of
+   * others don't count: those that fail would stop all erasures, although a deletion may not need what they change.
+   */
   isDeleting(): Promise<boolean>
   /** Begins to note that nothing is left to delete: then only inserts of rows from before the request are compared. */
   retireTombstone(erased: Pick<ErasedRows, 'erasureId'>): Promise<void>
-  /** Begins to delete the events of each site that are older than `before` (Unix ms), by partition. */
-  startExpiry(sites: readonly ExpiredSite[]): Promise<{ partitions: number; events: number }>
+  /**
+   * Begins to delete the events of the first 200 sites that have any which are older than `before` (Unix ms), by partition.
+   * `isDone`: no further sites are left; otherwise the next call goes on, once these are deleted.
+   */
+  startExpiry(sites: readonly ExpiredSite[]): Promise<{ partitions: number; events: number; isDone: boolean }>
   /** Begins to remove deleted rows from the disk. */
   startCleanup(): Promise<void>
   check(): Promise<void>
@@ -92,17 +98,16 @@ export function openEventEraserAt(address: ClickHouseAddress): EventEraser {
       )
     },
     startExpiry: async (sites) => {
-      const done = { partitions: 0, events: 0 }
       for (let from = 0; from < sites.length; from += sitesPerDelete) {
         const expired = sites.slice(from, from + sitesPerDelete).map(({ siteId, before }, index) => ({
           sql: `(site_id = {site_id_${index}:String} AND timestamp < fromUnixTimestamp64Milli({before_${index}:Int64}, 'UTC'))`,
           params: { [`site_id_${index}`]: siteId, [`before_${index}`]: before },
         }))
         const { partitions, events } = await deleteByPartition(clickHouse, anyOf(expired))
-        done.partitions += partitions
-        done.events += events
+        const isDone = from + sitesPerDelete >= sites.length
+        if (partitions > 0) return { partitions, events, isDone }
       }
-      return done
+      return { partitions: 0, events: 0, isDone: true }
     },
     startCleanup: async () => {
       for (const table of ['events', 'users', 'erasures']) {
@@ -155,7 +160,8 @@ async function deleteByPartition(
 async function isDeleting(clickHouse: ClickHouse): Promise<boolean> {
   const { rows } = await clickHouse.query<{ reason: string }>(
     `SELECT latest_fail_reason AS reason FROM system.mutations
-     WHERE database = currentDatabase() AND table IN ('events', 'users') AND NOT is_done AND NOT is_killed`,
+     WHERE database = currentDatabase() AND table IN ('events', 'users') AND NOT is_done AND NOT is_killed
+       AND (command LIKE '%\\_row\\_exists = 0%' OR command LIKE '%APPLY DELETED MASK%')`,
   )
   const failed = rows.find(({ reason }) => reason !== '')
   if (failed !== undefined) throw unavailable(`a mutation fails: ${failed.reason}`)

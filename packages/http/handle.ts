@@ -1,4 +1,5 @@
 import type { Operation, ValueOf } from '@sluice/api/operation'
+import { invalidField } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
 import { parseJson } from './json-body.ts'
 import type { ApiRequest, FileResult, HandlerResult, PublicRequest, Route } from './route.ts'
@@ -92,7 +93,15 @@ function toHandlerResult({ status, data, file, headers }: Operation['response'],
   return result === undefined ? { status } : { status, data: result }
 }
 
-/** Throws 400 for an invalid query or body. */
+/** Throws 400 for an invalid query; without a schema for it, for any parameter unless the operation collects events. */
+function readQueryOf({ query, path }: Operation, request: ApiRequest): unknown {
+  if (query) return validate(query, { ...request.query })
+  const [unknown] = Object.keys(request.query)
+  if (unknown !== undefined && path.startsWith('/api/')) throw invalidField(unknown, 'is not a known parameter')
+  return undefined
+}
+
+/** Throws 400 for an invalid body. */
 function readBodyOf({ body }: Operation, request: ApiRequest): unknown {
   switch (body?.kind) {
     case undefined:
@@ -115,7 +124,7 @@ class ValidatedRequest implements Omit<ApiRequest, 'query' | 'body'> {
 
   /** Throws 400 for the first problem of the query or the body. */
   constructor(operation: Operation, request: ApiRequest) {
-    this.query = operation.query && validate(operation.query, { ...request.query })
+    this.query = readQueryOf(operation, request)
     this.body = readBodyOf(operation, request)
     this.log = request.log
     this.#request = request

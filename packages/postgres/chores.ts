@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { LeaseTable } from '@sluice/leases/lease-table'
-import { leaseTable, updateHeld } from './leases.ts'
+import { leaseEnd, leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 
 /** Work that recurs, once for all workers; its name is the job. Each name is a row that a migration makes. */
@@ -15,11 +15,18 @@ export function choreLeases(postgres: Postgres): LeaseTable<Chore> {
     ...leases,
     fail: (lease, _error, now) =>
       postgres.run((db) =>
-        updateHeld(db, 'chores', lease, sql`failures = 0, due_at = ${new Date(now + failedRetryMs)}`),
+        updateHeld(
+          db,
+          'chores',
+          lease,
+          sql`status = 'failed', failures = 0, due_at = ${new Date(now + failedRetryMs)}`,
+        ),
       ),
     release: (lease, dueAt, options) =>
       dueAt === null
-        ? postgres.run((db) => updateHeld(db, 'chores', lease, sql`lease_until = NULL, lease = lease + 1`))
+        ? postgres.run((db) =>
+            updateHeld(db, 'chores', lease, sql`due_at = CASE WHEN status = 'failed' THEN due_at END, ${leaseEnd}`),
+          )
         : leases.release(lease, dueAt, options),
   }
 }

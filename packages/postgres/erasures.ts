@@ -1,6 +1,7 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
+import { deleteSiteEndpoints } from './endpoints.ts'
 import { type ExportFiles, filesOf } from './exports.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
@@ -41,8 +42,8 @@ export interface ErasureStore {
   /** Stores an erasure and hands it to the workers. */
   create(erasure: NewErasure): Promise<ErasureRecord>
   /**
-   * Does so for the deletion of a site (kind `site`), and removes the site's record, cohorts, imports and exports in the same
-   * transaction. Returns the files of the exports as well, which the caller removes. Undefined, and nothing is done, if the
+   * Does so for the deletion of a site (kind `site`), and removes the site's record, cohorts, endpoints, imports and exports in the
+   * same transaction. Returns the files of the exports as well, which the caller removes. Undefined, and nothing is done, if the
    * site is not registered.
    */
   createForSite(erasure: NewErasure): Promise<{ erasure: ErasureRecord; files: ExportFiles } | undefined>
@@ -95,6 +96,9 @@ export function erasureStore(postgres: Postgres): ErasureStore {
             .executeTakeFirstOrThrow()
           if (numDeletedRows === 0n) return undefined
           await transaction.deleteFrom('cohorts').where('site_id', '=', siteId).execute()
+          await deleteSiteEndpoints(transaction, siteId)
+          // The alert rules went with their endpoints.
+          await transaction.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
           const exports = await transaction
             .deleteFrom('exports')
             .where('site_id', '=', siteId)

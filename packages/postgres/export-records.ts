@@ -1,7 +1,7 @@
 import { type Insertable, type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
-import type { ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
+import type { EventKey, ExportResource, ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
 import type { Postgres } from './open.ts'
-import type { RowKey, Tables } from './tables.ts'
+import type { Tables } from './tables.ts'
 
 /** The schedule of a record that defines one. */
 export interface RecordedSchedule {
@@ -39,9 +39,11 @@ export interface ExportRecord {
   object: string | null
   uploadId: string | null
   /** The last row that the recorded parts hold; null: they hold none. */
-  afterKey: RowKey | null
+  afterKey: EventKey | null
   /** Of the file, without quotes; null before it is complete. */
   etag: string | null
+  /** How often the file was begun anew, because its upload could not be completed. */
+  restarts: number
   /** Why the export failed, for users. */
   error: string | null
   createdAt: Date
@@ -172,10 +174,45 @@ export function toRecord(row: RecordRow): ExportRecord {
     uploadId: row.upload_id,
     afterKey: row.after_key,
     etag: row.etag,
+    restarts: row.restarts,
     error: row.error,
     createdAt: row.created_at,
     finishedAt: row.finished_at,
     expiresAt: row.expires_at,
     scheduled: frequency && nextRun ? { frequency, nextRun, paused: paused === true } : null,
+  }
+}
+
+/** Converts a stored export to its form in responses; times are in Unix ms. */
+export function toExportResource(record: ExportRecord): ExportResource {
+  const { spec, scheduled } = record
+  return {
+    export_id: record.exportId,
+    site_id: record.siteId,
+    name: record.name,
+    type: spec.type,
+    format: spec.format,
+    compression: spec.compression ?? null,
+    environment: spec.environment,
+    start_date: spec.start_date ?? null,
+    end_date: spec.end_date ?? null,
+    filter: spec.filter ?? null,
+    cohort_id: spec.cohort_id ?? null,
+    metric: spec.metric ?? null,
+    group_by: spec.group_by ?? null,
+    csv_safe: spec.csv_safe,
+    status: record.status,
+    rows: record.rows,
+    bytes: record.bytes,
+    progress: record.progress,
+    scheduled: scheduled && {
+      frequency: scheduled.frequency,
+      next_run: scheduled.nextRun.getTime(),
+      paused: scheduled.paused,
+    },
+    created_at: record.createdAt.getTime(),
+    finished_at: record.finishedAt?.getTime() ?? null,
+    expires_at: record.expiresAt?.getTime() ?? null,
+    error: record.error,
   }
 }

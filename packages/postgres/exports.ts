@@ -1,6 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { ExportType } from '@sluice/contracts/exports'
+import type { EventKey, ExportType } from '@sluice/contracts/exports'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
+import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import {
   type ExportRecord,
   findRecord,
@@ -11,6 +12,7 @@ import {
   selectRecords,
   siteCondition,
   type SiteIds,
+  toExportResource,
   toRecord,
 } from './export-records.ts'
 import {
@@ -24,7 +26,7 @@ import {
 } from './export-schedules.ts'
 import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
-import type { RowKey, Tables } from './tables.ts'
+import type { Tables } from './tables.ts'
 
 /** A part of the file, as the store of blobs completes it. */
 export interface ExportPart {
@@ -38,7 +40,7 @@ export interface ExportPart {
 export interface ExportProgress {
   parts: readonly ExportPart[]
   /** The last row that the parts hold. */
-  afterKey: RowKey
+  afterKey: EventKey
   /** Rows of all parts so far. */
   rows: number
   progress: number
@@ -83,7 +85,7 @@ export interface ExportStore {
   latestCompletedRun(scheduleId: string): Promise<ExportRecord | undefined>
   /** The recorded parts of a file that is being written, ascending. */
   parts(exportId: string): Promise<ExportPart[]>
-  /** Notes where the file will be, which begins without a part: those of an earlier attempt are forgotten. */
+  /** Notes where the file will be, which begins without a part: those of an earlier attempt are forgotten, and it is counted. */
   beginFile(lease: LeaseKey, file: { object: string; uploadId: string }): Promise<void>
   /** Records what has been written since, all of it or nothing. */
   recordParts(lease: LeaseKey, done: ExportProgress): Promise<void>
@@ -117,7 +119,12 @@ const takenBackText = 'An erasure removed the file. Export it again.'
 export function exportStore(postgres: Postgres): ExportStore {
   const leases: LeaseTable<ExportRecord> = {
     ...leaseTable(postgres, 'exports', toRecord),
-    fail: (lease, error, at) => finish(postgres, lease, sql`status = 'failed', error = ${error}`, at),
+    fail: (lease, error, at) =>
+      postgres.run((db) =>
+        db
+          .transaction()
+          .execute((transaction) => finish(transaction, lease, sql`status = 'failed', error = ${error}`, at)),
+      ),
   }
   const schedules: LeaseTable<ExportSchedule> = {
     ...leaseTable(postgres, 'export_schedules', toSchedule),
@@ -198,7 +205,9 @@ export function exportStore(postgres: Postgres): ExportStore {
             transaction,
             'exports',
             lease,
-            sql`object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0`,
+            sql`
+              restarts = restarts + (upload_id IS NOT NULL)::int,
+              object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0`,
           )
           await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
         }),
@@ -212,12 +221,17 @@ export function exportStore(postgres: Postgres): ExportStore {
         }),
       ),
     complete: (lease, { rows, bytes, etag, expiresAt }, at) =>
-      finish(
-        postgres,
-        lease,
-        sql`status = 'completed', rows = ${rows}, bytes = ${bytes}, progress = 100, etag = ${etag},
-          expires_at = ${new Date(expiresAt)}, upload_id = NULL, ${leaseProgress}`,
-        at,
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          await finish(
+            transaction,
+            lease,
+            sql`status = 'completed', rows = ${rows}, bytes = ${bytes}, progress = 100, etag = ${etag},
+              expires_at = ${new Date(expiresAt)}, upload_id = NULL, ${leaseProgress}`,
+            at,
+          )
+          await tellWebhooks(transaction, lease.id, at)
+        }),
       ),
     fail: (lease, error, at) => leases.fail(lease, error, at),
     expire: (at, max) =>
@@ -256,14 +270,25 @@ export function exportStore(postgres: Postgres): ExportStore {
   }
 }
 
-function finish(postgres: Postgres, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
-  return postgres.run((db) =>
-    db.transaction().execute(async (transaction) => {
-      await updateHeld(transaction, 'exports', lease, sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`)
-      await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
-      await giveTurn(transaction, lease.id, at)
-    }),
-  )
+async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
+  await updateHeld(transaction, 'exports', lease, sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`)
+  await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
+  await giveTurn(transaction, lease.id, at)
+}
+
+/** Queues `export.completed` with what is completed: both are stored, or neither. */
+async function tellWebhooks(transaction: Db, exportId: string, now: number): Promise<void> {
+  const record = await findRecord(transaction, exportId)
+  const { siteId, spec } = record
+  const kind = 'export.completed'
+  await queueForWebhooks(transaction, {
+    siteId,
+    environment: spec.environment,
+    kind,
+    source: `export:${exportId}`,
+    body: encodeBody({ event_type: kind, timestamp: now, site_id: siteId, data: toExportResource(record) }),
+    now,
+  })
 }
 
 /** Puts the site's next export behind those of the other sites, as imports do (imports.ts). */

@@ -1,9 +1,10 @@
 import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
-import type { ImportStatus, ImportType } from '@sluice/contracts/imports'
+import type { ImportResource, ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { unavailable } from '@sluice/runtime/errors'
 import { lockCutoff } from './cutoff-lock.ts'
+import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { LogPositions, Tables } from './tables.ts'
@@ -110,7 +111,12 @@ type Db = Kysely<Tables>
 export function importStore(postgres: Postgres): ImportStore {
   const leases: LeaseTable<ImportRecord> = {
     ...leaseTable(postgres, 'imports', toRecord),
-    fail: (lease, error, at) => finish(postgres, lease, sql`status = 'failed', error = ${error}`, at),
+    fail: (lease, error, at) =>
+      postgres.run((db) =>
+        db
+          .transaction()
+          .execute((transaction) => finish(transaction, lease, sql`status = 'failed', error = ${error}`, at)),
+      ),
   }
   return {
     leases,
@@ -206,7 +212,13 @@ export function importStore(postgres: Postgres): ImportStore {
           )
         }),
       ),
-    complete: (lease, at) => finish(postgres, lease, sql`status = 'completed', ${progress}`, at),
+    complete: (lease, at) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          await finish(transaction, lease, sql`status = 'completed', ${progress}`, at)
+          await tellWebhooks(transaction, lease.id, at)
+        }),
+      ),
     fail: (lease, error, at) => leases.fail(lease, error, at),
   }
 }
@@ -223,14 +235,26 @@ async function acceptanceTime(transaction: Db, siteId: string, at: number): Prom
   return new Date(Math.max(at, rows[0]?.cutoff?.getTime() ?? at))
 }
 
-function finish(postgres: Postgres, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
-  return postgres.run((db) =>
-    db.transaction().execute(async (transaction) => {
-      const finished = sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`
-      await updateHeld(transaction, 'imports', lease, finished)
-      await giveTurn(transaction, lease.id, at)
-    }),
-  )
+async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
+  const finished = sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`
+  await updateHeld(transaction, 'imports', lease, finished)
+  await giveTurn(transaction, lease.id, at)
+}
+
+/** Queues `import.completed` with what is completed: both are stored, or neither. */
+async function tellWebhooks(transaction: Db, importId: string, now: number): Promise<void> {
+  const row = await selectVisible(transaction, importId, null).executeTakeFirstOrThrow()
+  const record = toRecord(row)
+  const { siteId, environment } = record
+  const kind = 'import.completed'
+  await queueForWebhooks(transaction, {
+    siteId,
+    environment,
+    kind,
+    source: `import:${importId}`,
+    body: encodeBody({ event_type: kind, timestamp: now, site_id: siteId, data: toImportResource(record) }),
+    now,
+  })
 }
 
 /**
@@ -300,5 +324,21 @@ function toSegment(row: Selectable<Tables['import_segments']>): ImportSegment {
     failed: row.failed,
     errorsObject: row.errors_object,
     positions: row.positions,
+  }
+}
+
+/** Converts a stored import to its form in responses; times are in Unix ms. */
+export function toImportResource(record: ImportRecord): ImportResource {
+  return {
+    job_id: record.importId,
+    site_id: record.siteId,
+    type: record.type,
+    status: record.status,
+    total_records: record.totalRecords,
+    processed_records: record.processedRecords,
+    failed_records: record.failedRecords,
+    created_at: record.createdAt.getTime(),
+    finished_at: record.finishedAt?.getTime() ?? null,
+    error: record.error,
   }
 }

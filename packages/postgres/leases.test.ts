@@ -1,7 +1,10 @@
 import { describeLeaseTable } from '@sluice/leases/conformance/lease-table'
+import { newId } from '@sluice/runtime/ids'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
 import { openTestPostgres } from '../../tests/support/test-postgres.ts'
+import { choreLeases } from './chores.ts'
+import { erasureStore } from './erasures.ts'
 import { exportStore } from './exports.ts'
 import { importStore } from './imports.ts'
 
@@ -45,6 +48,53 @@ describeLeaseTable('schedules of exports', async () => {
     cancelled: { status: undefined, renewal: 'lost' },
     status: async (id) => (await store.find(id, null))?.status,
     clear: () => postgres.db.deleteFrom('exports').execute(),
+    close: () => postgres.drop(),
+  }
+})
+
+describeLeaseTable('erasures', async () => {
+  const postgres = await openTestPostgres()
+  const store = erasureStore(postgres)
+  const rowOf = (id: string) => postgres.db.selectFrom('erasures').where('erasure_id', '=', id)
+  return {
+    table: store.leases,
+    add: async (dueAt) => {
+      const erasure = {
+        erasureId: newId('era'),
+        siteId: newId('site'),
+        kind: 'before',
+        hashes: null,
+        before: 1,
+      } as const
+      return (await store.create({ ...erasure, requestedAt: dueAt, keyId: 'key_1' })).erasureId
+    },
+    cancel: (id) => postgres.db.deleteFrom('erasures').where('erasure_id', '=', id).execute(),
+    cancelled: { status: undefined, renewal: 'lost' },
+    failed: { status: 'processing', dueAfterMs: 3_600_000 },
+    status: async (id) => (await rowOf(id).select('status').executeTakeFirst())?.status,
+    clear: () => postgres.db.deleteFrom('erasures').execute(),
+    close: () => postgres.drop(),
+  }
+})
+
+describeLeaseTable('chores', async () => {
+  const postgres = await openTestPostgres()
+  const rowOf = (name: string) => postgres.db.selectFrom('chores').where('name', '=', name)
+  return {
+    table: choreLeases(postgres),
+    add: async (dueAt) => {
+      const name = newId('chore')
+      await postgres.db
+        .insertInto('chores')
+        .values({ name, status: 'queued', due_at: new Date(dueAt) })
+        .execute()
+      return name
+    },
+    cancel: (name) => postgres.db.deleteFrom('chores').where('name', '=', name).execute(),
+    cancelled: { status: undefined, renewal: 'lost' },
+    failed: { status: 'failed', dueAfterMs: 3_600_000 },
+    status: async (name) => (await rowOf(name).select('status').executeTakeFirst())?.status,
+    clear: () => postgres.db.deleteFrom('chores').execute(),
     close: () => postgres.drop(),
   }
 })

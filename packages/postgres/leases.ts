@@ -37,11 +37,13 @@ const workTables = {
     )`,
     onTake: sql`status = 'processing'`,
   },
+  alert_sites: { id: 'site_id', canTake: () => sql`true`, onTake: sql`status = 'active'` },
   export_schedules: {
     id: 'schedule_id',
     canTake: () => sql`true`,
     onTake: sql`status = 'active'`,
   },
+  summaries: { id: 'summary_id', canTake: () => sql`true`, onTake: sql`status = 'active'` },
 } as const satisfies Readonly<Record<string, WorkTable>>
 
 export type WorkTableName = keyof typeof workTables

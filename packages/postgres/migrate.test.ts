@@ -23,7 +23,11 @@ const all = [
   '012-imports',
   '014-exports',
   '015-erasures',
+  '016-webhooks',
+  '017-alerts',
+  '018-summaries',
   '019-key-origins',
+  '020-export-restarts',
 ]
 
 let postgres: TestPostgres

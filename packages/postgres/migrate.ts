@@ -14,7 +14,11 @@ import * as logLanes from './migrations/011-log-lanes.ts'
 import * as imports from './migrations/012-imports.ts'
 import * as exports from './migrations/014-exports.ts'
 import * as erasures from './migrations/015-erasures.ts'
+import * as webhooks from './migrations/016-webhooks.ts'
+import * as alerts from './migrations/017-alerts.ts'
+import * as summaries from './migrations/018-summaries.ts'
 import * as keyOrigins from './migrations/019-key-origins.ts'
+import * as exportRestarts from './migrations/020-export-restarts.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -38,7 +42,11 @@ export const migrations: Migrations = {
   '012-imports': imports,
   '014-exports': exports,
   '015-erasures': erasures,
+  '016-webhooks': webhooks,
+  '017-alerts': alerts,
+  '018-summaries': summaries,
   '019-key-origins': keyOrigins,
+  '020-export-restarts': exportRestarts,
 }
 
 /**

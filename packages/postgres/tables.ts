@@ -1,17 +1,33 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
-import type { ExportSpec, ExportStatus, ExportType, Frequency } from '@sluice/contracts/exports'
+import type { EventKey, ExportSpec, ExportStatus, ExportType, Frequency } from '@sluice/contracts/exports'
 import type { ImportStatus, ImportType } from '@sluice/contracts/imports'
 import type { Lane } from '@sluice/contracts/lanes'
 import type { RateLimits } from '@sluice/contracts/rate-limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
+import type {
+  AlertHistoryTable,
+  AlertRulesTable,
+  AlertSitesTable,
+  AttemptsTable,
+  DeliveriesTable,
+  EndpointsTable,
+  SummariesTable,
+} from './notification-tables.ts'
+import type { Defaulted, LeaseColumns } from './table-columns.ts'
 
 /** The rows of Postgres as TypeScript types; the migrations define them. */
 export interface Tables {
+  alert_history: AlertHistoryTable
+  alert_rules: AlertRulesTable
+  alert_sites: AlertSitesTable
   api_keys: ApiKeysTable
+  attempts: AttemptsTable
   chores: ChoresTable
   cohorts: CohortsTable
+  deliveries: DeliveriesTable
+  endpoints: EndpointsTable
   erasures: ErasuresTable
   export_parts: ExportPartsTable
   export_schedules: ExportSchedulesTable
@@ -21,11 +37,9 @@ export interface Tables {
   log_watermarks: LogWatermarksTable
   replay_positions: ReplayPositionsTable
   sites: SitesTable
+  summaries: SummariesTable
   uploads: UploadsTable
 }
-
-/** A column that inserts may leave out and updates may set. */
-type Defaulted<T> = ColumnType<T, T | undefined, T>
 
 interface ApiKeysTable {
   key_id: string
@@ -53,19 +67,6 @@ interface ApiKeysTable {
   changed_at: Defaulted<Date>
   /** The transaction that set `changed_at`, by a trigger; processes poll for later ones. */
   changed_xid: Defaulted<string | null>
-}
-
-/** The columns of every table of jobs (leases.ts). */
-interface LeaseColumns {
-  /** When the job can be taken; null: there is nothing to do. */
-  due_at: Defaulted<Date | null>
-  /** Null: nobody holds the job. */
-  lease_until: Defaulted<Date | null>
-  /** A bigint, which the driver returns as text. */
-  lease: Generated<string>
-  /** Units in a row without progress; those whose failure is not retryable. */
-  tries: Generated<number>
-  failures: Generated<number>
 }
 
 interface ImportsTable extends LeaseColumns {
@@ -167,17 +168,16 @@ interface ExportsTable extends LeaseColumns {
   object: Defaulted<string | null>
   upload_id: Defaulted<string | null>
   /** The last row that the recorded parts hold; null: none. */
-  after_key: ColumnType<RowKey | null, string | null | undefined, string | null>
+  after_key: ColumnType<EventKey | null, string | null | undefined, string | null>
   etag: Defaulted<string | null>
+  /** How often the file was begun anew, because its upload could not be completed. */
+  restarts: Defaulted<number>
   /** Why the export failed, for users. */
   error: Defaulted<string | null>
   created_at: Date
   finished_at: Defaulted<Date | null>
   expires_at: Defaulted<Date | null>
 }
-
-/** The place of an event in the order of a site's events: Unix ms, and what tells apart the events of one time. */
-export type RowKey = readonly [timestamp: number, eventId: string, environment: string]
 
 /** A recorded part of the file of an export. */
 interface ExportPartsTable {

@@ -1,4 +1,5 @@
 import joi from 'joi'
+import { durationMs } from './durations.ts'
 import { invalidField, invalidFormat, missingField } from './errors.ts'
 
 /** Reasons of `Invalid field`; what is not listed keeps joi's own words. A schema's `.messages()` win over both. */
@@ -109,16 +110,13 @@ export function exceeds(value: string, max: number): boolean {
 /** Unix time in ms, up to what a Date can hold. */
 export const time = joi.number().integer().min(0).max(8_640_000_000_000_000)
 
-const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-
 /** `<n>s|m|h|d`, e.g. `7d` or `0s`, as ms up to `maxMs` (docs/http-interface.md#durations). */
 export function duration(maxMs: number): joi.StringSchema {
   return joi
     .string()
     .custom((value: string, helpers) => {
-      const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(value) ?? []
-      const ms = Number(count) * (unitMs[unit] ?? Number.NaN)
-      if (Number.isNaN(ms)) return helpers.error('duration')
+      const ms = durationMs(value)
+      if (ms === undefined) return helpers.error('duration')
       return ms <= maxMs ? ms : helpers.error('duration.max', { max: `${maxMs / 86_400_000}d` })
     })
     .meta({

@@ -1,6 +1,7 @@
 import joi from 'joi'
 import type { Variable } from './config.ts'
 import { folderOf } from './file-url.ts'
+import { readSecretsKey } from './secret-box.ts'
 
 /** Keeps the value's type where an object literal of variables is written. */
 function variable<V extends Variable<unknown>>(definition: V): V {
@@ -93,15 +94,31 @@ export function flagVariable(description: string, defaultText: 'true' | 'false')
   return variable({ schema: joi.boolean().required(), description, default: defaultText })
 }
 
-/** An optional variable that holds a secret; `check` throws an Error whose message continues the variable's name. */
-export function optionalSecretVariable(description: string, check: (text: string) => void) {
-  return variable({ schema: anyText, check, description, secret: true as const, optional: true as const })
-}
-
-/** An optional variable; `check` throws an Error whose message continues the variable's name. */
+/** An optional variable that holds text; `check` throws an Error whose message continues the variable's name. */
 export function optionalVariable(description: string, check: (text: string) => void) {
   return variable({ schema: anyText, check, description, optional: true as const })
 }
+
+/** An optional variable that holds a secret; `check` throws an Error whose message continues the variable's name. */
+export function optionalSecretVariable(description: string, check: (text: string) => unknown) {
+  return variable({ schema: anyText, check, description, secret: true as const, optional: true as const })
+}
+
+const secretsKeyUse = 'Encrypts the secrets of webhooks and alert rules in Postgres: 32 bytes in base64 or hex.'
+
+/** SLUICE_SECRETS_KEY of a service that runs alone; the same for all of them. */
+export const secretsKey = variable({
+  schema: anyText.required(),
+  check: readSecretsKey,
+  description: `${secretsKeyUse} The same for query and worker; "openssl rand -base64 32" makes one.`,
+  secret: true as const,
+})
+
+/** SLUICE_SECRETS_KEY where one in the data folder is the default. */
+export const secretsKeyOrOwn = optionalSecretVariable(
+  `${secretsKeyUse} Default: <SLUICE_DATA_DIR>/secrets.key, which the first start makes.`,
+  readSecretsKey,
+)
 
 /** A list of words between commas, empty without words; `check` throws an Error whose message continues the variable's name. */
 export function listVariable(

@@ -5,6 +5,9 @@ import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { EventReader } from '@sluice/event-store/event-reader'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
+import type { OutboundOptions } from '@sluice/outbound/outbound'
+import { checkTarget } from '@sluice/outbound/target-url'
+import { alertRuleStore } from '@sluice/postgres/alert-rules'
 import { cohortStore } from '@sluice/postgres/cohorts'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
@@ -13,7 +16,9 @@ import { keyStore } from '@sluice/postgres/keys'
 import type { Postgres } from '@sluice/postgres/open'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
+import { webhookStore } from '@sluice/postgres/webhooks'
 import type { Redis } from '@sluice/redis/open'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { completeUntil } from './complete-until.ts'
 import { bootstrapAdminKey } from './keys/bootstrap-admin-key.ts'
 import manifest from './package.json' with { type: 'json' }
@@ -22,6 +27,13 @@ import { homePage } from './pages/home.ts'
 import { openApiPage } from './pages/openapi.ts'
 import { queryRoutes } from './router.ts'
 import { siteLookup } from './sites/site-lookup.ts'
+
+export interface QueryConfig {
+  SLUICE_ADMIN_KEY: string | undefined
+  SLUICE_AUTO_REGISTER_SITES: boolean
+  SLUICE_COLLECT_URL: string | undefined
+  SLUICE_SECRETS_KEY: string
+}
 
 export interface QueryEngines {
   /** Opened with the metrics of the service, which include the gauge of its queue. */
@@ -32,16 +44,14 @@ export interface QueryEngines {
   blobs: BlobStore
   /** The key cache of the process: sessions are created with a key. */
   keyCache: Pick<KeyCache, 'authenticate' | 'authenticateHash'>
+  /** Where webhooks may be sent to, and whether there is a server for e-mail. */
+  targets: Pick<OutboundOptions, 'allowedNetworks' | 'proxy' | 'smtp'>
 }
 
 /** Builds the query service on its engines. */
 export function buildQuery(
-  config: {
-    SLUICE_ADMIN_KEY: string | undefined
-    SLUICE_AUTO_REGISTER_SITES: boolean
-    SLUICE_COLLECT_URL: string | undefined
-  },
-  { eventReader, postgres, redis, blobs, keyCache }: QueryEngines,
+  config: QueryConfig,
+  { eventReader, postgres, redis, blobs, keyCache, targets }: QueryEngines,
   { logger, clock }: Pick<Context, 'logger' | 'clock'>,
 ): Service {
   const keys = keyStore(postgres)
@@ -63,6 +73,11 @@ export function buildQuery(
       imports: importStore(postgres),
       exports: exportStore(postgres),
       blobs,
+      webhooks: webhookStore(postgres),
+      alertRules: alertRuleStore(postgres),
+      canSendEmail: targets.smtp !== undefined,
+      secrets: openSecretBox(config.SLUICE_SECRETS_KEY),
+      checkTarget: (url, field) => checkTarget(url, field, { resolve: undefined, proxy: undefined, ...targets }),
       clock,
       access: { ...redis, keys: keyCache },
       collectUrl: config.SLUICE_COLLECT_URL,

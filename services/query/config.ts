@@ -2,9 +2,10 @@ import { adminKey, autoRegisterSites } from '@sluice/access/variables'
 import { blobsUrl, s3Credentials } from '@sluice/blobs/variables'
 import { clickHouseUrl } from '@sluice/event-store/variables'
 import { collectUrl, corsOrigins, drainSeconds, stopSeconds, trustedProxies } from '@sluice/http/variables'
+import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { redisUrl } from '@sluice/redis/variables'
-import { listenVariables } from '@sluice/runtime/variables'
+import { listenVariables, secretsKey } from '@sluice/runtime/variables'
 
 /** The query service's configuration when it runs alone. */
 export const variables = {
@@ -14,6 +15,9 @@ export const variables = {
   SLUICE_REDIS_URL: redisUrl,
   SLUICE_BLOBS_URL: blobsUrl,
   ...s3Credentials,
+  SLUICE_SECRETS_KEY: secretsKey,
+  ...webhookTargets,
+  ...smtp,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_COLLECT_URL: collectUrl,

@@ -3,6 +3,7 @@ import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { openEventReader } from '@sluice/event-store/event-reader'
 import { runService } from '@sluice/http/run-service'
+import { outboundOptionsOf } from '@sluice/outbound/variables'
 import { keyStore } from '@sluice/postgres/keys'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
@@ -26,7 +27,11 @@ await runService({
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
     const keys = keyCache(keyStore(postgres), logger)
     return {
-      service: buildQuery(config, { eventReader, postgres, redis, blobs, keyCache: keys }, context),
+      service: buildQuery(
+        config,
+        { eventReader, postgres, redis, blobs, keyCache: keys, targets: outboundOptionsOf(config) },
+        context,
+      ),
       access: { keys, ...redis },
       engines: [
         closeOnStop('blobs', blobs),

@@ -62,6 +62,25 @@ const operations: [method: string, path: string, scope: Route['scope'], alternat
   ['DELETE', '/api/v1/exports/:export_id', 'stats:read', 'cohorts:read'],
   ['GET', '/api/v1/exports/:export_id/runs', 'stats:read', 'cohorts:read'],
   ['GET', '/api/v1/exports/:export_id/download', 'stats:read', 'cohorts:read'],
+  ['POST', '/api/v1/webhooks', 'admin'],
+  ['GET', '/api/v1/webhooks', 'admin'],
+  ['GET', '/api/v1/webhooks/:webhook_id', 'admin'],
+  ['PUT', '/api/v1/webhooks/:webhook_id', 'admin'],
+  ['DELETE', '/api/v1/webhooks/:webhook_id', 'admin'],
+  ['POST', '/api/v1/webhooks/:webhook_id/test', 'admin'],
+  ['POST', '/api/v1/webhooks/:webhook_id/rotate-secret', 'admin'],
+  ['GET', '/api/v1/webhooks/:webhook_id/deliveries', 'admin'],
+  ['GET', '/api/v1/webhooks/:webhook_id/deliveries/:delivery_id', 'admin'],
+  ['POST', '/api/v1/webhooks/:webhook_id/deliveries/:delivery_id/replay', 'admin'],
+  ['POST', '/api/v1/webhooks/:webhook_id/recover', 'admin'],
+  ['POST', '/api/v1/alerts', 'admin'],
+  ['GET', '/api/v1/alerts', 'admin'],
+  ['POST', '/api/v1/alerts/preview', 'admin'],
+  ['GET', '/api/v1/alerts/:rule_id', 'admin'],
+  ['PUT', '/api/v1/alerts/:rule_id', 'admin'],
+  ['DELETE', '/api/v1/alerts/:rule_id', 'admin'],
+  ['GET', '/api/v1/alerts/:rule_id/history', 'admin'],
+  ['POST', '/api/v1/alerts/:rule_id/test', 'admin'],
 ]
 
 test('every route is in the table', () => {
@@ -76,7 +95,7 @@ test('every route is in the table', () => {
 })
 
 describe.each(operations)('%s %s', (method, path, scope, alternativeScope) => {
-  const url = path.replace(/:\w+/, 'unknown')
+  const url = path.replace(/:\w+/g, 'unknown')
   const requestWith = (key: string) =>
     query.request(url, { method, key, ...(method === 'POST' || method === 'PUT' ? { body: {} } : {}) })
 

@@ -7,7 +7,15 @@ import type { CohortStore } from '@sluice/postgres/cohorts'
 import type { ErasureStore } from '@sluice/postgres/erasures'
 import type { ExportStore } from '@sluice/postgres/exports'
 import type { ImportStore } from '@sluice/postgres/imports'
-import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import type { AlertDeps } from './alerts/alert-deps.ts'
+import { createAlertRoute } from './alerts/create-alert.ts'
+import { deleteAlertRoute } from './alerts/delete-alert.ts'
+import { getAlertRoute } from './alerts/get-alert.ts'
+import { listAlertHistoryRoute } from './alerts/list-alert-history.ts'
+import { listAlertsRoute } from './alerts/list-alerts.ts'
+import { previewAlertRoute } from './alerts/preview-alert.ts'
+import { testAlertRoute } from './alerts/test-alert.ts'
+import { updateAlertRoute } from './alerts/update-alert.ts'
 import { cohortAnalysisRoute } from './analytics/cohort-analysis.ts'
 import { retentionRoute } from './analytics/retention.ts'
 import { createCohortRoute } from './cohorts/create-cohort.ts'
@@ -51,8 +59,20 @@ import { liveRoute } from './stats/live.ts'
 import { propertiesRoute } from './stats/properties.ts'
 import { statsRoute } from './stats/stats.ts'
 import { statsBatchRoute } from './stats/stats-batch.ts'
+import { createWebhookRoute } from './webhooks/create-webhook.ts'
+import { deleteWebhookRoute } from './webhooks/delete-webhook.ts'
+import { getDeliveryRoute } from './webhooks/get-delivery.ts'
+import { getWebhookRoute } from './webhooks/get-webhook.ts'
+import { listDeliveriesRoute } from './webhooks/list-deliveries.ts'
+import { listWebhooksRoute } from './webhooks/list-webhooks.ts'
+import { recoverDeliveriesRoute } from './webhooks/recover-deliveries.ts'
+import { replayDeliveryRoute } from './webhooks/replay-delivery.ts'
+import { rotateWebhookSecretRoute } from './webhooks/rotate-webhook-secret.ts'
+import { testWebhookRoute } from './webhooks/test-webhook.ts'
+import { updateWebhookRoute } from './webhooks/update-webhook.ts'
+import type { WebhookDeps } from './webhooks/webhook-deps.ts'
 
-export interface QueryDeps {
+export interface QueryDeps extends WebhookDeps, AlertDeps {
   eventReader: AnalysisRunners
   sites: SiteLookup
   siteStore: SiteStore
@@ -62,7 +82,6 @@ export interface QueryDeps {
   imports: ImportStore
   exports: ExportStore
   blobs: BlobStore
-  clock: Pick<SynchronizedClock, 'now'>
   /** Where events go; undefined: to the origin that the client uses. */
   collectUrl: string | undefined
   access: Omit<SessionDeps, 'sessions' | 'collectUrl'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
@@ -115,5 +134,24 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     deleteExportRoute(deps),
     listExportRunsRoute(deps),
     downloadExportRoute(deps),
+    createWebhookRoute(deps),
+    listWebhooksRoute(deps),
+    getWebhookRoute(deps),
+    updateWebhookRoute(deps),
+    deleteWebhookRoute(deps),
+    testWebhookRoute(deps),
+    rotateWebhookSecretRoute(deps),
+    listDeliveriesRoute(deps),
+    getDeliveryRoute(deps),
+    replayDeliveryRoute(deps),
+    recoverDeliveriesRoute(deps),
+    createAlertRoute(deps),
+    listAlertsRoute(deps),
+    previewAlertRoute(deps),
+    getAlertRoute(deps),
+    updateAlertRoute(deps),
+    deleteAlertRoute(deps),
+    listAlertHistoryRoute(deps),
+    testAlertRoute(deps),
   ]
 }

@@ -10,6 +10,8 @@ import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { buildGateway } from '@sluice/gateway/build'
 import type { Built, Context } from '@sluice/http/run-service'
+import { openOutbound } from '@sluice/outbound/open-outbound'
+import { outboundOptionsOf } from '@sluice/outbound/variables'
 import { createAdminKey } from '@sluice/postgres/admin-key'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
@@ -17,19 +19,30 @@ import { postgresTime } from '@sluice/postgres/time'
 import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { clockPoller } from '@sluice/runtime/clock-poller'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWorker } from '@sluice/worker/build'
 import { buildWriter } from '@sluice/writer/build'
 import { type EngineConfig, startEngines } from './engines.ts'
+import { secretsKeyOf } from './secrets-key.ts'
 
 /** Every service in one process, on one port and one set of engines. */
 export async function buildStandalone(
-  config: EngineConfig & Parameters<typeof buildQuery>[0],
+  config: EngineConfig & {
+    SLUICE_ADMIN_KEY: string | undefined
+    SLUICE_AUTO_REGISTER_SITES: boolean
+    SLUICE_COLLECT_URL: string | undefined
+    SLUICE_SECRETS_KEY: string | undefined
+    SLUICE_HOST: string
+  } & Parameters<typeof outboundOptionsOf>[0],
   context: Context,
 ): Promise<Built> {
   const { logger, clock } = context
   const credentials = s3CredentialsOf(config)
   const engines = await startEngines(config, logger)
+  const targets = outboundOptionsOf(config, isLoopback(config.SLUICE_HOST))
+  const outbound = openOutbound(targets)
+  const secretsKey = await secretsKeyOf(config)
   const postgres = openPostgres(engines.postgres)
   await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })
 
@@ -44,7 +57,18 @@ export async function buildStandalone(
   const store = keyStore(postgres)
   const redis = openRedis(engines.redis, { logger })
   const keys = keyCache(store, logger)
-  const workerEngines = { log, backfill, inserter, eraser, exportReader, postgres, blobs }
+  const workerEngines = {
+    log,
+    backfill,
+    inserter,
+    eraser,
+    exportReader,
+    eventReader,
+    postgres,
+    blobs,
+    secrets: openSecretBox(secretsKey),
+    outbound,
+  }
   const services = [
     buildGateway(
       config,
@@ -52,7 +76,11 @@ export async function buildStandalone(
       context,
     ),
     buildWriter({ log, backfill, deadLetters, inserter, postgres }, context),
-    buildQuery(config, { eventReader, postgres, redis, blobs, keyCache: keys }, context),
+    buildQuery(
+      { ...config, SLUICE_SECRETS_KEY: secretsKey },
+      { eventReader, postgres, redis, blobs, keyCache: keys, targets },
+      context,
+    ),
     // On one machine's data a deletion takes seconds, and somebody waits for it.
     buildWorker(workerEngines, context, { deleteEveryMs: 0 }),
   ]
@@ -82,6 +110,7 @@ export async function buildStandalone(
     engines: [
       ...engines.components,
       closeOnStop('blobs', blobs),
+      closeOnStop('outbound', outbound),
       closeOnStop('redis', redis),
       closeOnStop('postgres', postgres),
       closeOnStop('clickhouse', inserter),
@@ -98,4 +127,9 @@ export async function buildStandalone(
       process.stdout.write(`Sluice is ready: http://localhost:${server.port()}\n`)
     },
   }
+}
+
+/** Whether a process that listens on `host` is reached from its own machine alone. */
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host)
 }

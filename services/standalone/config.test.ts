@@ -90,7 +90,7 @@ describe('a secret that is wrong is named, never printed', () => {
     ([, variable]) => 'secret' in variable && variable.secret,
   )
 
-  test('engine URLs, the admin key and the credentials of S3 are secrets', () => {
+  test('engine URLs, keys and the credentials of S3 are secrets', () => {
     expect(secrets.map(([name]) => name).sort()).toStrictEqual([
       'SLUICE_ADMIN_KEY',
       'SLUICE_BLOBS_URL',
@@ -100,6 +100,7 @@ describe('a secret that is wrong is named, never printed', () => {
       'SLUICE_REDIS_URL',
       'SLUICE_S3_ACCESS_KEY_ID',
       'SLUICE_S3_SECRET_ACCESS_KEY',
+      'SLUICE_SECRETS_KEY',
     ])
   })
 

@@ -3,9 +3,10 @@ import { blobsUrlOrEmbedded, s3Credentials } from '@sluice/blobs/variables'
 import { logUrlOrEmbedded } from '@sluice/event-log/variables'
 import { clickHouseUrlOrEmbedded } from '@sluice/event-store/variables'
 import { collectUrl, corsOrigins, drainSeconds, trustedProxies } from '@sluice/http/variables'
+import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { redisUrlOrMemory } from '@sluice/redis/variables'
-import { dataDirectory, listenVariables } from '@sluice/runtime/variables'
+import { dataDirectory, listenVariables, secretsKeyOrOwn } from '@sluice/runtime/variables'
 
 const listen = listenVariables(8080, '127.0.0.1')
 
@@ -18,6 +19,7 @@ export const engineVariables = {
   SLUICE_REDIS_URL: redisUrlOrMemory,
   SLUICE_BLOBS_URL: blobsUrlOrEmbedded,
   ...s3Credentials,
+  SLUICE_SECRETS_KEY: secretsKeyOrOwn,
 }
 
 /** Standalone's configuration: nothing has to be set. */
@@ -27,6 +29,8 @@ export const variables = {
   SLUICE_LOG_LEVEL: { ...listen.SLUICE_LOG_LEVEL, default: 'warn' },
   ...engineVariables,
   SLUICE_ADMIN_KEY: adminKey,
+  ...webhookTargets,
+  ...smtp,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_COLLECT_URL: collectUrl,

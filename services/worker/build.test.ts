@@ -6,15 +6,19 @@ import { denyAll } from '@sluice/access/access'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventEraser } from '@sluice/event-store/event-eraser'
+import { type EventReader, openEventReader } from '@sluice/event-store/event-reader'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
+import { openOutbound } from '@sluice/outbound/open-outbound'
 import { type ImportRecord, importStore } from '@sluice/postgres/imports'
 import { createMetrics } from '@sluice/runtime/metrics'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { exactClock } from '../../tests/support/clock.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
+import { testSecretsKey } from '../../tests/support/secrets-key.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { request, startTestService, type TestService } from '../../tests/support/test-service.ts'
 import { buildWorker } from './build.ts'
@@ -22,6 +26,7 @@ import type { JobKind, WorkerEngines } from './job-kind.ts'
 
 let postgres: TestPostgres
 let engines: WorkerEngines
+let eventReader: EventReader
 let folder: string
 let service: TestService | undefined
 
@@ -36,6 +41,7 @@ beforeAll(async () => {
   const blobs = await openBlobStore(`file:${join(folder, 'blobs')}`)
   const inserter = openEventInserter('http://127.0.0.1:1/sluice')
   const exportReader = openExportReader('http://127.0.0.1:1/sluice')
+  eventReader = openEventReader('http://127.0.0.1:1/sluice')
   engines = {
     log,
     backfill,
@@ -43,7 +49,10 @@ beforeAll(async () => {
     blobs,
     inserter,
     exportReader,
+    eventReader,
     eraser: openEventEraser('http://127.0.0.1:1/sluice'),
+    secrets: openSecretBox(testSecretsKey),
+    outbound: openOutbound({ allowedNetworks: ['127.0.0.0/8'] }),
   }
 })
 
@@ -51,6 +60,7 @@ afterAll(async () => {
   await engines.inserter.close()
   await engines.eraser.close()
   await engines.exportReader.close()
+  await eventReader.close()
   await engines.backfill.close()
   await engines.log.close()
   await postgres.drop()

@@ -1,8 +1,9 @@
 import { blobsUrl, s3Credentials } from '@sluice/blobs/variables'
 import { logUrl } from '@sluice/event-log/variables'
 import { clickHouseUrl } from '@sluice/event-store/variables'
+import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
-import { listenVariables } from '@sluice/runtime/variables'
+import { listenVariables, secretsKey } from '@sluice/runtime/variables'
 
 /** The worker's configuration when it runs alone. */
 export const variables = {
@@ -12,4 +13,7 @@ export const variables = {
   SLUICE_POSTGRES_URL: postgresUrl,
   SLUICE_BLOBS_URL: blobsUrl,
   ...s3Credentials,
+  SLUICE_SECRETS_KEY: secretsKey,
+  ...webhookTargets,
+  ...smtp,
 }

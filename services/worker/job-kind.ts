@@ -3,9 +3,12 @@ import type { EventLog } from '@sluice/event-log/log'
 import type { EventEraser } from '@sluice/event-store/event-eraser'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import type { QueryRunners } from '@sluice/event-store/query-runner'
 import type { LeaseOptions } from '@sluice/leases/run-leases'
+import type { Outbound } from '@sluice/outbound/outbound'
 import type { Postgres } from '@sluice/postgres/open'
 import type { Metrics } from '@sluice/runtime/metrics'
+import type { SecretBox } from '@sluice/runtime/secret-box'
 import type { Component } from '@sluice/runtime/supervisor'
 
 export interface WorkerEngines {
@@ -15,9 +18,14 @@ export interface WorkerEngines {
   inserter: EventInserter
   eraser: EventEraser
   exportReader: ExportReader
+  /** For the questions of alert rules. */
+  eventReader: QueryRunners
   postgres: Postgres
   /** The files of imports and exports. */
   blobs: BlobStore
+  /** Opens the secrets and the targets of webhooks. */
+  secrets: SecretBox
+  outbound: Outbound
 }
 
 /** What every kind of job receives besides the engines: most of it for `runLeases`. */

@@ -1,3 +1,4 @@
+import { alerts } from './alerts/alerts.ts'
 import { erasures } from './erasures/erasures.ts'
 import { exportFiles } from './exports/export-files.ts'
 import { exportSchedules } from './exports/export-schedules.ts'
@@ -6,6 +7,8 @@ import { importFiles } from './imports/import-files.ts'
 import { imports } from './imports/imports.ts'
 import type { JobKind } from './job-kind.ts'
 import { retention } from './retention/retention.ts'
+import { summaries } from './summaries/summaries.ts'
+import { deliveries, oldDeliveries } from './webhooks/deliveries.ts'
 
 export interface JobOptions {
   /** Erasures wait for the next multiple of so many ms, to be deleted together; 0: they don't wait. */
@@ -14,5 +17,17 @@ export interface JobOptions {
 
 /** The kinds of jobs that the worker does. */
 export function jobKinds({ deleteEveryMs }: JobOptions): readonly JobKind[] {
-  return [imports, importFiles, exports, exportSchedules, exportFiles, erasures({ deleteEveryMs }), retention]
+  return [
+    imports,
+    importFiles,
+    exports,
+    exportSchedules,
+    exportFiles,
+    erasures({ deleteEveryMs }),
+    retention,
+    alerts,
+    summaries,
+    deliveries,
+    oldDeliveries,
+  ]
 }

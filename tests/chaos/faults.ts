@@ -4,7 +4,8 @@ import { openClickHouse } from '@sluice/event-store/client'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { PassingInsert } from '../support/clickhouse-proxy.ts'
 import { sendMarkers } from './drain.ts'
-import type { RestartableService, Rig } from './rig.ts'
+import type { Rig } from './rig.ts'
+import type { RestartableService } from './rig-parts.ts'
 import type { Fault, FaultKind } from './schedule.ts'
 
 /** Causes a fault; resolves when it is over and the process or connection that it hit works again. */

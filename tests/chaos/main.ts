@@ -2,7 +2,10 @@
 import { parseArgs } from 'node:util'
 import { kafkaMissing } from '../support/engines/kafka-files.ts'
 import { redisMissing } from '../support/engines/redis.ts'
+import { seaweedfsMissing } from '../support/engines/seaweedfs-files.ts'
 import { exactlyOnce, fullFaults } from './exactly-once.ts'
+import { jobs } from './jobs.ts'
+import { type BlobPlace, startJobsRig } from './jobs-rig.ts'
 import { kafkaAway } from './kafka-away.ts'
 import { overload } from './overload.ts'
 import { poison } from './poison.ts'
@@ -14,40 +17,87 @@ import { type FaultCounts, faultKinds } from './schedule.ts'
 
 interface Options {
   seed: number
-  events: number
+  events: number | undefined
   /** Duration of an outage or an overload. */
   seconds: number | undefined
   faults: FaultCounts
+  /** Workers that are killed during each kind of job. */
+  kills: number
+  blobs: BlobPlace
 }
 
-type Scenario = (rig: Rig, options: Options, say: Say) => Promise<Outcome>
+/** A scenario on a rig of its own. */
+interface Scenario {
+  start(options: Options): Promise<StartedRig>
+}
+
+interface StartedRig {
+  run(options: Options, say: Say): Promise<Outcome>
+  /** What its services said last. */
+  outputs(): string[]
+  stop(): Promise<void>
+}
+
+/** A scenario of a whole Sluice. */
+function onRig(run: (rig: Rig, options: Options, say: Say) => Promise<Outcome>): Scenario {
+  return {
+    start: async () => {
+      const rig = await startRig()
+      return {
+        run: (options, say) => run(rig, options, say),
+        outputs: () => [...rig.gateways, ...rig.writers, rig.query].map((place) => place.output()),
+        stop: () => rig.stop(),
+      }
+    },
+  }
+}
+
+const killedWorkers: Scenario = {
+  start: async ({ blobs }) => {
+    const rig = await startJobsRig(blobs)
+    return {
+      run: ({ seed, events = 450_000, kills }, say) => jobs(rig, { seed, events, kills, say }),
+      outputs: () => [rig.writer, rig.query].map((place) => place.output()),
+      stop: () => rig.stop(),
+    }
+  },
+}
 
 const scenarios = new Map<string, Scenario>([
   [
     'exactly-once',
-    (rig, { seed, events, faults }, say) => exactlyOnce(rig, { seed, events, faults, eventsPerSecond: 1_500, say }),
+    onRig((rig, { seed, events = 1_000_000, faults }, say) =>
+      exactlyOnce(rig, { seed, events, faults, eventsPerSecond: 1_500, say }),
+    ),
   ],
   [
     'kafka-away',
-    (rig, { seed, seconds = 150 }, say) => kafkaAway(rig, { seed, outageSeconds: seconds, refusalMsMax: 2_500, say }),
+    onRig((rig, { seed, seconds = 150 }, say) =>
+      kafkaAway(rig, { seed, outageSeconds: seconds, refusalMsMax: 2_500, say }),
+    ),
   ],
-  ['poison', (rig, { seed }, say) => poison(rig, { seed, events: 20_000, say })],
-  ['overload', (rig, { seconds = 30 }, say) => overload(rig, { stageSeconds: seconds, say })],
+  ['poison', onRig((rig, { seed }, say) => poison(rig, { seed, events: 20_000, say }))],
+  ['overload', onRig((rig, { seconds = 30 }, say) => overload(rig, { stageSeconds: seconds, say }))],
   [
     'postgres-away',
-    (rig, { seed, seconds = 300 }, say) =>
+    onRig((rig, { seed, seconds = 300 }, say) =>
       postgresAway(rig, { seed, outageSeconds: seconds, revokedMsMax: 2_000, say }),
+    ),
   ],
-  ['redis-away', (rig, { seed }, say) => redisAway(rig, { seed, say })],
+  ['redis-away', onRig((rig, { seed }, say) => redisAway(rig, { seed, say }))],
+  ['jobs', killedWorkers],
 ])
 
 const usage = `npm run chaos -- [scenario…] [--seed N] [--events N] [--seconds N] [--faults kind=count,…]
+                 [--kills N] [--blobs file|s3]
 
 Scenarios: ${[...scenarios.keys()].join(', ')}; all of them when none is named.
 --seed     decides events, faults and their order (1)
---events   of exactly-once (1000000)
+--events   of exactly-once (1000000), of the file of jobs (450000)
 --seconds  of each of Kafka's outages (150), of Postgres's (300), of each overload (30)
---faults   of exactly-once instead of the full list: ${faultKinds.join(', ')}`
+--faults   of exactly-once instead of the full list: ${faultKinds.join(', ')}
+--kills    workers that are killed during imports, exports and erasures each, of jobs (20)
+--blobs    where the files of jobs are, file or s3 (file)`
 
 class UsageError extends Error {}
 
@@ -60,9 +110,11 @@ function readCommand(args: string[]): { named: [string, Scenario][]; options: Op
   })
   const options = {
     seed: readCount('--seed', values.seed),
-    events: readCount('--events', values.events),
+    events: values.events === undefined ? undefined : readCount('--events', values.events),
     seconds: values.seconds === undefined ? undefined : readCount('--seconds', values.seconds),
     faults: values.faults === undefined ? fullFaults : readFaults(values.faults),
+    kills: readCount('--kills', values.kills),
+    blobs: readPlace(values.blobs),
   }
   return {
     named,
@@ -80,9 +132,11 @@ function parse(args: string[]) {
       allowPositionals: true,
       options: {
         seed: { type: 'string', default: '1' },
-        events: { type: 'string', default: '1000000' },
+        events: { type: 'string' },
         seconds: { type: 'string' },
         faults: { type: 'string' },
+        kills: { type: 'string', default: '20' },
+        blobs: { type: 'string', default: 'file' },
       },
     })
   } catch (error) {
@@ -93,6 +147,11 @@ function parse(args: string[]) {
 function readCount(name: string, text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`${name} is a number from 1 on, not "${text}"`)
   return Number(text)
+}
+
+function readPlace(text: string): BlobPlace {
+  if (text === 'file' || text === 's3') return text
+  throw new UsageError(`--blobs is file or s3, not "${text}"`)
 }
 
 function readFaults(text: string): FaultCounts {
@@ -112,7 +171,7 @@ async function run([name, scenario]: [string, Scenario], options: Options, again
   const say: Say = (line) => {
     console.error(`${((Date.now() - beganAt) / 1000).toFixed(1).padStart(7)} s  ${name}: ${line}`)
   }
-  const starting = startRig()
+  const starting = scenario.start(options)
   const end = (): void => {
     // A rig can't be stopped while it starts, which takes a few seconds.
     void starting.then((rig) => rig.stop()).finally(() => process.exit(130))
@@ -121,14 +180,14 @@ async function run([name, scenario]: [string, Scenario], options: Options, again
   const rig = await starting
   try {
     say('everything runs')
-    const { figures, problems, details } = await scenario(rig, options, say)
+    const { figures, problems, details } = await rig.run(options, say)
     const passed = problems.length === 0
     console.log(JSON.stringify({ scenario: name, seed: options.seed, passed, ...figures, problems }, undefined, 2))
     for (const detail of details) console.error(JSON.stringify(detail, undefined, 2))
     if (!passed) console.error(`${name} failed: ${problems.join('; ')}\nAgain: npm run chaos -- ${name} ${again}`)
     return passed
   } catch (error) {
-    for (const place of [...rig.gateways, ...rig.writers, rig.query]) console.error(place.output().slice(-2_000))
+    for (const output of rig.outputs()) console.error(output.slice(-2_000))
     console.error(`${name} did not get to its end. Again: npm run chaos -- ${name} ${again}`)
     throw error
   } finally {
@@ -139,7 +198,7 @@ async function run([name, scenario]: [string, Scenario], options: Options, again
 
 try {
   const { named, options, again } = readCommand(process.argv.slice(2))
-  const missing = kafkaMissing() ?? redisMissing()
+  const missing = kafkaMissing() ?? redisMissing() ?? (options.blobs === 's3' ? seaweedfsMissing() : undefined)
   if (missing !== undefined) throw new UsageError(missing)
   for (const each of named) if (!(await run(each, options, again))) process.exitCode = 1
 } catch (error) {

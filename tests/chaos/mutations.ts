@@ -172,4 +172,82 @@ export const mutations: readonly Mutation[] = [
     ],
     detectedBy: { testFile: 'services/worker/erasures/erasures.test.ts' },
   },
+  {
+    name: 'a judgement of an alert rule has no minute guard',
+    edits: [
+      {
+        file: 'packages/postgres/alert-judgements.ts',
+        from: "    .where('alert_rules.evaluated_minute', '<', new Date(minute))\n",
+        to: '',
+      },
+    ],
+    detectedBy: { testFile: 'packages/postgres/alert-judgements.test.ts' },
+  },
+  {
+    name: 'alert rules are judged until now, whatever is complete',
+    edits: [
+      {
+        file: 'services/worker/alerts/alert-unit.ts',
+        from: 'const complete = Math.min(newest, startOfMinute(completeUntil))',
+        to: 'const complete = newest',
+      },
+    ],
+    detectedBy: { testFile: 'services/worker/alerts/alert-unit.test.ts' },
+  },
+  {
+    name: 'webhook addresses are judged in lookup only, which literals do not pass through',
+    edits: [
+      {
+        file: 'packages/outbound/guarded-connect.ts',
+        from: '  requireAllowedLiteral(hostname, rules)\n',
+        to: '',
+      },
+    ],
+    detectedBy: { testFile: 'packages/outbound/refused-targets.test.ts' },
+  },
+  {
+    name: 'webhook addresses are judged at creation only',
+    edits: [
+      {
+        file: 'packages/outbound/guarded-connect.ts',
+        from: 'addresses.filter((address) => rules.isAllowed(address))',
+        to: '[...addresses]; void rules',
+      },
+    ],
+    detectedBy: { testFile: 'packages/outbound/refused-targets.test.ts' },
+  },
+  {
+    name: 'attempts are limited for all endpoints together only',
+    edits: [
+      { file: 'packages/postgres/delivery-queue.ts', from: 'const slots = 4', to: 'const slots = 256' },
+      {
+        file: 'packages/postgres/delivery-queue.ts',
+        from: 'const slotsOfFailing = 1',
+        to: 'const slotsOfFailing = 256',
+      },
+    ],
+    detectedBy: { testFile: 'tests/webhooks/hanging-receivers.test.ts' },
+  },
+  {
+    name: 'each attempt has an id of its own',
+    edits: [
+      {
+        file: 'services/worker/webhooks/attempt.ts',
+        from: "'x-svc-delivery': id,",
+        to: "'x-svc-delivery': `${id}-${timestamp}`,",
+      },
+    ],
+    detectedBy: { testFile: 'services/worker/webhooks/sender.test.ts' },
+  },
+  {
+    name: 'an attempt is recorded without its lease',
+    edits: [
+      {
+        file: 'packages/postgres/delivery-queue.ts',
+        from: 'WHERE delivery_id = ${key.id} AND lease = ${key.lease} FOR UPDATE',
+        to: 'WHERE delivery_id = ${key.id} FOR UPDATE',
+      },
+    ],
+    detectedBy: { testFile: 'packages/postgres/delivery-queue.test.ts' },
+  },
 ]

@@ -83,7 +83,12 @@ async function main(command: Command): Promise<string[]> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-fuzz-'))
   const key = generateKey('prod')
   try {
-    const sluice = await startService('standalone', { SLUICE_DATA_DIR: join(folder, 'data'), SLUICE_ADMIN_KEY: key })
+    const sluice = await startService('standalone', {
+      SLUICE_DATA_DIR: join(folder, 'data'),
+      SLUICE_ADMIN_KEY: key,
+      // Webhooks and alert rules of generated requests name real hosts: nothing listens here, and nothing is sent to them.
+      SLUICE_WEBHOOK_PROXY: 'http://127.0.0.1:9',
+    })
     try {
       const problems = await fuzz(command, sluice, { folder, key, bin })
       if (problems.length > 0) console.log(`what standalone said last:\n${sluice.output().slice(-8_192)}`)

@@ -18,9 +18,15 @@ import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { buildWriter } from '@sluice/writer/build'
 import { capturedLogger } from '../support/captured-logger.ts'
 import { exactClock } from '../support/clock.ts'
+import { testSecretsKey } from '../support/secrets-key.ts'
 import { expectGolden, joinBlocks, lineJson } from './golden.ts'
 
-const config = { SLUICE_ADMIN_KEY: undefined, SLUICE_AUTO_REGISTER_SITES: true, SLUICE_COLLECT_URL: undefined }
+const config = {
+  SLUICE_ADMIN_KEY: undefined,
+  SLUICE_AUTO_REGISTER_SITES: true,
+  SLUICE_COLLECT_URL: undefined,
+  SLUICE_SECRETS_KEY: testSecretsKey,
+}
 
 interface BuiltService {
   service: Service
@@ -65,6 +71,7 @@ function buildAll(): Readonly<Record<'gateway' | 'query' | 'writer', BuiltServic
           redis,
           blobs: {} as BlobStore,
           keyCache: denyAll.keys,
+          targets: { allowedNetworks: [] },
         },
         context,
       ),

@@ -117,7 +117,7 @@ function routesOn(
     updatedAt: new Date(0),
   }
   const eventReader = queryRunners(clickHouse)
-  // No golden test runs an operation on keys, sessions, imports or exports: they have no stores.
+  // No golden test runs an operation on keys, sessions, imports, exports or webhooks: they have no stores.
   return queryRoutes({
     eventReader,
     sites: siteLookup({ ...sites, siteDeletedAt: () => Promise.resolve(undefined) }, eventReader, {
@@ -130,6 +130,11 @@ function routesOn(
     imports: {} as QueryDeps['imports'],
     exports: {} as QueryDeps['exports'],
     blobs: {} as QueryDeps['blobs'],
+    webhooks: {} as QueryDeps['webhooks'],
+    alertRules: {} as QueryDeps['alertRules'],
+    canSendEmail: false,
+    secrets: {} as QueryDeps['secrets'],
+    checkTarget: () => unused('checkTarget'),
     clock: exactClock,
     access: {} as QueryDeps['access'],
     collectUrl: undefined,

@@ -2,17 +2,21 @@
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventEraser } from '@sluice/event-store/event-eraser'
+import { openEventReader } from '@sluice/event-store/event-reader'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { leaseMetrics } from '@sluice/leases/metrics'
+import { openOutbound } from '@sluice/outbound/open-outbound'
 import { openPostgres } from '@sluice/postgres/open'
 import type { Clock } from '@sluice/runtime/clock'
 import { createLogger } from '@sluice/runtime/logger'
 import { createMetrics } from '@sluice/runtime/metrics'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { sleep, supervise } from '@sluice/runtime/supervisor'
 import { jobKinds } from '@sluice/worker/job-kinds'
 import { buildWriter } from '@sluice/writer/build'
 import { exactClock } from '../support/clock.ts'
+import { testSecretsKey } from '../support/secrets-key.ts'
 
 const {
   POSTGRES_URL = '',
@@ -39,10 +43,23 @@ const postgres = openPostgres(POSTGRES_URL)
 const inserter = openEventInserter(CLICKHOUSE_URL)
 const eraser = openEventEraser(CLICKHOUSE_URL)
 const exportReader = openExportReader(CLICKHOUSE_URL)
+const eventReader = openEventReader(CLICKHOUSE_URL)
 const credentials =
   S3_KEY === undefined || S3_SECRET === undefined ? undefined : { accessKeyId: S3_KEY, secretAccessKey: S3_SECRET }
 const blobs = await openBlobStore(BLOBS_URL, { credentials })
-const engines = { log, backfill, deadLetters, postgres, inserter, eraser, exportReader, blobs }
+const engines = {
+  log,
+  backfill,
+  deadLetters,
+  postgres,
+  inserter,
+  eraser,
+  exportReader,
+  eventReader,
+  blobs,
+  secrets: openSecretBox(testSecretsKey),
+  outbound: openOutbound({ allowedNetworks: ['127.0.0.0/8'] }),
+}
 const metrics = createMetrics()
 const context = {
   logger,

@@ -12,8 +12,13 @@ export interface Target {
   importId: string
   /** The id of an erasure of the site. */
   erasureId: string
+  /** The id of a webhook of the site, and of a delivery of it. */
+  webhookId: string
+  deliveryId: string
   /** The id of a completed export of the site. */
   exportId: string
+  /** The id of an alert rule of the site. */
+  ruleId: string
   /** A type of exports that the key may read, if it may read any. */
   exportType: ExportType
   /** A key that may open a session. */
@@ -32,6 +37,8 @@ export interface Sample {
 }
 
 const criteria = { type: 'and', conditions: [{ property: 'event_type', operator: 'equals', value: 'view' }] }
+
+const condition = { metric: 'event_count', operator: 'greater_than', threshold: 10, window: '5m' }
 
 /** A good request for every operation: one without a row here does not compile. */
 export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> = {
@@ -81,5 +88,32 @@ export const samples: Readonly<Record<OperationId, (target: Target) => Sample>> 
   deleteExport: ({ exportId }) => ({ params: { export_id: exportId } }),
   listExportRuns: ({ exportId }) => ({ params: { export_id: exportId } }),
   downloadExport: ({ exportId }) => ({ params: { export_id: exportId } }),
+  createWebhook: ({ siteId }) => ({ body: { site_id: siteId, url: 'http://127.0.0.1/hook', events: ['alert'] } }),
+  listWebhooks: ({ siteId }) => ({ query: { site_id: siteId, limit: '1000' } }),
+  getWebhook: ({ webhookId }) => ({ params: { webhook_id: webhookId } }),
+  updateWebhook: ({ webhookId }) => ({ params: { webhook_id: webhookId }, body: { active: true } }),
+  deleteWebhook: ({ webhookId }) => ({ params: { webhook_id: webhookId } }),
+  testWebhook: ({ webhookId }) => ({ params: { webhook_id: webhookId } }),
+  rotateWebhookSecret: ({ webhookId }) => ({ params: { webhook_id: webhookId }, body: { overlap: '1h' } }),
+  listDeliveries: ({ webhookId }) => ({ params: { webhook_id: webhookId } }),
+  getDelivery: ({ webhookId, deliveryId }) => ({ params: { webhook_id: webhookId, delivery_id: deliveryId } }),
+  replayDelivery: ({ webhookId, deliveryId }) => ({ params: { webhook_id: webhookId, delivery_id: deliveryId } }),
+  createAlert: ({ siteId }) => ({
+    body: {
+      site_id: siteId,
+      name: 'made',
+      condition,
+      notification_type: 'webhook',
+      notification_config: { url: 'http://127.0.0.1/hook' },
+    },
+  }),
+  listAlerts: ({ siteId }) => ({ query: { site_id: siteId, limit: '1000' } }),
+  previewAlert: ({ siteId }) => ({ body: { site_id: siteId, condition } }),
+  getAlert: ({ ruleId }) => ({ params: { rule_id: ruleId } }),
+  updateAlert: ({ ruleId }) => ({ params: { rule_id: ruleId }, body: { name: 'renamed' } }),
+  deleteAlert: ({ ruleId }) => ({ params: { rule_id: ruleId } }),
+  listAlertHistory: ({ ruleId }) => ({ params: { rule_id: ruleId } }),
+  testAlert: ({ ruleId }) => ({ params: { rule_id: ruleId } }),
+  recoverDeliveries: ({ webhookId }) => ({ params: { webhook_id: webhookId }, body: { since: 0 } }),
   retention: ({ siteId, cohortId }) => ({ query: { site_id: siteId, cohort_id: cohortId } }),
 }

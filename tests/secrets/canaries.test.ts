@@ -7,7 +7,7 @@ import { allRows } from '../support/test-postgres.ts'
 import { dumpRedis } from '../support/test-redis.ts'
 import { startTestSluice, type TestSluice } from '../support/test-sluice.ts'
 
-/** R14: keys and session tokens appear only in the response that created them. */
+/** R14: keys, session tokens and secrets of webhooks appear only in the response that created them. */
 describeWithRedis('secrets', () => {
   let sluice: TestSluice
   const responses: string[] = []
@@ -33,6 +33,42 @@ describeWithRedis('secrets', () => {
 
   const json = { 'Content-Type': 'application/json' }
   const bearer = (key: string) => ({ ...json, Authorization: `Bearer ${key}` })
+
+  /** Makes a webhook with a secret, gives it others, and returns all of them and what its URL hides. */
+  async function useWebhook(): Promise<string[]> {
+    const [path, secret] = ['canary-of-a-url', 'canary-of-a-secret']
+    const headers = bearer(sluice.admin)
+    const webhooks = `${sluice.url}/api/v1/webhooks`
+    const post = async (url: string, body: object) => {
+      const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })
+      return ((await response.json()) as { data: { webhook_id: string; secret?: string } }).data
+    }
+    const body = { site_id: 'a', url: `http://127.0.0.1:9/${path}`, events: ['alert'] }
+    const { secret: made = '' } = await post(webhooks, body)
+    const { webhook_id: id } = await post(webhooks, { ...body, secret })
+    const { secret: rotated = '' } = await post(`${webhooks}/${id}/rotate-secret`, { overlap: '1h' })
+    expect([made, rotated].every((each) => each.length === 32)).toBe(true)
+    const hidden = [secret, made, rotated]
+    await send(`/api/v1/webhooks/${id}/test`, { method: 'POST', headers })
+    await send(`/api/v1/webhooks/${id}/deliveries`, { headers })
+    for (const each of hidden) {
+      const wrong = [{ secret: each.repeat(20) }, { secret: [each] }]
+      for (const change of wrong) {
+        await send(`/api/v1/webhooks/${id}`, { method: 'PUT', headers, body: JSON.stringify(change) })
+      }
+    }
+    await send(`/api/v1/webhooks/${id}`, {
+      method: 'PUT',
+      headers,
+      body: JSON.stringify({ url: 'http://10.0.0.1/' + path }),
+    })
+    // Administrators read URLs; nobody reads a secret again.
+    const read = await fetch(`${webhooks}/${id}`, { headers })
+    const text = await read.text()
+    expect(text).toContain(path)
+    for (const each of hidden) expect(text).not.toContain(each)
+    return [path, ...hidden]
+  }
 
   test('appear in no log, error, topic, table, Redis key or metric', async () => {
     const { admin } = sluice
@@ -76,6 +112,8 @@ describeWithRedis('secrets', () => {
       await send('/api/v1/session', { method: 'POST', headers: json, body: `{"api_key": "${secret}"` })
       await send('/api/v1/session', { method: 'POST', headers: json, body: JSON.stringify({ [secret]: 1 }).repeat(2) })
     }
+
+    secrets.push(...(await useWebhook()))
 
     const entries = await readdir(sluice.folder, { recursive: true, withFileTypes: true })
     const files = await Promise.all(

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generateKey } from '@sluice/access/api-key'
 import { testClickHouse, testKafka, testPostgres, testRedis } from './engines/test-engines.ts'
+import { testSecretsKey } from './secrets-key.ts'
 import { type ServiceProcess, spawnProgram } from './service-process.ts'
 
 /** Fresh topic and databases on the real engines of this test run, migrated, and the environment of each service. */
@@ -26,7 +27,7 @@ export async function createCluster(): Promise<Cluster> {
   const database = { SLUICE_POSTGRES_URL: postgres.url }
   const counters = { SLUICE_REDIS_URL: redis.url }
   const folder = await mkdtemp(join(tmpdir(), 'sluice-cluster-'))
-  const files = { SLUICE_BLOBS_URL: `file:${folder}` }
+  const files = { SLUICE_BLOBS_URL: `file:${folder}`, SLUICE_SECRETS_KEY: testSecretsKey }
 
   const migrate: ServiceProcess = await spawnProgram('admin/migrate/main', { ...log, ...store, ...database })
   const code = await migrate.exited

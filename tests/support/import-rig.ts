@@ -5,14 +5,18 @@ import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { type EventEraser, openEventEraserAt } from '@sluice/event-store/event-eraser'
 import { openExportReaderAt } from '@sluice/event-store/exports/export-reader'
+import { queryRunners } from '@sluice/event-store/query-runner'
+import { openOutbound } from '@sluice/outbound/open-outbound'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { supervise } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { buildWorker, type WorkerOptions } from '@sluice/worker/build'
 import { buildWriter } from '@sluice/writer/build'
 import { capturedLogger } from './captured-logger.ts'
 import { exactClock } from './clock.ts'
+import { testSecretsKey } from './secrets-key.ts'
 import { openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { createTestStores, type TestStores } from './writer.ts'
 
@@ -38,8 +42,18 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${folder}`)
   const exportReader = openExportReaderAt(stores.clickHouse.address)
+  const eventReader = queryRunners(stores.clickHouse)
   const eraser = openEventEraserAt(stores.clickHouse.address)
-  const engines = { ...stores, exportReader, postgres, blobs, eraser }
+  const engines = {
+    ...stores,
+    exportReader,
+    eventReader,
+    postgres,
+    blobs,
+    eraser,
+    secrets: openSecretBox(testSecretsKey),
+    outbound: openOutbound({ allowedNetworks: ['127.0.0.0/8'] }),
+  }
   const run = async (build: typeof buildWorker | typeof buildWriter, metrics: Metrics, options?: WorkerOptions) => {
     const { logger } = capturedLogger()
     const { components, onStopping } = build(engines, { logger, metrics, clock: exactClock }, options)

@@ -19,6 +19,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { capturedLogger } from './captured-logger.ts'
 import { exactClock } from './clock.ts'
 import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
+import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
 
@@ -73,8 +74,13 @@ export async function startQuery({
   const blobsFolder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${blobsFolder}`)
   const built = buildQuery(
-    { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: autoRegister, SLUICE_COLLECT_URL: collectUrl },
-    { eventReader, postgres, redis, blobs, keyCache: cache },
+    {
+      SLUICE_ADMIN_KEY: admin,
+      SLUICE_AUTO_REGISTER_SITES: autoRegister,
+      SLUICE_COLLECT_URL: collectUrl,
+      SLUICE_SECRETS_KEY: testSecretsKey,
+    },
+    { eventReader, postgres, redis, blobs, keyCache: cache, targets: { allowedNetworks: ['127.0.0.0/8'] } },
     { logger: captured.logger, clock: exactClock },
   )
   const service = await startTestService(

@@ -14,6 +14,7 @@ import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventReader } from '@sluice/event-store/event-reader'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { buildGateway } from '@sluice/gateway/build'
+import { alertRuleStore } from '@sluice/postgres/alert-rules'
 import { cohortStore } from '@sluice/postgres/cohorts'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
@@ -24,14 +25,17 @@ import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
 import { newId } from '@sluice/runtime/ids'
 import { createMetrics } from '@sluice/runtime/metrics'
+import { addRule } from './alert-rules.ts'
 import { capturedLogger } from './captured-logger.ts'
 import { patientClock } from './clock.ts'
 import { testClickHouse } from './engines/test-engines.ts'
 import { addExport } from './export-jobs.ts'
 import { finishExport } from './finished-export.ts'
 import { addImport } from './import-jobs.ts'
+import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
 import { request, startTestService, type TestService } from './test-service.ts'
+import { addDelivery, addWebhook } from './webhooks.ts'
 
 /** Every operation behind one port, as in standalone, on the engines of the test run. There is no writer. */
 export interface TestSluice {
@@ -50,6 +54,12 @@ export interface TestSluice {
   createCohortId: (siteId: string) => Promise<string>
   /** Creates an import of events for requests to name; returns its id. */
   createImportId: (siteId: string) => Promise<string>
+  /** Creates an alert rule for requests to name; returns its id. */
+  createRuleId: (siteId: string) => Promise<string>
+  /** Creates a webhook for requests to name; returns its id. */
+  createWebhookId: (siteId: string) => Promise<string>
+  /** Queues a delivery of a webhook; returns its id. */
+  createDeliveryId: (webhookId: string) => Promise<string>
   /** Requests the erasure of what is earlier than 1971. */
   createErasureId: (siteId: string) => Promise<string>
   /** Creates a completed export, whose file is JSON, for requests to name; returns its id. */
@@ -78,14 +88,23 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const store = keyStore(postgres)
   const cache = keyCache(store, captured.logger)
   const admin = generateKey('prod')
-  const settings = { SLUICE_ADMIN_KEY: admin, SLUICE_AUTO_REGISTER_SITES: true, SLUICE_COLLECT_URL: undefined }
+  const settings = {
+    SLUICE_ADMIN_KEY: admin,
+    SLUICE_AUTO_REGISTER_SITES: true,
+    SLUICE_COLLECT_URL: undefined,
+    SLUICE_SECRETS_KEY: testSecretsKey,
+  }
   const gateway = buildGateway(
     settings,
     { log, backfill, postgres, redis, describeDurability: () => Promise.resolve([]) },
     context,
   )
   const blobs = await openBlobStore(`file:${folder}/blobs`)
-  const query = buildQuery(settings, { eventReader, postgres, redis, blobs, keyCache: cache }, context)
+  const query = buildQuery(
+    settings,
+    { eventReader, postgres, redis, blobs, keyCache: cache, targets: { allowedNetworks: ['127.0.0.0/8'] } },
+    context,
+  )
   const service = await startTestService(
     {
       routes: [...gateway.routes, ...query.routes],
@@ -127,6 +146,15 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
       await finishExport({ exports, blobs }, exportId, { content: Buffer.from('[]') })
       return exportId
     },
+    createWebhookId: (siteId) => addWebhook(postgres, { siteId }),
+    createRuleId: async (siteId) => {
+      // A site may have 100 rules, and the cells of the matrix are more.
+      const rules = alertRuleStore(postgres)
+      const { rules: earlier } = await rules.list(siteId, { limit: 100, offset: 0 })
+      if (earlier.length > 50) for (const { ruleId } of earlier) await rules.delete(ruleId, null)
+      return (await addRule(postgres, { siteId })).ruleId
+    },
+    createDeliveryId: (webhookId) => addDelivery(postgres, webhookId),
     openSession: async (key) => {
       const { body } = await request(`${service.url}/api/v1/session`, {
         method: 'POST',

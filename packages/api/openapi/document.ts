@@ -63,12 +63,13 @@ export function openApiDocument(
 
 /** The error statuses that an operation may respond with, in ascending order (docs/http-interface.md#errors). */
 export function failuresOf(operation: Operation): ErrorStatus[] {
-  const { method, path, scope, limit, rights, query, body, response, errors = [], idempotent } = operation
+  const { method, path, scope, limit, rights, body, response, errors = [], idempotent } = operation
   const isPublic = scope === 'public'
   const isWrite = method !== 'GET'
   const takesPath = path.includes(':')
   const conditions: [ErrorStatus, boolean][] = [
-    [400, query !== undefined || body !== undefined || takesPath],
+    // A parameter that is not known.
+    [400, true],
     [401, !isPublic],
     // A missing scope, a cookie sent by a page of another site, or a site that the key is not bound to.
     [403, !isPublic && (scope !== 'authenticated' || isWrite)],

@@ -4,7 +4,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { errorCode } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
-import type { BlobStore, Upload, UploadedPart } from '../blob-store.ts'
+import { type BlobStore, probeName, type Upload, type UploadedPart } from '../blob-store.ts'
 import { blobNotFound, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
 import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, totalBytes } from '../rules.ts'
 import { untilAborted } from '../until-aborted.ts'
@@ -148,7 +148,7 @@ export function openFileStore(folder: string): BlobStore {
 
     check: () =>
       disk(async () => {
-        const upload = await uploads.begin('check')
+        const upload = await uploads.begin(probeName)
         try {
           await createFile(join(uploads.folderOf(upload), 'content'), (file) => append(file, probe))
         } finally {

@@ -14,7 +14,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { AppError, unavailable } from '@sluice/runtime/errors'
-import type { BlobStore, ByteRange, Upload, UploadedPart } from '../blob-store.ts'
+import { type BlobStore, type ByteRange, probeName, type Upload, type UploadedPart } from '../blob-store.ts'
 import { blobNotFound, misconfigured, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
 import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, totalBytes } from '../rules.ts'
 import { createClient, type S3Credentials, type S3Timeouts } from './client.ts'
@@ -249,9 +249,9 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     check: async () => {
       const signal = AbortSignal.timeout(checkTimeoutMs)
       try {
-        const upload = await beginParts('check', signal)
+        const upload = await beginParts(probeName, signal)
         await abortParts(upload, signal)
-        const Prefix = `${prefix}check`
+        const Prefix = `${prefix}${probeName}`
         await attempt(
           'ListObjectsV2',
           (options) => client.send(new ListObjectsV2Command({ Bucket, Prefix, MaxKeys: 1 }), options),

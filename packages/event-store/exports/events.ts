@@ -1,10 +1,8 @@
+import type { EventKey } from '@sluice/contracts/exports'
 import type { QueryParams } from '../client.ts'
 import type { Statement } from '../query-runner.ts'
 import { columnList, type ExportColumn, type ExportRows } from './rows.ts'
 import { type ExportScope, scopeSql, timeSql } from './scope.ts'
-
-/** The place of an event in the order of a site's events: Unix ms, and what tells apart the events of one time. */
-export type EventKey = readonly [timestamp: number, eventId: string, environment: string]
 
 /** The events of a scope after one key (undefined: from the first), up to another, included (undefined: to the last). */
 export interface EventSlice {

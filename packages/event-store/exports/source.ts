@@ -1,9 +1,9 @@
+import type { EventKey } from '@sluice/contracts/exports'
 import type { QueryRunner } from '../query-runner.ts'
 import {
   type EdgesRow,
   edgesStatement,
   eventColumns,
-  type EventKey,
   eventRows,
   type SliceEndRow,
   sliceEndStatement,

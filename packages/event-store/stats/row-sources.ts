@@ -143,12 +143,14 @@ export const overlongSessionCode = 395
  * a window function, takes 2–3 times as long.
  */
 export function sessionRows(plan: StatsPlan): RowSource {
-  const { groupBy, metric, targetEvent } = plan
+  const { groupBy, metric, targetEvent, sessionsUntil } = plan
   const { sampleFactor, allowsOverlong } = plan.sessions
   const isConversion = metric === 'conversion_rate'
   const isByValue = groupBy !== undefined && !isTimeUnit(groupBy)
   const filter = filterSql(plan)
-  const events = `${scopeCondition(plan, sessionWindowMs)} AND session_key != 0${sampleFactor === 1 ? '' : ` AND session_key % ${sampleFactor} = 0`}`
+  const until =
+    sessionsUntil === undefined ? '' : ` AND timestamp < fromUnixTimestamp64Milli({sessions_until:Int64}, 'UTC')`
+  const events = `${scopeCondition(plan, sessionWindowMs)}${until} AND session_key != 0${sampleFactor === 1 ? '' : ` AND session_key % ${sampleFactor} = 0`}`
   const columns = [
     'toUnixTimestamp64Milli(min(timestamp)) AS started_ms',
     'toUnixTimestamp64Milli(max(timestamp)) - started_ms AS duration_ms',
@@ -177,6 +179,7 @@ FROM
       ...paramsFor(plan),
       ...filter.params,
       ...(isConversion ? { target_event: targetEvent } : {}),
+      ...(sessionsUntil === undefined ? {} : { sessions_until: sessionsUntil }),
     },
   }
 }

@@ -25,6 +25,11 @@ export interface StatsSpec extends EventScope {
   offset?: number
   /** Whether estimates are excluded. */
   exact?: boolean
+  /**
+   * Unix ms: sessions end there, as they were then; later events don't count. By default sessions of the range go on after
+   * its end.
+   */
+  sessionsUntil?: number
 }
 
 /** How sessions are read. */
@@ -36,8 +41,9 @@ export interface SessionPlan {
 }
 
 /** A spec with all defaults and the starts of its buckets: its statements depend on nothing else. */
-export interface StatsPlan extends Required<Omit<StatsSpec, 'groupBy' | 'compare'>> {
+export interface StatsPlan extends Required<Omit<StatsSpec, 'groupBy' | 'compare' | 'sessionsUntil'>> {
   groupBy: Grouping | undefined
+  sessionsUntil?: number | undefined
   /** Starts of the buckets of a grouping by time, Unix ms, ascending. */
   buckets: readonly number[]
   /** For metrics of sessions. */

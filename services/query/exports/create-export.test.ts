@@ -94,6 +94,17 @@ test('every field is kept as it was sent', async () => {
   expect((await post(cohort)).body.data).toMatchObject(cohort)
 })
 
+test('null is as good as leaving a field out', async () => {
+  const { data } = (await post(plain)).body
+  const { export_id: _, created_at: __, name: ___, ...record } = data as ExportResource
+  const { status: ____, rows, bytes, progress, finished_at, expires_at, error, ...sent } = record
+  const created = await post({ ...sent, name: null, csv_safe: null, environment: null })
+  expect(created).toMatchObject({ status: 202, body: { data: { ...record, name: 'events' } } })
+  expect([rows, bytes, progress, finished_at, expires_at, error]).toStrictEqual([0, 0, 0, null, null, null])
+  const scheduled = { frequency: 'daily', next_run: null, paused: null }
+  expect((await post({ ...plain, scheduled })).body.data).toMatchObject({ scheduled: { paused: false } })
+})
+
 test('the environment is that of the key unless the request names one', async () => {
   const key = await query.createKey({ scopes: ['stats:read'], environment: 'dev' })
   expect((await post(plain, { key })).body.data).toMatchObject({ environment: 'dev' })
@@ -128,6 +139,7 @@ describe('a wrong body is refused with 400:', () => {
   test.each<[string, object]>([
     ['Missing required field: site_id', { ...plain, site_id: '' }],
     ['Missing required field: type', { ...plain, type: undefined }],
+    ['Invalid field: filter must be a list of conditions', { ...plain, filter: '[]' }],
     ['Invalid field: type must be one of: events, users, sessions, stats, cohort', { ...plain, type: 'logs' }],
     ['Missing required field: format', { ...plain, format: undefined }],
     ['Invalid field: format must be one of: csv, json, ndjson, parquet', { ...plain, format: 'xlsx' }],

@@ -6,11 +6,12 @@ import { type Environment, grants } from '@sluice/contracts/scopes'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
+import { toExportResource } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
 import { insufficientScope, notFound } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import { scopeOfType, toExportResource } from './export-resource.ts'
+import { scopeOfType } from './permitted-types.ts'
 import { requireFittingFields } from './require-fitting-fields.ts'
 
 export interface CreateExportDeps {

@@ -185,6 +185,12 @@ describe('an export without a file', () => {
     expect(await refusal(exportId)).toStrictEqual(gone)
   })
 
+  test('whose file an erasure removed is 410, and says so', async () => {
+    const exportId = await finished('a')
+    await query.blobs.remove((await store.takeBack('shop', Date.now())).objects)
+    expect(await refusal(exportId)).toStrictEqual([410, null, 'An erasure removed the file. Export it again.'])
+  })
+
   test('whose file was removed since its record was read is 410', async () => {
     const exportId = await finished('a')
     await query.blobs.remove([`exports/${exportId}`])

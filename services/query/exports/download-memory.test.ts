@@ -17,6 +17,7 @@ import {
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { finishExport } from '../../../tests/support/finished-export.ts'
 import { maxRssBytes } from '../../../tests/support/max-rss.ts'
+import { testSecretsKey } from '../../../tests/support/secrets-key.ts'
 import { startService } from '../../../tests/support/service-process.ts'
 
 const mebibyte = 1024 * 1024
@@ -52,6 +53,7 @@ describeWithRedis('the query service', () => {
         SLUICE_CLICKHOUSE_URL: clickHouse.url,
         SLUICE_REDIS_URL: testRedis()?.url ?? '',
         SLUICE_BLOBS_URL: `file:${folder}`,
+        SLUICE_SECRETS_KEY: testSecretsKey,
         SLUICE_ADMIN_KEY: key,
       })
       async function download(count: number): Promise<number> {

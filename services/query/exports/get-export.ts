@@ -1,8 +1,8 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
+import { toExportResource } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
-import { toExportResource } from './export-resource.ts'
 import { visibleExport } from './visible-export.ts'
 
 /** GET /api/v1/exports/:export_id: returns an export. Throws 404 for a missing or hidden one. */

@@ -2,8 +2,9 @@ import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
+import { toExportResource } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
-import { permittedTypes, toExportResource } from './export-resource.ts'
+import { permittedTypes } from './permitted-types.ts'
 
 /** GET /api/v1/exports: a site's exports and schedules, newest first. */
 export function listExportsRoute({

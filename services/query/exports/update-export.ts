@@ -2,11 +2,11 @@ import { operations } from '@sluice/api/operations'
 import type { UpdateExportBody } from '@sluice/contracts/exports'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
+import { toExportResource } from '@sluice/postgres/export-records'
 import type { ExportChanges } from '@sluice/postgres/export-schedules'
 import type { ExportStore } from '@sluice/postgres/exports'
 import { invalidField, notFound } from '@sluice/runtime/errors'
 import { requireOwnSite } from '../require-own-site.ts'
-import { toExportResource } from './export-resource.ts'
 import { visibleExport } from './visible-export.ts'
 
 /** PUT /api/v1/exports/:export_id: fields left out keep their value. Throws 404 for a missing or hidden export. */

@@ -2,7 +2,7 @@ import type { Credential } from '@sluice/access/credential'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
 import { notFound } from '@sluice/runtime/errors'
-import { permittedTypes } from './export-resource.ts'
+import { permittedTypes } from './permitted-types.ts'
 
 /** Returns an export that the key may see. Throws 404 for a missing one, one of another site, or one of another type. */
 export async function visibleExport(

@@ -3,9 +3,9 @@ import type { BlobStore } from '@sluice/blobs/blob-store'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { ImportStore } from '@sluice/postgres/imports'
+import { toImportResource } from '@sluice/postgres/imports'
 import { internalMessage, notFound } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import { toImportResource } from './import-resource.ts'
 import { visibleImport } from './visible-import.ts'
 
 /**

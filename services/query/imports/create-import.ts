@@ -14,7 +14,7 @@ import type { UploadStore } from '@sluice/postgres/uploads'
 import { insufficientScope, rateLimited } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
-import { permittedTypes } from './import-resource.ts'
+import { permittedTypes } from './permitted-types.ts'
 import { ReceivedFile } from './received-file.ts'
 
 type Imports = Pick<ImportStore, 'create' | 'find' | 'uploads'>

@@ -2,7 +2,7 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { ImportStore } from '@sluice/postgres/imports'
-import { toImportResource } from './import-resource.ts'
+import { toImportResource } from '@sluice/postgres/imports'
 import { visibleImport } from './visible-import.ts'
 
 /** GET /api/v1/imports/:import_id: returns an import. Throws 404 for a missing or hidden one. */

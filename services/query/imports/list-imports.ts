@@ -3,7 +3,8 @@ import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { ImportStore } from '@sluice/postgres/imports'
-import { permittedTypes, toImportResource } from './import-resource.ts'
+import { toImportResource } from '@sluice/postgres/imports'
+import { permittedTypes } from './permitted-types.ts'
 
 /** GET /api/v1/imports: a site's imports, newest first. */
 export function listImportsRoute({

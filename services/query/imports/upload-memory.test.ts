@@ -18,6 +18,7 @@ import {
 } from '../../../tests/support/engines/test-engines.ts'
 import { fieldPart, formEnd, formType, part } from '../../../tests/support/import-uploads.ts'
 import { maxRssBytes } from '../../../tests/support/max-rss.ts'
+import { testSecretsKey } from '../../../tests/support/secrets-key.ts'
 import { startService } from '../../../tests/support/service-process.ts'
 
 const mebibyte = 1024 * 1024
@@ -59,6 +60,7 @@ describeWithRedis('the query service', () => {
       SLUICE_CLICKHOUSE_URL: clickHouse.url,
       SLUICE_REDIS_URL: testRedis()?.url ?? '',
       SLUICE_BLOBS_URL: `file:${folder}`,
+      SLUICE_SECRETS_KEY: testSecretsKey,
       SLUICE_ADMIN_KEY: key,
     })
     try {

@@ -1,7 +1,7 @@
 import type { Credential } from '@sluice/access/credential'
 import type { ImportRecord, ImportStore } from '@sluice/postgres/imports'
 import { notFound } from '@sluice/runtime/errors'
-import { permittedTypes } from './import-resource.ts'
+import { permittedTypes } from './permitted-types.ts'
 
 /** Returns an import that the key may see. Throws 404 for a missing one, one of another site, or one of users. */
 export async function visibleImport(

@@ -115,7 +115,7 @@ describe('DELETE /api/v1/sites/:site_id', () => {
     await siteStore(query.postgres).register(['kept'])
     expect(await remove('kept?dry_run=true')).toMatchObject({
       status: 400,
-      body: { error: 'Invalid field: dry_run is not known' },
+      body: { error: 'Invalid field: dry_run is not a known parameter' },
     })
   })
 

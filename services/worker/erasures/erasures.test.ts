@@ -9,6 +9,7 @@ import { type EventReader, openEventReader } from '@sluice/event-store/event-rea
 import { externalTableClient } from '@sluice/event-store/insert/external-table'
 import { insertStatement } from '@sluice/event-store/insert/insert-events'
 import { userVersion } from '@sluice/event-store/insert/insert-users'
+import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { LeaseLost } from '@sluice/leases/lease-table'
 import { type ErasureRecord, type ErasureStore, erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
@@ -342,6 +343,31 @@ test('what is sent afterwards is new data, also copies of events that are still 
   // A merge may have replaced an old copy by the new one before.
   expect(await stored(site)).toHaveLength(3)
   expect(await insert({ ...dated, received_at }, { ...undated, received_at })).toBe(0)
+}, 40_000)
+
+test('a mutation of somebody else that fails does not stop it', async () => {
+  const site = newId('site')
+  const old = sent - 900 * dayMs
+  await insert(row(`${site}-old`, { timestamp: old }), row(site), row(site, { session_id: 's2', event_id: 'kept' }))
+  await rig.clickHouse.command(
+    `ALTER TABLE events UPDATE referrer = toString(throwIf(site_id = {site:String}))
+     IN PARTITION ${tablePartitionOf(old)} WHERE 1`,
+    { params: { site: `${site}-old` }, settings: { mutations_sync: '0' } },
+  )
+  const isFailing = async () => {
+    const { rows } = await rig.clickHouse.query(
+      "SELECT 1 FROM system.mutations WHERE database = currentDatabase() AND table = 'events' AND latest_fail_reason <> ''",
+    )
+    return rows.length > 0
+  }
+  try {
+    await waitUntil(isFailing, 'the mutation fails')
+    await startWorker()
+    expect(await completed(await request(site, { session_id: 's1' }))).toMatchObject({ count: 1 })
+    expect(await stored(site)).toStrictEqual(['kept'])
+  } finally {
+    await rig.clickHouse.command("KILL MUTATION WHERE database = currentDatabase() AND command LIKE '%throwIf%' SYNC")
+  }
 }, 40_000)
 
 test('a worker that stops at any step leaves the rest to the next one', async () => {

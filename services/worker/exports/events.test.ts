@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { guardCell, unguardCell } from '@sluice/contracts/csv-cells'
+import { sliceEndStatement } from '@sluice/event-store/exports/events'
 import { splitFields } from '@sluice/imports/csv-fields'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { createExportRig, exportedAt, type ExportRig } from '../../../tests/support/export-rig.ts'
@@ -189,4 +191,32 @@ test('what was accepted before the export and is stored while it waits is in the
   }
   await rig.work({ storedBlocks, clock: { now: () => exportedAt } })
   expect(readCsv((await rig.file(exportId)).toString()).map(({ event_id: id }) => id)).toStrictEqual(['early', 'late'])
+})
+
+test('a range of times of receipt is read alone, and not all of the site', async () => {
+  const { owner } = rig.database
+  const siteId = randomUUID()
+  const [day, count] = [86_400_000, 200_000]
+  // Of 20 days, in one month, each received a second after it happened.
+  const begin = Date.UTC(2026, 3, 2)
+  await owner.command(
+    `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at)
+     SELECT {site_id:String}, 'prod', 'view', fromUnixTimestamp64Milli({begin:Int64} + number * ${(20 * day) / count}) AS at,
+       toString(number), at + INTERVAL 1 SECOND
+     FROM numbers(${count})`,
+    { params: { site_id: siteId, begin } },
+  )
+  const scope = {
+    ...{ siteId, environment: 'prod' as const, start: undefined, end: undefined, filter: [], cohort: undefined },
+    ...{ receivedFrom: begin + 18 * day, receivedUntil: begin + 19 * day },
+  }
+  const { sql, params } = sliceEndStatement({ scope, after: undefined }, 200_000)
+  const { rows } = await owner.query<{ explain: string }>(`EXPLAIN indexes = 1 ${sql}`, params)
+  const plan = rows.map(({ explain }) => explain.trim())
+  const granules = plan.slice(plan.indexOf('Name: received_at')).find((line) => line.startsWith('Granules: '))
+  const [read = 0, all = 0] = (granules ?? '').replace('Granules: ', '').split('/').map(Number)
+  // A day of 20, and a part of the granules beside it.
+  expect(all).toBeGreaterThanOrEqual(24)
+  expect(read).toBeGreaterThan(0)
+  expect(read).toBeLessThanOrEqual(3)
 })

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
-import { exportLimits } from '@sluice/contracts/exports'
+import { type EventKey, exportLimits } from '@sluice/contracts/exports'
 import type { ByteResult } from '@sluice/event-store/client'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { ExportSlice, ExportSource } from '@sluice/event-store/exports/source'
@@ -9,7 +9,6 @@ import { LeaseLost } from '@sluice/leases/lease-table'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
-import type { RowKey } from '@sluice/postgres/tables'
 import type { Clock } from '@sluice/runtime/clock'
 import { AppError } from '@sluice/runtime/errors'
 import { exportBlobName } from './blob-names.ts'
@@ -34,12 +33,16 @@ export interface ExportUnitDeps extends SourceDeps {
 /** What was accepted before an export is waited for so long; then it reads what is stored. */
 const storedWaitMsMax = 30_000
 const unitMsDefault = 10_000
+/** A file that was begun anew so often is given up: writing its parts again is no progress. */
+const restartsMax = 9
+const brokenFile =
+  'The file could not be completed: the store of files had lost a part of it ten times. Request the export again.'
 const fileKeptMs = exportLimits.fileKeptDays * 86_400_000
 
 /** How far a file has been written. */
 interface Position {
   rows: number
-  afterKey: RowKey | undefined
+  afterKey: EventKey | undefined
   progress: number
   /** Whether the file is at its end. */
   hasEnded: boolean
@@ -165,6 +168,11 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     return { next: 'done', log: { export_rows: rows, file_bytes: bytes } }
   }
 
+  async function failFor(error: string, lease: Lease): Promise<UnitResult> {
+    await exports.fail(lease, error, clock.now())
+    return { next: 'done', log: { failed: error } }
+  }
+
   /** Removes the file of an export that was deleted during this unit: nobody takes it any more. */
   async function removeDeleted({ exportId, uploadId }: ExportRecord): Promise<void> {
     try {
@@ -182,14 +190,16 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       await waitUntilStored(job, lease.signal)
       const source = await openSource(deps, job, reader.runner(lease.signal))
       if ('error' in source) {
-        await exports.fail(lease, source.error, clock.now())
-        return { next: 'done', log: { failed: source.error } }
+        return await failFor(source.error, lease)
       }
       return await writePieces(job, source, lease)
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job)
       // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.
-      else if (error instanceof AppError && error.code === 'conflict') await beginFile(job.exportId, lease)
+      else if (error instanceof AppError && error.code === 'conflict') {
+        if (job.restarts >= restartsMax) return failFor(brokenFile, lease)
+        await beginFile(job.exportId, lease)
+      }
       throw error
     }
   }

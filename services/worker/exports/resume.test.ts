@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { ExportSpec } from '@sluice/contracts/exports'
+import { AppError } from '@sluice/runtime/errors'
 import { describeWithS3, testS3 } from '../../../tests/support/engines/test-engines.ts'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { createExportRig, exportedAt, type ExportRig, Killed } from '../../../tests/support/export-rig.ts'
@@ -148,6 +149,28 @@ function describeResuming(openBlobs: () => Promise<BlobStore>, compressions: Par
       bytes: file.length,
     })
     expect(ids(file).sort()).toStrictEqual(everyId)
+  })
+
+  test('that can never be completed is given up after ten times', async () => {
+    const { exportId } = await addExport(rig.exports, { site: siteId, spec: { format: 'ndjson' } }, exportedAt)
+    let attempts = 0
+    const blobs: ExportUnitDeps['blobs'] = {
+      write: (...args) => rig.blobs.write(...args),
+      remove: (...args) => rig.blobs.remove(...args),
+      beginParts: (...args) => rig.blobs.beginParts(...args),
+      abortParts: (...args) => rig.blobs.abortParts(...args),
+      writePart: (...args) => rig.blobs.writePart(...args),
+      completeParts: ({ name }) => {
+        if (++attempts > 12) throw new Error('it goes on without end')
+        return Promise.reject(new AppError('conflict', { message: `the upload of ${name} lacks a part` }))
+      },
+    }
+    await rig.work({ blobs, sliceEventsMax, unitMs: 60_000 })
+    expect(attempts).toBe(10)
+    expect(await rig.exports.find(exportId, null)).toMatchObject({
+      status: 'failed',
+      error: expect.stringContaining('Request the export again') as unknown,
+    })
   })
 
   test('that is deleted meanwhile leaves nothing', async () => {

@@ -35,9 +35,9 @@ async function workAt(now: number, completeUntil = now): Promise<boolean> {
   return true
 }
 
-async function schedule(spec: Partial<ExportSpec>, nextRun: number, frequency: Frequency = 'hourly') {
+async function schedule(spec: Partial<ExportSpec>, nextRun: number, frequency: Frequency = 'hourly', madeAt = nextRun) {
   const scheduled = { frequency, nextRun, paused: false }
-  const { exportId, siteId } = await addExport(rig.exports, { spec, scheduled }, nextRun)
+  const { exportId, siteId } = await addExport(rig.exports, { spec, scheduled }, madeAt)
   return { exportId, siteId }
 }
 
@@ -89,6 +89,20 @@ test('stats are of the period before, events of the first run from the start dat
   expect(eventsRun).toMatchObject({ receivedFrom: new Date(7), receivedUntil: new Date(exportedAt) })
   expect(usersRun).toMatchObject({ receivedFrom: null, receivedUntil: new Date(exportedAt + 1) })
   for (const { exportId } of [stats, events, users]) await rig.exports.delete(exportId, null)
+})
+
+test('a first run whose time was over before the schedule was made begins one period back', async () => {
+  const madeAt = exportedAt + 600_000
+  const daily = await schedule({}, 1, 'daily', madeAt)
+  const stats = await schedule({ type: 'stats', metric: 'event_count' }, 1, 'daily', madeAt)
+  // No worker ran for a day.
+  while (await workAt(madeAt + dayMs)) continue
+  const midnight = exportedAt - (exportedAt % dayMs) + 1
+  const [dailyRun] = await runsOf(daily.exportId)
+  expect(dailyRun).toMatchObject({ receivedFrom: new Date(midnight - dayMs), receivedUntil: new Date(madeAt + dayMs) })
+  const [statsRun] = await runsOf(stats.exportId)
+  expect(statsRun?.spec).toMatchObject({ start_date: midnight, end_date: midnight + dayMs })
+  for (const { exportId } of [daily, stats]) await rig.exports.delete(exportId, null)
 })
 
 interface Received {

@@ -1,6 +1,6 @@
 import type { SiteStore } from '@sluice/access/sites'
 import type { ExportSpec } from '@sluice/contracts/exports'
-import { nextOccurrence } from '@sluice/event-store/exports/occurrences'
+import { nextOccurrence, type Recurrence } from '@sluice/event-store/exports/occurrences'
 import { type LeaseKey, LeaseLost } from '@sluice/leases/lease-table'
 import type { UnitResult } from '@sluice/leases/run-unit'
 import type { ExportSchedule, NewRun } from '@sluice/postgres/export-schedules'
@@ -14,6 +14,12 @@ export interface ScheduleUnitDeps {
   sites: Pick<SiteStore, 'find'>
   watermarks: Pick<WatermarkStore, 'completeUntil'>
   clock: Pick<Clock, 'now'>
+}
+
+/** Unix ms. */
+interface Period {
+  start: number
+  end: number
 }
 
 /** A run waits for so long until everything accepted before its time can be read. Then the rest goes to the next run. */
@@ -39,7 +45,12 @@ export function scheduleUnit(
     }
     const timeZone = (await sites.find(definition.siteId))?.settings.timezone ?? 'UTC'
     const recurrence = { frequency, anchor, timeZone }
-    const period = { start: nextOccurrence(recurrence, nextRun - 1).previous, end: nextRun }
+    // A time that was over before the schedule was made stands for the latest one that is.
+    const madeAt = definition.createdAt.getTime()
+    const period =
+      nextRun < madeAt
+        ? latestPeriod(recurrence, definition.spec.type === 'events' ? madeAt : now)
+        : periodBefore(recurrence, nextRun)
     const following = nextOccurrence(recurrence, Math.max(now, nextRun)).at
     const chosen = choiceOf(definition.spec, period, completeUntil)
     const run = await exports.createRun(lease, { exportId: newId('exp'), ...chosen, nextRun: following }, now)
@@ -47,12 +58,18 @@ export function scheduleUnit(
   }
 }
 
+/** The period that ends at an occurrence. */
+function periodBefore(recurrence: Recurrence, end: number): Period {
+  return { start: nextOccurrence(recurrence, end - 1).previous, end }
+}
+
+/** The latest period that is over at `at`. */
+function latestPeriod(recurrence: Recurrence, at: number): Period {
+  return periodBefore(recurrence, nextOccurrence(recurrence, at).previous)
+}
+
 /** Events are chosen by their time of receipt, stats by the period before; the others are the state at the run. */
-function choiceOf(
-  spec: ExportSpec,
-  period: { start: number; end: number },
-  completeUntil: number,
-): Pick<NewRun, 'spec' | 'receipt'> {
+function choiceOf(spec: ExportSpec, period: Period, completeUntil: number): Pick<NewRun, 'spec' | 'receipt'> {
   const { start_date: start, end_date: _, ...undated } = spec
   if (spec.type === 'events') {
     return { spec: undated, receipt: { firstFrom: start ?? period.start, completeUntil } }

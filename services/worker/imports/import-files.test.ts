@@ -57,9 +57,11 @@ test('files go when nobody needs them any more, and no earlier', async () => {
   for (const name of [errors, 'imports/lost/segments/0', 'exports/other/1']) await write(name)
   const { uploadId } = await blobs.beginParts('imports/lost/segments/1')
   const other = await blobs.beginParts('exports/other')
+  // Of a process that was killed while it checked the store.
+  await blobs.beginParts('check')
 
   expect(await leftAfter(0)).toStrictEqual(['exports/other/1', errors, 'imports/lost/segments/0', segment].sort())
-  expect(await uploads()).toHaveLength(2)
+  expect(await uploads()).toHaveLength(3)
   expect(await uploads()).toContainEqual(expect.objectContaining({ uploadId }))
   expect(await leftAfter(1.1)).toStrictEqual(['exports/other/1', errors, segment].sort())
   expect(await uploads()).toMatchObject([other])

@@ -1,4 +1,4 @@
-import type { BlobStore } from '@sluice/blobs/blob-store'
+import { type BlobStore, probeName } from '@sluice/blobs/blob-store'
 import { importLimits } from '@sluice/contracts/imports'
 import { importsPrefix, parseBlobName } from '@sluice/imports/blob-names'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
@@ -29,8 +29,8 @@ interface Files {
 
 /**
  * Removes the files that nobody needs: segments of imports that have ended, whose workers or queries usually remove them;
- * errors 30 days after the end; all files of uploads that became no import, and blobs whose writer died, a day after the
- * last write. Any number of processes may do so at once.
+ * errors 30 days after the end; all files of uploads that became no import, blobs whose writer died, and what killed
+ * checks of the store have left, a day after the last write. Any number of processes may do so at once.
  */
 export async function removeUnneededFiles({ blobs, imports, clock }: ImportFilesDeps): Promise<void> {
   const now = clock.now()
@@ -40,7 +40,8 @@ export async function removeUnneededFiles({ blobs, imports, clock }: ImportFiles
   }
   for await (const { startedAt, ...upload } of blobs.listUploads()) {
     // Exports go on with theirs for as long as it takes.
-    if (upload.name.startsWith(importsPrefix) && startedAt < now - orphanMs) await blobs.abortParts(upload)
+    const isOurs = upload.name.startsWith(importsPrefix) || upload.name === probeName
+    if (isOurs && startedAt < now - orphanMs) await blobs.abortParts(upload)
   }
 }
 

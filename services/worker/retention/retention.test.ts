@@ -67,7 +67,8 @@ test('events older than retention_days are deleted, others are not, and projecti
       'key_1',
     )
   }
-  const now = Date.now()
+  // A run.
+  const now = Math.floor((2 * Date.now()) / dayMs) * (dayMs / 2)
   const rows: EventRow[] = [...daysOf.keys()].flatMap((site) =>
     Array.from({ length: 300 }, (_, n) => ({
       site_id: site,
@@ -112,6 +113,40 @@ test('events older than retention_days are deleted, others are not, and projecti
   )
   expect(masked).toStrictEqual([])
 }, 120_000)
+
+test('the events of very many sites are deleted by several units, each when the one before has ended', async () => {
+  const [first, last] = [newId('site'), newId('site')]
+  const others = Array.from({ length: 200 }, () => newId('site'))
+  const listed = [first, ...others, last].map((siteId) => ({ siteId, retentionDays: 1 }))
+  const payloads = [first, last].map((site) => {
+    const timestamp = Date.now() - 3 * dayMs
+    const row = {
+      site_id: site,
+      environment: 'prod',
+      event_type: 'x',
+      event_id: 'old',
+      timestamp,
+      received_at: timestamp,
+    }
+    return Buffer.from(`${JSON.stringify(row)}\n`)
+  })
+  const statement = { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 }
+  await rig.inserter.insert({ payloads, hasUndated: false }, statement)
+  const now = Date.now()
+  const sites = { listRetention: () => Promise.resolve(listed) }
+  const unit = retentionUnit({ sites, eraser: rig.eraser, clock: { now: () => now } })
+  const lease = { id: 'retention', lease: 1, signal: new AbortController().signal }
+  const run = async () => {
+    const { next, log } = await unit({ name: 'retention' }, lease)
+    await waitUntil(async () => !(await rig.eraser.isDeleting()), 'ClickHouse has deleted', 60_000)
+    return { pause: Number(next) - now, events: log?.events }
+  }
+  expect(await run()).toStrictEqual({ pause: 60_000, events: 1 })
+  expect(await counts(first, raw)).toStrictEqual([])
+  expect(await counts(last, raw)).toHaveLength(1)
+  expect(await run()).toMatchObject({ events: 1 })
+  expect(await counts(last, raw)).toStrictEqual([])
+}, 60_000)
 
 test('the worker does it once it starts, and then twice a day', async () => {
   const site = newId('site')

@@ -1,0 +1,283 @@
+import joi from 'joi'
+import { alertOperators, noDataRules } from '@sluice/contracts/alert-state'
+import {
+  type AlertCondition,
+  type AlertHistoryEntry,
+  alertLimits,
+  type AlertNotification,
+  type AlertPreview,
+  type AlertResource,
+  type CreateAlertBody,
+  type ListAlertsQuery,
+  type NotificationConfig,
+  notificationTypes,
+  type PreviewAlertBody,
+  type UpdateAlertBody,
+} from '@sluice/contracts/alerts'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import { environments } from '@sluice/contracts/scopes'
+import { metrics } from '@sluice/contracts/stats'
+import { durationMs } from '@sluice/runtime/durations'
+import { nameText, nestedObject, text } from '@sluice/runtime/validate'
+import { completeUntil } from './complete-until.ts'
+import { filterOrNull, filterSchema } from './conditions.ts'
+import { listOf, pageParameters } from './paging.ts'
+import { parameterMessages } from './parameters.ts'
+import { repeatedSiteId, siteId } from './sites.ts'
+
+const oneOf = (values: readonly string[]): joi.StringSchema => joi.string().valid(...values)
+
+interface DurationRange {
+  units: string
+  minMs: number
+  maxMs: number
+  example: string
+}
+
+/** A duration that stays as it was sent. */
+function durationText({ units, minMs, maxMs, example }: DurationRange): joi.StringSchema {
+  const [days, unitList] = [
+    maxMs / 86_400_000,
+    Array.from(units)
+      .join(', ')
+      .replace(/, (.)$/, ' or $1'),
+  ]
+  return joi
+    .string()
+    .custom((value: string, helpers) => {
+      const ms = units.includes(value.slice(-1)) ? durationMs(value) : undefined
+      if (ms === undefined) return helpers.error('duration')
+      return ms >= minMs && ms <= maxMs ? value : helpers.error('duration.range')
+    })
+    .meta({ pattern: `^[0-9]{1,9}[${units}]$` })
+    .example(example)
+    .messages({
+      duration: `must be a whole number and a unit, ${unitList}, e.g. ${example}`,
+      'duration.range': `must be from ${minMs === 0 ? '0s' : `${minMs / 60_000}m`} to ${days}d`,
+    })
+}
+
+const { windowMsMin, windowMsMax, forMsMax, cooldownMsMax } = alertLimits
+
+const window = durationText({ units: 'mhd', minMs: windowMsMin, maxMs: windowMsMax, example: '5m' }).description(
+  'How far back each evaluation looks: a whole number of `m`, `h` or `d`, from 1m to 30d.',
+)
+
+const name = nameText(alertLimits.nameLengthMax).example('No purchases').description('What notifications call it.')
+
+const description = text(alertLimits.descriptionLengthMax).description('For those who read it later.')
+
+const conditionFields = {
+  metric: oneOf(metrics).example('event_count').description('What is measured, as statistics have it.'),
+  operator: oneOf(alertOperators)
+    .example('greater_than')
+    .description('How the metric is compared; by percent with its value over the window before.'),
+  threshold: joi.number().example(100).description('In the unit of the metric, or in percent: then at least 0.'),
+  window,
+  event_type: text(eventLimits.eventTypeLengthMax).description(
+    'Only events of this type; needed with `event_count_by_type`.',
+  ),
+  filter: filterSchema.description('Only events that meet all of these conditions, as statistics have them.'),
+}
+
+const condition = nestedObject(
+  joi.object<AlertCondition>({
+    ...conditionFields,
+    metric: conditionFields.metric.required(),
+    operator: conditionFields.operator.required(),
+    threshold: conditionFields.threshold.required(),
+    window: conditionFields.window.required(),
+  }),
+).description('What makes the rule fire.')
+
+const notificationType = oneOf(notificationTypes).example('webhook').description('How the rule tells.')
+
+/** One address without a name; what is beyond the form, the server of the recipient decides. */
+const addressPattern = /^[^\s<>@,;:"()[\]\\]+@[^\s<>@,;:"()[\]\\]+$/
+
+const notificationConfig = nestedObject(
+  joi.object<NotificationConfig>({
+    url: text(alertLimits.urlLengthMax)
+      .example('https://example.com/alerts')
+      .description('Where `webhook` and `slack` (an incoming webhook) post to.'),
+    to: joi
+      .array()
+      .items(joi.string().max(254).pattern(addressPattern))
+      .min(1)
+      .max(alertLimits.recipientsMax)
+      .unique()
+      .messages({
+        'array.min': 'must name at least one address',
+        'array.unique': 'must name each address once',
+        'array.base': 'must be a list of addresses',
+        'string.pattern.base': 'must be an e-mail address',
+      })
+      .example(['ops@example.com'])
+      .description('Who gets the `email`.'),
+    channel: text(alertLimits.channelLengthMax)
+      .example('#ops')
+      .description('Your name for it, which the notification repeats.'),
+    secret: text(alertLimits.secretLengthMax).description(
+      'Signs the deliveries of a `webhook` rule. Generated, and shown this once, if left out.',
+    ),
+  }),
+).description('Where notifications go.')
+
+const behaviour = {
+  for: durationText({ units: 'smhd', minMs: 0, maxMs: forMsMax, example: '5m' }).description(
+    'So long the condition has to be true before the rule fires; `0s` unless given.',
+  ),
+  cooldown: durationText({ units: 'smhd', minMs: 0, maxMs: cooldownMsMax, example: '1h' }).description(
+    'So long after a firing the rule does not fire again; `1h` unless given.',
+  ),
+  no_data: oneOf(noDataRules).description(
+    'A window without events is the value 0 (`zero`, the default), changes nothing (`keep`), or fires (`alert`).',
+  ),
+  enabled: joi.boolean().description('`false`: the rule is not evaluated; `true` unless given.'),
+}
+
+export const createAlertBody = joi.object<CreateAlertBody>({
+  site_id: siteId.required(),
+  name: name.required(),
+  description,
+  condition: condition.required(),
+  notification_type: notificationType.required(),
+  notification_config: notificationConfig.required(),
+  ...behaviour,
+})
+
+export const updateAlertBody = joi.object<UpdateAlertBody>({
+  site_id: repeatedSiteId,
+  // A rule always has a name: `null` and `""` are invalid here instead of absent.
+  name: name.empty(),
+  description: description.empty().allow(null, '').description('`null` takes it away.'),
+  condition: nestedObject(
+    joi.object<NonNullable<UpdateAlertBody['condition']>>({
+      ...conditionFields,
+      event_type: conditionFields.event_type.empty().allow(null).description('`null` takes it away.'),
+      filter: conditionFields.filter.empty().allow(null).description('`null` takes it away.'),
+    }),
+  ).description('Fields left out keep their value.'),
+  notification_type: notificationType,
+  notification_config: notificationConfig.description(
+    'Fields left out keep their value, unless `notification_type` is changed.',
+  ),
+  ...behaviour,
+})
+
+export const previewAlertBody = joi.object<PreviewAlertBody>({
+  site_id: siteId.required(),
+  // Accepted so that a form may send the same body as for saving.
+  name: text(alertLimits.nameLengthMax).description('Not needed.'),
+  description: text(alertLimits.descriptionLengthMax).description('Not needed.'),
+  condition: condition.required(),
+  notification_type: notificationType.description('Not needed.'),
+  notification_config: notificationConfig.description('Not needed.'),
+  ...behaviour,
+  environment: oneOf([...environments, 'all']).description(
+    'Whose events: those of the key’s own environment unless named.',
+  ),
+})
+
+export const listAlertsQuery = joi
+  .object<ListAlertsQuery>({ site_id: siteId.required(), ...pageParameters })
+  .prefs({ convert: true })
+  .messages(parameterMessages)
+
+const time = joi.number().integer().required()
+const timeOrNull = joi.number().integer().allow(null).required()
+const state = oneOf(['ok', 'firing', 'no_data']).required()
+const textOrNull = joi.string().allow(null).required()
+
+export const alertResource = joi
+  .object<AlertResource>({
+    rule_id: joi.string().required(),
+    site_id: joi.string().required(),
+    name: joi.string().required(),
+    description: textOrNull,
+    environment: oneOf(environments).required().description('That of the key that made it: whose events are measured.'),
+    condition: joi
+      .object<AlertCondition>({
+        metric: oneOf(metrics).required(),
+        operator: oneOf(alertOperators).required(),
+        threshold: joi.number().required(),
+        window: joi.string().required(),
+        event_type: joi.string(),
+        filter: filterOrNull,
+      })
+      .required(),
+    for: joi.string().required(),
+    cooldown: joi.string().required(),
+    no_data: oneOf(noDataRules).required(),
+    enabled: joi.boolean().required(),
+    notification_type: oneOf(notificationTypes).required(),
+    notification_config: joi
+      .object<NotificationConfig>({
+        url: joi.string(),
+        to: joi.array().items(joi.string()),
+        channel: joi.string(),
+        secret: joi.string().description('Only in the answer that it was generated for: keep it, it is shown once.'),
+      })
+      .required(),
+    state: state.description('`no_data`: the rule fires because its window has no events.'),
+    pending_since: timeOrNull.description('Since when the condition is true, while the rule does not fire yet.'),
+    firing_id: textOrNull.description('Of the firing under way, as its notifications have it.'),
+    last_value: joi.number().allow(null).required(),
+    last_evaluated_at: timeOrNull,
+    last_fired_at: timeOrNull,
+    last_error: textOrNull.description('Why the last evaluation failed.'),
+    created_at: time,
+    updated_at: time,
+  })
+  .id('Alert')
+
+/** `data` of the list. */
+export const alertsResult = listOf('alerts', alertResource)
+
+const historyEntry = joi.object<AlertHistoryEntry>({
+  timestamp: time.description('End of the window that was judged, or the time of the test.'),
+  from: state,
+  to: state,
+  value: joi.number().required(),
+  firing_id: textOrNull,
+  test: joi.boolean().required().description('True for a notification that was only a test.'),
+  notification: joi
+    .object<AlertNotification>({
+      status: oneOf(['pending', 'succeeded', 'failed']).required(),
+      attempts: joi.number().integer().required(),
+      last_attempt_at: timeOrNull,
+      last_status: joi.number().integer().allow(null).required(),
+      last_error: textOrNull,
+    })
+    .allow(null)
+    .required()
+    .description('What became of it. Null: a webhook of the site has the rule’s URL and got it.'),
+})
+
+/** `data` of the list of a rule's history. */
+export const alertHistoryResult = listOf('history', historyEntry)
+
+/** `data` of a test. */
+export const alertTestResult = joi.object<{ rule_id: string; notification_type: string }>({
+  rule_id: joi.string().required(),
+  notification_type: oneOf(notificationTypes).required().description('How the test is sent.'),
+})
+
+const number = joi.number().required()
+
+/** `data` of a preview. */
+export const alertPreviewResult = joi.object<AlertPreview>({
+  times_fired: joi.number().integer().required().description('In the last 30 days.'),
+  step_ms: joi.number().integer().required().description('Time between two points that were judged.'),
+  firings: joi
+    .array()
+    .items(joi.object({ from: time, to: timeOrNull, value: number }))
+    .required()
+    .description(`The last ${alertLimits.previewPointsMax}, oldest first; \`to\` is null while it lasts.`),
+  series: joi
+    .array()
+    .items(joi.object({ timestamp: time, value: number }))
+    .required()
+    .description('What was measured; points are named by the ends of their windows.'),
+  complete_until: completeUntil,
+})

@@ -1,0 +1,71 @@
+import { expect, test } from '@jest/globals'
+import { alertNotice, emailBody, noticeBody, type NotifiedRule, slackBody, webhookBody } from './alert-notices.ts'
+
+const rule: NotifiedRule = {
+  ruleId: 'alr_1',
+  name: 'Errors <!channel> & more',
+  condition: { metric: 'event_count', operator: 'greater_than', threshold: 10, window: '5m' },
+  channel: '#ops',
+}
+const at = { siteId: 'shop', timestamp: Date.UTC(2026, 0, 2, 3, 4) }
+const firing = alertNotice(rule, at, { state: 'firing', value: 12, firingId: 'fir_1' })
+
+test('a webhook gets the delivery of the contract, with firing_id and channel', () => {
+  expect(webhookBody(firing)).toStrictEqual({
+    event_type: 'alert',
+    timestamp: at.timestamp,
+    site_id: 'shop',
+    data: {
+      alert_id: 'alr_1',
+      rule_name: 'Errors <!channel> & more',
+      metric_value: 12,
+      state: 'firing',
+      metric: 'event_count',
+      operator: 'greater_than',
+      threshold: 10,
+      window: '5m',
+      channel: '#ops',
+      firing_id: 'fir_1',
+    },
+  })
+})
+
+test('Slack gets a text in which a name can mention nobody', () => {
+  expect(slackBody(firing)).toStrictEqual({
+    text: ':red_circle: *Errors &lt;!channel&gt; &amp; more is firing (shop)*\nevent_count was 12 over 5m; the condition is greater than 10.',
+    channel: '#ops',
+  })
+})
+
+test('a channel that is no name of Slack stays out of its body', () => {
+  const notice = alertNotice({ ...rule, channel: 'on call' }, at, { state: 'resolved', value: 0, firingId: 'fir_1' })
+  expect(slackBody(notice)).toStrictEqual({ text: expect.stringContaining(':large_green_circle: *') })
+})
+
+test('an e-mail has a subject of one line, and says what was compared', () => {
+  const percent: NotifiedRule = {
+    ...rule,
+    name: 'Drop\r\nBcc: eve@example.com',
+    condition: { ...rule.condition, operator: 'decreases_by_percent', threshold: 50 },
+  }
+  const notice = alertNotice(percent, at, { state: 'resolved', value: 3, firingId: 'fir_1' })
+  expect(emailBody(notice)).toStrictEqual({
+    subject: 'Drop Bcc: eve@example.com is resolved (shop)',
+    text: `event_count was 3 over 5m; the condition is a decrease by 50 % against the 5m before.
+
+Site: shop
+Time: 2026-01-02T03:04:00.000Z
+Channel: #ops
+Rule: alr_1
+Firing: fir_1
+`,
+  })
+})
+
+test('a test says so everywhere', () => {
+  const notice = alertNotice(rule, at, { state: 'firing', value: 0, firingId: 'fir_2', isTest: true })
+  expect(notice.data.test).toBe(true)
+  for (const type of ['slack', 'email'] as const) {
+    expect(new TextDecoder().decode(noticeBody(notice, type))).toContain('Test: Errors')
+  }
+})

@@ -1,0 +1,105 @@
+import { type AlertOperator, comparesWindows } from './alert-state.ts'
+import type { AlertDelivery, AlertSettings, NotificationType } from './alerts.ts'
+
+/** What a notification tells. Times are Unix ms. */
+export interface AlertNotice {
+  siteId: string
+  timestamp: number
+  data: AlertDelivery
+}
+
+export type NotifiedRule = Pick<AlertSettings, 'name' | 'condition'> & { ruleId: string; channel: string | null }
+
+/** What is told of a rule that fires or resolves, or of a test. */
+export function alertNotice(
+  { ruleId, name, condition, channel }: NotifiedRule,
+  { siteId, timestamp }: Pick<AlertNotice, 'siteId' | 'timestamp'>,
+  event: { state: AlertDelivery['state']; value: number; firingId: string; isTest?: boolean },
+): AlertNotice {
+  return {
+    siteId,
+    timestamp,
+    data: {
+      alert_id: ruleId,
+      rule_name: name,
+      metric_value: event.value,
+      state: event.state,
+      metric: condition.metric,
+      operator: condition.operator,
+      threshold: condition.threshold,
+      window: condition.window,
+      channel,
+      firing_id: event.firingId,
+      ...(event.isTest === true ? { test: true as const } : {}),
+    },
+  }
+}
+
+/** The body that is stored for a notice: JSON of what webhooks and Slack are sent; for e-mail JSON of subject and text. */
+export function noticeBody(notice: AlertNotice, type: NotificationType): Uint8Array {
+  const body = type === 'webhook' ? webhookBody(notice) : type === 'slack' ? slackBody(notice) : emailBody(notice)
+  return new TextEncoder().encode(JSON.stringify(body))
+}
+
+/** The delivery of a webhook (docs/http-interface.md#alert-delivery). */
+export function webhookBody({ siteId, timestamp, data }: AlertNotice) {
+  return { event_type: 'alert' as const, timestamp, site_id: siteId, data }
+}
+
+/**
+ * The body of a Slack incoming webhook. Names that users chose are escaped, so that they are no mentions or links. Servers
+ * that let a webhook choose its channel take `#channel` and `@user`.
+ */
+export function slackBody(notice: AlertNotice): { text: string; channel?: string } {
+  const { channel } = notice.data
+  const sign = notice.data.state === 'firing' ? ':red_circle:' : ':large_green_circle:'
+  const text = `${sign} *${escapeSlack(titleOf(notice))}*\n${escapeSlack(sentenceOf(notice))}`
+  return { text, ...(channel !== null && /^[#@]\S+$/.test(channel) ? { channel } : {}) }
+}
+
+/** An e-mail; the subject is one line, whatever characters a rule's name has. */
+export function emailBody(notice: AlertNotice): { subject: string; text: string } {
+  const { alert_id: ruleId, firing_id: firingId, channel } = notice.data
+  return {
+    subject: titleOf(notice).replace(/[\p{Cc}\u2028\u2029]+/gu, ' '),
+    text: [
+      sentenceOf(notice),
+      '',
+      `Site: ${notice.siteId}`,
+      `Time: ${new Date(notice.timestamp).toISOString()}`,
+      ...(channel === null ? [] : [`Channel: ${channel}`]),
+      `Rule: ${ruleId}`,
+      `Firing: ${firingId}`,
+      '',
+    ].join('\n'),
+  }
+}
+
+function titleOf({ siteId, data }: AlertNotice): string {
+  const prefix = data.test === true ? 'Test: ' : ''
+  return `${prefix}${data.rule_name} ${data.state === 'firing' ? 'is firing' : 'is resolved'} (${siteId})`
+}
+
+const operatorTexts: Readonly<Record<AlertOperator, string>> = {
+  greater_than: 'greater than',
+  greater_than_or_equal: 'at least',
+  less_than: 'less than',
+  less_than_or_equal: 'at most',
+  equals: 'equal to',
+  not_equals: 'other than',
+  increases_by_percent: 'an increase by',
+  decreases_by_percent: 'a decrease by',
+}
+
+function sentenceOf({ data }: AlertNotice): string {
+  const { metric, metric_value: value, window, operator, threshold } = data
+  const limit = comparesWindows(operator)
+    ? `${operatorTexts[operator]} ${threshold} % against the ${window} before`
+    : `${operatorTexts[operator]} ${threshold}`
+  return `${metric} was ${value} over ${window}; the condition is ${limit}.`
+}
+
+/** Slack's three control characters (api.slack.com/reference/surfaces/formatting#escaping). */
+function escapeSlack(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+}

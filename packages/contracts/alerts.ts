@@ -1,0 +1,171 @@
+import type { AlertOperator, AlertState, NoDataRule } from './alert-state.ts'
+import type { Filter } from './conditions.ts'
+import type { Page } from './paging.ts'
+import type { Environment } from './scopes.ts'
+import type { Metric } from './stats.ts'
+
+export const notificationTypes = ['webhook', 'slack', 'email'] as const
+
+export type NotificationType = (typeof notificationTypes)[number]
+
+const dayMs = 86_400_000
+
+/** Limits of alert rules (docs/limits.md). Lengths count code points. */
+export const alertLimits = {
+  nameLengthMax: 128,
+  descriptionLengthMax: 1_024,
+  channelLengthMax: 128,
+  urlLengthMax: 2_048,
+  secretLengthMax: 256,
+  /** Addresses of an e-mail. */
+  recipientsMax: 20,
+  windowMsMin: 60_000,
+  windowMsMax: 30 * dayMs,
+  forMsMax: 7 * dayMs,
+  cooldownMsMax: 30 * dayMs,
+  rulesPerSiteMax: 100,
+  /** A rule's history is kept for so long. */
+  historyDays: 90,
+  previewDays: 30,
+  /** Points of a preview's series, and firings that it lists. */
+  previewPointsMax: 1_000,
+} as const
+
+/** What is measured, and what it is compared with (docs/http-interface.md#alert-condition). */
+export interface AlertCondition {
+  metric: Metric
+  operator: AlertOperator
+  /** Percent for the percent operators, otherwise in the unit of the metric. */
+  threshold: number
+  /** `<n>m|h|d`, as sent. */
+  window: string
+  /** Only events of this type; always with `event_count_by_type`. */
+  event_type?: string
+  filter?: Filter
+}
+
+/** Where a notification goes. `channel` is the caller's name for it, which the notification repeats. */
+export interface NotificationConfig {
+  /** Of `webhook` and `slack`. */
+  url?: string
+  /** Of `email`. */
+  to?: string[]
+  channel?: string
+  /** Of `webhook`: signs the deliveries. Present in responses only where it was generated for them. */
+  secret?: string
+}
+
+/** The settings of a rule (docs/http-interface.md#alert-record). Durations are as they were sent. */
+export interface AlertSettings {
+  name: string
+  description: string | null
+  condition: AlertCondition
+  /** `<n>s|m|h|d`: so long the condition has to be true. */
+  for: string
+  /** `<n>s|m|h|d`: so long after a firing the rule does not fire again. */
+  cooldown: string
+  no_data: NoDataRule
+  enabled: boolean
+}
+
+export interface CreateAlertBody extends Partial<Omit<AlertSettings, 'description'>> {
+  site_id: string
+  name: string
+  description?: string
+  condition: AlertCondition
+  notification_type: NotificationType
+  notification_config: NotificationConfig
+}
+
+/** PUT …/{rule_id}: absent fields keep their value, those within `condition` and `notification_config` too. */
+export interface UpdateAlertBody extends Partial<Omit<AlertSettings, 'condition'>> {
+  site_id?: string
+  condition?: Partial<{ [Field in keyof AlertCondition]: AlertCondition[Field] | null }>
+  notification_type?: NotificationType
+  notification_config?: NotificationConfig
+}
+
+/** POST /api/v1/alerts/preview: a rule that is not saved yet; only its condition matters. */
+export interface PreviewAlertBody extends Partial<CreateAlertBody> {
+  site_id: string
+  condition: AlertCondition
+  environment?: Environment | 'all'
+}
+
+export interface ListAlertsQuery extends Page {
+  site_id: string
+}
+
+/** A rule in responses; times are Unix ms. */
+export interface AlertResource extends AlertSettings, Pick<AlertState, 'state'> {
+  rule_id: string
+  site_id: string
+  /** Whose events are measured: those of the environment of the key that made the rule. */
+  environment: Environment
+  notification_type: NotificationType
+  notification_config: NotificationConfig
+  /** Since when the condition is true without the rule firing yet. */
+  pending_since: number | null
+  /** The firing under way, by the id that its notifications have. */
+  firing_id: string | null
+  last_value: number | null
+  last_evaluated_at: number | null
+  last_fired_at: number | null
+  /** Why the last evaluation failed; null: it did not. */
+  last_error: string | null
+  created_at: number
+  updated_at: number
+}
+
+/** What became of one notification to the rule's own target. */
+export interface AlertNotification {
+  status: 'pending' | 'succeeded' | 'failed'
+  attempts: number
+  /** Of the last attempt, as deliveries of webhooks have them. */
+  last_attempt_at: number | null
+  last_status: number | null
+  last_error: string | null
+}
+
+/** An entry of a rule's history: a transition or a test. */
+export interface AlertHistoryEntry {
+  /** End of the window that was judged, or the time of the test, Unix ms. */
+  timestamp: number
+  from: AlertState['state']
+  to: AlertState['state']
+  value: number
+  firing_id: string | null
+  /** True for the notification of POST …/{rule_id}/test, which changes no state. */
+  test: boolean
+  /** Null: the rule's target got it as a webhook of the site, whose deliveries tell. */
+  notification: AlertNotification | null
+}
+
+/** `data` of POST /api/v1/alerts/preview (docs/http-interface.md#alert-preview). */
+export interface AlertPreview {
+  times_fired: number
+  /** Time between two points that were judged, in ms. */
+  step_ms: number
+  /** The last ones, oldest first; `to` is null for a firing that lasts. */
+  firings: { from: number; to: number | null; value: number }[]
+  /** Points named by the ends of their windows, oldest first. */
+  series: { timestamp: number; value: number }[]
+  complete_until: number
+}
+
+/** `data` of an alert's delivery (docs/alerts.md). */
+export interface AlertDelivery {
+  alert_id: string
+  rule_name: string
+  metric_value: number
+  state: 'firing' | 'resolved'
+  metric: Metric
+  operator: AlertOperator
+  threshold: number
+  window: string
+  channel: string | null
+  /** The same for a firing and its resolution. */
+  firing_id: string
+  /** Present for the notification of a test. */
+  test?: true
+}

@@ -1,0 +1,29 @@
+import type { Filter } from '@sluice/contracts/conditions'
+import type { Environment } from '@sluice/contracts/scopes'
+import type { Metric } from '@sluice/contracts/stats'
+
+/** What an alert rule measures over the window that ends with a minute. */
+export interface AlertQuestion {
+  siteId: string
+  environment: Environment | 'all'
+  metric: Metric
+  /** Whole minutes, in ms. */
+  windowMs: number
+  /** Only events of this type; for metrics of sessions: sessions with such an event. */
+  eventType?: string | undefined
+  filter?: Filter | undefined
+  /** The event type that `conversion_rate` counts; `purchase` by default. */
+  targetEvent?: string | undefined
+}
+
+/** Whether the metric is a number of events, which late events can only raise. */
+export function countsEvents({ metric }: Pick<AlertQuestion, 'metric'>): boolean {
+  return metric === 'event_count' || metric === 'event_count_by_type'
+}
+
+/**
+ * The time before a window from which its answer depends on events, in ms; `previous`: the window before is compared with.
+ */
+export function readsBeforeMs({ windowMs }: Pick<AlertQuestion, 'windowMs'>): number {
+  return 2 * windowMs + 24 * 3_600_000
+}

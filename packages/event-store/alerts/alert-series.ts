@@ -1,0 +1,118 @@
+import type { Measured } from '@sluice/contracts/alert-state'
+import type { QueryRunner } from '../query-runner.ts'
+import { type AlertQuestion, countsEvents } from './alert-question.ts'
+import type { MeasureOptions } from './measure-alert.ts'
+import {
+  type MinuteRow,
+  minutesStatement,
+  type PointGrid,
+  type PointRow,
+  pointsStatement,
+} from './series-statements.ts'
+
+/** What a rule would have measured, at evenly spaced times. */
+export interface AlertSeries {
+  /** Time between two points, in ms: a minute for numbers of events, else a twelfth of the window. */
+  stepMs: number
+  /** In order of their times: ends of windows, Unix ms. */
+  points: { timestamp: number; measured: Exclude<Measured, { outcome: 'failed' }> }[]
+}
+
+const minuteMs = 60_000
+const pointsPerWindow = 12
+
+/**
+ * Measures a question at many times up to `end` (Unix ms, a whole minute), the first one after `start`, each as
+ * `measureAlert` does. One statement for numbers of events, else up to three. Throws QueryTooLargeError and whatever else
+ * the runner throws.
+ */
+export async function measureAlertSeries(
+  question: AlertQuestion,
+  { start, end }: { start: number; end: number },
+  options: MeasureOptions,
+  runner: QueryRunner,
+): Promise<AlertSeries> {
+  return countsEvents(question)
+    ? countSeries(question, { start, end }, options, runner)
+    : metricSeries(question, { start, end }, options, runner)
+}
+
+interface SeriesRange {
+  start: number
+  end: number
+}
+
+async function countSeries(
+  question: AlertQuestion,
+  { start, end }: SeriesRange,
+  { withPrevious }: MeasureOptions,
+  runner: QueryRunner,
+): Promise<AlertSeries> {
+  const { windowMs } = question
+  const count = await countInWindows(question, { start: start - (withPrevious ? windowMs : 0), end }, runner)
+  const times = timesOf({ start, end, stepMs: minuteMs })
+  const points = times.map((timestamp) => {
+    const [value, previous] = [count(timestamp), withPrevious ? count(timestamp - windowMs) : 0]
+    return {
+      timestamp,
+      measured:
+        value === 0 ? ({ outcome: 'no_data', previous } as const) : { outcome: 'value' as const, value, previous },
+    }
+  })
+  return { stepMs: minuteMs, points }
+}
+
+async function metricSeries(
+  question: AlertQuestion,
+  { start, end }: SeriesRange,
+  { withPrevious, tellsNoData }: MeasureOptions,
+  runner: QueryRunner,
+): Promise<AlertSeries> {
+  const { windowMs } = question
+  const stepMs = Math.max(minuteMs, Math.floor(windowMs / pointsPerWindow / minuteMs) * minuteMs)
+  const times = timesOf({ start, end, stepMs })
+  const grid = { first: times[0] ?? end, stepMs, points: times.length }
+  const read = async (atGrid: PointGrid): Promise<Map<number, number>> => {
+    const { rows } = await runner.query<PointRow>(pointsStatement(question, atGrid))
+    return new Map(rows.map(({ point, value }) => [point, value]))
+  }
+  const values = await read(grid)
+  const previous = withPrevious ? await read({ ...grid, first: grid.first - windowMs }) : undefined
+  const count = tellsNoData ? await countInWindows(question, { start, end }, runner) : undefined
+  const points = times.map((timestamp, index) => {
+    const [value, before] = [values.get(index) ?? 0, previous?.get(index) ?? 0]
+    const isEmpty = value === 0 && (count === undefined || count(timestamp) === 0)
+    return {
+      timestamp,
+      measured: isEmpty
+        ? ({ outcome: 'no_data', previous: before } as const)
+        : { outcome: 'value' as const, value, previous: before },
+    }
+  })
+  return { stepMs, points }
+}
+
+/** The ends of the windows, the last one at `end`. */
+function timesOf({ start, end, stepMs }: SeriesRange & { stepMs: number }): number[] {
+  const count = Math.floor((end - start) / stepMs)
+  return Array.from({ length: count }, (_, index) => end - (count - 1 - index) * stepMs)
+}
+
+/** The numbers of events in windows, by the time of the window's end, which may be from `start` to `end`. */
+async function countInWindows(
+  question: AlertQuestion,
+  { start, end }: SeriesRange,
+  runner: QueryRunner,
+): Promise<(windowEnd: number) => number> {
+  const { windowMs } = question
+  const first = start - windowMs
+  const { rows } = await runner.query<MinuteRow>(minutesStatement(question, { start: first, end }))
+  // The number of events before each minute.
+  const before = new Float64Array((end - first) / minuteMs + 1)
+  for (const { minute, events } of rows) before[minute - first / minuteMs + 1] = events
+  for (let index = 1; index < before.length; index += 1) {
+    before[index] = (before[index] ?? 0) + (before[index - 1] ?? 0)
+  }
+  const countBefore = (time: number): number => before[(time - first) / minuteMs] ?? 0
+  return (windowEnd) => countBefore(windowEnd) - countBefore(windowEnd - windowMs)
+}

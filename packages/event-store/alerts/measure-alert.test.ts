@@ -1,0 +1,139 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { type Metric, metrics } from '@sluice/contracts/stats'
+import { expectedStats, type RawEvent } from '../../../tests/support/oracle/expected-stats.ts'
+import {
+  hour,
+  noon,
+  openStatsDatabase,
+  type StatsDatabase,
+  type StoredEvent,
+} from '../../../tests/support/stats-database.ts'
+import { type QueryRunner, queryRunners } from '../query-runner.ts'
+import type { AlertQuestion } from './alert-question.ts'
+import { measureAlertSeries } from './alert-series.ts'
+import { measureAlert } from './measure-alert.ts'
+import { measureTogether } from './measure-together.ts'
+
+const minuteMs = 60_000
+
+let database: StatsDatabase
+let runner: QueryRunner
+
+beforeAll(async () => {
+  database = await openStatsDatabase()
+  runner = queryRunners(database.reader).as({
+    key: 'worker',
+    signal: new AbortController().signal,
+    priority: 'background',
+  })
+})
+
+afterAll(async () => {
+  await database.drop()
+})
+
+/** Sessions of a few ids over three days, which overlap windows and come again after more than 24 hours. */
+function randomEvents(seed: number): StoredEvent[] {
+  const [drawn] = fc.sample(
+    fc.array(
+      fc.record({
+        // A few minutes around each of some hours, so that windows hold several events.
+        at: fc
+          .tuple(fc.constantFrom(0, 1, 23, 24, 25, 30, 48, 49), fc.integer({ min: 0, max: 20 * minuteMs }))
+          .map(([hours, ms]) => hours + ms / hour),
+        event_type: fc.constantFrom('view', 'view', 'purchase'),
+        country: fc.constantFrom('DE', 'FR'),
+        session_id: fc.constantFrom('', 'a', 'b', 'c', 'd', 'e'),
+        user_id: fc.constantFrom('', 'ada', 'bob', 'eve'),
+        anonymous_id: fc.constantFrom('', 'x', 'y'),
+      }),
+      { minLength: 150, maxLength: 150 },
+    ),
+    { seed, numRuns: 1 },
+  )
+  return (drawn ?? []).map((event) => ({ ...event, event_id: randomUUID() }))
+}
+
+function valueByOracle(events: readonly StoredEvent[], question: AlertQuestion, end: number): number {
+  const { siteId, metric, windowMs, eventType, filter } = question
+  const known = events
+    .map(({ at, ...event }) => ({ ...event, site_id: siteId, environment: 'prod', timestamp: noon + at * hour }))
+    .filter(({ timestamp }) => timestamp < end) as RawEvent[]
+  return expectedStats(known, {
+    site_id: siteId,
+    metric: metric === 'event_count_by_type' ? 'event_count' : metric,
+    start_date: end - windowMs,
+    end_date: end,
+    environment: 'prod',
+    ...(eventType === undefined ? {} : { event_type: eventType }),
+    ...(filter === undefined ? {} : { filter: filter }),
+  }).value
+}
+
+const variants: (Partial<AlertQuestion> & { windowMs: number })[] = [
+  { windowMs: 5 * minuteMs },
+  { windowMs: 37 * minuteMs, eventType: 'purchase' },
+  { windowMs: 26 * hour, filter: [{ property: 'country', operator: 'equals', value: 'DE' }] },
+]
+
+test.each<Metric>(metrics)(
+  '%s is the one of the events so far, at once and in the series of a preview',
+  async (metric) => {
+    const events = randomEvents(metric.length)
+    const siteId = await database.siteWith(events)
+    for (const variant of variants) {
+      const question: AlertQuestion = { siteId, environment: 'prod', metric, ...variant }
+      const options = { withPrevious: true, tellsNoData: true }
+      const range = { start: noon - hour, end: noon + 51 * hour }
+      const { points, stepMs } = await measureAlertSeries(question, range, options, runner)
+      const judged = points.filter((_, index) => index % Math.max(1, Math.floor((29 * minuteMs) / stepMs)) === 0)
+      for (const { timestamp, measured } of judged) {
+        const [value, previous] = [timestamp, timestamp - variant.windowMs].map((end) =>
+          valueByOracle(events, question, end),
+        )
+        const isEmpty = valueByOracle(events, { ...question, metric: 'event_count' }, timestamp) === 0
+        expect({ timestamp, ...measured }).toStrictEqual({
+          timestamp,
+          ...(isEmpty ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }),
+        })
+      }
+      const asked = judged.filter(({ measured }) => measured.outcome === 'value').slice(0, 4)
+      for (const { timestamp, measured } of [...asked, ...judged.slice(0, 1)]) {
+        expect(await measureAlert(question, timestamp, options, runner)).toStrictEqual(measured)
+      }
+    }
+  },
+)
+
+test('questions that are measured together have the values that each has by itself', async () => {
+  const events = randomEvents(99)
+  const siteId = await database.siteWith(events)
+  const { filter } = variants[2] ?? {}
+  const asked = (['event_count', 'event_count_by_type', 'unique_users', 'unique_sessions', 'visitors'] as const)
+    .flatMap((metric) => [
+      { siteId, environment: 'prod' as const, metric, windowMs: 9 * minuteMs },
+      { siteId, environment: 'prod' as const, metric, windowMs: hour, eventType: 'purchase', filter },
+    ])
+    .flatMap((question) => [
+      { question, options: { withPrevious: true, tellsNoData: true } },
+      { question, options: { withPrevious: false, tellsNoData: false } },
+    ])
+  for (const end of [noon, noon + 10 * minuteMs, noon + 25 * hour, noon + 49 * hour + 21 * minuteMs]) {
+    const alone = []
+    for (const { question, options } of asked) alone.push(await measureAlert(question, end, options, runner))
+    expect(await measureTogether(asked, end, runner)).toStrictEqual(alone)
+  }
+})
+
+test('without the question whether there was no event, 0 counts as no data', async () => {
+  const siteId = await database.siteWith([{ at: 0 }])
+  const question: AlertQuestion = { siteId, environment: 'prod', metric: 'unique_users', windowMs: hour }
+  const measure = (tellsNoData: boolean) =>
+    measureAlert(question, noon + hour, { withPrevious: false, tellsNoData }, runner)
+  expect([await measure(true), await measure(false)]).toStrictEqual([
+    { outcome: 'value', value: 0, previous: 0 },
+    { outcome: 'no_data', previous: 0 },
+  ])
+})

@@ -1,0 +1,50 @@
+import type { Measured } from '@sluice/contracts/alert-state'
+import type { Metric } from '@sluice/contracts/stats'
+import type { QueryRunner } from '../query-runner.ts'
+import { evaluateStats } from '../stats/evaluate-stats.ts'
+import { type AlertQuestion, countsEvents } from './alert-question.ts'
+
+export interface MeasureOptions {
+  /** Whether the value over the window before is needed too. */
+  withPrevious: boolean
+  /** Whether a value of 0 and no event at all are to be told apart; without it a value of 0 counts as no data. */
+  tellsNoData: boolean
+}
+
+/**
+ * Measures a question over the window that ends at `end` (Unix ms, a whole minute), as it is at that time: of a session only
+ * what happened before. Throws as `evaluateStats` does.
+ */
+export async function measureAlert(
+  question: AlertQuestion,
+  end: number,
+  { withPrevious, tellsNoData }: MeasureOptions,
+  runner: QueryRunner,
+): Promise<Exclude<Measured, { outcome: 'failed' }>> {
+  const { windowMs } = question
+  const value = await valueOf(question, question.metric, end, runner)
+  const previous = withPrevious ? await valueOf(question, question.metric, end - windowMs, runner) : 0
+  if (value !== 0) return { outcome: 'value', value, previous }
+  const isEmpty = countsEvents(question) || !tellsNoData || (await valueOf(question, 'event_count', end, runner)) === 0
+  return isEmpty ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }
+}
+
+async function valueOf(question: AlertQuestion, metric: Metric, end: number, runner: QueryRunner): Promise<number> {
+  const { siteId, environment, windowMs, eventType, filter = [], targetEvent } = question
+  const { value } = await evaluateStats(
+    {
+      siteId,
+      environment,
+      start: end - windowMs,
+      end,
+      // The number of events of one type needs no list of types.
+      metric: metric === 'event_count_by_type' ? 'event_count' : metric,
+      filters: eventType === undefined ? {} : { event_type: eventType },
+      conditions: filter,
+      ...(targetEvent === undefined ? {} : { targetEvent }),
+      sessionsUntil: end,
+    },
+    runner,
+  )
+  return value
+}

@@ -1,0 +1,99 @@
+import type { Measured } from '@sluice/contracts/alert-state'
+import type { UserField } from '@sluice/contracts/conditions'
+import { conditionSql } from '../conditions.ts'
+import { joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
+import type { QueryRunner, Statement } from '../query-runner.ts'
+import { distinctKeyColumns } from '../stats/row-sources.ts'
+import { type AlertQuestion, countsEvents } from './alert-question.ts'
+import type { MeasureOptions } from './measure-alert.ts'
+
+/** A question with what its rules need to know. */
+export interface MeasuredTogether {
+  question: AlertQuestion
+  options: MeasureOptions
+}
+
+/** Longer windows have too many events to be read without the projections, which a statement of their own uses. */
+const windowMsMax = 3_600_000
+/** Filters travel in the URL of the statement. */
+const filterCharactersMax = 10_000
+
+/** Whether a question may be measured with others of its site: it is of events, over a short window. */
+export function isMeasuredTogether({ metric, windowMs, filter = [] }: AlertQuestion): boolean {
+  const isOfSessions = metric === 'avg_session_duration' || metric === 'bounce_rate' || metric === 'conversion_rate'
+  return !isOfSessions && windowMs <= windowMsMax && JSON.stringify(filter).length <= filterCharactersMax
+}
+
+/**
+ * Measures several questions of one site and environment by one statement, which reads the longest of their windows once:
+ * each as `measureAlert` does, in their order. Throws as the runner does.
+ */
+export async function measureTogether(
+  asked: readonly MeasuredTogether[],
+  end: number,
+  runner: QueryRunner,
+): Promise<Exclude<Measured, { outcome: 'failed' }>[]> {
+  const { rows } = await runner.query<Record<string, number>>(togetherStatement(asked, end))
+  const row = rows[0] ?? {}
+  return asked.map(({ question, options: { tellsNoData } }, index) => {
+    const [value, previous, events] = ['value', 'previous', 'events'].map((name) => row[`${name}_${index}`] ?? 0)
+    const isEmpty = value === 0 && (countsEvents(question) || !tellsNoData || events === 0)
+    return isEmpty
+      ? { outcome: 'no_data', previous: previous ?? 0 }
+      : { outcome: 'value', value: value ?? 0, previous: previous ?? 0 }
+  })
+}
+
+function togetherStatement(asked: readonly MeasuredTogether[], end: number): Statement {
+  const [first] = asked
+  if (first === undefined) throw new TypeError('there is no question')
+  const { siteId, environment } = first.question
+  const reachMs = Math.max(...asked.map(({ question, options }) => question.windowMs * (options.withPrevious ? 2 : 1)))
+  const scope = { siteId, environment, start: end - reachMs, end }
+  const parts = asked.map((each, index) => columnsOf(each, index))
+  const userFields = parts.flatMap((part) => part.userFields)
+  return {
+    sql: `
+SELECT ${parts.flatMap(({ columns }) => columns).join(',\n    ')}
+FROM events ${joinUsers(scope, userFields)}
+WHERE ${scopeCondition(scope)}`,
+    params: Object.assign(scopeParams(scope), ...parts.map(({ params }) => params)) as Statement['params'],
+  }
+}
+
+interface QuestionColumns {
+  columns: string[]
+  params: Statement['params']
+  userFields: readonly UserField[]
+}
+
+function columnsOf({ question, options }: MeasuredTogether, index: number): QuestionColumns {
+  const { windowMs, eventType, filter = [], metric } = question
+  const condition = conditionSql(filter, { prefix: `filter${index}` })
+  const matches = [
+    ...(filter.length === 0 ? [] : [condition.sql]),
+    ...(eventType === undefined ? [] : [`event_type = {event_type_${index}:String}`]),
+  ]
+  const key = metric in distinctKeyColumns ? distinctKeyColumns[metric as keyof typeof distinctKeyColumns] : undefined
+  const measureOver = (...window: string[]): string => {
+    const counted = [...window, ...matches].join(' AND ')
+    return key === undefined ? `countIf(${counted})` : `uniqExactIf(${key}, ${key} != 0 AND ${counted})`
+  }
+  const before = (ms: number): string => `fromUnixTimestamp64Milli({end:Int64} - ${ms}, 'UTC')`
+  const inWindow = `timestamp >= ${before(windowMs)}`
+  return {
+    columns: [
+      `${measureOver(inWindow)} AS value_${index}`,
+      ...(options.withPrevious
+        ? [
+            `${measureOver(`timestamp >= ${before(2 * windowMs)}`, `timestamp < ${before(windowMs)}`)} AS previous_${index}`,
+          ]
+        : []),
+      ...(options.tellsNoData && key !== undefined
+        ? [`countIf(${[inWindow, ...matches].join(' AND ')}) AS events_${index}`]
+        : []),
+    ],
+    params: { ...condition.params, ...(eventType === undefined ? {} : { [`event_type_${index}`]: eventType }) },
+    userFields: condition.userFields,
+  }
+}

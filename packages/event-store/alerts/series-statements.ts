@@ -1,0 +1,165 @@
+import type { QueryParams } from '../client.ts'
+import { conditionSql } from '../conditions.ts'
+import { type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
+import type { Statement } from '../query-runner.ts'
+import { distinctKeyColumns, sessionWindowMs } from '../stats/row-sources.ts'
+import type { AlertQuestion } from './alert-question.ts'
+
+/** A row of `minutesStatement`. */
+export interface MinuteRow {
+  /** Minutes since 1970. */
+  minute: number
+  events: number
+}
+
+/** A row of `pointsStatement`. */
+export interface PointRow {
+  /** Number of the point in its grid, from 0. */
+  point: number
+  value: number
+}
+
+/** Evenly spaced ends of windows; times are whole minutes, in ms. */
+export interface PointGrid {
+  first: number
+  stepMs: number
+  points: number
+}
+
+/** Selects the number of events in each minute of the range that has any. */
+export function minutesStatement(question: AlertQuestion, { start, end }: { start: number; end: number }): Statement {
+  const events = eventsSql(question, { start, end })
+  return {
+    sql: `
+SELECT intDiv(toUnixTimestamp64Milli(timestamp), 60000) AS minute, count() AS events
+${events.from} AND ${events.matches}
+GROUP BY minute`,
+    params: events.params,
+  }
+}
+
+/**
+ * Selects a metric over the window that ends at each point of a grid. Points without users or sessions have no row. The
+ * metric is another one than a number of events.
+ */
+export function pointsStatement(question: AlertQuestion, grid: PointGrid): Statement {
+  const { metric } = question
+  switch (metric) {
+    case 'event_count':
+    case 'event_count_by_type':
+      throw new TypeError('a number of events has a statement of its own')
+    case 'unique_users':
+    case 'unique_sessions':
+    case 'visitors':
+      return distinctStatement(question, grid, distinctKeyColumns[metric])
+    case 'avg_session_duration':
+      return sessionsStatement(question, grid, `floor(sum(arrayMax(times) - started_ms) / count() + 0.5) / 1000`)
+    case 'bounce_rate':
+      return sessionsStatement(question, grid, `floor(10000 * countIf(length(times) = 1) / count() + 0.5) / 100`)
+    case 'conversion_rate':
+      return sessionsStatement(question, grid, `floor(10000 * countIf(has(targets, 1)) / count() + 0.5) / 100`)
+  }
+}
+
+/** A key of a minute counts in every window that the minute lies in, so windows need not begin at a point. */
+function distinctStatement(question: AlertQuestion, grid: PointGrid, key: string): Statement {
+  const { windowMs } = question
+  const last = grid.first + (grid.points - 1) * grid.stepMs
+  const events = eventsSql(question, { start: grid.first - windowMs, end: last })
+  return {
+    sql: `
+SELECT arrayJoin(${pointsAfter('minute * 60000', grid)}) AS point, uniqExact(key) AS value
+FROM
+(
+    SELECT DISTINCT intDiv(toUnixTimestamp64Milli(timestamp), 60000) AS minute, ${key} AS key
+    ${events.from} AND ${events.matches} AND ${key} != 0
+)
+GROUP BY point`,
+    params: { ...events.params, ...gridParams(grid, windowMs) },
+  }
+}
+
+/**
+ * Each session counts in every window that it starts in, with its events before the window's end. It starts at its first
+ * event in the window, unless the 24 h before the window have one.
+ */
+function sessionsStatement(question: AlertQuestion, grid: PointGrid, value: string): Statement {
+  const { windowMs, targetEvent = 'purchase' } = question
+  const last = grid.first + (grid.points - 1) * grid.stepMs
+  const events = eventsSql(question, { start: grid.first - windowMs - sessionWindowMs, end: last })
+  return {
+    sql: `
+SELECT point, ${value} AS value
+FROM
+(
+    SELECT
+        point,
+        started_ms,
+        arrayFilter(event -> event.1 < end_ms, session) AS known,
+        arrayMap(event -> event.1, known) AS times,
+        arrayMap(event -> event.2, known) AS targets
+    FROM
+    (
+        SELECT
+            started_ms,
+            session,
+            arrayJoin(${pointsAfter('started_ms', grid)}) AS point,
+            {first_point:Int64} + point * {step_ms:Int64} AS end_ms,
+            before_ms
+        FROM
+        (
+            SELECT
+                ordered[i].1 AS started_ms,
+                if(i = 1, toInt64(0), ordered[i - 1].1) AS before_ms,
+                arrayFilter(event -> event.1 >= started_ms AND event.1 < started_ms + ${sessionWindowMs}, ordered) AS session
+            FROM
+            (
+                SELECT arraySort(groupArray((toUnixTimestamp64Milli(timestamp), toUInt8(event_type = {target_event:String}), toUInt8(${events.matches})))) AS ordered
+                ${events.from} AND session_key != 0
+                GROUP BY session_key
+            )
+            ARRAY JOIN arrayEnumerate(ordered) AS i
+            WHERE i = 1 OR ordered[i].1 - ordered[i - 1].1 > ${sessionWindowMs}
+        )
+    )
+    WHERE before_ms < end_ms - {window_ms:Int64} - ${sessionWindowMs} AND arrayExists(event -> event.3 = 1, known)
+)
+GROUP BY point`,
+    params: { ...events.params, ...gridParams(grid, windowMs), target_event: targetEvent },
+  }
+}
+
+/** SQL of the list of points whose windows hold a time (Unix ms): later than it, by the window at most. */
+function pointsAfter(time: string, { points }: PointGrid): string {
+  const pointAt = (ms: string): string => `toInt64(floor((${ms} - {first_point:Int64}) / {step_ms:Int64}))`
+  return `range(greatest(0, ${pointAt(time)} + 1), least(${points}, ${pointAt(`${time} + {window_ms:Int64}`)} + 1))`
+}
+
+function gridParams({ first, stepMs }: PointGrid, windowMs: number): QueryParams {
+  return { first_point: first, step_ms: stepMs, window_ms: windowMs }
+}
+
+interface EventsSql {
+  /** `FROM … WHERE …` of the events of the range. */
+  from: string
+  /** SQL of the condition that an event matches the question's type and filter. */
+  matches: string
+  params: QueryParams
+}
+
+function eventsSql(
+  { siteId, environment, eventType, filter = [] }: AlertQuestion,
+  range: Pick<EventScope, 'start' | 'end'>,
+): EventsSql {
+  const scope: EventScope = { siteId, environment, ...range }
+  const condition = conditionSql(filter, { prefix: 'filter' })
+  return {
+    from: `FROM events ${joinUsers(scope, condition.userFields)} WHERE ${scopeCondition(scope)}`,
+    matches: [condition.sql, ...(eventType === undefined ? [] : ['event_type = {event_type:String}'])].join(' AND '),
+    params: {
+      ...scopeParams(scope),
+      ...condition.params,
+      ...(eventType === undefined ? {} : { event_type: eventType }),
+    },
+  }
+}

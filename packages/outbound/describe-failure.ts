@@ -1,0 +1,44 @@
+import { errors } from 'undici'
+import { errorCode } from '@sluice/runtime/errors'
+import { HostNotResolved } from './resolve-host.ts'
+import { TargetRefused } from './target-url.ts'
+
+/** A failure whose message users may read. */
+export class OutboundFailure extends Error {
+  override readonly name = 'OutboundFailure'
+}
+
+/** Texts by the code of a failure of the system, of Node or of undici. */
+const texts: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection reset by the receiver',
+  EPIPE: 'connection reset by the receiver',
+  EHOSTUNREACH: 'no route to the receiver',
+  ENETUNREACH: 'no route to the receiver',
+  EADDRNOTAVAIL: 'no route to the receiver',
+  ETIMEDOUT: 'no connection in time',
+  UND_ERR_SOCKET: 'connection closed before the response was complete',
+  UND_ERR_HEADERS_OVERFLOW: "the response's headers are too large",
+  UND_ERR_INVALID_ARG: 'the request is not valid',
+}
+
+/**
+ * A sentence for users about why an attempt failed. It never quotes the URL or a message of a library, which may hold
+ * secrets.
+ */
+export function describeFailure(error: unknown): string {
+  if (error instanceof OutboundFailure) return error.message
+  if (error instanceof TargetRefused) return `the URL ${error.message}`
+  if (error instanceof HostNotResolved) return 'the host cannot be resolved'
+  // undici leaves the code out where its parser has none for the mistake.
+  if (error instanceof errors.HTTPParserError) return 'the response is not HTTP'
+  const code = errorCode(error) ?? ''
+  return texts[code] ?? describeFamily(code)
+}
+
+function describeFamily(code: string): string {
+  if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return 'the TLS handshake failed'
+  if (/CERT|^ERR_TLS_|^UNABLE_TO_|^INVALID_CA|^HOSTNAME_MISMATCH/.test(code))
+    return `the TLS certificate is not valid (${code})`
+  return code === '' ? 'the request failed' : `the request failed (${code})`
+}

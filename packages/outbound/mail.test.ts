@@ -1,0 +1,150 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { afterEach, expect, test } from '@jest/globals'
+import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { openOutbound } from './open-outbound.ts'
+
+const never = new AbortController().signal
+const message = {
+  to: ['a@example.com', 'b@example.com'],
+  subject: 'Über 100 errors\r\nBcc: c@example.com',
+  text: 'Rule "errors" fires.\n',
+  messageId: 'dlv_1',
+}
+const closing: (() => void)[] = []
+
+afterEach(() => {
+  for (const close of closing.splice(0)) close()
+})
+
+/** A real SMTP server; `mails` are what it took, `recipients` those of their envelopes. */
+async function smtpServer(options: SMTPServerOptions = {}) {
+  const mails: string[] = []
+  const recipients: string[][] = []
+  const server = new SMTPServer({
+    authOptional: true,
+    disabledCommands: ['STARTTLS'],
+    onData: (stream, session, done) => {
+      let text = ''
+      stream.on('data', (chunk: Buffer) => (text += chunk.toString()))
+      stream.on('end', () => {
+        mails.push(text)
+        recipients.push(session.envelope.rcptTo.map(({ address }) => address))
+        done()
+      })
+    },
+    ...options,
+  })
+  server.on('error', () => undefined)
+  server.listen(0, '127.0.0.1')
+  await once(server.server, 'listening')
+  closing.push(() => {
+    server.close(() => undefined)
+  })
+  const { port } = server.server.address() as AddressInfo
+  return { port, mails, recipients, connections: () => server.connections.size }
+}
+
+function mail(port: number, { login = '', timeoutMs = 5_000 } = {}, signal = never) {
+  const smtp = { url: `smtp://${login}127.0.0.1:${port}`, from: 'Sluice <alerts@example.org>' }
+  return openOutbound({ allowedNetworks: [], smtp, timeoutMs }).mail(message, signal)
+}
+
+test('a message arrives whole, with the stable id, and a subject adds no header', async () => {
+  const server = await smtpServer()
+  for (let n = 0; n < 2; n++)
+    expect(await mail(server.port)).toMatchObject({ succeeded: true, status: 250, error: null, retryAfterMs: null })
+  expect(server.recipients).toEqual([message.to, message.to])
+  for (const text of server.mails) {
+    expect(text).toContain('Message-ID: <dlv_1@example.org>\r\n')
+    expect(text).toContain('From: Sluice <alerts@example.org>\r\n')
+    expect(text).toContain('To: a@example.com, b@example.com\r\n')
+    expect(text).toContain('\r\n\r\nRule "errors" fires.')
+    expect(text).not.toMatch(/^Bcc/im)
+  }
+  await waitUntil(() => server.connections() === 0, 'the connections are closed')
+})
+
+test('a login works, and a refused one is an outcome without the password', async () => {
+  const server = await smtpServer({
+    authOptional: false,
+    allowInsecureAuth: true,
+    onAuth: ({ username, password }, _session, done) => {
+      if (username === 'me' && password === 's@cret') done(null, { user: 'me' })
+      else done(new Error('Wrong password'))
+    },
+  })
+  expect(await mail(server.port, { login: 'me:s%40cret@' })).toMatchObject({ succeeded: true })
+  const refused = await mail(server.port, { login: 'me:hush@' })
+  expect(refused).toMatchObject({ succeeded: false, status: 535, error: 'the SMTP server refused the credentials' })
+  expect(JSON.stringify(refused)).not.toContain('hush')
+})
+
+test('refused recipients: one beside a success, all as a failure', async () => {
+  const server = await smtpServer({
+    onRcptTo: ({ address }, _session, done) => {
+      if (address === 'a@example.com') done()
+      else done(Object.assign(new Error('No such user'), { responseCode: 550 }))
+    },
+  })
+  expect(await mail(server.port)).toMatchObject({ succeeded: true, error: 'the SMTP server refused b@example.com' })
+  const strict = await smtpServer({
+    onRcptTo: (_address, _session, done) => {
+      done(Object.assign(new Error('Try later'), { responseCode: 450 }))
+    },
+  })
+  expect(await mail(strict.port)).toMatchObject({
+    succeeded: false,
+    status: 450,
+    response: expect.stringContaining('Try later'),
+    error: 'the SMTP server refused the sender or the recipients',
+  })
+})
+
+test('a server that refuses the message, is away, says nothing or closes', async () => {
+  const full = await smtpServer({
+    onData: (stream, _session, done) => {
+      stream.resume().on('end', () => {
+        done(Object.assign(new Error('Mailbox full'), { responseCode: 552 }))
+      })
+    },
+  })
+  expect(await mail(full.port)).toMatchObject({
+    succeeded: false,
+    status: 552,
+    error: 'the SMTP server refused the message',
+  })
+  expect(await mail(1)).toMatchObject({ succeeded: false, status: null, error: 'the SMTP server cannot be reached' })
+  const silent = createServer((socket) => socket.on('error', () => undefined).resume())
+  const rude = createServer((socket) => socket.end())
+  for (const server of [silent, rude]) {
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    closing.push(() => server.close())
+  }
+  expect(await mail((silent.address() as AddressInfo).port, { timeoutMs: 300 })).toMatchObject({
+    succeeded: false,
+    status: null,
+  })
+  expect(await mail((rude.address() as AddressInfo).port)).toMatchObject({
+    succeeded: false,
+    error: 'the SMTP server cannot be reached',
+  })
+})
+
+test('an abort of the caller rejects with its reason', async () => {
+  const server = await smtpServer({ onConnect: () => undefined })
+  const abort = new AbortController()
+  const sending = mail(server.port, {}, abort.signal)
+  await waitUntil(() => server.connections() === 1, 'the connection')
+  const reason = new Error('the lease is lost')
+  abort.abort(reason)
+  await expect(sending).rejects.toBe(reason)
+  await waitUntil(() => server.connections() === 0, 'the connection is closed')
+})
+
+test('without a server every message fails', async () => {
+  const outcome = await openOutbound({ allowedNetworks: [] }).mail(message, never)
+  expect(outcome).toMatchObject({ succeeded: false, error: 'SLUICE_SMTP_URL is not set' })
+})

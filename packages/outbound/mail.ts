@@ -1,0 +1,113 @@
+import { createTransport } from 'nodemailer'
+import { errorCode } from '@sluice/runtime/errors'
+import type { AttemptResult, MailMessage } from './outbound.ts'
+
+export interface MailOptions {
+  smtp: { url: string; from: string } | undefined
+  timeoutMs: number
+}
+
+/** What is kept of the server's answer, characters. */
+const maxResponseLength = 4_096
+
+/** One e-mail over a connection of its own. See Outbound.mail. */
+export async function mail(
+  message: MailMessage,
+  { smtp, timeoutMs }: MailOptions,
+  signal: AbortSignal,
+): Promise<AttemptResult> {
+  signal.throwIfAborted()
+  if (!smtp) return failed(null, 'SLUICE_SMTP_URL is not set', 0)
+  const startedAt = performance.now()
+  const elapsed = (): number => Math.round(performance.now() - startedAt)
+  const timeout = AbortSignal.timeout(timeoutMs)
+  try {
+    const { response, rejected } = await send(message, { smtp, timeoutMs }, AbortSignal.any([signal, timeout]))
+    return {
+      succeeded: true,
+      status: statusOf(response),
+      latencyMs: elapsed(),
+      response: response.slice(0, maxResponseLength),
+      // The others have got the message: it is not sent again for these.
+      error: rejected.length === 0 ? null : `the SMTP server refused ${rejected.join(', ')}`,
+      retryAfterMs: null,
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    if (timeout.aborted)
+      return failed(null, `the SMTP server did not take the message within ${timeoutMs / 1_000} s`, elapsed())
+    return { ...failed(smtpStatus(error), describe(error), elapsed()), response: serverText(error) }
+  }
+}
+
+async function send(
+  { to, subject, text, messageId }: MailMessage,
+  { smtp, timeoutMs }: { smtp: { url: string; from: string }; timeoutMs: number },
+  signal: AbortSignal,
+): Promise<{ response: string; rejected: readonly string[] }> {
+  const transport = createTransport({
+    url: smtp.url,
+    dnsTimeout: timeoutMs,
+    connectionTimeout: timeoutMs,
+    greetingTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  })
+  try {
+    const { response, rejected } = await transport.sendMail({
+      from: smtp.from,
+      to: [...to],
+      subject,
+      text,
+      messageId: withDomain(messageId, smtp.from),
+      signal,
+    })
+    return { response, rejected }
+  } finally {
+    transport.close()
+  }
+}
+
+/** A Message-ID is `<name@domain>`: the sender's domain completes an id without one. */
+function withDomain(messageId: string, from: string): string {
+  const bare = messageId.replace(/^<|>$/g, '')
+  const domain = /@([^\s>]+)>?\s*$/.exec(from)?.[1] ?? 'localhost'
+  return bare.includes('@') ? `<${bare}>` : `<${bare}@${domain}>`
+}
+
+function failed(status: number | null, error: string, latencyMs: number): AttemptResult {
+  return { succeeded: false, status, latencyMs, response: null, error, retryAfterMs: null }
+}
+
+/** Texts by nodemailer's codes; its messages may hold addresses and hosts of the operator. */
+const texts: Readonly<Record<string, string>> = {
+  EAUTH: 'the SMTP server refused the credentials',
+  ECONNECTION: 'the SMTP server cannot be reached',
+  ESOCKET: 'the SMTP server cannot be reached',
+  EDNS: 'the SMTP server cannot be reached',
+  ETIMEDOUT: 'the SMTP server does not answer in time',
+  ETLS: 'the TLS handshake with the SMTP server failed',
+  EENVELOPE: 'the SMTP server refused the sender or the recipients',
+  EMESSAGE: 'the SMTP server refused the message',
+}
+
+function describe(error: unknown): string {
+  const code = errorCode(error) ?? ''
+  return texts[code] ?? `the e-mail could not be sent${code === '' ? '' : ` (${code})`}`
+}
+
+function smtpStatus(error: unknown): number | null {
+  const status: unknown = error instanceof Error && 'responseCode' in error ? error.responseCode : null
+  return typeof status === 'number' ? status : null
+}
+
+function serverText(error: unknown): string | null {
+  const text: unknown = error instanceof Error && 'response' in error ? error.response : null
+  return typeof text === 'string' ? text.slice(0, maxResponseLength) : null
+}
+
+function statusOf(response: string): number | null {
+  const status = /^\d{3}/.exec(response)?.[0]
+  return status === undefined ? null : Number(status)
+}

@@ -1,0 +1,30 @@
+import { addressRules } from './address-rules.ts'
+import { mail } from './mail.ts'
+import type { Outbound, OutboundOptions } from './outbound.ts'
+import { post } from './post.ts'
+import { dnsResolver } from './resolve-host.ts'
+
+export type { AttemptResult, MailMessage, Outbound, OutboundOptions, PostRequest } from './outbound.ts'
+
+const defaultTimeoutMs = 15_000
+
+/** Throws an Error when a network or the proxy's URL is not valid. Opens nothing yet. */
+export function openOutbound({ allowedNetworks, proxy, smtp, ...options }: OutboundOptions): Outbound {
+  const { timeoutMs = defaultTimeoutMs, now = Date.now, resolve = dnsResolver(), ca } = options
+  const closed = new AbortController()
+  const guard = {
+    rules: addressRules(allowedNetworks),
+    resolve,
+    proxy: proxy === undefined ? undefined : new URL(proxy),
+    ca,
+  }
+  const whileOpen = (signal: AbortSignal): AbortSignal => AbortSignal.any([signal, closed.signal])
+  return {
+    post: (request, signal) => post(request, { ...guard, timeoutMs, now }, whileOpen(signal)),
+    mail: (message, signal) => mail(message, { smtp, timeoutMs }, whileOpen(signal)),
+    close: () => {
+      closed.abort(new Error('closed'))
+      return Promise.resolve()
+    },
+  }
+}

@@ -1,0 +1,73 @@
+import { lookup, Resolver } from 'node:dns/promises'
+import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
+import { errorCode } from '@sluice/runtime/errors'
+
+/** The addresses of a host name, at least one. Rejects with HostNotResolved, and with the signal's reason. */
+export type Resolve = (hostname: string, signal: AbortSignal) => Promise<readonly string[]>
+
+/** A name has no address, or no server of DNS answers. */
+export class HostNotResolved extends Error {
+  override readonly name = 'HostNotResolved'
+}
+
+/** One server of DNS gets two attempts of this length, ms. */
+const queryTimeoutMs = 2_000
+/** A lookup of the operating system occupies one of Node's four threads for files, and can't be cancelled. */
+const maxSystemLookups = 1
+
+/**
+ * Asks DNS (A and AAAA) on sockets of its own, so that names whose servers never answer cost no thread. A name that DNS
+ * does not know is looked up as the operating system does it (its file of hosts, search domains). `localhost` and names
+ * below it are the loopback addresses (RFC 6761). `servers` replaces the servers of the machine and the lookup, in tests.
+ */
+export function dnsResolver(servers?: readonly string[]): Resolve {
+  const limitLookups = concurrencyLimit(maxSystemLookups)
+  return async (hostname, signal) => {
+    signal.throwIfAborted()
+    const name = hostname.replace(/\.$/, '')
+    if (/(^|\.)localhost$/i.test(name)) return ['127.0.0.1', '::1']
+    const found = await queryDns(name, servers, signal)
+    signal.throwIfAborted()
+    if (found.addresses.length > 0) return found.addresses
+    if (!found.isUnknown || servers !== undefined) throw new HostNotResolved(name)
+    return limitLookups(() => lookUp(name, signal))
+  }
+}
+
+interface DnsAnswer {
+  addresses: readonly string[]
+  /** A server has said that the name has no address; without it, no server has answered in time. */
+  isUnknown: boolean
+}
+
+async function queryDns(name: string, servers: readonly string[] | undefined, signal: AbortSignal): Promise<DnsAnswer> {
+  const resolver = new Resolver({ timeout: queryTimeoutMs, tries: 2 })
+  if (servers) resolver.setServers(servers)
+  const cancel = (): void => {
+    resolver.cancel()
+  }
+  signal.addEventListener('abort', cancel, { once: true })
+  try {
+    const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
+    return {
+      addresses: answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : [])),
+      isUnknown: answers.some((answer) => answer.status === 'rejected' && isNegative(answer.reason)),
+    }
+  } finally {
+    signal.removeEventListener('abort', cancel)
+  }
+}
+
+function isNegative(reason: unknown): boolean {
+  return ['ENOTFOUND', 'ENODATA', 'EBADNAME', 'EBADQUERY'].includes(errorCode(reason) ?? '')
+}
+
+async function lookUp(name: string, signal: AbortSignal): Promise<readonly string[]> {
+  signal.throwIfAborted()
+  try {
+    const found = await lookup(name, { all: true })
+    return found.map(({ address }) => address)
+  } catch (error) {
+    throw new HostNotResolved(name, { cause: error })
+  }
+}

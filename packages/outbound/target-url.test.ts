@@ -1,0 +1,58 @@
+import { describe, expect, test } from '@jest/globals'
+import { HostNotResolved, type Resolve } from './resolve-host.ts'
+import { checkTarget } from './target-url.ts'
+
+const addresses: Readonly<Record<string, readonly string[]>> = {
+  'public.test': ['8.8.8.8', '2606:4700::1111'],
+  'private.test': ['10.0.0.1'],
+  'both.test': ['8.8.8.8', 'fd00::1'],
+}
+const resolve: Resolve = (hostname) => {
+  const found = addresses[hostname]
+  return found ? Promise.resolve(found) : Promise.reject(new HostNotResolved(hostname))
+}
+const options = { allowedNetworks: ['192.168.7.0/24'], resolve }
+
+describe('a URL is refused that', () => {
+  test.each([
+    ['', 'must be a URL such as https://example.com/hook'],
+    ['example.com/hook', 'must be a URL such as https://example.com/hook'],
+    ['http://', 'must be a URL such as https://example.com/hook'],
+    ['http://a b/', 'must be a URL such as https://example.com/hook'],
+    ['http://1.2.3.256/', 'must be a URL such as https://example.com/hook'],
+    ['http://public.test:70000/', 'must be a URL such as https://example.com/hook'],
+    ['ftp://public.test/', 'must begin with https:// or http://'],
+    ['file:///etc/passwd', 'must begin with https:// or http://'],
+    ['javascript:alert(1)', 'must begin with https:// or http://'],
+    ['https://user@public.test/', 'must not hold a user name or password'],
+    ['https://:secret@public.test/', 'must not hold a user name or password'],
+    ['http://public.test:0/', 'must not use port 0'],
+    ['http://public.test:25/', 'must not use port 25'],
+    ['https://nothing.test/', 'names a host that cannot be resolved'],
+    ['https://private.test/', 'names a host whose address is not allowed'],
+    ['https://both.test/', 'names a host whose address is not allowed'],
+    ['https://10.1/', 'names the address 10.0.0.1, which is not allowed'],
+    ['https://[::ffff:169.254.169.254]/', 'names the address ::ffff:a9fe:a9fe, which is not allowed'],
+  ])('%s', async (url, reason) => {
+    await expect(checkTarget(url, 'notification_config.url', options)).rejects.toMatchObject({
+      code: 'invalid_field',
+      field: 'notification_config.url',
+      message: `Invalid field: notification_config.url ${reason}`,
+    })
+  })
+})
+
+test.each([
+  'https://public.test/hook?token=1',
+  'http://PUBLIC.test:8080/',
+  'https://8.8.8.8/',
+  'http://192.168.7.1:8125/',
+])('%s is accepted', async (url) => {
+  await expect(checkTarget(url, 'url', options)).resolves.toBeUndefined()
+})
+
+test('behind a proxy names are not resolved here, and addresses are judged all the same', async () => {
+  const proxied = { ...options, proxy: 'http://proxy.test:4750' }
+  await checkTarget('https://nothing.test/', 'url', proxied)
+  await expect(checkTarget('https://127.1/', 'url', proxied)).rejects.toMatchObject({ code: 'invalid_field' })
+})

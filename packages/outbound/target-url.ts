@@ -1,0 +1,65 @@
+import { isIP } from 'node:net'
+import { invalidField } from '@sluice/runtime/errors'
+import { type AddressRules, addressRules } from './address-rules.ts'
+import type { OutboundOptions } from './outbound.ts'
+import { dnsResolver, type Resolve } from './resolve-host.ts'
+
+/** A target that may not be used; the message continues the name of a field. */
+export class TargetRefused extends Error {
+  override readonly name = 'TargetRefused'
+}
+
+/** Names are resolved within this time when a URL is saved, ms. */
+const checkTimeoutMs = 5_000
+
+/**
+ * Checks a URL that a user wants to save: scheme, credentials, port, and where the host leads. One address that is not
+ * allowed among several is enough to refuse a name: then it is a mistake or an attempt, and the user learns of it now. The
+ * check is a courtesy: what a name resolves to is judged again at each connection. Throws AppError 400 that names `field`.
+ */
+export async function checkTarget(
+  url: string,
+  field: string,
+  options: Pick<OutboundOptions, 'allowedNetworks' | 'resolve' | 'proxy'>,
+): Promise<void> {
+  try {
+    const { hostname } = parseTarget(url)
+    const rules = addressRules(options.allowedNetworks)
+    requireAllowedLiteral(hostname, rules)
+    // Behind a proxy, this machine may not know the names that the proxy knows.
+    if (isIP(hostname) !== 0 || options.proxy !== undefined) return
+    const addresses = await resolveInTime(hostname, options.resolve ?? dnsResolver())
+    if (!addresses.every((address) => rules.isAllowed(address)))
+      throw new TargetRefused('names a host whose address is not allowed')
+  } catch (error) {
+    throw error instanceof TargetRefused ? invalidField(field, error.message) : error
+  }
+}
+
+async function resolveInTime(hostname: string, resolve: Resolve): Promise<readonly string[]> {
+  try {
+    return await resolve(hostname, AbortSignal.timeout(checkTimeoutMs))
+  } catch (error) {
+    throw new TargetRefused('names a host that cannot be resolved', { cause: error })
+  }
+}
+
+/**
+ * Parses a URL as browsers do, which turns `127.1`, `0x7f.1` and `2130706433` into 127.0.0.1. `hostname` comes without the
+ * brackets of an IPv6 address. Throws TargetRefused for other schemes, credentials and the ports 0 and 25.
+ */
+export function parseTarget(text: string): { url: URL; hostname: string } {
+  if (!URL.canParse(text)) throw new TargetRefused('must be a URL such as https://example.com/hook')
+  const url = new URL(text)
+  if (url.protocol !== 'https:' && url.protocol !== 'http:')
+    throw new TargetRefused('must begin with https:// or http://')
+  if (url.username !== '' || url.password !== '') throw new TargetRefused('must not hold a user name or password')
+  if (url.port === '0' || url.port === '25') throw new TargetRefused(`must not use port ${url.port}`)
+  return { url, hostname: url.hostname.replace(/^\[|\]$/g, '') }
+}
+
+/** Throws TargetRefused when `hostname` is an address that is not allowed; names pass. */
+export function requireAllowedLiteral(hostname: string, rules: AddressRules): void {
+  if (isIP(hostname) !== 0 && !rules.isAllowed(hostname))
+    throw new TargetRefused(`names the address ${hostname}, which is not allowed`)
+}

@@ -1,0 +1,50 @@
+import { expect, test } from '@jest/globals'
+import { ConfigError, loadConfig } from '@sluice/runtime/config'
+import { outboundOptionsOf, smtp, smtpMistakes, webhookTargets } from './variables.ts'
+
+const variables = { ...webhookTargets, ...smtp }
+
+test('the options of a configuration', () => {
+  const config = loadConfig(variables, {
+    SLUICE_WEBHOOK_ALLOWED_NETWORKS: '10.1.0.0/16, fd00::/8',
+    SLUICE_WEBHOOK_PROXY: 'http://me:secret@proxy:4750',
+    SLUICE_SMTP_URL: 'smtps://me:secret@mail.example.com',
+    SLUICE_SMTP_FROM: 'Sluice <alerts@example.com>',
+  })
+  expect(outboundOptionsOf(config)).toEqual({
+    allowedNetworks: ['10.1.0.0/16', 'fd00::/8'],
+    proxy: 'http://me:secret@proxy:4750',
+    smtp: { url: 'smtps://me:secret@mail.example.com', from: 'Sluice <alerts@example.com>' },
+  })
+  expect(outboundOptionsOf(loadConfig(variables, {}), true)).toEqual({
+    allowedNetworks: ['127.0.0.0/8', '::1/128'],
+    proxy: undefined,
+    smtp: undefined,
+  })
+})
+
+test.each([
+  ['SLUICE_WEBHOOK_ALLOWED_NETWORKS', '10.0.0.0/8,example.com'],
+  ['SLUICE_WEBHOOK_PROXY', 'socks5://secret@proxy'],
+  ['SLUICE_WEBHOOK_PROXY', 'proxy-secret:4750'],
+  ['SLUICE_SMTP_URL', 'secret.example.com'],
+  ['SLUICE_SMTP_URL', 'smtp://'],
+  ['SLUICE_SMTP_FROM', 'alerts'],
+  ['SLUICE_SMTP_FROM', 'a@b.c\r\nBcc: d@e.f'],
+])('%s=%j is a mistake, and no secret is quoted', (name, text) => {
+  let message = ''
+  try {
+    loadConfig(variables, { [name]: text })
+  } catch (error) {
+    message = (error as Error).message
+  }
+  expect(message).toContain(name)
+  expect(message).not.toContain('secret')
+})
+
+test('a server for e-mail needs a sender, and a sender a server', () => {
+  for (const config of [{ SLUICE_SMTP_URL: 'smtp://a' }, { SLUICE_SMTP_FROM: 'a@b.c' }]) {
+    expect(smtpMistakes(config)).toEqual(['SLUICE_SMTP_URL and SLUICE_SMTP_FROM must be set both, or neither'])
+    expect(() => outboundOptionsOf({ SLUICE_WEBHOOK_ALLOWED_NETWORKS: [], ...config })).toThrow(ConfigError)
+  }
+})

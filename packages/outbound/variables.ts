@@ -1,0 +1,74 @@
+import { ConfigError } from '@sluice/runtime/config'
+import { listVariable, optionalSecretVariable, optionalVariable } from '@sluice/runtime/variables'
+import { parseNetwork } from './address-rules.ts'
+import type { OutboundOptions } from './outbound.ts'
+
+/** Where webhooks may be sent to: for the query service, which checks URLs, and the worker, which sends. */
+export const webhookTargets = {
+  SLUICE_WEBHOOK_ALLOWED_NETWORKS: listVariable(
+    'Networks that webhooks may be sent to although they are not public, as CIDR between commas: 10.1.0.0/16,fd00::/8. On a host with IPv6 alone, the network of its NAT64.',
+    (networks) => networks.map(parseNetwork),
+  ),
+  SLUICE_WEBHOOK_PROXY: optionalSecretVariable(
+    'Proxy for all webhooks, http://[user:password@]host:port, such as Smokescreen. It must allow CONNECT, and judges host names itself.',
+    requireProxyUrl,
+  ),
+}
+
+/** The server for e-mail: for the query service, which refuses rules with e-mail without it, and the worker. */
+export const smtp = {
+  SLUICE_SMTP_URL: optionalSecretVariable(
+    'SMTP server for e-mail of alert rules: smtp://user:password@host:587 (STARTTLS if offered), or smtps://…:465.',
+    requireSmtpUrl,
+  ),
+  SLUICE_SMTP_FROM: optionalVariable(
+    'Sender of e-mail: alerts@example.com, or Sluice <alerts@example.com>.',
+    requireSender,
+  ),
+}
+
+interface OutboundConfig {
+  SLUICE_WEBHOOK_ALLOWED_NETWORKS: readonly string[]
+  SLUICE_WEBHOOK_PROXY?: string | undefined
+  SLUICE_SMTP_URL?: string | undefined
+  SLUICE_SMTP_FROM?: string | undefined
+}
+
+/** Mistakes in the combination of variables that are valid by themselves, as lines of ConfigError. */
+export function smtpMistakes(config: Pick<OutboundConfig, 'SLUICE_SMTP_URL' | 'SLUICE_SMTP_FROM'>): string[] {
+  if ((config.SLUICE_SMTP_URL === undefined) === (config.SLUICE_SMTP_FROM === undefined)) return []
+  return ['SLUICE_SMTP_URL and SLUICE_SMTP_FROM must be set both, or neither']
+}
+
+/** The networks of a machine's own, which standalone allows while it listens on them alone. */
+const loopbackNetworks = ['127.0.0.0/8', '::1/128']
+
+/**
+ * The options of openOutbound and checkTarget that a configuration has. `allowsLoopback`: the process listens on loopback
+ * alone, so that a first try on one's own machine works. Throws ConfigError for SLUICE_SMTP_URL without SLUICE_SMTP_FROM.
+ */
+export function outboundOptionsOf(config: OutboundConfig, allowsLoopback = false): OutboundOptions {
+  const mistakes = smtpMistakes(config)
+  if (mistakes.length > 0) throw new ConfigError(mistakes)
+  const { SLUICE_SMTP_URL: url, SLUICE_SMTP_FROM: from } = config
+  return {
+    allowedNetworks: [...config.SLUICE_WEBHOOK_ALLOWED_NETWORKS, ...(allowsLoopback ? loopbackNetworks : [])],
+    proxy: config.SLUICE_WEBHOOK_PROXY,
+    smtp: url === undefined || from === undefined ? undefined : { url, from },
+  }
+}
+
+function requireProxyUrl(text: string): void {
+  if (!/^https?:\/\//.test(text) || !URL.canParse(text))
+    throw new Error('must be a URL that begins with http:// or https://')
+}
+
+function requireSmtpUrl(text: string): void {
+  if (!/^smtps?:\/\//.test(text) || !URL.canParse(text) || new URL(text).hostname === '')
+    throw new Error('must be a URL that begins with smtp:// or smtps://')
+}
+
+function requireSender(text: string): void {
+  if (!/^(?:[^<>\r\n]+ <[^\s<>@]+@[^\s<>@]+>|[^\s<>@]+@[^\s<>@]+)$/.test(text))
+    throw new Error('must be an e-mail address, with or without a name before it')
+}

@@ -1,0 +1,64 @@
+import { type Kysely, sql } from 'kysely'
+import type { AlertState } from '@sluice/contracts/alert-state'
+import type { AlertHistoryEntry } from '@sluice/contracts/alerts'
+import type { DeliveryStatus } from '@sluice/contracts/webhooks'
+import type { Tables } from './tables.ts'
+
+interface HistoryRow {
+  minute: Date
+  is_test: boolean
+  from_state: AlertState['state']
+  to_state: AlertState['state']
+  value: number
+  firing_id: string | null
+  delivery_status: DeliveryStatus | null
+  attempts: number | null
+  last_attempt_at: Date | null
+  last_status: number | null
+  last_error: string | null
+}
+
+/** A page of a rule's history, newest first, with the delivery to the rule's own endpoint and its last attempt. */
+export async function readHistory(
+  db: Kysely<Tables>,
+  ruleId: string,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<{ history: AlertHistoryEntry[]; total: number }> {
+  const { rows } = await sql<HistoryRow>`
+    SELECT
+      minute, is_test, from_state, to_state, value, firing_id,
+      deliveries.status AS delivery_status, deliveries.attempts,
+      last.at AS last_attempt_at, last.status AS last_status, last.error AS last_error
+    FROM alert_history
+    LEFT JOIN deliveries ON deliveries.endpoint_id = rule_id AND deliveries.source = alert_history.source
+    LEFT JOIN attempts AS last ON last.delivery_id = deliveries.delivery_id AND last.n = deliveries.attempts
+    WHERE rule_id = ${ruleId}
+    ORDER BY minute DESC, is_test DESC LIMIT ${limit} OFFSET ${offset}`.execute(db)
+  const { total } = await db
+    .selectFrom('alert_history')
+    .where('rule_id', '=', ruleId)
+    .select((select) => select.fn.countAll<string>().as('total'))
+    .executeTakeFirstOrThrow()
+  return { history: rows.map(toEntry), total: Number(total) }
+}
+
+function toEntry(row: HistoryRow): AlertHistoryEntry {
+  return {
+    timestamp: row.minute.getTime(),
+    from: row.from_state,
+    to: row.to_state,
+    value: row.value,
+    firing_id: row.firing_id,
+    test: row.is_test,
+    notification:
+      row.delivery_status === null
+        ? null
+        : {
+            status: row.delivery_status,
+            attempts: row.attempts ?? 0,
+            last_attempt_at: row.last_attempt_at?.getTime() ?? null,
+            last_status: row.last_status,
+            last_error: row.last_error,
+          },
+  }
+}

@@ -1,0 +1,206 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import type { Measured } from '@sluice/contracts/alert-state'
+import { addRule, type RuleParts } from '../../tests/support/alert-rules.ts'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { addWebhook } from '../../tests/support/webhooks.ts'
+import type { AlertRule } from './alert-records.ts'
+import { type AlertRuleStore, alertRuleStore } from './alert-rules.ts'
+
+const minuteMs = 60_000
+const noon = Date.UTC(2026, 0, 2, 12)
+
+let postgres: TestPostgres
+let rules: AlertRuleStore
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  rules = alertRuleStore(postgres)
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+const value = (number: number): Measured => ({ outcome: 'value', value: number, previous: 0 })
+
+let sites = 0
+
+/** A rule on a site of its own, made at noon; it fires above 10. */
+async function ruleWith(parts: RuleParts = {}): Promise<AlertRule> {
+  sites += 1
+  return addRule(postgres, { siteId: `site-${sites}`, at: noon, ...parts })
+}
+
+async function judge({ ruleId, revision }: AlertRule, minutes: number, measured: Measured): Promise<string[]> {
+  const minute = noon + minutes * minuteMs
+  const judged = await rules.judge(minute, [{ ruleId, revision, measured }], minute + 2_000)
+  return judged.map(({ transition }) => transition?.to ?? 'none')
+}
+
+async function deliveriesOf(siteId: string): Promise<{ endpoint: string; data: Record<string, unknown> }[]> {
+  const rows = await postgres.db
+    .selectFrom('deliveries')
+    .innerJoin('endpoints', 'endpoints.endpoint_id', 'deliveries.endpoint_id')
+    .where('endpoints.site_id', '=', siteId)
+    .orderBy('deliveries.created_at')
+    .orderBy('deliveries.endpoint_id')
+    .select(['deliveries.endpoint_id', 'deliveries.body'])
+    .execute()
+  return rows.map(({ endpoint_id, body }) => ({
+    endpoint: endpoint_id,
+    data: (JSON.parse(body.toString()) as { data: Record<string, unknown> }).data,
+  }))
+}
+
+test('a firing and its resolution are stored with their deliveries, which have one firing_id', async () => {
+  const rule = await ruleWith({ channel: '#ops' })
+  expect(await judge(rule, 1, value(12))).toStrictEqual(['firing'])
+  const fired = await rules.find(rule.ruleId, null)
+  expect(fired).toMatchObject({
+    state: { state: 'firing', lastFiredAt: noon + minuteMs, lastValue: 12 },
+    evaluatedMinute: noon + minuteMs,
+    lastEvaluatedAt: noon + minuteMs + 2_000,
+  })
+  expect(await judge(rule, 2, value(3))).toStrictEqual(['resolved'])
+  expect(await rules.find(rule.ruleId, null)).toMatchObject({ state: { state: 'ok' }, firingId: null })
+  const told = await deliveriesOf(rule.siteId)
+  expect(told.map(({ data }) => data)).toMatchObject([
+    { state: 'firing', metric_value: 12, firing_id: fired?.firingId, channel: '#ops' },
+    { state: 'resolved', metric_value: 3, firing_id: fired?.firingId },
+  ])
+  const { history } = await rules.history(rule.ruleId, { limit: 10, offset: 0 })
+  expect(history).toMatchObject([
+    { timestamp: noon + 2 * minuteMs, from: 'firing', to: 'ok', value: 3, test: false },
+    {
+      timestamp: noon + minuteMs,
+      from: 'ok',
+      to: 'firing',
+      value: 12,
+      notification: { status: 'pending', attempts: 0 },
+    },
+  ])
+})
+
+test('of three workers that judge one minute one has an effect', async () => {
+  const rule = await ruleWith()
+  const results = await Promise.all([1, 1, 1].map((minutes) => judge(rule, minutes, value(12))))
+  expect(results.flat()).toStrictEqual(['firing'])
+  expect(await deliveriesOf(rule.siteId)).toHaveLength(1)
+  const resolved = await Promise.all([2, 3, 4].map((minutes) => judge(rule, minutes, value(0))))
+  expect(resolved.flat().filter((to) => to === 'resolved')).toHaveLength(1)
+  expect(await deliveriesOf(rule.siteId)).toHaveLength(2)
+})
+
+test('what a worker measured that wakes up late changes nothing', async () => {
+  const rule = await ruleWith()
+  expect(await judge(rule, 5, value(3))).toStrictEqual(['none'])
+  expect(await judge(rule, 4, value(12))).toStrictEqual([])
+  expect(await judge(rule, 5, value(12))).toStrictEqual([])
+  expect(await rules.find(rule.ruleId, null)).toMatchObject({ state: { state: 'ok', lastValue: 3 } })
+  expect(await deliveriesOf(rule.siteId)).toStrictEqual([])
+})
+
+test('what was measured before a change of the rule counts no more, and a rule that is switched off fires no more', async () => {
+  const rule = await ruleWith({ for: '5m' })
+  await judge(rule, 1, value(12))
+  expect(await rules.find(rule.ruleId, null)).toMatchObject({ state: { pendingSince: noon + minuteMs } })
+  const change = async (of: AlertRule, parts: Partial<AlertRule['settings']>) =>
+    rules.update(of.ruleId, null, { ...of, settings: { ...of.settings, ...parts } }, noon + minuteMs)
+  const changed = await change(rule, { for: '0s' })
+  expect(changed).toMatchObject({ state: { pendingSince: null }, revision: 1 })
+  expect(await change(rule, { for: '1m' })).toBe('changed')
+  expect(await judge(rule, 2, value(12))).toStrictEqual([])
+  if (changed === undefined || changed === 'changed') throw new Error('the rule was not changed')
+  expect(await judge(changed, 2, value(12))).toStrictEqual(['firing'])
+  const off = await change(changed, { enabled: false })
+  expect(off).toMatchObject({ state: { state: 'ok' }, firingId: null })
+  expect(await judge({ ...changed, revision: 2 }, 3, value(0))).toStrictEqual([])
+  expect(await rules.listEnabled(rule.siteId)).toStrictEqual([])
+})
+
+test('a failed measurement is told to users, and the minute may still be judged', async () => {
+  const rule = await ruleWith()
+  const { ruleId, revision } = rule
+  await judge(rule, 1, value(12))
+  const minute = noon + 2 * minuteMs
+  await rules.judge(minute, [{ ruleId, revision, measured: { outcome: 'failed' }, error: 'too much' }], minute)
+  expect(await rules.find(ruleId, null)).toMatchObject({ state: { state: 'firing' }, lastError: 'too much' })
+  expect(await judge(rule, 2, value(1))).toStrictEqual(['resolved'])
+  expect(await rules.find(ruleId, null)).toMatchObject({ lastError: null })
+})
+
+test('each webhook of the site that takes alerts gets one delivery, and one URL only one', async () => {
+  const url = 'http://127.0.0.1:9/same'
+  const rule = await ruleWith({ target: url })
+  const { siteId } = rule
+  const oldest = await addWebhook(postgres, { siteId, url, at: 1 })
+  await addWebhook(postgres, { siteId, url, at: 2 })
+  const other = await addWebhook(postgres, { siteId, url: 'http://127.0.0.1:9/other' })
+  await addWebhook(postgres, { siteId, url: 'http://127.0.0.1:9/imports', events: ['import.completed'] })
+  await addWebhook(postgres, { siteId, url: 'http://127.0.0.1:9/dev', environment: 'dev' })
+  await judge(rule, 1, value(12))
+  expect((await deliveriesOf(siteId)).map(({ endpoint }) => endpoint).sort()).toStrictEqual([oldest, other].sort())
+  const { history } = await rules.history(rule.ruleId, { limit: 1, offset: 0 })
+  expect(history).toMatchObject([{ notification: null }])
+})
+
+test('the outcome of an e-mail stands in the history, and its body is subject and text', async () => {
+  const rule = await ruleWith({ type: 'email', target: '["ops@example.com"]' })
+  await judge(rule, 1, value(12))
+  const { db } = postgres
+  const delivery = await db
+    .selectFrom('deliveries')
+    .selectAll()
+    .where('endpoint_id', '=', rule.ruleId)
+    .executeTakeFirstOrThrow()
+  expect(JSON.parse(delivery.body.toString())).toMatchObject({ subject: `Many events is firing (${rule.siteId})` })
+  const at = new Date(noon + 2 * minuteMs)
+  await db
+    .insertInto('attempts')
+    .values([
+      { delivery_id: delivery.delivery_id, n: 1, at, status: 451, latency_ms: 3, response: null, error: 'try later' },
+      { delivery_id: delivery.delivery_id, n: 2, at, status: 250, latency_ms: 3, response: 'OK', error: null },
+    ])
+    .execute()
+  await db.updateTable('deliveries').set({ status: 'succeeded', attempts: 2 }).execute()
+  const { history } = await rules.history(rule.ruleId, { limit: 1, offset: 0 })
+  expect(history[0]?.notification).toStrictEqual({
+    status: 'succeeded',
+    attempts: 2,
+    last_attempt_at: at.getTime(),
+    last_status: 250,
+    last_error: null,
+  })
+})
+
+test('a history is kept for 90 days', async () => {
+  const rule = await ruleWith()
+  const days = 24 * 60
+  for (const minutes of [1, 91 * days]) {
+    await judge(rule, minutes, value(12))
+    await judge(rule, minutes + 1, value(0))
+  }
+  expect(await rules.history(rule.ruleId, { limit: 10, offset: 0 })).toMatchObject({ total: 2 })
+})
+
+test('the sites with rules are jobs, and the oldest judged minute is that of all of them', async () => {
+  const fresh = await openTestPostgres()
+  const store = alertRuleStore(fresh)
+  expect(await store.oldestJudged()).toBeUndefined()
+  const [one, other] = [
+    await addRule(fresh, { siteId: 'one', at: noon }),
+    await addRule(fresh, { siteId: 'two', at: noon }),
+  ]
+  await addRule(fresh, { siteId: 'two', at: noon })
+  await store.advance('one', noon + 3 * minuteMs)
+  expect(await store.oldestJudged()).toBe(noon)
+  const taken = await store.leases.take(noon, 10)
+  expect(taken.map(({ job }) => job).sort((a, b) => b.judgedMinute - a.judgedMinute)).toStrictEqual([
+    { siteId: 'one', judgedMinute: noon + 3 * minuteMs },
+    { siteId: 'two', judgedMinute: noon },
+  ])
+  await store.delete(other.ruleId, null)
+  await store.delete(one.ruleId, null)
+  expect(await store.oldestJudged()).toBe(noon)
+  await fresh.drop()
+})

@@ -1,0 +1,174 @@
+import { type Kysely, sql } from 'kysely'
+import { alertNotice, noticeBody } from '@sluice/contracts/alert-notices'
+import {
+  type AlertState,
+  type AlertTransition,
+  type AlertTrigger,
+  type Measured,
+  step,
+} from '@sluice/contracts/alert-state'
+import { alertLimits, type AlertSettings } from '@sluice/contracts/alerts'
+import { durationMs } from '@sluice/runtime/durations'
+import { newId } from '@sluice/runtime/ids'
+import { type AlertRule, selectRules, toRule } from './alert-records.ts'
+import { queueDeliveries, queueForWebhooks } from './deliveries.ts'
+import type { Tables } from './tables.ts'
+
+/** What was measured for a rule as it was at a revision. */
+export interface Judgement {
+  ruleId: string
+  revision: number
+  measured: Measured
+  /** Why the measurement failed, for users. */
+  error?: string
+}
+
+/** A rule's state after a judgement. */
+export interface Judged {
+  ruleId: string
+  state: AlertState
+  transition?: AlertTransition
+}
+
+type Db = Kysely<Tables>
+
+const historyMs = alertLimits.historyDays * 86_400_000
+
+/** The part of the settings that `step` needs. */
+export function triggerOf({ condition, for: duration, cooldown, no_data: noData }: AlertSettings): AlertTrigger {
+  const { operator, threshold } = condition
+  return { operator, threshold, forMs: durationMs(duration) ?? 0, cooldownMs: durationMs(cooldown) ?? 0, noData }
+}
+
+/**
+ * Steps rules in the caller's transaction. Each state is read under a lock, and only of rules that were not judged for this
+ * minute or a later one: of workers that judge the same minute one has an effect, and what a worker measured that woke
+ * up late has none.
+ */
+export async function judgeRules(
+  db: Db,
+  minute: number,
+  judgements: readonly Judgement[],
+  at: number,
+): Promise<Judged[]> {
+  const byRule = new Map(judgements.map((judgement) => [judgement.ruleId, judgement]))
+  const rows = await selectRules(db)
+    .where('alert_rules.rule_id', 'in', [...byRule.keys()])
+    .where('alert_rules.enabled', '=', true)
+    .where('alert_rules.evaluated_minute', '<', new Date(minute))
+    // In one order, because two transactions that lock the same rows in different orders would deadlock.
+    .orderBy('alert_rules.rule_id')
+    .forUpdate('alert_rules')
+    .execute()
+  const stepped = rows.flatMap((row) => {
+    const rule = toRule(row)
+    const judgement = byRule.get(rule.ruleId)
+    return judgement?.revision === rule.revision ? [stepRule(rule, minute, judgement)] : []
+  })
+  if (stepped.length === 0) return []
+  await updateStates(db, minute, stepped, at)
+  for (const each of stepped) {
+    if (each.transition) await recordTransition(db, minute, { ...each, transition: each.transition }, at)
+  }
+  return stepped.map(({ rule: { ruleId }, state, transition }) => ({
+    ruleId,
+    state,
+    ...(transition && { transition }),
+  }))
+}
+
+interface Stepped {
+  rule: AlertRule
+  state: AlertState
+  /** Of the firing that is under way after the step; null: none. */
+  firingId: string | null
+  transition?: AlertTransition
+  hasFailed: boolean
+  error: string | null
+}
+
+function stepRule(rule: AlertRule, minute: number, { measured, error }: Judgement): Stepped {
+  const { state, transition } = step(triggerOf(rule.settings), rule.state, minute, measured)
+  const firingId = state.state === 'ok' ? null : (rule.firingId ?? newId('fir'))
+  const hasFailed = measured.outcome === 'failed'
+  return {
+    rule,
+    state,
+    firingId,
+    hasFailed,
+    error: hasFailed ? (error ?? null) : null,
+    ...(transition && { transition }),
+  }
+}
+
+async function updateStates(db: Db, minute: number, stepped: readonly Stepped[], at: number): Promise<void> {
+  const time = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString())
+  const next = stepped.map(({ rule, state, firingId, hasFailed, error }) => ({
+    rule_id: rule.ruleId,
+    state: state.state,
+    pending_since: time(state.pendingSince),
+    true_at: time(state.trueAt),
+    firing_id: firingId,
+    last_fired_at: time(state.lastFiredAt),
+    last_value: state.lastValue,
+    // A failed measurement is no judgement: the minute may still be judged.
+    evaluated_minute: time(hasFailed ? rule.evaluatedMinute : minute),
+    last_evaluated_at: time(hasFailed ? rule.lastEvaluatedAt : at),
+    last_error: error,
+  }))
+  await sql`
+    UPDATE alert_rules SET
+      state = next.state, pending_since = next.pending_since, true_at = next.true_at, firing_id = next.firing_id,
+      last_fired_at = next.last_fired_at, last_value = next.last_value, evaluated_minute = next.evaluated_minute,
+      last_evaluated_at = next.last_evaluated_at, last_error = next.last_error
+    FROM jsonb_to_recordset(${JSON.stringify(next)}::jsonb) AS next (
+      rule_id text, state text, pending_since timestamptz, true_at timestamptz, firing_id text, last_fired_at timestamptz,
+      last_value double precision, evaluated_minute timestamptz, last_evaluated_at timestamptz, last_error text
+    )
+    WHERE alert_rules.rule_id = next.rule_id`.execute(db)
+}
+
+/**
+ * Writes a transition down and queues its notifications: one to each webhook of the site that takes alerts, and one to the
+ * rule's own target, unless a webhook has the same URL.
+ */
+async function recordTransition(
+  db: Db,
+  minute: number,
+  { rule, state, firingId, transition }: Stepped & { transition: AlertTransition },
+  at: number,
+): Promise<void> {
+  const { ruleId, siteId, environment, settings, channel, notificationType } = rule
+  const source = `alert:${ruleId}:${minute}`
+  // A resolution tells of the firing that it ends.
+  const toldId = firingId ?? rule.firingId ?? newId('fir')
+  await db
+    .insertInto('alert_history')
+    .values({
+      rule_id: ruleId,
+      minute: new Date(minute),
+      from_state: rule.state.state,
+      to_state: state.state,
+      value: transition.value,
+      firing_id: toldId,
+      source,
+    })
+    .execute()
+  await db
+    .deleteFrom('alert_history')
+    .where('rule_id', '=', ruleId)
+    .where('minute', '<', new Date(at - historyMs))
+    .execute()
+  const notice = alertNotice(
+    { ruleId, name: settings.name, condition: settings.condition, channel },
+    { siteId, timestamp: at },
+    { state: transition.to, value: transition.value, firingId: toldId },
+  )
+  const forWebhooks = noticeBody(notice, 'webhook')
+  const told = await queueForWebhooks(db, { siteId, environment, kind: 'alert', source, body: forWebhooks, now: at })
+  const isTold =
+    notificationType === 'webhook' && told.some((fingerprint) => fingerprint.equals(rule.targetFingerprint))
+  if (isTold) return
+  const body = noticeBody(notice, notificationType)
+  await queueDeliveries(db, [{ endpointId: ruleId, source, kind: 'alert', body }], at)
+}

@@ -1,0 +1,312 @@
+import { type Kysely, sql } from 'kysely'
+import { alertNotice, noticeBody } from '@sluice/contracts/alert-notices'
+import {
+  type AlertHistoryEntry,
+  alertLimits,
+  type AlertSettings,
+  type NotificationType,
+} from '@sluice/contracts/alerts'
+import type { Environment } from '@sluice/contracts/scopes'
+import type { LeaseTable } from '@sluice/leases/lease-table'
+import { newId } from '@sluice/runtime/ids'
+import { readHistory } from './alert-history.ts'
+import { type Judged, type Judgement, judgeRules } from './alert-judgements.ts'
+import { type AlertRule, selectRules, settingsColumns, siteCondition, toRule } from './alert-records.ts'
+import { queueDeliveries } from './deliveries.ts'
+import { deleteEndpoint, insertEndpoint, updateEndpoint } from './endpoints.ts'
+import { leaseTable, updateHeld } from './leases.ts'
+import type { Postgres } from './open.ts'
+import type { Tables } from './tables.ts'
+
+/** Where a rule's notifications go. The caller seals (packages/runtime/secret-box.ts). */
+export interface AlertTarget {
+  type: NotificationType
+  targetBox: Buffer
+  targetFingerprint: Buffer
+  /** Null where nothing is signed; absent: it stays. */
+  secretBox?: Buffer | null
+}
+
+export interface NewAlertRule {
+  ruleId: string
+  siteId: string
+  environment: Environment
+  keyId: string
+  settings: AlertSettings
+  channel: string | null
+  target: AlertTarget
+}
+
+export interface AlertRuleChanges {
+  /** The revision that the changes were made from. */
+  revision: number
+  settings: AlertSettings
+  channel: string | null
+  /** Absent: it stays. */
+  target?: AlertTarget
+}
+
+/** The rules of one site, as a job. */
+export interface AlertSite {
+  siteId: string
+  /** The last minute for which all of its rules were judged, Unix ms. */
+  judgedMinute: number
+}
+
+type SiteIds = readonly string[] | null
+
+/** Alert rules in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is away. */
+export interface AlertRuleStore {
+  /** The sites that have rules, as jobs. One never fails for good. */
+  leases: LeaseTable<AlertSite>
+  /** Stores a rule and hands its site to the workers; undefined: the site has as many rules as it may have. */
+  create(rule: NewAlertRule, at: number): Promise<AlertRule | undefined>
+  find(ruleId: string, siteIds: SiteIds): Promise<AlertRule | undefined>
+  /** Lists the rules of one site, newest first; `total` counts all of them. */
+  list(siteId: string, page: { limit: number; offset: number }): Promise<{ rules: AlertRule[]; total: number }>
+  /**
+   * Replaces the settings: what is pending begins anew, and a rule that is switched off fires no more. `changed`: somebody
+   * else changed the rule since that revision. Undefined where `find` returns undefined.
+   */
+  update(
+    ruleId: string,
+    siteIds: SiteIds,
+    changes: AlertRuleChanges,
+    at: number,
+  ): Promise<AlertRule | 'changed' | undefined>
+  /** Removes a rule with its history and its deliveries; false where `find` returns undefined. */
+  delete(ruleId: string, siteIds: SiteIds): Promise<boolean>
+  /** A page of the rule's transitions and tests, newest first. */
+  history(
+    ruleId: string,
+    page: { limit: number; offset: number },
+  ): Promise<{ history: AlertHistoryEntry[]; total: number }>
+  /** Queues a test notification at the rule's own target. */
+  queueTest(rule: AlertRule, at: number): Promise<void>
+  /** The rules of a site that are switched on. */
+  listEnabled(siteId: string): Promise<AlertRule[]>
+  /**
+   * Steps the rules by what was measured for a minute, and stores states, history and deliveries in one transaction. What is
+   * stored for this minute or a later one stands, and so does a rule that was changed since the measurement. Returns what was
+   * stored.
+   */
+  judge(minute: number, judgements: readonly Judgement[], at: number): Promise<Judged[]>
+  /** Notes that all rules of a site were judged for a minute; those that failed included. */
+  advance(siteId: string, minute: number): Promise<void>
+  /** The minute up to which the rules of every site were judged; undefined: there are no rules. */
+  oldestJudged(): Promise<number | undefined>
+}
+
+type Db = Kysely<Tables>
+
+const failedRetryMs = 60_000
+const minuteMs = 60_000
+
+export function alertRuleStore(postgres: Postgres): AlertRuleStore {
+  const inTransaction = <T>(work: (transaction: Db) => Promise<T>): Promise<T> =>
+    postgres.run((db) => db.transaction().execute(work))
+  return {
+    leases: siteLeases(postgres),
+    create: (rule, at) => inTransaction((transaction) => insertRule(transaction, rule, at)),
+    find: (ruleId, siteIds) => postgres.run((db) => findRule(db, ruleId, siteIds)),
+    list: (siteId, { limit, offset }) =>
+      postgres.run(async (db) => {
+        const rows = await selectRules(db)
+          .where('alert_rules.site_id', '=', siteId)
+          .orderBy('alert_rules.seq', 'desc')
+          .limit(limit)
+          .offset(offset)
+          .execute()
+        return { rules: rows.map(toRule), total: await countRules(db, siteId) }
+      }),
+    update: (ruleId, siteIds, changes, at) =>
+      inTransaction(async (transaction) => {
+        const isChanged = await updateRule(transaction, ruleId, changes, at)
+        const rule = await findRule(transaction, ruleId, siteIds)
+        return isChanged || rule === undefined ? rule : 'changed'
+      }),
+    delete: (ruleId, siteIds) => inTransaction((transaction) => deleteRule(transaction, ruleId, siteIds)),
+    history: (ruleId, page) => postgres.run((db) => readHistory(db, ruleId, page)),
+    queueTest: (rule, at) => inTransaction((transaction) => insertTest(transaction, rule, at)),
+    listEnabled: (siteId) =>
+      postgres.run(async (db) => {
+        const rows = await selectRules(db)
+          .where('alert_rules.site_id', '=', siteId)
+          .where('alert_rules.enabled', '=', true)
+          .orderBy('alert_rules.rule_id')
+          .execute()
+        return rows.map(toRule)
+      }),
+    judge: (minute, judgements, at) =>
+      judgements.length === 0
+        ? Promise.resolve([])
+        : inTransaction((transaction) => judgeRules(transaction, minute, judgements, at)),
+    advance: (siteId, minute) =>
+      postgres.run(async (db) => {
+        await db
+          .updateTable('alert_sites')
+          .set({ judged_minute: new Date(minute) })
+          .where('site_id', '=', siteId)
+          .where('judged_minute', '<', new Date(minute))
+          .execute()
+      }),
+    oldestJudged: () =>
+      postgres.run(async (db) => {
+        const { oldest } = await db
+          .selectFrom('alert_sites')
+          .select((select) => select.fn.min('judged_minute').as('oldest'))
+          .executeTakeFirstOrThrow()
+        // Without rows, the aggregate is null, which its type does not say.
+        return (oldest as Date | null)?.getTime()
+      }),
+  }
+}
+
+function siteLeases(postgres: Postgres): LeaseTable<AlertSite> {
+  const leases = leaseTable(postgres, 'alert_sites', (row) => ({
+    siteId: row.site_id,
+    judgedMinute: row.judged_minute.getTime(),
+  }))
+  return {
+    ...leases,
+    fail: (lease, _error, now) =>
+      postgres.run((db) =>
+        updateHeld(db, 'alert_sites', lease, sql`failures = 0, due_at = ${new Date(now + failedRetryMs)}`),
+      ),
+    release: (lease, dueAt, options) =>
+      dueAt === null
+        ? postgres.run((db) => updateHeld(db, 'alert_sites', lease, sql`lease_until = NULL, lease = lease + 1`))
+        : leases.release(lease, dueAt, options),
+  }
+}
+
+async function findRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<AlertRule | undefined> {
+  const row = await selectRules(db)
+    .where('alert_rules.rule_id', '=', ruleId)
+    .where(siteCondition(siteIds))
+    .executeTakeFirst()
+  return row && toRule(row)
+}
+
+async function countRules(db: Db, siteId: string): Promise<number> {
+  const { total } = await db
+    .selectFrom('alert_rules')
+    .where('site_id', '=', siteId)
+    .select((select) => select.fn.countAll<string>().as('total'))
+    .executeTakeFirstOrThrow()
+  return Number(total)
+}
+
+async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<AlertRule | undefined> {
+  const { ruleId, siteId, environment, keyId, settings, channel, target } = rule
+  const minute = new Date(Math.floor(at / minuteMs) * minuteMs)
+  // Locks the site's row until the end of the transaction: rules of a site are created and deleted one after the other.
+  await sql`
+    INSERT INTO alert_sites AS known (site_id, judged_minute, due_at) VALUES (${siteId}, ${minute}, ${new Date(at)})
+    ON CONFLICT (site_id) DO UPDATE SET due_at = least(known.due_at, excluded.due_at)`.execute(db)
+  if ((await countRules(db, siteId)) >= alertLimits.rulesPerSiteMax) return undefined
+  await insertEndpoint(
+    db,
+    {
+      endpointId: ruleId,
+      siteId,
+      owner: 'alert_rule',
+      channel: target.type,
+      targetBox: target.targetBox,
+      targetFingerprint: target.targetFingerprint,
+      secretBox: target.secretBox ?? null,
+      events: ['alert'],
+      active: true,
+      summaryInterval: null,
+      keyId,
+      environment,
+    },
+    at,
+  )
+  await db
+    .insertInto('alert_rules')
+    .values({
+      rule_id: ruleId,
+      site_id: siteId,
+      environment,
+      ...settingsColumns(settings),
+      channel_name: channel,
+      evaluated_minute: minute,
+      created_at: new Date(at),
+      updated_at: new Date(at),
+    })
+    .execute()
+  return findRule(db, ruleId, null)
+}
+
+/** False: there is no such rule of this revision. */
+async function updateRule(
+  db: Db,
+  ruleId: string,
+  { revision, settings, channel, target }: AlertRuleChanges,
+  at: number,
+): Promise<boolean> {
+  const off = { state: 'ok', firing_id: null } as const
+  const { numUpdatedRows } = await db
+    .updateTable('alert_rules')
+    .set({
+      ...settingsColumns(settings),
+      ...(settings.enabled ? {} : off),
+      channel_name: channel,
+      pending_since: null,
+      true_at: null,
+      last_error: null,
+      revision: revision + 1,
+      updated_at: new Date(at),
+    })
+    .where('rule_id', '=', ruleId)
+    .where('revision', '=', revision)
+    .executeTakeFirst()
+  if (numUpdatedRows === 0n) return false
+  if (target) {
+    const { type, ...boxes } = target
+    await updateEndpoint(db, ruleId, { channel: type, ...boxes, active: true }, at)
+  }
+  return true
+}
+
+async function deleteRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<boolean> {
+  const rule = await findRule(db, ruleId, siteIds)
+  if (!rule) return false
+  const { siteId } = rule
+  await sql`SELECT FROM alert_sites WHERE site_id = ${siteId} FOR UPDATE`.execute(db)
+  if (!(await deleteEndpoint(db, ruleId))) return false
+  if ((await countRules(db, siteId)) === 0) {
+    await db.deleteFrom('alert_sites').where('site_id', '=', siteId).execute()
+  }
+  return true
+}
+
+async function insertTest(db: Db, rule: AlertRule, at: number): Promise<void> {
+  const { ruleId, siteId, settings, channel, notificationType, state } = rule
+  const source = `alert_test:${newId('fir')}`
+  const value = state.lastValue ?? 0
+  const notice = alertNotice(
+    { ruleId, name: settings.name, condition: settings.condition, channel },
+    { siteId, timestamp: at },
+    { state: 'firing', value, firingId: newId('fir'), isTest: true },
+  )
+  const inserted = await db
+    .insertInto('alert_history')
+    .values({
+      rule_id: ruleId,
+      minute: new Date(at),
+      is_test: true,
+      from_state: state.state,
+      to_state: state.state,
+      value,
+      firing_id: notice.data.firing_id,
+      source,
+    })
+    // A second test in the same millisecond is the same one.
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirst()
+  if (inserted.numInsertedOrUpdatedRows === 0n) return
+  const body = noticeBody(notice, notificationType)
+  await queueDeliveries(db, [{ endpointId: ruleId, source, kind: 'alert', body, requested: true }], at)
+}

@@ -1,0 +1,88 @@
+import { type Kysely, sql } from 'kysely'
+import type { Environment } from '@sluice/contracts/scopes'
+import type { DeliveryBody, DeliveryKind } from '@sluice/contracts/webhooks'
+import { newId } from '@sluice/runtime/ids'
+import type { Tables } from './tables.ts'
+
+export interface NewDelivery {
+  endpointId: string
+  /** What it tells of; an endpoint gets one delivery of each source, however often that is queued. */
+  source: string
+  kind: DeliveryKind
+  /** What is sent as it is; for e-mail JSON of `{subject, text}`. */
+  body: Uint8Array
+  /** Somebody asked for it: one attempt is made whether the endpoint is on or off. */
+  requested?: boolean
+}
+
+/**
+ * Queues deliveries in the transaction of what they tell of: both are stored, or neither. Inactive endpoints get none, and
+ * those of a disabled endpoint are stored as `failed`, for a later recovery. `now` is Unix ms. Returns the ids of those
+ * that are new.
+ */
+export async function queueDeliveries(
+  transaction: Kysely<Tables>,
+  deliveries: readonly NewDelivery[],
+  now: number,
+): Promise<string[]> {
+  if (deliveries.length === 0) return []
+  // In one order, because two transactions that insert the same rows in different orders would deadlock.
+  const sorted = [...deliveries].sort((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1))
+  const at = new Date(now)
+  const { rows } = await sql<{ delivery_id: string }>`
+    INSERT INTO deliveries (delivery_id, endpoint_id, source, kind, body, requested, status, created_at, due_at)
+    SELECT
+      new.delivery_id, endpoint_id, new.source, new.kind, new.body, new.requested,
+      CASE WHEN is_sent THEN 'pending' ELSE 'failed' END, ${at}::timestamptz, CASE WHEN is_sent THEN ${at}::timestamptz END
+    FROM unnest(
+      ${sorted.map(() => newId('dlv'))}::text[],
+      ${sorted.map(({ endpointId }) => endpointId)}::text[],
+      ${sorted.map(({ source }) => source)}::text[],
+      ${sorted.map(({ kind }) => kind)}::text[],
+      ${sorted.map(({ body }) => Buffer.from(body))}::bytea[],
+      ${sorted.map(({ requested = false }) => requested)}::boolean[]
+    ) AS new (delivery_id, endpoint_id, source, kind, body, requested)
+    JOIN endpoints USING (endpoint_id)
+    CROSS JOIN LATERAL (SELECT new.requested OR disabled_at IS NULL AS is_sent) AS choice
+    WHERE active OR new.requested
+    ON CONFLICT (source, endpoint_id) DO NOTHING
+    RETURNING delivery_id`.execute(transaction)
+  return rows.map(({ delivery_id }) => delivery_id)
+}
+
+function sortKey({ endpointId, source }: NewDelivery): string {
+  return `${endpointId} ${source}`
+}
+
+/** The bytes of a delivery, which are stored once and sent in every attempt. */
+export function encodeBody(body: DeliveryBody): Buffer {
+  return Buffer.from(JSON.stringify(body))
+}
+
+/** What the webhooks of a site are told. */
+export interface WebhookNotice {
+  siteId: string
+  /** `all`: the webhooks of both environments. */
+  environment: Environment | 'all'
+  kind: DeliveryKind
+  source: string
+  body: Uint8Array
+  /** Unix ms. */
+  now: number
+}
+
+/**
+ * Queues one delivery for each active webhook of the site that takes `kind`; of several with one URL for the oldest that is
+ * not disabled, whose secret signs. Returns the fingerprints of their targets.
+ */
+export async function queueForWebhooks(transaction: Kysely<Tables>, notice: WebhookNotice): Promise<Buffer[]> {
+  const { siteId, environment, kind, source, body, now } = notice
+  const { rows } = await sql<{ endpoint_id: string; target_fingerprint: Buffer }>`
+    SELECT DISTINCT ON (target_fingerprint) endpoint_id, target_fingerprint FROM endpoints
+    WHERE site_id = ${siteId} AND owner = 'webhook' AND active AND ${kind} = ANY (events)
+      AND ${environment} IN ('all', environment)
+    ORDER BY target_fingerprint, disabled_at IS NOT NULL, seq`.execute(transaction)
+  const deliveries = rows.map(({ endpoint_id }) => ({ endpointId: endpoint_id, source, kind, body }))
+  await queueDeliveries(transaction, deliveries, now)
+  return rows.map(({ target_fingerprint }) => target_fingerprint)
+}

@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { addDelivery, addWebhook } from '../../tests/support/webhooks.ts'
+import { type DeliveryQueue, deliveryQueue, type TakenDelivery, type Verdict } from './delivery-queue.ts'
+
+const now = 1_700_000_000_000
+const all = { max: 256, failingMax: 128 }
+const health = { failingSince: null, failuresInRow: 0, exhausted: 0 }
+const done: Verdict = { status: 'succeeded', dueAt: null, health }
+const attempt = { at: now, status: 200, latencyMs: 1, response: 'ok', error: null }
+let postgres: TestPostgres
+let queue: DeliveryQueue
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  queue = deliveryQueue(postgres)
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+beforeEach(async () => {
+  await postgres.db.deleteFrom('endpoints').execute()
+})
+
+/** An endpoint with so many deliveries, which has failed so often in a row. */
+async function endpointWith(deliveries: number, { failures = 0, at = now } = {}): Promise<string> {
+  const endpointId = await addWebhook(postgres)
+  await postgres.db
+    .updateTable('endpoints')
+    .set({ failures_in_row: failures })
+    .where('endpoint_id', '=', endpointId)
+    .execute()
+  for (let n = 0; n < deliveries; n += 1) await addDelivery(postgres, endpointId, at + n)
+  return endpointId
+}
+
+function countByEndpoint(taken: readonly TakenDelivery[]): Record<string, number> {
+  return Object.fromEntries([...Map.groupBy(taken, (each) => each.endpointId)].map(([id, own]) => [id, own.length]))
+}
+
+test('four attempts of an endpoint are taken at a time, of a failing one one', async () => {
+  const [two, many, failing] = [await endpointWith(2), await endpointWith(9), await endpointWith(3, { failures: 3 })]
+  await endpointWith(1, { at: now + 1_000 })
+  const taken = await queue.take(now + 100, all)
+  expect(countByEndpoint(taken)).toStrictEqual({ [two]: 2, [many]: 4, [failing]: 1 })
+  expect(taken.filter(({ isFailing }) => isFailing).map(({ endpointId }) => endpointId)).toStrictEqual([failing])
+  expect(await queue.take(now + 100, all)).toStrictEqual([])
+  const [first] = taken.filter(({ endpointId }) => endpointId === many)
+  if (first) await queue.record(first, attempt, () => done, now + 100)
+  expect(countByEndpoint(await queue.take(now + 100, all))).toStrictEqual({ [many]: 1 })
+})
+
+test('when there is little room, each endpoint gets its first attempt before any gets its second', async () => {
+  const ids = [await endpointWith(9), await endpointWith(9), await endpointWith(9, { at: now + 50 })]
+  const taken = await queue.take(now + 100, { ...all, max: 4 })
+  expect(Object.keys(countByEndpoint(taken)).sort()).toStrictEqual([...ids].sort())
+  expect(taken).toHaveLength(4)
+})
+
+test('failing endpoints have their own part of the room', async () => {
+  for (let n = 0; n < 4; n += 1) await endpointWith(1, { failures: 3 })
+  const well = await endpointWith(1, { at: now + 50 })
+  const taken = await queue.take(now + 100, { max: 10, failingMax: 2 })
+  expect(taken.filter(({ isFailing }) => isFailing)).toHaveLength(2)
+  expect(Object.keys(countByEndpoint(taken))).toContain(well)
+  expect(await queue.take(now + 100, { max: 10, failingMax: 0 })).toStrictEqual([])
+})
+
+test('workers that take at once keep to the slots together', async () => {
+  const endpointId = await endpointWith(40)
+  for (let round = 0; round < 10; round += 1) {
+    const taken = (await Promise.all(Array.from({ length: 6 }, () => queue.take(now + 100, all)))).flat()
+    expect(countByEndpoint(taken)).toStrictEqual({ [endpointId]: 4 })
+    expect(new Set(taken.map(({ id }) => id)).size).toBe(4)
+    await Promise.all(taken.map((each) => queue.record(each, attempt, () => done, now + 100)))
+  }
+  expect(await queue.take(now + 100, all)).toStrictEqual([])
+})
+
+test('what a worker did not record in time is taken by another one, and the first can record nothing more', async () => {
+  await endpointWith(1)
+  const [first] = await queue.take(now, all)
+  expect(await queue.take(now + leaseMs - 1, all)).toStrictEqual([])
+  const [second] = await queue.take(now + leaseMs, all)
+  if (!first || !second) throw new Error('nothing was taken')
+  expect(second).toStrictEqual({ ...first, lease: first.lease + 1 })
+  await expect(queue.record(first, attempt, () => done, now)).rejects.toThrow(LeaseLost)
+  await queue.release(first)
+  await queue.record(second, attempt, () => done, now)
+  await expect(queue.record(second, attempt, () => done, now)).rejects.toThrow(LeaseLost)
+  expect(await postgres.db.selectFrom('attempts').select('n').execute()).toStrictEqual([{ n: 1 }])
+})
+
+test('what was given back is taken again at once', async () => {
+  await endpointWith(1)
+  const [first] = await queue.take(now, all)
+  if (!first) throw new Error('nothing was taken')
+  await queue.release(first)
+  expect(await queue.take(now, all)).toMatchObject([{ id: first.id }])
+})

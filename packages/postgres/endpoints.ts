@@ -1,0 +1,188 @@
+import { type Kysely, type Selectable, sql } from 'kysely'
+import type { Environment } from '@sluice/contracts/scopes'
+import type { Channel, DeliveryKind, SummaryInterval } from '@sluice/contracts/webhooks'
+import type { SecretBox } from '@sluice/runtime/secret-box'
+import type { Tables } from './tables.ts'
+
+/** Where deliveries go. Boxes are sealed and opened by the caller (packages/runtime/secret-box.ts). */
+export interface Endpoint {
+  /** The id of the webhook, or of the alert rule, that owns it. */
+  endpointId: string
+  siteId: string
+  owner: 'webhook' | 'alert_rule'
+  channel: Channel
+  /** A box of the URL, for `email` of the JSON list of addresses, and the fingerprint of that text. */
+  targetBox: Buffer
+  targetFingerprint: Buffer
+  /** Null where nothing is signed. */
+  secretBox: Buffer | null
+  /** The secret before the last rotation; deliveries are signed with it as well until `previousSecretUntil`. */
+  previousSecretBox: Buffer | null
+  previousSecretUntil: Date | null
+  events: readonly DeliveryKind[]
+  active: boolean
+  summaryInterval: SummaryInterval | null
+  keyId: string
+  environment: Environment
+  failingSince: Date | null
+  failuresInRow: number
+  exhausted: number
+  disabledAt: Date | null
+  disabledReason: string | null
+  createdAt: Date
+  updatedAt: Date
+}
+
+export type NewEndpoint = Pick<
+  Endpoint,
+  | 'endpointId'
+  | 'siteId'
+  | 'owner'
+  | 'channel'
+  | 'targetBox'
+  | 'targetFingerprint'
+  | 'secretBox'
+  | 'events'
+  | 'active'
+  | 'summaryInterval'
+  | 'keyId'
+  | 'environment'
+>
+
+export type EndpointChanges = Partial<
+  Pick<
+    Endpoint,
+    | 'channel'
+    | 'targetBox'
+    | 'targetFingerprint'
+    | 'secretBox'
+    | 'previousSecretBox'
+    | 'previousSecretUntil'
+    | 'events'
+    | 'active'
+    | 'summaryInterval'
+  >
+>
+
+type Db = Kysely<Tables>
+
+export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number): Promise<Endpoint> {
+  const row = await db
+    .insertInto('endpoints')
+    .values({
+      endpoint_id: endpoint.endpointId,
+      site_id: endpoint.siteId,
+      owner: endpoint.owner,
+      channel: endpoint.channel,
+      target_box: endpoint.targetBox,
+      target_fingerprint: endpoint.targetFingerprint,
+      secret_box: endpoint.secretBox,
+      events: [...endpoint.events],
+      active: endpoint.active,
+      summary_interval: endpoint.summaryInterval,
+      key_id: endpoint.keyId,
+      environment: endpoint.environment,
+      created_at: new Date(at),
+      updated_at: new Date(at),
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  return toEndpoint(row)
+}
+
+/**
+ * Changes what is present, in the caller's transaction; undefined: there is no such endpoint. `active: true` switches
+ * deliveries on again and forgets the failures, as does another target. With `active: false` what is waiting becomes `failed`.
+ */
+export async function updateEndpoint(
+  db: Db,
+  endpointId: string,
+  changes: EndpointChanges,
+  at: number,
+): Promise<Endpoint | undefined> {
+  const { active, targetFingerprint } = changes
+  const row = await db
+    .updateTable('endpoints')
+    .set({
+      ...columnsOf(changes),
+      ...(active === true || targetFingerprint ? { failing_since: null, failures_in_row: 0, exhausted: 0 } : {}),
+      ...(active === true ? { disabled_at: null, disabled_reason: null } : {}),
+      updated_at: new Date(at),
+    })
+    .where('endpoint_id', '=', endpointId)
+    .returningAll()
+    .executeTakeFirst()
+  if (row && active === false) await giveUpWaiting(db, [endpointId], at)
+  return row && toEndpoint(row)
+}
+
+/** Removes an endpoint with its deliveries; false: there is none. */
+export async function deleteEndpoint(db: Db, endpointId: string): Promise<boolean> {
+  const { numDeletedRows } = await db.deleteFrom('endpoints').where('endpoint_id', '=', endpointId).executeTakeFirst()
+  return numDeletedRows > 0n
+}
+
+/** Removes the endpoints of a site, of webhooks and of alert rules, with their deliveries. */
+export async function deleteSiteEndpoints(db: Db, siteId: string): Promise<void> {
+  await db.deleteFrom('endpoints').where('site_id', '=', siteId).execute()
+}
+
+/** Makes the deliveries `failed` that wait at these endpoints, except those that somebody asked for or that are being sent. */
+export async function giveUpWaiting(db: Db, endpointIds: readonly string[], at: number): Promise<void> {
+  await sql`
+    UPDATE deliveries SET status = 'failed', due_at = NULL, lease_until = NULL, lease = lease + 1
+    WHERE endpoint_id = ANY (${[...endpointIds]}::text[]) AND due_at IS NOT NULL AND NOT requested
+      AND (lease_until IS NULL OR lease_until <= ${new Date(at)})`.execute(db)
+}
+
+function columnsOf(changes: EndpointChanges) {
+  const { channel, targetBox, targetFingerprint, secretBox, previousSecretBox, previousSecretUntil } = changes
+  const { events, active, summaryInterval } = changes
+  return {
+    ...(channel === undefined ? {} : { channel }),
+    ...(targetBox === undefined ? {} : { target_box: targetBox }),
+    ...(targetFingerprint === undefined ? {} : { target_fingerprint: targetFingerprint }),
+    ...(secretBox === undefined ? {} : { secret_box: secretBox }),
+    ...(previousSecretBox === undefined ? {} : { previous_secret_box: previousSecretBox }),
+    ...(previousSecretUntil === undefined ? {} : { previous_secret_until: previousSecretUntil }),
+    ...(events === undefined ? {} : { events: [...events] }),
+    ...(active === undefined ? {} : { active }),
+    ...(summaryInterval === undefined ? {} : { summary_interval: summaryInterval }),
+  }
+}
+
+export function toEndpoint(row: Selectable<Tables['endpoints']>): Endpoint {
+  return {
+    endpointId: row.endpoint_id,
+    siteId: row.site_id,
+    owner: row.owner,
+    channel: row.channel,
+    targetBox: row.target_box,
+    targetFingerprint: row.target_fingerprint,
+    secretBox: row.secret_box,
+    previousSecretBox: row.previous_secret_box,
+    previousSecretUntil: row.previous_secret_until,
+    events: row.events,
+    active: row.active,
+    summaryInterval: row.summary_interval,
+    keyId: row.key_id,
+    environment: row.environment,
+    failingSince: row.failing_since,
+    failuresInRow: row.failures_in_row,
+    exhausted: row.exhausted,
+    disabledAt: row.disabled_at,
+    disabledReason: row.disabled_reason,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
+
+/** The columns of a target: its box, and a fingerprint that is the same for URLs that mean the same. */
+export function sealTarget(
+  secrets: Pick<SecretBox, 'seal' | 'fingerprint'>,
+  channel: Channel,
+  target: string,
+): Pick<Endpoint, 'targetBox' | 'targetFingerprint'> {
+  const normal = channel === 'email' ? target : new URL(target).href
+  return { targetBox: secrets.seal(target), targetFingerprint: secrets.fingerprint(normal) }
+}

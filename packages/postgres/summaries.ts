@@ -1,0 +1,136 @@
+import { type Kysely, type Selectable, sql } from 'kysely'
+import type { Environment } from '@sluice/contracts/scopes'
+import type { SummaryInterval } from '@sluice/contracts/webhooks'
+import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
+import { queueDeliveries } from './deliveries.ts'
+import { leaseTable, progress, updateHeld } from './leases.ts'
+import type { Postgres } from './open.ts'
+import type { Tables } from './tables.ts'
+
+/** The summaries of one environment of a site at one interval, which are the same for all webhooks that take them. */
+export interface SummaryJob {
+  siteId: string
+  environment: Environment
+  interval: SummaryInterval
+  /** Since when a webhook takes these summaries, Unix ms: the first one is of the period that holds this time. */
+  since: number
+  /** Start of the next period, Unix ms; null before the first one. */
+  nextStart: number | null
+}
+
+/** A period that is done with; times are Unix ms. */
+export interface FinishedPeriod {
+  start: number
+  end: number
+  /** What the webhooks get; undefined: the period has no summary. */
+  body: Uint8Array | undefined
+}
+
+/** Times `now` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is away. */
+export interface SummaryStore {
+  /**
+   * The summaries as jobs. The table of jobs follows the webhooks: a take adds the jobs that webhooks need since, and
+   * removes those that none takes any more. A job that fails again and again is repeated an hour later.
+   */
+  leases: LeaseTable<SummaryJob>
+  /**
+   * Goes on to the next period, and queues the summary in the same transaction for the webhooks that take it and were made
+   * before the period ended. Throws LeaseLost without the lease.
+   */
+  finish(lease: LeaseKey, job: SummaryJob, period: FinishedPeriod, now: number): Promise<void>
+}
+
+type Db = Kysely<Tables>
+
+const failedRetryMs = 3_600_000
+/** How often the jobs are compared with the webhooks. */
+const followEveryMs = 10_000
+
+export function summaryStore(postgres: Postgres): SummaryStore {
+  const leases = leaseTable(postgres, 'summaries', toJob)
+  let followedAt = -Infinity
+  return {
+    leases: {
+      ...leases,
+      take: async (now, max) => {
+        if (now >= followedAt + followEveryMs) {
+          await postgres.run((db) => followWebhooks(db, now))
+          followedAt = now
+        }
+        return leases.take(now, max)
+      },
+      fail: (lease, _error, now) =>
+        postgres.run((db) => updateHeld(db, 'summaries', lease, sql`failures = 0, due_at = ${later(now)}`)),
+      release: (lease, dueAt, options) =>
+        dueAt === null
+          ? postgres.run((db) => updateHeld(db, 'summaries', lease, sql`lease_until = NULL, lease = lease + 1`))
+          : leases.release(lease, dueAt, options),
+    },
+    finish: (lease, job, { start, end, body }, now) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          await updateHeld(transaction, 'summaries', lease, sql`next_start = ${new Date(end)}, ${progress}`)
+          if (!body) return
+          const endpointIds = await takersOf(transaction, job, end)
+          const source = `event_summary ${job.interval} ${start}`
+          const deliveries = endpointIds.map((endpointId) => ({
+            endpointId,
+            source,
+            kind: 'event_summary' as const,
+            body,
+          }))
+          await queueDeliveries(transaction, deliveries, now)
+        }),
+      ),
+  }
+}
+
+function later(now: number): Date {
+  return new Date(now + failedRetryMs)
+}
+
+/** SQL of the condition that an endpoint takes summaries. */
+const takesSummaries = sql`
+  owner = 'webhook' AND active AND 'event_summary' = ANY (events) AND summary_interval IS NOT NULL`
+/** No part of the id but the site's holds a slash. */
+const summaryId = sql`environment || '/' || summary_interval || '/' || site_id`
+
+async function followWebhooks(db: Db, now: number): Promise<void> {
+  await sql`
+    INSERT INTO summaries (summary_id, site_id, environment, summary_interval, since, due_at)
+    SELECT ${summaryId}, site_id, environment, summary_interval, min(updated_at), ${new Date(now)}::timestamptz
+    FROM endpoints WHERE ${takesSummaries}
+    GROUP BY site_id, environment, summary_interval
+    ORDER BY 1
+    ON CONFLICT DO NOTHING`.execute(db)
+  await sql`
+    DELETE FROM summaries WHERE summary_id IN (
+      SELECT summary_id FROM summaries AS job
+      WHERE NOT EXISTS (
+        SELECT FROM endpoints
+        WHERE ${takesSummaries} AND endpoints.site_id = job.site_id AND endpoints.environment = job.environment
+          AND endpoints.summary_interval = job.summary_interval
+      )
+      FOR UPDATE SKIP LOCKED
+    )`.execute(db)
+}
+
+/** Of several webhooks with one URL the oldest that is not disabled, as `queueForWebhooks` chooses. */
+async function takersOf(db: Db, { siteId, environment, interval }: SummaryJob, end: number): Promise<string[]> {
+  const { rows } = await sql<{ endpoint_id: string }>`
+    SELECT DISTINCT ON (target_fingerprint) endpoint_id FROM endpoints
+    WHERE ${takesSummaries} AND site_id = ${siteId} AND environment = ${environment} AND summary_interval = ${interval}
+      AND created_at < ${new Date(end)}
+    ORDER BY target_fingerprint, disabled_at IS NOT NULL, seq`.execute(db)
+  return rows.map(({ endpoint_id }) => endpoint_id)
+}
+
+function toJob(row: Selectable<Tables['summaries']>): SummaryJob {
+  return {
+    siteId: row.site_id,
+    environment: row.environment,
+    interval: row.summary_interval,
+    since: row.since.getTime(),
+    nextStart: row.next_start?.getTime() ?? null,
+  }
+}

@@ -1,0 +1,225 @@
+import { type Kysely, type Selectable, sql } from 'kysely'
+import type { DeliveryKind, DeliveryStatus } from '@sluice/contracts/webhooks'
+import { queueDeliveries } from './deliveries.ts'
+import {
+  deleteEndpoint,
+  type Endpoint,
+  type EndpointChanges,
+  insertEndpoint,
+  type NewEndpoint,
+  toEndpoint,
+  updateEndpoint,
+} from './endpoints.ts'
+import type { Page, SiteIds } from './export-records.ts'
+import type { Postgres } from './open.ts'
+import type { Tables } from './tables.ts'
+
+export interface AttemptRecord {
+  at: Date
+  /** Of the response; null: there was none. */
+  status: number | null
+  latencyMs: number
+  /** The beginning of the response's body. */
+  response: string | null
+  /** Null: the attempt succeeded. */
+  error: string | null
+}
+
+export interface DeliveryRecord {
+  deliveryId: string
+  kind: DeliveryKind
+  status: DeliveryStatus
+  createdAt: Date
+  /** When the next attempt is due; null: none follows. */
+  dueAt: Date | null
+  /** What is sent; empty in lists. */
+  body: Buffer
+  /** Ascending. */
+  attempts: AttemptRecord[]
+}
+
+/** What a list shows of each response, in characters. */
+const listedResponseLength = 200
+
+/**
+ * Webhooks and their deliveries in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the
+ * caller's clock. Every method throws AppError 503 while Postgres is away.
+ */
+export interface WebhookStore {
+  /** Undefined, and nothing is stored, if the site has `max` webhooks. */
+  create(endpoint: NewEndpoint, at: number, max: number): Promise<Endpoint | undefined>
+  find(webhookId: string, siteIds: SiteIds): Promise<Endpoint | undefined>
+  /** Lists the webhooks of one site, newest first; `total` counts all of them. */
+  list(siteId: string, page: Page): Promise<{ webhooks: Endpoint[]; total: number }>
+  /** Stores what `change` makes of the present record; undefined where `find` returns undefined. */
+  update(
+    webhookId: string,
+    siteIds: SiteIds,
+    change: (found: Endpoint) => EndpointChanges,
+    at: number,
+  ): Promise<Endpoint | undefined>
+  /** Removes a webhook with its deliveries; false where `find` returns undefined. */
+  delete(webhookId: string, siteIds: SiteIds): Promise<boolean>
+  /** Queues a delivery that somebody asked for; returns its id. */
+  queueRequested(
+    delivery: { webhookId: string; source: string; kind: DeliveryKind; body: Uint8Array },
+    at: number,
+  ): Promise<string | undefined>
+  /** Lists the deliveries of a webhook, newest first, with the beginning of each response. */
+  listDeliveries(
+    webhookId: string,
+    status: DeliveryStatus | undefined,
+    page: Page,
+  ): Promise<{ deliveries: DeliveryRecord[]; total: number }>
+  findDelivery(webhookId: string, deliveryId: string): Promise<DeliveryRecord | undefined>
+  /** Sends a delivery again at once, whatever its status, with a new schedule; false: there is none. */
+  replay(webhookId: string, deliveryId: string, at: number): Promise<boolean>
+  /** Sends again at once what has not succeeded of the deliveries that were queued since then; returns how many. */
+  recover(webhookId: string, since: number, at: number): Promise<number>
+}
+
+type Db = Kysely<Tables>
+
+/** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
+const webhookLock = 5_757_016
+
+export function webhookStore(postgres: Postgres): WebhookStore {
+  return {
+    create: (endpoint, at, max) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          const { siteId } = endpoint
+          // Two creations at once would both count the webhooks before either.
+          await sql`SELECT pg_advisory_xact_lock(${webhookLock}, hashtext(${siteId}))`.execute(transaction)
+          if ((await countWebhooks(transaction, siteId)) >= max) return undefined
+          return insertEndpoint(transaction, endpoint, at)
+        }),
+      ),
+    find: (webhookId, siteIds) => postgres.run((db) => find(db, webhookId, siteIds)),
+    list: (siteId, { limit, offset }) =>
+      postgres.run(async (db) => {
+        const rows = await db
+          .selectFrom('endpoints')
+          .selectAll()
+          .where('site_id', '=', siteId)
+          .where('owner', '=', 'webhook')
+          .orderBy('seq', 'desc')
+          .limit(limit)
+          .offset(offset)
+          .execute()
+        return { webhooks: rows.map(toEndpoint), total: await countWebhooks(db, siteId) }
+      }),
+    update: (webhookId, siteIds, change, at) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          const found = await find(transaction, webhookId, siteIds, sql`FOR NO KEY UPDATE`)
+          return found && updateEndpoint(transaction, webhookId, change(found), at)
+        }),
+      ),
+    delete: (webhookId, siteIds) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          const found = await find(transaction, webhookId, siteIds, sql`FOR UPDATE`)
+          return found !== undefined && deleteEndpoint(transaction, webhookId)
+        }),
+      ),
+    queueRequested: ({ webhookId, ...delivery }, at) =>
+      postgres.run(async (db) => {
+        const [id] = await queueDeliveries(db, [{ endpointId: webhookId, requested: true, ...delivery }], at)
+        return id
+      }),
+    listDeliveries: (webhookId, status, { limit, offset }) =>
+      postgres.run(async (db) => {
+        const condition = sql`endpoint_id = ${webhookId} ${status === undefined ? sql`` : sql`AND status = ${status}`}`
+        const { rows } = await sql<Omit<DeliveryRow, 'body'>>`
+          SELECT delivery_id, kind, status, created_at, due_at FROM deliveries WHERE ${condition}
+          ORDER BY created_at DESC, delivery_id DESC LIMIT ${limit} OFFSET ${offset}`.execute(db)
+        const counted = await sql<{ total: string }>`
+          SELECT count(*) AS total FROM deliveries WHERE ${condition}`.execute(db)
+        const attempts = await attemptsOf(
+          db,
+          rows.map(({ delivery_id }) => delivery_id),
+          sql`left(response, ${listedResponseLength})`,
+        )
+        const deliveries = rows.map((row) => toDelivery({ ...row, body: Buffer.alloc(0) }, attempts))
+        return { deliveries, total: Number(counted.rows[0]?.total) }
+      }),
+    findDelivery: (webhookId, deliveryId) =>
+      postgres.run(async (db) => {
+        const row = await db
+          .selectFrom('deliveries')
+          .selectAll()
+          .where('endpoint_id', '=', webhookId)
+          .where('delivery_id', '=', deliveryId)
+          .executeTakeFirst()
+        return row && toDelivery(row, await attemptsOf(db, [deliveryId], sql`response`))
+      }),
+    replay: async (webhookId, deliveryId, at) =>
+      (await sendAgain(postgres, webhookId, sql`delivery_id = ${deliveryId}`, at)) > 0,
+    recover: (webhookId, since, at) =>
+      sendAgain(postgres, webhookId, sql`created_at >= ${new Date(since)} AND status <> 'succeeded'`, at),
+  }
+}
+
+async function find(db: Db, webhookId: string, siteIds: SiteIds, locked = sql``): Promise<Endpoint | undefined> {
+  const { rows } = await sql<Selectable<Tables['endpoints']>>`
+    SELECT * FROM endpoints WHERE endpoint_id = ${webhookId} AND owner = 'webhook'
+      AND ${siteIds === null ? sql`true` : sql`site_id = ANY (${[...siteIds]}::text[])`} ${locked}`.execute(db)
+  return rows[0] && toEndpoint(rows[0])
+}
+
+async function countWebhooks(db: Db, siteId: string): Promise<number> {
+  const { rows } = await sql<{ total: number }>`
+    SELECT count(*)::int AS total FROM endpoints WHERE site_id = ${siteId} AND owner = 'webhook'`.execute(db)
+  return rows[0]?.total ?? 0
+}
+
+/** An attempt that is under way is left to end: its delivery goes on from it. */
+async function sendAgain(
+  postgres: Postgres,
+  webhookId: string,
+  which: ReturnType<typeof sql>,
+  at: number,
+): Promise<number> {
+  return postgres.run(async (db) => {
+    const now = new Date(at)
+    const { numAffectedRows = 0n } = await sql`
+      UPDATE deliveries SET status = 'pending', requested = true, tries = 0, due_at = ${now}
+      WHERE endpoint_id = ${webhookId} AND ${which}`.execute(db)
+    return Number(numAffectedRows)
+  })
+}
+
+type DeliveryRow = Pick<
+  Selectable<Tables['deliveries']>,
+  'delivery_id' | 'kind' | 'status' | 'created_at' | 'due_at' | 'body'
+>
+
+async function attemptsOf(
+  db: Db,
+  deliveryIds: readonly string[],
+  response: ReturnType<typeof sql>,
+): Promise<Map<string, AttemptRecord[]>> {
+  const { rows } = await sql<Selectable<Tables['attempts']>>`
+    SELECT delivery_id, at, status, latency_ms, ${response} AS response, error FROM attempts
+    WHERE delivery_id = ANY (${[...deliveryIds]}::text[]) ORDER BY n`.execute(db)
+  const found = new Map<string, AttemptRecord[]>()
+  for (const { delivery_id, at, status, latency_ms, response: text, error } of rows) {
+    const attempts = found.get(delivery_id) ?? []
+    attempts.push({ at, status, latencyMs: latency_ms, response: text, error })
+    found.set(delivery_id, attempts)
+  }
+  return found
+}
+
+function toDelivery(row: DeliveryRow, attempts: ReadonlyMap<string, AttemptRecord[]>): DeliveryRecord {
+  return {
+    deliveryId: row.delivery_id,
+    kind: row.kind,
+    status: row.status,
+    createdAt: row.created_at,
+    dueAt: row.due_at,
+    body: row.body,
+    attempts: attempts.get(row.delivery_id) ?? [],
+  }
+}

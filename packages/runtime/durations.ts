@@ -1,0 +1,8 @@
+const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** The ms of a duration `<n>s|m|h|d` (docs/http-interface.md#durations); undefined for other texts. */
+export function durationMs(text: string): number | undefined {
+  const [, count, unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
+  const ms = Number(count) * (unitMs[unit] ?? Number.NaN)
+  return Number.isNaN(ms) ? undefined : ms
+}

@@ -1,0 +1,74 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import { AppError } from './errors.ts'
+
+/** Encrypts secrets that Sluice has to know in plain text later, so that no dump of Postgres shows them. */
+export interface SecretBox {
+  /** Encrypts a text with AES-256-GCM. The same text gives another box each time. */
+  seal(text: string): Buffer
+  /** Throws AppError `internal`, with what to do, when the box was sealed with another key or is damaged. */
+  open(box: Buffer): string
+  /** A keyed hash of 32 bytes, by which equal texts are found without opening their boxes. */
+  fingerprint(text: string): Buffer
+}
+
+const algorithm = 'aes-256-gcm'
+/** First byte of every box. Another format will have another one. */
+const version = 1
+/** Bytes of a box: version, the first bytes of a hash of the key, nonce, tag, and the encrypted text. */
+const keyIdBytes = 4
+const nonceBytes = 12
+const tagBytes = 16
+const headerBytes = 1 + keyIdBytes
+
+/**
+ * The 32 bytes of a key that is written in base64 (44 characters) or in hex (64). Throws an Error whose message continues
+ * the name of the variable and does not hold the key.
+ */
+export function readSecretsKey(text: string): Buffer {
+  const encoding = /^[0-9a-f]{64}$/i.test(text) ? 'hex' : 'base64'
+  const isKey = encoding === 'hex' || /^[A-Za-z0-9+/]{43}=$/.test(text)
+  if (!isKey) throw new Error('is not a key: 32 bytes in base64 or hex are, e.g. of "openssl rand -base64 32"')
+  return Buffer.from(text, encoding)
+}
+
+/** `key` as `readSecretsKey` takes it, which also says what is thrown. */
+export function openSecretBox(key: string): SecretBox {
+  const master = readSecretsKey(key)
+  // Keys of their own for each purpose, so that neither use says anything about the other.
+  const derive = (purpose: string): Buffer => Buffer.from(hkdfSync('sha256', master, '', purpose, 32))
+  const encryption = derive('sluice secret box')
+  const hashing = derive('sluice fingerprint')
+  const keyId = derive('sluice key id').subarray(0, keyIdBytes)
+  const header = Buffer.concat([Buffer.of(version), keyId])
+
+  return {
+    seal: (text) => {
+      const nonce = randomBytes(nonceBytes)
+      const cipher = createCipheriv(algorithm, encryption, nonce, { authTagLength: tagBytes }).setAAD(header)
+      const encrypted = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+      return Buffer.concat([header, nonce, cipher.getAuthTag(), encrypted])
+    },
+    open: (box) => {
+      if (!box.subarray(0, headerBytes).equals(header)) throw cannotOpen('was stored with another SLUICE_SECRETS_KEY')
+      const nonce = box.subarray(headerBytes, headerBytes + nonceBytes)
+      const tag = box.subarray(headerBytes + nonceBytes, headerBytes + nonceBytes + tagBytes)
+      const encrypted = box.subarray(headerBytes + nonceBytes + tagBytes)
+      try {
+        const decipher = createDecipheriv(algorithm, encryption, nonce, { authTagLength: tagBytes })
+        decipher.setAAD(header).setAuthTag(tag)
+        return Buffer.concat([decipher.update(encrypted), decipher.final()]).toString('utf8')
+      } catch (error) {
+        throw cannotOpen('is damaged', error)
+      }
+    },
+    fingerprint: (text) => createHmac('sha256', hashing).update(text, 'utf8').digest(),
+  }
+}
+
+function cannotOpen(reason: string, cause?: unknown): AppError {
+  return new AppError('internal', {
+    message: 'Internal server error',
+    internal: `A stored secret ${reason}. Start with the key that it was stored with, or set the secret anew.`,
+    cause,
+  })
+}

@@ -1,0 +1,14 @@
+import type { AlertRuleStore } from '@sluice/postgres/alert-rules'
+import type { SecretBox } from '@sluice/runtime/secret-box'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+
+/** What the operations on alert rules need. */
+export interface AlertDeps {
+  alertRules: AlertRuleStore
+  secrets: SecretBox
+  /** Throws 400 that names the field for a URL that notifications may not be sent to. */
+  checkTarget: (url: string, field: string) => Promise<void>
+  /** Whether SLUICE_SMTP_URL is set. */
+  canSendEmail: boolean
+  clock: Pick<SynchronizedClock, 'now'>
+}

@@ -1,0 +1,37 @@
+import type { AlertResource, NotificationConfig } from '@sluice/contracts/alerts'
+import type { AlertRule } from '@sluice/postgres/alert-records'
+import type { SecretBox } from '@sluice/runtime/secret-box'
+
+/** Converts a stored rule to its form in responses; times are in Unix ms. The secret is not in it. */
+export function toAlertResource(rule: AlertRule, secrets: Pick<SecretBox, 'open'>): AlertResource {
+  const { settings, state } = rule
+  return {
+    rule_id: rule.ruleId,
+    site_id: rule.siteId,
+    ...settings,
+    environment: rule.environment,
+    notification_type: rule.notificationType,
+    notification_config: configOf(rule, secrets),
+    state: state.state,
+    pending_since: state.pendingSince,
+    firing_id: rule.firingId,
+    last_value: state.lastValue,
+    last_evaluated_at: rule.lastEvaluatedAt,
+    last_fired_at: state.lastFiredAt,
+    last_error: rule.lastError,
+    created_at: rule.createdAt,
+    updated_at: rule.updatedAt,
+  }
+}
+
+/** The stored configuration without its secret. */
+export function configOf(
+  { notificationType, channel, targetBox }: Pick<AlertRule, 'notificationType' | 'channel' | 'targetBox'>,
+  secrets: Pick<SecretBox, 'open'>,
+): NotificationConfig {
+  const target = secrets.open(targetBox)
+  return {
+    ...(notificationType === 'email' ? { to: JSON.parse(target) as string[] } : { url: target }),
+    ...(channel === null ? {} : { channel }),
+  }
+}

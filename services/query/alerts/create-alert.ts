@@ -1,0 +1,58 @@
+import type { SiteLookup } from '@sluice/access/sites'
+import { writableSite } from '@sluice/access/writable-site'
+import { operations } from '@sluice/api/operations'
+import { alertLimits, type AlertSettings, type CreateAlertBody } from '@sluice/contracts/alerts'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { conflict } from '@sluice/runtime/errors'
+import { newId } from '@sluice/runtime/ids'
+import { newSecret } from '../webhooks/new-secret.ts'
+import type { AlertDeps } from './alert-deps.ts'
+import { toAlertResource } from './alert-resource.ts'
+import { sealAlertTarget } from './alert-target.ts'
+import { requireFittingCondition, requireFittingConfig } from './fitting-fields.ts'
+
+/**
+ * POST /api/v1/alerts: makes a rule, with a secret that only this response shows if it posts to a webhook and the body
+ * has none. Throws 409 for a site that has as many as it may, and the errors of `checkTarget` and `writableSite`.
+ */
+export function createAlertRoute({
+  sites,
+  alertRules,
+  secrets,
+  checkTarget,
+  canSendEmail,
+  clock,
+}: AlertDeps & { sites: Pick<SiteLookup, 'findOrRegister'> }): Route {
+  return handle(operations.createAlert, async ({ body, credential, signal, log }) => {
+    const { site_id: siteId, notification_type: type, notification_config: config } = body
+    log({ site_id: siteId, metric: body.condition.metric })
+    requireFittingCondition(body.condition)
+    requireFittingConfig(type, config, { canSendEmail })
+    if (config.url !== undefined) await checkTarget(config.url, 'notification_config.url')
+    await writableSite(sites, { credential, signal }, siteId)
+    const made = type === 'webhook' && config.secret === undefined ? { secret: newSecret() } : {}
+    const rule = await alertRules.create(
+      {
+        ruleId: newId('alr'),
+        siteId,
+        environment: credential.environment,
+        keyId: credential.keyId,
+        settings: toSettings(body),
+        channel: config.channel ?? null,
+        target: sealAlertTarget(secrets, type, { ...config, ...made }),
+      },
+      clock.now(),
+    )
+    if (!rule) throw conflict(`Site has ${alertLimits.rulesPerSiteMax} alert rules, and may not have more`)
+    log({ rule_id: rule.ruleId })
+    const resource = toAlertResource(rule, secrets)
+    return { ...resource, notification_config: { ...resource.notification_config, ...made } }
+  })
+}
+
+function toSettings(body: CreateAlertBody): AlertSettings {
+  const { name, description = null, condition, for: duration = '0s', cooldown = '1h' } = body
+  const { no_data = 'zero', enabled = true } = body
+  return { name, description, condition, for: duration, cooldown, no_data, enabled }
+}

@@ -1,0 +1,71 @@
+import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
+import { operations } from '@sluice/api/operations'
+import { previewOf } from '@sluice/contracts/alert-preview'
+import { type AlertTrigger, comparesWindows } from '@sluice/contracts/alert-state'
+import { alertLimits, type PreviewAlertBody } from '@sluice/contracts/alerts'
+import { readsBeforeMs } from '@sluice/event-store/alerts/alert-question'
+import { measureAlertSeries } from '@sluice/event-store/alerts/alert-series'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { durationMs } from '@sluice/runtime/durations'
+import { type AnalysisRunners, type FieldText, runAnalysis } from '../run-analysis.ts'
+import { requireFittingCondition } from './fitting-fields.ts'
+
+const minuteMs = 60_000
+const previewMs = alertLimits.previewDays * 24 * 60 * minuteMs
+
+const tooLarge: FieldText = {
+  field: 'condition.window',
+  reason: 'asks for more than one preview may read: choose a shorter window, or a filter with fewer events',
+}
+
+/**
+ * POST /api/v1/alerts/preview: what a rule would have done in the last 30 days (docs/http-interface.md#alert-preview).
+ * Throws 400 for fields that don't go together and for a question that is too large.
+ */
+export function previewAlertRoute({
+  eventReader,
+  sites,
+  completeUntil,
+}: {
+  eventReader: AnalysisRunners
+  sites: ReadableSites
+  /** The time (Unix ms) before which every accepted event can be read, for a question that reads none before `readsFrom`. */
+  completeUntil: (readsFrom: number) => number
+}): Route {
+  return handle(operations.previewAlert, async ({ body, credential, receivedAt, signal, log }) => {
+    const { site_id: siteId, condition, environment = credential.environment } = body
+    log({ site_id: siteId, metric: condition.metric })
+    requireFittingCondition(condition)
+    const { conversion_event: conversionEvent } = await readableSite(sites, { credential, signal }, siteId)
+
+    const trigger = triggerOf(body)
+    const question = {
+      siteId,
+      environment,
+      metric: condition.metric,
+      windowMs: durationMs(condition.window) ?? 0,
+      eventType: condition.event_type,
+      filter: condition.filter,
+      targetEvent: conversionEvent ?? undefined,
+    }
+    const completeUntilMs = completeUntil(receivedAt - previewMs - readsBeforeMs(question))
+    // The workers judge no minute before its end is complete either; 0 is not known, before any writer has reported.
+    const until = completeUntilMs === 0 ? receivedAt : Math.min(receivedAt, completeUntilMs)
+    const end = Math.floor(until / minuteMs) * minuteMs
+    const options = { withPrevious: comparesWindows(condition.operator), tellsNoData: trigger.noData !== 'zero' }
+    const series = await runAnalysis(
+      eventReader,
+      { credential, signal },
+      (runner) => measureAlertSeries(question, { start: end - previewMs, end }, options, runner),
+      { tooLarge: { work: tooLarge, rows: tooLarge }, conditions: { 'condition.filter': condition.filter ?? [] } },
+    )
+    return { ...previewOf(trigger, series), complete_until: completeUntilMs }
+  })
+}
+
+function triggerOf(body: PreviewAlertBody): AlertTrigger {
+  const { condition, for: duration = '0s', cooldown = '1h', no_data: noData = 'zero' } = body
+  const { operator, threshold } = condition
+  return { operator, threshold, forMs: durationMs(duration) ?? 0, cooldownMs: durationMs(cooldown) ?? 0, noData }
+}

@@ -1,0 +1,80 @@
+import { operations } from '@sluice/api/operations'
+import type { AlertCondition, AlertSettings, NotificationConfig, UpdateAlertBody } from '@sluice/contracts/alerts'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import type { AlertRule } from '@sluice/postgres/alert-records'
+import type { AlertTarget } from '@sluice/postgres/alert-rules'
+import { conflict, notFound } from '@sluice/runtime/errors'
+import { requireOwnSite } from '../require-own-site.ts'
+import { newSecret } from '../webhooks/new-secret.ts'
+import type { AlertDeps } from './alert-deps.ts'
+import { configOf, toAlertResource } from './alert-resource.ts'
+import { sealAlertTarget } from './alert-target.ts'
+import { requireFittingCondition, requireFittingConfig } from './fitting-fields.ts'
+
+/**
+ * PUT /api/v1/alerts/:rule_id: fields left out keep their value. Throws 404 for a missing or hidden rule, 409 when somebody
+ * else changed it at the same time, and the errors of `checkTarget`.
+ */
+export function updateAlertRoute(deps: AlertDeps): Route {
+  const { alertRules, secrets, clock } = deps
+  return handle(operations.updateAlert, async ({ params, body, credential, log }) => {
+    const { rule_id: ruleId } = params
+    log({ rule_id: ruleId })
+    const found = await alertRules.find(ruleId, credential.siteIds)
+    if (!found) throw notFound('Alert rule')
+    requireOwnSite(body.site_id, found.siteId)
+    const settings = changedSettings(found.settings, body)
+    requireFittingCondition(settings.condition)
+    const { target, channel, made } = await changedTarget(found, body, deps)
+    const changes = { revision: found.revision, settings, channel, ...(target && { target }) }
+    const rule = await alertRules.update(ruleId, credential.siteIds, changes, clock.now())
+    if (!rule) throw notFound('Alert rule')
+    if (rule === 'changed') throw conflict('Alert rule was changed at the same time: send the request again')
+    const resource = toAlertResource(rule, secrets)
+    return { ...resource, notification_config: { ...resource.notification_config, ...made } }
+  })
+}
+
+function changedSettings(current: AlertSettings, body: UpdateAlertBody): AlertSettings {
+  const { description = current.description, condition = {}, ...others } = body
+  return {
+    name: others.name ?? current.name,
+    description: description === '' ? null : description,
+    condition: changedCondition(current.condition, condition),
+    for: others.for ?? current.for,
+    cooldown: others.cooldown ?? current.cooldown,
+    no_data: others.no_data ?? current.no_data,
+    enabled: others.enabled ?? current.enabled,
+  }
+}
+
+function changedCondition(current: AlertCondition, changes: NonNullable<UpdateAlertBody['condition']>): AlertCondition {
+  const merged = Object.entries({ ...current, ...changes })
+  // Null takes an event type or a filter away.
+  return Object.fromEntries(merged.filter(([, value]) => value !== null)) as unknown as AlertCondition
+}
+
+interface ChangedTarget {
+  /** Absent: it stays. */
+  target?: AlertTarget
+  channel: string | null
+  /** A secret that was generated. */
+  made: Pick<NotificationConfig, 'secret'>
+}
+
+/** A configuration for another type of notifications takes the place of the stored one; otherwise it completes it. */
+async function changedTarget(
+  found: AlertRule,
+  { notification_type: sentType, notification_config: sent, enabled }: UpdateAlertBody,
+  { secrets, checkTarget, canSendEmail }: AlertDeps,
+): Promise<ChangedTarget> {
+  const type = sentType ?? found.notificationType
+  const isOtherType = type !== found.notificationType
+  if (sent === undefined && !isOtherType && enabled !== true) return { channel: found.channel, made: {} }
+  const config = { ...(isOtherType ? {} : configOf(found, secrets)), ...sent }
+  requireFittingConfig(type, config, { canSendEmail })
+  if (sent?.url !== undefined) await checkTarget(sent.url, 'notification_config.url')
+  const made = type === 'webhook' && isOtherType && config.secret === undefined ? { secret: newSecret() } : {}
+  return { target: sealAlertTarget(secrets, type, { ...config, ...made }), channel: config.channel ?? null, made }
+}

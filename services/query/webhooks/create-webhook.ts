@@ -1,0 +1,53 @@
+import type { SiteLookup } from '@sluice/access/sites'
+import { writableSite } from '@sluice/access/writable-site'
+import { operations } from '@sluice/api/operations'
+import { webhookLimits } from '@sluice/contracts/webhooks'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { sealTarget } from '@sluice/postgres/endpoints'
+import { conflict } from '@sluice/runtime/errors'
+import { newId } from '@sluice/runtime/ids'
+import { newSecret } from './new-secret.ts'
+import type { WebhookDeps } from './webhook-deps.ts'
+import { toWebhookResource } from './webhook-resource.ts'
+
+/**
+ * POST /api/v1/webhooks: makes a webhook, with a secret that only this response shows unless the body has one. Throws 409
+ * for a site that has as many as it may, and the errors of `checkTarget` and `writableSite`.
+ */
+export function createWebhookRoute({
+  sites,
+  webhooks,
+  secrets,
+  clock,
+  checkTarget,
+}: WebhookDeps & { sites: Pick<SiteLookup, 'findOrRegister'> }): Route {
+  return handle(operations.createWebhook, async ({ body, credential, signal, log }) => {
+    const { site_id: siteId, url, events, active = true, secret, summary_interval: summaryInterval = '1d' } = body
+    log({ site_id: siteId })
+    await checkTarget(url, 'url')
+    await writableSite(sites, { credential, signal }, siteId)
+    const made = secret === undefined ? { secret: newSecret() } : {}
+    const now = clock.now()
+    const record = await webhooks.create(
+      {
+        endpointId: newId('wh'),
+        siteId,
+        owner: 'webhook',
+        channel: 'webhook',
+        ...sealTarget(secrets, 'webhook', url),
+        secretBox: secrets.seal(secret ?? made.secret ?? ''),
+        events,
+        active,
+        summaryInterval,
+        keyId: credential.keyId,
+        environment: credential.environment,
+      },
+      now,
+      webhookLimits.webhooksPerSiteMax,
+    )
+    if (!record) throw conflict(`Site has ${webhookLimits.webhooksPerSiteMax} webhooks, and may not have more`)
+    log({ webhook_id: record.endpointId })
+    return { ...toWebhookResource(record, secrets, now), ...made }
+  })
+}

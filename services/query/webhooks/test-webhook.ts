@@ -1,0 +1,28 @@
+import { operations } from '@sluice/api/operations'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { encodeBody } from '@sluice/postgres/deliveries'
+import { notFound } from '@sluice/runtime/errors'
+import { newId } from '@sluice/runtime/ids'
+import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
+
+/**
+ * POST /api/v1/webhooks/:webhook_id/test: queues a delivery of the kind `webhook.test`, whatever the webhook takes and
+ * whether it is on or off. Throws 404 for a missing or hidden one.
+ */
+export function testWebhookRoute({ webhooks, clock }: WebhookDeps): Route {
+  return handle(operations.testWebhook, async ({ params: { webhook_id: webhookId }, credential, log }) => {
+    log({ webhook_id: webhookId })
+    const { siteId } = await visibleWebhook(webhooks, webhookId, credential)
+    const now = clock.now()
+    const data = { webhook_id: webhookId, message: 'This is a test delivery.' }
+    const body = encodeBody({ event_type: 'webhook.test', timestamp: now, site_id: siteId, data })
+    const deliveryId = await webhooks.queueRequested(
+      { webhookId, source: newId('test'), kind: 'webhook.test', body },
+      now,
+    )
+    if (deliveryId === undefined) throw notFound('Webhook')
+    log({ delivery_id: deliveryId })
+    return { delivery_id: deliveryId }
+  })
+}

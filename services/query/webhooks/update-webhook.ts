@@ -1,0 +1,45 @@
+import { operations } from '@sluice/api/operations'
+import type { UpdateWebhookBody } from '@sluice/contracts/webhooks'
+import { handle } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
+import { type EndpointChanges, sealTarget } from '@sluice/postgres/endpoints'
+import { notFound } from '@sluice/runtime/errors'
+import type { SecretBox } from '@sluice/runtime/secret-box'
+import { requireOwnSite } from '../require-own-site.ts'
+import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
+import { toWebhookResource } from './webhook-resource.ts'
+
+/**
+ * PUT /api/v1/webhooks/:webhook_id: fields left out keep their value; `active: true` clears `disabled_at`. Throws 404 for a
+ * missing or hidden webhook, and the errors of `checkTarget`.
+ */
+export function updateWebhookRoute({ webhooks, secrets, clock, checkTarget }: WebhookDeps): Route {
+  return handle(operations.updateWebhook, async ({ params, body, credential, log }) => {
+    const { webhook_id: webhookId } = params
+    const { site_id: repeatedId, ...sent } = body
+    log({ webhook_id: webhookId })
+    const found = await visibleWebhook(webhooks, webhookId, credential)
+    requireOwnSite(repeatedId, found.siteId)
+    const now = clock.now()
+    if (Object.keys(sent).length === 0) return toWebhookResource(found, secrets, now)
+    if (sent.url !== undefined) await checkTarget(sent.url, 'url')
+    const changes = toChanges(sent, secrets)
+    const record = await webhooks.update(webhookId, credential.siteIds, () => changes, now)
+    if (!record) throw notFound('Webhook')
+    return toWebhookResource(record, secrets, now)
+  })
+}
+
+function toChanges(sent: Omit<UpdateWebhookBody, 'site_id'>, secrets: SecretBox): EndpointChanges {
+  const { url, secret, events, active, summary_interval: summaryInterval } = sent
+  return {
+    ...(url === undefined ? {} : sealTarget(secrets, 'webhook', url)),
+    // The secret is replaced at once; a rotation that is under way ends with it.
+    ...(secret === undefined
+      ? {}
+      : { secretBox: secrets.seal(secret), previousSecretBox: null, previousSecretUntil: null }),
+    ...(events === undefined ? {} : { events }),
+    ...(active === undefined ? {} : { active }),
+    ...(summaryInterval === undefined ? {} : { summaryInterval }),
+  }
+}

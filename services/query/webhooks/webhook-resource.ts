@@ -1,0 +1,43 @@
+import type { DeliveryResource, WebhookResource } from '@sluice/contracts/webhooks'
+import type { Endpoint } from '@sluice/postgres/endpoints'
+import type { DeliveryRecord } from '@sluice/postgres/webhooks'
+import type { SecretBox } from '@sluice/runtime/secret-box'
+
+/** Converts a stored webhook to its form in responses at `now`; times are in Unix ms. Throws what `SecretBox.open` throws. */
+export function toWebhookResource(endpoint: Endpoint, secrets: Pick<SecretBox, 'open'>, now: number): WebhookResource {
+  const { previousSecretUntil } = endpoint
+  const isRotating = previousSecretUntil !== null && previousSecretUntil.getTime() > now
+  return {
+    webhook_id: endpoint.endpointId,
+    site_id: endpoint.siteId,
+    url: secrets.open(endpoint.targetBox),
+    events: endpoint.events,
+    active: endpoint.active,
+    summary_interval: endpoint.summaryInterval ?? '1d',
+    environment: endpoint.environment,
+    created_at: endpoint.createdAt.getTime(),
+    updated_at: endpoint.updatedAt.getTime(),
+    failing_since: endpoint.failingSince?.getTime() ?? null,
+    disabled_at: endpoint.disabledAt?.getTime() ?? null,
+    disabled_reason: endpoint.disabledReason,
+    previous_secret_expires_at: isRotating ? previousSecretUntil.getTime() : null,
+  }
+}
+
+/** Converts a stored delivery to its form in responses. */
+export function toDeliveryResource(delivery: DeliveryRecord): DeliveryResource {
+  return {
+    delivery_id: delivery.deliveryId,
+    event_type: delivery.kind,
+    status: delivery.status,
+    created_at: delivery.createdAt.getTime(),
+    next_attempt_at: delivery.dueAt?.getTime() ?? null,
+    attempts: delivery.attempts.map(({ at, status, latencyMs, response, error }) => ({
+      at: at.getTime(),
+      status,
+      latency_ms: latencyMs,
+      response,
+      error,
+    })),
+  }
+}

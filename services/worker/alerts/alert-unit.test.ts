@@ -1,0 +1,253 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import type { EventRow } from '@sluice/contracts/event-columns'
+import { openClickHouse } from '@sluice/event-store/client'
+import { ClickHouseError, QueryTooLargeError } from '@sluice/event-store/errors'
+import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { type QueryRunners, queryRunners, type Statement } from '@sluice/event-store/query-runner'
+import { type AlertRuleStore, alertRuleStore } from '@sluice/postgres/alert-rules'
+import { siteStore } from '@sluice/postgres/sites'
+import { createMetrics } from '@sluice/runtime/metrics'
+import { addRule } from '../../../tests/support/alert-rules.ts'
+import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
+import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
+import { alertUnit } from './alert-unit.ts'
+import { alertMetrics } from './metrics.ts'
+
+const minuteMs = 60_000
+const noon = Date.UTC(2026, 0, 2, 12)
+
+let postgres: TestPostgres
+let database: TestClickHouse
+let client: ReturnType<typeof openClickHouse>
+let inserter: EventInserter
+let rules: AlertRuleStore
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  rules = alertRuleStore(postgres)
+  database = testClickHouse()
+  await migrateClickHouse(database.url)
+  client = openClickHouse(database.readerUrl)
+  inserter = openEventInserter(database.url)
+})
+
+afterAll(async () => {
+  await client.close()
+  await inserter.close()
+  await database.drop()
+  await postgres.drop()
+})
+
+/** A worker for one site, with a clock and a watermark that the test sets, and statements that may fail. */
+function rig(siteId: string) {
+  const time = { now: noon, completeUntil: noon }
+  const statements: Statement[] = []
+  let failure: ((statement: Statement) => Error | undefined) | undefined
+  const runners = queryRunners(client)
+  const reader: QueryRunners = {
+    as: (caller) => ({
+      query: async (statement, options) => {
+        statements.push(statement)
+        const error = failure?.(statement)
+        if (error) throw error
+        return runners.as(caller).query(statement, options)
+      },
+    }),
+  }
+  const unitOf = () =>
+    alertUnit({
+      rules,
+      sites: siteStore(postgres),
+      watermarks: { completeUntil: () => Promise.resolve({ live: time.completeUntil, all: 0 }) },
+      reader,
+      clock: { now: () => time.now },
+      metrics: alertMetrics(createMetrics()),
+    })
+  const work = unitOf()
+
+  /** Runs the unit as a worker would at this time, `completeUntil` minutes and seconds after noon. */
+  async function runAt(minutes: number, { completeMinutes = minutes, by = work } = {}): Promise<number> {
+    time.now = noon + minutes * minuteMs
+    time.completeUntil = noon + completeMinutes * minuteMs
+    const row = await postgres.db
+      .selectFrom('alert_sites')
+      .selectAll()
+      .where('site_id', '=', siteId)
+      .executeTakeFirstOrThrow()
+    const lease = { id: siteId, lease: 1, signal: new AbortController().signal }
+    const { next } = await by({ siteId, judgedMinute: row.judged_minute.getTime() }, lease)
+    return ((next as number) - noon) / minuteMs
+  }
+
+  return {
+    runAt,
+    unitOf,
+    statements,
+    failWith: (make: typeof failure) => {
+      failure = make
+    },
+  }
+}
+
+/** Stores events at these minutes after noon. */
+async function sendEvents(siteId: string, minutes: readonly number[]): Promise<void> {
+  const lines = minutes.map((at) => {
+    const timestamp = Math.round(noon + at * minuteMs)
+    const row: EventRow = {
+      site_id: siteId,
+      environment: 'prod',
+      event_type: 'view',
+      timestamp,
+      event_id: randomUUID(),
+      received_at: timestamp,
+      session_id: 'a',
+    }
+    return `${JSON.stringify(row)}\n`
+  })
+  const batch = { payloads: [Buffer.from(lines.join(''))], hasUndated: false }
+  await inserter.insert(batch, { queryId: randomUUID(), replaceRunning: false, timeoutMs: 10_000 })
+}
+
+async function historyOf(ruleId: string): Promise<string[]> {
+  const { history } = await rules.history(ruleId, { limit: 100, offset: 0 })
+  return history.reverse().map(({ timestamp, to }) => `${to}@${(timestamp - noon) / minuteMs}`)
+}
+
+async function evaluatedMinutes(ruleId: string): Promise<number | undefined> {
+  const rule = await rules.find(ruleId, null)
+  return rule && (rule.evaluatedMinute - noon) / minuteMs
+}
+
+test('a writer that stands for an hour fires no false "less than", and hides no "greater than"', async () => {
+  const siteId = 'lagging'
+  const at = noon - 5 * minuteMs
+  const few = await addRule(postgres, { siteId, at, condition: { operator: 'less_than', threshold: 1 } })
+  const many = await addRule(postgres, { siteId, at, condition: { operator: 'greater_than', threshold: 4 } })
+  const visitors = await addRule(postgres, {
+    siteId,
+    at,
+    condition: { metric: 'unique_sessions', operator: 'greater_than', threshold: 0 },
+  })
+  const { runAt } = rig(siteId)
+  await sendEvents(siteId, [-4, -3, -2, -1])
+  expect(await runAt(0)).toBe(1)
+  // From here on the watermark stands at noon; what arrives meanwhile can be read in part.
+  for (let minute = 0.2; minute < 20; minute += 0.5) await runAt(minute, { completeMinutes: 0.01 })
+  expect(await historyOf(few.ruleId)).toStrictEqual([])
+  expect(await historyOf(visitors.ruleId)).toStrictEqual(['firing@0'])
+  await sendEvents(siteId, [20.1, 20.2, 20.3, 20.4, 20.5])
+  for (let minute = 20.2; minute < 60; minute += 0.5) await runAt(minute, { completeMinutes: 0.01 })
+  expect(await historyOf(few.ruleId)).toStrictEqual([])
+  expect(await historyOf(many.ruleId)).toStrictEqual(['firing@21'])
+  expect(await historyOf(visitors.ruleId)).toStrictEqual(['firing@0'])
+  // All of the hour arrives, and the newest minute alone is judged.
+  await sendEvents(siteId, [57, 58])
+  await runAt(60, { completeMinutes: 60 })
+  expect(await historyOf(few.ruleId)).toStrictEqual([])
+  expect(await historyOf(many.ruleId)).toStrictEqual(['firing@21', 'ok@60'])
+  expect(await historyOf(visitors.ruleId)).toStrictEqual(['firing@0'])
+}, 60_000)
+
+test('a minute is judged once its end is complete, and until then the worker looks each second', async () => {
+  const siteId = 'waiting'
+  const rule = await addRule(postgres, { siteId, at: noon, condition: { operator: 'less_than', threshold: 1 } })
+  const { runAt, statements } = rig(siteId)
+  expect(await runAt(1 + 1 / 60, { completeMinutes: 0.99 })).toBeCloseTo(1 + 2 / 60)
+  expect(await evaluatedMinutes(rule.ruleId)).toBe(0)
+  expect(statements).toStrictEqual([])
+  expect(await runAt(1 + 2 / 60, { completeMinutes: 1 })).toBe(2)
+  expect(await historyOf(rule.ruleId)).toStrictEqual(['firing@1'])
+})
+
+test('after an outage only the newest minute is judged', async () => {
+  const siteId = 'outage'
+  const rule = await addRule(postgres, { siteId, at: noon, condition: { operator: 'greater_than', threshold: 0 } })
+  const { runAt, statements } = rig(siteId)
+  await sendEvents(siteId, [5, 105])
+  await runAt(1)
+  statements.length = 0
+  await runAt(100)
+  expect(statements).toHaveLength(1)
+  expect(await historyOf(rule.ruleId)).toStrictEqual([])
+  await runAt(106)
+  expect(await historyOf(rule.ruleId)).toStrictEqual(['firing@106'])
+})
+
+test('equal questions are asked once, whatever the rules compare with', async () => {
+  const siteId = 'equal'
+  for (const threshold of [1, 2, 3]) await addRule(postgres, { siteId, at: noon, condition: { threshold } })
+  await addRule(postgres, { siteId, at: noon, condition: { window: '6m' } })
+  const { runAt, statements } = rig(siteId)
+  await runAt(1)
+  expect(statements).toHaveLength(1)
+  expect(statements[0]?.sql.match(/countIf/g)).toHaveLength(2)
+})
+
+test('a question that is too large fails alone, is told, and is asked again with the next minute', async () => {
+  const siteId = 'too large'
+  const large = await addRule(postgres, { siteId, at: noon, condition: { window: '7m', threshold: 0 } })
+  const small = await addRule(postgres, { siteId, at: noon, condition: { window: '8m', threshold: 0 } })
+  const { runAt, statements, failWith } = rig(siteId)
+  await sendEvents(siteId, [0.5])
+  failWith(({ sql, params }) =>
+    sql.includes('value_1') || Number(params.end) - Number(params.start) === 7 * minuteMs
+      ? new QueryTooLargeError('work')
+      : undefined,
+  )
+  expect(await runAt(1.5, { completeMinutes: 1 })).toBe(2)
+  expect(await rules.find(large.ruleId, null)).toMatchObject({
+    lastError: expect.stringContaining('choose a shorter window'),
+    state: { state: 'ok', lastValue: null },
+  })
+  expect(await historyOf(small.ruleId)).toStrictEqual(['firing@1'])
+  const asked = statements.length
+  await runAt(1.6, { completeMinutes: 1 })
+  expect(statements).toHaveLength(asked)
+  failWith(undefined)
+  await runAt(2)
+  expect(await historyOf(large.ruleId)).toStrictEqual(['firing@2'])
+  expect(await rules.find(large.ruleId, null)).toMatchObject({ lastError: null })
+})
+
+test('while ClickHouse is away nothing changes, and the same minute is judged soon after', async () => {
+  const siteId = 'away'
+  const rule = await addRule(postgres, { siteId, at: noon, condition: { threshold: 0 } })
+  const { runAt, failWith } = rig(siteId)
+  await sendEvents(siteId, [0.5])
+  failWith(() => new ClickHouseError(undefined, 'connection refused'))
+  expect(await runAt(1)).toBeCloseTo(1 + 5 / 60)
+  expect(await evaluatedMinutes(rule.ruleId)).toBe(0)
+  failWith(undefined)
+  await runAt(1 + 5 / 60)
+  expect(await historyOf(rule.ruleId)).toStrictEqual(['firing@1'])
+})
+
+test('three workers tell of each transition once', async () => {
+  const siteId = 'three'
+  const rule = await addRule(postgres, { siteId, at: noon, condition: { threshold: 0, window: '1m' } })
+  const { runAt, unitOf } = rig(siteId)
+  const workers = [unitOf(), unitOf(), unitOf()]
+  await sendEvents(siteId, [0.5, 2.5])
+  for (const minute of [1, 2, 3, 4]) await Promise.all(workers.map((by) => runAt(minute, { by })))
+  expect(await historyOf(rule.ruleId)).toStrictEqual(['firing@1', 'ok@2', 'firing@3', 'ok@4'])
+  const { db } = postgres
+  const deliveries = await db.selectFrom('deliveries').select('source').where('endpoint_id', '=', rule.ruleId).execute()
+  expect(deliveries).toHaveLength(4)
+})
+
+test('a rule measures the events of its own environment, and percent operators the window before', async () => {
+  const siteId = 'scoped'
+  const dev = await addRule(postgres, { siteId, at: noon, environment: 'dev', condition: { threshold: 0 } })
+  const rise = await addRule(postgres, {
+    siteId,
+    at: noon,
+    condition: { operator: 'increases_by_percent', threshold: 100, window: '1m' },
+  })
+  const { runAt } = rig(siteId)
+  await sendEvents(siteId, [0.5, 1.5, 2.2, 2.4])
+  for (const minute of [1, 2, 3, 4]) await runAt(minute)
+  expect(await historyOf(dev.ruleId)).toStrictEqual([])
+  expect(await historyOf(rise.ruleId)).toStrictEqual(['firing@1', 'ok@2', 'firing@3', 'ok@4'])
+})

@@ -1,0 +1,189 @@
+import type { SiteStore } from '@sluice/access/sites'
+import { isMet, type Measured } from '@sluice/contracts/alert-state'
+import { environments } from '@sluice/contracts/scopes'
+import { countsEvents } from '@sluice/event-store/alerts/alert-question'
+import { measureAlert } from '@sluice/event-store/alerts/measure-alert'
+import { isMeasuredTogether, measureTogether } from '@sluice/event-store/alerts/measure-together'
+import { refusedPatternPath } from '@sluice/event-store/conditions'
+import { ClickHouseError, QueryTooLargeError } from '@sluice/event-store/errors'
+import type { QueryRunner, QueryRunners } from '@sluice/event-store/query-runner'
+import type { Lease, UnitResult } from '@sluice/leases/run-unit'
+import type { Judgement } from '@sluice/postgres/alert-judgements'
+import type { AlertRule } from '@sluice/postgres/alert-records'
+import type { AlertRuleStore, AlertSite } from '@sluice/postgres/alert-rules'
+import type { WatermarkStore } from '@sluice/postgres/watermarks'
+import type { Clock } from '@sluice/runtime/clock'
+import { isRetryable } from '@sluice/runtime/errors'
+import type { AlertMetrics } from './metrics.ts'
+import { type AskedQuestion, askOnce } from './questions.ts'
+
+export interface AlertUnitDeps {
+  rules: Pick<AlertRuleStore, 'listEnabled' | 'judge' | 'advance'>
+  sites: Pick<SiteStore, 'find'>
+  watermarks: Pick<WatermarkStore, 'completeUntil'>
+  reader: Pick<QueryRunners, 'as'>
+  clock: Pick<Clock, 'now'>
+  metrics: AlertMetrics
+}
+
+const minuteMs = 60_000
+/** The pause before the watermark is looked at again. */
+const waitMs = 1_000
+/** The watermark normally passes the end of a minute within so long; later, what is certain already is told. */
+const earlyAfterMs = 5_000
+/** What was measured is stored after so long, although other questions of the site are open. */
+const storeEveryMs = 1_000
+/** Questions that one statement measures. */
+const togetherMax = 20
+/** The pause after a question that failed because ClickHouse is away. */
+const retryMs = 5_000
+
+/**
+ * One unit of a site's alert rules: it judges them for the newest minute before which everything accepted can be read
+ * (docs/alerts.md). Minutes that passed meanwhile, because no worker ran or the writers lagged, are never judged.
+ *
+ * While the writers lag, states stand, but a number of events that is greater than its threshold already is told: late
+ * events can only raise it.
+ */
+export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) => Promise<UnitResult> {
+  const { rules, sites, watermarks, reader, clock, metrics } = deps
+  /** The last minute for which this process has asked before its end was complete, by site. */
+  const askedEarly = new Map<string, number>()
+
+  return async ({ siteId, judgedMinute }, lease) => {
+    const now = clock.now()
+    // The windows reach back less far than the age from which on events travel on the other lane.
+    const { live: completeUntil } = await watermarks.completeUntil()
+    const newest = startOfMinute(now)
+    const complete = Math.min(newest, startOfMinute(completeUntil))
+    const isEarlyDue = complete < newest && now - newest >= earlyAfterMs && askedEarly.get(siteId) !== newest
+    const enabled = await rules.listEnabled(siteId)
+    // A rule whose question failed is not asked again before the next minute.
+    const due = judgedMinute < complete ? enabled.filter(({ evaluatedMinute }) => evaluatedMinute < complete) : []
+    const judging = judgingOf(siteId, lease)
+    const log = { minute: complete, rules: due.length }
+    if (!(await judging.run(due, complete, () => true))) return { next: clock.now() + retryMs, log }
+    if (judgedMinute < complete) await rules.advance(siteId, complete)
+    if (complete === newest) {
+      askedEarly.delete(siteId)
+      return { next: newest + minuteMs, log }
+    }
+    if (isEarlyDue) {
+      askedEarly.set(siteId, newest)
+      const early = enabled.filter((rule) => rule.evaluatedMinute < newest && canOnlyRise(rule))
+      await judging.run(early, newest, isFulfilled)
+    }
+    return { next: clock.now() + waitMs, log: { ...log, waits: 'for the writers' } }
+  }
+
+  function judgingOf(siteId: string, lease: Lease) {
+    const runner = reader.as({ key: `alerts ${siteId}`, signal: lease.signal, priority: 'background' })
+
+    /** Judges rules whose measurements `accepts`; false: ClickHouse or Postgres is away, and the rest is not judged. */
+    async function run(
+      due: readonly AlertRule[],
+      minute: number,
+      accepts: (rule: AlertRule, measured: Measured) => boolean,
+    ): Promise<boolean> {
+      if (due.length === 0) return true
+      const site = await sites.find(siteId)
+      let judgements: Judgement[] = []
+      let storeAt = clock.now() + storeEveryMs
+      const store = async (): Promise<void> => {
+        const judged = await rules.judge(minute, judgements, clock.now())
+        for (const { transition } of judged) if (transition) metrics.transitions.inc({ to: transition.to })
+        judgements = []
+        storeAt = clock.now() + storeEveryMs
+      }
+      const questions = askOnce(due, site?.settings)
+      const together = await measureGroups(questions, minute, runner)
+      for (const asked of questions) {
+        const measured = together.get(asked) ?? (await measure(asked, minute, runner))
+        lease.signal.throwIfAborted()
+        if (measured === 'away') {
+          await store()
+          return false
+        }
+        judgements.push(
+          ...asked.rules
+            .filter((rule) => accepts(rule, measured.measured))
+            .map(({ ruleId, revision }) => ({ ruleId, revision, ...measured })),
+        )
+        if (clock.now() >= storeAt) await store()
+      }
+      await store()
+      return true
+    }
+
+    return { run }
+  }
+
+  /**
+   * What one statement for each environment measures of a site's questions, and nothing of those that fail together: each is
+   * then asked by itself, so that one that is too large fails alone.
+   */
+  async function measureGroups(
+    questions: readonly AskedQuestion[],
+    minute: number,
+    runner: QueryRunner,
+  ): Promise<Map<AskedQuestion, Pick<Judgement, 'measured'>>> {
+    const measured = new Map<AskedQuestion, Pick<Judgement, 'measured'>>()
+    for (const environment of environments) {
+      const group = questions
+        .filter(({ question }) => question.environment === environment && isMeasuredTogether(question))
+        .slice(0, togetherMax)
+      if (group.length < 2) continue
+      try {
+        const values = await measureTogether(group, minute, runner)
+        values.forEach((value, index) => {
+          const asked = group[index]
+          if (asked) measured.set(asked, { measured: value })
+        })
+        metrics.evaluations.inc({ result: 'measured' }, group.length)
+      } catch {
+        // Asked again one by one, where the failure is dealt with.
+      }
+    }
+    return measured
+  }
+
+  async function measure(
+    { question, options }: AskedQuestion,
+    minute: number,
+    runner: QueryRunner,
+  ): Promise<Pick<Judgement, 'measured' | 'error'> | 'away'> {
+    try {
+      const measured = await measureAlert(question, minute, options, runner)
+      metrics.evaluations.inc({ result: 'measured' })
+      return { measured }
+    } catch (error) {
+      const text = failureText(error, question.filter)
+      if (text === undefined && isRetryable(error)) return 'away'
+      metrics.evaluations.inc({ result: 'failed' })
+      return { measured: { outcome: 'failed' }, error: text ?? 'Internal server error' }
+    }
+  }
+}
+
+function startOfMinute(time: number): number {
+  return Math.floor(time / minuteMs) * minuteMs
+}
+
+/** Whether late events can't make the condition false that is true already. */
+function canOnlyRise({ settings }: AlertRule): boolean {
+  const { metric, operator } = settings.condition
+  return countsEvents({ metric }) && (operator === 'greater_than' || operator === 'greater_than_or_equal')
+}
+
+function isFulfilled({ settings: { condition } }: AlertRule, measured: Measured): boolean {
+  return measured.outcome === 'value' && isMet(condition, measured.value, 0)
+}
+
+/** What users read of a failure of their question; undefined: it is another one. */
+function failureText(error: unknown, filter: Parameters<typeof refusedPatternPath>[1] = []): string | undefined {
+  if (error instanceof QueryTooLargeError || (error instanceof ClickHouseError && error.isOfSize)) {
+    return 'The condition asks for more than one evaluation may read: choose a shorter window, or a filter with fewer events'
+  }
+  const path = refusedPatternPath(error, filter)
+  return path === undefined ? undefined : `condition.filter.${path} is no regular expression that ClickHouse takes`
+}

@@ -1,0 +1,25 @@
+import { runLeases } from '@sluice/leases/run-leases'
+import { alertRuleStore } from '@sluice/postgres/alert-rules'
+import { siteStore } from '@sluice/postgres/sites'
+import { watermarkStore } from '@sluice/postgres/watermarks'
+import type { JobKind } from '../job-kind.ts'
+import { alertUnit } from './alert-unit.ts'
+import { addAlertLag, alertMetrics } from './metrics.ts'
+
+/** Sites whose rules are judged at a time; each asks one question at a time. */
+const concurrency = 4
+
+/** The alert rules of each site as a kind of job. */
+export const alerts: JobKind = ({ postgres, eventReader }, { registry, ...context }) => {
+  const rules = alertRuleStore(postgres)
+  addAlertLag(registry, rules, context.clock)
+  const work = alertUnit({
+    rules,
+    sites: siteStore(postgres),
+    watermarks: watermarkStore(postgres),
+    reader: eventReader,
+    clock: context.clock,
+    metrics: alertMetrics(registry),
+  })
+  return runLeases({ kind: 'alerts', table: rules.leases, work, concurrency, ...context })
+}

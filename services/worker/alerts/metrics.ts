@@ -1,0 +1,50 @@
+import type { AlertRuleStore } from '@sluice/postgres/alert-rules'
+import type { Clock } from '@sluice/runtime/clock'
+import { Counter, Gauge, type Metrics } from '@sluice/runtime/metrics'
+
+/** The metrics of alert rules; docs/operations.md says which to watch. */
+export interface AlertMetrics {
+  evaluations: Counter<'result'>
+  transitions: Counter<'to'>
+}
+
+export function alertMetrics(metrics: Metrics): AlertMetrics {
+  const registers = [metrics]
+  return {
+    evaluations: new Counter({
+      name: 'sluice_worker_alert_evaluations_total',
+      help: 'Questions of alert rules that were asked, equal ones once, by result.',
+      labelNames: ['result'],
+      registers,
+    }),
+    transitions: new Counter({
+      name: 'sluice_worker_alert_transitions_total',
+      help: 'Alert rules that fired and that resolved.',
+      labelNames: ['to'],
+      registers,
+    }),
+  }
+}
+
+/** Registers how far the evaluation is behind; docs/operations.md says from when on it is an alarm. */
+export function addAlertLag(
+  metrics: Metrics,
+  rules: Pick<AlertRuleStore, 'oldestJudged'>,
+  clock: Pick<Clock, 'now'>,
+): void {
+  let oldestAt: number | undefined
+  new Gauge({
+    name: 'sluice_worker_alert_lag_seconds',
+    help: 'Time since the last minute for which the alert rules of every site were judged; 0 without rules.',
+    registers: [metrics],
+    // While Postgres is away, the last answer holds and the lag grows.
+    async collect() {
+      try {
+        oldestAt = await rules.oldestJudged()
+      } catch {
+        // The worker logs that Postgres is away.
+      }
+      this.set(oldestAt === undefined ? 0 : Math.max(0, clock.now() - oldestAt) / 1000)
+    },
+  })
+}

@@ -1,0 +1,22 @@
+import { runLeases } from '@sluice/leases/run-leases'
+import { siteStore } from '@sluice/postgres/sites'
+import { summaryStore } from '@sluice/postgres/summaries'
+import { watermarkStore } from '@sluice/postgres/watermarks'
+import type { JobKind } from '../job-kind.ts'
+import { summaryUnit } from './summary-unit.ts'
+
+/** Summaries that are measured at a time; all hours end at once. */
+const concurrency = 4
+
+/** The deliveries `event_summary` of webhooks as a kind of job. */
+export const summaries: JobKind = ({ postgres, exportReader }, { registry: _, ...context }) => {
+  const store = summaryStore(postgres)
+  const work = summaryUnit({
+    summaries: store,
+    sites: siteStore(postgres),
+    watermarks: watermarkStore(postgres),
+    reader: exportReader,
+    clock: context.clock,
+  })
+  return runLeases({ kind: 'summaries', table: store.leases, work, concurrency, ...context })
+}

@@ -1,0 +1,65 @@
+import type { SiteStore } from '@sluice/access/sites'
+import type { EventSummary } from '@sluice/contracts/event-summary'
+import { backfillAgeMs } from '@sluice/contracts/lanes'
+import type { DeliveryBody } from '@sluice/contracts/webhooks'
+import { QueryTooLargeError } from '@sluice/event-store/errors'
+import type { EventScope } from '@sluice/event-store/event-scope'
+import type { QueryRunner } from '@sluice/event-store/query-runner'
+import type { Lease, UnitResult } from '@sluice/leases/run-unit'
+import type { SummaryJob, SummaryStore } from '@sluice/postgres/summaries'
+import type { WatermarkStore } from '@sluice/postgres/watermarks'
+import type { Clock } from '@sluice/runtime/clock'
+import { measureSummary } from './measure-summary.ts'
+import { duePeriods } from './summary-periods.ts'
+
+export interface SummaryUnitDeps {
+  summaries: Pick<SummaryStore, 'finish'>
+  sites: Pick<SiteStore, 'find'>
+  watermarks: Pick<WatermarkStore, 'completeUntil'>
+  reader: { runner(signal: AbortSignal): QueryRunner }
+  clock: Pick<Clock, 'now'>
+}
+
+/** The pause before it is looked again whether everything that was accepted in a period can be read. */
+const waitMs = 5_000
+/** Sessions that began so long before a period belong to another one, and are read to know it. */
+const sessionMs = 86_400_000
+
+/** One unit: the summary of the oldest period that has ended, once everything that was accepted in it can be read. */
+export function summaryUnit(deps: SummaryUnitDeps): (job: SummaryJob, lease: Lease) => Promise<UnitResult> {
+  const { summaries, sites, watermarks, reader, clock } = deps
+  return async (job, lease) => {
+    const { siteId, environment } = job
+    const timeZone = (await sites.find(siteId))?.settings.timezone ?? 'UTC'
+    const now = clock.now()
+    const { ended, leftOut, nextEnd } = duePeriods({ ...job, timeZone, now })
+    const [period] = ended
+    if (!period) return { next: nextEnd }
+    const { live, all } = await watermarks.completeUntil()
+    // As complete_until of the query service: what is older than that may still be on the backfill lane.
+    const completeUntil = period.start - sessionMs >= live - backfillAgeMs ? live : all
+    if (completeUntil < period.end) return { next: now + waitMs, log: { waits: 'for the writers' } }
+    const measured = await measure({ siteId, environment, ...period }, reader.runner(lease.signal))
+    await summaries.finish(lease, job, { ...period, body: measured && encode(siteId, measured) }, clock.now())
+    const log = { period_start: period.start, ...(leftOut > 0 && { left_out: leftOut }) }
+    return {
+      next: ended.length > 1 ? 'now' : nextEnd,
+      log: measured ? log : { ...log, result: 'there are too many events to measure' },
+    }
+  }
+}
+
+/** Undefined: the question exceeds the limits of one by itself, and would again. */
+async function measure(scope: EventScope, runner: QueryRunner): Promise<EventSummary | undefined> {
+  try {
+    return await measureSummary(scope, runner)
+  } catch (error) {
+    if (error instanceof QueryTooLargeError) return undefined
+    throw error
+  }
+}
+
+function encode(siteId: string, data: EventSummary): Uint8Array {
+  const body: DeliveryBody = { event_type: 'event_summary', timestamp: data.period_end, site_id: siteId, data }
+  return Buffer.from(JSON.stringify(body))
+}

@@ -1,0 +1,62 @@
+import { webhookLimits } from '@sluice/contracts/webhooks'
+import { type DeliveryQueue, deliveryQueue } from '@sluice/postgres/delivery-queue'
+import type { Clock } from '@sluice/runtime/clock'
+import { poller } from '@sluice/runtime/poller'
+import type { JobKind } from '../job-kind.ts'
+import { deliveryMetrics } from './metrics.ts'
+import { deliverySender } from './sender.ts'
+
+const measureMs = 10_000
+const removalMs = 3_600_000
+const keptMs = webhookLimits.deliveriesKeptDays * 86_400_000
+const removedAtOnce = 2_000
+
+/** The deliveries of webhooks and alert rules, and their figures. */
+export const deliveries: JobKind = (
+  { postgres, outbound, secrets },
+  { clock, logger, registry, stopping, ...context },
+) => {
+  const queue = deliveryQueue(postgres)
+  const metrics = deliveryMetrics(registry)
+  const leases = context.metrics
+  let oldestDueAt: number | undefined
+  leases.addOldestDue('deliveries', () =>
+    oldestDueAt === undefined ? 0 : Math.max(0, clock.now() - oldestDueAt) / 1_000,
+  )
+  const sender = deliverySender({ queue, outbound, secrets, clock, logger, metrics, leases, stopping })
+  const figures = poller({
+    name: 'figures of deliveries',
+    intervalMs: measureMs,
+    poll: async () => {
+      const measured = await queue.measure(clock.now())
+      oldestDueAt = measured.oldestDueAt
+      metrics.disabled.set(measured.disabled)
+    },
+  })
+  return {
+    name: sender.name,
+    run: async (signal) => {
+      await Promise.all([sender.run?.(signal), figures.run?.(signal)])
+    },
+  }
+}
+
+/** Removes deliveries that are older than 30 days, with their attempts. Any number of processes may do so at once. */
+export async function removeOldDeliveries(
+  queue: Pick<DeliveryQueue, 'removeOld'>,
+  { now }: Pick<Clock, 'now'>,
+): Promise<void> {
+  const before = now() - keptMs
+  while ((await queue.removeOld(before, removedAtOnce)) === removedAtOnce);
+}
+
+/** Looks for old deliveries every hour. */
+export const oldDeliveries: JobKind = ({ postgres }, { clock, logger }) =>
+  poller({
+    name: 'old deliveries',
+    intervalMs: removalMs,
+    poll: () => removeOldDeliveries(deliveryQueue(postgres), clock),
+    onUnavailable: (error) => {
+      logger.warn({ err: error }, 'old deliveries can not be removed, the worker tries again')
+    },
+  })

@@ -1,0 +1,82 @@
+import type { Channel } from '@sluice/contracts/webhooks'
+import type { AttemptResult } from '@sluice/outbound/outbound'
+import type { EndpointHealth, Verdict } from '@sluice/postgres/delivery-queue'
+
+const secondMs = 1_000
+const minuteMs = 60 * secondMs
+const hourMs = 60 * minuteMs
+
+/** Before each attempt of a delivery, ms from the end of the one before. */
+export const scheduleMs = [
+  0,
+  5 * secondMs,
+  minuteMs,
+  5 * minuteMs,
+  30 * minuteMs,
+  2 * hourMs,
+  5 * hourMs,
+  10 * hourMs,
+  14 * hourMs,
+  20 * hourMs,
+  24 * hourMs,
+  24 * hourMs,
+] as const
+
+/** Each delay is longer or shorter by up to this part, so that what failed together does not come back together. */
+const jitter = 0.2
+/** `Retry-After` is obeyed up to so many times the delay. */
+const retryAfterFactorMax = 2
+/** An endpoint is switched off when no attempt has succeeded for so long while so many deliveries ran out of attempts. */
+const disabledAfterMs = 120 * hourMs
+const disabledAfterExhausted = 2
+
+export interface JudgedAttempt {
+  /** 1 for the first since the schedule began. */
+  attempt: number
+  channel: Channel
+  result: Pick<AttemptResult, 'succeeded' | 'status' | 'retryAfterMs'>
+  health: EndpointHealth
+  /** When the attempt began, and ended, Unix ms. */
+  startedAt: number
+  now: number
+  /** From 0 to 1, which decides the jitter. */
+  random: number
+}
+
+/** Decides what becomes of a delivery and of its endpoint after an attempt. */
+export function judgeAttempt(judged: JudgedAttempt): Verdict {
+  const { attempt, result, health, startedAt, now } = judged
+  if (result.succeeded) {
+    return { status: 'succeeded', dueAt: null, health: { failingSince: null, failuresInRow: 0, exhausted: 0 } }
+  }
+  const isLast = attempt >= scheduleMs.length
+  const after = {
+    failingSince: health.failingSince ?? startedAt,
+    failuresInRow: health.failuresInRow + 1,
+    exhausted: health.exhausted + (isLast ? 1 : 0),
+  }
+  const disabledReason = reasonToDisable(judged, after)
+  const goesOn = health.isOn && !isLast && disabledReason === undefined
+  return {
+    status: goesOn ? 'pending' : 'failed',
+    dueAt: goesOn ? now + delayMs(judged) : null,
+    health: after,
+    ...(disabledReason === undefined ? {} : { disabledReason }),
+  }
+}
+
+function delayMs({ attempt, result: { retryAfterMs }, random }: JudgedAttempt): number {
+  const delay = scheduleMs[attempt] ?? 0
+  const drawn = delay * (1 - jitter + 2 * jitter * random)
+  return Math.round(Math.max(drawn, Math.min(retryAfterMs ?? 0, retryAfterFactorMax * delay)))
+}
+
+function reasonToDisable(
+  { channel, result: { status }, now }: JudgedAttempt,
+  { failingSince, exhausted }: { failingSince: number; exhausted: number },
+): string | undefined {
+  if (status === 410 && channel !== 'email')
+    return 'The receiver answered with status 410: it wants no more deliveries.'
+  if (exhausted < disabledAfterExhausted || now - failingSince < disabledAfterMs) return undefined
+  return `No attempt has succeeded since ${new Date(failingSince).toISOString()}, and ${exhausted} deliveries ran out of attempts.`
+}

@@ -1,0 +1,31 @@
+import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
+
+/** The metrics of deliveries; docs/webhooks.md says which to watch. */
+export interface DeliveryMetrics {
+  attempts: Counter<'outcome'>
+  delaySeconds: Histogram
+  disabled: Gauge
+}
+
+export function deliveryMetrics(metrics: Metrics): DeliveryMetrics {
+  const registers = [metrics]
+  return {
+    attempts: new Counter({
+      name: 'sluice_worker_delivery_attempts_total',
+      help: 'Attempts to deliver: succeeded, failed, or lost, whose outcome could not be stored and which are repeated.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    delaySeconds: new Histogram({
+      name: 'sluice_worker_delivery_delay_seconds',
+      help: 'Time from when an attempt to deliver was due to its beginning.',
+      buckets: [0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1_800],
+      registers,
+    }),
+    disabled: new Gauge({
+      name: 'sluice_worker_endpoints_disabled',
+      help: 'Receivers of deliveries that were switched off because they failed.',
+      registers,
+    }),
+  }
+}

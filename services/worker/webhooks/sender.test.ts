@@ -1,0 +1,317 @@
+import { createHmac } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { leaseMetrics } from '@sluice/leases/metrics'
+import { openOutbound } from '@sluice/outbound/open-outbound'
+import type { Outbound } from '@sluice/outbound/outbound'
+import { queueDeliveries } from '@sluice/postgres/deliveries'
+import { deliveryQueue } from '@sluice/postgres/delivery-queue'
+import { updateEndpoint } from '@sluice/postgres/endpoints'
+import { webhookStore } from '@sluice/postgres/webhooks'
+import { createMetrics } from '@sluice/runtime/metrics'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { capturedLogger } from '../../../tests/support/captured-logger.ts'
+import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
+import { type VirtualClock, virtualClock } from '../../../tests/support/virtual-clock.ts'
+import { addDelivery, addWebhook, testSecrets } from '../../../tests/support/webhooks.ts'
+import { removeOldDeliveries } from './deliveries.ts'
+import { deliveryMetrics } from './metrics.ts'
+import { deliverySender } from './sender.ts'
+
+const noon = Date.UTC(2042, 5, 1, 12)
+
+interface Received {
+  path: string
+  headers: Record<string, string | string[] | undefined>
+  body: string
+}
+
+let postgres: TestPostgres
+let server: Server
+let base: string
+let received: Received[]
+/** Status and headers of the receiver's responses. */
+let answer: [status: number, headers?: Record<string, string>]
+let clock: VirtualClock
+let mails: Parameters<Outbound['mail']>[0][]
+let stop: () => Promise<void>
+let log: ReturnType<typeof capturedLogger>
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', () => {
+      received.push({ path: request.url ?? '', headers: request.headers, body: Buffer.concat(chunks).toString() })
+      response.writeHead(...answer).end('answered')
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+
+afterAll(async () => {
+  server.close()
+  await postgres.drop()
+})
+
+beforeEach(() => {
+  received = []
+  mails = []
+  answer = [200]
+  clock = virtualClock(noon)
+  log = capturedLogger()
+  const outbound = openOutbound({ allowedNetworks: ['127.0.0.0/8'] })
+  const metrics = createMetrics()
+  const stopping = new AbortController()
+  const component = deliverySender({
+    queue: deliveryQueue(postgres),
+    outbound: {
+      post: (...call) => outbound.post(...call),
+      mail: (message) => {
+        mails.push(message)
+        return Promise.resolve({
+          succeeded: true,
+          status: 250,
+          latencyMs: 1,
+          response: '250 OK',
+          error: null,
+          retryAfterMs: null,
+        })
+      },
+    },
+    secrets: testSecrets,
+    clock,
+    logger: log.logger,
+    metrics: deliveryMetrics(metrics),
+    leases: leaseMetrics(metrics),
+    random: () => 0.5,
+  })
+  const running = component.run?.(stopping.signal)
+  stop = async () => {
+    stopping.abort()
+    await running
+    await outbound.close()
+  }
+})
+
+afterEach(async () => {
+  await stop()
+  await postgres.db.deleteFrom('endpoints').execute()
+})
+
+const find = async (deliveryId: string) => {
+  const { endpoint_id } = await postgres.db
+    .selectFrom('deliveries')
+    .select('endpoint_id')
+    .where('delivery_id', '=', deliveryId)
+    .executeTakeFirstOrThrow()
+  const found = await webhookStore(postgres).findDelivery(endpoint_id, deliveryId)
+  if (!found) throw new Error('no such delivery')
+  return found
+}
+
+/** Lets the sender look for what is due until the delivery has had so many attempts. */
+async function attempted(deliveryId: string, attempts = 1) {
+  await waitUntil(async () => {
+    await clock.advance(1_000)
+    return (await find(deliveryId)).attempts.length >= attempts
+  }, `attempt ${attempts}`)
+  return find(deliveryId)
+}
+
+const endpoint = (endpointId: string) =>
+  postgres.db.selectFrom('endpoints').selectAll().where('endpoint_id', '=', endpointId).executeTakeFirstOrThrow()
+
+const hmac = (secret: string, { headers, body }: Received) =>
+  createHmac('sha256', secret)
+    .update(`${String(headers['x-svc-timestamp'])}.${body}`)
+    .digest('hex')
+
+test('a delivery arrives as it was queued, signed, under its id', async () => {
+  const webhookId = await addWebhook(postgres, { url: `${base}/hook?a=b`, secret: 'top' })
+  const deliveryId = await addDelivery(postgres, webhookId, noon)
+  const { status, dueAt, body, attempts } = await attempted(deliveryId)
+  expect([status, dueAt]).toStrictEqual(['succeeded', null])
+  expect(attempts).toMatchObject([{ status: 200, response: 'answered', error: null }])
+  expect(received).toHaveLength(1)
+  const [request] = received as [Received]
+  expect(request).toMatchObject({ path: '/hook?a=b', body: body.toString() })
+  expect(request.headers).toMatchObject({
+    'content-type': 'application/json',
+    'x-svc-delivery': deliveryId,
+    'x-svc-timestamp': String(attempts[0]?.at.getTime()),
+    'x-svc-signature': hmac('top', request),
+  })
+  expect(request.headers).not.toHaveProperty('x-svc-signature-previous')
+})
+
+test('in a rotation both secrets sign, after it the new one alone', async () => {
+  const webhookId = await addWebhook(postgres, { url: base, secret: 'new' })
+  const previousSecretUntil = new Date(noon + 60_000)
+  await updateEndpoint(
+    postgres.db,
+    webhookId,
+    { previousSecretBox: testSecrets.seal('old'), previousSecretUntil },
+    noon,
+  )
+  await attempted(await addDelivery(postgres, webhookId, noon))
+  await clock.advance(60_000)
+  await attempted(await addDelivery(postgres, webhookId, noon))
+  const [during, after] = received as [Received, Received]
+  expect(during.headers).toMatchObject({
+    'x-svc-signature': hmac('new', during),
+    'x-svc-signature-previous': hmac('old', during),
+  })
+  expect(after.headers['x-svc-signature']).toBe(hmac('new', after))
+  expect(after.headers).not.toHaveProperty('x-svc-signature-previous')
+})
+
+test('a failure is tried again on its schedule, signed anew under the same id', async () => {
+  answer = [503, { 'Retry-After': '9' }]
+  const webhookId = await addWebhook(postgres, { url: base, secret: 'top' })
+  const deliveryId = await addDelivery(postgres, webhookId, noon)
+  const first = await attempted(deliveryId)
+  expect(first.status).toBe('pending')
+  expect((first.dueAt?.getTime() ?? 0) - (first.attempts[0]?.at.getTime() ?? 0)).toBe(9_000)
+  expect(await endpoint(webhookId)).toMatchObject({ failures_in_row: 1, failing_since: first.attempts[0]?.at })
+  answer = [204]
+  const { attempts, status } = await attempted(deliveryId, 2)
+  expect(status).toBe('succeeded')
+  expect((attempts[1]?.at.getTime() ?? 0) - (first.dueAt?.getTime() ?? 0)).toBeLessThanOrEqual(2_000)
+  expect(await endpoint(webhookId)).toMatchObject({ failures_in_row: 0, failing_since: null })
+  expect(new Set(received.map(({ headers }) => headers['x-svc-delivery']))).toStrictEqual(new Set([deliveryId]))
+  for (const request of received) expect(request.headers['x-svc-signature']).toBe(hmac('top', request))
+  expect(new Set(received.map(({ headers }) => headers['x-svc-timestamp'])).size).toBe(2)
+})
+
+test('a redirect is a failure and is not followed', async () => {
+  answer = [302, { Location: `${base}/elsewhere` }]
+  const webhookId = await addWebhook(postgres, { url: base })
+  const { status, attempts } = await attempted(await addDelivery(postgres, webhookId, noon))
+  expect([status, attempts]).toMatchObject(['pending', [{ status: 302, error: 'redirects are not followed' }]])
+  expect(received.map(({ path }) => path)).toStrictEqual(['/'])
+})
+
+describe('an endpoint that is off', () => {
+  test('after a 410 keeps what waits and what comes as failed, and gets what somebody asks for', async () => {
+    answer = [410]
+    const webhookId = await addWebhook(postgres, { url: base })
+    const later = await addDelivery(postgres, webhookId, noon + 3_600_000)
+    expect((await attempted(await addDelivery(postgres, webhookId, noon))).status).toBe('failed')
+    expect(await endpoint(webhookId)).toMatchObject({
+      disabled_at: expect.any(Date),
+      disabled_reason: expect.stringMatching(/410/),
+    })
+    expect((await find(later)).status).toBe('failed')
+    const queued = await addDelivery(postgres, webhookId, clock.now())
+    expect(await find(queued)).toMatchObject({ status: 'failed', dueAt: null })
+    answer = [500]
+    await webhookStore(postgres).replay(webhookId, queued, clock.now())
+    expect(await attempted(queued)).toMatchObject({ status: 'failed', dueAt: null, attempts: [{ status: 500 }] })
+    answer = [200]
+    expect(await webhookStore(postgres).recover(webhookId, noon, clock.now())).toBe(3)
+    expect((await attempted(later)).status).toBe('succeeded')
+  })
+
+  test('gets nothing that was queued while it was switched off', async () => {
+    const webhookId = await addWebhook(postgres, { url: base })
+    const deliveryId = await postgres.db.transaction().execute(async (transaction) => {
+      const id = await addDelivery({ db: transaction }, webhookId, noon)
+      // As another transaction, whose change this one did not see.
+      await transaction.updateTable('endpoints').set({ active: false }).execute()
+      return id
+    })
+    await waitUntil(async () => {
+      await clock.advance(1_000)
+      return (await find(deliveryId)).status === 'failed'
+    }, 'the delivery has failed')
+    expect(received).toStrictEqual([])
+  })
+})
+
+test('what an alert rule sends to the URL of webhooks has the signature of the oldest of them', async () => {
+  const ruleId = await addWebhook(postgres, { url: `${base}/`, owner: 'alert_rule', secret: 'own' })
+  await attempted(await addDelivery(postgres, ruleId, noon))
+  await addWebhook(postgres, { url: base, secret: 'of the webhook' })
+  await addWebhook(postgres, { url: base, secret: 'of another' })
+  await addWebhook(postgres, { url: base, secret: 'of another site', siteId: 'blog' })
+  await attempted(await addDelivery(postgres, ruleId, noon))
+  const [before, after] = received as [Received, Received]
+  expect(before.headers['x-svc-signature']).toBe(hmac('own', before))
+  expect(after.headers['x-svc-signature']).toBe(hmac('of the webhook', after))
+})
+
+test('Slack gets the body without a signature, an address an e-mail with a stable id', async () => {
+  const slack = await addWebhook(postgres, { url: base, owner: 'alert_rule', channel: 'slack' })
+  const { body } = await attempted(await addDelivery(postgres, slack, noon))
+  expect(received).toMatchObject([{ body: body.toString(), headers: { 'content-type': 'application/json' } }])
+  expect(Object.keys(received[0]?.headers ?? {}).filter((name) => name.startsWith('x-svc-'))).toStrictEqual([])
+
+  const endpointId = await addWebhook(postgres, { url: '["a@b.example"]', owner: 'alert_rule', channel: 'email' })
+  const mail = Buffer.from(JSON.stringify({ subject: 'Alert', text: 'It fires.' }))
+  const [id = ''] = await queueDeliveries(postgres.db, [{ endpointId, source: 'a', kind: 'alert', body: mail }], noon)
+  expect((await attempted(id)).status).toBe('succeeded')
+  expect(mails).toStrictEqual([{ to: ['a@b.example'], subject: 'Alert', text: 'It fires.', messageId: id }])
+})
+
+test('a secret that was stored with another key is an attempt that says so', async () => {
+  const box = testSecrets.seal('x')
+  box[2] = (box[2] ?? 0) ^ 1
+  const webhookId = await addWebhook(postgres, { url: base, secretBox: box })
+  const { attempts } = await attempted(await addDelivery(postgres, webhookId, noon))
+  expect(attempts).toMatchObject([{ status: null, error: expect.stringMatching(/cannot be decrypted/) }])
+})
+
+test('of a delivery that is sent again and again the last hundred attempts are kept', async () => {
+  const webhookId = await addWebhook(postgres, { url: base })
+  const deliveryId = await addDelivery(postgres, webhookId, noon)
+  await attempted(deliveryId)
+  await postgres.db.updateTable('deliveries').set({ attempts: 150 }).execute()
+  await webhookStore(postgres).replay(webhookId, deliveryId, clock.now())
+  await waitUntil(async () => {
+    await clock.advance(1_000)
+    const numbers = await postgres.db.selectFrom('attempts').select('n').execute()
+    return numbers.length === 1 && numbers[0]?.n === 151
+  }, 'the old attempt is gone')
+})
+
+test('deliveries are removed 30 days after they were queued, unless an attempt is to come', async () => {
+  answer = [500]
+  const webhookId = await addWebhook(postgres, { url: base })
+  const old = await addDelivery(postgres, webhookId, noon)
+  const recent = await addDelivery(postgres, webhookId, noon + 1)
+  await webhookStore(postgres).recover(webhookId, 0, noon)
+  await postgres.db.updateTable('deliveries').set({ due_at: null, status: 'failed' }).execute()
+  await removeOldDeliveries(deliveryQueue(postgres), { now: () => noon + 30 * 86_400_000 + 1 })
+  const left = await postgres.db.selectFrom('deliveries').select('delivery_id').execute()
+  expect(left).toStrictEqual([{ delivery_id: recent }])
+  expect(old).not.toBe(recent)
+})
+
+test('what is disabled and what waits is measured, failing endpoints apart', async () => {
+  const queue = deliveryQueue(postgres)
+  await postgres.db.deleteFrom('endpoints').execute()
+  expect(await queue.measure(noon)).toStrictEqual({ disabled: 0, oldestDueAt: undefined })
+  const later = noon + 86_400_000
+  const [failing, slow] = [await addWebhook(postgres), await addWebhook(postgres)]
+  await addDelivery(postgres, failing, later)
+  await addDelivery(postgres, slow, later + 5)
+  await postgres.db
+    .updateTable('endpoints')
+    .set({ failures_in_row: 3, disabled_at: new Date(noon) })
+    .where('endpoint_id', '=', failing)
+    .execute()
+  expect(await queue.measure(later + 10)).toStrictEqual({ disabled: 1, oldestDueAt: later + 5 })
+})
+
+test('no log line holds a secret or a URL', async () => {
+  answer = [500]
+  const webhookId = await addWebhook(postgres, { url: `${base}/canary-path`, secret: 'canary-secret' })
+  await attempted(await addDelivery(postgres, webhookId, noon))
+  await waitUntil(() => log.lines().length > 0, 'the attempt is logged')
+  expect(log.lines()).toMatchObject([{ outcome: 'failed', status: 500, endpoint_id: webhookId }])
+  expect(JSON.stringify(log.lines())).not.toContain('canary')
+})

@@ -1,0 +1,186 @@
+import { randomInt } from 'node:crypto'
+import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
+import type { LeaseMetrics } from '@sluice/leases/metrics'
+import type { AttemptResult } from '@sluice/outbound/outbound'
+import type { DeliveryQueue, RecordedAttempt, TakenDelivery } from '@sluice/postgres/delivery-queue'
+import type { Clock } from '@sluice/runtime/clock'
+import { internalMessage, isRetryable } from '@sluice/runtime/errors'
+import type { Logger } from '@sluice/runtime/logger'
+import type { Component } from '@sluice/runtime/supervisor'
+import { attempt, type AttemptDeps } from './attempt.ts'
+import { judgeAttempt } from './judge-attempt.ts'
+import type { DeliveryMetrics } from './metrics.ts'
+
+export interface SenderOptions extends AttemptDeps {
+  queue: DeliveryQueue
+  clock: Clock
+  logger: Logger
+  metrics: DeliveryMetrics
+  leases: Pick<LeaseMetrics, 'leasesLost'>
+  /** Aborts when the process begins to stop. */
+  stopping?: AbortSignal
+  /** From 0 to 1; decides the jitter. */
+  random?: () => number
+}
+
+/** Attempts of this process at a time, and of those the ones of failing endpoints. */
+const attemptsMax = 256
+const failingMax = attemptsMax / 2
+const takeMs = 1_000
+const longestBackoffMs = 10_000
+/** An attempt begins and is recorded within this time after the take, before another worker takes the delivery. */
+const expiryMs = leaseMs - 5_000
+/** The pause between attempts to record while Postgres is away. */
+const retryMs = 1_000
+/** Time for the attempts under way to end by themselves after a stop, and then for the aborted ones to be given back. */
+const graceMs = 5_000
+const releaseMs = 1_500
+
+/**
+ * Sends the deliveries that are due: looks for them each second, and as soon as attempts have ended. Any number of processes
+ * may do so. A stop takes nothing more, waits 5 s for the attempts under way, aborts them and gives them back, within 7 s.
+ */
+export function deliverySender(options: SenderOptions): Component {
+  const { queue, clock, logger, stopping } = options
+  const underWay = new Map<Promise<void>, TakenDelivery>()
+  const abort = new AbortController()
+  let ended = Promise.withResolvers<undefined>()
+  let taking: Promise<void> = Promise.resolve()
+
+  function start(taken: TakenDelivery, takenAt: number): void {
+    const sending = sendOne(options, taken, takenAt, abort.signal).finally(() => {
+      underWay.delete(sending)
+      ended.resolve(undefined)
+    })
+    underWay.set(sending, taken)
+  }
+
+  async function takeDue(signal: AbortSignal): Promise<void> {
+    const failing = [...underWay.values()].filter(({ isFailing }) => isFailing).length
+    const max = attemptsMax - underWay.size
+    if (max === 0) return
+    const takenAt = clock.now()
+    const taken = await queue.take(takenAt, { max, failingMax: failingMax - failing })
+    if (signal.aborted) await Promise.all(taken.map((each) => queue.release(each)))
+    else for (const each of taken) start(each, takenAt)
+  }
+
+  async function takeUntilStopped(signal: AbortSignal): Promise<void> {
+    const stopped = aborted(signal)
+    let backoffMs = 0
+    while (!signal.aborted) {
+      const someEnded = ended.promise
+      try {
+        taking = takeDue(signal)
+        await Promise.race([taking, stopped])
+        backoffMs = 0
+      } catch (error) {
+        if (!isRetryable(error)) throw error
+        if (backoffMs === 0) {
+          logger.warn({ error: internalMessage(error) }, 'deliveries can not be taken, the worker tries again')
+        }
+        backoffMs = Math.min(Math.max(takeMs, 2 * backoffMs), longestBackoffMs)
+      }
+      const awake = new AbortController()
+      const pause = clock.sleep(backoffMs || takeMs, AbortSignal.any([signal, awake.signal]))
+      await (backoffMs > 0 ? pause : Promise.race([pause, someEnded]))
+      awake.abort()
+      ended = Promise.withResolvers()
+    }
+  }
+
+  async function stopSending(): Promise<void> {
+    const within = async (ms: number): Promise<void> => {
+      const done = new AbortController()
+      await Promise.race([Promise.allSettled([taking, ...underWay.keys()]), clock.sleep(ms, done.signal)])
+      done.abort()
+    }
+    await within(graceMs)
+    abort.abort(new Error('the worker stops'))
+    await within(releaseMs)
+  }
+
+  return {
+    name: 'deliveries',
+    run: async (signal) => {
+      try {
+        await takeUntilStopped(stopping ? AbortSignal.any([signal, stopping]) : signal)
+      } finally {
+        await stopSending()
+      }
+    },
+  }
+}
+
+/** One attempt and its record; never rejects. */
+async function sendOne(
+  options: SenderOptions,
+  taken: TakenDelivery,
+  takenAt: number,
+  stopped: AbortSignal,
+): Promise<void> {
+  const { clock, logger, metrics, leases } = options
+  const ended = new AbortController()
+  const expired = new AbortController()
+  void clock.sleep(expiryMs - (clock.now() - takenAt), ended.signal).then(() => {
+    expired.abort(new Error('the lease ends'))
+  })
+  const startedAt = clock.now()
+  const fields = { kind: 'deliveries', delivery_id: taken.id, endpoint_id: taken.endpointId, site_id: taken.siteId }
+  try {
+    metrics.delaySeconds.observe(Math.max(0, startedAt - taken.dueAt) / 1_000)
+    const signal = AbortSignal.any([stopped, expired.signal])
+    const result = await attempt(options, taken, startedAt, signal)
+    const { status, latencyMs, response, error } = result
+    const recorded = { at: startedAt, status, latencyMs, response, error }
+    const verdict = await record(options, taken, { recorded, result, signal })
+    const outcome = result.succeeded ? 'succeeded' : 'failed'
+    metrics.attempts.inc({ outcome })
+    logger.info(
+      { ...fields, outcome, status, error, latency_ms: latencyMs, delivery: verdict.status },
+      'attempt to deliver',
+    )
+    if (verdict.disabledReason !== undefined)
+      logger.warn({ ...fields, reason: verdict.disabledReason }, 'endpoint disabled')
+  } catch (error) {
+    metrics.attempts.inc({ outcome: 'lost' })
+    if (error instanceof LeaseLost || expired.signal.aborted) leases.leasesLost.inc({ kind: 'deliveries' })
+    if (stopped.aborted) await options.queue.release(taken).catch(() => undefined)
+    logger.warn({ ...fields, outcome: 'lost', error: internalMessage(error) }, 'attempt to deliver')
+  } finally {
+    ended.abort()
+  }
+}
+
+function randomFraction(): number {
+  return randomInt(1_000_001) / 1_000_000
+}
+
+/** Records an attempt, again and again while Postgres is away and the lease lasts. */
+async function record(
+  { queue, clock, random = randomFraction }: SenderOptions,
+  taken: TakenDelivery,
+  { recorded, result, signal }: { recorded: RecordedAttempt; result: AttemptResult; signal: AbortSignal },
+): ReturnType<DeliveryQueue['record']> {
+  // Drawn once, however often the record is tried.
+  const drawn = random()
+  const now = clock.now()
+  const facts = { channel: taken.channel, result, startedAt: recorded.at, now, random: drawn }
+  for (;;) {
+    try {
+      return await queue.record(taken, recorded, (attempt, health) => judgeAttempt({ ...facts, attempt, health }), now)
+    } catch (error) {
+      if (!isRetryable(error) || signal.aborted) throw error
+      await clock.sleep(retryMs, signal)
+    }
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined)
+    signal.addEventListener('abort', () => {
+      resolve(undefined)
+    })
+  })
+}

@@ -1,0 +1,379 @@
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { findFreePort } from '@sluice/engines/processes'
+import { openOutbound } from '@sluice/outbound/open-outbound'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { attempt } from '@sluice/worker/webhooks/attempt'
+import { testSecrets } from '../support/webhooks.ts'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const page = readFileSync(join(root, 'docs/webhook-receivers.md'), 'utf8')
+const example = join(root, 'docs/example/receive-webhooks.mjs')
+const folder = mkdtempSync(join(tmpdir(), 'sluice-receivers-'))
+const outbound = openOutbound({ allowedNetworks: ['127.0.0.0/8'] })
+const never = new AbortController().signal
+
+afterAll(() => {
+  rmSync(folder, { recursive: true })
+})
+
+/** The page's code block of a language; there must be one. */
+function blockOf(language: string): string {
+  const blocks = [...page.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))]
+  expect(blocks).toHaveLength(1)
+  return blocks[0]?.[1] ?? ''
+}
+
+const [present, previous, foreign] = ['the present sécret', 'the previous secret', 'a foreign secret']
+const body = Buffer.from('{"event_type":"alert","timestamp":1,"site_id":"s","data":{"rule_name":"Größe \u{1F600}"}}')
+
+interface Delivery {
+  headers: Readonly<Record<string, string>>
+  body: Buffer
+}
+
+/** A delivery as the worker sends it; `secrets` are the present one and, during a rotation, the one before. */
+async function signed(
+  [secret, before]: readonly [string, string?],
+  timestampMs = Date.now(),
+  content = body,
+): Promise<Delivery> {
+  const sent: Delivery[] = []
+  const post = ({ headers }: Pick<Delivery, 'headers'>) => {
+    sent.push({ headers, body: content })
+    return Promise.resolve({
+      succeeded: true,
+      status: 200,
+      latencyMs: 1,
+      response: '',
+      error: null,
+      retryAfterMs: null,
+    })
+  }
+  const delivery = {
+    id: 'dlv_01',
+    lease: 1,
+    endpointId: 'wh_01',
+    siteId: 's',
+    kind: 'alert' as const,
+    channel: 'webhook' as const,
+    targetBox: testSecrets.seal('http://127.0.0.1/'),
+    secretBox: testSecrets.seal(secret),
+    previousSecretBox: before === undefined ? null : testSecrets.seal(before),
+    body: content,
+    dueAt: 0,
+    isFailing: false,
+  }
+  const mail = outbound.mail.bind(outbound)
+  const deps = { outbound: { post, mail }, secrets: testSecrets }
+  await attempt(deps, delivery, timestampMs, never)
+  const [first] = sent
+  if (!first) throw new Error('nothing was sent')
+  return first
+}
+
+const minuteMs = 60_000
+const now = Date.now()
+const plain = await signed([present])
+const rotating = await signed([present, previous])
+const signature = plain.headers['x-svc-signature'] ?? ''
+
+const cases: readonly { name: string; delivery: Delivery; secret: string; expected: boolean }[] = [
+  { name: 'a delivery', delivery: plain, secret: present, expected: true },
+  { name: 'another secret', delivery: plain, secret: foreign, expected: false },
+  { name: 'in a rotation, a receiver with the new secret', delivery: rotating, secret: present, expected: true },
+  { name: 'in a rotation, a receiver with the old secret', delivery: rotating, secret: previous, expected: true },
+  { name: 'in a rotation, another secret', delivery: rotating, secret: foreign, expected: false },
+  { name: 'after a rotation, a receiver with the old secret', delivery: plain, secret: previous, expected: false },
+  {
+    name: 'a body that was changed',
+    delivery: { ...plain, body: Buffer.from(body.toString().replace('alert', 'alerT')) },
+    secret: present,
+    expected: false,
+  },
+  {
+    name: 'a timestamp that was changed',
+    delivery: withHeaders(plain, { 'x-svc-timestamp': String(Number(plain.headers['x-svc-timestamp']) + 1) }),
+    secret: present,
+    expected: false,
+  },
+  { name: '4 minutes old', delivery: await signed([present], now - 4 * minuteMs), secret: present, expected: true },
+  { name: '6 minutes old', delivery: await signed([present], now - 6 * minuteMs), secret: present, expected: false },
+  { name: '6 minutes ahead', delivery: await signed([present], now + 6 * minuteMs), secret: present, expected: false },
+  { name: 'an empty body', delivery: await signed([present], now, Buffer.alloc(0)), secret: present, expected: true },
+  {
+    name: 'bytes that are no text',
+    delivery: await signed([present], now, Buffer.from([0, 255, 254, 13, 10])),
+    secret: present,
+    expected: true,
+  },
+  { name: 'no signature', delivery: withHeaders(plain, { 'x-svc-signature': '' }), secret: present, expected: false },
+  {
+    name: 'half a signature',
+    delivery: withHeaders(plain, { 'x-svc-signature': signature.slice(0, 32) }),
+    secret: present,
+    expected: false,
+  },
+  {
+    name: 'a signature in capitals',
+    delivery: withHeaders(plain, { 'x-svc-signature': signature.toUpperCase() }),
+    secret: present,
+    expected: false,
+  },
+  {
+    name: 'a signature that is not ASCII',
+    delivery: withHeaders(plain, { 'x-svc-signature': 'é'.repeat(64) }),
+    secret: present,
+    expected: false,
+  },
+  { name: 'no timestamp', delivery: withHeaders(plain, { 'x-svc-timestamp': '' }), secret: present, expected: false },
+  {
+    name: 'a timestamp that is no number',
+    delivery: withHeaders(plain, { 'x-svc-timestamp': '1e12' }),
+    secret: present,
+    expected: false,
+  },
+]
+
+function withHeaders(delivery: Delivery, headers: Readonly<Record<string, string>>): Delivery {
+  return { ...delivery, headers: { ...delivery.headers, ...headers } }
+}
+
+/** Headers and body as a receiver gets them, of every case, from one real server and the sender's transport. */
+async function receiveAll(): Promise<{ headers: IncomingHttpHeaders; body: Buffer }[]> {
+  const received: { headers: IncomingHttpHeaders; body: Buffer }[] = []
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', () => {
+      received.push({ headers: request.headers, body: Buffer.concat(chunks) })
+      response.end()
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  for (const { delivery } of cases) {
+    expect(await outbound.post({ url, ...delivery }, never)).toMatchObject({ succeeded: true })
+  }
+  server.close()
+  return received
+}
+
+const headerNames = ['x-svc-timestamp', 'x-svc-signature', 'x-svc-signature-previous']
+
+/** A program that adds what reads the cases: one line each, of fields in base64; it prints `true` or `false` for each. */
+interface Language {
+  name: string
+  block: string
+  /** Without it the language is left out. */
+  tool: readonly [string, ...string[]]
+  files: (block: string) => Readonly<Record<string, string>>
+  command: readonly [string, ...string[]]
+}
+
+const languages: readonly Language[] = [
+  {
+    name: 'Node',
+    block: 'js',
+    tool: [process.execPath, '--version'],
+    files: (block) => ({
+      'verify.mjs': block,
+      'node.mjs': `
+        import { readFileSync } from 'node:fs'
+        import { verify } from './verify.mjs'
+        for (const line of readFileSync(0, 'utf8').trimEnd().split('\\n')) {
+          const [secret, body, ...values] = line.split(' ').map((field) => Buffer.from(field.slice(1), 'base64'))
+          const names = ${JSON.stringify(headerNames)}
+          const headers = Object.fromEntries(names.map((name, n) => [name, values[n].toString()]).filter(([, value]) => value !== ''))
+          console.log(verify(headers, body, secret.toString()))
+        }`,
+    }),
+    command: [process.execPath, 'node.mjs'],
+  },
+  {
+    name: 'Python',
+    block: 'python',
+    tool: ['python3', '--version'],
+    files: (block) => ({
+      'verify.py': block,
+      'run.py': `
+import base64, sys
+from verify import verify
+for line in sys.stdin:
+    secret, body, *values = [base64.b64decode(field[1:]) for field in line.split()]
+    headers = {name: value.decode() for name, value in zip(${JSON.stringify(headerNames)}, values) if value}
+    print("true" if verify(headers, body, secret.decode()) else "false")
+`,
+    }),
+    command: ['python3', 'run.py'],
+  },
+  {
+    name: 'Go',
+    block: 'go',
+    tool: ['go', 'version'],
+    files: (block) => ({
+      'verify.go': block,
+      'go.mod': 'module receivers\n\ngo 1.19\n',
+      'main.go': `package main
+
+import (
+	"bufio"
+	"encoding/base64"
+	"os"
+	"strings"
+	"time"
+)
+
+func main() {
+	names := strings.Split("${headerNames.join(' ')}", " ")
+	for scanner := bufio.NewScanner(os.Stdin); scanner.Scan(); {
+		fields := [][]byte{}
+		for _, field := range strings.Split(scanner.Text(), " ") {
+			bytes, _ := base64.StdEncoding.DecodeString(field[1:])
+			fields = append(fields, bytes)
+		}
+		header := func(name string) string {
+			for n, each := range names {
+				if each == name {
+					return string(fields[n+2])
+				}
+			}
+			return ""
+		}
+		if Verify(header, fields[1], string(fields[0]), time.Now()) {
+			os.Stdout.WriteString("true\\n")
+		} else {
+			os.Stdout.WriteString("false\\n")
+		}
+	}
+}
+`,
+    }),
+    command: ['go', 'run', '.'],
+  },
+  {
+    name: 'PHP',
+    block: 'php',
+    tool: ['php', '--version'],
+    files: (block) => ({
+      'verify.php': block,
+      'run.php': `<?php
+        require 'verify.php';
+        while (($line = fgets(STDIN)) !== false) {
+            $fields = array_map(fn($field) => base64_decode(substr($field, 1)), explode(' ', trim($line)));
+            $server = [];
+            foreach (${JSON.stringify(headerNames)} as $n => $name) {
+                if ($fields[$n + 2] !== '') $server['HTTP_' . strtoupper(str_replace('-', '_', $name))] = $fields[$n + 2];
+            }
+            echo verify($server, $fields[1], $fields[0]) ? 'true' : 'false', "\\n";
+        }`,
+    }),
+    command: ['php', 'run.php'],
+  },
+]
+
+function isThere([program, ...args]: readonly [string, ...string[]]): boolean {
+  return spawnSync(program, args, { stdio: 'ignore' }).status === 0
+}
+
+describe('the code of docs/webhook-receivers.md', () => {
+  let lines = ''
+
+  beforeAll(async () => {
+    const received = await receiveAll()
+    // A mark before each field, because base64 of nothing is nothing.
+    lines = received
+      .map(({ headers, body: bytes }, n) => [
+        Buffer.from(cases[n]?.secret ?? ''),
+        bytes,
+        // Node reads headers as Latin-1.
+        ...headerNames.map((name) => Buffer.from(String(headers[name] ?? ''))),
+      ])
+      .map((fields) => fields.map((field) => `=${field.toString('base64')}`).join(' '))
+      .join('\n')
+  })
+
+  for (const { name, block, tool, files, command } of languages) {
+    ;(isThere(tool) ? test : test.skip)(
+      `${name} tells every good delivery from every bad one (needs ${tool[0].split('/').at(-1) ?? ''})`,
+      () => {
+        for (const [file, text] of Object.entries(files(blockOf(block)))) writeFileSync(join(folder, file), text)
+        const [program, ...args] = command
+        const output = execFileSync(program, args, { cwd: folder, input: `${lines}\n`, encoding: 'utf8' })
+        const answers = output.trimEnd().split('\n')
+        expect(cases.map((each, n) => ({ name: each.name, accepted: answers[n] }))).toEqual(
+          cases.map((each) => ({ name: each.name, accepted: String(each.expected) })),
+        )
+      },
+      // The first run of Go compiles its standard library.
+      240_000,
+    )
+  }
+})
+
+/** A command of the page, in a shell, on a port of its own. */
+async function runCommand(pattern: RegExp, environment: Readonly<Record<string, string>> = {}) {
+  const port = await findFreePort()
+  const commands = [...page.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, text = '']) => text.trim())
+  const command = commands.find((text) => pattern.test(text))
+  if (command === undefined) throw new Error(`the page has no command like ${pattern.source}`)
+  const child = spawn('bash', ['-c', command.replace('9000', String(port)).replace(/^\w+=… /, '')], {
+    cwd: root,
+    env: { ...process.env, PORT: String(port), ...environment },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  })
+  let output = ''
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  return { url: `http://127.0.0.1:${port}/`, child, output: () => output }
+}
+
+function stop(child: ChildProcess): void {
+  // The shell is the leader of a group of its own.
+  if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid)
+}
+
+describe('what the page says to try', () => {
+  test('the example checks signatures and handles a repeat once', async () => {
+    const { url, child, output } = await runCommand(/receive-webhooks/, { SLUICE_WEBHOOK_SECRET: present })
+    try {
+      await waitUntil(() => output().includes('Waiting'), 'the receiver')
+      const post = (delivery: Delivery) => outbound.post({ url, ...delivery }, never)
+      expect(await post(plain)).toMatchObject({ succeeded: true, status: 204 })
+      expect(await post(await signed([previous, present]))).toMatchObject({ succeeded: true, status: 204 })
+      expect(await post(await signed([foreign]))).toMatchObject({ succeeded: false, status: 401 })
+      expect(await post(await signed([present], Date.now(), Buffer.alloc(1_100_000)))).toMatchObject({ status: 413 })
+      await waitUntil(() => output().includes('came again'), 'the repeat')
+      expect(output().split('\n').slice(1)).toEqual([`dlv_01 ${body.toString()}`, 'dlv_01 came again', ''])
+    } finally {
+      stop(child)
+    }
+  })
+
+  test('the example has the function of the page', () => {
+    const [, block = ''] = blockOf('js').split('const toleranceMs')
+    expect(readFileSync(example, 'utf8')).toContain(block)
+  })
+  ;(spawnSync('nc', ['-h'], { stdio: 'ignore' }).error ? test.skip : test)(
+    'nc shows a delivery (needs nc)',
+    async () => {
+      const { url, child, output } = await runCommand(/\bnc\b/)
+      try {
+        // Attempts are refused until nc listens, and do not use up the one connection that it takes.
+        await waitUntil(async () => (await outbound.post({ url, ...plain }, never)).status === 204, 'a success')
+        await waitUntil(() => output().includes(body.toString()), 'the body')
+        expect(output()).toContain('x-svc-signature: ')
+      } finally {
+        stop(child)
+      }
+    },
+  )
+})

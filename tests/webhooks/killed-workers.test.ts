@@ -1,0 +1,23 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { openTestPostgres, type TestPostgres } from '../support/test-postgres.ts'
+import { killWorkers } from './killed-workers.ts'
+
+let postgres: TestPostgres
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+// `npm run chaos:deliveries` does so with 10,000 deliveries and 30 kills.
+test('killed workers lose no delivery, keep its id and its schedule', async () => {
+  const options = { deliveries: 121, kills: 4, seed: 1, timeoutMs: 50, step: 0.15 }
+  const { problems, kills, succeeded, failed, requests, attempts } = await killWorkers(postgres, options)
+  expect(problems).toStrictEqual([])
+  expect([kills, succeeded + failed]).toStrictEqual([4, 121])
+  expect(succeeded).toBeGreaterThan(40)
+  expect(requests).toBeGreaterThanOrEqual(attempts)
+}, 120_000)
