@@ -1,20 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { AlertCondition } from '@sluice/contracts/alerts'
-import { startClickHouse } from '@sluice/engines/clickhouse'
-import { startPostgres } from '@sluice/engines/postgres'
 import { openClickHouse } from '@sluice/event-store/client'
 import { alertRuleStore } from '@sluice/postgres/alert-rules'
-import { openPostgres, type Postgres } from '@sluice/postgres/open'
+import type { Postgres } from '@sluice/postgres/open'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { addRule } from '../tests/support/alert-rules.ts'
-import { startKafka } from '../tests/support/engines/kafka.ts'
-import { testSecretsKey } from '../tests/support/secrets-key.ts'
-import { spawnProgram } from '../tests/support/service-process.ts'
 import { fillEvents } from './fill-events.ts'
+import { startJobs } from './jobs-rig.ts'
 import { rounded } from './report.ts'
-import { startMeasured } from './sluice-rig.ts'
 
 /** BENCH_SITES=10 for a quick look. */
 const sites = Number(process.env.BENCH_SITES ?? 100)
@@ -44,45 +36,24 @@ const questions: readonly Question[] = [
  * writer that has nothing to do moves the watermark.
  */
 export async function judgeAlerts(): Promise<object> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
-  const [kafka, clickHouse, engine] = await Promise.all([
-    startKafka({ dir: join(folder, 'kafka') }),
-    startClickHouse({ dir: join(folder, 'clickhouse') }),
-    startPostgres({ dir: join(folder, 'postgres') }),
-  ])
-  const postgres = openPostgres(engine.url)
+  const rig = await startJobs()
+  const { postgres, worker } = rig
   try {
-    const environment = {
-      SLUICE_LOG_URL: `kafka://${kafka.brokers}/bench.events`,
-      SLUICE_CLICKHOUSE_URL: clickHouse.url,
-      SLUICE_POSTGRES_URL: engine.url,
-      SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}`,
-      SLUICE_SECRETS_KEY: testSecretsKey,
-    }
-    const migrated = await spawnProgram('admin/migrate/main', environment)
-    if ((await migrated.exited) !== 0) throw new Error(`migrate failed: ${migrated.output()}`)
-    await fill(clickHouse.url)
+    await fill(rig.clickHouseUrl)
     await addRules(postgres)
-    const writer = await startMeasured('writer', environment)
-    const worker = await startMeasured('worker', environment)
     const seconds: number[] = []
     for (let minute = 0; minute < minutes; minute += 1) seconds.push(await judgeNextMinute(postgres))
-    const failed = await failures(postgres)
-    const rss = await worker.rssPeakMib()
-    await Promise.all([worker.stop(), writer.stop()])
     return {
       bar: 60,
       seconds_until_all_are_judged: seconds,
       rules: sites * questions.length,
       sites,
       events_per_site: eventsPerSite,
-      failed,
-      worker_rss_mib: rss,
+      failed: await failures(postgres),
+      worker_rss_mib: await worker.rssPeakMib(),
     }
   } finally {
-    await postgres.close()
-    await Promise.all([kafka.stop(), clickHouse.stop(), engine.stop()])
-    await rm(folder, { recursive: true, force: true })
+    await rig.stop()
   }
 }
 
