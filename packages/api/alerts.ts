@@ -98,7 +98,7 @@ const addressPattern = /^[^\s<>@,;:"()[\]\\]+@[^\s<>@,;:"()[\]\\]+$/
 const notificationConfig = nestedObject(
   joi.object<NotificationConfig>({
     url: text(alertLimits.urlLengthMax)
-      .example('https://example.com/alerts')
+      .example('http://127.0.0.1:9000/')
       .description('Where `webhook` and `slack` (an incoming webhook) post to.'),
     to: joi
       .array()
@@ -112,8 +112,7 @@ const notificationConfig = nestedObject(
         'array.base': 'must be a list of addresses',
         'string.pattern.base': 'must be an e-mail address',
       })
-      .example(['ops@example.com'])
-      .description('Who gets the `email`.'),
+      .description('The addresses that get the `email`.'),
     channel: text(alertLimits.channelLengthMax)
       .example('#ops')
       .description('Your name for it, which the notification repeats.'),

@@ -26,7 +26,7 @@ import { repeatedSiteId, siteId } from './sites.ts'
 const overlapMsMax = 90 * 24 * 3_600_000
 
 const url = text(webhookLimits.urlLengthMax)
-  .example('https://example.com/hooks/sluice')
+  .example('http://127.0.0.1:9000/')
   .description('Where deliveries are sent, by POST. Private addresses need SLUICE_WEBHOOK_ALLOWED_NETWORKS.')
 
 const events = joi
