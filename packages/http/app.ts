@@ -61,7 +61,7 @@ function createApp(
   for (const { path, handle } of pages) {
     app.get(path, (request, response) => {
       response.setHeader('X-Request-Id', requestIdOf(request))
-      return handle(request, response, { isSecure: clients.read(request).isSecure, host: clients.host(request) })
+      return handle(request, response, clients.read(request))
     })
     app.all(path, (request, response) => {
       dispatch.fail(new MethodNotAllowedError(['GET', 'HEAD']), undefined, request, response)

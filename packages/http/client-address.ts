@@ -8,8 +8,6 @@ import type { Client } from './route.ts'
 export interface ClientReader {
   /** Address, protocol and host from `X-Forwarded-For`, `-Proto` and `-Host` of trusted proxies, else from the connection. */
   read(request: IncomingMessage): Client
-  /** The host of the URL that the client uses, with its port: `X-Forwarded-Host` of a trusted proxy, else `Host`. */
-  host(request: IncomingMessage): string | undefined
 }
 
 /** `trusted`: addresses, networks in CIDR form, or `loopback`, `linklocal`, `uniquelocal`. Throws for anything else. */
@@ -22,7 +20,6 @@ export function clientReader(trusted: readonly string[]): ClientReader {
     const value = isTrusted(request) ? request.headers[name] : undefined
     return typeof value === 'string' ? value.split(',', 1)[0]?.trim() : undefined
   }
-  const host = (request: IncomingMessage) => forwarded(request, 'x-forwarded-host') ?? request.headers.host
   return {
     read: (request) => ({
       // Without trusted proxies the address is that of the socket; the library would parse the header all the same.
@@ -30,9 +27,8 @@ export function clientReader(trusted: readonly string[]): ClientReader {
       isSecure:
         (request.socket as Partial<TLSSocket>).encrypted === true ||
         forwarded(request, 'x-forwarded-proto')?.toLowerCase() === 'https',
-      host: host(request),
+      host: forwarded(request, 'x-forwarded-host') ?? request.headers.host,
     }),
-    host,
   }
 }
 

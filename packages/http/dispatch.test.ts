@@ -225,14 +225,16 @@ describe('a credential', () => {
     expect((await sendRequest(`/things/a?api_key=${key}`, { key: '', headers })).status).toBe(200)
   })
 
-  test('reaches the handler as id, environment and scopes, without the key', async () => {
+  test('reaches the handler with its rights, without the key', async () => {
     await sendRequest(`/things/a?api_key=${devKey}&api_key=x`, { key: '' })
     expect(lastRequest?.credential).toStrictEqual({
       keyId: 'key_dev',
+      name: 'key 1',
       environment: 'dev',
       scopes: ['events:write'],
       siteIds: null,
       rateLimits: null,
+      allowedOrigins: null,
       expiresAt: null,
     })
     expect(lastRequest?.query).toEqual({})

@@ -106,7 +106,7 @@ function consumeRateLimit(context: RequestContext): void | Promise<void> {
 
 /** Applies to requests with a session's cookie, and to public operations, which may set one. */
 function rejectForeignPage({ request, route, session, clients }: RequestContext): void {
-  if (session || route.scope === 'public') rejectCrossSite(request, clients.host(request))
+  if (session || route.scope === 'public') rejectCrossSite(request, clients.read(request).host)
 }
 
 function requireScope({ credential, route: { scope, alternativeScope } }: RequestContext): void {

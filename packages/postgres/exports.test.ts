@@ -75,6 +75,7 @@ describe('an export', () => {
       uploadId: null,
       afterKey: null,
       etag: null,
+      restarts: 0,
       error: null,
       createdAt: new Date(noon),
       finishedAt: null,
