@@ -73,6 +73,8 @@ export const alertOperations = {
     rights: rule,
     body: criteriaBody(updateAlertBody),
     response: { status: 200, data: alertResource },
+    // Two changes at the same time.
+    errors: [409],
   },
   deleteAlert: {
     ...alerts,

@@ -93,34 +93,40 @@ const condition = nestedObject(
 const notificationType = oneOf(notificationTypes).example('webhook').description('How the rule tells.')
 
 /** One address without a name; what is beyond the form, the server of the recipient decides. */
+const addressLengthMax = 254
 const addressPattern = /^[^\s<>@,;:"()[\]\\]+@[^\s<>@,;:"()[\]\\]+$/
 
-const notificationConfig = nestedObject(
-  joi.object<NotificationConfig>({
-    url: text(alertLimits.urlLengthMax)
-      .example('http://127.0.0.1:9000/')
-      .description('Where `webhook` and `slack` (an incoming webhook) post to.'),
-    to: joi
-      .array()
-      .items(joi.string().max(254).pattern(addressPattern))
-      .min(1)
-      .max(alertLimits.recipientsMax)
-      .unique()
-      .messages({
-        'array.min': 'must name at least one address',
-        'array.unique': 'must name each address once',
-        'array.base': 'must be a list of addresses',
-        'string.pattern.base': 'must be an e-mail address',
-      })
-      .description('The addresses that get the `email`.'),
-    channel: text(alertLimits.channelLengthMax)
-      .example('#ops')
-      .description('Your name for it, which the notification repeats.'),
-    secret: text(alertLimits.secretLengthMax).description(
-      'Signs the deliveries of a `webhook` rule. Generated, and shown this once, if left out.',
+const configFields = {
+  url: text(alertLimits.urlLengthMax)
+    .example('http://127.0.0.1:9000/')
+    .description('Where `webhook` and `slack` (an incoming webhook) post to.'),
+  to: joi
+    .array()
+    .items(text(addressLengthMax).empty().pattern(addressPattern))
+    .min(1)
+    .max(alertLimits.recipientsMax)
+    .unique()
+    .messages({
+      'array.min': 'must name at least one address',
+      'array.unique': 'must name each address once',
+      'array.base': 'must be a list of addresses',
+      'string.pattern.base': 'must be an e-mail address',
+    })
+    .description('The addresses that get the `email`.'),
+  channel: text(alertLimits.channelLengthMax)
+    .example('#ops')
+    .description('Your name for it, which the notification repeats.'),
+  // Empty is invalid here instead of absent: a program whose variable is empty must learn of it.
+  secret: text(alertLimits.secretLengthMax)
+    .empty()
+    .description(
+      'Signs the deliveries of a `webhook` rule, unless the site has a webhook of the same URL, whose secret then signs. Generated, and shown this once, if left out.',
     ),
-  }),
-).description('Where notifications go.')
+}
+
+const notificationConfig = nestedObject(joi.object<NotificationConfig>(configFields)).description(
+  'Where notifications go.',
+)
 
 const behaviour = {
   for: durationText({ units: 'smhd', minMs: 0, maxMs: forMsMax, example: '5m' }).description(
@@ -158,9 +164,13 @@ export const updateAlertBody = joi.object<UpdateAlertBody>({
     }),
   ).description('Fields left out keep their value.'),
   notification_type: notificationType,
-  notification_config: notificationConfig.description(
-    'Fields left out keep their value, unless `notification_type` is changed.',
-  ),
+  notification_config: nestedObject(
+    joi.object<NonNullable<UpdateAlertBody['notification_config']>>({
+      ...configFields,
+      url: configFields.url.empty(),
+      channel: configFields.channel.empty().allow(null, '').description('`null` takes it away.'),
+    }),
+  ).description('Fields left out keep their value, unless `notification_type` is changed.'),
   ...behaviour,
 })
 

@@ -82,7 +82,7 @@ export interface UpdateAlertBody extends Partial<Omit<AlertSettings, 'condition'
   site_id?: string
   condition?: Partial<{ [Field in keyof AlertCondition]: AlertCondition[Field] | null }>
   notification_type?: NotificationType
-  notification_config?: NotificationConfig
+  notification_config?: Omit<NotificationConfig, 'channel'> & { channel?: string | null }
 }
 
 /** POST /api/v1/alerts/preview: a rule that is not saved yet; only its condition matters. */

@@ -105,9 +105,14 @@ test('what was measured before a change of the rule counts no more, and a rule t
   await judge(rule, 1, value(12))
   expect(await rules.find(rule.ruleId, null)).toMatchObject({ state: { pendingSince: noon + minuteMs } })
   const change = async (of: AlertRule, parts: Partial<AlertRule['settings']>) =>
-    rules.update(of.ruleId, null, { ...of, settings: { ...of.settings, ...parts } }, noon + minuteMs)
+    rules.update(
+      of.ruleId,
+      null,
+      { ...of, settings: { ...of.settings, ...parts }, isConditionChanged: 'condition' in parts },
+      noon + minuteMs,
+    )
   const changed = await change(rule, { for: '0s' })
-  expect(changed).toMatchObject({ state: { pendingSince: null }, revision: 1 })
+  expect(changed).toMatchObject({ state: { pendingSince: noon + minuteMs }, revision: 1 })
   expect(await change(rule, { for: '1m' })).toBe('changed')
   expect(await judge(rule, 2, value(12))).toStrictEqual([])
   if (changed === undefined || changed === 'changed') throw new Error('the rule was not changed')
@@ -116,6 +121,20 @@ test('what was measured before a change of the rule counts no more, and a rule t
   expect(off).toMatchObject({ state: { state: 'ok' }, firingId: null })
   expect(await judge({ ...changed, revision: 2 }, 3, value(0))).toStrictEqual([])
   expect(await rules.listEnabled(rule.siteId)).toStrictEqual([])
+})
+
+test('what is pending goes on through a change of anything but the condition', async () => {
+  const rule = await ruleWith({ for: '5m' })
+  await judge(rule, 1, value(12))
+  const { settings, channel } = rule
+  const renamed = { ...settings, name: 'renamed' }
+  const changes = { revision: 0, settings: renamed, isConditionChanged: false, channel }
+  expect(await rules.update(rule.ruleId, null, changes, noon)).toMatchObject({
+    state: { pendingSince: noon + minuteMs },
+  })
+  const condition = { ...settings.condition, threshold: 11 }
+  const others = { revision: 1, settings: { ...renamed, condition }, isConditionChanged: true, channel }
+  expect(await rules.update(rule.ruleId, null, others, noon)).toMatchObject({ state: { pendingSince: null } })
 })
 
 test('a failed measurement is told to users, and the minute may still be judged', async () => {

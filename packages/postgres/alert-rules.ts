@@ -41,6 +41,8 @@ export interface AlertRuleChanges {
   /** The revision that the changes were made from. */
   revision: number
   settings: AlertSettings
+  /** Another condition than before: what is pending begins anew. */
+  isConditionChanged: boolean
   channel: string | null
   /** Absent: it stays. */
   target?: AlertTarget
@@ -243,7 +245,7 @@ async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<Alert
 async function updateRule(
   db: Db,
   ruleId: string,
-  { revision, settings, channel, target }: AlertRuleChanges,
+  { revision, settings, isConditionChanged, channel, target }: AlertRuleChanges,
   at: number,
 ): Promise<boolean> {
   const off = { state: 'ok', firing_id: null } as const
@@ -252,10 +254,8 @@ async function updateRule(
     .set({
       ...settingsColumns(settings),
       ...(settings.enabled ? {} : off),
+      ...(isConditionChanged || !settings.enabled ? { pending_since: null, true_at: null, last_error: null } : {}),
       channel_name: channel,
-      pending_since: null,
-      true_at: null,
-      last_error: null,
       revision: revision + 1,
       updated_at: new Date(at),
     })

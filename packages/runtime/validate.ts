@@ -51,7 +51,8 @@ export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context
 
   const field = problem.path.join('.')
   if (problem.type === 'any.required') throw missingField(field)
-  if (problem.type === 'string.empty' && isRequired(schema, problem.path)) throw missingField(field)
+  const isAbsent = problem.type === 'string.empty' || problem.context?.value === null
+  if (isAbsent && isRequired(schema, problem.path)) throw missingField(field)
   if (field === '') throw invalidFormat(problem.message)
   throw invalidField(field, problem.message)
 }

@@ -172,6 +172,17 @@ describe('bad input is a 400 that names the field', () => {
       { notification_config: { url: 'http://127.0.0.1/', secret: 'x'.repeat(257) } },
       invalid('notification_config.secret', 'exceeds maximum length of 256'),
     ],
+    [
+      { notification_config: { url: 'http://127.0.0.1/', secret: '' } },
+      invalid('notification_config.secret', 'must not be empty'),
+    ],
+    [
+      { notification_type: 'email', notification_config: { to: ['a@example.com\0'] } },
+      invalid('notification_config.to.0', 'must not contain NUL characters'),
+    ],
+    [{ condition: null }, missing('condition')],
+    [{ condition: { ...condition, threshold: null } }, missing('condition.threshold')],
+    [{ notification_type: null }, missing('notification_type')],
     [{ for: '8d' }, invalid('for', 'must be from 0s to 7d')],
     [{ cooldown: '1w' }, invalid('cooldown', 'must be a whole number and a unit, s, m, h or d, e.g. 1h')],
     [{ no_data: 'ok' }, invalid('no_data', 'must be one of: zero, keep, alert')],
@@ -199,6 +210,19 @@ test('PUT keeps what is left out, within the condition and the configuration too
     condition: { ...condition, threshold: 9, event_type: 'purchase' },
     notification_config: { url: 'http://127.0.0.1:9/hook', channel: '#night' },
   })
+  const before = (await query.request(`/api/v1/alerts/${ruleId}`)).body.data
+  for (const body of [{}, { condition: { threshold: 9 } }, { name: good.name }]) {
+    expect((await put(body)).body.data).toStrictEqual(before)
+  }
+  expect((await put({ notification_config: { channel: null } })).body.data).toMatchObject({
+    notification_config: { url: 'http://127.0.0.1:9/hook' },
+  })
+  expect((await put({ notification_config: { channel: '' } })).body.data).not.toHaveProperty(
+    'notification_config.channel',
+  )
+  expect((await put({ notification_config: { url: null } })).body.error).toBe(
+    invalid('notification_config.url', 'must be a string'),
+  )
   expect((await put({ condition: { event_type: null } })).body.data).toMatchObject({
     condition: { ...condition, threshold: 9 },
   })

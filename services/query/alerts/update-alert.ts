@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { operations } from '@sluice/api/operations'
 import type { AlertCondition, AlertSettings, NotificationConfig, UpdateAlertBody } from '@sluice/contracts/alerts'
 import { handle } from '@sluice/http/handle'
@@ -27,7 +28,15 @@ export function updateAlertRoute(deps: AlertDeps): Route {
     const settings = changedSettings(found.settings, body)
     requireFittingCondition(settings.condition)
     const { target, channel, made } = await changedTarget(found, body, deps)
-    const changes = { revision: found.revision, settings, channel, ...(target && { target }) }
+    const isSame = target === undefined && channel === found.channel && isDeepStrictEqual(settings, found.settings)
+    if (isSame) return toAlertResource(found, secrets)
+    const changes = {
+      revision: found.revision,
+      settings,
+      isConditionChanged: !isDeepStrictEqual(settings.condition, found.settings.condition),
+      channel,
+      ...(target && { target }),
+    }
     const rule = await alertRules.update(ruleId, credential.siteIds, changes, clock.now())
     if (!rule) throw notFound('Alert rule')
     if (rule === 'changed') throw conflict('Alert rule was changed at the same time: send the request again')
@@ -72,9 +81,13 @@ async function changedTarget(
   const type = sentType ?? found.notificationType
   const isOtherType = type !== found.notificationType
   if (sent === undefined && !isOtherType && enabled !== true) return { channel: found.channel, made: {} }
-  const config = { ...(isOtherType ? {} : configOf(found, secrets)), ...sent }
+  const { channel, ...config } = { ...(isOtherType ? {} : configOf(found, secrets)), ...sent }
   requireFittingConfig(type, config, { canSendEmail })
   if (sent?.url !== undefined) await checkTarget(sent.url, 'notification_config.url')
   const made = type === 'webhook' && isOtherType && config.secret === undefined ? { secret: newSecret() } : {}
-  return { target: sealAlertTarget(secrets, type, { ...config, ...made }), channel: config.channel ?? null, made }
+  return {
+    target: sealAlertTarget(secrets, type, { ...config, ...made }),
+    channel: channel === '' ? null : (channel ?? null),
+    made,
+  }
 }
