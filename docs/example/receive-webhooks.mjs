@@ -33,7 +33,10 @@ const handled = new Set()
 
 /** The status to answer with. */
 function receive(headers, rawBody) {
-  if (!verify(headers, rawBody, secret)) return 401
+  if (!verify(headers, rawBody, secret)) {
+    console.log('refused: the signature is not of this secret, or the timestamp is old')
+    return 401
+  }
   const id = headers['x-svc-delivery']
   if (handled.has(id)) {
     console.log(`${id} came again`)

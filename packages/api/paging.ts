@@ -1,5 +1,6 @@
 import joi from 'joi'
 import { type ListOf, type Page, pageDefaults } from '@sluice/contracts/paging'
+import { parameterMessages } from './parameters.ts'
 
 /** Parameters of every list. They arrive as text: a schema that holds them needs `.prefs({ convert: true })`. */
 export const pageParameters = {
@@ -19,7 +20,10 @@ export const pageParameters = {
     .description('How many to pass over first.'),
 }
 
-export const pageQuery = joi.object<Page>(pageParameters).prefs({ convert: true })
+export const pageQuery = joi
+  .object<Page>(pageParameters)
+  .prefs({ convert: true })
+  .messages({ 'object.unknown': parameterMessages['object.unknown'] })
 
 /** Schema of the `data` of a list: `{<plural>: [...], total, limit, offset}`. */
 export function listOf<Plural extends string, Item>(

@@ -352,7 +352,12 @@ describe('what the page says to try', () => {
       expect(await post(await signed([foreign]))).toMatchObject({ succeeded: false, status: 401 })
       expect(await post(await signed([present], Date.now(), Buffer.alloc(1_100_000)))).toMatchObject({ status: 413 })
       await waitUntil(() => output().includes('came again'), 'the repeat')
-      expect(output().split('\n').slice(1)).toEqual([`dlv_01 ${body.toString()}`, 'dlv_01 came again', ''])
+      expect(output().split('\n').slice(1)).toEqual([
+        `dlv_01 ${body.toString()}`,
+        'dlv_01 came again',
+        'refused: the signature is not of this secret, or the timestamp is old',
+        '',
+      ])
     } finally {
       stop(child)
     }

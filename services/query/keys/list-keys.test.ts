@@ -73,7 +73,7 @@ describe('an invalid page of keys', () => {
     ['offset=-1', 'offset must be at least 0'],
     ['offset=1.5', 'offset must be an integer'],
     ['offset=9007199254740993', 'offset must be a safe number'],
-    ['page=1', 'page is not known'],
+    ['page=1', 'page is not a known parameter'],
   ])('?%s is refused with 400', async (search, reason) => {
     const { status, body } = await list(`?${search}`)
     expect(status).toBe(400)

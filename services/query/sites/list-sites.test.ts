@@ -80,7 +80,7 @@ describe('an invalid page of sites', () => {
     ['limit=0', 'limit must be at least 1'],
     ['limit=1001', 'limit must be at most 1000'],
     ['offset=-1', 'offset must be at least 0'],
-    ['site_id=A', 'site_id is not known'],
+    ['site_id=A', 'site_id is not a known parameter'],
   ])('?%s is refused with 400', async (search, reason) => {
     const { status, body } = await list(`?${search}`)
     expect(status).toBe(400)
