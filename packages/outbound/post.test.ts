@@ -173,37 +173,37 @@ describe('an outcome', () => {
 })
 
 describe('a hostile receiver', () => {
-  const timeoutMs = 400
+  const timeoutMs = 1_000
 
   test.each<[string, (socket: Socket) => void, object]>([
-    ['accepts and says nothing', () => undefined, { status: null, error: 'no response within 0.4 s' }],
+    ['accepts and says nothing', () => undefined, { status: null, error: 'no response within 1 s' }],
     [
       'trickles headers',
       (socket) => {
         trickle(socket, 'HTTP/1.1 200 OK\r\nx-slow: ')
       },
-      { status: null, error: 'no response within 0.4 s' },
+      { status: null, error: 'no response within 1 s' },
     ],
     [
       'trickles the body',
       (socket) => {
         trickle(socket, 'HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n')
       },
-      { status: 200, error: 'the response was not complete within 0.4 s', response: expect.stringMatching(/^a+$/) },
+      { status: 200, error: 'the response was not complete within 1 s', response: expect.stringMatching(/^a+$/) },
     ],
     [
       'trickles informational responses',
       (socket) => {
         trickle(socket, '', 'HTTP/1.1 102 Processing\r\n\r\n', 60)
       },
-      { status: null, error: 'no response within 0.4 s' },
+      { status: null, error: 'no response within 1 s' },
     ],
   ])('that %s ends with the time', async (_name, serve, expected) => {
     const { url, open } = await receiver(serve)
     const result = await post(url, { timeoutMs })
     expect(result).toMatchObject({ succeeded: false, ...expected })
     expect(result.latencyMs).toBeGreaterThanOrEqual(timeoutMs - 1)
-    expect(result.latencyMs).toBeLessThan(timeoutMs + 2_000)
+    expect(result.latencyMs).toBeLessThan(timeoutMs + 5_000)
     await waitUntil(() => open() === 0, 'the connection is closed')
   })
 
@@ -231,7 +231,7 @@ describe('a hostile receiver', () => {
 
   test('that does not complete the handshake of TLS ends with the time', async () => {
     const { port, open } = await receiver(() => undefined)
-    expect(await post(`https://127.0.0.1:${port}/`, { timeoutMs })).toMatchObject({ error: 'no response within 0.4 s' })
+    expect(await post(`https://127.0.0.1:${port}/`, { timeoutMs })).toMatchObject({ error: 'no response within 1 s' })
     await waitUntil(() => open() === 0, 'the connection is closed')
   })
 })
