@@ -27,7 +27,7 @@ describe('the error names the invalid parameter of', () => {
     [{ offset: '0.5' }, 'offset must be an integer'],
     [{ offset: '9007199254740993' }, 'offset must be a safe number'],
     [{ offset: '1e400' }, 'offset must be a safe number'],
-    [{ page: '1' }, 'page is not known'],
+    [{ page: '1' }, 'page is not a known parameter'],
   ])('%j', (query, reason) => {
     expect((): unknown => validate(pageQuery, query)).toThrow(
       expect.objectContaining({ code: 'invalid_field', message: `Invalid field: ${reason}` }),
