@@ -52,9 +52,11 @@ const disable = (endpointId: string): Promise<unknown> =>
     .where('endpoint_id', '=', endpointId)
     .execute()
 
+/** By source and endpoint: ids of deliveries that are made within a millisecond have no order. */
 async function stored(): Promise<Record<string, unknown>[]> {
-  const rows = await postgres.db.selectFrom('deliveries').selectAll().orderBy('delivery_id').execute()
-  return rows.map(({ endpoint_id, source, status, due_at }) => ({
+  const rows = await postgres.db.selectFrom('deliveries').selectAll().execute()
+  const inOrder = rows.toSorted((a, b) => (`${a.source} ${a.endpoint_id}` < `${b.source} ${b.endpoint_id}` ? -1 : 1))
+  return inOrder.map(({ endpoint_id, source, status, due_at }) => ({
     endpoint_id,
     source,
     status,
