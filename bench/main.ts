@@ -1,5 +1,6 @@
 // npm run bench -- <name>: one figure of docs/benchmarks.md, measured against its reference in the same run.
 import { judgeAlerts } from './alerts.ts'
+import { dashboard } from './dashboard.ts'
 import { encode } from './encode.ts'
 import { endToEnd } from './end-to-end.ts'
 import { exportEvents } from './exports.ts'
@@ -13,11 +14,13 @@ import { publishPartitions } from './publish-partitions.ts'
 import { environment } from './report.ts'
 import { retention } from './retention.ts'
 import { stats } from './stats.ts'
+import { statsGrouped } from './stats-grouped.ts'
 import { writerBacklog } from './writer-backlog.ts'
 import { writerShapes } from './writer-shapes.ts'
 
 const benches: Readonly<Record<string, () => Promise<object>>> = {
   alerts: judgeAlerts,
+  dashboard,
   encode,
   'ingest-single': ingestSingle,
   'ingest-batch': ingestBatch,
@@ -30,6 +33,7 @@ const benches: Readonly<Record<string, () => Promise<object>>> = {
   'publish-partitions': publishPartitions,
   retention,
   stats,
+  'stats-grouped': statsGrouped,
   'writer-backlog': writerBacklog,
   'writer-shapes': writerShapes,
 }

@@ -1,19 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { generateKey } from '@sluice/access/api-key'
 import { metrics } from '@sluice/contracts/stats'
-import { startPostgres } from '@sluice/engines/postgres'
 import type { ClickHouse } from '@sluice/event-store/client'
-import { migratePostgres } from '@sluice/postgres/migrate'
-import { openPostgres } from '@sluice/postgres/open'
-import { startRedis } from '../tests/support/engines/redis.ts'
-import { testSecretsKey } from '../tests/support/secrets-key.ts'
-import { startService } from '../tests/support/service-process.ts'
-import { type ClickHouseRig, startClickHouseRig } from './clickhouse-rig.ts'
+import type { ClickHouseRig } from './clickhouse-rig.ts'
 import { fillEvents } from './fill-events.ts'
 import { median, rounded } from './report.ts'
 import { byHand } from './stats-by-hand.ts'
+import { measure, startStatsRig } from './stats-rig.ts'
 
 /** Events of the site; the other sites together have the same number. BENCH_EVENTS=5000000 for a quick look. */
 const events = Number(process.env.BENCH_EVENTS ?? 50_000_000)
@@ -21,11 +15,6 @@ const end = Date.UTC(2026, 10, 1)
 const day = 86_400_000
 const rounds = 11
 const groupings = ['', 'day', 'country'] as const
-
-interface Times {
-  p50_ms: number
-  p95_ms: number
-}
 
 /** Sends a query to the query service over HTTP; resolves to the milliseconds until the response was complete. */
 type RunQuery = (query: Readonly<Record<string, string>>, signal?: AbortSignal) => Promise<number>
@@ -37,26 +26,10 @@ type RunQuery = (query: Readonly<Record<string, string>>, signal?: AbortSignal) 
  */
 export async function stats(): Promise<object> {
   const dir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
-  const store = await startClickHouseRig(join(dir, 'clickhouse'))
-  const [postgres, redis] = await Promise.all([
-    startPostgres({ dir: join(dir, 'postgres') }),
-    startRedis({ dir: join(dir, 'redis') }),
-  ])
-  const database = openPostgres(postgres.url)
-  await migratePostgres(database)
-  await database.close()
-  const { clickHouse, url } = await store.database('sluice')
-  const key = generateKey('prod')
-  const service = await startService('query', {
-    SLUICE_CLICKHOUSE_URL: url,
-    SLUICE_POSTGRES_URL: postgres.url,
-    SLUICE_REDIS_URL: redis.url,
-    SLUICE_BLOBS_URL: `file:${join(dir, 'blobs')}`,
-    SLUICE_SECRETS_KEY: testSecretsKey,
-    SLUICE_ADMIN_KEY: key,
-  })
+  const rig = await startStatsRig(dir, join(dir, 'clickhouse'))
+  const { store, clickHouse, key } = rig
   try {
-    const runQuery = queryRunner(service.url, key)
+    const runQuery = queryRunner(rig.url, key)
     const began = performance.now()
     await fillEvents(clickHouse, { site: 'medium', events: events / 10, end, days: 180 })
     await fillEvents(clickHouse, { site: 'few', sites: 1_000, events: events / 10, end, days: 180 })
@@ -84,11 +57,10 @@ export async function stats(): Promise<object> {
         site_10_times: rounded((big[n] ?? 0) / (medium[n] ?? 1)),
       })),
       s9: await measureOverhead(runQuery, clickHouse),
-      neighbour: await measureNeighbours(runQuery, queryRunner(service.url, await otherKey(service.url, key))),
+      neighbour: await measureNeighbours(runQuery, queryRunner(rig.url, await otherKey(rig.url, key))),
     }
   } finally {
-    await service.stop()
-    await Promise.all([store.stop(), postgres.stop(), redis.stop()])
+    await rig.stop()
     await rm(dir, { recursive: true, force: true })
   }
 }
@@ -129,7 +101,7 @@ function queryOf(site: string, metric: string, days: number, groupBy = ''): Reco
 /** Returns the median time of each metric over 180 days, in ms. */
 async function measureMetrics(runQuery: RunQuery, site: string): Promise<number[]> {
   const medians: number[] = []
-  for (const metric of metrics) medians.push((await measure(() => runQuery(queryOf(site, metric, 180)))).p50_ms)
+  for (const metric of metrics) medians.push((await measure(() => runQuery(queryOf(site, metric, 180)), rounds)).p50_ms)
   return medians
 }
 
@@ -140,7 +112,7 @@ async function compareWithHand(runQuery: RunQuery, store: ClickHouseRig, clickHo
       for (const groupBy of groupings) {
         const query = queryOf('big', metric, days, groupBy)
         const before = await store.read()
-        const times = await measure(() => runQuery(query))
+        const times = await measure(() => runQuery(query), rounds)
         const after = await store.read()
         const answer = {
           metric,
@@ -153,7 +125,7 @@ async function compareWithHand(runQuery: RunQuery, store: ClickHouseRig, clickHo
         if (groupBy !== '') answers.push(answer)
         else {
           const sql = byHand(metric, 'big', Number(query.start_date), Number(query.end_date))
-          const hand = await measure(() => milliseconds(() => clickHouse.query(sql)))
+          const hand = await measure(() => milliseconds(() => clickHouse.query(sql)), rounds)
           answers.push({ ...answer, by_hand_p50_ms: hand.p50_ms, ratio: rounded(times.p50_ms / hand.p50_ms) })
         }
       }
@@ -190,14 +162,6 @@ async function measureNeighbours(runQuery: RunQuery, neighbour: RunQuery): Promi
   stop.abort()
   await Promise.all(large)
   return { alone, beside, ratio: rounded(beside.p50_ms / alone.p50_ms) }
-}
-
-async function measure(runOnce: () => Promise<number>, times = rounds): Promise<Times> {
-  await runOnce()
-  const taken: number[] = []
-  for (let round = 0; round < times; round++) taken.push(await runOnce())
-  taken.sort((a, b) => a - b)
-  return { p50_ms: rounded(median(taken), 1), p95_ms: rounded(taken[Math.floor(times * 0.95)] ?? 0, 1) }
 }
 
 async function milliseconds(call: () => Promise<unknown>): Promise<number> {

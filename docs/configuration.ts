@@ -26,7 +26,7 @@ const processes: readonly { title: string; command: string; about: string; varia
     about: 'Stores the log in ClickHouse. Its port serves health only.',
     variables: writer,
   },
-  { title: 'Query', command: 'npm run query', about: 'Serves `/api/v1` and the page at `/`.', variables: query },
+  { title: 'Query', command: 'npm run query', about: 'Serves `/api/v1` and the dashboard.', variables: query },
   {
     title: 'Worker',
     command: 'npm run worker',

@@ -1,6 +1,7 @@
 // npm run docs: writes the pages, and the parts of pages, that are made from code.
 import { readFile, writeFile } from 'node:fs/promises'
 import { configurationPage } from './configuration.ts'
+import { dashboardOperations } from './dashboard-operations.ts'
 import { limitsPage } from './limits.ts'
 import { withPackagesDrawing } from './packages.ts'
 import { rightsPage } from './rights.ts'
@@ -8,6 +9,7 @@ import { rightsPage } from './rights.ts'
 await writeFile(new URL('configuration.md', import.meta.url), configurationPage())
 await writeFile(new URL('limits.md', import.meta.url), limitsPage())
 await writeFile(new URL('rights.md', import.meta.url), rightsPage())
+await writeFile(new URL('../packages/dashboard/src/api/operations.gen.ts', import.meta.url), dashboardOperations())
 
 const architecture = new URL('architecture.md', import.meta.url)
 await writeFile(architecture, withPackagesDrawing(await readFile(architecture, 'utf8')))

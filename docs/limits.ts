@@ -214,6 +214,11 @@ const exportLimitDescriptions: Readonly<Record<keyof typeof exportLimits, LimitD
     value: `${exportLimits.fileKeptDays} days`,
     beyond: refused(410, `The file of an export can be downloaded for ${exportLimits.fileKeptDays} days`),
   },
+  runKeptDays: {
+    what: 'time for which the record of a schedule’s run is kept after its end; the latest one stays',
+    value: `${exportLimits.runKeptDays} days`,
+    beyond: refused(404, 'Export not found'),
+  },
 }
 
 /** Every limit of alert rules that a request can meet, or that bounds what is kept. */

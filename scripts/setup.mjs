@@ -1,6 +1,6 @@
-// Installs the dependencies when they are missing or have changed, and does nothing otherwise. Every script of
-// package.json runs this file first, through scripts/prepare.sh, when nothing may be installed yet: plain JavaScript for
-// Node 18 with the modules of Node alone.
+// Installs the dependencies and builds the dashboard when they are missing or have changed, and does nothing otherwise.
+// Every script of package.json runs this file first, through scripts/prepare.sh, when nothing may be installed yet: plain
+// JavaScript for Node 18 with the modules of Node alone.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -12,11 +12,15 @@ import { fileURLToPath, URL } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 /** Written after a complete installation: a hash of everything that decides what is installed. */
 const stampFile = join(root, 'node_modules', '.sluice-setup')
+const dashboard = join(root, 'packages', 'dashboard')
+/** Written after a complete build of the dashboard: a hash of its sources. */
+const buildStampFile = join(dashboard, 'dist', '.sources')
 
 const isForced = process.argv.includes('--force')
 const wanted = hashOfInputs()
-const installed = readStamp()
+const installed = readStamp(stampFile)
 if (isForced || installed !== wanted) await installAndStamp()
+if (existsSync(join(dashboard, 'build.ts'))) await buildDashboard()
 
 async function installAndStamp() {
   const occasion = installed === undefined ? 'first start, about 800 MB' : 'they have changed'
@@ -36,8 +40,23 @@ async function installAndStamp() {
     process.exit(1)
   }
   mkdirSync(join(root, 'node_modules'), { recursive: true })
-  writeFileSync(`${stampFile}.new`, wanted)
-  renameSync(`${stampFile}.new`, stampFile)
+  writeStamp(stampFile, wanted)
+}
+
+async function buildDashboard() {
+  const sources = hashOfDashboard()
+  if (!isForced && readStamp(buildStampFile) === sources) return
+  // The Node that was installed runs TypeScript; that of the shell may be older.
+  const binaries = join(root, 'node_modules', '.bin')
+  const { failure, output } = await run(join(binaries, 'node'), [join(dashboard, 'build.ts')])
+  if (failure !== undefined) {
+    process.stderr.write(
+      `${output}\nThe dashboard could not be built (${failure}); the reason is above. Undo the last change of ` +
+        'packages/dashboard, or mend it; "npm run setup -- --force" installs and builds afresh.\n',
+    )
+    process.exit(1)
+  }
+  writeStamp(buildStampFile, sources)
 }
 
 /** Runs a program in the root folder. Its output is kept for the case of a failure; signals are passed on to it. */
@@ -56,6 +75,27 @@ function run(command, args) {
     child.once('close', (code, signal) =>
       resolve({ failure: code === 0 ? undefined : `${command} ended with ${signal ?? `code ${code}`}`, output }),
     )
+  })
+}
+
+/** What the dashboard is built of: its sources, those of the contracts, and the versions of the packages. */
+function hashOfDashboard() {
+  const hash = createHash('sha256').update(wanted)
+  for (const folder of [dashboard, join(root, 'packages', 'contracts')]) {
+    for (const file of filesBelow(folder)) {
+      const bytes = readFileSync(file)
+      hash.update(`${file.slice(root.length)} ${bytes.length}\n`).update(bytes)
+    }
+  }
+  return hash.digest('hex')
+}
+
+function filesBelow(folder) {
+  const entries = readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))
+  return entries.flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (!entry.isDirectory()) return entry.name.includes('.test.') ? [] : [path]
+    return entry.name === 'node_modules' || entry.name.startsWith('dist') ? [] : filesBelow(path)
   })
 }
 
@@ -85,10 +125,16 @@ function packageFolders() {
   return [root, ...folders].filter((folder) => existsSync(join(folder, 'package.json')))
 }
 
-function readStamp() {
+function readStamp(file) {
   try {
-    return readFileSync(stampFile, 'utf8')
+    return readFileSync(file, 'utf8')
   } catch {
     return undefined
   }
+}
+
+/** Written aside and renamed: a stamp that is cut short would be a wrong one. */
+function writeStamp(file, text) {
+  writeFileSync(`${file}.new`, text)
+  renameSync(`${file}.new`, file)
 }

@@ -58,6 +58,8 @@ export interface KeyStore {
   /** Resolves to true when any key is stored, revoked ones included. */
   any(): Promise<boolean>
   findByHash(hash: string): Promise<KeyRecord | undefined>
+  /** The newest key with the scope `admin` that is bound to no sites, not revoked and not expired. */
+  newestAdmin(): Promise<KeyRecord | undefined>
   /** Returns the stored ones among the keys, in any order. */
   findByHashes(hashes: readonly string[]): Promise<readonly KeyRecord[]>
   /** Undefined for an unknown id, and for a key that is not bound to a part of `siteIds` (null: every key is found). */

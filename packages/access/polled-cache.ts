@@ -10,10 +10,15 @@ export interface PolledCacheOptions<Value> {
   unknownTtlMs: number
   /** Each cached row is read again after so many ms, whatever the polls say: a row may have been changed by hand or restored. */
   recheckAfterMs: number
-  /** Returns the rows that have changed since the poll that returned `cursor`; none for undefined. */
-  readChanges: (
-    cursor: ChangeCursor | undefined,
-  ) => Promise<{ changed: Iterable<readonly [id: string, value: Value]>; cursor: ChangeCursor }>
+  /**
+   * Returns the rows that have changed since the poll that returned `cursor`, and the ids of rows that were deleted since; none
+   * for undefined.
+   */
+  readChanges: (cursor: ChangeCursor | undefined) => Promise<{
+    changed: Iterable<readonly [id: string, value: Value]>
+    deleted?: Iterable<string>
+    cursor: ChangeCursor
+  }>
   /** Returns those of the rows that exist. */
   readRows: (ids: readonly string[]) => Promise<ReadonlyMap<string, Value>>
 }
@@ -122,6 +127,8 @@ export function polledCache<Value>({
         unknownIds.delete(id)
         refresh(id, value)
       }
+      // A row that was made anew is looked up when it is needed.
+      for (const id of changes.deleted ?? []) rows.delete(id)
       cursor = changes.cursor
       pollCount++
       // A poll that fails here is repeated: the rows are still due.

@@ -1,5 +1,5 @@
 /**
- * Sessions by the SHA-256 of their token (docs/http-interface.md#sessions). Every method throws AppError 503 while Redis
+ * Sign-in sessions (their lifetimes: packages/contracts/session.ts) by the SHA-256 of their token (docs/http-interface.md#sessions). Every method throws AppError 503 while Redis
  * is away: without Redis no session is valid.
  */
 export interface Sessions {

@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { eventLimits } from '@sluice/contracts/event-limits'
+import { erasureStore } from '@sluice/postgres/erasures'
+import { siteStore } from '@sluice/postgres/sites'
 import { unavailable } from '@sluice/runtime/errors'
 import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -31,10 +33,11 @@ function scriptedRegistry() {
       return Promise.resolve(new Map([...registry.known].filter(([siteId]) => siteIds.includes(siteId))))
     },
     changed: [] as { siteId: string; retentionDays: number | null }[],
+    deleted: [] as string[],
     polls: 0,
     changedSince: (): ReturnType<SiteStore['changedSince']> => {
       registry.polls++
-      return Promise.resolve({ changed: registry.changed, cursor: String(registry.polls) })
+      return Promise.resolve({ changed: registry.changed, deleted: registry.deleted, cursor: String(registry.polls) })
     },
   }
   return registry
@@ -241,6 +244,18 @@ describe('a site that keeps its events for some days', () => {
       expect(registry.requestedSites).toStrictEqual([['a', 'b'], ['c']])
     })
 
+    test('is registered anew by the first event after a poll that says that it was deleted', async () => {
+      const registry = scriptedRegistry()
+      const { sites, nextPoll } = await startPolling(registry)
+      await sites.register('key', new Set(['a', 'b']))
+      registry.deleted = ['a', 'c']
+      await nextPoll()
+      registry.deleted = []
+      await sites.register('key', new Set(['a', 'b']))
+      expect(sites.register('key', new Set(['a', 'b']))).toStrictEqual(new Map())
+      expect(registry.requestedSites).toStrictEqual([['a', 'b'], ['a']])
+    })
+
     test('has the new retention after the first poll, although the change is older than that poll', async () => {
       const registry = scriptedRegistry()
       const { logger } = capturedLogger()
@@ -303,6 +318,19 @@ describe('where only administrators register sites', () => {
     await startCache(sites)
     const isKnown = async () => (await sites.register('key', new Set(['a']))).size === 0
     await waitUntil(isKnown, 'it is known')
+  })
+
+  test('a site that was deleted is refused after a poll', async () => {
+    const registry = scriptedRegistry()
+    registry.known.set('a', null)
+    const sites = siteCache(registry, capturedLogger().logger, { ...manualRegistration, pollIntervalMs: 1 })
+    await sites.register('key', new Set(['a']))
+    await startCache(sites)
+    registry.known.delete('a')
+    registry.deleted = ['a']
+    const isRefused = async () => (await sites.register('key', new Set(['a']))).size === 1
+    await waitUntil(isRefused, 'it is refused')
+    expect(summarize(await sites.register('key', new Set(['a'])))).toStrictEqual({ a: 'Site not found' })
   })
 
   test.each(['away', 'hanging'])(
@@ -483,6 +511,22 @@ describe('a key that has registered 1,000 sites in a day', () => {
     expect(answers.filter(({ status }) => status === 202)).toHaveLength(left)
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(tooMany)
   })
+})
+
+test('an event that a gateway accepts after the deletion of its site registers the site anew', async () => {
+  const gateway = await startGateway()
+  try {
+    const { postgres } = gateway
+    const isKnown = async () => (await siteStore(postgres).find('shop')) !== undefined
+    const collect = async () => (await gateway.collect({ site_id: 'shop', event_type: 'x' })).status
+    expect([await collect(), await isKnown()]).toStrictEqual([202, true])
+    const erasure = { erasureId: 'era_1', siteId: 'shop', kind: 'site', hashes: null, before: null } as const
+    await erasureStore(postgres).createForSite({ ...erasure, requestedAt: Date.now(), keyId: 'key_1' })
+    expect(await isKnown()).toBe(false)
+    await waitUntil(async () => (await collect()) === 202 && isKnown(), 'it is registered anew', 3_000)
+  } finally {
+    await gateway.stop()
+  }
 })
 
 describe('a gateway without Postgres', () => {

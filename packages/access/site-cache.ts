@@ -77,8 +77,11 @@ export function siteCache(
     unknownTtlMs: refusalTtlMs,
     recheckAfterMs: recheckSitesAfterMs,
     readChanges: async (since) => {
-      const { changed, cursor } = await store.changedSince(since)
-      return { changed: changed.map(({ siteId, retentionDays }) => [siteId, retentionPolicy(retentionDays)]), cursor }
+      const { changed, ...changes } = await store.changedSince(since)
+      return {
+        ...changes,
+        changed: changed.map(({ siteId, retentionDays }) => [siteId, retentionPolicy(retentionDays)]),
+      }
     },
     readRows: async (siteIds) => {
       const registered = await store.findKnown(siteIds)

@@ -34,9 +34,10 @@ export interface SiteStore {
   findKnown(siteIds: readonly string[]): Promise<ReadonlyMap<string, number | null>>
   /**
    * Returns the sites that an administrator has named or changed since the poll that returned `since`; none for undefined.
-   * Sites that events registered have no settings and are left out.
+   * Sites that events registered have no settings and are left out. `deleted` names the sites whose deletion was requested
+   * since then; they may have been registered anew.
    */
-  changedSince(since: ChangeCursor | undefined): Promise<Changes<ChangedSite>>
+  changedSince(since: ChangeCursor | undefined): Promise<Changes<ChangedSite> & { deleted: readonly string[] }>
 }
 
 export interface Registration {

@@ -9,7 +9,7 @@ import {
   previewAlertBody,
   updateAlertBody,
 } from './alerts.ts'
-import { criteriaBody, type Operation } from './operation.ts'
+import { criteriaBody, noFields, type Operation } from './operation.ts'
 import { pageQuery } from './paging.ts'
 
 const alerts = { section: 'Alert rules', scope: 'admin' } as const
@@ -105,6 +105,7 @@ export const alertOperations = {
     summary: 'Sends a notification to the rule’s target now, as if the rule fired.',
     limit: 'admin',
     rights: rule,
+    body: noFields,
     response: { status: 202, data: alertTestResult },
     idempotent: true,
   },

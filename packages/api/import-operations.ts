@@ -6,7 +6,7 @@ import {
   importsResult,
   listImportsQuery,
 } from './imports.ts'
-import type { Operation } from './operation.ts'
+import { noFields, type Operation } from './operation.ts'
 import { pageQuery } from './paging.ts'
 
 const imports = { section: 'Imports', scope: 'events:write' } as const
@@ -70,6 +70,7 @@ export const importOperations = {
     summary: 'Cancels an import that is not finished; what is stored stays.',
     limit: 'admin',
     rights: imported,
+    body: noFields,
     response: { status: 200, data: importResource },
   },
 } as const satisfies Readonly<Record<string, Operation>>

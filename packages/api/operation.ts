@@ -1,4 +1,4 @@
-import type joi from 'joi'
+import joi from 'joi'
 import type { LimitClass, Scope } from '@sluice/contracts/scopes'
 import type { ErrorStatus } from './error-status.ts'
 
@@ -96,6 +96,8 @@ export interface JsonBodyRule<Schema extends joi.ObjectSchema = joi.ObjectSchema
   documented?: joi.Schema
   /** Size of the largest body in bytes, after decompression; a larger body is answered 413. */
   maxBytes: number
+  /** A request without a body, of whatever media type, is one with `{}`. */
+  optional?: true
 }
 
 /** Bytes that the handler parses itself: for bodies that may arrive thousands of times a second. */
@@ -131,6 +133,14 @@ export type ValueOf<Schema> =
 export function jsonBody<T>(schema: joi.ObjectSchema<T>): JsonBodyRule<joi.ObjectSchema<T>> {
   return { kind: 'json', schema, maxBytes: 64 * 1024 }
 }
+
+/** The rule of a small JSON body that may be left out, because each of its fields may. */
+export function optionalJsonBody<T>(schema: joi.ObjectSchema<T>): JsonBodyRule<joi.ObjectSchema<T>> {
+  return { ...jsonBody(schema), optional: true }
+}
+
+/** The rule of requests that need no body: a field in one is 400, as an unknown field of any other body. */
+export const noFields = optionalJsonBody(joi.object<Record<string, never>>({}))
 
 /** The rule of a JSON body with criteria: JSON may escape each of the 50,000 bytes of values as six bytes. */
 export function criteriaBody<T>(schema: joi.ObjectSchema<T>): JsonBodyRule<joi.ObjectSchema<T>> {

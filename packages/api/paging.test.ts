@@ -25,8 +25,8 @@ describe('the error names the invalid parameter of', () => {
     [{ limit: 'Infinity' }, 'limit must be a number'],
     [{ offset: '-1' }, 'offset must be at least 0'],
     [{ offset: '0.5' }, 'offset must be an integer'],
-    [{ offset: '9007199254740993' }, 'offset must be a safe number'],
-    [{ offset: '1e400' }, 'offset must be a safe number'],
+    [{ offset: '9007199254740993' }, 'offset must be from -9007199254740991 to 9007199254740991'],
+    [{ offset: '1e400' }, 'offset must be from -9007199254740991 to 9007199254740991'],
     [{ page: '1' }, 'page is not a known parameter'],
   ])('%j', (query, reason) => {
     expect((): unknown => validate(pageQuery, query)).toThrow(

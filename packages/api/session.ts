@@ -6,7 +6,11 @@ import { text } from '@sluice/runtime/validate'
 /** A placeholder for keys in examples. */
 export const exampleApiKey = 'svc_prod_…'
 
-export const createSessionBody = joi.object<CreateSessionBody>({ api_key: text(256).required().example(exampleApiKey) })
+/** The handler refuses a body with both fields and one with none. */
+export const createSessionBody = joi.object<CreateSessionBody>({
+  api_key: text(256).description('Required, unless there is a code.').example(exampleApiKey),
+  code: text(256).description('In place of a key: the sign-in code of the link that `npm start` prints.'),
+})
 
 const session = {
   expires_at: joi.number().integer().allow(null).required(),

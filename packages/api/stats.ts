@@ -95,6 +95,11 @@ export const statsQuery = joi
     'parameter.country': 'must be 2 letters or digits',
   })
 
+const estimated = joi
+  .boolean()
+  .valid(true)
+  .description('Present when `value` is an estimate, within 1 % of the exact value; `exact=true` prevents it.')
+
 /** One entry of `data.breakdown`, for a bucket or a group. */
 const breakdownEntry = joi
   .object<BreakdownEntry>({
@@ -102,6 +107,7 @@ const breakdownEntry = joi
     key: joi.string().allow('').description('The value; `""` for events without, `(other)` for the rest.'),
     ...Object.fromEntries(groupFields.map((field) => [field, joi.string().allow('')])),
     value: joi.number().required(),
+    estimated,
   })
   .pattern(/^properties\./, joi.string().allow(''))
 
@@ -109,11 +115,6 @@ const breakdown = joi
   .array()
   .items(breakdownEntry)
   .description('With `group_by`, and for `event_count_by_type`, which has an entry for each pair that has events.')
-
-const estimated = joi
-  .boolean()
-  .valid(true)
-  .description('Present when `value` is an estimate, within 1 % of the exact value; `exact=true` prevents it.')
 
 /** `data` of GET /api/v1/stats; all times are Unix ms. */
 export const statsResult = joi

@@ -1,4 +1,4 @@
-import { jsonBody, type Operation } from './operation.ts'
+import { jsonBody, noFields, type Operation, optionalJsonBody } from './operation.ts'
 import {
   createWebhookBody,
   deliveriesResult,
@@ -83,6 +83,7 @@ export const webhookOperations = {
     summary: 'Sends a test delivery, whatever the webhook takes and whether it is on or off.',
     limit: 'admin',
     rights: webhook,
+    body: noFields,
     response: { status: 202, data: queuedDelivery },
     idempotent: true,
   },
@@ -94,7 +95,7 @@ export const webhookOperations = {
     summary: 'Makes a secret, which only this response shows; for the overlap the old one signs too.',
     limit: 'admin',
     rights: webhook,
-    body: jsonBody(rotateSecretBody),
+    body: optionalJsonBody(rotateSecretBody),
     response: { status: 200, data: newWebhookResource },
   },
   listDeliveries: {
@@ -126,6 +127,7 @@ export const webhookOperations = {
     summary: 'Sends a delivery again at once, whatever its status, under its own id.',
     limit: 'admin',
     rights: webhook,
+    body: noFields,
     response: { status: 202, data: queuedDelivery },
     idempotent: true,
   },

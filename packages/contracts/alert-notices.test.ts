@@ -37,6 +37,15 @@ test('Slack gets a text in which a name can mention nobody', () => {
   })
 })
 
+test('a name with asterisks or several lines stays within the bold text', () => {
+  const notice = alertNotice({ ...rule, name: 'Errors *now*\nor later' }, at, {
+    state: 'firing',
+    value: 1,
+    firingId: 'fir_1',
+  })
+  expect(slackBody(notice).text.split('\n')[0]).toBe(':red_circle: *Errors \u2217now\u2217 or later is firing (shop)*')
+})
+
 test('a channel that is no name of Slack stays out of its body', () => {
   const notice = alertNotice({ ...rule, channel: 'on call' }, at, { state: 'resolved', value: 0, firingId: 'fir_1' })
   expect(slackBody(notice)).toStrictEqual({ text: expect.stringContaining(':large_green_circle: *') })

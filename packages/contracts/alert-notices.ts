@@ -53,7 +53,7 @@ export function webhookBody({ siteId, timestamp, data }: AlertNotice) {
 export function slackBody(notice: AlertNotice): { text: string; channel?: string } {
   const { channel } = notice.data
   const sign = notice.data.state === 'firing' ? ':red_circle:' : ':large_green_circle:'
-  const text = `${sign} *${escapeSlack(titleOf(notice))}*\n${escapeSlack(sentenceOf(notice))}`
+  const text = `${sign} *${escapeSlack(withinBold(titleOf(notice)))}*\n${escapeSlack(sentenceOf(notice))}`
   return { text, ...(channel !== null && /^[#@]\S+$/.test(channel) ? { channel } : {}) }
 }
 
@@ -61,7 +61,7 @@ export function slackBody(notice: AlertNotice): { text: string; channel?: string
 export function emailBody(notice: AlertNotice): { subject: string; text: string } {
   const { alert_id: ruleId, firing_id: firingId, channel } = notice.data
   return {
-    subject: titleOf(notice).replace(/[\p{Cc}\u2028\u2029]+/gu, ' '),
+    subject: oneLine(titleOf(notice)),
     text: [
       sentenceOf(notice),
       '',
@@ -97,6 +97,18 @@ function sentenceOf({ data }: AlertNotice): string {
     ? `${operatorTexts[operator]} ${threshold} % against the ${window} before`
     : `${operatorTexts[operator]} ${threshold}`
   return `${metric} was ${value} over ${window}; the condition is ${limit}.`
+}
+
+/**
+ * A text that can stand between two `*`, which mean bold: Slack has no escape for a `*` and ends what is bold with the line. The
+ * sign that takes its place looks like it.
+ */
+function withinBold(text: string): string {
+  return oneLine(text).replaceAll('*', '\u2217')
+}
+
+function oneLine(text: string): string {
+  return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ')
 }
 
 /** Slack's three control characters (api.slack.com/reference/surfaces/formatting#escaping). */

@@ -80,7 +80,11 @@ export interface CreateAlertBody extends Partial<Omit<AlertSettings, 'descriptio
 /** PUT …/{rule_id}: absent fields keep their value, those within `condition` and `notification_config` too. */
 export interface UpdateAlertBody extends Partial<Omit<AlertSettings, 'condition'>> {
   site_id?: string
-  condition?: Partial<{ [Field in keyof AlertCondition]: AlertCondition[Field] | null }>
+  /** Null takes an event type or a filter away. */
+  condition?: Partial<Omit<AlertCondition, 'event_type' | 'filter'>> & {
+    event_type?: string | null
+    filter?: Filter | null
+  }
   notification_type?: NotificationType
   notification_config?: Omit<NotificationConfig, 'channel'> & { channel?: string | null }
 }

@@ -9,7 +9,7 @@ export interface EventColumn {
   isTime?: true
   /** Code points that a client's text may have (docs/http-interface.md#event-fields). */
   lengthMax?: number
-  /** Name of the column in files of imports and exports, where it is another than `name`. */
+  /** Name of the column in files of imports, where it is another than `name`. */
   csvName?: string
 }
 
@@ -20,7 +20,8 @@ export interface EventColumn {
  * A new column needs besides: a migration that adds it to the table (packages/event-store/migrations), its key in
  * `EventRow`, and, if clients send it, its key in `EventInput`, its schema in packages/events/event-schema.ts (the order
  * there is the order in which problems are reported) and, unless it is a plain text, an encoder in
- * packages/events/encode-event.ts. `GET /api/v1/live` returns the columns that packages/event-store/live selects.
+ * packages/events/encode-event.ts. Responses and files hold what their lists name: packages/event-store/stored-event.ts,
+ * packages/event-store/live, and packages/event-store/exports/events.ts for exports.
  */
 export const eventColumns = [
   { name: 'site_id', externalType: 'String', lengthMax: eventLimits.siteIdLengthMax },

@@ -27,6 +27,8 @@ export const exportLimits = {
   nameLengthMax: 256,
   /** Days after its completion for which a file can be downloaded. */
   fileKeptDays: 7,
+  /** Days after its end for which the record of a schedule's run is kept; the latest run stays. */
+  runKeptDays: 90,
 } as const
 
 /** What a file holds, in the terms of the request. */

@@ -1,8 +1,10 @@
 import type { Environment, Scope } from './scopes.ts'
 
-/** POST /api/v1/session (docs/http-interface.md#sessions). */
+/** POST /api/v1/session (docs/http-interface.md#sessions): exactly one of the two. */
 export interface CreateSessionBody {
-  api_key: string
+  api_key?: string
+  /** A sign-in code (docs/http-interface.md#sign-in-codes). */
+  code?: string
 }
 
 /** A session ends after this time without a request, in ms. */
@@ -10,6 +12,9 @@ export const sessionIdleMs = 24 * 3_600_000
 
 /** A session ends after this time in any case, in ms. */
 export const sessionAgeMsMax = 7 * 24 * 3_600_000
+
+/** A sign-in code can be used for this time, in ms. */
+export const signInCodeMs = 10 * 60_000
 
 export interface SessionResource {
   /** Unix ms. */

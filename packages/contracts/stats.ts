@@ -93,13 +93,15 @@ export interface BreakdownEntry extends Partial<Record<Dimension, string>> {
   /** The group's value, `''` when its events have none; absent in buckets. */
   key?: string
   value: number
+  /** Present when the value is an estimate (docs/http-interface.md#precision). */
+  estimated?: true
 }
 
 /** A metric over one range. */
 export interface MeasuredRange {
   /** The metric over the whole range: a count, percent with 2 decimals or seconds with 3. */
   value: number
-  /** Present when the value is an estimate (docs/http-interface.md#precision); values of a breakdown never are. */
+  /** Present when the value is an estimate (docs/http-interface.md#precision). */
   estimated?: true
   /** Present with `group_by`, and always for `event_count_by_type`. */
   breakdown?: BreakdownEntry[]

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { missingMigrations, requireWorkableSchema, type SchemaVersions } from '@sluice/runtime/schema-versions'
 import { type ClickHouse, openClickHouse, parseClickHouseUrl } from './client.ts'
 import { clickHouseCode, ClickHouseError } from './errors.ts'
-import { noteServer } from './store-identity.ts'
+import { recordServer } from './store-identity.ts'
 
 /** The migrations of this build. */
 export const migrationFolder = new URL('./migrations/', import.meta.url)
@@ -81,7 +81,7 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
         { params: { name, oldestBuild } },
       )
     }
-    await noteServer(clickHouse)
+    await recordServer(clickHouse)
     return missing
   } finally {
     await clickHouse.close()

@@ -16,7 +16,10 @@ const storedIdentitySql = '(SELECT (id, server) FROM store FINAL)'
  */
 export const isOwnServer = `throwIf(${storedIdentitySql} != ({store:UUID}, serverUUID()), 'another server') = 0`
 
-/** The only engine whose insert lock and look-back see every insert: those of a cluster work on other servers, too. */
+/**
+ * The only engine that stores events exactly once. The lock of an insert (its `query_id`) and the search for rows that are
+ * stored already are of one server; the tables of a cluster take inserts on several.
+ */
 const engineWanted = 'ReplacingMergeTree'
 
 /**
@@ -44,8 +47,8 @@ export async function readStoreId(clickHouse: Pick<ClickHouse, 'query'>): Promis
   return store.id
 }
 
-/** Notes the server that the store is on now; after a move it is another one than before. */
-export async function noteServer(clickHouse: Pick<ClickHouse, 'command'>): Promise<void> {
+/** Records the server that the store is on now; after a move it is another one than before. */
+export async function recordServer(clickHouse: Pick<ClickHouse, 'command'>): Promise<void> {
   await clickHouse.command(
     'INSERT INTO store (id, server) SELECT id, serverUUID() FROM store FINAL WHERE server != serverUUID()',
   )

@@ -5,18 +5,18 @@ import type { ClientReader } from './client-address.ts'
 import { type Dispatch, requestIdOf } from './dispatch.ts'
 import { preflightHeaders, type SharingRule, sharingRuleOf } from './headers.ts'
 import { MethodNotAllowedError } from './method-not-allowed.ts'
-import type { Route } from './route.ts'
+import type { Client, Route } from './route.ts'
 
 /** Something public that is not part of the JSON interface, e.g. the page at `/`. */
 export interface Page {
+  /** A path, or a pattern of Express: `/sites/{*rest}`. */
   path: string
   /** `client`: protocol and host as the client sees them. */
-  handle: (request: IncomingMessage, response: ServerResponse, client: PageClient) => void | Promise<void>
-}
-
-export interface PageClient {
-  isSecure: boolean
-  host: string | undefined
+  handle: (
+    request: IncomingMessage,
+    response: ServerResponse,
+    client: Pick<Client, 'isSecure' | 'host'>,
+  ) => void | Promise<void>
 }
 
 interface AppDeps {

@@ -9,6 +9,7 @@ import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Admission } from './admission.ts'
 import type { ClientReader } from './client-address.ts'
+import { sendErrorPage, wantsPage } from './error-page.ts'
 import { crossOriginHeaders, type Headers, rateLimitHeaders, type SharingRule, transportHeaders } from './headers.ts'
 import { withIdempotency } from './idempotency.ts'
 import { renderAnswer, renderError } from './render.ts'
@@ -39,8 +40,8 @@ export interface Dispatch {
     response: ServerResponse,
   ): Promise<void>
   /**
-   * Sends the error of a request without a handler: unknown routes, wrong methods, unreadable paths. `sharing`: the rule
-   * of its path, without which pages of other origins could not read the error; undefined for a page.
+   * Sends the error of a request without a handler: unknown routes, wrong methods, unreadable paths; as a page to who opens
+   * the address in a browser. `sharing`: the rule of its path, without which pages of other origins could not read the error; undefined for a page.
    */
   fail(error: unknown, sharing: SharingRule | undefined, request: IncomingMessage, response: ServerResponse): void
 }
@@ -135,7 +136,8 @@ export function createDispatch({
     fail: (error, sharing, request, response) => {
       const { fields, requestId } = observe({ path: '' }, request, response)
       const headers = { 'X-Request-Id': requestId, ...(sharing && crossOriginHeaders(sharing, corsOrigins, request)) }
-      logFailure(fields, error, renderError(response, headers, error, clock.now()))
+      const isSent = wantsPage(request) && sendErrorPage(response, headers, error)
+      logFailure(fields, error, isSent ? undefined : renderError(response, headers, error, clock.now()))
     },
     route: async (route, params, request, response) => {
       const { requestId, fields } = observe(route, request, response)

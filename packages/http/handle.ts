@@ -107,7 +107,10 @@ function readBodyOf({ body }: Operation, request: ApiRequest): unknown {
     case undefined:
       return undefined
     case 'json':
-      return validate(body.schema, parseJson(request.body.bytes))
+      return validate(
+        body.schema,
+        body.optional && request.body.bytes.length === 0 ? {} : parseJson(request.body.bytes),
+      )
     case 'bytes':
       return request.body
     case 'multipart':

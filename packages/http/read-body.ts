@@ -30,6 +30,11 @@ export function checkContentType(request: IncomingMessage, rule: RouteBody): str
   return type
 }
 
+/** Whether the headers of a request announce a body (RFC 9112, 6.3), which may turn out to be empty if it is chunked. */
+export function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
 /** Reserves memory for a part of a body before it is kept. Returns the 503 when there is no memory for the part. */
 export type ReserveMemory = (bytes: number) => AppError | undefined
 
@@ -52,8 +57,17 @@ export async function decompressBody(
   return bytes
 }
 
-/** The encoding of the body; undefined for an uncompressed one. Throws 415 for an unknown encoding and for several. */
-export function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
+/**
+ * The encoding of a body that was read: that of `Content-Encoding`, or gzip for a `text/plain` that begins as gzip does and
+ * no JSON can. Beacons of browsers compress like this, because the header would cost them a preflight.
+ */
+export function encodingOfBody(request: IncomingMessage, type: string, bytes: Buffer): ContentEncoding | undefined {
+  const isGzip = type === 'text/plain' && bytes[0] === 0x1f && bytes[1] === 0x8b
+  return encodingOf(request) ?? (isGzip ? 'gzip' : undefined)
+}
+
+/** The encoding of the headers; undefined without one. Throws 415 for an unknown encoding and for several. */
+function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
   const header = request.headers['content-encoding']
   if (header === undefined) return undefined
   const name = header.trim().toLowerCase()

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { Credential, Session } from '@sluice/access/credential'
-import type { BytesBodyRule, MultipartBodyRule, Operation } from '@sluice/api/operation'
+import type { BytesBodyRule, JsonBodyRule, MultipartBodyRule, Operation } from '@sluice/api/operation'
 
 /** The request of a public operation after every step of steps.ts. */
 export interface PublicRequest {
@@ -87,7 +87,7 @@ export type RouteRule = Pick<
 
 /** The fields of a body's rule that the steps read. */
 export type RouteBody =
-  | { kind: 'json'; maxBytes: number }
+  | Pick<JsonBodyRule, 'kind' | 'maxBytes' | 'optional'>
   | Pick<BytesBodyRule, 'kind' | 'types' | 'maxBytes'>
   | Pick<MultipartBodyRule, 'kind' | 'maxBytes'>
 

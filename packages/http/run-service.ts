@@ -24,7 +24,7 @@ export interface Built {
   /** Clients of engines: opened before, closed after everything else. */
   engines: readonly Component[]
   /** Called once everything has started. */
-  onReady?: (server: HttpServer) => void
+  onReady?: (server: HttpServer) => void | Promise<void>
 }
 
 /** How long before the end of its time a process that has not stopped ends itself. */
@@ -81,7 +81,7 @@ export async function runService<V extends Variables>({
     const supervisor = supervise([...engines, ...components], logger)
     await supervisor.start()
     logger.info({ host: config.SLUICE_HOST, port: server.port() }, 'started')
-    onReady?.(server)
+    await onReady?.(server)
     const fatal = await Promise.race([stopSignal, supervisor.fatal])
     setTimeout(
       () => {

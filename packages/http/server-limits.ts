@@ -9,8 +9,8 @@ export const serverLimits = {
   /** A client that has not sent the whole request within this time gets 408, unless it uploads a file. */
   requestTimeoutMs: 60_000,
   /**
-   * A client that uploads a file has, besides that, the time in which the largest file arrives at this speed. Then it is
-   * disconnected.
+   * A client that uploads a file has, in addition to `requestTimeoutMs`, the time that the largest file needs at this
+   * speed. After that the client is disconnected.
    */
   uploadBytesPerSecondMin: 32 * 1024,
   /** Interval at which the two times are checked. */

@@ -8,7 +8,7 @@ import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Admission, MemoryQuota } from './admission.ts'
 import { type Authenticated, authenticateSession, readCredential, rejectCrossSite } from './authenticate.ts'
 import { type ClientReader, networkOf } from './client-address.ts'
-import { checkContentType, decompressBody, encodingOf, readBody } from './read-body.ts'
+import { checkContentType, decompressBody, encodingOfBody, hasBody, readBody } from './read-body.ts'
 import type { RouteRule } from './route.ts'
 import { serverLimits } from './server-limits.ts'
 import type { WorkQueue } from './work-queue.ts'
@@ -51,9 +51,9 @@ export const steps: readonly Step[] = [
   authenticate,
   reserveMemory,
   consumeRateLimit,
-  rejectForeignPage,
+  rejectCrossSiteRequest,
   requireScope,
-  rejectForeignOrigin,
+  requireAllowedOrigin,
   requireContentType,
   readRequestBody,
 ]
@@ -105,7 +105,7 @@ function consumeRateLimit(context: RequestContext): void | Promise<void> {
 }
 
 /** Applies to requests with a session's cookie, and to public operations, which may set one. */
-function rejectForeignPage({ request, route, session, clients }: RequestContext): void {
+function rejectCrossSiteRequest({ request, route, session, clients }: RequestContext): void {
   if (session || route.scope === 'public') rejectCrossSite(request, clients.read(request).host)
 }
 
@@ -120,7 +120,7 @@ function requireScope({ credential, route: { scope, alternativeScope } }: Reques
  * Applies to events sent with a key of web pages (docs/http-interface.md#key-origins). Servers send no `Origin`, and every
  * browser sends it with a POST.
  */
-function rejectForeignOrigin({ request, route, credential }: RequestContext): void {
+function requireAllowedOrigin({ request, route, credential }: RequestContext): void {
   const allowed = credential?.allowedOrigins
   const { origin } = request.headers
   if (!allowed || origin === undefined || route.limit !== 'events') return
@@ -128,7 +128,11 @@ function rejectForeignOrigin({ request, route, credential }: RequestContext): vo
 }
 
 function requireContentType(context: RequestContext): void {
-  if (context.route.body) context.body.type = checkContentType(context.request, context.route.body)
+  const { request, route } = context
+  if (!route.body) return
+  // Clients that send no body name no media type, or the one that they name by default.
+  if (route.body.kind === 'json' && route.body.optional && !hasBody(request)) return
+  context.body.type = checkContentType(request, route.body)
 }
 
 async function readRequestBody(context: RequestContext): Promise<void> {
@@ -146,16 +150,16 @@ async function readRequestBody(context: RequestContext): Promise<void> {
     return refusal
   }
   const bytes = await readBody(request, maxBytes, reserve)
-  // From here on the time counts for which the request waits: a slow client is no sign of overload.
+  // The waiting time of a request is measured from here: a client that sends slowly is no sign of overload.
   const readAt = performance.now()
   context.receivedAt = context.clock.now()
-  const encoding = encodingOf(request)
+  const encoding = encodingOfBody(request, context.body.type, bytes)
   if (encoding === undefined) {
     context.body.bytes = bytes
     await context.workQueue.turn(readAt)
     return
   }
-  // Bodies are decompressed a few at a time, so that they need no other turn: each would hold its memory meanwhile.
+  // Decompression has a queue of its own. A second wait in the work queue would hold the memory of decompressed bodies.
   const refuseLate = (): AppError | undefined => context.workQueue.refuseLate(readAt)
   context.body.bytes = await decompressBody(bytes, encoding, { maxBytes, reserve, refuseLate })
 }

@@ -1,50 +1,10 @@
 import { isUtf8 } from 'node:buffer'
-import { eventColumns } from '@sluice/contracts/event-columns'
+import { fieldOf, importColumns, isIgnored } from '@sluice/contracts/import-columns'
 import type { ImportType } from '@sluice/contracts/imports'
 import { invalidFormat } from '@sluice/runtime/errors'
 import { splitFields } from './csv-fields.ts'
 import { fileLimits } from './file-limits.ts'
 import { type Delimiter, type FileRecord, quote } from './file-record.ts'
-
-/** Columns that Sluice sets itself: files don't have them, or, as our exports, have them to no effect. */
-const serverColumns: readonly string[] = ['environment', 'undated', 'property_types', 'received_at']
-
-/** Columns of events as files name them. */
-const eventFileColumns: readonly string[] = eventColumns
-  .filter(({ name }) => !serverColumns.includes(name))
-  .map((column) => ('csvName' in column ? column.csvName : column.name))
-
-export const userFields = ['user_id', 'email', 'name', 'company', 'plan'] as const
-
-/** Begins the name of a column, or of a member of a JSON record, that is one property. */
-export const propertyPrefix = 'properties.'
-
-interface FileColumns {
-  known: readonly string[]
-  required: readonly string[]
-  /** Further columns of our own exports. */
-  ignored: readonly string[]
-  /** Other names of known columns. */
-  aliases: Readonly<Record<string, string>>
-  hasProperties: boolean
-}
-
-const columnsByType: Readonly<Record<ImportType, FileColumns>> = {
-  events: {
-    known: eventFileColumns,
-    required: ['event_type', 'timestamp_ms'],
-    ignored: ['environment', 'received_at'],
-    aliases: { timestamp: 'timestamp_ms' },
-    hasProperties: true,
-  },
-  users: {
-    known: userFields,
-    required: ['user_id'],
-    ignored: ['first_seen', 'last_seen', 'event_count'],
-    aliases: {},
-    hasProperties: false,
-  },
-}
 
 /** Characters of a column's name that an error shows. */
 const shownLengthMax = 64
@@ -98,25 +58,13 @@ export function resolveColumns(names: readonly string[], type: ImportType): (str
     if (held.has(field)) throw invalidFormat(`two columns hold ${shown(field)}`)
     held.add(field)
   }
-  const missing = columnsByType[type].required.find((name) => !held.has(name))
+  const missing = importColumns[type].required.find((name) => !held.has(name))
   if (missing !== undefined) throw invalidFormat(`column "${missing}" is missing. ${listKnown(type)}`)
   return fields.map((field) => (isIgnored(field, type) ? undefined : field))
 }
 
-/** The field that a column, or a member of a JSON record, of this name holds; undefined for a name that is not known. */
-export function fieldOf(name: string, type: ImportType): string | undefined {
-  const { known, aliases, hasProperties } = columnsByType[type]
-  if (known.includes(name) || isIgnored(name, type)) return name
-  if (Object.hasOwn(aliases, name)) return aliases[name]
-  return hasProperties && name.startsWith(propertyPrefix) && name.length > propertyPrefix.length ? name : undefined
-}
-
-export function isIgnored(name: string, type: ImportType): boolean {
-  return columnsByType[type].ignored.includes(name)
-}
-
 function listKnown(type: ImportType): string {
-  const { known, hasProperties } = columnsByType[type]
+  const { known, hasProperties } = importColumns[type]
   return `Known columns: ${[...known, ...(hasProperties ? ['properties.<name>'] : [])].join(', ')}`
 }
 

@@ -1,13 +1,13 @@
+import { userFileColumns } from '@sluice/contracts/import-columns'
 import type { ImportError } from '@sluice/contracts/imports'
 import { invalidField, missingField } from '@sluice/runtime/errors'
 import { exceeds } from '@sluice/runtime/validate'
-import { userFields } from './csv-header.ts'
 import { fileLimits } from './file-limits.ts'
 import { attempt, type RecordParser } from './parse-record.ts'
 import type { SegmentRecord } from './segment-frames.ts'
 
 /** The record of a user, which replaces the one that is stored: an absent field is `''` and clears. */
-export type ImportedUser = Record<(typeof userFields)[number], string>
+export type ImportedUser = Record<(typeof userFileColumns)[number], string>
 
 /** The user of a record, or why there is none: `user_id` is required, and all fields are texts of at most 256 characters. */
 export function parseImportedUser(
@@ -16,7 +16,7 @@ export function parseImportedUser(
 ): { value: ImportedUser; error?: never } | { value?: never; error: ImportError } {
   return attempt(record, (bytes) => {
     const fields = parse(bytes)
-    const user = Object.fromEntries(userFields.map((name) => [name, textOf(name, fields[name])])) as ImportedUser
+    const user = Object.fromEntries(userFileColumns.map((name) => [name, textOf(name, fields[name])])) as ImportedUser
     if (user.user_id === '') throw missingField('user_id')
     return user
   })

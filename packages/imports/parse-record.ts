@@ -1,9 +1,11 @@
 import { isUtf8 } from 'node:buffer'
+import { propertyPrefix } from '@sluice/contracts/conditions'
 import { unguardCell } from '@sluice/contracts/csv-cells'
+import { fieldOf, isIgnored } from '@sluice/contracts/import-columns'
 import type { ImportError, ImportType } from '@sluice/contracts/imports'
 import { AppError, invalidField, invalidFormat } from '@sluice/runtime/errors'
 import { splitFields } from './csv-fields.ts'
-import { fieldOf, isIgnored, propertyPrefix, resolveColumns } from './csv-header.ts'
+import { resolveColumns } from './csv-header.ts'
 import type { FileLayout } from './file-record.ts'
 import type { SegmentRecord } from './segment-frames.ts'
 

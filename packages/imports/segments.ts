@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream'
-import { constants, createGunzip, createGzip } from 'node:zlib'
+import { constants, createGunzip, createGzip, type Gunzip } from 'node:zlib'
 import { invalidFormat } from '@sluice/runtime/errors'
 import { fileLimits } from './file-limits.ts'
 import type { FileLayout, FileRecord } from './file-record.ts'
@@ -186,16 +186,36 @@ async function writeCompressed(
   }
 }
 
+/** Writes the chunks one after the other; its failures are those of reading from `gunzip`. */
+async function feed(gunzip: Gunzip, content: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<void> {
+  try {
+    for await (const chunk of content) {
+      const { promise: isRead, resolve, reject } = Promise.withResolvers<undefined>()
+      gunzip.write(chunk, (error) => {
+        if (error) reject(error)
+        else resolve(undefined)
+      })
+      await isRead
+    }
+    gunzip.end()
+  } catch (error) {
+    gunzip.destroy(error instanceof Error ? error : new Error(String(error)))
+  }
+}
+
 export interface OpenSegment {
   layout: FileLayout
   /** The records in the order of the file, in lists of those that were read together. */
   records: AsyncGenerator<SegmentRecord[]>
 }
 
-/** Reads a segment that `writeSegments` wrote. Throws an Error for one that is damaged, and errors of `content` as they are. */
+/**
+ * Reads a segment that `writeSegments` wrote. A chunk of `content` has been read when the next one is asked for: its memory may
+ * be used otherwise from then on. Throws an Error for a segment that is damaged, and errors of `content` as they are.
+ */
 export async function readSegment(content: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<OpenSegment> {
   const gunzip = createGunzip({ chunkSize: gzipOptions.chunkSize })
-  pipeline(content, gunzip, () => undefined)
+  void feed(gunzip, content)
   const reader = new FrameReader()
   async function* read(): AsyncGenerator<SegmentRecord[]> {
     for await (const chunk of gunzip) yield reader.read(chunk as Buffer)

@@ -23,7 +23,7 @@ const maxDialled = 4
 const ignore = (): void => undefined
 
 /**
- * The connector of one attempt, for a client of undici. The check and the connection are one step: an address is judged,
+ * The guard against server-side request forgery (SSRF): the connector of one attempt, for a client of undici. The check and the connection are one step: an address is judged,
  * and that address is dialled, so that a name which changes its answer gains nothing. A literal address is judged like
  * one from DNS (a `lookup` function would not see it). Of a name's addresses only the allowed ones are dialled, IPv4
  * first. The socket is destroyed when `signal` aborts.

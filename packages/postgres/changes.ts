@@ -14,9 +14,10 @@ export async function readChangeCursor(db: Kysely<Tables>): Promise<ChangeCursor
 }
 
 /**
- * The condition on rows that were changed by `cursor` or a later transaction. Transactions that have not begun changed
+ * The condition on rows that were changed (`created_xid`: made) by `cursor` or a later transaction. Transactions that have not begun changed
  * nothing: rows with such a number come from another server, restored from a backup.
  */
-export function isChangedSince(cursor: ChangeCursor) {
-  return sql<boolean>`changed_xid >= ${cursor}::xid8 AND changed_xid < pg_snapshot_xmax(pg_current_snapshot())`
+export function isChangedSince(cursor: ChangeCursor, column: 'changed_xid' | 'created_xid' = 'changed_xid') {
+  const xid = sql.ref(column)
+  return sql<boolean>`${xid} >= ${cursor}::xid8 AND ${xid} < pg_snapshot_xmax(pg_current_snapshot())`
 }

@@ -99,6 +99,11 @@ export interface ExportStore {
   /** Marks up to `max` exports whose time is over as expired, and returns their blobs, which the caller removes. */
   expire(at: number, max: number): Promise<string[]>
   /**
+   * Removes up to `max` records of runs of schedules that ended until `endedUntil` and have no file any more, and returns their
+   * number. The latest run of a schedule stays: the schedule shows its status.
+   */
+  removeOldRuns(endedUntil: number, max: number): Promise<number>
+  /**
    * Takes back what a site's exports have read that were made until `at`: completed ones become `expired`, those that are
    * being made begin anew, and the worker that has one can record nothing more. Returns the files, which the caller removes.
    */
@@ -244,6 +249,22 @@ export function exportStore(postgres: Postgres): ExportStore {
           UPDATE exports SET status = 'expired' FROM due WHERE exports.export_id = due.export_id
           RETURNING due.object`.execute(db)
         return filesOf(rows).objects
+      }),
+    removeOldRuns: (endedUntil, max) =>
+      postgres.run(async (db) => {
+        const { rows } = await sql`
+          WITH old AS MATERIALIZED (
+            SELECT export_id FROM exports
+            WHERE schedule_id IS NOT NULL AND status IN ('expired', 'failed', 'cancelled')
+              AND finished_at <= ${new Date(endedUntil)}
+              AND EXISTS (
+                SELECT FROM exports AS later
+                WHERE later.schedule_id = exports.schedule_id AND later.occurrence > exports.occurrence
+              )
+            LIMIT ${max} FOR UPDATE SKIP LOCKED
+          )
+          DELETE FROM exports USING old WHERE exports.export_id = old.export_id RETURNING 1`.execute(db)
+        return rows.length
       }),
     takeBack: (siteId, at) =>
       postgres.run((db) =>

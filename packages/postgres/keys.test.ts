@@ -308,6 +308,20 @@ test('any returns true once a key is stored, revoked ones included', async () =>
   expect(await keys.any()).toBe(true)
 })
 
+test('newestAdmin returns the newest admin key that is bound to no sites, not revoked and not expired', async () => {
+  expect(await keys.newestAdmin()).toBeUndefined()
+  const at = (seconds: number) => new Date(Date.now() + seconds * 1000)
+  await create({ scopes: ['admin'] })
+  const right = await create({ scopes: ['stats:read', 'admin'], expiresAt: at(3600) })
+  await create({ scopes: ['stats:read', 'cohorts:write'] })
+  await create({ scopes: ['admin'], siteIds: ['a'] })
+  await create({ scopes: ['admin'], siteIds: [] })
+  await create({ scopes: ['admin'], expiresAt: at(-3600) })
+  const { keyId } = await create({ scopes: ['admin'] })
+  await keys.revoke(keyId, null)
+  expect(await keys.newestAdmin()).toStrictEqual(right)
+})
+
 test('list returns pages of keys, the newest first, with the total number', async () => {
   const created: string[] = []
   for (let n = 0; n < 5; n++) created.unshift((await create()).keyId)

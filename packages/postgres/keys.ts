@@ -42,6 +42,21 @@ export function keyStore(postgres: Postgres): KeyStore {
         const row = await db.selectFrom('api_keys').selectAll().where('hash', '=', hash).executeTakeFirst()
         return row && toRecord(row)
       }),
+    newestAdmin: () =>
+      postgres.run(async (db) => {
+        const row = await db
+          .selectFrom('api_keys')
+          .selectAll()
+          .where(sql<boolean>`'admin' = ANY (scopes)`)
+          .where('site_ids', 'is', null)
+          .where('revoked_at', 'is', null)
+          .where(sql<boolean>`coalesce(expires_at > now(), true)`)
+          .orderBy('created_at', 'desc')
+          .orderBy('key_id', 'desc')
+          .limit(1)
+          .executeTakeFirst()
+        return row && toRecord(row)
+      }),
     findByHashes: (hashes) =>
       postgres.run(async (db) => {
         const rows = await db

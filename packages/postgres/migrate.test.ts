@@ -28,6 +28,7 @@ const all = [
   '018-summaries',
   '019-key-origins',
   '020-export-restarts',
+  '021-site-deletions',
 ]
 
 let postgres: TestPostgres

@@ -19,6 +19,7 @@ import * as alerts from './migrations/017-alerts.ts'
 import * as summaries from './migrations/018-summaries.ts'
 import * as keyOrigins from './migrations/019-key-origins.ts'
 import * as exportRestarts from './migrations/020-export-restarts.ts'
+import * as siteDeletions from './migrations/021-site-deletions.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -47,6 +48,7 @@ export const migrations: Migrations = {
   '018-summaries': summaries,
   '019-key-origins': keyOrigins,
   '020-export-restarts': exportRestarts,
+  '021-site-deletions': siteDeletions,
 }
 
 /**

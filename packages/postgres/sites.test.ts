@@ -4,6 +4,7 @@ import type { SiteStore } from '@sluice/access/sites'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { isRetryable } from '@sluice/runtime/errors'
 import { forgetChanges, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { erasureStore } from './erasures.ts'
 import { openPostgres } from './open.ts'
 import { registerNamed, siteStore } from './sites.ts'
 
@@ -167,6 +168,30 @@ describe('the methods of gateways', () => {
     })
     await forgetChanges(postgres)
     expect((await sites.changedSince(await firstCursor())).changed).toStrictEqual([])
+  })
+
+  test('changedSince returns the sites that were deleted, however late that was committed', async () => {
+    await sites.create('poll-deleted', {}, 'key')
+    await forgetChanges(postgres)
+    const erasure = { siteId: 'poll-deleted', kind: 'site', hashes: null, before: null, requestedAt: 0 } as const
+    let since: string | undefined
+    await postgres.db.transaction().execute(async (transaction) => {
+      await sql`INSERT INTO erasures (erasure_id, site_id, kind, status, step, key_id, requested_at)
+        VALUES ('era_late', 'poll-late-deleted', 'site', 'queued', 'tombstone', 'key', now())`.execute(transaction)
+      since = await firstCursor()
+      await erasureStore(postgres).createForSite({ ...erasure, erasureId: 'era_site', keyId: 'key' })
+      await erasureStore(postgres).create({
+        ...erasure,
+        kind: 'before',
+        before: 1,
+        erasureId: 'era_before',
+        keyId: 'key',
+      })
+      expect((await sites.changedSince(since)).deleted).toStrictEqual(['poll-deleted'])
+    })
+    expect((await sites.changedSince(since)).deleted.toSorted()).toStrictEqual(['poll-deleted', 'poll-late-deleted'])
+    await forgetChanges(postgres)
+    expect((await sites.changedSince(await firstCursor())).deleted).toStrictEqual([])
   })
 
   test('changedSince returns a change whose transaction began long before the last call and was committed after it', async () => {

@@ -94,13 +94,23 @@ export function siteStore(postgres: Postgres): SiteStore {
     changedSince: (since) =>
       postgres.run(async (db) => {
         const cursor = await readChangeCursor(db)
-        if (since === undefined) return { changed: [], cursor }
+        if (since === undefined) return { changed: [], deleted: [], cursor }
         const rows = await db
           .selectFrom('sites')
           .select(['site_id', 'retention_days'])
           .where(isChangedSince(since))
           .execute()
-        return { changed: rows.map((row) => ({ siteId: row.site_id, retentionDays: row.retention_days })), cursor }
+        const deletions = await db
+          .selectFrom('erasures')
+          .select('site_id')
+          .where('kind', '=', 'site')
+          .where(isChangedSince(since, 'created_xid'))
+          .execute()
+        return {
+          changed: rows.map((row) => ({ siteId: row.site_id, retentionDays: row.retention_days })),
+          deleted: deletions.map((row) => row.site_id),
+          cursor,
+        }
       }),
   }
 }

@@ -125,6 +125,8 @@ interface ErasuresTable extends LeaseColumns {
   count: Defaulted<string | null>
   key_id: string
   requested_at: Date
+  /** The transaction that made the row; null for rows of earlier builds. Gateways poll for later ones. */
+  created_xid: Generated<string | null>
   completed_at: Defaulted<Date | null>
   /** When ten units in a row had failed last. */
   failed_at: Defaulted<Date | null>

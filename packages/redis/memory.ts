@@ -2,20 +2,23 @@ import { LRUCache } from 'lru-cache'
 import type { ClaimResult, IdempotencyStore, StoredResult } from '@sluice/access/idempotency'
 import type { Limiter } from '@sluice/access/limiter'
 import type { FoundSession, Sessions } from '@sluice/access/sessions'
+import type { SignInCodes } from '@sluice/access/sign-in-codes'
 import type { Redis, Times } from './port.ts'
 import { Window } from './window.ts'
 
 /** Beyond these numbers the least recently used entries are forgotten. */
 const countersMax = 100_000
 const sessionsMax = 100_000
+const signInCodesMax = 1_000
 const claimsMax = 100_000
 const claimCharactersMax = 32 * 1024 * 1024
 
-/** Keeps counts, sessions and results in the memory of this process, until it ends. */
+/** Keeps counts, sessions, sign-in codes and results in the memory of this process, until it ends. */
 export function openMemory(times: Times): Redis {
   return {
     limiter: memoryLimiter(times),
     sessions: memorySessions(times),
+    signInCodes: memorySignInCodes(times),
     idempotency: memoryIdempotency(times),
     check: () => Promise.resolve(),
     close: () => Promise.resolve(),
@@ -79,6 +82,22 @@ function memorySessions({ sessionIdleMs, sessionAgeMsMax }: Times): Sessions {
     delete: (tokenHash) => {
       sessions.delete(tokenHash)
       return Promise.resolve()
+    },
+  }
+}
+
+function memorySignInCodes({ signInCodeMs }: Times): SignInCodes {
+  const codes = new LRUCache<string, { keyHash: string; expiresAt: number }>({ max: signInCodesMax })
+
+  return {
+    create: (codeHash, { keyHash }) => {
+      codes.set(codeHash, { keyHash, expiresAt: Date.now() + signInCodeMs })
+      return Promise.resolve()
+    },
+    take: (codeHash) => {
+      const code = codes.get(codeHash)
+      codes.delete(codeHash)
+      return Promise.resolve(code !== undefined && Date.now() < code.expiresAt ? { keyHash: code.keyHash } : undefined)
     },
   }
 }

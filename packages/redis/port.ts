@@ -1,17 +1,19 @@
 import type { IdempotencyStore } from '@sluice/access/idempotency'
 import type { Limiter } from '@sluice/access/limiter'
 import type { Sessions } from '@sluice/access/sessions'
+import type { SignInCodes } from '@sluice/access/sign-in-codes'
 import { limitWindowSeconds } from '@sluice/contracts/rate-limits'
-import { sessionAgeMsMax, sessionIdleMs } from '@sluice/contracts/session'
+import { sessionAgeMsMax, sessionIdleMs, signInCodeMs } from '@sluice/contracts/session'
 import type { Logger } from '@sluice/runtime/logger'
 
 /**
- * What Sluice keeps in Redis: counts of limits, sessions, results of idempotent requests.
+ * What Sluice keeps in Redis: counts of limits, sessions, sign-in codes, results of idempotent requests.
  * Adapters: redis.ts (production) and memory.ts (embedded, for one process); both pass the suites in conformance/.
  */
 export interface Redis {
   limiter: Limiter
   sessions: Sessions
+  signInCodes: SignInCodes
   idempotency: IdempotencyStore
   /** Resolves when Redis replies; rejects with AppError 503 and the reason otherwise. It is cheap: readiness calls it. */
   check(): Promise<void>
@@ -24,6 +26,7 @@ export interface Times {
   limitWindowSeconds: number
   sessionIdleMs: number
   sessionAgeMsMax: number
+  signInCodeMs: number
   /** An idempotent request that takes longer than its claim lasts may be carried out a second time. */
   claimMs: number
   /** The result of an idempotent request is repeated for this long. */
@@ -34,6 +37,7 @@ export const defaultTimes: Times = {
   limitWindowSeconds,
   sessionIdleMs,
   sessionAgeMsMax,
+  signInCodeMs,
   claimMs: 60_000,
   resultMs: 24 * 3_600_000,
 }

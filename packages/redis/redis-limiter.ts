@@ -10,7 +10,7 @@ const countersMax = 100_000
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {
-    /** The last argument repeats the second one and has no effect: the command is the one that every version has sent. */
+    /** `windowSecondsAgain` has no effect. The script keeps its arguments, so that old and new builds send the same command. */
     countCost(
       key: string,
       cost: number,

@@ -2,11 +2,13 @@ import { describeWithRedis, testRedis } from '../../tests/support/engines/test-e
 import { describeIdempotency } from './conformance/idempotency.ts'
 import { describeLimiter } from './conformance/limiter.ts'
 import { describeSessions } from './conformance/sessions.ts'
+import { describeSignInCodes } from './conformance/sign-in-codes.ts'
 
 const createUrl = () => testRedis()?.url ?? ''
 
 describeWithRedis('redis', () => {
   describeLimiter('redis', createUrl)
   describeSessions('redis', createUrl)
+  describeSignInCodes('redis', createUrl)
   describeIdempotency('redis', createUrl)
 })

@@ -3,6 +3,7 @@ import { connectRedis } from './redis-connection.ts'
 import { redisIdempotency } from './redis-idempotency.ts'
 import { redisLimiter } from './redis-limiter.ts'
 import { redisSessions } from './redis-sessions.ts'
+import { redisSignInCodes } from './redis-sign-in-codes.ts'
 import type { RedisAddress } from './redis-url.ts'
 
 /** Opens a Redis server, which all processes share: version 6.2 or newer, or a server that is compatible with it. */
@@ -14,6 +15,7 @@ export function openRedisServer(
   return {
     limiter: redisLimiter(connection, times),
     sessions: redisSessions(connection, times),
+    signInCodes: redisSignInCodes(connection, times),
     idempotency: redisIdempotency(connection, times),
     async check() {
       await connection.run((client) => client.ping())

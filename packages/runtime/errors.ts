@@ -93,6 +93,14 @@ export function invalidApiKey(): AppError {
   return new AppError('unauthenticated', { message: 'Invalid API key' })
 }
 
+/** 401 for a sign-in code that is used, expired or guessed: the three can't be told apart. */
+export function invalidSignInCode(): AppError {
+  return new AppError('unauthenticated', {
+    message:
+      'This sign-in code is not valid: each works once, within 10 minutes. Sign in with an API key, or start Sluice again for a new link.',
+  })
+}
+
 /** 403: the credential is valid but lacks the scope and the alternative scope. */
 export function insufficientScope(scope: string, alternativeScope?: string): AppError {
   const required = alternativeScope === undefined ? scope : `${scope} or ${alternativeScope}`

@@ -19,7 +19,7 @@ const reasons: joi.LanguageMessages = Object.fromEntries(
     'number.infinity': 'must be a finite number',
     'number.min': 'must be at least {{#limit}}',
     'number.max': 'must be at most {{#limit}}',
-    'number.unsafe': 'must be a safe number',
+    'number.unsafe': `must be from ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}`,
     // Compiled once: joi would compile texts anew at each call.
   }).map(([code, reason]) => [code, joi.expression(reason) as string]),
 )

@@ -2,6 +2,7 @@ import { keyCache } from '@sluice/access/key-cache'
 import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { runService } from '@sluice/http/run-service'
+import { servicePage } from '@sluice/http/service-page'
 import { keyStore } from '@sluice/postgres/keys'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
@@ -25,11 +26,22 @@ await runService({
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
     const keys = keyCache(keyStore(postgres), logger)
     return {
-      service: buildGateway(
-        config,
-        { log, backfill, postgres, redis, describeDurability: () => describeDurability(config.SLUICE_LOG_URL, logger) },
-        context,
-      ),
+      service: {
+        ...buildGateway(
+          config,
+          {
+            log,
+            backfill,
+            postgres,
+            redis,
+            describeDurability: () => describeDurability(config.SLUICE_LOG_URL, logger),
+          },
+          context,
+        ),
+        pages: [
+          servicePage('gateway', 'It takes events at <code>POST /collect</code> and <code>POST /collect/batch</code>.'),
+        ],
+      },
       access: { keys, ...redis },
       engines: [
         closeOnStop('redis', redis),

@@ -2,6 +2,7 @@ import type { KeyCache } from '@sluice/access/key-cache'
 import { openApiDocument } from '@sluice/api/openapi/document'
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
+import { loadDashboard } from '@sluice/dashboard/load'
 import type { EventReader } from '@sluice/event-store/event-reader'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
@@ -22,8 +23,8 @@ import { openSecretBox } from '@sluice/runtime/secret-box'
 import { completeUntil } from './complete-until.ts'
 import { bootstrapAdminKey } from './keys/bootstrap-admin-key.ts'
 import manifest from './package.json' with { type: 'json' }
+import { dashboardPages } from './pages/dashboard.ts'
 import { docsPage } from './pages/docs/page.ts'
-import { homePage } from './pages/home.ts'
 import { openApiPage } from './pages/openapi.ts'
 import { queryRoutes } from './router.ts'
 import { siteLookup } from './sites/site-lookup.ts'
@@ -48,7 +49,7 @@ export interface QueryEngines {
   targets: Pick<OutboundOptions, 'allowedNetworks' | 'proxy' | 'smtp'>
 }
 
-/** Builds the query service on its engines. */
+/** Builds the query service on its engines. Throws when the dashboard is not built. */
 export function buildQuery(
   config: QueryConfig,
   { eventReader, postgres, redis, blobs, keyCache, targets }: QueryEngines,
@@ -83,7 +84,7 @@ export function buildQuery(
       collectUrl: config.SLUICE_COLLECT_URL,
       completeUntil: until.now,
     }),
-    pages: [homePage, openApiPage(document), docsPage(document)],
+    pages: [...dashboardPages(loadDashboard(), config.SLUICE_COLLECT_URL), openApiPage(document), docsPage(document)],
     components: [bootstrapAdminKey(config.SLUICE_ADMIN_KEY, keys, logger), until],
     checks: [
       { name: 'clickhouse', required: true, check: () => eventReader.check() },

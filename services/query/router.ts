@@ -85,7 +85,10 @@ export interface QueryDeps extends WebhookDeps, AlertDeps {
   /** Where events go; undefined: to the origin that the client uses. */
   collectUrl: string | undefined
   access: Omit<SessionDeps, 'sessions' | 'collectUrl'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
-  /** The time (Unix ms) before which every accepted event can be read, for a question that reads none before `readsFrom`. */
+  /**
+   * The time (Unix ms) before which every accepted event can be read. `readsFrom`: the earliest time whose events the
+   * question counts; a recent one need not wait for the backfill lane.
+   */
   completeUntil: (readsFrom?: number) => number
 }
 

@@ -25,6 +25,7 @@ import { buildWorker } from '@sluice/worker/build'
 import { buildWriter } from '@sluice/writer/build'
 import { type EngineConfig, startEngines } from './engines.ts'
 import { secretsKeyOf } from './secrets-key.ts'
+import { signInLink } from './sign-in-link.ts'
 
 /** Every service in one process, on one port and one set of engines. */
 export async function buildStandalone(
@@ -123,8 +124,14 @@ export async function buildStandalone(
       closeOnStop('log of old events', backfill),
       closeOnStop('dead letters', deadLetters),
     ],
-    onReady: (server) => {
-      process.stdout.write(`Sluice is ready: http://localhost:${server.port()}\n`)
+    onReady: async (server) => {
+      const origin = `http://localhost:${server.port()}`
+      process.stdout.write(`Sluice is ready: ${origin}\n`)
+      // Elsewhere the output may go to a log that others read.
+      const link = isLoopback(config.SLUICE_HOST)
+        ? await signInLink(origin, { keys: store, signInCodes: redis.signInCodes })
+        : undefined
+      if (link !== undefined) process.stdout.write(`Open the dashboard, signed in: ${link}\n`)
     },
   }
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { spawnService, startService } from '../../tests/support/service-process.ts'
 
-test('a first start on a port in use reports the port and prints the new admin key, which works after the next start', async () => {
+test('a first start on a port in use reports the port and prints the new admin key, which works after the next start, and that prints a link', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-first-start-'))
   const environment = { SLUICE_DATA_DIR: join(folder, 'data') }
   const other = createServer()
@@ -23,6 +23,20 @@ test('a first start on a port in use reports the port and prints the new admin k
     expect(second.output()).not.toContain('svc_prod_')
     const response = await fetch(`${second.url}/api/v1/settings/keys`, { headers: { Authorization: `Bearer ${key}` } })
     expect(response.status).toBe(200)
+
+    const link = /^Open the dashboard, signed in: (\S+)$/m.exec(second.output())?.[1] ?? ''
+    const { origin, pathname, hash } = new URL(link)
+    expect([origin, pathname]).toEqual([second.url.replace('127.0.0.1', 'localhost'), '/'])
+    const openSession = () =>
+      fetch(`${second.url}/api/v1/session`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ code: hash.replace(/^#code=/, '') }),
+      })
+    const opened = await openSession()
+    expect(opened.status).toBe(201)
+    expect(await opened.json()).toMatchObject({ data: { scopes: ['admin'], site_ids: null } })
+    expect((await openSession()).status).toBe(401)
     expect(await second.stop()).toBe(0)
   } finally {
     other.close()

@@ -7,6 +7,7 @@ import { openEventReader } from '@sluice/event-store/event-reader'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { runService } from '@sluice/http/run-service'
+import { servicePage } from '@sluice/http/service-page'
 import { openOutbound } from '@sluice/outbound/open-outbound'
 import { outboundOptionsOf } from '@sluice/outbound/variables'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
@@ -36,10 +37,18 @@ await runService({
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
     const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     return {
-      service: buildWorker(
-        { log, backfill, inserter, eraser, exportReader, eventReader, postgres, blobs, secrets, outbound },
-        context,
-      ),
+      service: {
+        ...buildWorker(
+          { log, backfill, inserter, eraser, exportReader, eventReader, postgres, blobs, secrets, outbound },
+          context,
+        ),
+        pages: [
+          servicePage(
+            'worker',
+            'It carries out imports, exports and erasures, delivers webhooks and judges alert rules.',
+          ),
+        ],
+      },
       access: denyAll,
       engines: [
         closeOnStop('blobs', blobs),

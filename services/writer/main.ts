@@ -2,6 +2,7 @@ import { denyAll } from '@sluice/access/access'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { runService } from '@sluice/http/run-service'
+import { servicePage } from '@sluice/http/service-page'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresTime } from '@sluice/postgres/time'
@@ -24,7 +25,10 @@ await runService({
     const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     const deadLetters = await openDeadLetters(config.SLUICE_LOG_URL, { logger })
     return {
-      service: buildWriter({ log, backfill, deadLetters, inserter, postgres }, context),
+      service: {
+        ...buildWriter({ log, backfill, deadLetters, inserter, postgres }, context),
+        pages: [servicePage('writer', 'It stores the events of the log.')],
+      },
       access: denyAll,
       engines: [
         closeOnStop('clickhouse', inserter),

@@ -16,7 +16,7 @@ import { classifyBlocks } from './classify-blocks.ts'
 
 /** ClickHouse takes well under a second for a full batch; an insert that takes so long is stalled. */
 const timeoutMs = 60_000
-/** Delay before an insert is tried again that another one of its partition excludes, usually one of the other lane. */
+/** Delay before an insert is repeated that was refused because the other lane inserts into its partition. */
 const excludedDelayMs = 100
 /** An insert that was excluded for so long has failed, and is repeated and reported as such. */
 const excludedMsMax = 10_000

@@ -138,7 +138,7 @@ async function previewAndReality(question: Partial<AlertQuestion>, parts: Partia
     noData: 'zero',
     ...parts,
   }
-  const options = { withPrevious: comparesWindows(trigger.operator), tellsNoData: trigger.noData !== 'zero' }
+  const options = { withPrevious: comparesWindows(trigger.operator), distinguishesNoData: trigger.noData !== 'zero' }
   const preview = previewOf(trigger, await measureAlertSeries(asked, { start, end }, options, runner))
   return { preview, happened: await judgeMonth(asked, trigger, options) }
 }

@@ -56,7 +56,7 @@ interface Findings {
 
 /**
  * Kills workers at random moments of an import, of exports of its rows, and of erasures of a part of them. After each job
- * its counts, rows and files are compared with the file that was imported.
+ * its counts, rows and files are compared with the file that was imported. At the end the site is deleted and registered anew.
  */
 export async function jobs(rig: JobsRig, { seed, events: count, kills, say }: JobsOptions): Promise<Outcome> {
   const findings: Findings = { problems: [], details: [] }
@@ -78,7 +78,9 @@ export async function jobs(rig: JobsRig, { seed, events: count, kills, say }: Jo
     erase(rig, { events, round }, { ...step(100 + round), kills: n }, findings),
   )
   await checkFiles(rig, [], findings)
-  const figures = { events: count, imports: imported, exports: exported, erasures: erased, ...left }
+  const kept = events.filter(({ timestamp }) => timestamp >= erasedUntil(erased.jobs))
+  const deleted = await eraseSite(rig, { kept, kills: Math.ceil(kills / 4) }, step(200), findings)
+  const figures = { events: count, imports: imported, exports: exported, erasures: erased, deleted, ...left }
   return { figures, ...findings }
 }
 
@@ -193,14 +195,40 @@ function csvRows([header = '', ...lines]: readonly string[]): string[] {
     .sort()
 }
 
+/** Unix ms, exclusive: what so many erasures have erased together. */
+function erasedUntil(rounds: number): number {
+  return firstMs + rounds * erasedDays * dayMs
+}
+
+/** Deletes the site, which is registered anew at once: what is sent since stays, and nothing of before does. */
+async function eraseSite(
+  rig: JobsRig,
+  { kept, kills }: { kept: readonly GeneratedEvent[]; kills: number },
+  options: Omit<KillOptions, 'kills'>,
+  findings: Findings,
+): Promise<{ kills: number }> {
+  const { erasure_id: id } = await call<ErasureResource>(rig, `/api/v1/sites/${site}`, undefined, 'DELETE')
+  await call(rig, '/api/v1/sites', { site_id: site })
+  // Copies of events that are being erased, sent again after the request.
+  const sentAgain = kept.slice(0, 1_000)
+  const stores = { imports: importStore(rig.postgres), blobs: rig.blobs }
+  const { importId } = await uploadFile(stores, csvOf(sentAgain), { siteId: site, segmentRecords })
+  const killed = await killWorkers(rig, { kind: 'erasure', id }, { ...options, kills })
+  await killWorkers(rig, { kind: 'import', id: importId }, { ...options, kills: 0 })
+  const record = await call<ErasureResource>(rig, `/api/v1/sites/${site}/erasures/${id}`)
+  expectEqual(findings, `status of ${id}`, [record.status, 'completed'])
+  compare(findings, `rows after ${id}`, await storedRows(rig.clickHouse, site), expectedRows(sentAgain))
+  options.say(`${id}, of the site, is completed and compared`)
+  return { kills: killed }
+}
+
 async function erase(
   rig: JobsRig,
   { events, round }: { events: readonly GeneratedEvent[]; round: number },
   options: KillOptions,
   findings: Findings,
 ): Promise<number> {
-  const from = firstMs + round * erasedDays * dayMs
-  const before = from + erasedDays * dayMs
+  const [from, before] = [erasedUntil(round), erasedUntil(round + 1)]
   const path = `/api/v1/sites/${site}/erasures`
   const { erasure_id: erasureId } = await call<ErasureResource>(rig, path, { before })
   const killed = await killWorkers(rig, { kind: 'erasure', id: erasureId }, options)
@@ -247,9 +275,15 @@ async function namesOf(listed: AsyncIterable<{ name: string }>): Promise<string[
   return names.sort()
 }
 
-async function call<Data>({ query, key }: JobsRig, path: string, body?: object): Promise<Data> {
+async function call<Data>(
+  { query, key }: JobsRig,
+  path: string,
+  body?: object,
+  method = body === undefined ? 'GET' : 'POST',
+): Promise<Data> {
   const response = await fetch(`${query.url}${path}`, {
-    ...(body && { method: 'POST', body: JSON.stringify(body) }),
+    method,
+    ...(body && { body: JSON.stringify(body) }),
     headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
   })
   const answer = (await response.json()) as { data: Data; error?: string }

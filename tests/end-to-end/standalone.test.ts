@@ -69,12 +69,25 @@ describe('standalone on embedded engines', () => {
     await expectWebLogAnswers(asClient())
   }, 60_000)
 
-  it('shows the first commands with its own address on the page at /, which runs no script', async () => {
+  it('serves the dashboard at /, whose files are all there and whose scripts are all files', async () => {
     const page = await fetch(`${sluice.url}/`)
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
     const html = await page.text()
-    expect(html).toContain(sluice.url)
-    expect(html).not.toContain('<script')
+    expect(html).not.toMatch(/<script(?![^>]* src=)|<style/)
+    const files = [...html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(([, path = '']) => path)
+    expect(files.length).toBeGreaterThan(3)
+    const statuses = await Promise.all(files.map(async (path) => (await fetch(sluice.url + path)).status))
+    expect(statuses).toEqual(files.map(() => 200))
+  })
+
+  it('prints a link that signs in once', async () => {
+    const [, code] = /#code=([\w-]+)/.exec(sluice.output()) ?? []
+    const open = async () => {
+      const body = JSON.stringify({ code })
+      const headers = { 'Content-Type': 'application/json' }
+      return (await fetch(`${sluice.url}/api/v1/session`, { method: 'POST', headers, body })).status
+    }
+    expect([await open(), await open()]).toEqual([201, 401])
   })
 
   it('executes every command of /docs unchanged', async () => {

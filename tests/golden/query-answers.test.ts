@@ -49,25 +49,31 @@ const sampleRequests: Readonly<Record<string, SampleRequest>> = {
   'stats over a range': {
     id: 'stats',
     query: { site_id, metric: 'unique_users', period: '7d' },
-    replies: always([{ value: 42, measured: 50 }]),
+    replies: always([{ unique_users: 42, measured: 50 }]),
   },
   'stats over a range, estimated': {
     id: 'stats',
     query: { site_id, metric: 'unique_users', ...threeHours, compare: 'previous_period' },
-    replies: (_statement, index) => ({ rows: [{ value: 70_000 - index, measured: 80_000, estimated: 1 - index }] }),
+    replies: (_statement, index) => ({
+      rows: [{ unique_users: 70_000 - index, measured: 80_000, estimated: 1 - index }],
+    }),
   },
   'stats of a sample of sessions': {
     id: 'stats',
     query: { site_id, metric: 'bounce_rate', ...threeHours },
     replies: (_statement, index) => ({
-      rows: [index === 0 ? { value: 2e7, measured: 2e7 } : { value: 25, measured: 1e6, deviation: 43 }],
+      rows: [
+        index === 0
+          ? { event_count: 2e7, measured: 2e7 }
+          : { bounce_rate: 25, bounce_rate_deviation: 43, measured: 1e6 },
+      ],
     }),
   },
   'stats without rows': { id: 'stats', query: { site_id, metric: 'event_count', ...threeHours } },
   'stats by hour': {
     id: 'stats',
     query: { site_id, metric: 'event_count', ...threeHours, group_by: 'hour', timezone: 'Europe/Berlin' },
-    replies: always([{ start: noon - 2 * hourMs, value: 7 }], { value: 7 }),
+    replies: always([{ start: noon - 2 * hourMs, event_count: 7 }], { event_count: 7 }),
   },
   'stats by country, with others': {
     id: 'stats',
@@ -76,7 +82,7 @@ const sampleRequests: Readonly<Record<string, SampleRequest>> = {
       [
         { place: 'named', key: 'DE', value: 5 },
         { place: 'named', key: '', value: 2 },
-        { place: 'other', key: '', value: 1 },
+        { place: 'other', key: '', value: 1, estimated: 1 },
       ],
       { value: 7 },
     ),
@@ -110,7 +116,7 @@ const sampleRequests: Readonly<Record<string, SampleRequest>> = {
   'stats compared by hour': {
     id: 'stats',
     query: { site_id, metric: 'bounce_rate', ...threeHours, group_by: 'hour', compare: 'previous_period' },
-    replies: (_statement, index) => ({ rows: [], totals: { value: 12.5 + index } }),
+    replies: (_statement, index) => ({ rows: [], totals: { bounce_rate: 12.5 + index } }),
   },
   'a batch of stats': {
     id: 'statsBatch',
@@ -122,7 +128,7 @@ const sampleRequests: Readonly<Record<string, SampleRequest>> = {
         5,
       ],
     },
-    replies: (_statement, index) => (index === 0 ? { rows: [{ value: 3, measured: 3 }] } : {}),
+    replies: (_statement, index) => (index === 0 ? { rows: [{ event_count: 3, measured: 3 }] } : {}),
   },
   live: {
     id: 'live',

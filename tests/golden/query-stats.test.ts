@@ -188,15 +188,25 @@ test('comparisons have the statements of the golden file, two for each query', a
 const manyEvents =
   (events: number, sampled: number, deviation = 0): Replies =>
   (_statement, index) => ({
-    rows: [index === 0 ? { value: events, measured: 1 } : { value: 1_000, measured: sampled, deviation }],
+    rows: [index === 0 ? { event_count: events, measured: 1 } : { ...sampleRow(deviation), measured: sampled }],
   })
+
+/** The columns of a sample for each metric of sessions. */
+function sampleRow(deviation: number): object {
+  return Object.fromEntries(
+    sessionMetrics.flatMap((metric) => [
+      [metric, 1_000],
+      [`${metric}_deviation`, deviation],
+    ]),
+  )
+}
 
 /** Fails the statements of these numbers as ClickHouse does when a session goes on after its 24 hours. */
 const overlong =
   (failing: readonly number[], events = 0): Replies =>
   (_statement, index) => {
     if (failing.includes(index)) throw new ClickHouseError(395, 'a session goes on after its 24 hours')
-    return { rows: [{ value: events, measured: 300_000, deviation: 0 }] }
+    return { rows: [{ event_count: events, ...sampleRow(0), measured: 300_000 }] }
   }
 
 test.each(sessionMetrics)('the statements of %s are those of the golden file for every plan', async (metric) => {

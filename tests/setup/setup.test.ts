@@ -164,3 +164,72 @@ test('an installation that is interrupted leaves no stamp', async () => {
   setInstaller('true')
   expect(await runSetup()).toMatchObject({ code: 0, installs: installCall })
 })
+
+describe('the dashboard', () => {
+  const main = 'packages/dashboard/src/main.tsx'
+  let builds: string
+
+  /** A dashboard whose build records that it ran, then does what `script` says. */
+  function setBuild(script: string): void {
+    const node = join(root, 'node_modules/.bin/node')
+    writeFileSync(node, `#!/bin/sh\necho "$@" >> ${builds}\n${script}\n`)
+    chmodSync(node, 0o755)
+  }
+
+  function countBuilds(): number {
+    return existsSync(builds) ? readFileSync(builds, 'utf8').split('\n').length - 1 : 0
+  }
+
+  beforeEach(() => {
+    builds = join(root, 'builds')
+    for (const folder of ['node_modules/.bin', 'packages/dashboard/src/pages', 'packages/contracts']) {
+      mkdirSync(join(root, folder), { recursive: true })
+    }
+    for (const file of ['packages/dashboard/build.ts', main, 'packages/contracts/stats.ts']) {
+      writeFileSync(join(root, file), '// source\n')
+    }
+    setBuild('mkdir -p packages/dashboard/dist')
+  })
+
+  test('is built once, silently, by the Node that was installed', async () => {
+    expect(await runSetup()).toMatchObject({ code: 0, stderr: firstStartLine })
+    expect(readFileSync(builds, 'utf8')).toBe(`${join(root, 'packages/dashboard/build.ts')}\n`)
+    expect(await runSetup()).toStrictEqual({ code: 0, stderr: '', installs: '' })
+    expect(countBuilds()).toBe(1)
+  })
+
+  test.each([
+    ['a source', main],
+    ['a new source', 'packages/dashboard/src/pages/new.tsx'],
+    ['the build itself', 'packages/dashboard/build.ts'],
+    ['what the dashboard imports', 'packages/contracts/stats.ts'],
+    ['the versions of packages', 'pnpm-lock.yaml'],
+  ])('is built again after a change of %s', async (_, file) => {
+    await runSetup()
+    appendFileSync(join(root, file), '\n')
+    expect(await runSetup()).toMatchObject({ code: 0 })
+    expect(countBuilds()).toBe(2)
+  })
+
+  test('is built again when its files are gone, and not for a change of a test or of a built file', async () => {
+    await runSetup()
+    writeFileSync(join(root, 'packages/dashboard/src/pages/live.test.ts'), '// test\n')
+    writeFileSync(join(root, 'packages/dashboard/dist/index.html'), 'built')
+    await runSetup()
+    expect(countBuilds()).toBe(1)
+    rmSync(join(root, 'packages/dashboard/dist'), { recursive: true })
+    await runSetup()
+    expect(countBuilds()).toBe(2)
+  })
+
+  test('that can not be built is named with what the build said, and is tried again', async () => {
+    setBuild('echo "main.tsx:1: a mistake" >&2; exit 1')
+    const { code, stderr } = await runSetup()
+    expect(code).toBe(1)
+    expect(stderr).toContain('main.tsx:1: a mistake\n')
+    expect(stderr).toContain('The dashboard could not be built')
+    setBuild('mkdir -p packages/dashboard/dist')
+    expect(await runSetup()).toStrictEqual({ code: 0, stderr: '', installs: '' })
+    expect(countBuilds()).toBe(2)
+  })
+})

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { generateKey } from '@sluice/access/api-key'
 import { keyCache } from '@sluice/access/key-cache'
 import type { KeyStore, NewKey } from '@sluice/access/keys'
+import type { SignInCodes } from '@sluice/access/sign-in-codes'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { EventRow } from '@sluice/contracts/event-columns'
@@ -40,6 +41,7 @@ export interface TestQuery {
   /** The folder of the blobs. */
   blobsFolder: string
   keys: KeyStore
+  signInCodes: SignInCodes
   /** A production key that may do everything. */
   admin: string
   createKey: (parts: Partial<NewKey>) => Promise<string>
@@ -98,6 +100,7 @@ export async function startQuery({
     blobs,
     blobsFolder,
     keys,
+    signInCodes: redis.signInCodes,
     admin,
     createKey: async (parts) => (await createTestKey(keys, parts)).key,
     request: (path, { method = 'GET', body, key = admin, headers = {} } = {}) =>

@@ -6,7 +6,7 @@ import type { Selectable } from 'kysely'
 import { queueDeliveries } from '@sluice/postgres/deliveries'
 import type { Postgres } from '@sluice/postgres/open'
 import type { Tables } from '@sluice/postgres/tables'
-import { scheduleMs } from '@sluice/worker/webhooks/judge-attempt'
+import { retryDelaysMs } from '@sluice/worker/webhooks/judge-attempt'
 import { drawBelow, seededRandom } from '../chaos/random.ts'
 import { addWebhook } from '../support/webhooks.ts'
 import { behaviours, type Plan, type ReceivedAttempt, retryAfterSeconds, startReceivers } from './receivers.ts'
@@ -207,7 +207,7 @@ function outcomeProblems(
     [own.length !== count || own.some(({ n }, at) => n !== at + 1), 'attempts are missing'],
     [own.filter((attempt) => attempt.status !== null).length > sent.length, 'has more responses than requests'],
     [status === 'succeeded' && !hasArrived, 'is lost'],
-    [status === 'failed' && count < scheduleMs.length && !isOff, 'was given up early'],
+    [status === 'failed' && count < retryDelaysMs.length && !isOff, 'was given up early'],
   ]
   return checks.filter(([isWrong]) => isWrong).map(([, problem]) => problem)
 }
@@ -216,7 +216,7 @@ function outcomeProblems(
 function timingProblems(attempts: readonly AttemptRow[], step: number): string[] {
   return attempts.slice(1).flatMap(({ at }, before) => {
     const previous = attempts[before]
-    const delay = scheduleMs[before + 1]
+    const delay = retryDelaysMs[before + 1]
     if (!previous || delay === undefined) return ['has too many attempts']
     const waited = at.getTime() - previous.at.getTime()
     const asked = previous.status === 429 ? Math.min(retryAfterSeconds * 1_000, 2 * delay) : 0

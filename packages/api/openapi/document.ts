@@ -249,7 +249,8 @@ function requestBody(body: BodyRule, schemas: Schemas): RequestBody {
       schema: {
         type: 'string',
         contentMediaType: 'application/json',
-        description: 'The same JSON, as beacons send it.',
+        description:
+          'The same JSON, as beacons send it. Without `Content-Encoding` it may be gzip all the same: the first two bytes tell.',
       },
       example: JSON.stringify(example),
     },
@@ -260,7 +261,7 @@ function requestBody(body: BodyRule, schemas: Schemas): RequestBody {
   }
   return {
     description: `At most ${sizeOf(body.maxBytes)} after decompression. \`Content-Encoding\` may be ${contentEncodings.map((each) => `\`${each}\``).join(', ')}.`,
-    required: true,
+    required: body.kind !== 'json' || body.optional !== true,
     content: Object.fromEntries(mediaTypesOf(body).map((type) => [type, contents[type] ?? { schema: {} }])),
   }
 }

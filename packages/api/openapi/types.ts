@@ -51,7 +51,7 @@ export interface MediaType {
 
 export interface RequestBody {
   description: string
-  required: true
+  required: boolean
   content: Record<string, MediaType>
 }
 

@@ -65,7 +65,7 @@ async function countSeries(
 async function metricSeries(
   question: AlertQuestion,
   { start, end }: SeriesRange,
-  { withPrevious, tellsNoData }: MeasureOptions,
+  { withPrevious, distinguishesNoData }: MeasureOptions,
   runner: QueryRunner,
 ): Promise<AlertSeries> {
   const { windowMs } = question
@@ -78,7 +78,7 @@ async function metricSeries(
   }
   const values = await read(grid)
   const previous = withPrevious ? await read({ ...grid, first: grid.first - windowMs }) : undefined
-  const count = tellsNoData ? await countInWindows(question, { start, end }, runner) : undefined
+  const count = distinguishesNoData ? await countInWindows(question, { start, end }, runner) : undefined
   const points = times.map((timestamp, index) => {
     const [value, before] = [values.get(index) ?? 0, previous?.get(index) ?? 0]
     const isEmpty = value === 0 && (count === undefined || count(timestamp) === 0)

@@ -85,7 +85,7 @@ test.each<Metric>(metrics)(
     const siteId = await database.siteWith(events)
     for (const variant of variants) {
       const question: AlertQuestion = { siteId, environment: 'prod', metric, ...variant }
-      const options = { withPrevious: true, tellsNoData: true }
+      const options = { withPrevious: true, distinguishesNoData: true }
       const range = { start: noon - hour, end: noon + 51 * hour }
       const { points, stepMs } = await measureAlertSeries(question, range, options, runner)
       const judged = points.filter((_, index) => index % Math.max(1, Math.floor((29 * minuteMs) / stepMs)) === 0)
@@ -117,8 +117,8 @@ test('questions that are measured together have the values that each has by itse
       { siteId, environment: 'prod' as const, metric, windowMs: hour, eventType: 'purchase', filter },
     ])
     .flatMap((question) => [
-      { question, options: { withPrevious: true, tellsNoData: true } },
-      { question, options: { withPrevious: false, tellsNoData: false } },
+      { question, options: { withPrevious: true, distinguishesNoData: true } },
+      { question, options: { withPrevious: false, distinguishesNoData: false } },
     ])
   for (const end of [noon, noon + 10 * minuteMs, noon + 25 * hour, noon + 49 * hour + 21 * minuteMs]) {
     const alone = []
@@ -130,8 +130,8 @@ test('questions that are measured together have the values that each has by itse
 test('without the question whether there was no event, 0 counts as no data', async () => {
   const siteId = await database.siteWith([{ at: 0 }])
   const question: AlertQuestion = { siteId, environment: 'prod', metric: 'unique_users', windowMs: hour }
-  const measure = (tellsNoData: boolean) =>
-    measureAlert(question, noon + hour, { withPrevious: false, tellsNoData }, runner)
+  const measure = (distinguishesNoData: boolean) =>
+    measureAlert(question, noon + hour, { withPrevious: false, distinguishesNoData }, runner)
   expect([await measure(true), await measure(false)]).toStrictEqual([
     { outcome: 'value', value: 0, previous: 0 },
     { outcome: 'no_data', previous: 0 },

@@ -8,7 +8,7 @@ export interface MeasureOptions {
   /** Whether the value over the window before is needed too. */
   withPrevious: boolean
   /** Whether a value of 0 and no event at all are to be told apart; without it a value of 0 counts as no data. */
-  tellsNoData: boolean
+  distinguishesNoData: boolean
 }
 
 /**
@@ -18,14 +18,15 @@ export interface MeasureOptions {
 export async function measureAlert(
   question: AlertQuestion,
   end: number,
-  { withPrevious, tellsNoData }: MeasureOptions,
+  { withPrevious, distinguishesNoData }: MeasureOptions,
   runner: QueryRunner,
 ): Promise<Exclude<Measured, { outcome: 'failed' }>> {
   const { windowMs } = question
   const value = await valueOf(question, question.metric, end, runner)
   const previous = withPrevious ? await valueOf(question, question.metric, end - windowMs, runner) : 0
   if (value !== 0) return { outcome: 'value', value, previous }
-  const isEmpty = countsEvents(question) || !tellsNoData || (await valueOf(question, 'event_count', end, runner)) === 0
+  const isEmpty =
+    countsEvents(question) || !distinguishesNoData || (await valueOf(question, 'event_count', end, runner)) === 0
   return isEmpty ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }
 }
 

@@ -35,9 +35,9 @@ export async function measureTogether(
 ): Promise<Exclude<Measured, { outcome: 'failed' }>[]> {
   const { rows } = await runner.query<Record<string, number>>(togetherStatement(asked, end))
   const row = rows[0] ?? {}
-  return asked.map(({ question, options: { tellsNoData } }, index) => {
+  return asked.map(({ question, options: { distinguishesNoData } }, index) => {
     const [value, previous, events] = ['value', 'previous', 'events'].map((name) => row[`${name}_${index}`] ?? 0)
-    const isEmpty = value === 0 && (countsEvents(question) || !tellsNoData || events === 0)
+    const isEmpty = value === 0 && (countsEvents(question) || !distinguishesNoData || events === 0)
     return isEmpty
       ? { outcome: 'no_data', previous: previous ?? 0 }
       : { outcome: 'value', value: value ?? 0, previous: previous ?? 0 }
@@ -89,7 +89,7 @@ function columnsOf({ question, options }: MeasuredTogether, index: number): Ques
             `${measureOver(`timestamp >= ${before(2 * windowMs)}`, `timestamp < ${before(windowMs)}`)} AS previous_${index}`,
           ]
         : []),
-      ...(options.tellsNoData && key !== undefined
+      ...(options.distinguishesNoData && key !== undefined
         ? [`countIf(${[inWindow, ...matches].join(' AND ')}) AS events_${index}`]
         : []),
     ],

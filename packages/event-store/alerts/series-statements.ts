@@ -52,6 +52,7 @@ export function pointsStatement(question: AlertQuestion, grid: PointGrid): State
     case 'unique_sessions':
     case 'visitors':
       return distinctStatement(question, grid, distinctKeyColumns[metric])
+    // The same measures as in ../stats/metric-sql.ts, over sessions of each window.
     case 'avg_session_duration':
       return sessionsStatement(question, grid, `floor(sum(arrayMax(times) - started_ms) / count() + 0.5) / 1000`)
     case 'bounce_rate':

@@ -18,7 +18,7 @@ const propertiesSql = `concat('{', arrayStringConcat(arrayMap(
         (name, value) -> concat(toJSONString(toString(name)), ':', if(mapContains(property_types, name), value, toJSONString(value))),
         mapKeys(properties), mapValues(properties)), ','), '}')`
 
-/** The columns of a file of events with their SQL, in the contract's order. */
+/** The columns of a file of events with their SQL, in the order of docs/http-interface.md#export-files. */
 const columns: readonly (ExportColumn & { sql: string })[] = [
   { name: 'event_id', kind: 'text', sql: 'event_id' },
   { name: 'site_id', kind: 'text', sql: 'site_id' },
@@ -36,7 +36,7 @@ const columns: readonly (ExportColumn & { sql: string })[] = [
   { name: 'properties', kind: 'json', sql: propertiesSql },
 ]
 
-export const eventColumns: readonly ExportColumn[] = columns.map(({ name, kind }) => ({ name, kind }))
+export const exportedEventColumns: readonly ExportColumn[] = columns.map(({ name, kind }) => ({ name, kind }))
 
 const order = 'timestamp, event_id, environment'
 
@@ -44,7 +44,7 @@ const order = 'timestamp, event_id, environment'
 export function eventRows(slice: EventSlice): ExportRows {
   const { join, where, params } = sliceSql(slice)
   return {
-    columns: eventColumns,
+    columns: exportedEventColumns,
     sql: `
 SELECT
     ${columnList(columns.map(({ sql }) => sql))}

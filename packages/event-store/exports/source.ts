@@ -3,8 +3,8 @@ import type { QueryRunner } from '../query-runner.ts'
 import {
   type EdgesRow,
   edgesStatement,
-  eventColumns,
   eventRows,
+  exportedEventColumns,
   type SliceEndRow,
   sliceEndStatement,
 } from './events.ts'
@@ -40,7 +40,7 @@ export function eventSource(
   { eventsMax = sliceEventsMax } = {},
 ): ExportSource {
   return {
-    columns: eventColumns,
+    columns: exportedEventColumns,
     async *slices(from) {
       let after = from
       const [edges] = (await runner.query<EdgesRow>(edgesStatement(scope))).rows

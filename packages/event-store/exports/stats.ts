@@ -43,7 +43,9 @@ export async function statsRows(
     runner,
   )
   const fields = breakdownFields(metric, groupBy)
-  const lines = (groups ?? [{ start, value }]).map((group) => JSON.stringify(entryOf(group, fields)))
+  const lines = (groups ?? [{ start, value, isEstimated: false }]).map((group) =>
+    JSON.stringify(entryOf(group, fields)),
+  )
   return {
     columns: fields,
     sql: 'SELECT * FROM b',

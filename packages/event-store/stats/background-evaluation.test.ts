@@ -64,8 +64,8 @@ test('a spec can have groups and comparisons, and its other fields have the defa
     value: 2,
     isEstimated: false,
     groups: [
-      { start: noon + hourMs, value: 1 },
-      { start: noon + 2 * hourMs, value: 1 },
+      { start: noon + hourMs, value: 1, isEstimated: false },
+      { start: noon + 2 * hourMs, value: 1, isEstimated: false },
     ],
     compared: {
       start: noon - hourMs,
@@ -73,8 +73,8 @@ test('a spec can have groups and comparisons, and its other fields have the defa
       value: 1,
       isEstimated: false,
       groups: [
-        { start: noon - hourMs, value: 0 },
-        { start: noon, value: 1 },
+        { start: noon - hourMs, value: 0, isEstimated: false },
+        { start: noon, value: 1, isEstimated: false },
       ],
     },
   })

@@ -3,12 +3,14 @@ import { isTimeUnit } from '../calendar.ts'
 import type { QueryResult } from '../client.ts'
 import type { QueryRunner } from '../query-runner.ts'
 import { bucketGroups, type StatsGroup, typeGroups, valueGroups } from './groups.ts'
-import { measureSessions, retryAllowingOverlong } from './measure-sessions.ts'
-import { isSessionMetric } from './metric-sql.ts'
+import { measureSessions, retryAllowingUnusual } from './measure-sessions.ts'
+import { distinctKeyOf, isSessionMetric } from './metric-sql.ts'
 import { planComparison, planStats, type StatsPlan, type StatsSpec } from './spec.ts'
 import {
   type BucketRow,
   bucketsStatement,
+  type DistinctBucketsRow,
+  distinctBucketsStatement,
   type GroupRow,
   groupsStatement,
   type RangeRow,
@@ -26,7 +28,7 @@ export interface RangeNumbers {
   end: number
   /** The metric over the whole range: a count, percent with 2 decimals or seconds with 3. */
   value: number
-  /** Whether the value is an estimate; values of groups never are (docs/http-interface.md#precision). */
+  /** Whether the value is an estimate (docs/http-interface.md#precision). */
   isEstimated: boolean
   /** Present with `groupBy`, and always for `event_count_by_type`. */
   groups?: StatsGroup[]
@@ -54,7 +56,7 @@ async function evaluateRange(plan: StatsPlan, runner: QueryRunner): Promise<Rang
   const { start, end, metric, groupBy } = plan
   if (!isSessionMetric(metric)) return { start, end, ...(await runPlan(plan, runner)) }
   if (groupBy === undefined) return { start, end, ...(await measureSessions(plan, runner)) }
-  const numbers = await retryAllowingOverlong(1, (sessions) => runPlan({ ...plan, sessions }, runner))
+  const numbers = await retryAllowingUnusual(1, (sessions) => runPlan({ ...plan, sessions }, runner))
   return { start, end, ...numbers }
 }
 
@@ -62,22 +64,34 @@ async function runPlan(plan: StatsPlan, runner: QueryRunner): Promise<Omit<Range
   const { metric, groupBy } = plan
   if (metric === 'event_count_by_type') {
     const types = await runner.query<TypeRow>(typesStatement(plan), { rowsMax: statsLimits.entriesMax })
-    return { value: totalOf(types), isEstimated: false, groups: typeGroups(plan, types.rows) }
+    return { ...totalOf(types), groups: typeGroups(plan, types.rows) }
   }
   if (groupBy === undefined) {
     const { rows } = await runner.query<RangeRow>(rangeStatement(plan))
-    const { value = 0, estimated = 0 } = rows[0] ?? {}
+    const { [metric]: value = 0, estimated = 0 } = rows[0] ?? {}
     return { value, isEstimated: estimated !== 0 }
   }
-  if (isTimeUnit(groupBy)) {
-    const buckets = await runner.query<BucketRow>(bucketsStatement(plan))
-    return { value: totalOf(buckets), isEstimated: false, groups: bucketGroups(plan, buckets.rows) }
-  }
+  if (isTimeUnit(groupBy)) return runBuckets(plan, runner)
   const groups = await runner.query<GroupRow>(groupsStatement(plan))
-  return { value: totalOf(groups), isEstimated: false, groups: valueGroups(plan, groups.rows) }
+  return { ...totalOf(groups), groups: valueGroups(plan, groups.rows) }
+}
+
+async function runBuckets(plan: StatsPlan, runner: QueryRunner): Promise<Omit<RangeNumbers, 'start' | 'end'>> {
+  const { metric, exact } = plan
+  const key = distinctKeyOf(plan)
+  if (key === undefined || exact) {
+    const { rows, totals } = await runner.query<BucketRow>(bucketsStatement(plan))
+    const values = new Map(rows.map((row) => [row.start, row[metric]]))
+    return { value: totals?.[metric] ?? 0, isEstimated: false, groups: bucketGroups(plan, values) }
+  }
+  const { rows } = await runner.query<DistinctBucketsRow>(distinctBucketsStatement(plan, key))
+  const { value = 0, estimated = 0, starts = [], counts = [] } = rows[0] ?? {}
+  const values = new Map(starts.map((start, index) => [start, counts[index]]))
+  return { value, isEstimated: estimated !== 0, groups: bucketGroups(plan, values) }
 }
 
 /** The value in the row of WITH TOTALS. */
-function totalOf({ totals }: QueryResult<ValueRow>): number {
-  return totals?.value ?? 0
+function totalOf({ totals }: QueryResult<ValueRow>): Pick<RangeNumbers, 'value' | 'isEstimated'> {
+  const { value = 0, estimated = 0 } = totals ?? {}
+  return { value, isEstimated: estimated !== 0 }
 }

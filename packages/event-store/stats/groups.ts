@@ -1,6 +1,6 @@
 import { isTimeUnit } from '../calendar.ts'
 import type { StatsPlan } from './spec.ts'
-import type { BucketRow, GroupRow, TypeRow } from './statements.ts'
+import type { GroupRow, TypeRow } from './statements.ts'
 
 /** Name of the groups beyond the limit together. A value of this very name has a group of its own. */
 const otherGroups = '(other)'
@@ -14,19 +14,25 @@ export interface StatsGroup {
   /** The event type, for `event_count_by_type` alone. */
   eventType?: string
   value: number
+  /** Whether the value is an estimate of a distinct count. */
+  isEstimated: boolean
 }
 
-/** One group for each bucket of the range; buckets without a row have the value 0. */
-export function bucketGroups({ buckets }: StatsPlan, rows: readonly BucketRow[]): StatsGroup[] {
-  const values = new Map(rows.map(({ start, value }) => [start, value]))
-  return buckets.map((start) => ({ start, value: values.get(start) ?? 0 }))
+/** One group for each bucket of the range by its exact value; buckets without one have the value 0. */
+export function bucketGroups({ buckets }: StatsPlan, values: ReadonlyMap<number, number | undefined>): StatsGroup[] {
+  return buckets.map((start) => ({ start, value: values.get(start) ?? 0, isEstimated: false }))
 }
 
 /** One group for each row that the offset does not skip, in the order of the rows. */
 export function valueGroups({ start }: StatsPlan, rows: readonly GroupRow[]): StatsGroup[] {
   return rows
     .filter(({ place }) => place !== 'skipped')
-    .map(({ place, key, value }) => ({ start, group: place === 'named' ? key : otherGroups, value }))
+    .map(({ place, key, value, estimated = 0 }) => ({
+      start,
+      group: place === 'named' ? key : otherGroups,
+      value,
+      isEstimated: estimated !== 0,
+    }))
 }
 
 /** One group for each row that the offset does not skip; pairs of event type and group without events have no row. */
@@ -34,8 +40,8 @@ export function typeGroups({ start, groupBy }: StatsPlan, rows: readonly TypeRow
   const listed = rows.filter(({ place }) => place !== 'skipped')
   return listed.map(({ part, place, type, value }) => {
     const eventType = place === 'named' ? type : otherGroups
-    if (isTimeUnit(groupBy)) return { start: Number(part), eventType, value }
+    if (isTimeUnit(groupBy)) return { start: Number(part), eventType, value, isEstimated: false }
     const isByOtherValue = groupBy !== undefined && groupBy !== 'event_type'
-    return { start, ...(isByOtherValue ? { group: String(part) } : {}), eventType, value }
+    return { start, ...(isByOtherValue ? { group: String(part) } : {}), eventType, value, isEstimated: false }
   })
 }

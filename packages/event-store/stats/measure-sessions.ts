@@ -1,7 +1,7 @@
 import type { Metric } from '@sluice/contracts/stats'
 import { ClickHouseError } from '../errors.ts'
 import type { QueryRunner } from '../query-runner.ts'
-import { overlongSessionCode, sessionWindowMs } from './row-sources.ts'
+import { sessionWindowMs, unusualSessionCode } from './row-sources.ts'
 import type { SessionPlan, StatsPlan } from './spec.ts'
 import { type RangeRow, rangeStatement } from './statements.ts'
 
@@ -33,15 +33,17 @@ export async function measureSessions(
   runner: QueryRunner,
   { eventsMin, sampleFactor, sampleMin } = defaultThresholds,
 ): Promise<SessionsNumber> {
+  const { metric } = plan
   const read = (plannedSampleFactor: number): Promise<RangeRow> =>
-    retryAllowingOverlong(plannedSampleFactor, (sessions) => readRange({ ...plan, sessions }, runner))
+    retryAllowingUnusual(plannedSampleFactor, (sessions) => readRange({ ...plan, sessions }, runner))
   if (!plan.exact && (await countEventsAround(plan, runner)) >= eventsMin) {
     const sample = await read(sampleFactor)
-    if (sample.measured >= sampleMin && errorOf(sample, plan.metric) <= relativeErrorMax * sample.value) {
-      return { value: sample.value, isEstimated: true }
+    const value = sample[metric] ?? 0
+    if (sample.measured >= sampleMin && errorOf(sample, metric) <= relativeErrorMax * value) {
+      return { value, isEstimated: true }
     }
   }
-  return { value: (await read(1)).value, isEstimated: false }
+  return { value: (await read(1))[metric] ?? 0, isEstimated: false }
 }
 
 /** Greatest error of an estimate with 99 % confidence, as a share of the value. */
@@ -57,45 +59,44 @@ const unseenMax = Math.log(100)
  * The error of a sample's mean with 99 % confidence (docs/decisions/021-estimates.md): from its own standard deviation,
  * and from what no sample shows of itself, the few longest sessions that it has missed.
  */
-function errorOf({ measured, deviation = Infinity }: RangeRow, metric: Metric): number {
+function errorOf({ measured, ...row }: RangeRow, metric: Metric): number {
+  const deviation = row[`${metric}_deviation`] ?? Infinity
   // The greatest duration is that of a session, in seconds; the greatest share is 100 percent.
   const termMax = metric === 'avg_session_duration' ? sessionWindowMs / 1000 : 100
   return (standardErrors * deviation) / Math.sqrt(measured) + (unseenMax * termMax) / measured
 }
 
-/**
- * Reads sessions by the cheap statement, which fails when a session continues after its 24 h; then by the one that cuts
- * such sessions.
- */
-export async function retryAllowingOverlong<T>(
+/** Reads sessions by the cheap statement, which fails when it does not serve them all; then by the one for all sessions. */
+export async function retryAllowingUnusual<T>(
   sampleFactor: number,
   read: (sessions: SessionPlan) => Promise<T>,
 ): Promise<T> {
   try {
-    return await read({ sampleFactor, allowsOverlong: false })
+    return await read({ sampleFactor, allowsUnusual: false })
   } catch (error) {
-    if (!(error instanceof ClickHouseError && error.serverCode === overlongSessionCode)) throw error
-    return read({ sampleFactor, allowsOverlong: true })
+    if (!(error instanceof ClickHouseError && error.serverCode === unusualSessionCode)) throw error
+    return read({ sampleFactor, allowsUnusual: true })
   }
 }
 
 /** An upper bound of the sessions' events without filters, which the projection of counts answers. */
 async function countEventsAround({ start, end, ...plan }: StatsPlan, runner: QueryRunner): Promise<number> {
-  const { value } = await readRange(
+  const { event_count: count = 0 } = await readRange(
     {
       ...plan,
       start: start - sessionWindowMs,
       end: end + sessionWindowMs,
       metric: 'event_count',
+      metrics: ['event_count'],
       filters: {},
       conditions: [],
     },
     runner,
   )
-  return value
+  return count
 }
 
 async function readRange(plan: StatsPlan, runner: QueryRunner): Promise<RangeRow> {
   const { rows } = await runner.query<RangeRow>(rangeStatement(plan))
-  return rows[0] ?? { value: 0, measured: 0 }
+  return rows[0] ?? { measured: 0 }
 }

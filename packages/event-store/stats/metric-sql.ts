@@ -6,14 +6,16 @@ import type { StatsPlan } from './spec.ts'
 export interface MetricSql {
   /** The value over the rows of one group. */
   aggregate: string
+  /** Whether `aggregate` is an estimate; absent when it never is. */
+  estimated?: string
   /** The state of a group, for values over several groups: distinct counts and shares can't be added up. */
   state: string
   /** The value of one state, the column `part`. */
   fromState: string
   /** The value over the states of several groups, the column `part`. */
   fromStates: string
-  /** Whether `aggregate` is an estimate; absent when it never is. */
-  estimated?: string
+  /** Whether `fromStates` is an estimate; absent when it never is. */
+  estimatedFromStates?: string
   /** Standard deviation of what a mean or share is taken of, in the unit of the value. */
   deviation?: string
 }
@@ -27,19 +29,21 @@ export function isSessionMetric(metric: Metric): boolean {
   return metric === 'avg_session_duration' || metric === 'bounce_rate' || metric === 'conversion_rate'
 }
 
+/** The column whose distinct values the plan's metric counts; undefined for other metrics. */
+export function distinctKeyOf({ metric }: Pick<StatsPlan, 'metric'>): string | undefined {
+  return metric in distinctKeyColumns ? distinctKeyColumns[metric as keyof typeof distinctKeyColumns] : undefined
+}
+
 /** Builds the SQL of a plan's metric over its rows. */
-export function metricSql({ metric, groupBy, exact }: StatsPlan, { count }: RowSource): MetricSql {
+export function metricSql({ metric, exact }: StatsPlan, { count }: RowSource): MetricSql {
   switch (metric) {
     case 'event_count':
     case 'event_count_by_type':
       return { aggregate: count, state: count, fromState: 'part', fromStates: 'sum(part)' }
     case 'unique_users':
     case 'unique_sessions':
-    case 'visitors': {
-      const key = distinctKeyColumns[metric]
-      const sql = distinctCount(key)
-      return groupBy === undefined && !exact ? { ...sql, ...estimatedCount(key) } : sql
-    }
+    case 'visitors':
+      return exact ? distinctCount(distinctKeyColumns[metric]) : estimatedCount(distinctKeyColumns[metric])
     case 'avg_session_duration':
       return average('duration_ms', (sum, count) => `floor(${sum} / ${count} + 0.5) / 1000`, 0.001)
     case 'bounce_rate':
@@ -49,24 +53,34 @@ export function metricSql({ metric, groupBy, exact }: StatsPlan, { count }: RowS
   }
 }
 
-/**
- * Counts distinct 64-bit keys other than 0. Always exactly: `uniq` and `uniqCombined64` are not exact up to 65,536 (`uniq`
- * hashes to 32 bits and misses 1 or 2 keys in one of two such sets), and the error of `uniq` exceeds 1 % above.
- */
+/** Counts distinct 64-bit keys other than 0 exactly. */
 function distinctCount(key: string): MetricSql {
   return combinable('uniqExactIf', `${key}, ${key} != 0`, (value) => value)
 }
 
+/** Up to so many distinct values are counted exactly (docs/http-interface.md#precision). */
+const exactCountMax = 65_536
+
 /**
- * Counts as `distinctCount`, but above 65,536 keys within 0.3 % and in half the time or less. In buckets and groups the
- * estimate would take twice as long as the exact count.
+ * Counts as `distinctCount`, but above 65,536 keys with a standard error of 0.3 % and without a set of them all, which is
+ * what takes time, above all where sets are merged (docs/decisions/031-grouped-answers.md). The set of the first 65,537 keys
+ * makes smaller counts exact: `uniq` and `uniqCombined64` are not (`uniq` hashes to 32 bits and misses 1 or 2 keys in one of
+ * two sets of 65,536), and the error of `uniq` exceeds 1 % above.
  */
-function estimatedCount(key: string): Pick<MetricSql, 'aggregate' | 'estimated'> {
-  const [args, exactMax] = [`${key}, ${key} != 0`, 65_536]
-  const keys = `groupUniqArrayIf(${exactMax + 1})(${args})`
+function estimatedCount(key: string): MetricSql {
+  const args = `(${key}, ${key} != 0)`
+  const first = (suffix = '') => `groupUniqArrayIf${suffix}(${exactCountMax + 1})`
+  const all = (suffix = '') => `uniqCombined64If${suffix}(17)`
+  const [firstPart, allPart] = ['tupleElement(part, 1)', 'tupleElement(part, 2)']
+  const isEstimated = (keys: string) => `length(${keys}) > ${exactCountMax}`
+  const value = (keys: string, estimate: string) => `if(${isEstimated(keys)}, ${estimate}, length(${keys}))`
   return {
-    aggregate: `if(length(${keys}) <= ${exactMax}, length(${keys}), uniqCombined64If(19)(${args}))`,
-    estimated: `length(${keys}) > ${exactMax}`,
+    aggregate: value(`${first()}${args}`, `${all()}${args}`),
+    estimated: isEstimated(`${first()}${args}`),
+    state: `(${first('State')}${args}, ${all('State')}${args})`,
+    fromState: value(`finalizeAggregation(${firstPart})`, `finalizeAggregation(${allPart})`),
+    fromStates: value(`${first('Merge')}(${firstPart})`, `${all('Merge')}(${allPart})`),
+    estimatedFromStates: isEstimated(`${first('Merge')}(${firstPart})`),
   }
 }
 

@@ -130,23 +130,26 @@ export function countRows(plan: StatsPlan): RowSource | undefined {
 
 const countedDimensions = ['event_type', 'country', 'device_type'] as const
 
-/** ClickHouse's error code of throwIf: a statement failed because a session continues after its 24 h. */
-export const overlongSessionCode = 395
+/** ClickHouse's error code of throwIf: the cheap statement does not serve a session of the range. */
+export const unusualSessionCode = 395
 
 /**
  * One row for each session that starts in the range (docs/http-interface.md#stats-sessions), with the columns started_ms,
  * duration_ms, event_count and is_converted. A session starts with its first event in the range or the 24 h before it,
  * and has the events of the 24 h from there, also beyond the range.
  *
- * With `allowsOverlong`, the sessions that continue after their 24 h are selected first, so that later events are left
+ * With `allowsUnusual`, the sessions that continue after their 24 h are selected first, so that later events are left
  * out. Most sites have no such session and need one reading only. Joining every event with the start of its session, or
- * a window function, takes 2–3 times as long.
+ * a window function, takes 2–3 times as long. Groups by value then also compare the ids of events, which takes longest of
+ * all: without it the statement fails when the first events of a session have one time and several values.
  */
 export function sessionRows(plan: StatsPlan): RowSource {
-  const { groupBy, metric, targetEvent, sessionsUntil } = plan
-  const { sampleFactor, allowsOverlong } = plan.sessions
-  const isConversion = metric === 'conversion_rate'
+  const { groupBy, metrics, targetEvent, sessionsUntil } = plan
+  const { sampleFactor, allowsUnusual } = plan.sessions
+  const isConversion = metrics.includes('conversion_rate')
   const isByValue = groupBy !== undefined && !isTimeUnit(groupBy)
+  // Sessions often begin with two events of one time and different types.
+  const comparesIds = allowsUnusual || groupBy === 'event_type'
   const filter = filterSql(plan)
   const until =
     sessionsUntil === undefined ? '' : ` AND timestamp < fromUnixTimestamp64Milli({sessions_until:Int64}, 'UTC')`
@@ -156,8 +159,12 @@ export function sessionRows(plan: StatsPlan): RowSource {
     'toUnixTimestamp64Milli(max(timestamp)) - started_ms AS duration_ms',
     'count() AS event_count',
     ...(isConversion ? ['countIf(event_type = {target_event:String}) > 0 AS is_converted'] : []),
-    ...(isByValue ? [`argMin(${groupSql(plan)}, ${eventOrder}) AS first_group`] : []),
+    ...(isByValue ? [`argMin(${groupSql(plan)}, ${comparesIds ? eventOrder : 'timestamp'}) AS first_group`] : []),
   ]
+  const unusual = [
+    `duration_ms >= ${sessionWindowMs}`,
+    ...(isByValue && !comparesIds ? [severalFirstValues(groupSql(plan))] : []),
+  ].join(' OR ')
   return {
     from: `
 FROM
@@ -165,11 +172,11 @@ FROM
     SELECT ${columns.join(', ')}
     FROM events
     ${filter.join}
-    ${allowsOverlong ? joinOverlongSessions(events) : ''}
-    WHERE ${events} ${allowsOverlong ? 'AND (closed_ms = 0 OR toUnixTimestamp64Milli(timestamp) < closed_ms)' : ''}
+    ${allowsUnusual ? joinOverlongSessions(events) : ''}
+    WHERE ${events} ${allowsUnusual ? 'AND (closed_ms = 0 OR toUnixTimestamp64Milli(timestamp) < closed_ms)' : ''}
     GROUP BY session_key
     HAVING started_ms >= {start:Int64} AND started_ms < {end:Int64}
-    ${allowsOverlong ? '' : `AND throwIf(duration_ms >= ${sessionWindowMs}, 'a session goes on after its 24 hours') = 0`}
+    ${allowsUnusual ? '' : `AND throwIf(${unusual}, 'a session needs the statement for all sessions') = 0`}
     ${filter.conditions.length === 0 ? '' : `AND countIf(${filter.conditions.join(' AND ')}) > 0`}
 )`,
     time: 'started_ms',
@@ -182,6 +189,17 @@ FROM
       ...(sessionsUntil === undefined ? {} : { sessions_until: sessionsUntil }),
     },
   }
+}
+
+/**
+ * SQL of the condition that the earliest events of a session have more than one value: the least pair of time and hash has
+ * another hash than the least pair of time and inverted hash.
+ */
+function severalFirstValues(value: string): string {
+  const least = (hash: string) =>
+    `min(bitOr(bitShiftLeft(toUInt128(toUnixTimestamp64Milli(timestamp) + ${2 ** 52}), 64), ${hash}))`
+  const hash = `cityHash64(${value})`
+  return `toUInt64(${least(hash)}) != bitNot(toUInt64(${least(`bitNot(${hash})`)}))`
 }
 
 /**

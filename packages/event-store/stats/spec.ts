@@ -30,19 +30,28 @@ export interface StatsSpec extends EventScope {
    * its end.
    */
   sessionsUntil?: number
+  /** Metrics of sessions that are asked of the same sessions at the same time: one statement measures them all. */
+  askedTogether?: readonly Metric[]
 }
 
 /** How sessions are read. */
 export interface SessionPlan {
   /** One in so many sessions is read, chosen by the hash of the id; 1: all of them. */
   sampleFactor: number
-  /** False: the statement fails with `overlongSessionCode` when a session continues after its 24 h. */
-  allowsOverlong: boolean
+  /**
+   * False: the statement fails with `unusualSessionCode` when a session continues after its 24 h, or in groups by value
+   * begins with several events of one time and different values.
+   */
+  allowsUnusual: boolean
 }
 
 /** A spec with all defaults and the starts of its buckets: its statements depend on nothing else. */
-export interface StatsPlan extends Required<Omit<StatsSpec, 'groupBy' | 'compare' | 'sessionsUntil'>> {
+export interface StatsPlan extends Required<
+  Omit<StatsSpec, 'groupBy' | 'compare' | 'sessionsUntil' | 'askedTogether'>
+> {
   groupBy: Grouping | undefined
+  /** The metrics that the statements without groups by value select, the plan's own among them. */
+  metrics: readonly Metric[]
   sessionsUntil?: number | undefined
   /** Starts of the buckets of a grouping by time, Unix ms, ascending. */
   buckets: readonly number[]
@@ -67,8 +76,9 @@ export function planComparison(spec: StatsSpec, comparison: Comparison): StatsPl
   return { ...withDefaults(spec), ...range, buckets }
 }
 
-function withDefaults({ compare: _, ...spec }: StatsSpec): Omit<StatsPlan, 'buckets'> {
+function withDefaults({ compare: _, askedTogether, ...spec }: StatsSpec): Omit<StatsPlan, 'buckets'> {
   return {
+    metrics: askedTogether ?? [spec.metric],
     timeZone: 'UTC',
     filters: {},
     conditions: [],
@@ -76,7 +86,7 @@ function withDefaults({ compare: _, ...spec }: StatsSpec): Omit<StatsPlan, 'buck
     limit: statsLimits.groupsDefault,
     offset: 0,
     exact: false,
-    sessions: { sampleFactor: 1, allowsOverlong: true },
+    sessions: { sampleFactor: 1, allowsUnusual: true },
     ...spec,
     groupBy: spec.groupBy,
   }

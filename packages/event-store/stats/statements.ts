@@ -1,28 +1,41 @@
+import type { Metric } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
 import type { Statement } from '../query-runner.ts'
 import { metricSql, rowSourceOf } from './metric-sql.ts'
 import type { RowSource } from './row-sources.ts'
 import type { StatsPlan } from './spec.ts'
 
-/** A row with a value; the totals of the statements with groups. */
-export interface ValueRow {
-  value: number
+/** A row with the values of the plan's metrics; the totals of `bucketsStatement`. */
+export interface MetricsRow extends Partial<Record<Metric, number>> {
+  /** Not 0 when the value is an estimate of a distinct count; absent when it never is. */
+  estimated?: number
 }
 
 /** The row of `rangeStatement`. */
-export interface RangeRow extends ValueRow {
-  /** Events or sessions that the value is computed from. */
+export interface RangeRow extends MetricsRow, Partial<Record<`${Metric}_deviation`, number>> {
+  /** Events or sessions that the values are computed from. */
   measured: number
-  /** Not 0 when the value is an estimate of a distinct count; absent when it never is. */
-  estimated?: number
-  /** Standard deviation of the sessions' durations or shares, in the unit of the value; present in samples of sessions. */
-  deviation?: number
 }
 
 /** A row of `bucketsStatement`. */
-export interface BucketRow extends ValueRow {
+export interface BucketRow extends MetricsRow {
   /** The bucket's start, Unix ms. */
   start: number
+}
+
+/** The row of `distinctBucketsStatement`. */
+export interface DistinctBucketsRow extends ValueRow {
+  /** Starts of the buckets that have rows, Unix ms. */
+  starts: number[]
+  /** Their counts, in the same order. */
+  counts: number[]
+}
+
+/** A row with the value of the plan's metric; the totals of the statements with groups by value. */
+export interface ValueRow {
+  value: number
+  /** Not 0 when the value is an estimate of a distinct count; absent when it never is. */
+  estimated?: number
 }
 
 /** Where a group or a type stands: it is skipped by the offset, listed by name, or one of those beyond the limit. */
@@ -44,30 +57,76 @@ export interface TypeRow extends ValueRow {
   type: string
 }
 
-/** Selects the metric over the range, in one row. */
+/** Selects the metrics over the range, in one row; of a sample of sessions with their standard deviations. */
 export function rangeStatement(plan: StatsPlan): Statement {
   const rows = rowSourceOf(plan)
-  const { aggregate, estimated, deviation } = metricSql(plan, rows)
-  const columns = [
-    `${aggregate} AS value`,
-    `${rows.count} AS measured`,
-    ...(estimated === undefined ? [] : [`${estimated} AS estimated`]),
-    ...(deviation === undefined || plan.sessions.sampleFactor === 1 ? [] : [`${deviation} AS deviation`]),
-  ]
-  return { sql: `SELECT ${columns.join(', ')} ${rows.from}`, params: rows.params }
+  return { sql: `SELECT ${metricColumns(plan, rows)}, ${rows.count} AS measured ${rows.from}`, params: rows.params }
 }
 
-/** Selects the metric in every bucket that has rows; the totals hold the metric over the range. */
+/** Selects the metrics in every bucket that has rows; the totals hold the metrics over the range. */
 export function bucketsStatement(plan: StatsPlan): Statement {
   const rows = rowSourceOf(plan)
   const bucket = bucketOf(plan, rows)
   return {
     sql: `
-SELECT ${bucket.sql} AS start, ${metricSql(plan, rows).aggregate} AS value
+SELECT ${bucket.startOf('bucket')} AS start, ${metricColumns(plan, rows)}
 ${rows.from}
-GROUP BY start WITH TOTALS`,
+GROUP BY ${bucket.sql} AS bucket WITH TOTALS`,
     params: { ...rows.params, ...bucket.params },
   }
+}
+
+/**
+ * Selects a distinct count in every bucket that has rows, exactly, and over the range, in one row. The union of the buckets'
+ * sets is made only if it is small: made by one thread, a large one takes as long as all else. Its size is then estimated from
+ * the keys that are a multiple of 16, of which there must be enough for a standard error of 0.4 %.
+ */
+export function distinctBucketsStatement(plan: StatsPlan, key: string): Statement {
+  const rows = rowSourceOf(plan)
+  const bucket = bucketOf(plan, rows)
+  const [factor, sampleMin] = [16, 65_536]
+  const sampled = 'uniqExactIfMerge(sampled_keys)'
+  return {
+    sql: `
+SELECT
+    groupArray(start) AS starts,
+    groupArray(keys_count) AS counts,
+    count() > 1 AND ${sampled} >= ${sampleMin} AS estimated,
+    multiIf(count() = 1, any(keys_count), estimated, ${sampled} * ${factor}, uniqExactIfMergeIf(keys, is_united)) AS value
+FROM
+(
+    SELECT
+        ${bucket.startOf('bucket')} AS start,
+        keys,
+        sampled_keys,
+        finalizeAggregation(keys) AS keys_count,
+        ${sampled} OVER () < ${sampleMin} AS is_united
+    FROM
+    (
+        SELECT
+            ${bucket.sql} AS bucket,
+            uniqExactIfState(${key}, ${key} != 0) AS keys,
+            uniqExactIfState(${key}, ${key} % ${factor} = 0 AND ${key} != 0) AS sampled_keys
+        ${rows.from}
+        GROUP BY bucket
+    )
+)`,
+    params: { ...rows.params, ...bucket.params },
+  }
+}
+
+/** SQL of the columns of a MetricsRow. */
+function metricColumns(plan: StatsPlan, rows: RowSource): string {
+  const isSample = plan.sessions.sampleFactor !== 1
+  const columns = plan.metrics.flatMap((metric) => {
+    const { aggregate, estimated, deviation } = metricSql({ ...plan, metric }, rows)
+    return [
+      `${aggregate} AS ${metric}`,
+      ...(estimated === undefined ? [] : [`${estimated} AS estimated`]),
+      ...(isSample && deviation !== undefined ? [`${deviation} AS ${metric}_deviation`] : []),
+    ]
+  })
+  return columns.join(', ')
 }
 
 /**
@@ -78,17 +137,18 @@ GROUP BY start WITH TOTALS`,
 export function groupsStatement(plan: StatsPlan): Statement {
   const rows = rowSourceOf(plan)
   const metric = metricSql(plan, rows)
+  const estimated = metric.estimatedFromStates === undefined ? '' : `, ${metric.estimatedFromStates} AS estimated`
   return {
     sql: `
-SELECT place, if(place = 'named', group, '') AS key, ${metric.fromStates} AS value
+SELECT place, if(place = 'named', group, '') AS key, ${metric.fromStates} AS value${estimated}
 FROM
 (
-    SELECT group, part, ${placeOf(`row_number() OVER (ORDER BY ${metric.fromState} DESC, group)`)} AS place
+    SELECT toString(grouped) AS group, part, ${placeOf(`row_number() OVER (ORDER BY ${metric.fromState} DESC, group)`)} AS place
     FROM
     (
-        SELECT toString(${rows.group}) AS group, ${metric.state} AS part
+        SELECT ${rows.group} AS grouped, ${metric.state} AS part
         ${rows.from}
-        GROUP BY group
+        GROUP BY grouped
     )
 )
 GROUP BY place, key WITH TOTALS
@@ -114,7 +174,7 @@ export function typesStatement(plan: StatsPlan): Statement {
   const { groupBy, limit, offset } = plan
   const rows = rowSourceOf(plan)
   const groupSql = isTimeUnit(groupBy)
-    ? bucketOf(plan, rows)
+    ? startOf(bucketOf(plan, rows))
     : // Events grouped by type have no further group.
       { sql: groupBy === 'event_type' ? `''` : `toString(${rows.group})`, params: {} }
   return {
@@ -140,19 +200,33 @@ ORDER BY ${isTimeUnit(groupBy) ? 'part, ' : ''}${inPlace}, value DESC, type, par
   }
 }
 
+/** How rows are assigned to buckets. */
+interface Bucket extends Statement {
+  /** SQL of the start of a bucket, Unix ms, by its `sql`. */
+  startOf: (bucket: string) => string
+}
+
 /**
- * SQL of the start of a row's bucket, Unix ms: the last start that is not later than the row. So the calendar of this
- * process alone decides about buckets; of evenly spaced starts, a division finds it faster.
+ * SQL of a row's bucket: the last one whose start is not later than the row. So the calendar of this process alone decides
+ * about buckets. Of evenly spaced starts, a division finds their number faster; numbers of 16 bits are grouped without hashing.
  */
-function bucketOf({ buckets, end }: StatsPlan, { time }: RowSource): Statement {
+function bucketOf({ buckets, end }: StatsPlan, { time }: RowSource): Bucket {
   const [first = 0, second = 0] = buckets
   const width = second - first
   // The last bucket may be longer than the others: a day on which clocks are put back has 25 hours.
   const isEven =
     end <= first + buckets.length * width && buckets.every((start, index) => start === first + index * width)
-  if (!isEven) return { sql: `roundDown(${time}, {buckets:Array(Int64)})`, params: { buckets: [...buckets] } }
+  if (!isEven) {
+    const sql = `roundDown(${time}, {buckets:Array(Int64)})`
+    return { sql, startOf: (bucket) => bucket, params: { buckets: [...buckets] } }
+  }
   return {
-    sql: `{bucket_first:Int64} + intDiv(${time} - {bucket_first:Int64}, {bucket_ms:Int64}) * {bucket_ms:Int64}`,
+    sql: `toUInt16(intDiv(${time} - {bucket_first:Int64}, {bucket_ms:Int64}))`,
+    startOf: (bucket) => `{bucket_first:Int64} + ${bucket} * {bucket_ms:Int64}`,
     params: { bucket_first: first, bucket_ms: width },
   }
+}
+
+function startOf({ sql, startOf: start, params }: Bucket): Statement {
+  return { sql: start(sql), params }
 }

@@ -119,6 +119,37 @@ describe('202 is the answer to', () => {
     }
   })
 
+  test('gzip in text/plain without Content-Encoding, for an event and for a batch, within the same limits', async () => {
+    const event = (properties: object) => JSON.stringify({ site_id: 'gzip-beacon', event_type: 'x', properties })
+    const headers = { 'Content-Type': 'text/plain;charset=UTF-8' }
+    expect((await gateway.collect(gzipSync(event({ way: 'alone' })), { headers })).status).toBe(202)
+    const named = { ...headers, 'Content-Encoding': 'gzip' }
+    expect((await gateway.collect(gzipSync(event({ way: 'named' })), { headers: named })).status).toBe(202)
+    const batch = gzipSync(`{"events":[${event({ way: 'batch' })}]}`)
+    expect((await gateway.collectBatch(batch, { headers })).status).toBe(202)
+    const rows = await gateway.stored('gzip-beacon', 3)
+    expect(
+      rows
+        .map(({ row }) => row.properties)
+        .map((each) => JSON.stringify(each))
+        .sort(),
+    ).toEqual(['alone', 'batch', 'named'].map((way) => JSON.stringify({ way })))
+
+    const large = gzipSync(event({ text: 'x'.repeat(33_000) }))
+    expect(await gateway.collect(large, { headers })).toMatchObject({
+      status: 413,
+      body: refused('Request body is larger than 32768 bytes'),
+    })
+    expect(await gateway.collect(gzipSync(event({})).subarray(0, 20), { headers })).toMatchObject({
+      status: 400,
+      body: refused('Invalid format: body is not valid gzip'),
+    })
+    expect(await gateway.collect(gzipSync(gzipSync(event({}))), { headers })).toMatchObject({ status: 400 })
+    // JSON says what it is: a body that is none is not looked into.
+    const json = { 'Content-Type': 'application/json' }
+    expect(await gateway.collect(gzipSync(event({})), { headers: json })).toMatchObject({ status: 400 })
+  })
+
   test('JSON as text/plain, as beacons of browsers send it, for an event and for a batch', async () => {
     const event = { site_id: 'beacon', event_type: 'x', user_id: 'ü' }
     for (const type of ['text/plain', 'text/plain;charset=UTF-8', 'Text/Plain; charset="utf-8"']) {

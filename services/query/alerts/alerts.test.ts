@@ -127,14 +127,20 @@ describe('bad input is a 400 that names the field', () => {
     }
   })
 
-  test('a threshold that is not finite', async () => {
+  test('a threshold that is not finite, or that a number can not hold exactly', async () => {
     const body = JSON.stringify({ ...good, condition: { ...condition, threshold: 0 } })
-    for (const number of ['1e999', '-1e999']) {
+    const range = 'must be from -9007199254740991 to 9007199254740991'
+    for (const [number, reason] of [
+      ['1e999', 'must be a finite number'],
+      ['-1e999', 'must be a finite number'],
+      ['1e308', range],
+      ['-1e308', range],
+    ] as const) {
       const sent = body.replace('"threshold":0', `"threshold":${number}`)
       const response = await query.request('/api/v1/alerts', { method: 'POST', body: sent })
       expect(response).toMatchObject({
         status: 400,
-        body: { error: invalid('condition.threshold', 'must be a finite number') },
+        body: { error: invalid('condition.threshold', reason) },
       })
     }
   })
@@ -237,6 +243,8 @@ test('a test is queued for the rule, and stands in its history until it is sent'
   const { rule_id: ruleId } = await create({ site_id: 'tested' })
   const { status, body } = await query.request(`/api/v1/alerts/${ruleId}/test`, { method: 'POST' })
   expect([status, body.data]).toStrictEqual([202, { rule_id: ruleId, notification_type: 'webhook' }])
+  const unknown = await query.request(`/api/v1/alerts/${ruleId}/test`, { method: 'POST', body: { value: 1 } })
+  expect([unknown.status, unknown.body.error]).toStrictEqual([400, invalid('value', 'is not known')])
   const history = await read(`/${ruleId}/history`)
   expect(history).toMatchObject({
     history: [{ from: 'ok', to: 'ok', test: true, notification: { status: 'pending', attempts: 0 } }],

@@ -53,7 +53,10 @@ export function previewAlertRoute({
     // The workers judge no minute before its end is complete either; 0 is not known, before any writer has reported.
     const until = completeUntilMs === 0 ? receivedAt : Math.min(receivedAt, completeUntilMs)
     const end = Math.floor(until / minuteMs) * minuteMs
-    const options = { withPrevious: comparesWindows(condition.operator), tellsNoData: trigger.noData !== 'zero' }
+    const options = {
+      withPrevious: comparesWindows(condition.operator),
+      distinguishesNoData: trigger.noData !== 'zero',
+    }
     const series = await runAnalysis(
       eventReader,
       { credential, signal },

@@ -59,9 +59,14 @@ function changedSettings(current: AlertSettings, body: UpdateAlertBody): AlertSe
 }
 
 function changedCondition(current: AlertCondition, changes: NonNullable<UpdateAlertBody['condition']>): AlertCondition {
-  const merged = Object.entries({ ...current, ...changes })
-  // Null takes an event type or a filter away.
-  return Object.fromEntries(merged.filter(([, value]) => value !== null)) as unknown as AlertCondition
+  const { event_type: eventTypeNow, filter: filterNow, ...others } = current
+  const { event_type: eventType = eventTypeNow, filter = filterNow, ...changed } = changes
+  return {
+    ...others,
+    ...changed,
+    ...(typeof eventType === 'string' && { event_type: eventType }),
+    ...(filter && { filter }),
+  }
 }
 
 interface ChangedTarget {

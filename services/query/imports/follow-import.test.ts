@@ -113,6 +113,8 @@ describe('GET /api/v1/imports/{import_id}', () => {
 describe('POST /api/v1/imports/{import_id}/cancel', () => {
   test('cancels an import, whose file is removed, and is then repeated in vain', async () => {
     const jobId = await uploaded()
+    const unknown = await query.request(path(jobId, '/cancel'), { method: 'POST', body: { at: 1 } })
+    expect([unknown.status, unknown.body.error]).toStrictEqual([400, 'Invalid field: at is not known'])
     const cancelled = (await query.request(path(jobId, '/cancel'), { method: 'POST', key: own })).body
       .data as ImportResource
     expect(cancelled).toMatchObject({ job_id: jobId, status: 'cancelled', finished_at: expect.any(Number) })

@@ -72,7 +72,7 @@ describe('an invalid page of keys', () => {
     ['limit=1&limit=2', 'limit must be a number'],
     ['offset=-1', 'offset must be at least 0'],
     ['offset=1.5', 'offset must be an integer'],
-    ['offset=9007199254740993', 'offset must be a safe number'],
+    ['offset=9007199254740993', 'offset must be from -9007199254740991 to 9007199254740991'],
     ['page=1', 'page is not a known parameter'],
   ])('?%s is refused with 400', async (search, reason) => {
     const { status, body } = await list(`?${search}`)

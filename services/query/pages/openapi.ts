@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { OpenApiDocument } from '@sluice/api/openapi/types'
 import type { Page } from '@sluice/http/app'
+import { isKnown } from './etag.ts'
 
 /** `/openapi.json`: serves the document without the envelope of other responses, to pages of any origin. */
 export function openApiPage(document: OpenApiDocument): Page {
@@ -24,10 +25,4 @@ export function openApiPage(document: OpenApiDocument): Page {
       response.end(text)
     },
   }
-}
-
-/** Compares weakly, as RFC 9110 section 13.1.2 requires: proxies that compress mark the tag as weak. */
-function isKnown(etag: string, ifNoneMatch = ''): boolean {
-  const tags = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
-  return tags.includes(etag) || tags.includes('*')
 }

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { generateKey } from '@sluice/access/api-key'
+import { generateKey, hashKey } from '@sluice/access/api-key'
+import { hashToken } from '@sluice/http/authenticate'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
+import { createTestKey } from '../../../tests/support/test-postgres.ts'
 
 let query: TestQuery
 
@@ -14,6 +16,8 @@ afterAll(async () => {
 })
 
 const day = 86_400_000
+const wrongCode =
+  'This sign-in code is not valid: each works once, within 10 minutes. Sign in with an API key, or start Sluice again for a new link.'
 let addresses = 0
 /** Each test uses an address of its own, because failures are counted by address. */
 const nextAddress = () => `203.0.113.${addresses++}`
@@ -144,8 +148,48 @@ describe('an invalid body or key', () => {
     [{ api_key: 7 }, 400, 'Invalid field: api_key must be a string'],
     [{ api_key: 'svc_prod_wrong' }, 401, 'Invalid API key'],
     [{ api_key: generateKey('prod') }, 401, 'Invalid API key'],
+    [{ api_key: '', code: null }, 400, 'Missing required field: api_key'],
+    [{ code: 7 }, 400, 'Invalid field: code must be a string'],
+    [{ api_key: 'a', code: 'b' }, 400, 'Invalid field: code must not be given together with api_key'],
+    [{ code: 'guessed' }, 401, wrongCode],
   ])('%j is refused with %i', async (body, status, error) => {
     expect(await open(body)).toMatchObject({ status, body: { success: false, error } })
+  })
+})
+
+describe('a sign-in code', () => {
+  let codes = 0
+  const newCode = async (key: string) => {
+    const code = `code-${codes++}`
+    await query.signInCodes.create(hashToken(code), { keyHash: hashKey(key) })
+    return code
+  }
+
+  test('opens a session of its key, once', async () => {
+    const key = await query.createKey({ scopes: ['stats:read'], name: 'reader' })
+    const code = await newCode(key)
+    const { status, body } = await open({ code })
+    expect(status).toBe(201)
+    const data = body.data as Opened
+    expect(data).toMatchObject({ name: 'reader', scopes: ['stats:read'] })
+    const mine = await withCookie('/api/v1/session', `session=${data.session_token}`)
+    expect(mine.body.data).toMatchObject({ key_id: data.key_id })
+    expect(await open({ code })).toMatchObject({ status: 401, body: { error: wrongCode } })
+    expect(query.service.text()).not.toContain(`"${code}"`)
+  })
+
+  test('opens no session of a key that was revoked meanwhile', async () => {
+    const { key, keyId } = await createTestKey(query.keys)
+    const code = await newCode(key)
+    await query.keys.revoke(keyId, null)
+    expect(await open({ code })).toMatchObject({ status: 401, body: { error: wrongCode } })
+  })
+
+  test('is not used up by a request with a key too, nor by one from another site', async () => {
+    const code = await newCode(query.admin)
+    expect((await open({ code, api_key: query.admin })).status).toBe(400)
+    expect((await open({ code }, { Origin: 'https://evil.example' })).status).toBe(403)
+    expect((await open({ code })).status).toBe(201)
   })
 })
 
@@ -160,6 +204,17 @@ describe('the limits on opening sessions', () => {
     expect(status).toBe(429)
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(50)
     expect((await open({ api_key: query.admin })).status).toBe(201)
+  })
+
+  test('guessed codes are failures as wrong keys are, and used up by none that is refused', async () => {
+    const address = { 'X-Forwarded-For': nextAddress() }
+    for (let n = 0; n < 5; n++) {
+      expect((await open({ code: `guess-${n}` }, address)).status).toBe(401)
+      expect((await open({ api_key: generateKey('prod') }, address)).status).toBe(401)
+    }
+    await query.signInCodes.create(hashToken('right'), { keyHash: hashKey(query.admin) })
+    expect((await open({ code: 'right' }, address)).status).toBe(429)
+    expect((await open({ code: 'right' })).status).toBe(201)
   })
 
   test('the addresses of one network are counted together', async () => {

@@ -1,18 +1,20 @@
 import { randomBytes } from 'node:crypto'
 import type { Access } from '@sluice/access/access'
 import { hashKey } from '@sluice/access/api-key'
+import type { Credential } from '@sluice/access/credential'
 import type { Limiter } from '@sluice/access/limiter'
 import { RateLimit } from '@sluice/access/rate-limit'
 import type { Sessions } from '@sluice/access/sessions'
+import type { SignInCodes } from '@sluice/access/sign-in-codes'
 import { operations } from '@sluice/api/operations'
 import { failedSessionsPerMinute } from '@sluice/contracts/rate-limits'
-import { sessionAgeMsMax, sessionIdleMs } from '@sluice/contracts/session'
+import { type CreateSessionBody, sessionAgeMsMax, sessionIdleMs } from '@sluice/contracts/session'
 import { hashToken } from '@sluice/http/authenticate'
 import { networkOf } from '@sluice/http/client-address'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { sessionCookieHeader } from '@sluice/http/session-cookie'
-import { AppError, rateLimited } from '@sluice/runtime/errors'
+import { AppError, invalidField, invalidSignInCode, missingField, rateLimited } from '@sluice/runtime/errors'
 import { toSessionResource } from './session-resource.ts'
 
 const tokenBytes = 32
@@ -20,35 +22,34 @@ const tokenBytes = 32
 export interface SessionDeps {
   keys: Access['keys']
   sessions: Pick<Sessions, 'create'>
+  signInCodes: Pick<SignInCodes, 'take'>
   limiter: Limiter
   /** Where events go; undefined: to the origin that the client uses. */
   collectUrl: string | undefined
 }
 
 /**
- * POST /api/v1/session: exchanges a key for the cookie and the token of a session
- * (docs/http-interface.md#sessions). Throws 401 for an invalid key, 429 when the address has failed ten times within a
- * minute.
+ * POST /api/v1/session: exchanges a key, or a sign-in code, for the cookie and the token of a session
+ * (docs/http-interface.md#sessions). Throws 401 for an invalid key or code, 429 when the address has failed ten times
+ * within a minute.
  */
-export function createSessionRoute({ keys, sessions, limiter, collectUrl }: SessionDeps): Route {
-  return handle(operations.createSession, async ({ body: { api_key: key }, client, receivedAt, log }) => {
+export function createSessionRoute({ keys, sessions, signInCodes, limiter, collectUrl }: SessionDeps): Route {
+  return handle(operations.createSession, async ({ body, client, receivedAt, log }) => {
+    const signIn = signInOf(body, { keys, signInCodes })
     const counter = `failed-sessions:${networkOf(client.address)}`
     // Charged before the key is checked: guesses that are sent concurrently must not all pass.
     const { granted, resetAt } = await limiter.consume(counter, 1, failedSessionsPerMinute)
     if (!granted) throw rateLimited(Math.max(1, Math.ceil((resetAt - Date.now()) / 1000)))
-    const credential = await Promise.resolve()
-      .then(() => keys.authenticate(key))
-      .catch(async (error: unknown) => {
-        const isFailure = error instanceof AppError && error.code === 'unauthenticated'
-        if (!isFailure) await limiter.refund(counter, 1, failedSessionsPerMinute)
-        throw error
-      })
+    const { keyHash, credential } = await signIn().catch(async (error: unknown) => {
+      if (!isFailure(error)) await limiter.refund(counter, 1, failedSessionsPerMinute)
+      throw error
+    })
     await limiter.refund(counter, 1, failedSessionsPerMinute)
 
     // Opening a session also counts against the limit of the key, so that the number of sessions is bounded.
     await new RateLimit(limiter, 'admin', credential).consume(1)
     const token = randomBytes(tokenBytes).toString('base64url')
-    await sessions.create(hashToken(token), { keyHash: hashKey(key) })
+    await sessions.create(hashToken(token), { keyHash })
     log({ session_of_key_id: credential.keyId })
     return {
       data: {
@@ -61,4 +62,35 @@ export function createSessionRoute({ keys, sessions, limiter, collectUrl }: Sess
       headers: { 'Set-Cookie': sessionCookieHeader(token, client, sessionAgeMsMax / 1000) },
     }
   })
+}
+
+interface SignIn {
+  keyHash: string
+  credential: Credential
+}
+
+/** How the body signs in; not tried yet. Throws 400 unless it has exactly one of key and code. */
+function signInOf(
+  { api_key: key, code }: CreateSessionBody,
+  { keys, signInCodes }: Pick<SessionDeps, 'keys' | 'signInCodes'>,
+): () => Promise<SignIn> {
+  if (code === undefined) {
+    if (key === undefined) throw missingField('api_key')
+    return async () => ({ keyHash: hashKey(key), credential: await keys.authenticate(key) })
+  }
+  if (key !== undefined) throw invalidField('code', 'must not be given together with api_key')
+  return async () => {
+    const found = await signInCodes.take(hashToken(code))
+    if (!found) throw invalidSignInCode()
+    try {
+      return { ...found, credential: await keys.authenticateHash(found.keyHash) }
+    } catch (error) {
+      // The key was revoked, or has expired, since the code was made.
+      throw isFailure(error) ? invalidSignInCode() : error
+    }
+  }
+}
+
+function isFailure(error: unknown): boolean {
+  return error instanceof AppError && error.code === 'unauthenticated'
 }

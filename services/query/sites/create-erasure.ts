@@ -12,8 +12,8 @@ import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
 
 /**
- * POST /api/v1/sites/:site_id/erasures: erases what one selector says of a site. The value is hashed at once, and stored
- * nowhere else. Throws 404 for a site that the key may not see.
+ * POST /api/v1/sites/:site_id/erasures: erases the events of a site that one selector matches. The selector's value
+ * is hashed at once; the value itself is never stored. Throws 404 for a site that the key may not see.
  */
 export function createErasureRoute({
   sites,

@@ -149,6 +149,50 @@ test('running queries are cancelled and further ones are not sent when the clien
     },
   }
   const site_id = await database.siteWith([])
-  await expect(requestBatch(Array(20).fill({ site_id, metric }), { signal: client.signal }, leaving)).rejects.toThrow()
+  const queries = Array.from({ length: 20 }, (_, n) => ({ site_id, metric, start_date: noon - n }))
+  await expect(requestBatch(queries, { signal: client.signal }, leaving)).rejects.toThrow()
   expect(statements).toBeLessThanOrEqual(4)
+})
+
+test('metrics of the same sessions and equal questions share a statement, with the results that they have alone', async () => {
+  const site_id = await database.siteWith([
+    { at: 0, session_id: 'a' },
+    { at: 0.5, session_id: 'a', event_type: 'purchase' },
+    { at: 0.25, session_id: 'b', country: 'DE' },
+  ])
+  let statements = 0
+  const counting: Pick<ClickHouse, 'query'> = {
+    query: (sql, params, options) => {
+      statements += 1
+      return database.reader.query(sql, params, options)
+    },
+  }
+  const dates = { site_id, start_date: noon, end_date: noon + hour }
+  const sessionMetrics = ['bounce_rate', 'avg_session_duration', 'conversion_rate']
+  const queries = [
+    ...sessionMetrics.map((each) => ({ ...dates, metric: each })),
+    ...sessionMetrics.map((each) => ({ ...dates, metric: each, group_by: 'hour' })),
+    { ...dates, metric: 'visitors' },
+    { ...dates, metric: 'visitors', timezone: 'Asia/Tokyo' },
+  ]
+  const results = await requestBatch(queries, {}, counting)
+  // Two of sessions, which a count of the events precedes for the whole range, and one of visitors.
+  expect(statements).toBe(4)
+  for (const [index, query] of queries.entries()) {
+    const alone = await database.queryStats(query)
+    expect(results[index]?.data).toStrictEqual({ ...alone, timestamp: noon + hour })
+  }
+  // Other sessions, and groups that each metric ranks, are measured apart.
+  statements = 0
+  await requestBatch(
+    [
+      { ...dates, metric: 'bounce_rate', country: 'DE', exact: true },
+      { ...dates, metric: 'conversion_rate', exact: true },
+      { ...dates, metric: 'avg_session_duration', group_by: 'country' },
+      { ...dates, metric: 'bounce_rate', group_by: 'country' },
+    ],
+    {},
+    counting,
+  )
+  expect(statements).toBe(4)
 })

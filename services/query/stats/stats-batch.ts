@@ -1,48 +1,79 @@
 import { operations } from '@sluice/api/operations'
 import { batchQuery } from '@sluice/api/stats-batch'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
+import type { QueryRunner } from '@sluice/event-store/query-runner'
+import { runningOnce, shareStatements } from '@sluice/event-store/stats/share-statements'
 import { handle } from '@sluice/http/handle'
 import type { ApiRequest, Route } from '@sluice/http/route'
+import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { AppError, internalMessage } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
+import type { AnalysisRunners } from '../run-analysis.ts'
 import { parametersOf } from './json-parameters.ts'
-import { readStatsRequest } from './read-stats-request.ts'
-import { type StatsDeps, statsResult } from './stats.ts'
+import { readStatsRequest, type RequestedStats, type StatsRequest } from './read-stats-request.ts'
+import { type StatsDeps, statsResult, statsSpec } from './stats.ts'
 
 type BatchRequest = Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal' | 'log'>
+
+/** A query that may be evaluated, or the entry of one that may not. */
+type ReadQuery = { statsRequest: StatsRequest; spec: RequestedStats } | { entry: BatchEntry }
 
 /** Queries of one batch that run at a time. */
 const concurrencyMax = 4
 
 /**
  * `POST /api/v1/stats/batch` (docs/http-interface.md#stats-batch): 200 with `results`, in the order of the queries. Each
- * of them counts against the rate limit of queries; one that fails does not affect the others.
+ * of them counts against the rate limit of queries; one that fails does not affect the others. Queries about the same
+ * sessions share a statement.
  */
 export function statsBatchRoute(deps: StatsDeps): Route {
-  async function runQuery(query: unknown, request: BatchRequest): Promise<BatchEntry> {
+  async function readQuery(query: unknown, request: BatchRequest): Promise<ReadQuery> {
     try {
       const { receivedAt, credential } = request
       const parameters = validate(batchQuery, parametersOf(query))
       const statsRequest = readStatsRequest(parameters, { now: receivedAt, environment: credential.environment })
-      return { success: true, data: await statsResult(statsRequest, request, deps) }
+      return { statsRequest, spec: await statsSpec(statsRequest, request, deps) }
     } catch (error) {
-      if (request.signal.aborted) throw error
-      const isUnexpected = !(error instanceof AppError)
-      if (isUnexpected || error.code === 'unavailable' || error.code === 'internal')
-        request.log({ error: internalMessage(error) })
-      return { success: false, error: isUnexpected ? 'Internal server error' : error.message }
+      return { entry: failedEntry(error, request) }
     }
   }
 
   return handle(operations.statsBatch, async (request) => {
     const { queries } = request.body
     await request.consume(queries.length)
-    const results: BatchEntry[] = []
-    for (let first = 0; first < queries.length; first += concurrencyMax) {
-      const concurrent = queries.slice(first, first + concurrencyMax)
-      results.push(...(await Promise.all(concurrent.map((query) => runQuery(query, request)))))
-    }
+    const read = await Promise.all(queries.map((query) => readQuery(query, request)))
+    const withSharedStatement = shareStatements(read.flatMap((query) => ('entry' in query ? [] : [query.spec])))
+    const sharingDeps = { ...deps, eventReader: sharedRunner(deps.eventReader) }
+    const limit = concurrencyLimit(concurrencyMax)
+    const results = await Promise.all(
+      read.map(async (query) => {
+        if ('entry' in query) return query.entry
+        const spec = withSharedStatement(query.spec)
+        return limit(async (): Promise<BatchEntry> => {
+          try {
+            return { success: true, data: await statsResult(spec, query.statsRequest, request, sharingDeps) }
+          } catch (error) {
+            return failedEntry(error, request)
+          }
+        })
+      }),
+    )
     request.log({ queries: queries.length, failed: results.filter(({ success }) => !success).length })
     return { results }
   })
+}
+
+/** The entry of a query that failed. Throws the error itself when the client has left. */
+function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
+  if (request.signal.aborted) throw error
+  const isUnexpected = !(error instanceof AppError)
+  if (isUnexpected || error.code === 'unavailable' || error.code === 'internal')
+    request.log({ error: internalMessage(error) })
+  return { success: false, error: isUnexpected ? 'Internal server error' : error.message }
+}
+
+/** Runners that are one runner, by which equal statements run once. All callers must be one. */
+function sharedRunner(runners: AnalysisRunners): AnalysisRunners {
+  let shared: QueryRunner | undefined
+  return { as: (caller) => (shared ??= runningOnce(runners.as(caller))) }
 }

@@ -14,7 +14,7 @@ import type { StatsGroup } from '@sluice/event-store/stats/groups'
 import { handle } from '@sluice/http/handle'
 import type { ApiRequest, Route } from '@sluice/http/route'
 import { type AnalysisRunners, type FieldTexts, runAnalysis } from '../run-analysis.ts'
-import { readStatsRequest, type StatsRequest } from './read-stats-request.ts'
+import { readStatsRequest, type RequestedStats, type StatsRequest } from './read-stats-request.ts'
 
 export interface StatsDeps {
   eventReader: AnalysisRunners
@@ -44,17 +44,27 @@ export function statsRoute(deps: StatsDeps): Route {
     const { query, credential, receivedAt, log } = request
     const statsRequest = readStatsRequest(query, { now: receivedAt, environment: credential.environment })
     log({ site_id: statsRequest.siteId, metric: statsRequest.metric })
-    return statsResult(statsRequest, request, deps)
+    const spec = await statsSpec(statsRequest, request, deps)
+    return statsResult(spec, statsRequest, request, deps)
   })
 }
 
-/** Evaluates a request. Throws 400 for a request that is too large, 404 `Site not found`, ClickHouseError. */
+/** Completes a request with the settings of its site. Throws 404 `Site not found`. */
+export async function statsSpec(
+  { siteId, toSpec }: StatsRequest,
+  request: Pick<ApiRequest, 'credential' | 'signal'>,
+  { sites }: StatsDeps,
+): Promise<RequestedStats> {
+  return toSpec(await readableSite(sites, request, siteId))
+}
+
+/** Evaluates a request by its spec. Throws 400 for a request that is too large, ClickHouseError. */
 export async function statsResult(
-  { siteId, metric, period, toSpec }: StatsRequest,
+  spec: RequestedStats,
+  { siteId, metric, period }: StatsRequest,
   request: Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal'>,
-  { eventReader, sites, completeUntil }: StatsDeps,
+  { eventReader, completeUntil }: StatsDeps,
 ): Promise<StatsResult> {
-  const spec = toSpec(await readableSite(sites, request, siteId))
   // Taken before the events are read: events that arrive in between may be counted as well.
   const completeUntilMs = completeUntil(earliestRead(spec))
   const numbers = await runAnalysis(eventReader, request, (runner) => evaluateStats(spec, runner), {
@@ -94,7 +104,7 @@ function toMeasuredRange({ value, isEstimated, groups }: RangeNumbers, groupBy: 
 }
 
 function toBreakdownEntry(
-  { start, group, eventType, value }: StatsGroup,
+  { start, group, eventType, value, isEstimated }: StatsGroup,
   groupBy: Grouping | undefined,
 ): BreakdownEntry {
   const key = eventType ?? group
@@ -104,5 +114,6 @@ function toBreakdownEntry(
     ...(group === undefined || groupBy === undefined || isTimeUnit(groupBy) ? {} : { [groupBy]: group }),
     ...(eventType === undefined ? {} : { event_type: eventType }),
     value,
+    ...(isEstimated ? { estimated: true } : {}),
   }
 }

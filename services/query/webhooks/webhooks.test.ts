@@ -257,6 +257,44 @@ describe('deliveries', () => {
   })
 })
 
+describe.each([
+  ['test', 202],
+  ['rotate-secret', 200],
+  ['replay', 202],
+])('the body of %s may be left out', (operation, expected) => {
+  const target = async (): Promise<string> => {
+    const webhookId = await addWebhook(query.postgres)
+    if (operation !== 'replay') return path(webhookId, operation)
+    return path(webhookId, 'deliveries', await addDelivery(query.postgres, webhookId), operation)
+  }
+
+  test.each([
+    ['none', {}],
+    ['an empty one', { body: '' }],
+    // As `curl -d ''` sends it.
+    ['an empty one of a form', { body: '', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }],
+    ['an object without fields', { body: {} }],
+  ])('%s', async (_, parts) => {
+    const { status, body } = await query.request(await target(), { method: 'POST', ...parts })
+    expect([status, body.error]).toStrictEqual([expected, undefined])
+  })
+
+  test.each([
+    ['an unknown field', { body: { more: 1 } }, 400, 'Invalid field: more is not known'],
+    ['a list', { body: [] }, 400, 'Invalid format: must be an object'],
+    ['no JSON', { body: 'overlap=1d' }, 400, 'Invalid format: body is not valid JSON'],
+    [
+      'a form',
+      { body: 'overlap=1d', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } },
+      415,
+      'Content-Type must be application/json',
+    ],
+  ])('%s is refused', async (_, parts, refused, error) => {
+    const { status, body } = await query.request(await target(), { method: 'POST', ...parts })
+    expect([status, body.error]).toStrictEqual([refused, error])
+  })
+})
+
 test('webhooks go with their deletion and with their site; those of foreign sites and of rules are unknown', async () => {
   const [foreign, rule] = [
     await addWebhook(query.postgres, { siteId: 'blog' }),

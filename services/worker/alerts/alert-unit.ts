@@ -15,7 +15,7 @@ import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
 import { isRetryable } from '@sluice/runtime/errors'
 import type { AlertMetrics } from './metrics.ts'
-import { type AskedQuestion, askOnce } from './questions.ts'
+import { type AskedQuestion, groupByQuestion } from './questions.ts'
 
 export interface AlertUnitDeps {
   rules: Pick<AlertRuleStore, 'listEnabled' | 'judge' | 'advance'>
@@ -29,7 +29,7 @@ export interface AlertUnitDeps {
 const minuteMs = 60_000
 /** The pause before the watermark is looked at again. */
 const waitMs = 1_000
-/** The watermark normally passes the end of a minute within so long; later, what is certain already is told. */
+/** The watermark normally passes the end of a minute within so long; after that, changes of state that late events can't undo are reported early. */
 const earlyAfterMs = 5_000
 /** What was measured is stored after so long, although other questions of the site are open. */
 const storeEveryMs = 1_000
@@ -95,7 +95,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         judgements = []
         storeAt = clock.now() + storeEveryMs
       }
-      const questions = askOnce(due, site?.settings)
+      const questions = groupByQuestion(due, site?.settings)
       const together = await measureGroups(questions, minute, runner)
       for (const asked of questions) {
         const measured = together.get(asked) ?? (await measure(asked, minute, runner))

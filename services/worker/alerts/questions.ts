@@ -30,7 +30,7 @@ export function questionOf(
 }
 
 /** Groups rules by their questions, those with the shortest windows first: they are answered soonest. */
-export function askOnce(
+export function groupByQuestion(
   rules: readonly AlertRule[],
   site: Pick<SiteDefaults, 'conversion_event'> | undefined,
 ): AskedQuestion[] {
@@ -38,12 +38,12 @@ export function askOnce(
   for (const rule of rules) {
     const question = questionOf(rule, site)
     const { operator } = rule.settings.condition
-    const [withPrevious, tellsNoData] = [comparesWindows(operator), rule.settings.no_data !== 'zero']
+    const [withPrevious, distinguishesNoData] = [comparesWindows(operator), rule.settings.no_data !== 'zero']
     const key = JSON.stringify(question)
     const known = asked.get(key)
     const options = {
       withPrevious: withPrevious || (known?.options.withPrevious ?? false),
-      tellsNoData: tellsNoData || (known?.options.tellsNoData ?? false),
+      distinguishesNoData: distinguishesNoData || (known?.options.distinguishesNoData ?? false),
     }
     asked.set(key, { question, options, rules: [...(known?.rules ?? []), rule] })
   }

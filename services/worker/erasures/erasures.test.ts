@@ -13,6 +13,7 @@ import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { LeaseLost } from '@sluice/leases/lease-table'
 import { type ErasureRecord, type ErasureStore, erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
+import { siteStore } from '@sluice/postgres/sites'
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { addExport } from '../../../tests/support/export-jobs.ts'
@@ -343,6 +344,31 @@ test('what is sent afterwards is new data, also copies of events that are still 
   // A merge may have replaced an old copy by the new one before.
   expect(await stored(site)).toHaveLength(3)
   expect(await insert({ ...dated, received_at }, { ...undated, received_at })).toBe(0)
+}, 40_000)
+
+test('a site that is registered anew while it is erased keeps what is sent since, and its record', async () => {
+  const siteId = newId('site')
+  const sites = siteStore(rig.postgres)
+  await sites.create(siteId, { retention_days: 30 }, 'key_1')
+  const old = row(siteId, { event_id: 'old' })
+  await insert(old, row(siteId))
+  const requestedAt = Date.now()
+  const selected = { siteId, kind: 'site', hashes: null, before: null } as const
+  const deleted = await store.createForSite({ ...selected, erasureId: newId('era'), requestedAt, keyId: 'key_1' })
+  if (deleted === undefined) throw new Error('the site was not registered')
+  await rig.eraser.storeTombstone(deleted.erasure)
+  await sites.register([siteId])
+  const received_at = requestedAt + 1
+  const sentSince = [{ ...old, received_at }, row(siteId, { event_id: 'new', received_at })]
+  expect(await insert(...sentSince, row(siteId, { event_id: 'late' }))).toBe(2)
+  await startWorker()
+  // The copy may have replaced the old event by a merge.
+  expect((await completed(deleted.erasure)).count).toBeGreaterThanOrEqual(1)
+  expect(await stored(siteId)).toStrictEqual(['new', 'old'])
+  expect(await insert(...sentSince, row(siteId, { event_id: 'late' }))).toBe(0)
+  expect(await sites.find(siteId)).toMatchObject({ settings: { retention_days: null } })
+  const { raw, projected } = await countsBothWays(siteId)
+  expect(projected).toStrictEqual(raw)
 }, 40_000)
 
 test('a mutation of somebody else that fails does not stop it', async () => {

@@ -1,4 +1,5 @@
 import type { BlobStore } from '@sluice/blobs/blob-store'
+import { exportLimits } from '@sluice/contracts/exports'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import { type ExportStore, exportStore } from '@sluice/postgres/exports'
 import type { Clock } from '@sluice/runtime/clock'
@@ -10,16 +11,17 @@ const intervalMs = 3_600_000
 /** An upload is noted in its export within moments. */
 const unnotedMs = 3_600_000
 const expiredMax = 500
+const runKeptMs = exportLimits.runKeptDays * 86_400_000
 
 export interface ExportFilesDeps {
   blobs: Pick<BlobStore, 'list' | 'remove' | 'listUploads' | 'abortParts'>
-  exports: Pick<ExportStore, 'find' | 'expire'>
+  exports: Pick<ExportStore, 'find' | 'expire' | 'removeOldRuns'>
   clock: Pick<Clock, 'now'>
 }
 
 /**
  * Removes the files of exports whose time is over, which become `expired`, and what deleted or failed exports have left:
- * files, and uploads that nobody goes on with. Any number of processes may do so at once.
+ * files, and uploads that nobody goes on with; also the records of old runs of schedules. Any number of processes may do so at once.
  */
 export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDeps): Promise<void> {
   const now = clock.now()
@@ -28,6 +30,7 @@ export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDe
     if (names.length === 0) break
     await blobs.remove(names)
   }
+  while ((await exports.removeOldRuns(now - runKeptMs, expiredMax)) === expiredMax);
   for await (const { name } of blobs.list(exportsPrefix)) {
     const record = await recordOf(exports, name)
     if (record === undefined || !(isUnfinished(record) || record.status === 'completed')) await blobs.remove([name])

@@ -15,7 +15,7 @@ import { exportBlobName } from './blob-names.ts'
 import { compressor, type FileFrame, fileFrame, isResumable } from './file-format.ts'
 import type { ExportMetrics } from './metrics.ts'
 import { openSource, type SourceDeps } from './open-source.ts'
-import { partBytes, partWriter } from './part-writer.ts'
+import { partBuffer, partBytes, partWriter } from './part-writer.ts'
 import { readAhead } from './read-ahead.ts'
 import type { StoredBlocks } from './stored-blocks.ts'
 
@@ -94,6 +94,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       async ({ rows, ...slice }): Promise<ReadSlice> => ({ ...slice, read: await reader.read(rows, format, signal) }),
       () => !isOver(),
     )
+    const buffer = partBuffer()
     const position: Position = {
       rows: job.rows,
       afterKey: job.afterKey ?? undefined,
@@ -102,7 +103,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     }
     try {
       for (;;) {
-        const writer = partWriter(blobs, upload, { firstPart: recorded.length + 1, signal: lease.signal })
+        const writer = partWriter(blobs, upload, { firstPart: recorded.length + 1, buffer, signal: lease.signal })
         const isFull = (): boolean => isResumable(spec) && writer.bytes >= partBytes
         const content = contentOf(fileFrame(spec, source.columns), slices, { position, isFull })
         const rowsBefore = position.rows

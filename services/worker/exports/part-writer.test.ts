@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { partBytes, partWriter } from './part-writer.ts'
+import { partBuffer, partBytes, partWriter } from './part-writer.ts'
 
 const mib = 1024 * 1024
 
@@ -14,7 +14,7 @@ test.each([0, 1, 4 * mib, 8 * mib, 13 * mib - 1, 13 * mib, 40 * mib + 3])(
       },
     }
     const { signal } = new AbortController()
-    const writer = partWriter(blobs, { name: 'a', uploadId: 'u' }, { firstPart: 4, signal })
+    const writer = partWriter(blobs, { name: 'a', uploadId: 'u' }, { firstPart: 4, buffer: partBuffer(), signal })
     const bytes = Buffer.alloc(length)
     for (let at = 0; at < length; at += 997) bytes[at] = at % 251
     for (let at = 0; at < length; at += 3 * mib + 1) await writer.write(bytes.subarray(at, at + 3 * mib + 1))

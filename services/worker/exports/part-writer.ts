@@ -6,45 +6,41 @@ export const partBytes = 8 * 1024 * 1024
 /** Stores take no smaller one but as the last. */
 const partBytesMin = 5 * 1024 * 1024
 
+/** Room for a part and for what is kept back, so that the last part is never too small. */
+const bufferBytes = partBytes + partBytesMin
+
 /** Writes bytes as parts of an upload. */
 export interface PartWriter {
   /** Bytes that were written so far. */
   readonly bytes: number
-  /** Resolves when there is room for more: memory holds less than two parts. */
+  /** Resolves when the chunk is stored or copied. Memory holds less than two parts. */
   write(chunk: Uint8Array): Promise<void>
   /** Writes the rest as a part, if there is one, and returns all parts. Unless it is the file's last, it needs 5 MiB. */
   end(): Promise<UploadedPart[]>
 }
 
+/** The memory of a part writer, which may be used for one after the other. */
+export function partBuffer(): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(bufferBytes)
+}
+
+/** `buffer` is a `partBuffer`: new memory for each part would wait for the next collection of garbage. */
 export function partWriter(
   blobs: Pick<BlobStore, 'writePart'>,
   upload: Upload,
-  { firstPart, signal }: { firstPart: number; signal: AbortSignal },
+  { firstPart, buffer, signal }: { firstPart: number; buffer: Uint8Array; signal: AbortSignal },
 ): PartWriter {
   const parts: UploadedPart[] = []
-  const chunks: Uint8Array[] = []
   let buffered = 0
   let bytes = 0
-
-  /** Takes the first bytes off the chunks. Only they are copied. */
-  function take(length: number): Uint8Array {
-    const taken: Uint8Array[] = []
-    let missing = length
-    while (missing > 0) {
-      const [chunk = new Uint8Array(missing)] = chunks.splice(0, 1)
-      taken.push(chunk.subarray(0, missing))
-      if (chunk.length > missing) chunks.unshift(chunk.subarray(missing))
-      missing -= Math.min(missing, chunk.length)
-    }
-    buffered -= length
-    return Buffer.concat(taken, length)
-  }
 
   async function flush(length: number): Promise<void> {
     signal.throwIfAborted()
     const n = firstPart + parts.length
-    const { etag } = await blobs.writePart(upload, n, take(length))
+    const { etag } = await blobs.writePart(upload, n, buffer.subarray(0, length))
     parts.push({ n, etag, bytes: length })
+    buffer.copyWithin(0, length, buffered)
+    buffered -= length
   }
 
   return {
@@ -52,11 +48,14 @@ export function partWriter(
       return bytes
     },
     write: async (chunk) => {
-      chunks.push(chunk)
-      buffered += chunk.length
       bytes += chunk.length
-      // So much is kept back that the last part is never too small.
-      while (buffered >= partBytes + partBytesMin) await flush(partBytes)
+      for (let at = 0; at < chunk.length;) {
+        const piece = chunk.subarray(at, at + buffer.length - buffered)
+        buffer.set(piece, buffered)
+        buffered += piece.length
+        at += piece.length
+        if (buffered === buffer.length) await flush(partBytes)
+      }
     },
     end: async () => {
       if (buffered > 0) await flush(buffered)

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import type { ExportSpec, Frequency } from '@sluice/contracts/exports'
+import type { ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
 import { importStore } from '@sluice/postgres/imports'
 import { siteStore } from '@sluice/postgres/sites'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { createExportRig, exportedAt, type ExportRig } from '../../../tests/support/export-rig.ts'
 import { addImport } from '../../../tests/support/import-jobs.ts'
+import { removeExportFiles } from './export-files.ts'
 import { scheduleUnit } from './schedule-unit.ts'
 
 const hourMs = 3_600_000
@@ -178,3 +179,25 @@ function drawing(): (max: number) => number {
     return Math.floor((state / 2 ** 32) * max)
   }
 }
+
+test('the record of a run goes 90 days after its end, but for the latest run and those with a file', async () => {
+  const { exportId } = await schedule({ type: 'users' }, exportedAt)
+  for (let n = 0; n < 5; n++) await workAt(exportedAt + n * hourMs)
+  const [expired, failed, completed, recent, latest] = (await runsOf(exportId)).map((run) => run.exportId)
+  const end = async (run: string | undefined, status: ExportStatus, finishedAt: number): Promise<void> => {
+    await rig.postgres.db
+      .updateTable('exports')
+      .set({ status, finished_at: new Date(finishedAt), due_at: null })
+      .where('export_id', '=', run ?? '')
+      .execute()
+  }
+  const now = Date.now()
+  await end(expired, 'expired', now - 90 * dayMs)
+  await end(failed, 'failed', now - 90 * dayMs)
+  await end(completed, 'completed', now - 90 * dayMs)
+  await end(recent, 'expired', now - 90 * dayMs + 1)
+  await end(latest, 'failed', now - 90 * dayMs)
+  await removeExportFiles({ exports: rig.exports, blobs: rig.blobs, clock: { now: () => now } })
+  expect((await runsOf(exportId)).map((run) => run.exportId)).toStrictEqual([completed, recent, latest])
+  await rig.exports.delete(exportId, null)
+})

@@ -1,6 +1,6 @@
 import type { SiteStore } from '@sluice/access/sites'
 import type { ExportSpec } from '@sluice/contracts/exports'
-import { nextOccurrence, type Recurrence } from '@sluice/event-store/exports/occurrences'
+import { nextOccurrence, type Recurrence } from '@sluice/event-store/exports/recurrence'
 import { type LeaseKey, LeaseLost } from '@sluice/leases/lease-table'
 import type { UnitResult } from '@sluice/leases/run-unit'
 import type { ExportSchedule, NewRun } from '@sluice/postgres/export-schedules'

@@ -64,10 +64,10 @@ interface RowEncoder {
  * make the same rows. Throws what `readSegment` and `recordParser` throw.
  */
 export async function* encodeSegment(
-  content: Uint8Array,
+  content: AsyncIterable<Uint8Array>,
   task: SegmentTask,
 ): AsyncGenerator<RowBatch, SegmentOutcome, undefined> {
-  const { layout, records } = await readSegment([content])
+  const { layout, records } = await readSegment(content)
   const parse = recordParser(layout, task.type)
   const encoder = task.type === 'events' ? eventEncoder(parse, task) : userEncoder(parse, task)
   const errors: ImportError[] = []

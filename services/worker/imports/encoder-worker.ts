@@ -1,11 +1,12 @@
 // The thread of segment-encoder.ts.
-import { parentPort, type Transferable } from 'node:worker_threads'
+import { once } from 'node:events'
+import { type MessagePort, parentPort, type Transferable } from 'node:worker_threads'
 import { internalMessage } from '@sluice/runtime/errors'
 import { encodeSegment, type RowBatch } from './encode-segment.ts'
-import type { EncodeAnswer, EncodeRequest } from './encoder-protocol.ts'
+import { type EncodeAnswer, type EncodeRequest, ownBytes, release } from './encoder-protocol.ts'
 
 parentPort?.on('message', ({ port, content, task }: EncodeRequest) => {
-  const batches = encodeSegment(content, task)
+  const batches = encodeSegment(chunksFrom(content), task)
 
   async function nextAnswer(): Promise<EncodeAnswer> {
     try {
@@ -26,10 +27,28 @@ parentPort?.on('message', ({ port, content, task }: EncodeRequest) => {
   port.on('close', () => void batches.return({ processed: 0, failed: 0, errors: undefined }))
 })
 
+async function* chunksFrom(port: MessagePort): AsyncGenerator<Uint8Array, void, undefined> {
+  const closed = once(port, 'close').then(() => {
+    throw new Error('the content of the segment ends early')
+  })
+  closed.catch(() => undefined)
+  try {
+    for (;;) {
+      const message = once(port, 'message') as Promise<[Uint8Array | null]>
+      port.postMessage('next')
+      const [chunk] = await Promise.race([message, closed])
+      if (chunk === null) return
+      yield chunk
+      release(chunk)
+    }
+  } finally {
+    port.close()
+  }
+}
+
 /** The batch with buffers that have their memory for themselves: they are moved to the other thread, not copied. */
 function detached({ blocks, users }: RowBatch): RowBatch {
-  const own = (bytes: Buffer): Buffer =>
-    bytes.byteLength === bytes.buffer.byteLength ? bytes : Buffer.from(new Uint8Array(bytes).buffer)
+  const own = (bytes: Buffer): Buffer => Buffer.from(ownBytes(bytes).buffer)
   if (blocks === undefined) return { users: own(users) }
   return { blocks: blocks.map((block) => ({ ...block, payload: own(block.payload) })) }
 }

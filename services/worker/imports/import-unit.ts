@@ -1,5 +1,4 @@
 import { addAbortSignal, type Readable } from 'node:stream'
-import { buffer } from 'node:stream/consumers'
 import type { SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { EventLog } from '@sluice/event-log/log'
@@ -56,7 +55,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     if (job.type === 'events' && !(await deps.watermarks.isBackfillRead(await deps.log.id()))) {
       return { next: clock.now() + waitMs, log: { waits: 'for writers that read the log of old events' } }
     }
-    const content = await readBlob(blobs, segment.object, signal)
+    const content = await openBlob(blobs, segment.object, signal)
     if (content === undefined) return failWithout(segment, lease)
     const task = await taskOf(deps, job)
     const pace = deps.pace.startUnit()
@@ -161,20 +160,17 @@ async function taskOf(
 }
 
 /** Undefined: there is no such blob. */
-async function readBlob(
+async function openBlob(
   blobs: Pick<BlobStore, 'read'>,
   name: string,
   signal: AbortSignal,
-): Promise<Uint8Array<ArrayBuffer> | undefined> {
-  let stream: Readable
+): Promise<Readable | undefined> {
   try {
-    stream = await blobs.read(name)
+    return addAbortSignal(signal, await blobs.read(name))
   } catch (error) {
     if (error instanceof AppError && error.code === 'not_found') return undefined
     throw error
   }
-  // A copy with memory of its own, which can be transferred to the encoder's thread.
-  return new Uint8Array(await buffer(addAbortSignal(signal, stream)))
 }
 
 /** Whether the writers have stored every block that the segments published, or made dead letters of its rows. */

@@ -1,7 +1,9 @@
+import { Readable } from 'node:stream'
 import type { Worker } from 'node:worker_threads'
 import { gunzipSync } from 'node:zlib'
 import { afterEach, expect, test } from '@jest/globals'
 import { writeSegments } from '@sluice/imports/segments'
+import { unavailable } from '@sluice/runtime/errors'
 import type { RowBatch, SegmentTask } from './encode-segment.ts'
 import { openSegmentEncoder, type SegmentEncoder } from './segment-encoder.ts'
 
@@ -21,17 +23,15 @@ afterEach(async () => {
   await encoder.close()
 })
 
-async function segmentOf(csv: string): Promise<Uint8Array<ArrayBuffer>> {
-  let content = new Uint8Array()
+async function segmentOf(csv: string): Promise<Readable> {
+  const content: Uint8Array[] = []
   async function* file(): AsyncGenerator<Buffer> {
     yield await Promise.resolve(Buffer.from(csv))
   }
   await writeSegments(file(), async (_n, bytes) => {
-    const chunks: Uint8Array[] = []
-    for await (const chunk of bytes) chunks.push(chunk)
-    content = new Uint8Array(Buffer.concat(chunks))
+    for await (const chunk of bytes) content.push(chunk)
   })
-  return content
+  return Readable.from(content)
 }
 
 function csv(rows: number): string {
@@ -77,18 +77,52 @@ test('a thread that dies fails its segment, which is not tried without end, and 
   const threads: Worker[] = []
   encoder = openSegmentEncoder({ onThread: (thread) => threads.push(thread) })
   const content = await segmentOf(csv(50_000))
-  const dying = encoder.encode(content.slice(), task, async () => {
-    await threads[0]?.terminate()
-  })
+  const dying = encoder.encode(
+    content.map((chunk) => new Uint8Array(chunk)),
+    task,
+    async () => {
+      await threads[0]?.terminate()
+    },
+  )
   await expect(dying).rejects.toMatchObject({ code: 'internal', retryable: false })
-  const { processed } = await encoder.encode(content, task, () => Promise.resolve())
+  const { processed } = await encoder.encode(await segmentOf(csv(50_000)), task, () => Promise.resolve())
   expect([processed, threads.length]).toStrictEqual([50_000, 2])
+})
+
+test('the memory of a batch is given back once it is stored', async () => {
+  encoder = openSegmentEncoder()
+  const kept: RowBatch[] = []
+  const bytesOf = ({ blocks = [] }: RowBatch): number => blocks.reduce((sum, { payload }) => sum + payload.length, 0)
+  await encoder.encode(await segmentOf(csv(20_000)), task, (batch) => {
+    expect(bytesOf(batch)).toBeGreaterThan(0)
+    kept.push(batch)
+    return Promise.resolve()
+  })
+  expect(kept.map(bytesOf)).toStrictEqual(kept.map(() => 0))
+  expect(kept.length).toBeGreaterThan(1)
 })
 
 test('a failure of the store ends the segment, and what is no segment can not be read', async () => {
   encoder = openSegmentEncoder()
   const full = encoder.encode(await segmentOf(csv(10)), task, () => Promise.reject(new Error('full')))
   await expect(full).rejects.toThrow('full')
-  const damaged = encoder.encode(new Uint8Array([1, 2, 3]), task, () => Promise.resolve())
+  const damaged = encoder.encode(Readable.from([new Uint8Array([1, 2, 3])]), task, () => Promise.resolve())
   await expect(damaged).rejects.toMatchObject({ code: 'internal', message: 'The uploaded file can not be read' })
+})
+
+test('a failure to read the segment is thrown as it is, and the segment is read no further', async () => {
+  encoder = openSegmentEncoder()
+  let isReleased = false
+  async function* broken(): AsyncGenerator<Uint8Array> {
+    try {
+      const chunks = (await (await segmentOf(csv(50_000))).toArray()) as Uint8Array[]
+      yield* chunks.slice(0, -1)
+      throw unavailable('the store is away')
+    } finally {
+      isReleased = true
+    }
+  }
+  const failed = encoder.encode(broken(), task, () => Promise.resolve())
+  await expect(failed).rejects.toMatchObject({ code: 'unavailable', internal: 'the store is away' })
+  expect(isReleased).toBe(true)
 })

@@ -3,17 +3,18 @@ import { fileURLToPath } from 'node:url'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { AppError } from '@sluice/runtime/errors'
 import type { RowBatch, SegmentOutcome, SegmentTask } from './encode-segment.ts'
-import type { EncodeAnswer, EncodeRequest } from './encoder-protocol.ts'
+import { type EncodeAnswer, type EncodeRequest, ownBytes, release } from './encoder-protocol.ts'
 
 /** Encodes segments in a thread of its own: a gateway in the same process must not wait for it. */
 export interface SegmentEncoder {
   /**
-   * Encodes a segment, whose `content` is given away, and hands each batch to `store`, one after the other; meanwhile the next
-   * one is encoded. Rejects with what `store` throws, and with an AppError when the segment can't be read. A thread that
+   * Encodes a segment while `content`, whose chunks are given away, is read, and hands each batch to `store`, one after the
+   * other; meanwhile the next one is encoded. What `store` has stored is given back to the system. Rejects with what `content`
+   * or `store` throws, and with an AppError when the segment can't be read. A thread that
    * dies is such an error, because a segment that kills its thread would otherwise be tried without end.
    */
   encode(
-    content: Uint8Array<ArrayBuffer>,
+    content: AsyncIterable<Uint8Array>,
     task: SegmentTask,
     store: (batch: RowBatch) => Promise<void>,
   ): Promise<SegmentOutcome>
@@ -60,25 +61,55 @@ export function openSegmentEncoder({ onThread }: { onThread?: (thread: Worker) =
         const [received] = await Promise.race([answer, closed])
         return received
       }
-      const request: EncodeRequest = { port: port2, content, task }
-      running.postMessage(request, [port2, content.buffer])
+      const source = sendOnRequest(content)
+      const request: EncodeRequest = { port: port2, content: source.port, task }
+      running.postMessage(request, [port2, source.port])
       try {
         let answer = await next()
         while (answer.kind === 'batch') {
           const following = next()
           following.catch(() => undefined)
-          await store(withBuffers(answer.batch))
+          const batch = withBuffers(answer.batch)
+          await store(batch)
+          releaseBatch(batch)
           answer = await following
         }
-        if (answer.kind === 'failure') throw unreadable(answer.message)
+        if (answer.kind === 'failure') throw source.failure() ?? unreadable(answer.message)
         const { errors, ...counts } = answer.outcome
         return { ...counts, errors: errors && asBuffer(errors) }
       } finally {
         port.close()
+        await source.close()
       }
     },
     close: async () => {
       await running?.terminate()
+    },
+  }
+}
+
+/** Sends a chunk to the other side of `port` for each of its messages, so that few are in memory. */
+function sendOnRequest(content: AsyncIterable<Uint8Array>) {
+  const { port1, port2 } = new MessageChannel()
+  const chunks = content[Symbol.asyncIterator]()
+  let failure: Error | undefined
+  async function send(): Promise<void> {
+    try {
+      const next = await chunks.next()
+      const chunk = next.done ? null : ownBytes(next.value)
+      port1.postMessage(chunk, chunk === null ? [] : [chunk.buffer])
+    } catch (error) {
+      failure = error instanceof Error ? error : new Error(String(error))
+      port1.close()
+    }
+  }
+  port1.on('message', () => void send())
+  return {
+    port: port2,
+    failure: () => failure,
+    close: async () => {
+      port1.close()
+      await chunks.return?.()
     },
   }
 }
@@ -91,6 +122,11 @@ export function unreadable(internal: string): AppError {
 function withBuffers({ blocks, users }: RowBatch): RowBatch {
   if (blocks === undefined) return { users: asBuffer(users) }
   return { blocks: blocks.map((block) => ({ ...block, payload: asBuffer(block.payload) })) }
+}
+
+function releaseBatch({ blocks, users }: RowBatch): void {
+  if (blocks === undefined) release(users)
+  else for (const { payload } of blocks) release(payload)
 }
 
 function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {

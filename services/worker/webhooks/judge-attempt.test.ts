@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { judgeAttempt, type JudgedAttempt, scheduleMs } from './judge-attempt.ts'
+import { judgeAttempt, type JudgedAttempt, retryDelaysMs } from './judge-attempt.ts'
 
 const hourMs = 3_600_000
 const now = 1_700_000_000_000
@@ -21,7 +21,7 @@ const judge = (parts: Partial<JudgedAttempt> = {}) =>
 test('the schedule is that of the contract', () => {
   const [s, m, h] = [1_000, 60_000, hourMs]
   const expected = [0, 5 * s, m, 5 * m, 30 * m, 2 * h, 5 * h, 10 * h, 14 * h, 20 * h, 24 * h, 24 * h]
-  expect(scheduleMs).toStrictEqual(expected)
+  expect(retryDelaysMs).toStrictEqual(expected)
   for (let attempt = 1; attempt < 12; attempt += 1) {
     expect(judge({ attempt }).dueAt).toBe(now + (expected[attempt] ?? 0))
     for (const [random, factor] of [
@@ -36,7 +36,7 @@ test('the schedule is that of the contract', () => {
 
 test('Retry-After postpones the next attempt, up to twice the delay, and never brings it forward', () => {
   for (let attempt = 1; attempt < 12; attempt += 1) {
-    const delay = scheduleMs[attempt] ?? 0
+    const delay = retryDelaysMs[attempt] ?? 0
     for (const random of [0, 0.3, 1]) {
       const plain = (judge({ attempt, random }).dueAt ?? 0) - now
       for (const retryAfterMs of [0, 0.9, 1.1, 1.9, 2, 2.1, 100].map((factor) => factor * delay)) {

@@ -7,7 +7,7 @@ const minuteMs = 60 * secondMs
 const hourMs = 60 * minuteMs
 
 /** Before each attempt of a delivery, ms from the end of the one before. */
-export const scheduleMs = [
+export const retryDelaysMs = [
   0,
   5 * secondMs,
   minuteMs,
@@ -49,7 +49,7 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
   if (result.succeeded) {
     return { status: 'succeeded', dueAt: null, health: { failingSince: null, failuresInRow: 0, exhausted: 0 } }
   }
-  const isLast = attempt >= scheduleMs.length
+  const isLast = attempt >= retryDelaysMs.length
   const after = {
     failingSince: health.failingSince ?? startedAt,
     failuresInRow: health.failuresInRow + 1,
@@ -66,7 +66,7 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
 }
 
 function delayMs({ attempt, result: { retryAfterMs }, random }: JudgedAttempt): number {
-  const delay = scheduleMs[attempt] ?? 0
+  const delay = retryDelaysMs[attempt] ?? 0
   const drawn = delay * (1 - jitter + 2 * jitter * random)
   return Math.round(Math.max(drawn, Math.min(retryAfterMs ?? 0, retryAfterFactorMax * delay)))
 }

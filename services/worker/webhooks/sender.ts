@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
 import type { LeaseMetrics } from '@sluice/leases/metrics'
+import { takeLoop } from '@sluice/leases/take-loop'
 import type { AttemptResult } from '@sluice/outbound/outbound'
 import type { DeliveryQueue, RecordedAttempt, TakenDelivery } from '@sluice/postgres/delivery-queue'
 import type { Clock } from '@sluice/runtime/clock'
@@ -26,15 +27,10 @@ export interface SenderOptions extends AttemptDeps {
 /** Attempts of this process at a time, and of those the ones of failing endpoints. */
 const attemptsMax = 256
 const failingMax = attemptsMax / 2
-const takeMs = 1_000
-const longestBackoffMs = 10_000
 /** An attempt begins and is recorded within this time after the take, before another worker takes the delivery. */
 const expiryMs = leaseMs - 5_000
 /** The pause between attempts to record while Postgres is away. */
 const retryMs = 1_000
-/** Time for the attempts under way to end by themselves after a stop, and then for the aborted ones to be given back. */
-const graceMs = 5_000
-const releaseMs = 1_500
 
 /**
  * Sends the deliveries that are due: looks for them each second, and as soon as attempts have ended. Any number of processes
@@ -42,74 +38,37 @@ const releaseMs = 1_500
  */
 export function deliverySender(options: SenderOptions): Component {
   const { queue, clock, logger, stopping } = options
-  const underWay = new Map<Promise<void>, TakenDelivery>()
+  const underWay = new Set<TakenDelivery>()
   const abort = new AbortController()
-  let ended = Promise.withResolvers<undefined>()
-  let taking: Promise<void> = Promise.resolve()
 
-  function start(taken: TakenDelivery, takenAt: number): void {
-    const sending = sendOne(options, taken, takenAt, abort.signal).finally(() => {
-      underWay.delete(sending)
-      ended.resolve(undefined)
-    })
-    underWay.set(sending, taken)
+  async function send(taken: TakenDelivery, takenAt: number): Promise<void> {
+    underWay.add(taken)
+    await sendOne(options, taken, takenAt, abort.signal)
+    underWay.delete(taken)
   }
 
-  async function takeDue(signal: AbortSignal): Promise<void> {
-    const failing = [...underWay.values()].filter(({ isFailing }) => isFailing).length
+  async function take(signal: AbortSignal, follow: (work: Promise<void>) => void): Promise<void> {
+    const failing = [...underWay].filter(({ isFailing }) => isFailing).length
     const max = attemptsMax - underWay.size
     if (max === 0) return
     const takenAt = clock.now()
     const taken = await queue.take(takenAt, { max, failingMax: failingMax - failing })
     if (signal.aborted) await Promise.all(taken.map((each) => queue.release(each)))
-    else for (const each of taken) start(each, takenAt)
+    else for (const each of taken) follow(send(each, takenAt))
   }
 
-  async function takeUntilStopped(signal: AbortSignal): Promise<void> {
-    const stopped = aborted(signal)
-    let backoffMs = 0
-    while (!signal.aborted) {
-      const someEnded = ended.promise
-      try {
-        taking = takeDue(signal)
-        await Promise.race([taking, stopped])
-        backoffMs = 0
-      } catch (error) {
-        if (!isRetryable(error)) throw error
-        if (backoffMs === 0) {
-          logger.warn({ error: internalMessage(error) }, 'deliveries can not be taken, the worker tries again')
-        }
-        backoffMs = Math.min(Math.max(takeMs, 2 * backoffMs), longestBackoffMs)
-      }
-      const awake = new AbortController()
-      const pause = clock.sleep(backoffMs || takeMs, AbortSignal.any([signal, awake.signal]))
-      await (backoffMs > 0 ? pause : Promise.race([pause, someEnded]))
-      awake.abort()
-      ended = Promise.withResolvers()
-    }
-  }
-
-  async function stopSending(): Promise<void> {
-    const within = async (ms: number): Promise<void> => {
-      const done = new AbortController()
-      await Promise.race([Promise.allSettled([taking, ...underWay.keys()]), clock.sleep(ms, done.signal)])
-      done.abort()
-    }
-    await within(graceMs)
-    abort.abort(new Error('the worker stops'))
-    await within(releaseMs)
-  }
-
-  return {
+  return takeLoop({
     name: 'deliveries',
-    run: async (signal) => {
-      try {
-        await takeUntilStopped(stopping ? AbortSignal.any([signal, stopping]) : signal)
-      } finally {
-        await stopSending()
-      }
+    clock,
+    ...(stopping && { stopping }),
+    take,
+    abort: () => {
+      abort.abort(new Error('the worker stops'))
     },
-  }
+    warn: (fields) => {
+      logger.warn(fields, 'deliveries can not be taken, the worker tries again')
+    },
+  })
 }
 
 /** One attempt and its record; never rejects. */
@@ -174,13 +133,4 @@ async function record(
       await clock.sleep(retryMs, signal)
     }
   }
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined)
-    signal.addEventListener('abort', () => {
-      resolve(undefined)
-    })
-  })
 }

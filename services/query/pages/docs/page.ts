@@ -1,6 +1,6 @@
 import type { OpenApiDocument } from '@sluice/api/openapi/types'
 import type { Page } from '@sluice/http/app'
-import { htmlPage } from '../html-page.ts'
+import { htmlPage } from '@sluice/http/html-page'
 import { fieldsTable, idOf } from './fields.ts'
 import { escape, prose } from './html.ts'
 import { type Entry, operationHtml } from './operation.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { frequencies } from '@sluice/contracts/exports'
-import { nextOccurrence, type Recurrence } from './occurrences.ts'
+import { nextOccurrence, type Recurrence } from './recurrence.ts'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs

@@ -1,0 +1,10 @@
+/**
+ * Sign-in codes by their SHA-256 (docs/http-interface.md#sign-in-codes). Every method throws AppError 503 while Redis is
+ * away.
+ */
+export interface SignInCodes {
+  /** Stores a code, which is good for one session of a key within contracts/session.ts: signInCodeMs. */
+  create(codeHash: string, signIn: { keyHash: string }): Promise<void>
+  /** Uses a code up: of concurrent calls one gets it. Undefined when there is none, or when it has expired. */
+  take(codeHash: string): Promise<{ keyHash: string } | undefined>
+}

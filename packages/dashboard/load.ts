@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** A built file as browsers take it. */
+export interface DashboardFile {
+  contentType: string
+  /** SHA-256 of the contents, not quoted. */
+  hash: string
+  /** The contents by content coding. */
+  encoded: Readonly<Record<'identity' | 'gzip' | 'br', Buffer>>
+}
+
+export interface DashboardFiles {
+  /** index.html, the answer to every route of the dashboard. */
+  shell: DashboardFile
+  /** What the shell loads, by name; the names hold a hash of the contents. */
+  assets: ReadonlyMap<string, DashboardFile>
+}
+
+export const contentTypes: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml; charset=utf-8',
+  '.json': 'application/json; charset=utf-8',
+}
+
+/** Reads what build.ts has written. Throws when nothing is built. */
+export function loadDashboard(folder = fileURLToPath(new URL('dist', import.meta.url))): DashboardFiles {
+  if (!existsSync(join(folder, 'index.html')))
+    throw new Error(`The dashboard is not built: ${folder} has no index.html. Run "npm run setup".`)
+  const assets = join(folder, 'assets')
+  const names = readdirSync(assets).filter((name) => !/\.(br|gz)$/.test(name))
+  return {
+    shell: readBuilt(join(folder, 'index.html')),
+    assets: new Map(names.map((name) => [name, readBuilt(join(assets, name))])),
+  }
+}
+
+function readBuilt(path: string): DashboardFile {
+  const contentType = contentTypes[extname(path)]
+  if (contentType === undefined) throw new Error(`${path} is of a kind that load.ts does not know`)
+  const identity = readFileSync(path)
+  return {
+    contentType,
+    hash: createHash('sha256').update(identity).digest('base64url'),
+    encoded: { identity, gzip: readFileSync(`${path}.gz`), br: readFileSync(`${path}.br`) },
+  }
+}

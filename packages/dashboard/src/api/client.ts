@@ -1,0 +1,149 @@
+import { signal } from '@preact/signals'
+import { messages } from '../messages/en.ts'
+import { ApiError, asApiError } from './error.ts'
+import { type ApiRequest, requestOf } from './request.ts'
+import type { Data, Input, OperationId } from './wire.ts'
+
+/** Whether the server refuses the session (401): the sign-in page is shown, and the address stays. */
+export const isSignedOut = signal(false)
+
+let skewMs = 0
+
+/** The server's clock, Unix ms: this machine's may be days off. */
+export const serverNow = (): number => Date.now() + skewMs
+
+interface Envelope {
+  success: boolean
+  timestamp: number
+  data?: unknown
+  error?: string
+}
+
+const isEnvelope = (value: unknown): value is Envelope =>
+  typeof value === 'object' && value !== null && 'success' in value && 'timestamp' in value
+
+type Listener = (data: unknown, timestamp: number) => void
+const listeners = new Set<Listener>()
+
+/** Calls the listener with the `data` and the server's time of each answer; returns what ends this. */
+export function onAnswer(listener: Listener): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+/** Seconds or a date, as milliseconds from now. */
+function retryAfterMs(header: string | null): number | undefined {
+  if (header === null) return undefined
+  const seconds = Number(header)
+  const ms = Number.isFinite(seconds) ? seconds * 1000 : Date.parse(header) - Date.now()
+  return Number.isFinite(ms) ? Math.max(0, ms) : undefined
+}
+
+/**
+ * Sends a request with the session's cookie and returns the answer's `data`. Throws an `ApiError` with a sentence for the
+ * user: for failures of the interface, answers that are not its own (a proxy's error page) and no answer at all; what is
+ * aborted throws the signal's reason.
+ */
+export async function send({ method, path, body }: ApiRequest, signal?: AbortSignal): Promise<unknown> {
+  const isForm = body instanceof FormData
+  let response: Response
+  try {
+    response = await fetch(path, {
+      method,
+      credentials: 'same-origin',
+      ...(signal === undefined ? {} : { signal }),
+      ...(body === undefined || isForm ? {} : { headers: { 'Content-Type': 'application/json' } }),
+      ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
+    })
+  } catch (error) {
+    if (signal?.aborted === true) throw error
+    throw new ApiError(0, messages.errors.unreachable)
+  }
+  return dataOf({ status: response.status, text: await response.text(), header: (name) => response.headers.get(name) })
+}
+
+/** An answer as `fetch` and XMLHttpRequest give it. */
+interface Answer {
+  status: number
+  text: string
+  header: (name: string) => string | null
+}
+
+/** The `data` of an answer. Throws an `ApiError` for failures, and for answers that are not the interface's. */
+function dataOf({ status, text, header }: Answer): unknown {
+  const requestId = header('X-Request-Id') ?? undefined
+  const wait = retryAfterMs(header('Retry-After'))
+  const envelope = parsed(text)
+  if (envelope === undefined) {
+    throw new ApiError(status, messages.errors.notSluice(status), { requestId, retryAfterMs: wait })
+  }
+  skewMs = envelope.timestamp - Date.now()
+  if (status >= 200 && status < 300 && envelope.success) {
+    for (const each of listeners) each(envelope.data, envelope.timestamp)
+    return envelope.data
+  }
+  throw new ApiError(status, envelope.error ?? messages.errors.unknown, {
+    requestId,
+    retryAfterMs: wait,
+    data: envelope.data,
+  })
+}
+
+/**
+ * Sends a form by XMLHttpRequest, which, unlike `fetch`, tells how much of it is sent: `onProgress` gets the share, 0–1.
+ * Resolves with the answer's `data`; throws an `ApiError`, when it is aborted too.
+ */
+export function upload(
+  { method, path }: ApiRequest,
+  form: FormData,
+  { onProgress, signal }: { onProgress: (share: number) => void; signal: AbortSignal },
+): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest()
+    request.open(method, path)
+    request.upload.addEventListener('progress', ({ loaded, total }) => {
+      onProgress(total > 0 ? loaded / total : 0)
+    })
+    request.addEventListener('load', () => {
+      const { status, responseText: text } = request
+      if (status === 401) isSignedOut.value = true
+      try {
+        resolve(dataOf({ status, text, header: (name) => request.getResponseHeader(name) }))
+      } catch (error) {
+        reject(asApiError(error))
+      }
+    })
+    request.addEventListener('error', () => {
+      reject(new ApiError(0, messages.errors.unreachable))
+    })
+    request.addEventListener('abort', () => {
+      reject(new ApiError(0, messages.errors.unknown))
+    })
+    signal.addEventListener('abort', () => {
+      request.abort()
+    })
+    request.send(form)
+  })
+}
+
+function parsed(text: string): Envelope | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isEnvelope(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Calls an operation of the OpenAPI document by its id; `send` says what it throws. A 401 signs out, except that of a
+ * failed sign-in.
+ */
+export async function call<Id extends OperationId>(id: Id, input: Input<Id>, signal?: AbortSignal): Promise<Data<Id>> {
+  try {
+    return (await send(requestOf(id, input), signal)) as Data<Id>
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401 && id !== 'createSession') isSignedOut.value = true
+    throw error
+  }
+}

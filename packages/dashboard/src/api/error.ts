@@ -1,0 +1,30 @@
+/** Why a request failed, in words for the user. */
+export class ApiError extends Error {
+  /** HTTP status; 0 when no answer came. */
+  readonly status: number
+  /** The answer's X-Request-Id. */
+  readonly requestId: string | undefined
+  /** How long to wait before the next try, from Retry-After. */
+  readonly retryAfterMs: number | undefined
+  /** `data` of the failed answer, if any: per-event errors of a batch. */
+  readonly data: unknown
+
+  constructor(
+    status: number,
+    message: string,
+    details: { requestId?: string | undefined; retryAfterMs?: number | undefined; data?: unknown } = {},
+  ) {
+    super(message)
+    this.name = 'ApiError'
+    this.status = status
+    this.requestId = details.requestId
+    this.retryAfterMs = details.retryAfterMs
+    this.data = details.data
+  }
+}
+
+/** Any thrown value as an ApiError. */
+export function asApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error
+  return new ApiError(0, error instanceof Error ? error.message : String(error))
+}

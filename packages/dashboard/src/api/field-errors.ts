@@ -1,0 +1,26 @@
+import type { ApiError } from './error.ts'
+
+/** The errors of a form: those of its fields, and what belongs to none. */
+export interface FieldErrors {
+  /** The sentence of a field, by its name in the interface; members (`condition.window`) have names of their own. */
+  of: (field: string) => string | undefined
+  /** The error when it is no field's of the form. */
+  rest: ApiError | undefined
+}
+
+/** The field that the interface's sentence names: `Invalid field: url exceeds …`, `Missing required field: name`. */
+export function fieldOf(message: string): string | undefined {
+  return /^(?:Invalid|Missing required) field: ([^\s]+)/.exec(message)?.[1]
+}
+
+/** Puts the error of a change to the field that it names; `fields` are those that the form shows. */
+export function fieldErrors(error: ApiError | undefined, fields: readonly string[]): FieldErrors {
+  const named = error?.status === 400 ? fieldOf(error.message) : undefined
+  // The error of a list's member is the list's: `site_ids[0]`, `notification_config.to[1]`.
+  const name = named?.replace(/\[\d+\].*$/, '')
+  const field = name !== undefined && fields.includes(name) ? name : undefined
+  return {
+    of: (asked) => (asked === field ? error?.message : undefined),
+    rest: field === undefined ? error : undefined,
+  }
+}

@@ -1,0 +1,21 @@
+import { QueryClientProvider } from '@tanstack/preact-query'
+import { LocationProvider } from 'preact-iso/router'
+import { queryClient } from '../api/hooks.ts'
+import { Announcements } from '../ui/announce.tsx'
+import { ErrorBoundary } from './error-boundary.tsx'
+import type { Secret } from './secret.ts'
+import { SessionGate } from './session-gate.tsx'
+
+/** The dashboard. `secret` signs in, when the address held one. */
+export function App({ secret }: { secret: Secret | undefined }) {
+  return (
+    <ErrorBoundary>
+      <QueryClientProvider client={queryClient}>
+        <LocationProvider>
+          <SessionGate secret={secret} />
+        </LocationProvider>
+      </QueryClientProvider>
+      <Announcements />
+    </ErrorBoundary>
+  )
+}

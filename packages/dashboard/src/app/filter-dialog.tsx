@@ -1,0 +1,145 @@
+import { useState } from 'preact/hooks'
+import {
+  type Condition,
+  isOneOf,
+  type Operator,
+  operators,
+  propertyOf,
+  propertyPrefix,
+} from '@sluice/contracts/conditions'
+import { useApi } from '../api/hooks.ts'
+import { formatCompact } from '../format/numbers.ts'
+import { propertyLabel, valueLabel } from '../format/sentences.ts'
+import { messages } from '../messages/en.ts'
+import { bareOperators, listOperators } from '../state/conditions.ts'
+import { useQuestions, useView } from '../state/hooks.ts'
+import { Button } from '../ui/button.tsx'
+import { Combobox } from '../ui/combobox.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { Field } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
+import { ErrorPanel } from '../ui/states.tsx'
+
+interface Props {
+  /** The condition that is edited; undefined for a new one. */
+  condition: Condition | undefined
+  onApply: (condition: Condition) => void
+  onRemove: () => void
+  onClose: () => void
+}
+
+const joined = (value: string | string[] | undefined) => (Array.isArray(value) ? value.join(', ') : (value ?? ''))
+const listOf = (text: string) =>
+  text
+    .split(',')
+    .map((each) => each.trim())
+    .filter((each) => each !== '')
+
+/** Chooses a property, an operator and values; names and values are those that recent events had. */
+export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
+  const { siteId } = useView()
+  const { environment } = useQuestions()
+  const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
+  const [property, setProperty] = useState(condition?.property ?? 'path')
+  const [operator, setOperator] = useState<Operator>(condition?.operator ?? 'equals')
+  const [value, setValue] = useState(joined(condition?.value))
+  const [error, setError] = useState<string>()
+  const names = seen.data?.properties ?? []
+  const isList = isOneOf(listOperators, operator)
+  const isBare = isOneOf(bareOperators, operator)
+  const known = names.find((each) => each.name === property)?.values ?? []
+  const submit = () => {
+    // A name without a prefix that is no field is meant as a property of the events.
+    const named = propertyOf(property) === undefined ? `${propertyPrefix}${property}` : property
+    if (property === '') setError(messages.filters.missingProperty)
+    else if (isBare) onApply({ property: named, operator })
+    else if (isList && listOf(value).length === 0) setError(messages.filters.missingValue)
+    else if (!isList && value === '') setError(messages.filters.missingValue)
+    else onApply({ property: named, operator, value: isList ? listOf(value) : value })
+  }
+  return (
+    <Dialog title={messages.filters.title} onClose={onClose}>
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault()
+          submit()
+        }}
+      >
+        {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
+        <Field label={messages.filters.property}>
+          {(attributes) => (
+            <Combobox
+              isFree
+              attributes={attributes}
+              value={property}
+              options={names.map(({ name, count }) => ({
+                value: name,
+                label: propertyLabel(name),
+                detail: formatCompact(count),
+              }))}
+              onChange={(chosen) => {
+                setProperty(chosen)
+                setError(undefined)
+              }}
+            />
+          )}
+        </Field>
+        <Field label={messages.filters.operator}>
+          {(attributes) => (
+            <Select
+              {...attributes}
+              value={operator}
+              options={operators.map((each) => ({ value: each, label: messages.filters.operators[each] }))}
+              onChange={setOperator}
+            />
+          )}
+        </Field>
+        {isBare ? null : (
+          <Field label={isList ? messages.filters.values : messages.filters.value} error={error}>
+            {(attributes) =>
+              isList ? (
+                <input
+                  {...attributes}
+                  class="input"
+                  value={value}
+                  onInput={(event) => {
+                    setValue(event.currentTarget.value)
+                    setError(undefined)
+                  }}
+                />
+              ) : (
+                <Combobox
+                  isFree
+                  key={property}
+                  attributes={attributes}
+                  value={value}
+                  options={known.map((each) => ({
+                    value: each.value,
+                    label: valueLabel(property, each.value),
+                    detail: formatCompact(each.count),
+                  }))}
+                  onChange={(chosen) => {
+                    setValue(chosen)
+                    setError(undefined)
+                  }}
+                />
+              )
+            }
+          </Field>
+        )}
+        <div class="dialog-actions">
+          {condition === undefined ? null : (
+            <Button kind="quiet" onClick={onRemove}>
+              {messages.filters.removeButton}
+            </Button>
+          )}
+          <Button onClick={onClose}>{messages.bar.cancel}</Button>
+          <Button kind="primary" type="submit">
+            {messages.filters.apply}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

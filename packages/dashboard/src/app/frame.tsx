@@ -1,0 +1,220 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { useLocation } from 'preact-iso/router'
+import type { SiteResource } from '@sluice/contracts/sites'
+import { useApi } from '../api/hooks.ts'
+import { messages } from '../messages/en.ts'
+import { useView } from '../state/hooks.ts'
+import { type Route, routeOf, type SitePage } from '../state/route.ts'
+import { SiteContext, useMay, useSession } from '../state/session.tsx'
+import { remember, remembered } from '../state/storage.ts'
+import { Button } from '../ui/button.tsx'
+import { EmptyState, ErrorPanel, SkeletonRows } from '../ui/states.tsx'
+import { ErrorBoundary } from './error-boundary.tsx'
+import { destinations } from './navigation.tsx'
+import { FirstEvent, NameSite, pages } from './pages.ts'
+import { BottomBar, Rail } from './rail.tsx'
+import { Shortcuts } from './shortcuts.tsx'
+import { StickyBar } from './sticky-bar.tsx'
+
+/** The site of the navigation: that of the address, else the last one, else the first that the session may read. */
+function useNavigationSite(route: Route): string | undefined {
+  const session = useSession()
+  const current = 'siteId' in route ? route.siteId : undefined
+  const last = remembered('site')
+  const mayRead = useMay('stats:read')
+  const sites = useApi('listSites', current === undefined && mayRead ? { query: { limit: 1000 } } : null)
+  useEffect(() => {
+    if (current !== undefined) remember('site', current)
+  }, [current])
+  if (current !== undefined) return current
+  const known = sites.data?.sites.map((site) => site.site_id) ?? session.site_ids ?? []
+  return last !== undefined && known.includes(last) ? last : known[0]
+}
+
+const AllSites = pages.sites
+
+/** Everything around a page: navigation, sticky bar, shortcuts, and the page of the address itself. */
+export function Frame() {
+  const { path, url } = useLocation()
+  const route = routeOf(path)
+  const siteId = useNavigationSite(route)
+  useEffect(() => {
+    document.title = `${messages.nav[route.page]} · Sluice`
+  }, [route.page])
+  return (
+    <div class="frame">
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault()
+          document.querySelector<HTMLElement>('#main')?.focus()
+        }}
+      >
+        {messages.nav.skip}
+      </a>
+      <Rail route={route} siteId={siteId} />
+      <div class="sheet">
+        <ErrorBoundary resetKey={url}>
+          {'siteId' in route ? (
+            <SitePageOf key={route.siteId} page={route.page} siteId={route.siteId} />
+          ) : (
+            <OtherPage page={route.page} />
+          )}
+        </ErrorBoundary>
+      </div>
+      <BottomBar route={route} siteId={siteId} />
+      <Shortcuts siteId={siteId} />
+    </div>
+  )
+}
+
+function OtherPage({ page }: { page: Exclude<Route, { siteId: string }>['page'] }) {
+  const isAllowed = useMay('admin')
+  if (page === 'unknown') {
+    return (
+      <Main>
+        <EmptyState
+          title={messages.errors.unknownPage}
+          why={messages.errors.unknownPageWhy}
+          action={<a href="/">{messages.errors.toSites}</a>}
+        />
+      </Main>
+    )
+  }
+  if (page === 'keys' && !isAllowed)
+    return (
+      <Main>
+        <MissingScope scope="admin" />
+      </Main>
+    )
+  if (page === 'sites') return <Main>{<Sites />}</Main>
+  const Page = pages[page]
+  return <Main>{Page === undefined ? null : <Page key={page} />}</Main>
+}
+
+/** All sites; without any, the way to the first one. */
+function Sites() {
+  const mayRead = useMay('stats:read')
+  const sites = useApi('listSites', mayRead ? { query: { limit: 1000 } } : null)
+  if (!mayRead) return <MissingScope scope="stats:read" />
+  if (sites.data?.total === 0) return <NameSite />
+  return sites.isLoading || AllSites === undefined ? <SkeletonRows rows={6} /> : <AllSites />
+}
+
+const Main = ({ children }: { children: ComponentChildren }) => (
+  <main id="main" class="page" tabIndex={-1}>
+    {children}
+  </main>
+)
+
+/** Said in place of a page whose operations the session's key does not grant. */
+function MissingScope({ scope }: { scope: string }) {
+  const { name } = useSession()
+  return (
+    <EmptyState icon="lock" title={messages.errors.missingScope(scope)} why={messages.errors.missingScopeWhy(name)} />
+  )
+}
+
+/** How often the site's record is asked anew, for the time of its last event. */
+const siteRefreshMs = 60_000
+
+function SitePageOf({ page, siteId }: { page: SitePage; siteId: string }) {
+  const mayRead = useMay('stats:read')
+  const record = useApi('getSite', mayRead ? { params: { site_id: siteId } } : null, { refetchMs: siteRefreshMs })
+  const destination = destinations.flat().find((each) => each.page === page)
+  const isAllowed = useMay(...(destination?.scopes ?? ['stats:read']))
+  if (destination !== undefined && !isAllowed)
+    return (
+      <Main>
+        <MissingScope scope={destination.scopes[0]} />
+      </Main>
+    )
+  if (record.error !== undefined && record.data === undefined) {
+    return (
+      <Main>
+        {record.error.status === 404 ? (
+          <EmptyState
+            title={messages.errors.unknownSite(siteId)}
+            why={messages.errors.unknownSiteWhy}
+            action={<a href="/">{messages.errors.toSites}</a>}
+          />
+        ) : (
+          <ErrorPanel error={record.error} onRetry={record.retry} />
+        )}
+      </Main>
+    )
+  }
+  // A key that can't read the site's record can still import into it.
+  const site = mayRead ? record.data : unreadable(siteId)
+  const Page = pages[page]
+  return (
+    <SiteContext.Provider value={site}>
+      <StickyBar page={page} />
+      <Main>
+        <AddressProblems />
+        {site === undefined || Page === undefined ? null : page === 'overview' ? (
+          <OverviewOrFirst site={site}>
+            <Page key={page} />
+          </OverviewOrFirst>
+        ) : (
+          <Page key={page} />
+        )}
+      </Main>
+    </SiteContext.Provider>
+  )
+}
+
+/** The Overview; for a site without events, how to send the first one, until its reader goes on. */
+function OverviewOrFirst({ site, children }: { site: SiteResource; children: ComponentChildren }) {
+  const [isFirst, setFirst] = useState(site.first_event_at === null)
+  if (!isFirst) return <>{children}</>
+  return (
+    <FirstEvent
+      onDone={() => {
+        setFirst(false)
+      }}
+    />
+  )
+}
+
+/** Says what the address asks for that does not exist. */
+function AddressProblems() {
+  const { problems } = useView()
+  const [dismissed, setDismissed] = useState('')
+  const key = JSON.stringify(problems)
+  if (problems.length === 0 || dismissed === key) return null
+  return (
+    <div class="notice address-problems" role="alert">
+      <div class="grow">
+        {problems.map(({ parameter, value }) => (
+          <p key={parameter + value}>
+            <bdi>{messages.errors.parameter(parameter, value)}</bdi>
+          </p>
+        ))}
+      </div>
+      <Button
+        kind="quiet"
+        icon="x"
+        isIconOnly
+        onClick={() => {
+          setDismissed(key)
+        }}
+      >
+        {messages.errors.dismiss}
+      </Button>
+    </div>
+  )
+}
+
+const unreadable = (siteId: string) => ({
+  site_id: siteId,
+  name: siteId,
+  timezone: 'UTC',
+  conversion_event: null,
+  retention_days: null,
+  created_at: 0,
+  first_event_at: null,
+  last_event_at: null,
+})

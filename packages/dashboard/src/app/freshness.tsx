@@ -1,0 +1,58 @@
+import { signal } from '@preact/signals'
+import { useEffect, useState } from 'preact/hooks'
+import { call } from '../api/client.ts'
+import { useAnswer } from '../api/hooks.ts'
+import { messages } from '../messages/en.ts'
+import { useView } from '../state/hooks.ts'
+import { useMay } from '../state/session.tsx'
+import { Icon } from '../ui/icon.tsx'
+
+const askMs = 15_000
+const firstAskMs = 1_500
+const quietMs = 30_000
+const stalledMs = 5 * 60_000
+
+/** How far storing is behind the newest events, ms; undefined while unknown. Pages compare the lag of their own answers. */
+export const lagMs = signal<number | undefined>(undefined)
+
+/** How far behind accepted events are that are counted: a dot, a text in amber, or a banner. */
+export function Freshness() {
+  const { siteId } = useView()
+  const mayRead = useMay('stats:read')
+  const [isDue, setDue] = useState(false)
+  useEffect(() => {
+    // The page's own numbers come first.
+    const timer = setTimeout(() => {
+      setDue(true)
+    }, firstAskMs)
+    return () => {
+      clearTimeout(timer)
+    }
+  }, [])
+  const { data, error } = useAnswer(
+    mayRead && isDue ? ['freshness', siteId] : null,
+    // The last hour: old events, which are stored beside the newest, don't matter to it.
+    (abort) => call('stats', { query: { site_id: siteId, metric: 'event_count', period: '1h' } }, abort),
+    { refetchMs: askMs },
+  )
+  // A `complete_until` of 0, before anything was stored, is a long lag too.
+  const lag = data === undefined || error !== undefined ? undefined : Math.max(0, data.timestamp - data.complete_until)
+  useEffect(() => {
+    lagMs.value = lag
+  }, [lag])
+  const { state, text } = freshnessOf(lag)
+  return (
+    <div role="status" aria-label={messages.freshness.label} class={`freshness ${state}`} title={text}>
+      {state === 'stalled' ? <Icon name="triangle-alert" /> : <span class="dot" />}
+      <span class={state === 'quiet' || state === 'unknown' ? 'hidden-text' : undefined}>{text}</span>
+    </div>
+  )
+}
+
+function freshnessOf(lag: number | undefined): { state: 'unknown' | 'quiet' | 'behind' | 'stalled'; text: string } {
+  const { fresh, behind, stalled, unknown } = messages.freshness
+  if (lag === undefined) return { state: 'unknown', text: unknown }
+  if (lag <= quietMs) return { state: 'quiet', text: fresh }
+  if (lag > stalledMs) return { state: 'stalled', text: stalled }
+  return { state: 'behind', text: behind(Math.floor(lag / 1000)) }
+}

@@ -1,0 +1,81 @@
+import type { Scope } from '@sluice/contracts/scopes'
+import { messages } from '../messages/en.ts'
+import { useView } from '../state/hooks.ts'
+import type { SitePage } from '../state/route.ts'
+import { sitePath } from '../state/route.ts'
+import { useMay } from '../state/session.tsx'
+import { Icon, type IconName } from '../ui/icon.tsx'
+
+/** A page in the navigation, with the scopes of which a key needs one. */
+export interface Destination {
+  page: SitePage | 'keys'
+  icon: IconName
+  scopes: readonly [Scope, ...Scope[]]
+  /** The second key of its shortcut, after G. */
+  letter: string
+}
+
+/** Questions, operations and settings, as the rail groups them. */
+export const destinations: readonly (readonly Destination[])[] = [
+  [
+    { page: 'overview', icon: 'chart-line', scopes: ['stats:read'], letter: 'o' },
+    { page: 'live', icon: 'radio', scopes: ['stats:read'], letter: 'l' },
+    { page: 'events', icon: 'list', scopes: ['stats:read'], letter: 'e' },
+    { page: 'funnels', icon: 'funnel', scopes: ['stats:read'], letter: 'f' },
+    { page: 'retention', icon: 'grid-3x3', scopes: ['stats:read', 'cohorts:read'], letter: 'r' },
+    { page: 'cohorts', icon: 'users', scopes: ['cohorts:read'], letter: 'c' },
+  ],
+  [
+    { page: 'imports', icon: 'file-up', scopes: ['events:write'], letter: 'i' },
+    { page: 'exports', icon: 'file-down', scopes: ['stats:read', 'cohorts:read'], letter: 'x' },
+    { page: 'webhooks', icon: 'webhook', scopes: ['admin'], letter: 'w' },
+    { page: 'alerts', icon: 'bell', scopes: ['admin'], letter: 'a' },
+  ],
+  [
+    { page: 'settings', icon: 'settings', scopes: ['stats:read'], letter: 's' },
+    { page: 'keys', icon: 'key-round', scopes: ['admin'], letter: 'k' },
+  ],
+]
+
+/** The address of a destination; the range, environment and filters of the view go along between pages of a site. */
+export function useHrefOf(siteId: string | undefined): (page: Destination['page']) => string | undefined {
+  const view = useView()
+  return (page) => {
+    if (page === 'keys') return '/settings/keys'
+    if (siteId === undefined) return undefined
+    return view.siteId === siteId ? view.hrefOf({}, page) : sitePath(siteId, page)
+  }
+}
+
+/**
+ * A link of the navigation; without the scope it shows a lock, and its page says what is missing. Without an address, as
+ * long as no site is known, it holds its place.
+ */
+export function NavigationLink({
+  destination,
+  href,
+  isCurrent,
+  onFollow,
+}: {
+  destination: Destination
+  href?: string
+  isCurrent: boolean
+  onFollow?: () => void
+}) {
+  const isAllowed = useMay(...destination.scopes)
+  const lock = messages.nav.locked(destination.scopes[0])
+  return (
+    // Without `href` it is no link, for the keyboard and screen readers too.
+    <a
+      class="nav-link"
+      href={href}
+      aria-current={isCurrent ? 'page' : undefined}
+      title={isAllowed ? undefined : lock}
+      onClick={onFollow}
+    >
+      <Icon name={destination.icon} />
+      <span class="grow">{messages.nav[destination.page]}</span>
+      {isAllowed ? null : <Icon name="lock" size={12} />}
+    </a>
+  )
+}

@@ -1,0 +1,199 @@
+import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
+import { useApi } from '../api/hooks.ts'
+import { messages } from '../messages/en.ts'
+import { type Route, sitePath } from '../state/route.ts'
+import { useMay, useSession } from '../state/session.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { Icon, type IconName } from '../ui/icon.tsx'
+import { Popover } from '../ui/popover.tsx'
+import { SkeletonRows } from '../ui/states.tsx'
+import { Logo } from './logo.tsx'
+import { type Destination, destinations, NavigationLink, useHrefOf } from './navigation.tsx'
+
+interface NavigationProps {
+  route: Route
+  siteId: string | undefined
+}
+
+function Group({
+  group,
+  route,
+  siteId,
+  onFollow,
+}: NavigationProps & { group: readonly Destination[]; onFollow?: () => void }) {
+  const hrefOf = useHrefOf(siteId)
+  return (
+    <ul>
+      {group.map((destination) => {
+        const href = hrefOf(destination.page)
+        return (
+          <li key={destination.page}>
+            <NavigationLink
+              destination={destination}
+              {...(href === undefined ? {} : { href })}
+              isCurrent={route.page === destination.page}
+              {...(onFollow === undefined ? {} : { onFollow })}
+            />
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
+
+/** The navigation of wide screens. */
+export function Rail({ route, siteId }: NavigationProps) {
+  const [questions = [], operations = [], settings = []] = destinations
+  return (
+    <header class="rail">
+      <a href="/" class="home" aria-label="Sluice">
+        <Logo />
+      </a>
+      <SiteSwitcher siteId={siteId} />
+      <nav aria-label={messages.nav.main}>
+        <Group group={questions} route={route} siteId={siteId} />
+        <Group group={operations} route={route} siteId={siteId} />
+        <p class="label nav-label">{messages.nav.settingsGroup}</p>
+        <Group group={settings} route={route} siteId={siteId} />
+      </nav>
+      <RailFoot route={route} />
+    </header>
+  )
+}
+
+function RailFoot({ route }: { route: Route }) {
+  const { name } = useSession()
+  return (
+    <div class="rail-foot">
+      <a class="nav-link" href="/docs" target="_blank" rel="noreferrer">
+        <Icon name="book-open" />
+        <span class="grow">{messages.nav.help}</span>
+        <Icon name="external-link" size={12} />
+      </a>
+      <a class="nav-link" href="/settings/session" aria-current={route.page === 'session' ? 'page' : undefined}>
+        <Icon name="user" />
+        <span class="grow truncate">
+          {messages.nav.session}: <bdi>{name}</bdi>
+        </span>
+      </a>
+    </div>
+  )
+}
+
+function SiteSwitcher({ siteId }: { siteId: string | undefined }) {
+  // Holds the place until the sites are known.
+  if (siteId === undefined) return <div class="switcher" aria-hidden="true" />
+  return (
+    <Popover
+      role="dialog"
+      label={messages.nav.switchSite}
+      button={(attributes) => (
+        <button type="button" class="switcher" title={siteId} {...attributes}>
+          <span class="hidden-text">{messages.nav.switchSite}: </span>
+          <bdi class="truncate grow">{siteId}</bdi>
+          <Icon name="chevrons-up-down" size={14} />
+        </button>
+      )}
+    >
+      {(close) => <SiteList siteId={siteId} onFollow={close} />}
+    </Popover>
+  )
+}
+
+/** Sites in the switcher; more are found on the page of all sites. */
+const switcherSites = 100
+
+function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }) {
+  const mayRead = useMay('stats:read')
+  const sites = useApi('listSites', mayRead ? { query: { limit: 1000 } } : null)
+  return (
+    <div class="site-list">
+      {sites.isLoading ? <SkeletonRows rows={3} /> : null}
+      <ul>
+        {sites.data?.sites.slice(0, switcherSites).map((site) => (
+          <li key={site.site_id}>
+            <a
+              class="menu-item"
+              href={sitePath(site.site_id)}
+              aria-current={site.site_id === siteId ? 'true' : undefined}
+              onClick={onFollow}
+            >
+              <bdi>{site.site_id}</bdi>
+              {site.site_id === siteId ? <Icon name="check" /> : null}
+            </a>
+          </li>
+        ))}
+      </ul>
+      <a class="menu-item" href="/" onClick={onFollow}>
+        {messages.nav.allSites}
+      </a>
+    </div>
+  )
+}
+
+/** The navigation of narrow screens. */
+export function BottomBar({ route, siteId }: NavigationProps) {
+  const [opened, setOpened] = useState<'explore' | 'more'>()
+  const [questions = [], operations = [], settings = []] = destinations
+  const close = () => {
+    setOpened(undefined)
+  }
+  const groups = opened === 'explore' ? [questions.slice(2)] : [operations, settings]
+  return (
+    <nav class="bottom-bar" aria-label={messages.nav.main}>
+      <Group group={questions.slice(0, 2)} route={route} siteId={siteId} />
+      <BottomButton
+        icon="search"
+        onClick={() => {
+          setOpened('explore')
+        }}
+      >
+        {messages.nav.explore}
+      </BottomButton>
+      <BottomButton
+        icon="menu"
+        onClick={() => {
+          setOpened('more')
+        }}
+      >
+        {messages.nav.more}
+      </BottomButton>
+      {opened === undefined ? null : (
+        <Dialog title={messages.nav[opened]} onClose={close}>
+          <div class="stack-small">
+            {groups.map((group, at) => (
+              <Group key={at} group={group} route={route} siteId={siteId} onFollow={close} />
+            ))}
+            {opened === 'more' ? (
+              <div onClick={close}>
+                <a class="nav-link" href="/">
+                  <Icon name="globe" />
+                  {messages.nav.allSites}
+                </a>
+                <RailFoot route={route} />
+              </div>
+            ) : null}
+          </div>
+        </Dialog>
+      )}
+    </nav>
+  )
+}
+
+function BottomButton({
+  icon,
+  onClick,
+  children,
+}: {
+  icon: IconName
+  onClick: () => void
+  children: ComponentChildren
+}) {
+  return (
+    <button type="button" class="nav-link" onClick={onClick}>
+      <Icon name={icon} />
+      {children}
+    </button>
+  )
+}

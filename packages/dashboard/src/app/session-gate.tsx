@@ -1,0 +1,130 @@
+import { useEffect, useState } from 'preact/hooks'
+import { useLocation } from 'preact-iso/router'
+import type { SessionResource } from '@sluice/contracts/session'
+import { call, isSignedOut } from '../api/client.ts'
+import type { ApiError } from '../api/error.ts'
+import { asApiError } from '../api/error.ts'
+import { useApi } from '../api/hooks.ts'
+import { messages } from '../messages/en.ts'
+import { startClock } from '../state/clock.ts'
+import { SessionContext } from '../state/session.tsx'
+import { Button } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { ErrorPanel } from '../ui/states.tsx'
+import { Frame } from './frame.tsx'
+import { type Secret, signIn } from './secret.ts'
+import { SignIn } from './sign-in.tsx'
+
+/** A revoked key is noticed within this time, besides the two seconds that revoking takes. */
+const sessionCheckMs = 2_500
+
+/** Signs in, and renders the frame once it is known who is signed in. */
+export function SessionGate({ secret }: { secret: Secret | undefined }) {
+  const [state, setState] = useState<'checking' | 'asking' | 'done'>(secret === undefined ? 'done' : 'checking')
+  const [current, setCurrent] = useState<SessionResource>()
+  const [error, setError] = useState<ApiError>()
+  const open = async (using: Secret) => {
+    try {
+      await signIn(using)
+    } catch (failure) {
+      setError(asApiError(failure))
+    }
+    setState('done')
+  }
+  useEffect(() => {
+    if (secret === undefined) return
+    call('getSession', {}).then(
+      (session) => {
+        setCurrent(session)
+        setState('asking')
+      },
+      () => {
+        isSignedOut.value = false
+        void open(secret)
+      },
+    )
+  }, [])
+  if (state === 'checking') return <p class="signing-in muted">{messages.signIn.signingIn}</p>
+  if (state === 'asking' && secret !== undefined) {
+    return (
+      <Dialog
+        title={messages.signIn.stayTitle}
+        isDismissible={false}
+        onClose={() => undefined}
+        actions={
+          <>
+            <Button
+              kind="primary"
+              onClick={() => {
+                setState('done')
+              }}
+            >
+              {messages.signIn.stayButton}
+            </Button>
+            <Button
+              onClick={() => {
+                void open(secret)
+              }}
+            >
+              {messages.signIn.switchButton}
+            </Button>
+          </>
+        }
+      >
+        <p>{messages.signIn.stay(current?.name ?? '')}</p>
+      </Dialog>
+    )
+  }
+  if (error !== undefined) {
+    const text =
+      error.status === 401 && secret !== undefined && 'code' in secret ? messages.signIn.wrongCode : undefined
+    return (
+      <SignIn
+        problem={text ?? error.message}
+        onSignedIn={() => {
+          setError(undefined)
+        }}
+      />
+    )
+  }
+  return <SignedIn />
+}
+
+function SignedIn() {
+  const { path, route } = useLocation()
+  const isEnded = isSignedOut.value
+  const session = useApi('getSession', isEnded ? null : {}, { refetchMs: sessionCheckMs, keep: false })
+  const isAtSignIn = path === '/signin'
+  const hasSession = session.data !== undefined
+  useEffect(() => {
+    if (hasSession && isAtSignIn) route('/', true)
+  }, [hasSession, isAtSignIn])
+  // Once it was there, an end of the session is worth a word.
+  const [wasThere, setWasThere] = useState(false)
+  useEffect(() => {
+    if (hasSession) setWasThere(true)
+  }, [hasSession])
+  if (isEnded || session.error?.status === 401) {
+    return (
+      <SignIn
+        problem={wasThere ? messages.signIn.ended : undefined}
+        onSignedIn={() => {
+          setWasThere(false)
+        }}
+      />
+    )
+  }
+  if (session.data === undefined) {
+    return session.error === undefined ? null : (
+      <main class="lone">
+        <ErrorPanel error={session.error} onRetry={session.retry} />
+      </main>
+    )
+  }
+  startClock()
+  return (
+    <SessionContext.Provider value={session.data}>
+      <Frame />
+    </SessionContext.Provider>
+  )
+}

@@ -1,0 +1,277 @@
+import type { ComponentChildren } from 'preact'
+import { useContext, useState } from 'preact/hooks'
+import { formatCustom } from '../format/dates.ts'
+import { rangeLabel } from '../format/sentences.ts'
+import { messages } from '../messages/en.ts'
+import { useQuestions, useView } from '../state/hooks.ts'
+import { type Compare, type CustomRange, type Preset, presets, type Range, shifted } from '../state/range.ts'
+import type { SitePage } from '../state/route.ts'
+import { SiteContext, useSession, useSite } from '../state/session.tsx'
+import { Button } from '../ui/button.tsx'
+import { Combobox } from '../ui/combobox.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { Select } from '../ui/select.tsx'
+import { FilterBar } from './filter-bar.tsx'
+import { Freshness } from './freshness.tsx'
+import { isNarrow } from './narrow.ts'
+import { RangeDialog } from './range-dialog.tsx'
+import { useShortcut } from './shortcuts.tsx'
+import { zoneNames } from './zones.ts'
+
+type Part = 'range' | 'compare' | 'zone' | 'environment' | 'filter'
+
+/** What each page's numbers depend on; pages that are not listed have no bar. */
+const parts: Partial<Record<SitePage, readonly Part[]>> = {
+  overview: ['range', 'compare', 'zone', 'environment', 'filter'],
+  live: ['environment', 'filter'],
+  events: ['range', 'zone', 'environment', 'filter'],
+  funnels: ['range', 'compare', 'zone', 'environment'],
+  retention: ['zone', 'environment'],
+  cohorts: ['environment'],
+}
+
+/** The bar above a page's numbers: its question, and how fresh the answers are. */
+export function StickyBar({ page }: { page: SitePage }) {
+  const shown = parts[page]
+  const isKnown = useContext(SiteContext) !== undefined
+  if (shown === undefined) return null
+  return (
+    <section class="sticky-bar" aria-label={messages.bar.view}>
+      {isKnown ? <BarParts shown={shown} /> : null}
+      <div class="bar-end">
+        <Freshness />
+      </div>
+    </section>
+  )
+}
+
+function BarParts({ shown }: { shown: readonly Part[] }) {
+  const [isOpen, setOpen] = useState(false)
+  const has = (part: Part) => shown.includes(part)
+  const filter = has('filter') ? <FilterBar /> : null
+  if (!isNarrow.value) {
+    return (
+      <>
+        {has('range') ? <RangeChoice /> : null}
+        {has('compare') ? <CompareChoice /> : null}
+        {has('zone') ? <ZoneChoice /> : null}
+        {has('environment') ? <EnvironmentChoice /> : null}
+        {filter}
+      </>
+    )
+  }
+  return (
+    <>
+      {has('range') ? <RangeChoice /> : null}
+      <Button
+        kind="quiet"
+        icon="sliders-horizontal"
+        isIconOnly
+        onClick={() => {
+          setOpen(true)
+        }}
+      >
+        {messages.bar.view}
+      </Button>
+      {isOpen ? (
+        <Dialog
+          title={messages.bar.view}
+          size="large"
+          onClose={() => {
+            setOpen(false)
+          }}
+        >
+          <div class="stack bar-dialog">
+            {has('compare') ? (
+              <Labelled label={messages.bar.compare}>
+                <CompareChoice />
+              </Labelled>
+            ) : null}
+            {has('zone') ? (
+              <Labelled label={messages.bar.zone}>
+                <ZoneChoice />
+              </Labelled>
+            ) : null}
+            {has('environment') ? (
+              <Labelled label={messages.bar.environment}>
+                <EnvironmentChoice />
+              </Labelled>
+            ) : null}
+            <div class="row">{filter}</div>
+          </div>
+        </Dialog>
+      ) : null}
+    </>
+  )
+}
+
+/** A choice with its name above it; the choice itself tells screen readers. */
+function Labelled({ label, children }: { label: string; children: ComponentChildren }) {
+  return (
+    <div class="field">
+      <span class="label" aria-hidden="true">
+        {label}
+      </span>
+      {children}
+    </div>
+  )
+}
+
+/** Keys of the presets, as Plausible has them. */
+const presetKeys: Record<Preset, string> = {
+  today: 'd',
+  yesterday: 'e',
+  '7d': 'w',
+  '28d': 'f',
+  '91d': 'n',
+  month: 'm',
+  last_month: 'p',
+  year: 'y',
+  '12mo': 'l',
+  all: 'a',
+}
+
+function PresetShortcut({ preset, choose }: { preset: Preset; choose: (range: Range) => void }) {
+  useShortcut(presetKeys[preset], messages.shortcuts.range(messages.bar.ranges[preset]), () => {
+    choose(preset)
+  })
+  return null
+}
+
+function RangeChoice() {
+  const { range, setView } = useView()
+  const { moment } = useQuestions()
+  const [isCustom, setCustom] = useState(false)
+  // Another range may not have the chart's unit.
+  const choose = (chosen: Range) => {
+    setView({ range: chosen, by: undefined })
+  }
+  const shift = (by: -1 | 1) => {
+    const to = shifted(range, by, moment)
+    if (to !== undefined) choose(to)
+  }
+  useShortcut('c', messages.shortcuts.custom, () => {
+    setCustom(true)
+  })
+  useShortcut('ArrowLeft', messages.shortcuts.back, () => {
+    shift(-1)
+  })
+  useShortcut('ArrowRight', messages.shortcuts.forth, () => {
+    shift(1)
+  })
+  const custom = typeof range === 'object' ? [{ value: 'chosen', label: rangeLabel(range) }] : []
+  return (
+    <>
+      {presets.map((preset) => (
+        <PresetShortcut key={preset} preset={preset} choose={choose} />
+      ))}
+      <Select
+        class="quiet-input"
+        name={messages.bar.range}
+        value={typeof range === 'object' ? 'chosen' : range}
+        options={[
+          ...custom,
+          ...presets.map((preset) => ({ value: preset, label: messages.bar.ranges[preset] })),
+          { value: 'custom', label: messages.bar.custom },
+        ]}
+        onChange={(value) => {
+          if (value === 'custom') setCustom(true)
+          else if (value !== 'chosen') choose(value as Preset)
+        }}
+      />
+      {isCustom ? (
+        <RangeDialog
+          title={messages.bar.chooseRange}
+          onClose={() => {
+            setCustom(false)
+          }}
+          onChoose={(chosen: CustomRange) => {
+            setCustom(false)
+            choose(chosen)
+          }}
+        />
+      ) : null}
+    </>
+  )
+}
+
+function CompareChoice() {
+  const { compare, setView } = useView()
+  const [isCustom, setCustom] = useState(false)
+  const choose = (chosen: Compare) => {
+    setView({ compare: chosen })
+  }
+  useShortcut('x', messages.shortcuts.compare, () => {
+    choose(compare === 'none' ? 'previous' : 'none')
+  })
+  const names = messages.bar.compares
+  const custom = typeof compare === 'object' ? [{ value: 'chosen', label: formatCustom(compare) }] : []
+  return (
+    <>
+      <Select
+        class="quiet-input"
+        name={messages.bar.compare}
+        value={typeof compare === 'object' ? 'chosen' : compare}
+        options={[
+          ...custom,
+          ...(['previous', 'year', 'none'] as const).map((value) => ({ value, label: names[value] })),
+          { value: 'custom', label: messages.bar.custom },
+        ]}
+        onChange={(value) => {
+          if (value === 'custom') setCustom(true)
+          else if (value !== 'chosen') choose(value as 'previous')
+        }}
+      />
+      {isCustom ? (
+        <RangeDialog
+          title={messages.bar.chooseCompare}
+          onClose={() => {
+            setCustom(false)
+          }}
+          onChoose={(chosen) => {
+            setCustom(false)
+            choose(chosen)
+          }}
+        />
+      ) : null}
+    </>
+  )
+}
+
+function ZoneChoice() {
+  const { zone, setView } = useView()
+  const site = useSite()
+  const own = { value: site.timezone, label: messages.bar.siteZone(site.timezone) }
+  return (
+    <Combobox
+      isQuiet
+      name={messages.bar.zone}
+      value={zone ?? site.timezone}
+      options={[
+        own,
+        ...zoneNames()
+          .filter((each) => each !== site.timezone)
+          .map((each) => ({ value: each, label: each })),
+      ]}
+      onChange={(chosen) => {
+        setView({ zone: chosen === site.timezone ? undefined : chosen })
+      }}
+    />
+  )
+}
+
+function EnvironmentChoice() {
+  const { env, setView } = useView()
+  const { environment: own } = useSession()
+  return (
+    <Select
+      class="quiet-input"
+      name={messages.bar.environment}
+      value={env ?? own}
+      options={(['prod', 'dev', 'all'] as const).map((value) => ({ value, label: messages.bar.environments[value] }))}
+      onChange={(value) => {
+        setView({ env: value === own ? undefined : value })
+      }}
+    />
+  )
+}

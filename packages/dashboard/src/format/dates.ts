@@ -1,0 +1,92 @@
+import type { TimeUnit } from '@sluice/contracts/stats'
+import type { Bounds, CustomRange } from '../state/range.ts'
+import { temporal } from '../state/temporal.ts'
+import { locale } from './numbers.ts'
+
+const formats = new Map<string, Intl.DateTimeFormat>()
+
+/** A format from the cache: making one takes a fraction of a millisecond, charts need thousands. */
+function format(zone: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+  const key = zone + JSON.stringify(options)
+  let found = formats.get(key)
+  if (found === undefined) {
+    found = new Intl.DateTimeFormat(locale, { timeZone: zone, hourCycle: 'h23', ...options })
+    formats.set(key, found)
+  }
+  return found
+}
+
+const day = { day: 'numeric', month: 'short', year: 'numeric' } as const
+const time = { hour: '2-digit', minute: '2-digit' } as const
+
+/** `20 May 2015`. */
+export const formatDate = (ms: number, zone: string): string => format(zone, day).format(ms)
+/** `14:05`. */
+export const formatTime = (ms: number, zone: string): string => format(zone, time).format(ms)
+/** `14:05:09`. */
+export const formatSeconds = (ms: number, zone: string): string =>
+  format(zone, { ...time, second: '2-digit' }).format(ms)
+/** `20 May 2015, 14:05`. */
+export const formatDateTime = (ms: number, zone: string): string => format(zone, { ...day, ...time }).format(ms)
+
+/** ISO 8601 with the offset of the zone, `2026-11-22T14:05:09+01:00`, for CSV. */
+export const formatIso = (ms: number, zone: string): string =>
+  temporal()
+    .Instant.fromEpochMilliseconds(Math.floor(ms))
+    .toZonedDateTimeISO(zone)
+    .toString({ timeZoneName: 'never', fractionalSecondDigits: ms % 1000 === 0 ? 0 : 3 })
+
+/** The name of a bucket: `14:00`, `Mon 20 May`, `week of 18 May`, `May 2015`. */
+export function formatBucket(ms: number, unit: TimeUnit, zone: string): string {
+  if (unit === 'minute') return formatTime(ms, zone)
+  if (unit === 'hour') return format(zone, { weekday: 'short', day: 'numeric', month: 'short', ...time }).format(ms)
+  if (unit === 'month') return format(zone, { month: 'long', year: 'numeric' }).format(ms)
+  if (unit === 'week') return `Week of ${formatDate(ms, zone)}`
+  return format(zone, { weekday: 'short', ...day }).format(ms)
+}
+
+/** The name of a bucket on an axis, as short as can be. */
+export function formatTick(ms: number, unit: TimeUnit, zone: string): string {
+  if (unit === 'minute' || unit === 'hour') return formatTime(ms, zone)
+  if (unit === 'month') return format(zone, { month: 'short', year: '2-digit' }).format(ms)
+  return format(zone, { day: 'numeric', month: 'short' }).format(ms)
+}
+
+/** Days of one month stand close together: `17–20 May 2015`. */
+const formatRange = (of: Intl.DateTimeFormat, from: number, to: number) =>
+  of.formatRange(from, to).replace(/^(\d{1,2})\s–\s(\d)/, '$1–$2')
+
+/** `17–20 May 2015`: first and last day of bounds; with times when they don't begin and end with days. */
+export function formatBounds({ startMs, endMs }: Bounds, zone: string, isWholeDays = true): string {
+  return formatRange(format(zone, isWholeDays ? day : { ...day, ...time }), startMs, isWholeDays ? endMs - 1 : endMs)
+}
+
+/** `17–20 May 2015` of chosen days or times. */
+export function formatCustom({ from, to }: CustomRange): string {
+  const ms = (text: string) => Date.parse(text.includes('T') ? `${text}Z` : `${text}T00:00Z`)
+  return formatRange(format('UTC', from.includes('T') ? { ...day, ...time } : day), ms(from), ms(to))
+}
+
+const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' })
+const units: [Intl.RelativeTimeFormatUnit, number][] = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+  ['second', 1_000],
+]
+
+/** `3 minutes ago`, `in 2 days`. */
+export function formatRelative(ms: number, now: number): string {
+  const distance = ms - now
+  const [unit, length] = units.find(([, each]) => Math.abs(distance) >= each) ?? ['second', 1_000]
+  return relative.format(Math.trunc(distance / length), unit)
+}
+
+const pad = (value: number) => String(value).padStart(2, '0')
+
+/** `2026-11-22T14:05` in the browser's zone: what `datetime-local` fields take. */
+export function localTime(ms: number): string {
+  const date = new Date(ms)
+  const parts = [date.getFullYear(), pad(date.getMonth() + 1), pad(date.getDate())]
+  return `${parts.join('-')}T${pad(date.getHours())}:${pad(date.getMinutes())}`
+}

@@ -1,0 +1,98 @@
+import { beforeAll, describe, expect, test } from '@jest/globals'
+import { loadTemporal } from '../state/temporal.ts'
+import { fileNameOf, toCsv } from './csv.ts'
+import { toCurl } from './curl.ts'
+import { formatBounds, formatIso } from './dates.ts'
+import { changeOf, formatBytes, formatChange, formatCompact, formatDuration, formatPercent } from './numbers.ts'
+import { filterSentence } from './sentences.ts'
+
+beforeAll(loadTemporal)
+
+describe('numbers', () => {
+  test('are short from 10,000 on', () => {
+    expect([0, 9_999, 10_000, 12_345, 1_240_312].map(formatCompact)).toStrictEqual([
+      '0',
+      '9,999',
+      '10K',
+      '12.3K',
+      '1.24M',
+    ])
+  })
+
+  test('durations have their two largest units', () => {
+    expect([0, 0.44, 9.96, 204, 3_600, 3_725, 90_061].map(formatDuration)).toStrictEqual([
+      '0s',
+      '0.4s',
+      '10s',
+      '3m 24s',
+      '1h',
+      '1h 2m',
+      '1d 1h',
+    ])
+  })
+
+  test('percent and bytes', () => {
+    expect(formatPercent(38.24)).toBe('38.2%')
+    expect([0, 999, 3_210_000].map(formatBytes)).toStrictEqual(['0 B', '999 B', '3.21 MB'])
+  })
+
+  test('rates change in points, and from zero everything is new', () => {
+    expect(formatChange(changeOf(200, 225, 'count'))).toBe('12.5%')
+    expect(formatChange(changeOf(38.2, 40, 'percent'))).toBe('1.8 points')
+    expect(formatChange(changeOf(0, 5, 'count'))).toBe('new')
+    expect(formatChange(changeOf(0, 0, 'count'))).toBe('no change')
+  })
+})
+
+describe('what is taken away', () => {
+  test('CSV quotes, guards formulas and keeps numbers', () => {
+    expect(
+      toCsv([
+        { key: '=1+1', value: -2 },
+        { key: 'a,"b"\n', value: 1.5 },
+      ]),
+    ).toBe(`key,value\r\n'=1+1,-2\r\n"a,""b""\n",1.5\r\n`)
+  })
+
+  test('curl quotes for a shell and holds no secret', () => {
+    expect(toCurl({ method: 'GET', path: `/api/v1/stats?filter=it's` })).toBe(
+      String.raw`curl -sS "$SLUICE_URL"'/api/v1/stats?filter=it'\''s' \
+  -H "Authorization: Bearer $SLUICE_KEY"`,
+    )
+  })
+
+  test('file names are safe everywhere', () => {
+    expect(fileNameOf(['my-site', 'visitors', 'by-properties.a/b', '2026-11-01'], 'csv')).toBe(
+      'my-site_visitors_by-properties.a-b_2026-11-01.csv',
+    )
+  })
+})
+
+describe('dates', () => {
+  const range = { startMs: Date.UTC(2015, 4, 17), endMs: Date.UTC(2015, 4, 21), isOpen: false }
+
+  test('name a range once where its ends agree', () => {
+    expect(formatBounds(range, 'UTC')).toBe('17–20 May 2015')
+  })
+
+  test('are ISO 8601 with the zone’s offset in files', () => {
+    expect(formatIso(Date.UTC(2026, 10, 22, 13, 5, 9), 'Europe/Berlin')).toBe('2026-11-22T14:05:09+01:00')
+    expect(formatIso(Date.UTC(2026, 10, 22, 13, 5, 9, 120), 'Asia/Kolkata')).toBe('2026-11-22T18:35:09.120+05:30')
+  })
+})
+
+test('the filter sentence of the design', () => {
+  expect(
+    filterSentence({
+      subject: 'Visitors',
+      filters: [
+        { property: 'country', operator: 'in', value: ['DE', 'FR'] },
+        { property: 'path', operator: 'starts_with', value: '/blog' },
+      ],
+      range: '28d',
+      compare: 'previous',
+      compared: { startMs: 0, endMs: 1, isOpen: false },
+      zone: 'UTC',
+    }),
+  ).toBe('Visitors from Germany or France, paths starting with /blog, last 28 days, against the 28 before')
+})

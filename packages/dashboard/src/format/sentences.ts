@@ -1,0 +1,92 @@
+import type { Condition } from '@sluice/contracts/conditions'
+import { messages } from '../messages/en.ts'
+import { valuesOf } from '../state/conditions.ts'
+import type { Bounds, Compare, Range } from '../state/range.ts'
+import { formatBounds, formatCustom } from './dates.ts'
+import { countryName, orList } from './names.ts'
+
+/** A property as it is named to people: `country`, and `plan` for `properties.plan`. */
+export const propertyLabel = (property: string): string =>
+  messages.properties[property] ?? property.replace(/^(properties|user)\./, '')
+
+/** A value as it is shown: countries by name, an absent value as `(none)`. */
+export function valueLabel(property: string, value: string): string {
+  if (value === '') return messages.filters.none
+  return (property === 'country' ? countryName(value) : undefined) ?? value
+}
+
+/** A condition as the text of its chip: `country is Germany or France`. */
+export function conditionLabel(condition: Condition): string {
+  const { property, operator } = condition
+  const label = propertyLabel(property)
+  const words = messages.filters.operators
+  if (operator === 'exists' || operator === 'not_exists') return `${label} ${words[operator]}`
+  const values = orList(valuesOf(condition).map((value) => valueLabel(property, value)))
+  const verb = operator === 'in' ? words.equals : operator === 'not_in' ? words.not_equals : words[operator]
+  return `${label} ${verb} ${values}`
+}
+
+/** A condition as a part of the filter sentence: `from Germany or France`, `paths starting with /blog`. */
+function conditionPhrase(condition: Condition): string {
+  const { property, operator } = condition
+  const values = orList(valuesOf(condition).map((value) => valueLabel(property, value)))
+  if (property === 'country' && operator !== 'exists' && operator !== 'not_exists') {
+    if (operator === 'equals' || operator === 'in') return `from ${values}`
+    if (operator === 'not_equals' || operator === 'not_in') return `not from ${values}`
+  }
+  if (operator === 'starts_with') return `${propertyLabel(property)}s starting with ${values}`
+  if (operator === 'ends_with') return `${propertyLabel(property)}s ending with ${values}`
+  return `where ${conditionLabel(condition)}`
+}
+
+/** `last 28 days`, `17–20 May 2015`. */
+export function rangeLabel(range: Range): string {
+  return typeof range === 'object' ? formatCustom(range) : messages.bar.ranges[range].toLowerCase()
+}
+
+const compareLabels: Partial<Record<string, string>> = {
+  today: 'against yesterday until the same time',
+  yesterday: 'against the day before',
+  '7d': 'against the 7 before',
+  '28d': 'against the 28 before',
+  '91d': 'against the 91 before',
+  month: 'against the same days of the month before',
+  last_month: 'against the month before',
+  year: 'against the same days of the year before',
+  '12mo': 'against the 12 before',
+}
+
+/** `against the 28 before`; undefined without a comparison. */
+export function compareLabel(
+  compare: Compare,
+  range: Range,
+  compared: Bounds | undefined,
+  zone: string,
+): string | undefined {
+  if (compared === undefined) return undefined
+  if (compare === 'year') return 'against the same weekdays a year before'
+  const named = compare === 'previous' && typeof range === 'string' ? compareLabels[range] : undefined
+  return named ?? `against ${formatBounds(compared, zone)}`
+}
+
+export interface Sentence {
+  /** What is counted: `Visitors`. */
+  subject: string
+  filters: readonly Condition[]
+  range: Range
+  compare?: Compare
+  compared?: Bounds | undefined
+  zone: string
+}
+
+/** `Visitors from Germany or France, paths starting with /blog, last 28 days, against the 28 before`. */
+export function filterSentence({ subject, filters, range, compare = 'none', compared, zone }: Sentence): string {
+  const [first, ...others] = filters.map(conditionPhrase)
+  const head =
+    first === undefined
+      ? subject
+      : first.startsWith('where') || /^(not )?from/.test(first)
+        ? `${subject} ${first}`
+        : `${subject}, ${first}`
+  return [head, ...others, rangeLabel(range), compareLabel(compare, range, compared, zone)].filter(Boolean).join(', ')
+}

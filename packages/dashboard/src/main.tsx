@@ -1,0 +1,17 @@
+import { render } from 'preact'
+import { prefetch } from './api/hooks.ts'
+import { App } from './app/app.tsx'
+import { takeSecret } from './app/secret.ts'
+import { routeOf } from './state/route.ts'
+import { loadTemporal } from './state/temporal.ts'
+
+const secret = takeSecret()
+if (secret === undefined) {
+  // Both are asked at once, rather than the site once the session is known.
+  prefetch('getSession', {})
+  const route = routeOf(location.pathname)
+  if ('siteId' in route) prefetch('getSite', { params: { site_id: route.siteId } })
+}
+const root = document.getElementById('app')
+await loadTemporal()
+if (root !== null) render(<App secret={secret} />, root)

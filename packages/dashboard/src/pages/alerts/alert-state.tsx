@@ -1,0 +1,11 @@
+import type { AlertResource } from '@sluice/contracts/alerts'
+import { Status } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+
+const kinds = { ok: 'good', firing: 'danger', no_data: 'warn', paused: 'neutral' } as const
+
+/** What a rule says now. */
+export function AlertState({ of }: { of: Pick<AlertResource, 'state' | 'enabled'> }) {
+  const state = of.enabled ? of.state : 'paused'
+  return <Status kind={kinds[state]}>{texts.states[state]}</Status>
+}

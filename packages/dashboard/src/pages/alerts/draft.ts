@@ -1,0 +1,138 @@
+import type { AlertOperator, NoDataRule } from '@sluice/contracts/alert-state'
+import type { AlertCondition, AlertResource, CreateAlertBody, NotificationType } from '@sluice/contracts/alerts'
+import type { Filter } from '@sluice/contracts/conditions'
+import type { Metric } from '@sluice/contracts/stats'
+import { draftOf, type DurationDraft, durationOf } from './duration-field.tsx'
+import { texts } from './messages.ts'
+import { percentOperators } from './operators.ts'
+
+/** A rule while it is edited. */
+export interface Draft {
+  name: string
+  description: string
+  metric: Metric
+  eventType: string
+  operator: AlertOperator
+  threshold: string
+  window: DurationDraft
+  for: DurationDraft
+  cooldown: DurationDraft
+  noData: NoDataRule
+  filter: Filter
+  type: NotificationType
+  url: string
+  to: string
+  channel: string
+  isEnabled: boolean
+}
+
+/** The draft of a new rule, on a metric and with conditions of the view. */
+export const newDraft = (metric: Metric, filter: Filter): Draft => ({
+  name: '',
+  description: '',
+  metric,
+  eventType: '',
+  operator: 'less_than',
+  threshold: '1',
+  window: draftOf('1h'),
+  for: draftOf('0m'),
+  cooldown: draftOf('1h'),
+  noData: 'zero',
+  filter,
+  type: 'webhook',
+  url: '',
+  to: '',
+  channel: '',
+  isEnabled: true,
+})
+
+/** The draft of a rule that exists. */
+export function draftOfRule(rule: AlertResource): Draft {
+  const { condition, notification_config: config } = rule
+  return {
+    name: rule.name,
+    description: rule.description ?? '',
+    metric: condition.metric,
+    eventType: condition.event_type ?? '',
+    operator: condition.operator,
+    threshold: String(condition.threshold),
+    window: draftOf(condition.window),
+    for: draftOf(rule.for),
+    cooldown: draftOf(rule.cooldown),
+    noData: rule.no_data,
+    filter: condition.filter ?? [],
+    type: rule.notification_type,
+    url: config.url ?? '',
+    to: config.to?.join(', ') ?? '',
+    channel: config.channel ?? '',
+    isEnabled: rule.enabled,
+  }
+}
+
+/** The threshold as a number; undefined while it is none. */
+export const thresholdOf = ({ threshold }: Draft): number | undefined =>
+  threshold.trim() === '' || !Number.isFinite(Number(threshold)) ? undefined : Number(threshold)
+
+/** The threshold as a value of the metric, where it is one. */
+export const lineOf = (draft: Draft): number | undefined =>
+  percentOperators.includes(draft.operator) ? undefined : thresholdOf(draft)
+
+/** The condition of a draft; undefined while it is not complete. */
+export function conditionOf(draft: Draft): AlertCondition | undefined {
+  const threshold = thresholdOf(draft)
+  const window = durationOf(draft.window)
+  const eventType = draft.eventType.trim()
+  if (threshold === undefined || window === undefined) return undefined
+  if (draft.metric === 'event_count_by_type' && eventType === '') return undefined
+  return {
+    metric: draft.metric,
+    operator: draft.operator,
+    threshold,
+    window,
+    ...(eventType === '' ? {} : { event_type: eventType }),
+    ...(draft.filter.length === 0 ? {} : { filter: draft.filter }),
+  }
+}
+
+const addressesOf = (text: string) => text.split(/[\s,;]+/).filter((each) => each !== '')
+
+/** What is missing or wrong, by the name of the field in the interface. */
+export function problemsOf(draft: Draft): Readonly<Record<string, string | undefined>> {
+  const isUrl = /^https?:\/\/./i.test(draft.url.trim())
+  const wrong = (duration: DurationDraft) => (durationOf(duration) === undefined ? texts.wrongDuration : undefined)
+  return {
+    name: draft.name.trim() === '' ? texts.missingName : undefined,
+    'condition.event_type':
+      draft.metric === 'event_count_by_type' && draft.eventType.trim() === '' ? texts.missingEventType : undefined,
+    'condition.threshold': thresholdOf(draft) === undefined ? texts.missingThreshold : undefined,
+    'condition.window': wrong(draft.window),
+    for: wrong(draft.for),
+    cooldown: wrong(draft.cooldown),
+    'notification_config.url': draft.type !== 'email' && !isUrl ? texts.missingUrl : undefined,
+    'notification_config.to':
+      draft.type === 'email' && addressesOf(draft.to).length === 0 ? texts.missingTo : undefined,
+  }
+}
+
+/** The body of POST /alerts; undefined while something is wrong. */
+export function bodyOf(draft: Draft, siteId: string): (CreateAlertBody & { description: string }) | undefined {
+  const condition = conditionOf(draft)
+  const [lasting, cooldown] = [durationOf(draft.for), durationOf(draft.cooldown)]
+  if (condition === undefined || lasting === undefined || cooldown === undefined) return undefined
+  if (Object.values(problemsOf(draft)).some((problem) => problem !== undefined)) return undefined
+  return {
+    site_id: siteId,
+    name: draft.name.trim(),
+    description: draft.description.trim(),
+    condition,
+    for: lasting,
+    cooldown,
+    no_data: draft.noData,
+    enabled: draft.isEnabled,
+    notification_type: draft.type,
+    notification_config: {
+      ...(draft.type === 'email' ? { to: addressesOf(draft.to) } : { url: draft.url.trim() }),
+      ...(draft.channel.trim() === '' ? {} : { channel: draft.channel.trim() }),
+    },
+  }
+}

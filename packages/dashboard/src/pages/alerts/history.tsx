@@ -1,0 +1,113 @@
+import type { AlertHistoryEntry, AlertResource } from '@sluice/contracts/alerts'
+import { useApi } from '../../api/hooks.ts'
+import { kindOf } from '../../format/numbers.ts'
+import { messages } from '../../messages/en.ts'
+import { useSite } from '../../state/session.tsx'
+import { listSource } from '../../ui/list-source.ts'
+import { MoreMenu, Num } from '../../ui/numbers.tsx'
+import { ErrorPanel, SkeletonRows, Status } from '../../ui/states.tsx'
+import { type Column, DataTable } from '../../ui/table.tsx'
+import { At } from '../../ui/time.tsx'
+import { AlertChart } from './alert-chart.tsx'
+import { draftOfRule, lineOf } from './draft.ts'
+import { bandsOf } from './geometry.ts'
+import { texts } from './messages.ts'
+
+const limit = 1_000
+const refreshMs = 15_000
+
+/** What a rule did: the chart of the preview with the firings that really were, and each change with its notification. */
+export function History({ of }: { of: AlertResource }) {
+  const site = useSite()
+  const { condition, for: lasting, cooldown, no_data: noData, environment } = of
+  const input = { params: { rule_id: of.rule_id }, query: { limit } }
+  const history = useApi('listAlertHistory', input, { refetchMs: refreshMs, staleMs: 0 })
+  const entries = history.data?.history ?? []
+  const bands = bandsOf(entries)
+  const preview = useApi(
+    'previewAlert',
+    bands.length === 0
+      ? null
+      : { body: { site_id: of.site_id, condition, for: lasting, cooldown, no_data: noData, environment } },
+  )
+  const kind = kindOf(condition.metric)
+  const columns: Column<AlertHistoryEntry>[] = [
+    {
+      id: 'timestamp',
+      header: texts.historyColumns.at,
+      cell: (entry) => <At ms={entry.timestamp} zone={site.timezone} />,
+    },
+    { id: 'to', header: texts.historyColumns.change, cell: (entry) => <ChangeOf entry={entry} /> },
+    {
+      id: 'value',
+      header: texts.historyColumns.value,
+      align: 'end',
+      cell: (entry) => <Num value={entry.value} kind={kind} name={`${entry.timestamp} value`} />,
+    },
+    {
+      id: 'notification',
+      header: texts.historyColumns.notification,
+      cell: (entry) => <NotificationOf entry={entry} />,
+    },
+  ]
+  return (
+    <section class="stack alert-history" aria-label={texts.history}>
+      <div class="row">
+        <h2 class="grow">{texts.history}</h2>
+        {entries.length === 0 ? null : (
+          <MoreMenu
+            source={listSource(texts.history, ['listAlertHistory', input], entries, [
+              of.site_id,
+              of.rule_id,
+              'history',
+            ])}
+          />
+        )}
+      </div>
+      {history.error === undefined ? null : <ErrorPanel error={history.error} onRetry={history.retry} />}
+      {history.isLoading ? <SkeletonRows rows={3} /> : null}
+      {preview.data === undefined || bands.length === 0 ? null : (
+        <AlertChart
+          label={`${texts.historyChart}: ${messages.metrics[condition.metric]}`}
+          series={preview.data.series}
+          bands={bands}
+          kind={kind}
+          zone={site.timezone}
+          threshold={lineOf(draftOfRule(of))}
+        />
+      )}
+      {history.data === undefined ? null : (
+        <DataTable
+          caption={texts.history}
+          columns={columns}
+          rows={entries}
+          rowKey={(entry) => `${entry.timestamp} ${entry.to} ${String(entry.test)}`}
+          empty={<p class="muted">{texts.noHistory}</p>}
+        />
+      )}
+    </section>
+  )
+}
+
+function ChangeOf({ entry: { test, to } }: { entry: AlertHistoryEntry }) {
+  if (test) return <Status kind="neutral">{texts.tests}</Status>
+  return <Status kind={to === 'ok' ? 'good' : to === 'firing' ? 'danger' : 'warn'}>{texts.changes[to]}</Status>
+}
+
+const outcomes = { pending: 'busy', succeeded: 'good', failed: 'danger' } as const
+
+function NotificationOf({ entry: { notification } }: { entry: AlertHistoryEntry }) {
+  if (notification === null) return <span class="muted">{texts.asWebhook}</span>
+  const { status, last_error: error } = notification
+  return (
+    <>
+      <Status kind={outcomes[status]}>{texts.notifications[status]}</Status>
+      {error === null ? null : (
+        <span class="muted small">
+          {' '}
+          <bdi>{error}</bdi>
+        </span>
+      )}
+    </>
+  )
+}

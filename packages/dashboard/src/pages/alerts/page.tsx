@@ -1,0 +1,110 @@
+import type { AlertResource } from '@sluice/contracts/alerts'
+import { useApi } from '../../api/hooks.ts'
+import { kindOf } from '../../format/numbers.ts'
+import { messages } from '../../messages/en.ts'
+import { usePageParameter } from '../../state/hooks.ts'
+import { useSite } from '../../state/session.tsx'
+import { Button } from '../../ui/button.tsx'
+import { listSource } from '../../ui/list-source.ts'
+import { MoreMenu, Num } from '../../ui/numbers.tsx'
+import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
+import { type Column, DataTable } from '../../ui/table.tsx'
+import { Ago } from '../../ui/time.tsx'
+import { AlertState } from './alert-state.tsx'
+import { texts } from './messages.ts'
+import { NewRule, Rule } from './rule.tsx'
+import { conditionText } from './rule-text.ts'
+
+const refreshMs = 15_000
+
+/** The alert rules of the site; or one of them, with its chart and history. */
+export default function Page() {
+  const [openId, setOpen] = usePageParameter('open')
+  const open = (id: string | undefined) => {
+    setOpen(id)
+    // The list and a rule take each other's place: whoever can't see it hears where they are.
+    requestAnimationFrame(() => document.querySelector<HTMLElement>('main h1')?.focus())
+  }
+  if (openId === 'new') return <NewRule onDone={open} />
+  if (openId !== undefined) return <Rule key={openId} id={openId} onDone={open} />
+  return <RuleList onOpen={open} />
+}
+
+function RuleList({ onOpen }: { onOpen: (id: string) => void }) {
+  const { site_id: siteId } = useSite()
+  const query = { query: { site_id: siteId, limit: 1000 } }
+  const alerts = useApi('listAlerts', query, { refetchMs: refreshMs, staleMs: 0 })
+  const records = alerts.data?.alerts ?? []
+  const create = (
+    <Button
+      kind="primary"
+      icon="plus"
+      onClick={() => {
+        onOpen('new')
+      }}
+    >
+      {texts.create}
+    </Button>
+  )
+  return (
+    <>
+      <PageTitle
+        title={messages.nav.alerts}
+        sentence={texts.sentence}
+        actions={
+          records.length === 0 ? undefined : (
+            <>
+              <MoreMenu source={listSource(messages.nav.alerts, ['listAlerts', query], records, [siteId, 'alerts'])} />
+              {create}
+            </>
+          )
+        }
+      />
+      {alerts.error === undefined ? null : <ErrorPanel error={alerts.error} onRetry={alerts.retry} />}
+      {alerts.isLoading ? <SkeletonRows rows={4} /> : null}
+      {alerts.data === undefined ? null : (
+        <DataTable
+          caption={messages.nav.alerts}
+          columns={columns}
+          rows={records}
+          rowKey={(rule) => rule.rule_id}
+          onOpen={(rule) => {
+            onOpen(rule.rule_id)
+          }}
+          empty={<EmptyState icon="bell" title={texts.none} why={texts.noneWhy} action={create} />}
+        />
+      )}
+    </>
+  )
+}
+
+const columns: readonly Column<AlertResource>[] = [
+  { id: 'name', header: texts.columns.name, cell: (rule) => <bdi>{rule.name}</bdi>, sort: (rule) => rule.name },
+  { id: 'condition', header: texts.columns.condition, cell: (rule) => <bdi>{conditionText(rule.condition)}</bdi> },
+  {
+    id: 'state',
+    header: texts.columns.state,
+    cell: (rule) => <AlertState of={rule} />,
+    sort: (rule) => rule.state,
+  },
+  {
+    id: 'last_value',
+    header: texts.columns.value,
+    align: 'end',
+    cell: (rule) =>
+      rule.last_value === null ? (
+        '–'
+      ) : (
+        <Num value={rule.last_value} kind={kindOf(rule.condition.metric)} name={`${rule.rule_id} last_value`} />
+      ),
+    sort: (rule) => rule.last_value ?? 0,
+  },
+  {
+    id: 'last_fired_at',
+    header: texts.columns.fired,
+    cell: (rule) =>
+      rule.last_fired_at === null ? <span class="muted">{texts.never}</span> : <Ago ms={rule.last_fired_at} />,
+    sort: (rule) => rule.last_fired_at ?? 0,
+  },
+  { id: 'notify', header: texts.columns.notify, cell: (rule) => texts.types[rule.notification_type] },
+]

@@ -1,0 +1,99 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { PreviewAlertBody } from '@sluice/contracts/alerts'
+import { useApi } from '../../api/hooks.ts'
+import { requestOf } from '../../api/request.ts'
+import { fileNameOf } from '../../format/csv.ts'
+import { formatIso } from '../../format/dates.ts'
+import { kindOf } from '../../format/numbers.ts'
+import { messages } from '../../messages/en.ts'
+import { useSite } from '../../state/session.tsx'
+import { announce } from '../../ui/announce.tsx'
+import { MoreMenu } from '../../ui/numbers.tsx'
+import { ErrorPanel, Skeleton } from '../../ui/states.tsx'
+import { AlertChart } from './alert-chart.tsx'
+import { conditionOf, type Draft, lineOf } from './draft.ts'
+import { durationOf } from './duration-field.tsx'
+import { texts } from './messages.ts'
+
+const waitMs = 400
+
+/** A value once it has not changed for a while. */
+function useSettled<T>(value: T, key: string): T {
+  const [settled, setSettled] = useState(value)
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      setSettled(value)
+    }, waitMs)
+    return () => {
+      clearTimeout(timer)
+    }
+  }, [key])
+  return settled
+}
+
+function bodyOf(draft: Draft, siteId: string): PreviewAlertBody | undefined {
+  const condition = conditionOf(draft)
+  const [lasting, cooldown] = [durationOf(draft.for), durationOf(draft.cooldown)]
+  if (condition === undefined || lasting === undefined || cooldown === undefined) return undefined
+  return { site_id: siteId, condition, for: lasting, cooldown, no_data: draft.noData }
+}
+
+/** What a rule would have done in the last 30 days, asked 400 ms after the last edit. */
+export function Preview({ draft, onThreshold }: { draft: Draft; onThreshold: (value: number) => void }) {
+  const site = useSite()
+  const typed = bodyOf(draft, site.site_id)
+  const body = useSettled(typed, JSON.stringify(typed))
+  const preview = useApi('previewAlert', body === undefined ? null : { body })
+  const { data } = preview
+  const isOld = preview.isOld || JSON.stringify(body) !== JSON.stringify(typed)
+  const sentence =
+    data === undefined ? undefined : data.times_fired === 0 ? texts.wouldNever : texts.wouldFire(data.times_fired)
+  useEffect(() => {
+    if (sentence !== undefined && !isOld) announce(sentence)
+  }, [sentence, isOld])
+  const label = messages.metrics[draft.metric]
+  return (
+    <section class="stack-small alert-preview" aria-label={texts.preview}>
+      <div class="row">
+        <h2 class="grow">{texts.preview}</h2>
+        {data === undefined || body === undefined ? null : (
+          <MoreMenu
+            source={{
+              label: texts.preview,
+              request: requestOf('previewAlert', { body }),
+              rows: () =>
+                data.series.map(({ timestamp, value }) => ({
+                  timestamp: formatIso(timestamp, site.timezone),
+                  value,
+                  times_fired: data.times_fired,
+                })),
+              fileName: fileNameOf([site.site_id, 'alert-preview', draft.metric], 'csv'),
+              value: data.times_fired,
+            }}
+          />
+        )}
+      </div>
+      {preview.error === undefined ? null : <ErrorPanel error={preview.error} onRetry={preview.retry} />}
+      {body === undefined ? <p class="muted">{texts.incomplete}</p> : null}
+      {preview.isLoading ? <Skeleton height={260} /> : null}
+      {data === undefined || body === undefined ? null : (
+        <div class={`stack-small${isOld ? ' old' : ''}${preview.isFetching ? ' refreshing' : ''}`}>
+          <p class="alert-sentence">
+            <data value={String(data.times_fired)} data-number={String(data.times_fired)} data-name="times_fired">
+              {sentence}
+            </data>
+          </p>
+          <AlertChart
+            label={label}
+            series={data.series}
+            bands={data.firings}
+            kind={kindOf(draft.metric)}
+            zone={site.timezone}
+            threshold={lineOf(draft)}
+            onThreshold={onThreshold}
+          />
+        </div>
+      )}
+    </section>
+  )
+}

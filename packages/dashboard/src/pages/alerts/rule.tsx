@@ -1,0 +1,207 @@
+import { useState } from 'preact/hooks'
+import type { AlertResource } from '@sluice/contracts/alerts'
+import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
+import { useView } from '../../state/hooks.ts'
+import { useSite } from '../../state/session.tsx'
+import { toast } from '../../ui/announce.tsx'
+import { Button } from '../../ui/button.tsx'
+import { ConfirmDialog, SecretDialog } from '../../ui/form-dialog.tsx'
+import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
+import { AlertState } from './alert-state.tsx'
+import { bodyOf, type Draft, draftOfRule, newDraft } from './draft.ts'
+import { History } from './history.tsx'
+import { texts } from './messages.ts'
+import { RuleEditor } from './rule-editor.tsx'
+import { conditionText } from './rule-text.ts'
+
+interface OnDone {
+  /** Opens another rule, or the list. */
+  onDone: (id: string | undefined) => void
+}
+
+const Back = ({ onDone }: OnDone) => (
+  <Button
+    kind="quiet"
+    icon="arrow-left"
+    class="alert-back"
+    onClick={() => {
+      onDone(undefined)
+    }}
+  >
+    {texts.back}
+  </Button>
+)
+
+/** A new rule, on the metric and with the conditions that the address holds. */
+export function NewRule({ onDone }: OnDone) {
+  const { site_id: siteId } = useSite()
+  const view = useView()
+  const create = useChange('createAlert')
+  const refresh = useRefresh()
+  const [draft, setDraft] = useState(() => newDraft(view.metric, view.filters))
+  const [made, setMade] = useState<{ id: string; secret: string }>()
+  const submit = async () => {
+    const body = bodyOf(draft, siteId)
+    if (body === undefined) return
+    const { description, ...rest } = body
+    const rule = await create.run({ body: description === '' ? rest : body })
+    const { secret } = rule.notification_config
+    if (secret === undefined) {
+      await refresh('listAlerts')
+      onDone(rule.rule_id)
+    } else setMade({ id: rule.rule_id, secret })
+  }
+  return (
+    <>
+      <Back onDone={onDone} />
+      <PageTitle title={texts.newTitle} />
+      <RuleEditor
+        draft={draft}
+        onChange={setDraft}
+        submit={texts.submit}
+        onSubmit={submit}
+        isBusy={create.isBusy}
+        error={create.error}
+      />
+      {made === undefined ? null : (
+        <SecretDialog
+          title={texts.reveal}
+          secret={made.secret}
+          what={texts.what}
+          onSaved={() => {
+            void refresh('listAlerts')
+            onDone(made.id)
+          }}
+        >
+          {texts.revealText}
+        </SecretDialog>
+      )}
+    </>
+  )
+}
+
+const refreshMs = 15_000
+
+/** A rule: its settings, what they would have done, and what it did. */
+export function Rule({ id, onDone }: OnDone & { id: string }) {
+  const rule = useApi('getAlert', { params: { rule_id: id } }, { refetchMs: refreshMs, staleMs: 0 })
+  if (rule.data !== undefined) return <Loaded of={rule.data} onDone={onDone} />
+  return (
+    <>
+      <Back onDone={onDone} />
+      {rule.isLoading ? <SkeletonRows rows={8} /> : null}
+      {rule.error === undefined ? null : rule.error.status === 404 ? (
+        <EmptyState icon="bell" title={texts.gone} />
+      ) : (
+        <ErrorPanel error={rule.error} onRetry={rule.retry} />
+      )}
+    </>
+  )
+}
+
+function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
+  const params = { rule_id: of.rule_id }
+  const update = useChange('updateAlert', ['getAlert', 'listAlerts'])
+  const test = useChange('testAlert', ['listAlertHistory'])
+  const [draft, setDraft] = useState<Draft>(() => draftOfRule(of))
+  const [isRemoving, setRemoving] = useState(false)
+  const save = async () => {
+    const body = bodyOf(draft, of.site_id)
+    if (body === undefined) return
+    const { condition, notification_config: config } = body
+    await update.run({
+      params,
+      body: {
+        ...body,
+        description: body.description === '' ? null : body.description,
+        // A field that was emptied has to be taken away; one that is left out would stay.
+        condition: { event_type: null, filter: null, ...condition },
+        notification_config: { channel: null, ...config },
+      },
+    })
+    toast(texts.saved)
+  }
+  return (
+    <>
+      <Back onDone={onDone} />
+      <PageTitle
+        title={<bdi>{of.name}</bdi>}
+        sentence={
+          <>
+            <AlertState of={of} /> · <bdi>{conditionText(of.condition)}</bdi>
+          </>
+        }
+        actions={
+          <>
+            <Button
+              icon="send"
+              isBusy={test.isBusy}
+              onClick={() => {
+                test.run({ params }).then(
+                  () => {
+                    toast(texts.tested)
+                  },
+                  () => undefined,
+                )
+              }}
+            >
+              {texts.test}
+            </Button>
+            <Button
+              kind="danger"
+              onClick={() => {
+                setRemoving(true)
+              }}
+            >
+              {texts.remove}
+            </Button>
+          </>
+        }
+      />
+      {test.error === undefined ? null : <ErrorPanel error={test.error} />}
+      {of.last_error === null ? null : (
+        <p class="notice">
+          {texts.lastError}: <bdi>{of.last_error}</bdi>
+        </p>
+      )}
+      <RuleEditor
+        draft={draft}
+        onChange={setDraft}
+        submit={texts.save}
+        onSubmit={save}
+        isBusy={update.isBusy}
+        error={update.error}
+      />
+      <History of={of} />
+      {isRemoving ? (
+        <Remove
+          of={of}
+          onClose={() => {
+            setRemoving(false)
+          }}
+          onDone={onDone}
+        />
+      ) : null}
+    </>
+  )
+}
+
+function Remove({ of, onClose, onDone }: OnDone & { of: AlertResource; onClose: () => void }) {
+  const remove = useChange('deleteAlert', ['listAlerts'])
+  return (
+    <ConfirmDialog
+      title={texts.removeTitle(of.name)}
+      submit={texts.remove}
+      isBusy={remove.isBusy}
+      error={remove.error}
+      onClose={onClose}
+      onSubmit={async () => {
+        await remove.run({ params: { rule_id: of.rule_id } })
+        toast(texts.removed)
+        onDone(undefined)
+      }}
+    >
+      <p>{texts.removeText}</p>
+    </ConfirmDialog>
+  )
+}

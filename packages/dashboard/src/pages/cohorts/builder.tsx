@@ -1,0 +1,244 @@
+import { useState } from 'preact/hooks'
+import {
+  type Condition,
+  conditionLimits,
+  type Criteria,
+  isCriteria,
+  isOneOf,
+  operators,
+  userFields,
+  userPrefix,
+} from '@sluice/contracts/conditions'
+import type { ObservedProperty } from '@sluice/contracts/observed-properties'
+import { formatCompact } from '../../format/numbers.ts'
+import { propertyLabel, valueLabel } from '../../format/sentences.ts'
+import { messages } from '../../messages/en.ts'
+import { bareOperators, listOperators } from '../../state/conditions.ts'
+import { Button } from '../../ui/button.tsx'
+import { Combobox } from '../../ui/combobox.tsx'
+import { Select } from '../../ui/select.tsx'
+import { emptyCondition, hasRoom, type Path, replaced, valueFor } from './criteria.ts'
+import { texts } from './messages.ts'
+
+export interface BuilderProps {
+  criteria: Criteria
+  onChange: (criteria: Criteria) => void
+  /** Names and values that recent events had. */
+  seen: readonly ObservedProperty[]
+}
+
+interface Editor extends BuilderProps {
+  replace: (path: Path, ...items: (Condition | Criteria)[]) => void
+}
+
+/** Criteria as a sentence: `Users who in one event have all of these: …`, with groups in groups. */
+export function Builder(props: BuilderProps) {
+  const { criteria, onChange } = props
+  const scope = criteria.scope ?? 'event'
+  const editor: Editor = {
+    ...props,
+    replace: (path, ...items) => {
+      const next = replaced(criteria, path, ...items)
+      onChange(next.conditions.length === 0 ? { ...next, conditions: [emptyCondition] } : next)
+    },
+  }
+  return (
+    <div class="builder">
+      <p class="builder-line">
+        <span>{texts.usersWho}</span>
+        <Select
+          name={texts.scopeLabel}
+          value={scope}
+          options={(['event', 'user'] as const).map((value) => ({ value, label: texts.scopes[value] }))}
+          onChange={(value) => {
+            onChange({ ...criteria, scope: value })
+          }}
+        />
+        <span>{texts.have}</span>
+        <TypeChoice
+          type={criteria.type}
+          onChange={(type) => {
+            onChange({ ...criteria, type })
+          }}
+        />
+        <span class="muted small">{texts.scopeHints[scope]}</span>
+      </p>
+      <Items editor={editor} criteria={criteria} path={[]} />
+      {hasRoom(criteria) ? null : <p class="muted small">{texts.full}</p>}
+    </div>
+  )
+}
+
+function TypeChoice({ type, onChange }: { type: Criteria['type']; onChange: (type: Criteria['type']) => void }) {
+  return (
+    <Select
+      name={texts.typeLabel}
+      value={type}
+      options={[
+        { value: 'and', label: texts.allOf },
+        { value: 'or', label: texts.anyOf },
+      ]}
+      onChange={onChange}
+    />
+  )
+}
+
+function Items({ editor, criteria, path }: { editor: Editor; criteria: Criteria; path: Path }) {
+  const { type, conditions } = criteria
+  const add = (item: Condition | Criteria) => {
+    if (path.length === 0) editor.onChange({ ...criteria, conditions: [...conditions, item] })
+    else editor.replace(path, { ...criteria, conditions: [...conditions, item] })
+  }
+  return (
+    <div class="builder-items">
+      {conditions.map((each, at) => {
+        const place = [...path, at]
+        return (
+          <div key={at} class="builder-item">
+            <span class="label joiner">{at === 0 ? '' : texts.joiners[type]}</span>
+            {isCriteria(each) ? (
+              <div class="builder-group">
+                <p class="builder-line">
+                  <TypeChoice
+                    type={each.type}
+                    onChange={(next) => {
+                      editor.replace(place, { ...each, type: next })
+                    }}
+                  />
+                  <Button
+                    kind="quiet"
+                    icon="x"
+                    isIconOnly
+                    onClick={() => {
+                      editor.replace(place)
+                    }}
+                  >
+                    {texts.removeGroup}
+                  </Button>
+                </p>
+                <Items editor={editor} criteria={each} path={place} />
+              </div>
+            ) : (
+              <ConditionRow editor={editor} condition={each} path={place} />
+            )}
+          </div>
+        )
+      })}
+      {hasRoom(editor.criteria) ? (
+        <p class="builder-add">
+          <button
+            type="button"
+            class="link-button"
+            onClick={() => {
+              add(emptyCondition)
+            }}
+          >
+            {texts.addCondition}
+          </button>
+          {path.length + 1 >= conditionLimits.criteriaDepthMax ? null : (
+            <button
+              type="button"
+              class="link-button"
+              onClick={() => {
+                add({ type: type === 'and' ? 'or' : 'and', conditions: [emptyCondition] })
+              }}
+            >
+              {texts.addGroup}
+            </button>
+          )}
+        </p>
+      ) : null}
+    </div>
+  )
+}
+
+function ConditionRow({ editor, condition, path }: { editor: Editor; condition: Condition; path: Path }) {
+  const { property, operator } = condition
+  const { seen } = editor
+  const change = (patch: Partial<Condition>) => {
+    editor.replace(path, { ...condition, ...patch })
+  }
+  return (
+    <div class="condition-row">
+      <Combobox
+        isFree
+        name={texts.property}
+        placeholder={texts.property}
+        value={property}
+        options={[
+          ...seen.map(({ name, count }) => ({ value: name, label: propertyLabel(name), detail: formatCompact(count) })),
+          ...userFields.map((field) => ({ value: `${userPrefix}${field}`, label: texts.userField(field) })),
+        ]}
+        onChange={(chosen) => {
+          change({ property: chosen })
+        }}
+      />
+      <Select
+        name={texts.operator}
+        value={operator}
+        options={operators.map((each) => ({ value: each, label: messages.filters.operators[each] }))}
+        onChange={(chosen) => {
+          change({ operator: chosen, value: valueFor(chosen, condition.value) })
+        }}
+      />
+      {isOneOf(bareOperators, operator) ? (
+        <span />
+      ) : isOneOf(listOperators, operator) ? (
+        <ListInput
+          values={[condition.value ?? []].flat()}
+          onChange={(value) => {
+            change({ value })
+          }}
+        />
+      ) : (
+        <Combobox
+          key={property}
+          isFree
+          name={texts.value}
+          placeholder={texts.value}
+          value={typeof condition.value === 'string' ? condition.value : ''}
+          options={(seen.find(({ name }) => name === property)?.values ?? []).map(({ value, count }) => ({
+            value,
+            label: valueLabel(property, value),
+            detail: formatCompact(count),
+          }))}
+          onChange={(value) => {
+            change({ value })
+          }}
+        />
+      )}
+      <Button
+        kind="quiet"
+        icon="x"
+        isIconOnly
+        onClick={() => {
+          editor.replace(path)
+        }}
+      >
+        {texts.removeCondition}
+      </Button>
+    </div>
+  )
+}
+
+/** A field for several values; it keeps the text while one types. */
+function ListInput({ values, onChange }: { values: readonly string[]; onChange: (values: string[]) => void }) {
+  const [text, setText] = useState(values.join(', '))
+  return (
+    <input
+      class="input"
+      aria-label={texts.values}
+      placeholder={texts.values}
+      value={text}
+      onInput={({ currentTarget }) => {
+        setText(currentTarget.value)
+        onChange(
+          currentTarget.value
+            .split(',')
+            .map((each) => each.trim())
+            .filter((each) => each !== ''),
+        )
+      }}
+    />
+  )
+}

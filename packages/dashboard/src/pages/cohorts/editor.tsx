@@ -1,0 +1,148 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { CohortResource } from '@sluice/contracts/cohorts'
+import { cohortLimits } from '@sluice/contracts/cohorts'
+import type { Criteria } from '@sluice/contracts/conditions'
+import { useApi, useChange } from '../../api/hooks.ts'
+import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
+import { toast } from '../../ui/announce.tsx'
+import { Button } from '../../ui/button.tsx'
+import { TextField } from '../../ui/field.tsx'
+import { ErrorPanel, PageTitle } from '../../ui/states.tsx'
+import { Builder } from './builder.tsx'
+import { emptyCriteria, parseDraft, sentCriteria } from './criteria.ts'
+import { texts } from './messages.ts'
+import { CohortSize } from './size.tsx'
+
+/** How long typing rests before the size is asked for. */
+const settleMs = 400
+
+/** A value once it has not changed for a while. */
+function useSettled(text: string): string {
+  const [settled, setSettled] = useState(text)
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      setSettled(text)
+    }, settleMs)
+    return () => {
+      clearTimeout(timer)
+    }
+  }, [text])
+  return settled
+}
+
+export interface EditorProps {
+  /** The cohort that is changed; undefined makes a new one. */
+  cohort: CohortResource | undefined
+  /** Ends editing: with the id of what was saved. */
+  onClose: (cohortId?: string) => void
+}
+
+const refreshed = ['listCohorts', 'getCohort', 'cohortAnalysis', 'retention'] as const
+
+/** Makes or changes a cohort; its size follows 400 ms after the last edit. The draft is in the address and survives a reload. */
+export function Editor({ cohort, onClose }: EditorProps) {
+  const { siteId } = useView()
+  const { environment } = useQuestions()
+  const [draft, setDraft] = usePageParameter('draft')
+  const [name, setName] = useState(cohort?.name ?? '')
+  const [description, setDescription] = useState(cohort?.description ?? '')
+  const [criteria, setCriteria] = useState<Criteria>(
+    () => (draft === undefined ? undefined : parseDraft(draft)) ?? cohort?.criteria ?? emptyCriteria,
+  )
+  const [problem, setProblem] = useState<'name' | 'criteria'>()
+  const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
+  const settledText = useSettled(JSON.stringify(criteria))
+  const settled = sentCriteria(JSON.parse(settledText) as Criteria)
+  useEffect(() => {
+    const kept = settledText === JSON.stringify(cohort?.criteria ?? emptyCriteria) ? undefined : settledText
+    if (kept !== draft) setDraft(kept, true)
+  }, [settledText])
+  const create = useChange('createCohort', refreshed)
+  const update = useChange('updateCohort', refreshed)
+  const change = cohort === undefined ? create : update
+  const save = () => {
+    const sent = sentCriteria(criteria)
+    if (name.trim() === '') setProblem('name')
+    else if (sent === undefined) setProblem('criteria')
+    else {
+      setProblem(undefined)
+      const body = { name, description, criteria: sent }
+      const saving =
+        cohort === undefined
+          ? create.run({ body: { ...body, site_id: siteId } })
+          : update.run({ params: { cohort_id: cohort.cohort_id }, body })
+      saving.then(
+        (saved) => {
+          toast(texts.saved(saved.name))
+          onClose(saved.cohort_id)
+        },
+        // `change.error` shows it.
+        () => undefined,
+      )
+    }
+  }
+  return (
+    <form
+      class="stack"
+      onSubmit={(event) => {
+        event.preventDefault()
+        save()
+      }}
+    >
+      <PageTitle title={<bdi>{cohort === undefined ? texts.create : texts.editTitle(cohort.name)}</bdi>} />
+      <div class="cohort-fields">
+        <TextField
+          label={texts.name}
+          value={name}
+          maxLength={cohortLimits.nameLengthMax}
+          error={problem === 'name' ? texts.nameMissing : undefined}
+          onInput={setName}
+        />
+        <TextField
+          label={texts.description}
+          isOptional
+          value={description}
+          maxLength={cohortLimits.descriptionLengthMax}
+          onInput={setDescription}
+        />
+      </div>
+      {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
+      <Builder
+        criteria={criteria}
+        onChange={(next) => {
+          setCriteria(next)
+          if (problem === 'criteria') setProblem(undefined)
+        }}
+        seen={seen.data?.properties ?? []}
+      />
+      <div class="cohort-foot">
+        <div class="grow">
+          <h2 class="label">{texts.preview}</h2>
+          {settled === undefined ? (
+            <p class="muted">{texts.incomplete}</p>
+          ) : (
+            <CohortSize isSpoken criteria={settled} name={name === '' ? texts.create : name} />
+          )}
+        </div>
+        <div class="row">
+          <Button
+            onClick={() => {
+              onClose()
+            }}
+          >
+            {texts.cancel}
+          </Button>
+          <Button kind="primary" type="submit" isBusy={change.isBusy}>
+            {texts.save}
+          </Button>
+        </div>
+      </div>
+      {problem === 'criteria' ? (
+        <p class="field-error" role="alert">
+          {texts.incompleteSave}
+        </p>
+      ) : null}
+      {change.error === undefined ? null : <ErrorPanel error={change.error} onRetry={save} />}
+    </form>
+  )
+}

@@ -1,0 +1,57 @@
+import { useEffect } from 'preact/hooks'
+import type { Criteria } from '@sluice/contracts/conditions'
+import { useApi } from '../../api/hooks.ts'
+import { requestOf } from '../../api/request.ts'
+import { fileNameOf } from '../../format/csv.ts'
+import { useQuestions, useView } from '../../state/hooks.ts'
+import { announce } from '../../ui/announce.tsx'
+import { MoreMenu, Num } from '../../ui/numbers.tsx'
+import { ErrorPanel, Skeleton } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+
+export interface CohortSizeProps {
+  /** Nothing is asked while undefined. */
+  criteria: Criteria | undefined
+  name: string
+  /** Has screen readers say each new size. */
+  isSpoken?: boolean
+}
+
+/** How many users criteria describe: `358 users, 19.23%`. */
+export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps) {
+  const { siteId } = useView()
+  const { environment } = useQuestions()
+  const input = criteria === undefined ? null : { body: { site_id: siteId, criteria, environment } }
+  const preview = useApi('previewCohort', input)
+  const { data, error } = preview
+  const spoken = data === undefined || preview.isOld ? undefined : texts.spokenSize(data.size, data.share)
+  useEffect(() => {
+    if (isSpoken && spoken !== undefined) announce(spoken)
+  }, [isSpoken, spoken])
+  if (input === null) return null
+  if (error !== undefined) return <ErrorPanel error={error} onRetry={preview.retry} />
+  if (data === undefined) return <Skeleton width={120} />
+  const { size, share, complete_until } = data
+  return (
+    <span class={`cohort-size${preview.isOld ? ' old' : ''}`}>
+      <span>
+        <strong>
+          <Num value={size} name={name} />
+        </strong>{' '}
+        {texts.users(size)},{' '}
+        <span class="muted">
+          <Num kind="exact" value={share} />%
+        </span>
+      </span>
+      <MoreMenu
+        source={{
+          label: texts.sizeCaption(name),
+          request: requestOf('previewCohort', input),
+          rows: () => [{ size, share, complete_until }],
+          fileName: fileNameOf([siteId, 'cohort', name], 'csv'),
+          value: size,
+        }}
+      />
+    </span>
+  )
+}

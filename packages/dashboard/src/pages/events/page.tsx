@@ -1,0 +1,70 @@
+import { useState } from 'preact/hooks'
+import { useChange } from '../../api/hooks.ts'
+import { filterSentence } from '../../format/sentences.ts'
+import { messages } from '../../messages/en.ts'
+import { useMenuKey } from '../../parts/use-menu-key.ts'
+import { useQuestions, useView } from '../../state/hooks.ts'
+import { announce } from '../../ui/announce.tsx'
+import { Button } from '../../ui/button.tsx'
+import { ErrorPanel, PageTitle } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+import { Properties } from './properties.tsx'
+import { Samples } from './samples.tsx'
+
+const nameMax = 200
+
+/** What the site sends: names, values and the events themselves. */
+export default function Page() {
+  const { siteId, filters, range, hrefOf } = useView()
+  const { bounds, environment, zone } = useQuestions()
+  const [isExported, setExported] = useState(false)
+  const create = useChange('createExport', ['listExports'])
+  useMenuKey()
+  const sentence = filterSentence({ subject: texts.subject, filters, range, zone })
+  const exportMatches = () => {
+    setExported(false)
+    const body = {
+      site_id: siteId,
+      type: 'events' as const,
+      format: 'csv' as const,
+      name: sentence.slice(0, nameMax),
+      start_date: bounds.startMs,
+      end_date: bounds.endMs,
+      environment,
+      ...(filters.length === 0 ? {} : { filter: filters }),
+    }
+    create.run({ body }).then(
+      () => {
+        setExported(true)
+        announce(texts.exported)
+      },
+      // `create.error` shows it.
+      () => undefined,
+    )
+  }
+  return (
+    <>
+      <PageTitle
+        title={messages.nav.events}
+        sentence={<bdi>{sentence}</bdi>}
+        actions={
+          <Button icon="file-down" isBusy={create.isBusy} onClick={exportMatches}>
+            {texts.export}
+          </Button>
+        }
+      />
+      <div class="stack events">
+        {create.error === undefined ? null : <ErrorPanel error={create.error} onRetry={exportMatches} />}
+        {isExported ? (
+          <p class="notice">
+            <span>
+              {texts.exported} <a href={hrefOf({}, 'exports')}>{texts.toExports}</a>
+            </span>
+          </p>
+        ) : null}
+        <Properties />
+        <Samples />
+      </div>
+    </>
+  )
+}

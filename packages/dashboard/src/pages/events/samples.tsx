@@ -1,0 +1,192 @@
+import { useEffect, useRef } from 'preact/hooks'
+import type { StoredEvent } from '@sluice/contracts/stored-event'
+import { serverNow } from '../../api/client.ts'
+import { useApi } from '../../api/hooks.ts'
+import { requestOf } from '../../api/request.ts'
+import { fileNameOf } from '../../format/csv.ts'
+import { formatDateTime, formatRelative, formatSeconds } from '../../format/dates.ts'
+import { eventRows, fieldsOf, placeOf } from '../../format/events.ts'
+import { valueLabel } from '../../format/sentences.ts'
+import { EventFields } from '../../parts/event-fields.tsx'
+import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
+import { datesOf } from '../../state/range.ts'
+import { useSite } from '../../state/session.tsx'
+import { Button } from '../../ui/button.tsx'
+import { CopyButton } from '../../ui/copy.tsx'
+import { Drawer } from '../../ui/dialog.tsx'
+import { MoreMenu } from '../../ui/numbers.tsx'
+import { EmptyState, ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
+import { DataTable } from '../../ui/table.tsx'
+import { texts } from './messages.ts'
+
+const pageSize = 50
+
+/** What a table's cell shows of an event's properties. */
+function summaryOf(event: StoredEvent): string {
+  return fieldsOf(event, 'UTC')
+    .filter(({ name }) => name.startsWith('properties.'))
+    .map(({ name, value }) => `${name.slice('properties.'.length)}: ${value}`)
+    .join(', ')
+}
+
+/** The question for a page of the view's events. */
+function useSamples() {
+  const { siteId, filters } = useView()
+  const { bounds, environment } = useQuestions()
+  const [before, setBefore] = usePageParameter('before')
+  const of = {
+    site_id: siteId,
+    start_date: bounds.startMs,
+    end_date: bounds.endMs,
+    environment,
+    ...(filters.length === 0 ? {} : { filter: filters }),
+  }
+  // A place in one list is none in another.
+  const list = JSON.stringify([siteId, environment, filters])
+  const last = useRef(list)
+  useEffect(() => {
+    if (last.current !== list && before !== undefined) setBefore(undefined, true)
+    last.current = list
+  }, [list])
+  const query = { ...of, limit: pageSize, ...(before === undefined ? {} : { before }) }
+  return { query, before, setBefore }
+}
+
+/** The events themselves, newest first, page by page. A row opens all its fields. */
+export function Samples() {
+  const { siteId } = useView()
+  const { zone, bounds } = useQuestions()
+  const { query, before, setBefore } = useSamples()
+  const [open, setOpen] = usePageParameter('event')
+  const found = useApi('events', { query })
+  const { data } = found
+  const { from, to } = datesOf(bounds, zone)
+  const opened = data?.events.find(({ event_id }) => event_id === open)
+  const next = data?.next_before ?? undefined
+  return (
+    <section aria-labelledby="samples-title" class="stack-small">
+      <header class="section-head">
+        <h2 id="samples-title" class="grow">
+          {texts.samples}
+        </h2>
+        {data === undefined ? null : (
+          <MoreMenu
+            source={{
+              label: texts.samples,
+              request: requestOf('events', { query }),
+              rows: () => eventRows(data.events, zone),
+              fileName: fileNameOf([siteId, 'events', from, to], 'csv'),
+            }}
+          />
+        )}
+      </header>
+      {found.error === undefined ? null : <ErrorPanel error={found.error} onRetry={found.retry} />}
+      {found.isLoading ? <SkeletonRows rows={10} /> : null}
+      {data === undefined ? null : (
+        <div class={found.isOld ? 'old refreshing' : undefined}>
+          <DataTable
+            caption={texts.samples}
+            columns={[
+              {
+                id: 'type',
+                header: texts.type,
+                cell: (row) => <Cell text={row.event_type} />,
+              },
+              {
+                id: 'time',
+                header: texts.time,
+                cell: (row) => (
+                  <time class="sample-time" title={formatDateTime(row.timestamp, zone)}>
+                    {formatDateTime(row.timestamp, zone).replace(/, [\d:]+$/, '')}, {formatSeconds(row.timestamp, zone)}
+                  </time>
+                ),
+              },
+              { id: 'place', header: texts.place, cell: (row) => <Cell text={placeOf(row)} /> },
+              {
+                id: 'user',
+                header: texts.user,
+                cell: (row) => <Cell text={row.user_id ?? row.anonymous_id ?? row.session_id ?? ''} />,
+              },
+              {
+                id: 'country',
+                header: texts.country,
+                cell: (row) => <Cell text={row.country === undefined ? '' : valueLabel('country', row.country)} />,
+              },
+              { id: 'data', header: texts.data, cell: (row) => <Cell text={summaryOf(row)} /> },
+            ]}
+            rows={data.events}
+            rowKey={({ timestamp, environment, event_id }) => `${timestamp} ${environment} ${event_id}`}
+            onOpen={({ event_id }) => {
+              setOpen(event_id)
+            }}
+            empty={<NoEvents />}
+          />
+        </div>
+      )}
+      {before === undefined && next === undefined ? null : (
+        <nav class="row pages" aria-label={texts.samples}>
+          {before === undefined ? null : (
+            <Button
+              icon="arrow-left"
+              onClick={() => {
+                setBefore(undefined)
+              }}
+            >
+              {texts.newest}
+            </Button>
+          )}
+          {next === undefined ? null : (
+            <Button
+              icon="arrow-right"
+              isBusy={found.isOld}
+              onClick={() => {
+                setBefore(next)
+                document.querySelector('#samples-title')?.scrollIntoView({ block: 'center' })
+              }}
+            >
+              {texts.older}
+            </Button>
+          )}
+        </nav>
+      )}
+      {opened === undefined ? null : (
+        <Drawer
+          title={texts.event}
+          onClose={() => {
+            setOpen(undefined)
+          }}
+          actions={<CopyButton text={JSON.stringify(opened, null, 2)} label={texts.copyJson} what={texts.json} />}
+        >
+          <EventFields event={opened} zone={zone} />
+        </Drawer>
+      )}
+    </section>
+  )
+}
+
+const Cell = ({ text }: { text: string }) => (
+  <span class="sample-cell" title={text}>
+    <bdi>{text}</bdi>
+  </span>
+)
+
+function NoEvents() {
+  const { filters, setView, hrefOf } = useView()
+  const site = useSite()
+  const last = site.last_event_at === null ? undefined : formatRelative(site.last_event_at, serverNow())
+  const action =
+    last === undefined ? (
+      <a class="button" href={hrefOf({}, 'live')}>
+        {texts.toLive}
+      </a>
+    ) : (
+      <Button
+        onClick={() => {
+          setView(filters.length > 0 ? { filters: [] } : { range: 'all' })
+        }}
+      >
+        {filters.length > 0 ? texts.clear : texts.showAll}
+      </Button>
+    )
+  return <EmptyState title={texts.none} why={texts.noneWhy(last)} action={action} />
+}

@@ -1,0 +1,255 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { CreateExportBody, ExportResource } from '@sluice/contracts/exports'
+import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
+import { requestOf } from '../../api/request.ts'
+import { formatDateTime } from '../../format/dates.ts'
+import { andList } from '../../format/names.ts'
+import { formatBytes } from '../../format/numbers.ts'
+import { conditionLabel } from '../../format/sentences.ts'
+import { messages } from '../../messages/en.ts'
+import { useSite } from '../../state/session.tsx'
+import { toast } from '../../ui/announce.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Details } from '../../ui/details.tsx'
+import { Drawer } from '../../ui/dialog.tsx'
+import { ConfirmDialog } from '../../ui/form-dialog.tsx'
+import { Icon } from '../../ui/icon.tsx'
+import { listSource } from '../../ui/list-source.ts'
+import { MoreMenu, Num } from '../../ui/numbers.tsx'
+import { ErrorPanel, Progress, SkeletonRows } from '../../ui/states.tsx'
+import { At } from '../../ui/time.tsx'
+import { ExportStatus, isUnderWay } from './export-status.tsx'
+import { texts } from './messages.ts'
+import { Runs } from './runs.tsx'
+import { ScheduleForm } from './schedule-form.tsx'
+
+const pollMs = 1_000
+
+interface ExportDrawerProps {
+  id: string
+  onClose: () => void
+  /** Opens another export: the one that was made again. */
+  onOpen: (id: string) => void
+}
+
+/** An export: how far it is, its file, its schedule and runs. */
+export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
+  const params = { export_id: id }
+  const refresh = useRefresh()
+  const record = useApi('getExport', { params }, { staleMs: 0, refetchMs: pollOf })
+  const { data } = record
+  const [doing, setDoing] = useState<'remove' | 'edit'>()
+  const hasEnded = data !== undefined && !isUnderWay(data)
+  useEffect(() => {
+    if (hasEnded) void refresh('listExports', 'listExportRuns')
+  }, [hasEnded])
+  return (
+    <>
+      <Drawer
+        title={data?.name ?? messages.nav.exports}
+        onClose={onClose}
+        actions={data === undefined ? undefined : <Actions of={data} onDo={setDoing} onOpen={onOpen} />}
+      >
+        <div class="stack">
+          {record.error === undefined ? null : <ErrorPanel error={record.error} onRetry={record.retry} />}
+          {record.isLoading ? <SkeletonRows rows={6} /> : null}
+          {data === undefined ? null : <Record of={data} />}
+        </div>
+      </Drawer>
+      {doing === 'edit' && data !== undefined ? (
+        <ScheduleForm
+          of={data}
+          onClose={() => {
+            setDoing(undefined)
+          }}
+        />
+      ) : null}
+      {doing === 'remove' && data !== undefined ? (
+        <RemoveExport
+          of={data}
+          onClose={() => {
+            setDoing(undefined)
+          }}
+          onRemoved={onClose}
+        />
+      ) : null}
+    </>
+  )
+}
+
+const pollOf = (data: ExportResource | undefined) => (data !== undefined && isUnderWay(data) ? pollMs : false)
+
+function rangeOf({ start_date: start, end_date: end }: ExportResource, zone: string): string {
+  if (start !== null && end !== null) return texts.between(formatDateTime(start, zone), formatDateTime(end, zone))
+  if (start !== null) return texts.since(formatDateTime(start, zone))
+  return end === null ? texts.everything : texts.until(formatDateTime(end, zone))
+}
+
+function Record({ of }: { of: ExportResource }) {
+  const site = useSite()
+  const { metric, group_by: groupBy, cohort_id: cohort, filter, scheduled } = of
+  return (
+    <>
+      {isUnderWay(of) ? <Progress label={texts.progress} value={of.progress} max={100} /> : null}
+      <div class="row">
+        <h3 class="grow">
+          <ExportStatus of={of} />
+        </h3>
+        <MoreMenu
+          source={listSource(
+            of.name,
+            ['getExport', { params: { export_id: of.export_id } }],
+            [of],
+            [site.site_id, of.export_id],
+          )}
+        />
+      </div>
+      {of.status === 'expired' && scheduled === null ? <p class="muted">{texts.expiredWhy}</p> : null}
+      <Details
+        items={[
+          [texts.columns.type, texts.types[of.type]],
+          ...(metric === null ? [] : [[texts.metric, messages.metrics[metric]] as const]),
+          ...(groupBy === null ? [] : [[texts.groupBy, <bdi>{texts.units[groupBy] ?? groupBy}</bdi>] as const]),
+          ...(cohort === null ? [] : [[texts.cohort, <code>{cohort}</code>] as const]),
+          [texts.format, of.compression === null ? of.format : `${of.format}, ${of.compression}`],
+          [texts.environment, texts.environments[of.environment]],
+          ...(scheduled === null
+            ? [[texts.range, rangeOf(of, site.timezone)] as const]
+            : [
+                [texts.frequency, texts.frequencies[scheduled.frequency]] as const,
+                [texts.nextRun, scheduled.paused ? '–' : <At ms={scheduled.next_run} zone={site.timezone} />] as const,
+              ]),
+          ...(filter === null || filter.length === 0
+            ? []
+            : [
+                [
+                  texts.filterLabel,
+                  <bdi>{andList(filter.flatMap((each) => ('conditions' in each ? [] : [conditionLabel(each)])))}</bdi>,
+                ] as const,
+              ]),
+          [texts.columns.rows, <Num kind="exact" value={of.rows} name="rows" />],
+          [texts.columns.bytes, formatBytes(of.bytes)],
+          [texts.columns.created, <At ms={of.created_at} />],
+          ...(of.finished_at === null ? [] : [[texts.finished, <At ms={of.finished_at} />] as const]),
+          ...(of.expires_at === null ? [] : [[texts.expires, <At ms={of.expires_at} />] as const]),
+          ...(of.error === null ? [] : [[texts.reason, <bdi>{of.error}</bdi>] as const]),
+          [texts.id, <code>{of.export_id}</code>],
+        ]}
+      />
+      {scheduled === null ? null : <Runs of={of} />}
+    </>
+  )
+}
+
+/** The body that makes an export again. */
+function againOf(of: ExportResource): CreateExportBody {
+  const given = {
+    compression: of.compression,
+    start_date: of.start_date,
+    end_date: of.end_date,
+    filter: of.filter,
+    cohort_id: of.cohort_id,
+    metric: of.metric,
+    group_by: of.group_by,
+  }
+  return {
+    site_id: of.site_id,
+    type: of.type,
+    format: of.format,
+    name: of.name,
+    environment: of.environment,
+    csv_safe: of.csv_safe,
+    ...(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null)) as Partial<CreateExportBody>),
+  }
+}
+
+interface ActionsProps {
+  of: ExportResource
+  onDo: (what: 'remove' | 'edit') => void
+  onOpen: (id: string) => void
+}
+
+function Actions({ of, onDo, onOpen }: ActionsProps) {
+  const again = useChange('createExport', ['listExports'])
+  const update = useChange('updateExport', ['listExports', 'getExport'])
+  const { scheduled } = of
+  const params = { export_id: of.export_id }
+  const hasFile = of.status === 'completed'
+  return (
+    <>
+      {again.error === undefined ? null : <ErrorPanel error={again.error} />}
+      {update.error === undefined ? null : <ErrorPanel error={update.error} />}
+      <Button
+        kind="quiet"
+        icon="trash"
+        onClick={() => {
+          onDo('remove')
+        }}
+      >
+        {texts.remove}
+      </Button>
+      {scheduled === null ? null : (
+        <>
+          <Button
+            icon={scheduled.paused ? 'play' : 'pause'}
+            isBusy={update.isBusy}
+            onClick={() => {
+              update.run({ params, body: { scheduled: { paused: !scheduled.paused } } }).catch(() => undefined)
+            }}
+          >
+            {scheduled.paused ? texts.resume : texts.pause}
+          </Button>
+          <Button
+            onClick={() => {
+              onDo('edit')
+            }}
+          >
+            {texts.edit}
+          </Button>
+        </>
+      )}
+      {scheduled !== null || isUnderWay(of) ? null : (
+        <Button
+          icon="refresh-cw"
+          isBusy={again.isBusy}
+          onClick={() => {
+            again.run({ body: againOf(of) }).then(
+              ({ export_id: id }) => {
+                onOpen(id)
+              },
+              () => undefined,
+            )
+          }}
+        >
+          {texts.runAgain}
+        </Button>
+      )}
+      {hasFile ? (
+        <a class="button primary" href={requestOf('downloadExport', { params }).path} download>
+          <Icon name="download" />
+          {texts.download}
+        </a>
+      ) : null}
+    </>
+  )
+}
+
+function RemoveExport({ of, onClose, onRemoved }: { of: ExportResource; onClose: () => void; onRemoved: () => void }) {
+  const remove = useChange('deleteExport', ['listExports'])
+  return (
+    <ConfirmDialog
+      title={texts.removeTitle(of.name)}
+      submit={texts.remove}
+      isBusy={remove.isBusy}
+      error={remove.error}
+      onClose={onClose}
+      onSubmit={async () => {
+        await remove.run({ params: { export_id: of.export_id } })
+        toast(texts.removed)
+        onRemoved()
+      }}
+    >
+      <p>{texts.removeText}</p>
+    </ConfirmDialog>
+  )
+}

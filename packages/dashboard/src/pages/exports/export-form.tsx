@@ -1,0 +1,307 @@
+import { useState } from 'preact/hooks'
+import {
+  compressions,
+  type CreateExportBody,
+  exportFormats,
+  type ExportType,
+  exportTypes,
+  frequencies,
+} from '@sluice/contracts/exports'
+import { groupFields, metrics, timeUnits } from '@sluice/contracts/stats'
+import { serverNow } from '../../api/client.ts'
+import { fieldErrors } from '../../api/field-errors.ts'
+import { useApi, useChange } from '../../api/hooks.ts'
+import { andList } from '../../format/names.ts'
+import { conditionLabel, propertyLabel } from '../../format/sentences.ts'
+import { messages } from '../../messages/en.ts'
+import { useView } from '../../state/hooks.ts'
+import { boundsOf, isValidCustom } from '../../state/range.ts'
+import { useMay, useSession, useSite } from '../../state/session.tsx'
+import { Checkbox } from '../../ui/choice.tsx'
+import { Field, TextField } from '../../ui/field.tsx'
+import { FormDialog } from '../../ui/form-dialog.tsx'
+import { Select } from '../../ui/select.tsx'
+import { texts } from './messages.ts'
+
+const shown = ['name', 'type', 'format', 'compression', 'metric', 'group_by', 'cohort_id', 'start_date', 'end_date']
+const groupings = [...timeUnits, ...groupFields]
+
+interface Draft {
+  name: string
+  type: ExportType
+  format: (typeof exportFormats)[number]
+  compression: 'none' | (typeof compressions)[number]
+  environment: 'prod' | 'dev' | 'all'
+  metric: (typeof metrics)[number]
+  groupBy: 'none' | (typeof groupings)[number]
+  cohortId: string
+  from: string
+  to: string
+  frequency: 'once' | (typeof frequencies)[number]
+  isFiltered: boolean
+  isRaw: boolean
+}
+
+/** The dialog for a new export. */
+export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCreated: (id: string) => void }) {
+  const site = useSite()
+  const session = useSession()
+  const { filters } = useView()
+  const mayReadStats = useMay('stats:read')
+  const mayReadCohorts = useMay('cohorts:read')
+  const create = useChange('createExport', ['listExports'])
+  const [isTried, setTried] = useState(false)
+  const [draft, setDraft] = useState<Draft>({
+    name: '',
+    type: mayReadStats ? 'events' : 'users',
+    format: 'csv',
+    compression: 'none',
+    environment: session.environment,
+    metric: 'event_count',
+    groupBy: 'day',
+    cohortId: '',
+    from: '',
+    to: '',
+    frequency: 'once',
+    isFiltered: filters.length > 0,
+    isRaw: false,
+  })
+  const set = (patch: Partial<Draft>) => {
+    setDraft((before) => ({ ...before, ...patch }))
+  }
+  const { type, format } = draft
+  const errors = fieldErrors(create.error, shown)
+  const range = { from: draft.from || '1971-01-01', to: draft.to || '2099-12-31' }
+  const problems = {
+    cohort: type === 'cohort' && draft.cohortId === '' ? texts.missingCohort : undefined,
+    range: isValidCustom(range) ? undefined : texts.wrongRange,
+  }
+  const mayExport = (each: ExportType) => (each === 'users' || each === 'cohort' ? mayReadCohorts : mayReadStats)
+  const submit = async () => {
+    setTried(true)
+    if (problems.cohort !== undefined || problems.range !== undefined) return
+    const bounds = boundsOf(range, { now: serverNow(), zone: site.timezone, firstEventAt: site.first_event_at })
+    const body = bodyOf(draft, { siteId: site.site_id, startMs: bounds.startMs, endMs: bounds.endMs })
+    const { export_id: id } = await create.run({ body: draft.isFiltered ? { ...body, filter: filters } : body })
+    onCreated(id)
+  }
+  return (
+    <FormDialog
+      title={texts.create}
+      submit={texts.submit}
+      onSubmit={submit}
+      onClose={onClose}
+      isBusy={create.isBusy}
+      error={errors.rest}
+    >
+      <TextField
+        label={texts.name}
+        isOptional
+        hint={texts.nameHint}
+        value={draft.name}
+        onInput={(name) => {
+          set({ name })
+        }}
+        autocomplete="off"
+        error={errors.of('name')}
+      />
+      <Choice
+        label={texts.type}
+        value={type}
+        options={exportTypes.map((value) => ({ value, label: texts.types[value], disabled: !mayExport(value) }))}
+        onChange={(value) => {
+          set({ type: value })
+        }}
+        error={errors.of('type')}
+      />
+      {type === 'stats' ? <StatsChoice draft={draft} set={set} errorOf={errors.of} /> : null}
+      {type === 'cohort' ? (
+        <CohortChoice
+          draft={draft}
+          set={set}
+          errorOf={(field) => (isTried ? problems.cohort : undefined) ?? errors.of(field)}
+        />
+      ) : null}
+      <div class="columns">
+        <Choice
+          label={texts.format}
+          value={format}
+          options={exportFormats.map((value) => ({ value, label: texts.formats[value] }))}
+          onChange={(value) => {
+            set(value === 'parquet' ? { format: value, compression: 'none' } : { format: value })
+          }}
+          error={errors.of('format')}
+        />
+        {format === 'parquet' ? null : (
+          <Choice
+            label={texts.compression}
+            value={draft.compression}
+            options={(['none', ...compressions] as const).map((value) => ({
+              value,
+              label: texts.compressions[value],
+            }))}
+            onChange={(compression) => {
+              set({ compression })
+            }}
+            error={errors.of('compression')}
+          />
+        )}
+      </div>
+      <div class="columns">
+        <Choice
+          label={texts.environment}
+          value={draft.environment}
+          options={(['prod', 'dev', 'all'] as const).map((value) => ({ value, label: texts.environments[value] }))}
+          onChange={(environment) => {
+            set({ environment })
+          }}
+        />
+        <Choice
+          label={texts.repeat}
+          value={draft.frequency}
+          options={(['once', ...frequencies] as const).map((value) => ({ value, label: texts.frequencies[value] }))}
+          onChange={(frequency) => {
+            set({ frequency })
+          }}
+        />
+      </div>
+      {draft.frequency === 'once' ? (
+        <>
+          <div class="columns">
+            <TextField
+              label={texts.from}
+              type="date"
+              value={draft.from}
+              onInput={(from) => {
+                set({ from })
+              }}
+              error={(isTried ? problems.range : undefined) ?? errors.of('start_date')}
+            />
+            <TextField
+              label={texts.to}
+              type="date"
+              value={draft.to}
+              onInput={(to) => {
+                set({ to })
+              }}
+              error={errors.of('end_date')}
+            />
+          </div>
+          <p class="hint">{texts.rangeHint}</p>
+        </>
+      ) : type === 'events' ? (
+        <p class="hint">{texts.repeatHint}</p>
+      ) : null}
+      {filters.length === 0 ? null : (
+        <Checkbox
+          label={<bdi>{texts.filter(andList(filters.map(conditionLabel)))}</bdi>}
+          checked={draft.isFiltered}
+          onChange={(isFiltered) => {
+            set({ isFiltered })
+          }}
+        />
+      )}
+      {format === 'csv' ? (
+        <Checkbox
+          label={texts.raw}
+          hint={texts.rawHint}
+          checked={draft.isRaw}
+          onChange={(isRaw) => {
+            set({ isRaw })
+          }}
+        />
+      ) : null}
+    </FormDialog>
+  )
+}
+
+interface PartProps {
+  draft: Draft
+  set: (patch: Partial<Draft>) => void
+  errorOf: (field: string) => string | undefined
+}
+
+const StatsChoice = ({ draft, set, errorOf }: PartProps) => (
+  <div class="columns">
+    <Choice
+      label={texts.metric}
+      value={draft.metric}
+      options={metrics.map((value) => ({ value, label: messages.metrics[value] }))}
+      onChange={(metric) => {
+        set({ metric })
+      }}
+      error={errorOf('metric')}
+    />
+    <Choice
+      label={texts.groupBy}
+      value={draft.groupBy}
+      options={[
+        { value: 'none', label: texts.notGrouped },
+        ...groupings.map((value) => ({ value, label: texts.units[value] ?? propertyLabel(value) })),
+      ]}
+      onChange={(groupBy) => {
+        set({ groupBy })
+      }}
+      error={errorOf('group_by')}
+    />
+  </div>
+)
+
+function CohortChoice({ draft, set, errorOf }: PartProps) {
+  const { site_id: siteId } = useSite()
+  const cohorts = useApi('listCohorts', { query: { site_id: siteId, limit: 1000 } })
+  return (
+    <Choice
+      label={texts.cohort}
+      value={draft.cohortId}
+      options={[
+        { value: '', label: cohorts.data?.cohorts.length === 0 ? texts.noCohort : '' },
+        ...(cohorts.data?.cohorts.map((each) => ({ value: each.cohort_id, label: each.name })) ?? []),
+      ]}
+      onChange={(cohortId) => {
+        set({ cohortId })
+      }}
+      error={errorOf('cohort_id')}
+    />
+  )
+}
+
+interface Place {
+  siteId: string
+  startMs: number
+  endMs: number
+}
+
+/** The body of POST /exports for what the form holds; fields that don't fit the type are left out. */
+function bodyOf(draft: Draft, { siteId, startMs, endMs }: Place): CreateExportBody {
+  const isOnce = draft.frequency === 'once'
+  return {
+    site_id: siteId,
+    type: draft.type,
+    format: draft.format,
+    environment: draft.environment,
+    ...(draft.name.trim() === '' ? {} : { name: draft.name.trim() }),
+    ...(draft.compression === 'none' ? {} : { compression: draft.compression }),
+    ...(draft.type === 'stats' ? { metric: draft.metric } : {}),
+    ...(draft.type === 'stats' && draft.groupBy !== 'none' ? { group_by: draft.groupBy } : {}),
+    ...(draft.type === 'cohort' ? { cohort_id: draft.cohortId } : {}),
+    ...(isOnce && draft.from !== '' ? { start_date: startMs } : {}),
+    ...(isOnce && draft.to !== '' ? { end_date: endMs } : {}),
+    ...(draft.frequency === 'once' ? {} : { scheduled: { frequency: draft.frequency } }),
+    ...(draft.format === 'csv' && draft.isRaw ? { csv_safe: false } : {}),
+  }
+}
+
+interface ChoiceProps<T extends string> {
+  label: string
+  value: T
+  options: readonly { value: T; label: string; disabled?: boolean }[]
+  onChange: (value: T) => void
+  error?: string | undefined
+}
+
+const Choice = <T extends string>({ label, error, ...select }: ChoiceProps<T>) => (
+  <Field label={label} error={error}>
+    {(attributes) => <Select {...attributes} {...select} />}
+  </Field>
+)

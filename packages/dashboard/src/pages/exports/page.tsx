@@ -1,0 +1,156 @@
+import { useState } from 'preact/hooks'
+import type { ExportResource } from '@sluice/contracts/exports'
+import { useApi } from '../../api/hooks.ts'
+import { formatBytes, formatPercent } from '../../format/numbers.ts'
+import { messages } from '../../messages/en.ts'
+import { usePageParameter } from '../../state/hooks.ts'
+import { useSite } from '../../state/session.tsx'
+import { Button } from '../../ui/button.tsx'
+import { listSource } from '../../ui/list-source.ts'
+import { MoreMenu, Num } from '../../ui/numbers.tsx'
+import { Pager } from '../../ui/pager.tsx'
+import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
+import { type Column, DataTable } from '../../ui/table.tsx'
+import { Ago } from '../../ui/time.tsx'
+import { ExportDrawer } from './export-drawer.tsx'
+import { ExportForm } from './export-form.tsx'
+import { ExportStatus, isUnderWay } from './export-status.tsx'
+import { texts } from './messages.ts'
+
+const limit = 50
+const pollMs = 2_000
+
+/** The exports of the site and their files, and the way to a new one. */
+export default function Page() {
+  const { site_id: siteId } = useSite()
+  const [openId, setOpen] = usePageParameter('open')
+  const [from, setFrom] = usePageParameter('offset')
+  const [isNew, setNew] = useState(false)
+  const query = { query: { site_id: siteId, limit, offset: Number(from) || 0 } }
+  const exports = useApi('listExports', query, {
+    staleMs: 0,
+    refetchMs: (data) => (data?.exports.some(isUnderWay) === true ? pollMs : false),
+  })
+  const records = exports.data?.exports ?? []
+  const create = (
+    <Button
+      kind="primary"
+      icon="plus"
+      onClick={() => {
+        setNew(true)
+      }}
+    >
+      {texts.create}
+    </Button>
+  )
+  return (
+    <>
+      <PageTitle
+        title={messages.nav.exports}
+        sentence={texts.sentence}
+        actions={
+          records.length === 0 ? undefined : (
+            <>
+              <MoreMenu
+                source={listSource(messages.nav.exports, ['listExports', query], records, [siteId, 'exports'])}
+              />
+              {create}
+            </>
+          )
+        }
+      />
+      {exports.error === undefined ? null : <ErrorPanel error={exports.error} onRetry={exports.retry} />}
+      {exports.isLoading ? <SkeletonRows rows={6} /> : null}
+      {exports.data === undefined ? null : (
+        <>
+          <DataTable
+            caption={messages.nav.exports}
+            columns={columns}
+            rows={records}
+            rowKey={(each) => each.export_id}
+            openKey={openId}
+            onOpen={(each) => {
+              setOpen(each.export_id)
+            }}
+            empty={<EmptyState icon="file-down" title={texts.none} why={texts.noneWhy} action={create} />}
+          />
+          <Pager
+            {...query.query}
+            total={exports.data.total}
+            onChange={(offset) => {
+              setFrom(offset === 0 ? undefined : String(offset))
+            }}
+          />
+        </>
+      )}
+      {openId === undefined ? null : (
+        <ExportDrawer
+          key={openId}
+          id={openId}
+          onClose={() => {
+            setOpen(undefined)
+          }}
+          onOpen={setOpen}
+        />
+      )}
+      {isNew ? (
+        <ExportForm
+          onClose={() => {
+            setNew(false)
+          }}
+          onCreated={(id) => {
+            setNew(false)
+            setOpen(id)
+          }}
+        />
+      ) : null}
+    </>
+  )
+}
+
+/** `CSV, gzip`. */
+const formatOf = ({ format, compression }: ExportResource) =>
+  compression === null ? format.toUpperCase() : `${format.toUpperCase()}, ${compression}`
+
+const columns: readonly Column<ExportResource>[] = [
+  { id: 'name', header: texts.columns.name, cell: (each) => <bdi>{each.name}</bdi>, sort: (each) => each.name },
+  { id: 'type', header: texts.columns.type, cell: (each) => texts.types[each.type], sort: (each) => each.type },
+  { id: 'format', header: texts.columns.format, cell: (each) => formatOf(each), sort: formatOf },
+  {
+    id: 'status',
+    header: texts.columns.status,
+    cell: (each) => (
+      <>
+        <ExportStatus of={each} />
+        {each.status === 'processing' ? <span class="muted"> {formatPercent(each.progress)}</span> : null}
+      </>
+    ),
+    sort: (each) => each.status,
+  },
+  {
+    id: 'rows',
+    header: texts.columns.rows,
+    align: 'end',
+    cell: (each) => <Num kind="exact" value={each.rows} name={`${each.export_id} rows`} />,
+    sort: (each) => each.rows,
+  },
+  {
+    id: 'bytes',
+    header: texts.columns.bytes,
+    align: 'end',
+    cell: (each) => (each.bytes === 0 ? '–' : <span class="nowrap">{formatBytes(each.bytes)}</span>),
+    sort: (each) => each.bytes,
+  },
+  {
+    id: 'next',
+    header: texts.columns.next,
+    cell: (each) => (each.scheduled === null || each.scheduled.paused ? '–' : <Ago ms={each.scheduled.next_run} />),
+    sort: (each) => each.scheduled?.next_run ?? 0,
+  },
+  {
+    id: 'created_at',
+    header: texts.columns.created,
+    cell: (each) => <Ago ms={each.created_at} />,
+    sort: (each) => each.created_at,
+  },
+]

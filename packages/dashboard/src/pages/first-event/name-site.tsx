@@ -1,0 +1,69 @@
+import { useState } from 'preact/hooks'
+import { useLocation } from 'preact-iso/router'
+import { useChange } from '../../api/hooks.ts'
+import { sitePath } from '../../state/route.ts'
+import { useMay, useSession } from '../../state/session.tsx'
+import { Button } from '../../ui/button.tsx'
+import { TextField } from '../../ui/field.tsx'
+import { EmptyState, ErrorPanel, PageTitle } from '../../ui/states.tsx'
+import { newKeys } from './key.ts'
+import { texts } from './messages.ts'
+
+const nameLengthMax = 64
+
+/** The first page of somebody without a site: one field. Making the site's key registers the site. */
+export default function NameSite() {
+  const { route } = useLocation()
+  const { environment } = useSession()
+  const mayMakeKeys = useMay('admin')
+  const [name, setName] = useState('')
+  const [isWrong, setWrong] = useState(false)
+  const make = useChange('createKey', ['listSites', 'listKeys'])
+  if (!mayMakeKeys) return <EmptyState title={texts.nothingYet} why={texts.nothingWhy} />
+  const submit = async () => {
+    const siteId = name.trim()
+    if (siteId === '' || Array.from(siteId).length > nameLengthMax) {
+      setWrong(true)
+      return
+    }
+    const { key } = await make.run({
+      body: { name: texts.keyName(siteId), scopes: ['events:write'], environment, site_ids: [siteId] },
+    })
+    newKeys.set(siteId, key)
+    route(sitePath(siteId))
+  }
+  return (
+    <div class="name-site">
+      <PageTitle title={texts.nameTitle} sentence={texts.nameSentence} />
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault()
+          // The change's own state shows the error.
+          if (!make.isBusy) submit().catch(() => undefined)
+        }}
+      >
+        <TextField
+          label={texts.name}
+          placeholder="my-site"
+          hint={texts.nameHint}
+          autofocus
+          spellcheck={false}
+          autocomplete="off"
+          value={name}
+          onInput={(value) => {
+            setName(value)
+            setWrong(false)
+          }}
+          error={isWrong ? texts.wrongName : undefined}
+        />
+        {make.error === undefined ? null : <ErrorPanel error={make.error} />}
+        <div>
+          <Button kind="primary" type="submit" isBusy={make.isBusy}>
+            {texts.continue}
+          </Button>
+        </div>
+      </form>
+    </div>
+  )
+}

@@ -1,0 +1,290 @@
+import { funnelLimits, type FunnelResult } from '@sluice/contracts/funnel'
+import { requestOf } from '../../api/request.ts'
+import { fileNameOf } from '../../format/csv.ts'
+import { formatBounds } from '../../format/dates.ts'
+import { rangeLabel } from '../../format/sentences.ts'
+import { messages } from '../../messages/en.ts'
+import { useMenuKey } from '../../parts/use-menu-key.ts'
+import { useQuestions, useView } from '../../state/hooks.ts'
+import { datesOf } from '../../state/range.ts'
+import { Button } from '../../ui/button.tsx'
+import { Field } from '../../ui/field.tsx'
+import { Icon } from '../../ui/icon.tsx'
+import { Change, MoreMenu, Num } from '../../ui/numbers.tsx'
+import { Select } from '../../ui/select.tsx'
+import { EmptyState, ErrorPanel, PageTitle, Skeleton, SkeletonRows } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+import { StepEditor } from './step-editor.tsx'
+import { type Funnel, useFunnel } from './use-funnel.ts'
+
+const offeredWindows = ['1h', '1d', '7d', '14d', '30d', '90d']
+
+type StepResult = FunnelResult['steps'][number]
+
+/** Where people stop on the way through two to eight steps. */
+export default function Page() {
+  const { filters, setView, hrefOf, range } = useView()
+  const funnel = useFunnel()
+  useMenuKey()
+  const { seen, steps, isSuggested, problems } = funnel
+  return (
+    <>
+      <PageTitle title={messages.nav.funnels} sentence={texts.sentence(rangeLabel(range))} />
+      <div class="stack funnels">
+        {filters.length === 0 ? null : (
+          <div class="notice">
+            <p class="grow">{texts.chips}</p>
+            <Button
+              kind="quiet"
+              onClick={() => {
+                setView({ filters: [] })
+              }}
+            >
+              {texts.clear}
+            </Button>
+          </div>
+        )}
+        {problems.map(([parameter, value]) => (
+          <p key={parameter} class="notice" role="alert">
+            <bdi>{messages.errors.parameter(parameter, value)}</bdi>
+          </p>
+        ))}
+        {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
+        {steps.length > 0 ? (
+          <>
+            {isSuggested ? <p class="muted small">{texts.suggested}</p> : null}
+            <Settings funnel={funnel} />
+            <Result funnel={funnel} />
+            <Steps funnel={funnel} />
+          </>
+        ) : seen.isLoading ? (
+          <SkeletonRows rows={8} />
+        ) : seen.error === undefined ? (
+          <EmptyState
+            title={texts.noEvents}
+            why={texts.noEventsWhy}
+            action={
+              <a class="button" href={hrefOf({}, 'live')}>
+                {texts.toLive}
+              </a>
+            }
+          />
+        ) : null}
+      </div>
+    </>
+  )
+}
+
+function Source({ funnel, isCompared = false }: { funnel: Funnel; isCompared?: boolean }) {
+  const { siteId } = useView()
+  const { bounds, zone } = useQuestions()
+  const input = isCompared ? funnel.comparedInput : funnel.input
+  const { data } = isCompared ? funnel.comparedResult : funnel.result
+  const range = isCompared ? funnel.compared : bounds
+  if (input === null || data === undefined || range === undefined) return null
+  const { from, to } = datesOf(range, zone)
+  return (
+    <MoreMenu
+      source={{
+        label: isCompared ? texts.compared : texts.label,
+        request: requestOf('funnel', input),
+        rows: () =>
+          data.steps.map(({ event_type, users, rate_from_first, rate_from_previous }, at) => ({
+            step: at + 1,
+            event_type,
+            users,
+            rate_from_first,
+            rate_from_previous,
+          })),
+        fileName: fileNameOf([siteId, 'funnel', from, to], 'csv'),
+      }}
+    />
+  )
+}
+
+function Settings({ funnel }: { funnel: Funnel }) {
+  const { window, setWindow, of, setOf } = funnel
+  return (
+    <div class="funnel-settings">
+      <Field label={texts.counted}>
+        {(attributes) => (
+          <Select
+            {...attributes}
+            value={of}
+            options={(['visitor', 'user'] as const).map((value) => ({ value, label: texts.of[value] }))}
+            onChange={setOf}
+          />
+        )}
+      </Field>
+      <Field label={texts.window}>
+        {(attributes) => (
+          <Select
+            {...attributes}
+            value={window}
+            options={[...new Set([...offeredWindows, window])].map((value) => ({ value, label: texts.within(value) }))}
+            onChange={setWindow}
+          />
+        )}
+      </Field>
+    </div>
+  )
+}
+
+/** The share that did all steps, and how it was before. */
+function Result({ funnel }: { funnel: Funnel }) {
+  const { result, comparedResult, compared, of, window, setOf } = funnel
+  const { setView } = useView()
+  const { zone } = useQuestions()
+  if (result.error !== undefined) return <ErrorPanel error={result.error} onRetry={result.retry} />
+  if (result.data === undefined)
+    return result.isLoading ? (
+      <div class="funnel-result">
+        <Skeleton width={280} height={40} />
+      </div>
+    ) : null
+  const { steps } = result.data
+  const last = steps.at(-1)
+  const comparedSteps = comparedResult.isOld ? [] : (comparedResult.data?.steps ?? [])
+  // A rate of nobody is none to compare with.
+  const before = comparedSteps[0]?.users === 0 ? undefined : comparedSteps.at(-1)
+  if (last === undefined || steps[0]?.users === 0) {
+    const isUsers = of === 'user'
+    return (
+      <EmptyState
+        title={texts.none(texts.of[of])}
+        why={isUsers ? texts.noneUsers : texts.noneVisitors}
+        action={
+          <Button
+            onClick={() => {
+              if (isUsers) setOf('visitor')
+              else setView({ range: 'all' })
+            }}
+          >
+            {isUsers ? texts.countVisitors : texts.showAll}
+          </Button>
+        }
+      />
+    )
+  }
+  return (
+    <div class={`funnel-result${result.isOld ? ' old' : ''}`}>
+      <div class="row">
+        <span class="big-number">
+          <Num value={last.rate_from_first} kind="percent" />
+        </span>
+        <span class="muted">{texts.resultOf(texts.of[of], steps.length, texts.within(window))}</span>
+        {before === undefined ? null : (
+          <Change before={before.rate_from_first} after={last.rate_from_first} kind="percent" />
+        )}
+        <Source funnel={funnel} />
+      </div>
+      {compared === undefined ? null : comparedResult.error !== undefined ? (
+        <ErrorPanel error={comparedResult.error} onRetry={comparedResult.retry} />
+      ) : (
+        <div class="legend-line label">
+          <span class="compare-line" aria-hidden="true" />
+          {texts.against(formatBounds(compared, zone))}
+          <Source funnel={funnel} isCompared />
+        </div>
+      )}
+    </div>
+  )
+}
+
+function Steps({ funnel }: { funnel: Funnel }) {
+  const { steps, setSteps, types, result, comparedResult, compared, of } = funnel
+  const isCurrent = result.data?.steps.length === steps.length && result.error === undefined
+  const found = isCurrent ? result.data?.steps : undefined
+  const before = comparedResult.data?.steps.length === steps.length ? comparedResult.data.steps : undefined
+  const next = types.find(({ value }) => !steps.some(({ event_type }) => event_type === value)) ?? types[0]
+  return (
+    <>
+      <ol class={`funnel${result.isOld ? ' old' : ''}`} aria-label={texts.steps}>
+        {steps.map((_, at) => (
+          <li key={at}>
+            <span class="step-place" aria-hidden="true">
+              {at + 1}
+            </span>
+            <StepEditor funnel={funnel} at={at} />
+            <Bar
+              step={found?.[at]}
+              previous={found?.[at - 1]}
+              before={before?.[at]}
+              isCompared={compared !== undefined}
+              actors={texts.of[of]}
+            />
+          </li>
+        ))}
+      </ol>
+      <div class="row">
+        {steps.length >= funnelLimits.stepsMax ? null : (
+          <Button
+            icon="plus"
+            onClick={() => {
+              setSteps([...steps, { event_type: next?.value ?? steps[0]?.event_type ?? '', conditions: [] }])
+            }}
+          >
+            {texts.addStep}
+          </Button>
+        )}
+      </div>
+    </>
+  )
+}
+
+interface BarProps {
+  step: StepResult | undefined
+  previous: StepResult | undefined
+  before: StepResult | undefined
+  /** Whether there is a comparison, though its answer may not be there yet: its bar has its place. */
+  isCompared: boolean
+  actors: string
+}
+
+/** How many reached a step, as a bar of the first step's length, with what was lost on the way to it. */
+function Bar({ step, previous, before, isCompared, actors }: BarProps) {
+  if (step === undefined)
+    return (
+      <div class="funnel-bars">
+        <Skeleton height={24} />
+      </div>
+    )
+  const lost = previous === undefined ? 0 : previous.users - step.users
+  return (
+    <div class="funnel-bars">
+      {previous === undefined || previous.users === 0 ? null : (
+        <p class="funnel-loss muted small">
+          <Icon name="arrow-down" size={14} />
+          {lost === 0 ? texts.noneLost : texts.lost(lost, 100 - step.rate_from_previous, actors)}
+        </p>
+      )}
+      <div class="funnel-track" aria-hidden="true">
+        <span style={{ inlineSize: `${step.rate_from_first}%` }} />
+      </div>
+      {isCompared ? (
+        <div class="funnel-track compared" aria-hidden="true">
+          <span style={{ inlineSize: `${before?.rate_from_first ?? 0}%` }} />
+        </div>
+      ) : null}
+      <p class="funnel-numbers">
+        <span>
+          <strong>
+            <Num value={step.users} name={step.event_type} />
+          </strong>{' '}
+          {actors}
+        </span>
+        {previous === undefined ? null : (
+          <span class="muted">
+            <Num value={step.rate_from_first} kind="percent" /> {texts.fromFirst},{' '}
+            <Num value={step.rate_from_previous} kind="percent" /> {texts.fromPrevious}
+          </span>
+        )}
+        {before === undefined ? null : (
+          <span class="muted">
+            <Change before={before.users} after={step.users} />
+          </span>
+        )}
+      </p>
+    </div>
+  )
+}

@@ -1,0 +1,111 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { isOneOf } from '@sluice/contracts/conditions'
+import { type FunnelActor, funnelActors } from '@sluice/contracts/funnel'
+import { type ApiState, useApi } from '../../api/hooks.ts'
+import type { Data, Input } from '../../api/wire.ts'
+import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
+import type { Bounds } from '../../state/range.ts'
+import { formatSteps, parseSteps, type Step, suggestedSteps } from './steps.ts'
+
+/** How long typing rests before the address takes the steps. */
+const settleMs = 400
+const windowDefault = '7d'
+
+export interface Funnel {
+  steps: readonly Step[]
+  /** The steps are a suggestion, not the user's. */
+  isSuggested: boolean
+  setSteps: (steps: readonly Step[]) => void
+  window: string
+  setWindow: (window: string) => void
+  of: FunnelActor
+  setOf: (of: FunnelActor) => void
+  /** Parameters of the address that can't be understood, with their values. */
+  problems: [parameter: string, value: string][]
+  seen: ApiState<Data<'properties'>>
+  /** Event types with counts, the most frequent first. */
+  types: readonly { value: string; count: number }[]
+  input: Input<'funnel'> | null
+  result: ApiState<Data<'funnel'>>
+  compared: Bounds | undefined
+  comparedInput: Input<'funnel'> | null
+  comparedResult: ApiState<Data<'funnel'>>
+}
+
+/** The funnel of the address, and its answers. Steps are kept here while somebody types. */
+export function useFunnel(): Funnel {
+  const { siteId } = useView()
+  const { environment, bounds, compared } = useQuestions()
+  const [text, setText] = usePageParameter('steps')
+  const [window = windowDefault, setWindow] = usePageParameter('window')
+  const [ofText, setOf] = usePageParameter('of')
+  const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
+  const types = seen.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
+  const asked = text === undefined ? undefined : parseSteps(text)
+  const settled = asked ?? suggestedSteps(types.map(({ value }) => value))
+  const [draft, setDraft] = useState<readonly Step[]>()
+  const timer = useRef<ReturnType<typeof setTimeout>>()
+  useEffect(() => {
+    // The address has moved, by ourselves or by Back: it holds the steps again.
+    setDraft(undefined)
+  }, [text])
+  useEffect(
+    () => () => {
+      clearTimeout(timer.current)
+    },
+    [],
+  )
+  const steps = draft ?? settled
+  const setSteps = (next: readonly Step[]) => {
+    setDraft(next)
+    clearTimeout(timer.current)
+    if (next.some(({ event_type }) => event_type === '')) return
+    timer.current = setTimeout(() => {
+      setText(formatSteps(next))
+    }, settleMs)
+  }
+  const of = isOneOf(funnelActors, ofText) ? ofText : 'visitor'
+  const problems: Funnel['problems'] = []
+  if (text !== undefined && asked === undefined) problems.push(['steps', text])
+  if (ofText !== undefined && ofText !== of) problems.push(['of', ofText])
+  const inputOf = (range: Bounds | undefined): Input<'funnel'> | null =>
+    range === undefined || settled.length === 0
+      ? null
+      : {
+          body: {
+            site_id: siteId,
+            steps: settled.map(({ event_type, conditions }) => ({
+              event_type,
+              ...(conditions.length === 0 ? {} : { conditions }),
+            })),
+            window,
+            start_date: range.startMs,
+            end_date: range.endMs,
+            environment,
+            of,
+          },
+        }
+  const input = inputOf(bounds)
+  const comparedInput = inputOf(compared)
+  return {
+    steps,
+    isSuggested: asked === undefined && draft === undefined,
+    setSteps,
+    window,
+    setWindow: (value) => {
+      setWindow(value === windowDefault ? undefined : value)
+    },
+    of,
+    setOf: (value) => {
+      setOf(value === 'visitor' ? undefined : value)
+    },
+    problems,
+    seen,
+    types,
+    input,
+    result: useApi('funnel', input),
+    compared,
+    comparedInput,
+    comparedResult: useApi('funnel', comparedInput),
+  }
+}

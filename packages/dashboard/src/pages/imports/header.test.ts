@@ -1,0 +1,43 @@
+import { describe, expect, it } from '@jest/globals'
+import { checkHeader, headerOf, startOf } from './header.ts'
+
+describe('the header of a CSV file', () => {
+  it.each([
+    ['event_type,timestamp_ms\nview,1', ['event_type', 'timestamp_ms']],
+    ['event_type;"timestamp_ms"\r\nview;1', ['event_type', 'timestamp_ms']],
+    ['"a ""b"", c"\td', ['a "b", c', 'd']],
+    ['"two\nlines",b\nx', ['two\nlines', 'b']],
+  ])('of %j is %j', (text, cells) => {
+    expect(headerOf(text)).toStrictEqual(cells)
+  })
+
+  it.each([
+    ['event_type,timestamp_ms,properties.plan,url', 'events', undefined],
+    ['\uFEFFevent_type,timestamp', 'events', undefined],
+    ['user_id,email,first_seen', 'users', undefined],
+    ['event_type,timestamp_ms,plan', 'events', /“plan” is not known/],
+    ['event_type,url', 'events', /“timestamp_ms” is missing/],
+    ['event_type,timestamp,timestamp_ms', 'events', /Two columns hold “timestamp_ms”/],
+    ['event_type,timestamp_ms', 'users', /“event_type” is not known/],
+    [' \n', 'events', /empty/],
+    ['PK\u0003\u0004\0\0', 'events', /UTF-8/],
+  ] as const)('%j of %s: %s', (text, type, problem) => {
+    const checked = checkHeader(text, type)
+    if (problem === undefined) expect(checked.problem).toBeUndefined()
+    else expect(checked.problem).toMatch(problem)
+  })
+
+  it('is not asked of JSON', () => {
+    expect(checkHeader(' [{"event_type":"a"}]', 'events')).toStrictEqual({ columns: [], isJson: true })
+  })
+})
+
+it('the beginning of a file is read, also of a compressed one, and cut within a character', async () => {
+  const text = `event_type,timestamp_ms\n${'ä'.repeat(100_000)}`
+  const plain = await startOf(new Blob([text]))
+  expect(plain.startsWith('event_type,timestamp_ms\nä')).toBe(true)
+  expect(checkHeader(plain, 'events').problem).toBeUndefined()
+  const compressed = new Blob([text]).stream().pipeThrough(new CompressionStream('gzip'))
+  const packed = await startOf(await new Response(compressed).blob())
+  expect(checkHeader(packed, 'events').problem).toBeUndefined()
+})

@@ -1,0 +1,87 @@
+import { fieldOf, importColumns } from '@sluice/contracts/import-columns'
+import type { ImportType } from '@sluice/contracts/imports'
+import { texts } from './messages.ts'
+
+/** What the beginning of a file says: its columns, and what is wrong with them. */
+export interface Checked {
+  /** Empty for JSON. */
+  columns: string[]
+  isJson: boolean
+  problem?: string
+}
+
+const delimiters = [',', ';', '\t']
+
+/** The cells of the first line of a CSV file, by the delimiter that it has most of. */
+export function headerOf(text: string): string[] {
+  const line = firstLine(text)
+  const unquoted = line.replaceAll(/"[^"]*"/g, '')
+  const countOf = (delimiter: string) => unquoted.split(delimiter).length
+  const delimiter = delimiters.reduce((best, each) => (countOf(each) > countOf(best) ? each : best))
+  const cells: string[] = []
+  let cell = ''
+  let isQuoted = false
+  for (let at = 0; at < line.length; at++) {
+    const character = line[at]
+    if (character === '"') {
+      if (isQuoted && line[at + 1] === '"') cell += line[++at] ?? ''
+      else isQuoted = !isQuoted
+    } else if (character === delimiter && !isQuoted) {
+      cells.push(cell)
+      cell = ''
+    } else cell += character ?? ''
+  }
+  return [...cells, cell]
+}
+
+/** The first line, which may have line breaks within quotes. */
+function firstLine(text: string): string {
+  let isQuoted = false
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === '"') isQuoted = !isQuoted
+    else if (!isQuoted && (text[at] === '\n' || text[at] === '\r')) return text.slice(0, at)
+  }
+  return text
+}
+
+/** Judges the beginning of a file as the interface will: by the same columns. */
+export function checkHeader(text: string, type: ImportType): Checked {
+  const start = text.replace(/^\uFEFF/, '')
+  if (start.trim() === '') return { columns: [], isJson: false, problem: texts.empty }
+  if (start.includes('\0') || start.includes('\uFFFD')) return { columns: [], isJson: false, problem: texts.notText }
+  if (/^\s*[[{]/.test(start)) return { columns: [], isJson: true }
+  const columns = headerOf(start)
+  const problem = problemOf(columns, type)
+  return { columns, isJson: false, ...(problem === undefined ? {} : { problem }) }
+}
+
+function problemOf(columns: readonly string[], type: ImportType): string | undefined {
+  const { known, required, hasProperties } = importColumns[type]
+  const held = new Set<string>()
+  for (const name of columns) {
+    const field = fieldOf(name, type)
+    if (field === undefined) {
+      return texts.unknownColumn(name, [...known, ...(hasProperties ? ['properties.<name>'] : [])].join(', '))
+    }
+    if (held.has(field)) return texts.twice(field)
+    held.add(field)
+  }
+  const missing = required.find((name) => !held.has(name))
+  return missing === undefined ? undefined : texts.missingColumn(missing)
+}
+
+const headBytes = 65_536
+
+/** The beginning of a file as text, unpacked if it is compressed. */
+export async function startOf(file: Blob): Promise<string> {
+  const bytes = new Uint8Array(await file.slice(0, headBytes).arrayBuffer())
+  const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b
+  // A piece of a file ends within a character as a rule: what is cut off must not count as wrong.
+  const decode = (part: Uint8Array) => new TextDecoder('utf-8', { ignoreBOM: true }).decode(part, { stream: true })
+  if (!isGzip) return decode(bytes)
+  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip')).getReader()
+  const { value } = await reader.read()
+  // The rest is of no interest, and its end is missing.
+  reader.cancel().catch(() => undefined)
+  return value === undefined ? '' : decode(value)
+}

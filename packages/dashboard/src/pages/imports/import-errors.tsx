@@ -1,0 +1,99 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { ImportError } from '@sluice/contracts/imports'
+import { call } from '../../api/client.ts'
+import { type ApiError, asApiError } from '../../api/error.ts'
+import { requestOf } from '../../api/request.ts'
+import { formatNumber } from '../../format/numbers.ts'
+import { messages } from '../../messages/en.ts'
+import { Button } from '../../ui/button.tsx'
+import { listSource } from '../../ui/list-source.ts'
+import { MoreMenu, saveFile } from '../../ui/numbers.tsx'
+import { ErrorPanel } from '../../ui/states.tsx'
+import { VirtualRows } from '../../ui/virtual-rows.tsx'
+import { texts } from './messages.ts'
+
+const pageSize = 1_000
+
+type Pages = ReadonlyMap<number, readonly ImportError[]>
+
+/** The records that failed, by line: only the rows on the screen are drawn, and only their pages are asked. */
+export function ImportErrors({ id, count }: { id: string; count: number }) {
+  const params = { import_id: id }
+  const [pages, setPages] = useState<Pages>(new Map())
+  const [wanted, setWanted] = useState<readonly [number, number]>([0, 0])
+  const [error, setError] = useState<ApiError>()
+  const [isSaving, setSaving] = useState(false)
+  const [tries, setTries] = useState(0)
+  const rowsOf = (page: number) => Math.min(pageSize, count - page * pageSize)
+  useEffect(() => {
+    const aborter = new AbortController()
+    const load = async () => {
+      for (let page = wanted[0]; page <= wanted[1]; page++) {
+        // While the import runs, the last page grows.
+        if ((pages.get(page)?.length ?? -1) >= rowsOf(page)) continue
+        const query = { limit: pageSize, offset: page * pageSize }
+        const { errors } = await call('listImportErrors', { params, query }, aborter.signal)
+        setPages((before) => new Map([...before, [page, errors]]))
+      }
+      setError(undefined)
+    }
+    load().catch((failure: unknown) => {
+      if (!aborter.signal.aborted) setError(asApiError(failure))
+    })
+    return () => {
+      aborter.abort()
+    }
+  }, [id, wanted[0], wanted[1], count, tries])
+  const save = async () => {
+    setSaving(true)
+    try {
+      const { path } = requestOf('listImportErrors', { params, query: {} })
+      const response = await fetch(path, { credentials: 'same-origin', headers: { Accept: 'text/csv' } })
+      if (response.ok) saveFile(`${id}-errors.csv`, await response.text())
+      else await call('listImportErrors', { params, query: { limit: 1 } })
+    } catch (failure) {
+      setError(asApiError(failure))
+    }
+    setSaving(false)
+  }
+  const first = { params, query: { limit: pageSize, offset: 0 } }
+  return (
+    <section class="stack-small" aria-label={texts.errors}>
+      <div class="row">
+        <h3 class="grow">{texts.errorsOf(count)}</h3>
+        <Button icon="download" isBusy={isSaving} onClick={() => void save()}>
+          {messages.more.downloadCsv}
+        </Button>
+        <MoreMenu source={listSource(texts.errors, ['listImportErrors', first], pages.get(0) ?? [], [id, 'errors'])} />
+      </div>
+      <p class="muted small">{texts.correct}</p>
+      {error === undefined ? null : (
+        <ErrorPanel
+          error={error}
+          onRetry={() => {
+            setTries((before) => before + 1)
+          }}
+        />
+      )}
+      <VirtualRows
+        label={texts.errors}
+        headers={[texts.errorColumns.line, texts.errorColumns.field, texts.errorColumns.message]}
+        count={count}
+        cells={(index) => {
+          const found = pages.get(Math.floor(index / pageSize))?.[index % pageSize]
+          if (found === undefined) return undefined
+          return [
+            formatNumber(found.line),
+            <bdi key="field">{found.field ?? ''}</bdi>,
+            <bdi key="message" title={found.message}>
+              {found.message}
+            </bdi>,
+          ]
+        }}
+        onRange={(from, to) => {
+          setWanted([Math.floor(from / pageSize), Math.floor(to / pageSize)])
+        }}
+      />
+    </section>
+  )
+}

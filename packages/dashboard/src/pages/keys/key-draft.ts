@@ -1,0 +1,96 @@
+import type { KeyResource } from '@sluice/contracts/keys'
+import type { Environment, Scope } from '@sluice/contracts/scopes'
+import { texts } from './messages.ts'
+import { originsOf, type Preset, presetOf, presets } from './presets.ts'
+
+export const expiries = ['never', '7', '30', '90', '365', 'date'] as const
+/** Days from now, never, a day, or as it was. */
+export type Expiry = (typeof expiries)[number] | 'keep'
+
+/** A key while it is made or edited. */
+export interface KeyDraft {
+  name: string
+  preset: Preset
+  /** The scopes of `custom`. */
+  scopes: readonly Scope[]
+  environment: Environment
+  /** Null: all. */
+  siteIds: readonly string[] | null
+  expiry: Expiry
+  /** The last day, `2026-11-22`, of the browser's zone. */
+  day: string
+  origins: string
+}
+
+/** The draft of a new key; it gets the environment and the sites of its maker. */
+export const newDraft = (environment: Environment, siteIds: readonly string[] | null): KeyDraft => ({
+  name: '',
+  preset: 'server',
+  scopes: [],
+  environment,
+  siteIds,
+  expiry: 'never',
+  day: '',
+  origins: '',
+})
+
+/** The draft of a key that exists. */
+export const draftOf = (of: KeyResource): KeyDraft => ({
+  name: of.name,
+  preset: presetOf(of),
+  scopes: of.scopes,
+  environment: of.environment,
+  siteIds: of.site_ids,
+  expiry: of.expires_at === null ? 'never' : 'keep',
+  day: '',
+  origins: of.allowed_origins?.join('\n') ?? '',
+})
+
+/** What the draft grants. */
+export const scopesOf = ({ preset, scopes }: KeyDraft): readonly Scope[] =>
+  preset === 'custom' ? scopes : presets[preset]
+
+/** Whether keys of these scopes send events, so that origins matter. */
+export const sendsEvents = (draft: KeyDraft): boolean =>
+  scopesOf(draft).some((scope) => scope === 'events:write' || scope === 'admin')
+
+const dayMs = 86_400_000
+
+function expiresAtOf({ expiry, day }: KeyDraft, now: number, kept: number | null): number | null {
+  if (expiry === 'never') return null
+  if (expiry === 'keep') return kept
+  return expiry === 'date' ? new Date(`${day}T23:59:59.999`).getTime() : now + Number(expiry) * dayMs
+}
+
+/** What is missing or wrong at a time (Unix ms), by the name of the field in the interface. */
+export function problemsOf(draft: KeyDraft, now: number): Readonly<Record<string, string | undefined>> {
+  const isPast = draft.expiry === 'date' && !((expiresAtOf(draft, now, null) ?? 0) > now)
+  return {
+    name: draft.name.trim() === '' ? texts.missingName : undefined,
+    scopes: scopesOf(draft).length === 0 ? texts.missingScope : undefined,
+    site_ids: draft.siteIds?.length === 0 ? texts.missingSite : undefined,
+    expires_at: isPast ? texts.wrongExpiry : undefined,
+  }
+}
+
+/** What the form makes: the body of PUT, and with `environment` of POST. */
+export interface KeyBody {
+  name: string
+  scopes: Scope[]
+  site_ids: string[] | null
+  expires_at: number | null
+  allowed_origins: string[] | null
+}
+
+/** The body of a draft at a time (Unix ms); `of` is the key that is edited. */
+export function bodyOf(draft: KeyDraft, now: number, of: KeyResource | undefined): KeyBody {
+  const origins = sendsEvents(draft) ? originsOf(draft.origins) : null
+  return {
+    name: draft.name.trim(),
+    scopes: [...scopesOf(draft)],
+    site_ids: draft.siteIds === null ? null : [...draft.siteIds],
+    expires_at: expiresAtOf(draft, now, of?.expires_at ?? null),
+    // An empty list, which allows no page, can't be told from an empty field: it stays as it was.
+    allowed_origins: origins ?? (of?.allowed_origins?.length === 0 ? [] : null),
+  }
+}

@@ -1,0 +1,250 @@
+import { useState } from 'preact/hooks'
+import type { KeyResource } from '@sluice/contracts/keys'
+import { type Environment, scopes } from '@sluice/contracts/scopes'
+import { serverNow } from '../../api/client.ts'
+import type { ApiError } from '../../api/error.ts'
+import { fieldErrors } from '../../api/field-errors.ts'
+import { useApi } from '../../api/hooks.ts'
+import { formatDate } from '../../format/dates.ts'
+import { useSession } from '../../state/session.tsx'
+import { Checkbox, RadioGroup } from '../../ui/choice.tsx'
+import { Field, TextField } from '../../ui/field.tsx'
+import { FormDialog } from '../../ui/form-dialog.tsx'
+import { Select } from '../../ui/select.tsx'
+import { ownZone } from '../../ui/time.tsx'
+import {
+  bodyOf,
+  draftOf,
+  expiries,
+  type Expiry,
+  type KeyBody,
+  type KeyDraft,
+  newDraft,
+  problemsOf,
+  scopesOf,
+  sendsEvents,
+} from './key-draft.ts'
+import { texts } from './messages.ts'
+import { type Preset, presets } from './presets.ts'
+
+const fields = ['name', 'scopes', 'site_ids', 'expires_at', 'allowed_origins']
+
+interface KeyFormProps {
+  /** The key that is edited; absent: a new one is made. */
+  of?: KeyResource
+  onSubmit: (body: KeyBody, environment: Environment) => unknown
+  onClose: () => void
+  isBusy: boolean
+  error: ApiError | undefined
+}
+
+/** A part of the form. */
+interface PartProps {
+  draft: KeyDraft
+  set: (patch: Partial<KeyDraft>) => void
+  errorOf: (field: string) => string | undefined
+}
+
+/** The dialog that makes or edits a key. */
+export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) {
+  const session = useSession()
+  const [draft, setDraft] = useState(() =>
+    of === undefined ? newDraft(session.environment, session.site_ids) : draftOf(of),
+  )
+  const [isTried, setTried] = useState(false)
+  const errors = fieldErrors(error, fields)
+  const problems = problemsOf(draft, serverNow())
+  const parts: PartProps = {
+    draft,
+    set: (patch) => {
+      setDraft((before) => ({ ...before, ...patch }))
+    },
+    errorOf: (field) => (isTried ? problems[field] : undefined) ?? errors.of(field),
+  }
+  return (
+    <FormDialog
+      title={of === undefined ? texts.create : texts.editTitle}
+      submit={of === undefined ? texts.create : texts.save}
+      onSubmit={() => {
+        setTried(true)
+        if (Object.values(problems).some((problem) => problem !== undefined)) return undefined
+        return onSubmit(bodyOf(draft, serverNow(), of), draft.environment)
+      }}
+      onClose={onClose}
+      isBusy={isBusy}
+      error={errors.rest}
+    >
+      <TextField
+        label={texts.name}
+        hint={texts.nameHint}
+        value={draft.name}
+        onInput={(name) => {
+          parts.set({ name })
+        }}
+        autofocus
+        autocomplete="off"
+        error={parts.errorOf('name')}
+      />
+      <ScopeChoice {...parts} />
+      {of === undefined ? (
+        <RadioGroup
+          isInline
+          legend={texts.environment}
+          value={draft.environment}
+          options={(['prod', 'dev'] as const).map((value) => ({ value, label: texts.environments[value] }))}
+          onChange={(environment) => {
+            parts.set({ environment })
+          }}
+        />
+      ) : null}
+      <SiteChoice
+        value={draft.siteIds}
+        onChange={(siteIds) => {
+          parts.set({ siteIds })
+        }}
+        problem={parts.errorOf('site_ids')}
+      />
+      <ExpiryChoice {...parts} kept={of?.expires_at ?? null} />
+      <Origins {...parts} />
+    </FormDialog>
+  )
+}
+
+function ScopeChoice({ draft, set, errorOf }: PartProps) {
+  return (
+    <>
+      <RadioGroup
+        legend={texts.preset}
+        value={draft.preset}
+        options={([...Object.keys(presets), 'custom'] as Preset[]).map((value) => ({ value, ...texts.presets[value] }))}
+        onChange={(preset) => {
+          set({ preset, ...(preset === 'custom' ? { scopes: scopesOf(draft) } : {}) })
+        }}
+      />
+      {draft.preset === 'custom' ? (
+        <fieldset>
+          <legend class="legend">{texts.scopes}</legend>
+          {scopes.map((scope) => (
+            <Checkbox
+              key={scope}
+              label={<code>{scope}</code>}
+              hint={texts.scopeHints[scope]}
+              checked={draft.scopes.includes(scope)}
+              onChange={(isChosen) => {
+                set({ scopes: isChosen ? [...draft.scopes, scope] : draft.scopes.filter((each) => each !== scope) })
+              }}
+            />
+          ))}
+          <Problem text={errorOf('scopes')} />
+        </fieldset>
+      ) : null}
+    </>
+  )
+}
+
+function ExpiryChoice({ draft, set, errorOf, kept }: PartProps & { kept: number | null }) {
+  return (
+    <Field label={texts.expires} error={errorOf('expires_at')}>
+      {(attributes) => (
+        <div class="row">
+          <Select<Expiry>
+            {...attributes}
+            class="grow"
+            value={draft.expiry}
+            options={[
+              ...(kept === null
+                ? []
+                : [{ value: 'keep' as const, label: texts.expiry.keep(formatDate(kept, ownZone())) }]),
+              ...expiries.map((value) => ({ value, label: texts.expiry[value] })),
+            ]}
+            onChange={(expiry) => {
+              set({ expiry })
+            }}
+          />
+          {draft.expiry === 'date' ? (
+            <input
+              class="input key-day"
+              type="date"
+              aria-label={texts.expiryDay}
+              value={draft.day}
+              onInput={(event) => {
+                set({ day: event.currentTarget.value })
+              }}
+            />
+          ) : null}
+        </div>
+      )}
+    </Field>
+  )
+}
+
+function Origins({ draft, set, errorOf }: PartProps) {
+  const isUsual = draft.preset === 'browser' || draft.preset === 'custom'
+  if (!sendsEvents(draft) || !(isUsual || draft.origins !== '')) return null
+  return (
+    <TextField
+      label={texts.origins}
+      isOptional
+      hint={texts.originsHint}
+      lines={2}
+      placeholder={texts.originsExample}
+      value={draft.origins}
+      onInput={(origins) => {
+        set({ origins })
+      }}
+      error={errorOf('allowed_origins')}
+    />
+  )
+}
+
+const Problem = ({ text }: { text: string | undefined }) =>
+  text === undefined ? null : (
+    <p class="field-error" role="alert">
+      {text}
+    </p>
+  )
+
+interface SiteChoiceProps {
+  value: readonly string[] | null
+  onChange: (value: readonly string[] | null) => void
+  problem: string | undefined
+}
+
+/** All sites, or some; a key of some sites can't make one of all. */
+function SiteChoice({ value, onChange, problem }: SiteChoiceProps) {
+  const { site_ids: own } = useSession()
+  const sites = useApi('listSites', { query: { limit: 1000 } })
+  const known = sites.data?.sites.map((site) => site.site_id) ?? []
+  const offered = [...new Set([...(value ?? []), ...known])]
+  return (
+    <div>
+      <RadioGroup
+        isInline
+        legend={texts.sites}
+        value={value === null ? 'all' : 'some'}
+        options={[
+          { value: 'all', label: texts.allSites, disabled: own !== null },
+          { value: 'some', label: texts.someSites, disabled: offered.length === 0 },
+        ]}
+        onChange={(chosen) => {
+          onChange(chosen === 'all' ? null : offered.length === 1 ? offered : [])
+        }}
+      />
+      {value === null ? null : (
+        <div class="site-choice" role="group" aria-label={texts.sites}>
+          {offered.map((site) => (
+            <Checkbox
+              key={site}
+              label={<bdi>{site}</bdi>}
+              checked={value.includes(site)}
+              onChange={(isChosen) => {
+                onChange(isChosen ? [...value, site] : value.filter((each) => each !== site))
+              }}
+            />
+          ))}
+        </div>
+      )}
+      <Problem text={problem} />
+    </div>
+  )
+}

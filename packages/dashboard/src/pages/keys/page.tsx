@@ -1,0 +1,192 @@
+import { useState } from 'preact/hooks'
+import type { KeyResource } from '@sluice/contracts/keys'
+import type { Environment } from '@sluice/contracts/scopes'
+import { serverNow } from '../../api/client.ts'
+import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
+import { messages } from '../../messages/en.ts'
+import { usePageParameter } from '../../state/hooks.ts'
+import { useSession } from '../../state/session.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Checkbox } from '../../ui/choice.tsx'
+import { SecretDialog } from '../../ui/form-dialog.tsx'
+import { listSource } from '../../ui/list-source.ts'
+import { MoreMenu } from '../../ui/numbers.tsx'
+import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
+import { type Column, DataTable } from '../../ui/table.tsx'
+import { Ago } from '../../ui/time.tsx'
+import type { KeyBody } from './key-draft.ts'
+import { KeyDrawer, type Revealed } from './key-drawer.tsx'
+import { KeyForm } from './key-form.tsx'
+import { KeyState } from './key-state.tsx'
+import { texts } from './messages.ts'
+import { presetOf, stateOf } from './presets.ts'
+
+const query = { query: { limit: 1000 } }
+
+/** All keys: what each may do, when it was used, and for how long it works. */
+export default function Page() {
+  const keys = useApi('listKeys', query)
+  const refresh = useRefresh()
+  const [openId, setOpen] = usePageParameter('open')
+  const [isNew, setNew] = useState(false)
+  const [revealed, setRevealed] = useState<Revealed>()
+  const [isHiding, setHiding] = useState(false)
+  const records = keys.data?.keys ?? []
+  const isEnded = (key: KeyResource) => ['expired', 'revoked'].includes(stateOf(key, serverNow()))
+  const ended = records.filter(isEnded)
+  const live = records.filter((key) => !isEnded(key))
+  const shown = isHiding ? live : [...live, ...ended]
+  const open = records.find((key) => key.key_id === openId)
+  return (
+    <>
+      <PageTitle
+        title={messages.nav.keys}
+        sentence={texts.sentence}
+        actions={
+          <>
+            {keys.data === undefined ? null : (
+              <MoreMenu source={listSource(messages.nav.keys, ['listKeys', query], records, ['api-keys'])} />
+            )}
+            <Button
+              kind="primary"
+              icon="plus"
+              onClick={() => {
+                setNew(true)
+              }}
+            >
+              {texts.create}
+            </Button>
+          </>
+        }
+      />
+      {keys.error === undefined ? null : <ErrorPanel error={keys.error} onRetry={keys.retry} />}
+      {keys.isLoading ? <SkeletonRows rows={6} /> : null}
+      {keys.data === undefined ? null : (
+        <div class="stack">
+          <DataTable
+            caption={messages.nav.keys}
+            columns={columns}
+            rows={shown}
+            rowKey={(key) => key.key_id}
+            openKey={openId}
+            onOpen={(key) => {
+              setOpen(key.key_id)
+            }}
+            empty={<EmptyState icon="key-round" title={texts.none} why={texts.noneWhy} />}
+          />
+          {ended.length === 0 ? null : (
+            <Checkbox label={texts.hideEnded(ended.length)} checked={isHiding} onChange={setHiding} />
+          )}
+        </div>
+      )}
+      {open === undefined ? null : (
+        <KeyDrawer
+          key={open.key_id}
+          of={open}
+          onClose={() => {
+            setOpen(undefined)
+          }}
+          onReveal={(next) => {
+            setOpen(undefined)
+            setRevealed(next)
+          }}
+        />
+      )}
+      {isNew ? (
+        <NewKey
+          onClose={() => {
+            setNew(false)
+          }}
+          onReveal={(next) => {
+            setNew(false)
+            setRevealed(next)
+          }}
+        />
+      ) : null}
+      {revealed === undefined ? null : (
+        <SecretDialog
+          title={revealed.title}
+          secret={revealed.key}
+          what={texts.what}
+          onSaved={() => {
+            setRevealed(undefined)
+            void refresh('listKeys', 'listSites')
+          }}
+        >
+          {revealed.text}
+        </SecretDialog>
+      )}
+    </>
+  )
+}
+
+function NewKey({ onClose, onReveal }: { onClose: () => void; onReveal: (revealed: Revealed) => void }) {
+  // The list is asked anew only once the key is saved.
+  const create = useChange('createKey')
+  const submit = async (body: KeyBody, environment: Environment) => {
+    const { key } = await create.run({ body: { ...body, environment } })
+    onReveal({ title: texts.reveal, text: texts.revealText, key })
+  }
+  return <KeyForm onSubmit={submit} onClose={onClose} isBusy={create.isBusy} error={create.error} />
+}
+
+function NameCell({ of }: { of: KeyResource }) {
+  const session = useSession()
+  return (
+    <>
+      <bdi>{of.name}</bdi>
+      {of.key_id === session.key_id ? <span class="tag">{texts.thisSession}</span> : null}
+    </>
+  )
+}
+
+const columns: readonly Column<KeyResource>[] = [
+  { id: 'name', header: texts.name, cell: (key) => <NameCell of={key} />, sort: (key) => key.name.toLowerCase() },
+  { id: 'hint', header: texts.columns.key, cell: (key) => <code class="muted nowrap">{key.hint}</code> },
+  {
+    id: 'environment',
+    header: texts.environment,
+    cell: (key) => texts.environments[key.environment],
+    sort: (key) => key.environment,
+  },
+  {
+    id: 'scopes',
+    header: texts.scopes,
+    cell: (key) => {
+      const preset = presetOf(key)
+      return (
+        <span title={key.scopes.join(', ')}>
+          {preset === 'custom' ? key.scopes.join(', ') : texts.presets[preset].label}
+        </span>
+      )
+    },
+    sort: (key) => key.scopes.join(),
+  },
+  {
+    id: 'sites',
+    header: texts.sites,
+    cell: (key) =>
+      key.site_ids === null ? (
+        texts.allSites
+      ) : (
+        <bdi title={key.site_ids.join(', ')}>
+          {key.site_ids.slice(0, 2).join(', ')}
+          {key.site_ids.length > 2 ? ` + ${key.site_ids.length - 2}` : ''}
+        </bdi>
+      ),
+    sort: (key) => key.site_ids?.join() ?? '',
+  },
+  {
+    id: 'last_used_at',
+    header: texts.columns.lastUsed,
+    cell: (key) =>
+      key.last_used_at === null ? <span class="muted">{texts.never}</span> : <Ago ms={key.last_used_at} />,
+    sort: (key) => key.last_used_at ?? 0,
+  },
+  {
+    id: 'state',
+    header: texts.columns.state,
+    cell: (key) => <KeyState of={key} />,
+    sort: (key) => key.revoked_at ?? key.expires_at ?? Number.MAX_SAFE_INTEGER,
+  },
+]

@@ -1,0 +1,115 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { StoredEvent } from '@sluice/contracts/stored-event'
+import { useShortcut } from '../../app/shortcuts.tsx'
+import { formatSeconds } from '../../format/dates.ts'
+import { placeOf } from '../../format/events.ts'
+import { valueLabel } from '../../format/sentences.ts'
+import { EventFields } from '../../parts/event-fields.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Icon } from '../../ui/icon.tsx'
+import { MoreMenu, type NumberSource } from '../../ui/numbers.tsx'
+import { texts } from './messages.ts'
+
+const keyOf = ({ event_id, timestamp, environment }: StoredEvent) => `${timestamp} ${environment} ${event_id}`
+
+function Row({
+  event,
+  zone,
+  isOpen,
+  onToggle,
+}: {
+  event: StoredEvent
+  zone: string
+  isOpen: boolean
+  onToggle: () => void
+}) {
+  const cells = [
+    event.event_type,
+    placeOf(event),
+    event.country === undefined ? '' : valueLabel('country', event.country),
+    event.device_type ?? '',
+    event.user_id ?? event.anonymous_id ?? event.session_id ?? '',
+  ]
+  return (
+    <li class={isOpen ? 'open' : undefined}>
+      <button type="button" class="feed-row" aria-expanded={isOpen} onClick={onToggle}>
+        <time class="muted">{formatSeconds(event.timestamp, zone)}</time>
+        {cells.map((text, at) => (
+          <span key={at} class="truncate">
+            <bdi>{text}</bdi>
+          </span>
+        ))}
+        <Icon name={isOpen ? 'chevron-down' : 'chevron-right'} size={14} />
+      </button>
+      {isOpen ? <EventFields event={event} zone={zone} /> : null}
+    </li>
+  )
+}
+
+/** The latest events, the newest first. The list stands still while the pointer or the focus is in it, or Space paused it. */
+export function Feed({ events, zone, source }: { events: readonly StoredEvent[]; zone: string; source: NumberSource }) {
+  const [isStopped, setStopped] = useState(false)
+  const [isHovered, setHovered] = useState(false)
+  const [isFocused, setFocused] = useState(false)
+  const [open, setOpen] = useState<string>()
+  const isPaused = isStopped || isHovered || isFocused
+  const held = useRef(events)
+  useEffect(() => {
+    if (!isPaused) held.current = events
+  }, [events, isPaused])
+  const shown = isPaused ? held.current : events
+  const known = new Set(shown.map(keyOf))
+  const newer = events.filter((event) => !known.has(keyOf(event))).length
+  useShortcut(' ', texts.pauseKey, () => {
+    setStopped(!isStopped)
+  })
+  return (
+    <section class="feed" aria-labelledby="feed-title">
+      <header class="section-head">
+        <h2 id="feed-title">{texts.feed}</h2>
+        <span class="muted small grow">
+          {isPaused ? (newer === 0 ? texts.paused : `${texts.paused}, ${texts.newer(newer)}`) : texts.running}
+        </span>
+        <Button
+          kind="quiet"
+          icon={isStopped ? 'play' : 'pause'}
+          title={texts.hint}
+          onClick={() => {
+            setStopped(!isStopped)
+          }}
+        >
+          {isStopped ? texts.resume : texts.pause}
+        </Button>
+        <MoreMenu source={source} />
+      </header>
+      <ol
+        class="feed-list"
+        onPointerEnter={(event) => {
+          // A tap leaves no pointer behind that could leave again.
+          if (event.pointerType === 'mouse') setHovered(true)
+        }}
+        onPointerLeave={() => {
+          setHovered(false)
+        }}
+        onFocusIn={() => {
+          setFocused(true)
+        }}
+        onFocusOut={() => {
+          setFocused(false)
+        }}
+      >
+        {shown.map((event) => (
+          <Row
+            key={keyOf(event)}
+            event={event}
+            zone={zone}
+            isOpen={open === keyOf(event)}
+            onToggle={() => {
+              setOpen(open === keyOf(event) ? undefined : keyOf(event))
+            }}
+          />
+        ))}
+      </ol>
+    </section>
+  )
+}

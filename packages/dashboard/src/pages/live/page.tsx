@@ -1,0 +1,217 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { LiveQuery, LiveResult } from '@sluice/contracts/live'
+import { serverNow } from '../../api/client.ts'
+import { useApi } from '../../api/hooks.ts'
+import { requestOf } from '../../api/request.ts'
+import { useShortcut } from '../../app/shortcuts.tsx'
+import { Columns } from '../../charts/columns.tsx'
+import { fileNameOf } from '../../format/csv.ts'
+import { formatIso, formatRelative, formatTime } from '../../format/dates.ts'
+import { eventRows } from '../../format/events.ts'
+import { messages } from '../../messages/en.ts'
+import { useMenuKey } from '../../parts/use-menu-key.ts'
+import { useQuestions, useView } from '../../state/hooks.ts'
+import { useSite } from '../../state/session.tsx'
+import { announce } from '../../ui/announce.tsx'
+import { Button } from '../../ui/button.tsx'
+import { MoreMenu, Num, type NumberSource, TableDialog } from '../../ui/numbers.tsx'
+import { EmptyState, ErrorPanel, PageTitle, Skeleton, SkeletonRows } from '../../ui/states.tsx'
+import { Feed } from './feed.tsx'
+import { texts } from './messages.ts'
+
+const visibleMs = 2_000
+const hiddenMs = 15_000
+const spokenMs = 30_000
+const minuteMs = 60_000
+
+/** Asks each 2 seconds, each 15 while the page is hidden, and at once when it is shown again. */
+function useLive(query: LiveQuery) {
+  const live = useApi(
+    'live',
+    { query },
+    {
+      refetchMs: () => (document.visibilityState === 'visible' ? visibleMs : hiddenMs),
+      isHiddenToo: true,
+      staleMs: 0,
+    },
+  )
+  const retry = useRef(live.retry)
+  retry.current = live.retry
+  useEffect(() => {
+    const onVisible = () => {
+      if (document.visibilityState === 'visible') retry.current()
+    }
+    document.addEventListener('visibilitychange', onVisible)
+    return () => {
+      document.removeEventListener('visibilitychange', onVisible)
+    }
+  }, [])
+  return live
+}
+
+/** What happens now. */
+export default function Page() {
+  const { siteId, filters } = useView()
+  const { environment, zone } = useQuestions()
+  const query: LiveQuery = { site_id: siteId, environment, ...(filters.length === 0 ? {} : { filter: filters }) }
+  const live = useLive(query)
+  useMenuKey()
+  const { data, error } = live
+  const latest = useRef(data)
+  latest.current = data
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (latest.current !== undefined && document.visibilityState === 'visible')
+        announce(texts.spoken(latest.current.visitors_5m, latest.current.events_5m))
+    }, spokenMs)
+    return () => {
+      clearInterval(timer)
+    }
+  }, [])
+  const request = requestOf('live', { query })
+  const sourceOf = (label: string, part: string, rows: NumberSource['rows']): NumberSource => ({
+    label,
+    request,
+    rows,
+    fileName: fileNameOf([siteId, 'live', part, formatIso(serverNow(), zone).slice(0, 16)], 'csv'),
+  })
+  return (
+    <>
+      <PageTitle title={messages.nav.live} sentence={texts.sentence} />
+      <div class={`stack live${live.isOld ? ' old' : ''}`}>
+        {error === undefined ? null : <ErrorPanel error={error} onRetry={live.retry} />}
+        <div class="live-now">
+          <Now data={data} isLoading={live.isLoading} sourceOf={sourceOf} />
+          <Minutes data={data} isLoading={live.isLoading} zone={zone} sourceOf={sourceOf} />
+        </div>
+        {live.isLoading ? <SkeletonRows rows={12} /> : null}
+        {data === undefined ? null : data.last_events.length === 0 ? (
+          <NoEvents />
+        ) : (
+          <Feed
+            key={JSON.stringify(query)}
+            events={data.last_events}
+            zone={zone}
+            source={sourceOf(texts.feed, 'events', () => eventRows(data.last_events, zone))}
+          />
+        )}
+      </div>
+    </>
+  )
+}
+
+interface PartProps {
+  data: LiveResult | undefined
+  isLoading: boolean
+  sourceOf: (label: string, part: string, rows: NumberSource['rows']) => NumberSource
+}
+
+function Now({ data, isLoading, sourceOf }: PartProps) {
+  const names = ['visitors_5m', 'events_5m'] as const
+  return (
+    <section class="live-numbers" aria-label={texts.now}>
+      {names.map((name) => (
+        <div key={name}>
+          <h2 class="label">{name === 'visitors_5m' ? texts.visitors : texts.events}</h2>
+          <p class="big-number">
+            {data === undefined ? isLoading ? <Skeleton width={72} height={32} /> : '–' : <Num value={data[name]} />}
+          </p>
+        </div>
+      ))}
+      {data === undefined ? null : (
+        <MoreMenu
+          source={sourceOf(texts.now, 'now', () => [{ visitors_5m: data.visitors_5m, events_5m: data.events_5m }])}
+        />
+      )}
+    </section>
+  )
+}
+
+function Minutes({ data, isLoading, zone, sourceOf }: PartProps & { zone: string }) {
+  const [isTable, setTable] = useState(false)
+  useShortcut('t', messages.more.showTable, () => {
+    setTable(data !== undefined)
+  })
+  const now = serverNow()
+  const columns = (data?.per_minute ?? []).map((value, at, all) => ({
+    ms: now - (all.length - at) * minuteMs,
+    label: formatTime(now - (all.length - at - 1) * minuteMs, zone),
+    value,
+  }))
+  const source = sourceOf(texts.perMinute, 'per-minute', () =>
+    columns.map(({ ms, value }) => ({ timestamp: formatIso(Math.floor(ms / 1000) * 1000, zone), events: value })),
+  )
+  return (
+    <section class="live-minutes" aria-label={texts.perMinute}>
+      <header class="section-head">
+        <h2 class="label grow">
+          {texts.perMinute}
+          {columns.length === 0 ? null : ` · ${texts.highest(Math.max(...columns.map(({ value }) => value)))}`}
+        </h2>
+        {data === undefined ? null : <MoreMenu source={source} />}
+      </header>
+      {isLoading ? <Skeleton height={96} /> : null}
+      {isTable ? (
+        <TableDialog
+          source={source}
+          onClose={() => {
+            setTable(false)
+          }}
+        />
+      ) : null}
+      {columns.length === 0 ? null : (
+        <Columns
+          caption={texts.perMinuteCaption(columns.at(-1)?.value ?? 0, Math.max(...columns.map(({ value }) => value)))}
+          columns={columns}
+          describe={({ label, value }) => texts.minute(label, value)}
+          ends={[...texts.ends]}
+        />
+      )}
+    </section>
+  )
+}
+
+function NoEvents() {
+  const { filters, setView, hrefOf } = useView()
+  const { environment } = useQuestions()
+  const site = useSite()
+  if (filters.length > 0) {
+    return (
+      <EmptyState
+        title={texts.none}
+        why={texts.noneFiltered}
+        action={
+          <Button
+            onClick={() => {
+              setView({ filters: [] })
+            }}
+          >
+            {texts.clear}
+          </Button>
+        }
+      />
+    )
+  }
+  const last = site.last_event_at === null ? undefined : formatRelative(site.last_event_at, serverNow())
+  return (
+    <EmptyState
+      title={texts.none}
+      why={texts.noneWhy(last)}
+      action={
+        last !== undefined ? (
+          <a class="button" href={hrefOf({ range: 'all' }, 'events')}>
+            {texts.toEvents}
+          </a>
+        ) : environment === 'all' ? undefined : (
+          <Button
+            onClick={() => {
+              setView({ env: 'all' })
+            }}
+          >
+            {texts.showAll}
+          </Button>
+        )
+      }
+    />
+  )
+}

@@ -1,0 +1,173 @@
+import { useMemo, useState } from 'preact/hooks'
+import type { CreateExportBody } from '@sluice/contracts/exports'
+import type { Dimension, Metric, StatsResult } from '@sluice/contracts/stats'
+import { useApi, useChange } from '../../api/hooks.ts'
+import type { StatsQuestion } from '../../api/wire.ts'
+import { formatNumber, kindOf } from '../../format/numbers.ts'
+import { valueLabel } from '../../format/sentences.ts'
+import { messages } from '../../messages/en.ts'
+import { conditionOf, filtersAfterClick } from '../../state/conditions.ts'
+import { type Questions, useView } from '../../state/hooks.ts'
+import { toast } from '../../ui/announce.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { TextField } from '../../ui/field.tsx'
+import { MoreMenu, Num } from '../../ui/numbers.tsx'
+import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
+import { type Column, DataTable } from '../../ui/table.tsx'
+import { texts } from './messages.ts'
+import { breakdownSource, otherKey, resultOf } from './questions.ts'
+
+const rowsMax = 1_000
+/** Rows whose other metrics are asked for: those that are seen without scrolling far. */
+const detailedRows = 50
+const otherMetrics = ['visitors', 'event_count', 'bounce_rate', 'avg_session_duration'] as const
+
+interface AllDialogProps {
+  title: string
+  dimension: Dimension
+  questions: Questions
+  metric: Metric
+  onClose: () => void
+}
+
+/** Up to 1,000 values of a dimension, with other metrics of the first ones, and an export of all. */
+export function AllDialog({ title, dimension, questions, metric, onClose }: AllDialogProps) {
+  const { filters, setView } = useView()
+  const [text, setText] = useState('')
+  const question = questions.question(metric, { group_by: dimension, limit: rowsMax })
+  const answer = useApi('stats', { query: question })
+  const result = answer.data
+  const entries = useMemo(
+    () => (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated })),
+    [result],
+  )
+  const shown = entries.filter(({ key }) =>
+    `${key} ${valueLabel(dimension, key)}`.toLowerCase().includes(text.trim().toLowerCase()),
+  )
+  const details = useDetails(
+    questions,
+    dimension,
+    metric,
+    shown.slice(0, detailedRows).map(({ key }) => key),
+  )
+  type Row = (typeof entries)[number]
+  const columns: Column<Row>[] = [
+    {
+      id: 'key',
+      header: title,
+      sort: ({ key }) => valueLabel(dimension, key),
+      cell: ({ key }) => (
+        <bdi>{key === '' && dimension === 'referrer_host' ? texts.direct : valueLabel(dimension, key)}</bdi>
+      ),
+    },
+    {
+      id: metric,
+      header: messages.metrics[metric],
+      align: 'end',
+      sort: ({ value }) => value,
+      cell: ({ key, value, estimated }) => <Num value={value} isEstimated={estimated} name={key} />,
+    },
+    ...details.map(({ metric: other, values }) => ({
+      id: other,
+      header: messages.metrics[other],
+      align: 'end' as const,
+      sort: ({ key }: Row) => values.get(key) ?? -1,
+      cell: ({ key }: Row) => {
+        const value = values.get(key)
+        return value === undefined ? (
+          ''
+        ) : (
+          <span class="muted">
+            <Num value={value} kind={kindOf(other)} name={key} />
+          </span>
+        )
+      },
+    })),
+  ]
+  return (
+    <Dialog
+      title={texts.allTitle(title)}
+      size="large"
+      onClose={onClose}
+      actions={<ExportAll title={title} question={question} />}
+    >
+      <div class="stack">
+        <div class="all-head">
+          <TextField label={texts.search} type="search" value={text} onInput={setText} />
+          {result === undefined ? null : <MoreMenu source={breakdownSource(title, question, result)} />}
+        </div>
+        {answer.error === undefined ? null : <ErrorPanel error={answer.error} onRetry={answer.retry} />}
+        {result === undefined && answer.error === undefined ? <SkeletonRows rows={9} /> : null}
+        {result === undefined ? null : (
+          <DataTable
+            caption={title}
+            columns={columns}
+            rows={shown}
+            rowKey={({ key }) => key}
+            empty={<p class="muted">{messages.ui.noMatch}</p>}
+            onOpen={({ key }) => {
+              if (key === otherKey) return
+              onClose()
+              setView({ filters: filtersAfterClick(filters, dimension, key, 'is') })
+            }}
+          />
+        )}
+        {entries.some(({ key }) => key === otherKey) ? (
+          <p class="muted small">{texts.truncated(formatNumber(rowsMax))}</p>
+        ) : null}
+      </div>
+    </Dialog>
+  )
+}
+
+interface Detail {
+  metric: Metric
+  values: ReadonlyMap<string, number>
+}
+
+/** Other metrics of some values: one question for each, of these values alone. */
+function useDetails(questions: Questions, dimension: Dimension, metric: Metric, keys: readonly string[]): Detail[] {
+  const known = keys.filter((key) => key !== '' && key !== otherKey)
+  const others = otherMetrics.filter((each) => each !== metric)
+  const asked = others.map((each): StatsQuestion => {
+    const question = questions.question(each, { group_by: dimension, limit: rowsMax })
+    return { ...question, filter: [...(question.filter ?? []), conditionOf(dimension, known, false)] }
+  })
+  const answer = useApi('statsBatch', known.length === 0 ? null : { body: { queries: asked } })
+  return others.map((each, at) => {
+    const entry = answer.data?.results[at]
+    const result: StatsResult | undefined = entry?.success === true ? resultOf(entry) : undefined
+    return { metric: each, values: new Map((result?.breakdown ?? []).map(({ key = '', value }) => [key, value])) }
+  })
+}
+
+function ExportAll({ title, question }: { title: string; question: StatsQuestion }) {
+  const create = useChange('createExport', ['listExports'])
+  const { site_id, metric, group_by, start_date, end_date, environment, filter } = question
+  const asked = Object.fromEntries(
+    Object.entries({ metric, group_by, start_date, end_date, environment, filter }).filter(
+      ([, value]) => value !== undefined,
+    ),
+  )
+  const exported: CreateExportBody = { site_id, type: 'stats', format: 'csv', name: texts.exportName(title), ...asked }
+  return (
+    <>
+      {create.error === undefined ? null : <ErrorPanel error={create.error} />}
+      <Button
+        icon="file-down"
+        isBusy={create.isBusy}
+        onClick={() => {
+          create.run({ body: exported }).then(
+            () => {
+              toast(texts.exportStarted)
+            },
+            () => undefined,
+          )
+        }}
+      >
+        {texts.exportAll}
+      </Button>
+    </>
+  )
+}

@@ -1,0 +1,186 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { StatsResult, TimeUnit } from '@sluice/contracts/stats'
+import { asApiError } from '../../api/error.ts'
+import { useApi } from '../../api/hooks.ts'
+import type { StatsQuestion } from '../../api/wire.ts'
+import { useShortcut } from '../../app/shortcuts.tsx'
+import { Chart, preloadChart } from '../../charts/chart.tsx'
+import { formatBounds, formatBucket } from '../../format/dates.ts'
+import { changeOf, formatChange, formatValue, kindOf } from '../../format/numbers.ts'
+import { messages } from '../../messages/en.ts'
+import { type Questions, useView } from '../../state/hooks.ts'
+import { type Bounds, bucketEnd, customOf } from '../../state/range.ts'
+import { MoreMenu, TableDialog } from '../../ui/numbers.tsx'
+import { Select } from '../../ui/select.tsx'
+import { EmptyState, ErrorPanel } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+import { breakdownSource, resultOf } from './questions.ts'
+
+interface ChartPanelProps {
+  questions: Questions
+  sentence: string
+  /** False while the numbers are still asked. */
+  isAsked: boolean
+}
+
+/** The chosen metric over time, and over the compared range. */
+export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
+  const { metric, setView } = useView()
+  const { unit, units, zone, bounds, compared } = questions
+  const [isTable, setTable] = useState(false)
+  const question = questions.question(metric, { group_by: unit })
+  const { answer, result, earlier, error } = useChart(questions, question, isAsked)
+  useShortcut('t', texts.showTable, () => {
+    setTable(true)
+  })
+  const label = messages.metrics[metric]
+  const source = result === undefined ? undefined : breakdownSource(label, question, result)
+  return (
+    <section
+      class={`chart-panel${answer.isOld ? ' old' : ''}${answer.isFetching ? ' refreshing' : ''}`}
+      aria-label={label}
+      data-panel
+      tabIndex={-1}
+      data-menu
+    >
+      <header class="panel-head">
+        <h2>{label}</h2>
+        <Legend now={boundsOf(result) ?? bounds} before={compared && (boundsOf(earlier) ?? compared)} zone={zone} />
+        <Select<TimeUnit>
+          class="quiet-input"
+          name={texts.interval}
+          value={unit}
+          options={units.map((value) => ({ value, label: texts.units[value] }))}
+          onChange={(by) => {
+            setView({ by })
+          }}
+        />
+        {source === undefined ? null : <MoreMenu source={source} />}
+      </header>
+      {error !== undefined && result === undefined ? (
+        <ErrorPanel error={error} onRetry={answer.retry} />
+      ) : result === undefined ? (
+        <div class="chart-place" />
+      ) : (
+        <ResultChart result={result} before={earlier} sentence={sentence} questions={questions} />
+      )}
+      {isTable && source !== undefined ? (
+        <TableDialog
+          source={source}
+          onClose={() => {
+            setTable(false)
+          }}
+        />
+      ) : null}
+    </section>
+  )
+}
+
+/** The range of an answer, which may be older than the view's. */
+const boundsOf = (result: StatsResult | undefined) =>
+  result === undefined ? undefined : { startMs: result.start_date, endMs: result.end_date, isOpen: false }
+
+/** Asks for the chart, and for that of the compared range. */
+function useChart(questions: Questions, question: StatsQuestion, isAsked: boolean) {
+  const { metric, group_by: unit } = question
+  const before = questions.comparedQuestion(metric, unit === undefined ? {} : { group_by: unit })
+  const queries = before === undefined ? [question] : [question, before]
+  const answer = useApi('statsBatch', isAsked ? { body: { queries } } : null)
+  useEffect(() => {
+    if (isAsked) preloadChart()
+  }, [isAsked])
+  const [entry, earlier] = answer.data?.results ?? []
+  // Of another metric, old numbers would stand under a wrong title.
+  if (entry?.success === true && entry.data.metric !== metric) return { answer }
+  try {
+    return { answer, result: resultOf(entry), earlier: resultOf(earlier), error: answer.error }
+  } catch (failure) {
+    return { answer, error: asApiError(failure) }
+  }
+}
+
+function Legend({ now, before, zone }: { now: Bounds; before: Bounds | undefined; zone: string }) {
+  return (
+    <span class="chart-legend">
+      <span class="key-line" /> <bdi>{formatBounds(now, zone)}</bdi>
+      {before === undefined ? null : (
+        <>
+          <span class="key-line compare" /> <bdi class="muted">{formatBounds(before, zone)}</bdi>
+        </>
+      )}
+    </span>
+  )
+}
+
+interface ResultChartProps {
+  result: StatsResult
+  before: StatsResult | undefined
+  sentence: string
+  questions: Questions
+}
+
+/** The unit that a click on a bucket leads to. */
+const finer: Partial<Record<TimeUnit, TimeUnit>> = { month: 'day', week: 'day', day: 'hour' }
+
+function ResultChart({ result, before, sentence, questions }: ResultChartProps) {
+  const { setView } = useView()
+  const { metric, breakdown = [], timezone: zone, start_date: startMs, end_date: endMs } = result
+  // The unit of the answer: the view's may be a newer one.
+  const unit = (result.group_by ?? questions.unit) as TimeUnit
+  const kind = kindOf(metric)
+  const timestamps = breakdown.map((entry) => entry.timestamp)
+  const values = breakdown.map((entry) => entry.value)
+  const first = timestamps[0]
+  const last = timestamps.at(-1)
+  if (first === undefined || last === undefined) return <EmptyState title={texts.nothing} />
+  const highest = Math.max(...values)
+  const highestAt = timestamps[values.indexOf(highest)] ?? first
+  const change = before === undefined ? undefined : changeOf(before.value, result.value, kind)
+  const say = (value: number, at: number) => `${formatBucket(at, unit, zone)}: ${formatValue(value, kind)}`
+  const summary = texts.chartSummary(
+    say(values.at(-1) ?? 0, last),
+    say(highest, highestAt),
+    change === undefined ? '' : texts.changeOfAll(formatChange(change), 'isRise' in change ? change.isRise : undefined),
+  )
+  const select = (from: number, to: number) => {
+    const start = Math.max(timestamps[from] ?? startMs, startMs)
+    const end = Math.min(bucketEnd(timestamps[to] ?? last, unit, zone), endMs)
+    // What reaches the clock means the whole days, so that the range goes on growing.
+    const whole =
+      end === endMs && questions.bounds.isOpen && unit !== 'hour' && unit !== 'minute'
+        ? bucketEnd(timestamps[to] ?? last, 'day', zone)
+        : end
+    setView({ range: customOf({ startMs: start, endMs: whole, isOpen: false }, zone), by: undefined })
+  }
+  return (
+    <Chart
+      caption={sentence}
+      summary={summary}
+      help={texts.chartHelp}
+      timestamps={timestamps}
+      values={values}
+      compared={
+        before?.breakdown === undefined
+          ? undefined
+          : {
+              timestamps: before.breakdown.map((entry) => entry.timestamp),
+              values: before.breakdown.map((entry) => entry.value),
+            }
+      }
+      kind={kind}
+      unit={unit}
+      zone={zone}
+      isFirstPartial={first < startMs}
+      isLastPartial={bucketEnd(last, unit, zone) > endMs}
+      partialNote={questions.bounds.isOpen ? texts.incomplete : texts.partial}
+      {...(finer[unit] === undefined
+        ? {}
+        : {
+            onPick: (at: number) => {
+              select(at, at)
+            },
+          })}
+      onSelect={select}
+    />
+  )
+}

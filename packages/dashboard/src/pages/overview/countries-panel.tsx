@@ -1,0 +1,56 @@
+import { useState } from 'preact/hooks'
+import { formatNumber } from '../../format/numbers.ts'
+import { valueLabel } from '../../format/sentences.ts'
+import { filtersAfterClick } from '../../state/conditions.ts'
+import { type Questions, useView } from '../../state/hooks.ts'
+import { lazyPage } from '../../ui/lazy-page.tsx'
+import { Select } from '../../ui/select.tsx'
+import { texts } from './messages.ts'
+import { Panel } from './panel.tsx'
+
+const WorldMap = lazyPage(() => import('../../charts/world-map.tsx'))
+/** There are 249 codes of countries. */
+const mapCountries = 300
+
+/** Countries as rows or as a map, whose code is fetched when it is chosen. */
+export function CountriesPanel({ questions, isAsked }: { questions: Questions; isAsked: boolean }) {
+  const { filters, setView } = useView()
+  const [form, setForm] = useState<'table' | 'map'>('table')
+  const title = texts.panels.country
+  return (
+    <Panel
+      title={title}
+      dimension="country"
+      questions={questions}
+      isAsked={isAsked}
+      choice={
+        <Select
+          class="quiet-input"
+          name={texts.form}
+          value={form}
+          options={[
+            { value: 'table', label: texts.table },
+            { value: 'map', label: texts.map },
+          ]}
+          onChange={setForm}
+        />
+      }
+      {...(form === 'table'
+        ? {}
+        : {
+            limit: mapCountries,
+            draw: (rows) => (
+              <WorldMap
+                label={texts.mapLabel}
+                values={new Map(rows.map(({ key, value }) => [key, value]))}
+                describe={(letters, value) => `${valueLabel('country', letters)}: ${formatNumber(value)}`}
+                onPick={(letters, { altKey, shiftKey }) => {
+                  const click = altKey ? 'is_not' : shiftKey ? 'add' : 'is'
+                  setView({ filters: filtersAfterClick(filters, 'country', letters, click) })
+                }}
+              />
+            ),
+          })}
+    />
+  )
+}

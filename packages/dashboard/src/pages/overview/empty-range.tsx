@@ -1,0 +1,93 @@
+import { useEffect } from 'preact/hooks'
+import type { Environment } from '@sluice/contracts/scopes'
+import { useApi } from '../../api/hooks.ts'
+import { formatBounds, formatDate } from '../../format/dates.ts'
+import { messages } from '../../messages/en.ts'
+import { moveClock } from '../../state/clock.ts'
+import { type Questions, useView } from '../../state/hooks.ts'
+import { customOf } from '../../state/range.ts'
+import { useSite } from '../../state/session.tsx'
+import { Button } from '../../ui/button.tsx'
+import { EmptyState } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+
+const dayMs = 86_400_000
+/** Days that are shown when the last event lies elsewhere, unless the site is younger. */
+const shownDays = 28
+
+/** No event in the range: why, and the way to those that there are. */
+export function EmptyRange({ questions }: { questions: Questions }) {
+  const { filters, setView } = useView()
+  const { zone, environment, bounds } = questions
+  const { first_event_at: firstAt, last_event_at: lastAt } = useSite()
+  const other: Environment = environment === 'prod' ? 'dev' : 'prod'
+  const elsewhere = useApi(
+    'stats',
+    environment === 'all' || filters.length > 0
+      ? null
+      : { query: { ...questions.question('event_count'), environment: other } },
+  )
+  const isNewer = lastAt !== null && bounds.isOpen && lastAt >= bounds.endMs
+  useEffect(() => {
+    if (isNewer) moveClock()
+  }, [isNewer])
+  if (filters.length > 0) {
+    return (
+      <EmptyState
+        icon="list-filter"
+        title={texts.noMatch}
+        why={texts.noMatchWhy}
+        action={
+          <Button
+            onClick={() => {
+              setView({ filters: [] })
+            }}
+          >
+            {texts.clearFilters}
+          </Button>
+        }
+      />
+    )
+  }
+  if ((elsewhere.data?.value ?? 0) > 0) {
+    const name = messages.bar.environments[other]
+    return (
+      <EmptyState
+        icon="radio"
+        title={texts.emptyTitle}
+        why={texts.elsewhere(name)}
+        action={
+          <Button
+            kind="primary"
+            onClick={() => {
+              setView({ env: other })
+            }}
+          >
+            {texts.show(name)}
+          </Button>
+        }
+      />
+    )
+  }
+  if (lastAt === null || firstAt === null) return <EmptyState icon="radio" title={texts.emptyTitle} />
+  const startMs = Math.max(firstAt, lastAt - (shownDays - 1) * dayMs)
+  const shown = { startMs, endMs: lastAt + 1, isOpen: false }
+  return (
+    <EmptyState
+      icon="radio"
+      title={texts.emptyTitle}
+      why={texts.lastEvent(formatDate(lastAt, zone))}
+      action={
+        <Button
+          kind="primary"
+          onClick={() => {
+            const { from, to } = customOf(shown, zone)
+            setView({ range: { from: from.slice(0, 10), to: to.slice(0, 10) }, by: undefined })
+          }}
+        >
+          {texts.show(formatBounds(shown, zone))}
+        </Button>
+      }
+    />
+  )
+}

@@ -1,0 +1,105 @@
+import { useEffect, useId, useRef } from 'preact/hooks'
+import type { StatsResult } from '@sluice/contracts/stats'
+import type { StatsQuestion } from '../../api/wire.ts'
+import { formatExact, formatValue, kindOf } from '../../format/numbers.ts'
+import { messages } from '../../messages/en.ts'
+import { type HeadlineMetric, headlineMetrics } from '../../state/view.ts'
+import { announce } from '../../ui/announce.tsx'
+import { Change, MoreMenu, Num } from '../../ui/numbers.tsx'
+import { Skeleton } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+import { numberSource } from './questions.ts'
+
+/** A headline number: the question, its answer, and the answer of the compared range. */
+export interface Headline {
+  question: StatsQuestion
+  result: StatsResult | undefined
+  before: StatsResult | undefined
+  isOld: boolean
+}
+
+interface HeadlinesProps {
+  headlines: Readonly<Record<HeadlineMetric, Headline>>
+  metric: HeadlineMetric
+  onChoose: (metric: HeadlineMetric) => void
+}
+
+/** The six numbers; as radio buttons they choose what the chart shows. */
+export function Headlines({ headlines, metric, onChoose }: HeadlinesProps) {
+  const group = useRef<HTMLDivElement>(null)
+  const chosen = headlines[metric]
+  const value = chosen.isOld ? undefined : chosen.result?.value
+  useEffect(() => {
+    if (value !== undefined) announce(texts.spoken(messages.metrics[metric], formatExact(value, kindOf(metric))))
+  }, [metric, value])
+  const move = (event: KeyboardEvent) => {
+    const steps: Partial<Record<string, number>> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }
+    const step = steps[event.key]
+    if (step === undefined || (event.target as Element).getAttribute('role') !== 'radio') return
+    event.preventDefault()
+    const at = (headlineMetrics.indexOf(metric) + step + headlineMetrics.length) % headlineMetrics.length
+    onChoose(headlineMetrics[at] ?? metric)
+    group.current?.querySelectorAll<HTMLElement>('[role="radio"]')[at]?.focus()
+  }
+  return (
+    <div class="headlines" role="radiogroup" aria-label={texts.metric} ref={group} onKeyDown={move}>
+      {headlineMetrics.map((each) => (
+        <HeadlineNumber
+          key={each}
+          metric={each}
+          {...headlines[each]}
+          isChosen={each === metric}
+          onChoose={() => {
+            onChoose(each)
+          }}
+        />
+      ))}
+    </div>
+  )
+}
+
+interface HeadlineNumberProps extends Headline {
+  metric: HeadlineMetric
+  isChosen: boolean
+  onChoose: () => void
+}
+
+function HeadlineNumber({ metric, question, result, before, isOld, isChosen, onChoose }: HeadlineNumberProps) {
+  const id = useId()
+  const kind = kindOf(metric)
+  const label = messages.metrics[metric]
+  return (
+    <div class={`headline${isChosen ? ' chosen' : ''}${isOld ? ' old' : ''}`} data-menu>
+      <button
+        type="button"
+        role="radio"
+        aria-checked={isChosen}
+        aria-label={label}
+        aria-describedby={id}
+        tabIndex={isChosen ? 0 : -1}
+        data-number={result === undefined ? undefined : String(result.value)}
+        onClick={onChoose}
+      >
+        <span class="label">{label}</span>
+        <span id={id} class="headline-value">
+          {result === undefined ? (
+            <Skeleton width={88} height={32} />
+          ) : (
+            <Num value={result.value} kind={kind} isEstimated={result.estimated === true} name={metric} />
+          )}
+          <span class="headline-change">
+            {result === undefined || before === undefined ? (
+              ' '
+            ) : (
+              <>
+                <Change before={before.value} after={result.value} kind={kind} />
+                <span class="hidden-text"> ({texts.before(formatValue(before.value, kind))})</span>
+              </>
+            )}
+          </span>
+        </span>
+      </button>
+      {result === undefined ? null : <MoreMenu source={numberSource(label, question, result)} />}
+    </div>
+  )
+}

@@ -1,0 +1,215 @@
+import { useEffect } from 'preact/hooks'
+import { useLocation } from 'preact-iso/router'
+import type { StatsResult } from '@sluice/contracts/stats'
+import { type ApiState, useApi } from '../../api/hooks.ts'
+import type { StatsQuestion } from '../../api/wire.ts'
+import { lagMs } from '../../app/freshness.tsx'
+import { useShortcut } from '../../app/shortcuts.tsx'
+import { filterSentence } from '../../format/sentences.ts'
+import { messages } from '../../messages/en.ts'
+import { type Questions, useQuestions, useView } from '../../state/hooks.ts'
+import { sitePath } from '../../state/route.ts'
+import { useSite } from '../../state/session.tsx'
+import { type HeadlineMetric, headlineMetrics } from '../../state/view.ts'
+import { Button } from '../../ui/button.tsx'
+import { ErrorPanel, PageTitle } from '../../ui/states.tsx'
+import { ChartPanel } from './chart-panel.tsx'
+import { CountriesPanel } from './countries-panel.tsx'
+import { EmptyRange } from './empty-range.tsx'
+import { type Headline, Headlines } from './headline.tsx'
+import { texts } from './messages.ts'
+import { Panel } from './panel.tsx'
+import { PropertiesPanel } from './properties-panel.tsx'
+import type { resultOf } from './questions.ts'
+import { Share } from './share.tsx'
+
+const counts = ['visitors', 'unique_sessions', 'event_count'] as const satisfies readonly HeadlineMetric[]
+const ofSessions = [
+  'bounce_rate',
+  'avg_session_duration',
+  'conversion_rate',
+] as const satisfies readonly HeadlineMetric[]
+const panelDimensions = ['path', 'referrer_host', 'country', 'device_type', 'event_type'] as const
+/** Answers of the range may be this far behind those of the last hour before a note says so, ms. */
+const oldRowsMs = 5 * 60_000
+
+type Batch = ApiState<{
+  results: readonly ({ success: true; data: StatsResult } | { success: false; error: string })[]
+}>
+
+/** What happened, compared with what, and from where. */
+export default function Overview() {
+  const { metric, filters, range, compare, exact, setView, siteId } = useView()
+  const site = useSite()
+  const questions = useQuestions()
+  const sentence = filterSentence({
+    subject: messages.metrics[metric],
+    filters,
+    range,
+    compare,
+    compared: questions.compared,
+    zone: questions.zone,
+  })
+  useEffect(() => {
+    document.title = `${sentence} · ${site.name || siteId} · Sluice`
+  }, [sentence, siteId, site.name])
+  usePanelShortcuts(siteId)
+
+  // The numbers come first, then the chart, then what they are compared with: a key's questions are answered in turn.
+  const first = useBatch(counts.map((each) => questions.question(each)))
+  const isFirstThere = first.data !== undefined || first.error !== undefined
+  const before = useBatch(isFirstThere ? comparedQuestions(questions, counts) : [])
+  const sessionQuestions = ofSessions.map((each) => questions.question(each))
+  const second = useBatch(isFirstThere ? [...sessionQuestions, ...comparedQuestions(questions, ofSessions)] : [])
+  const headlines = Object.fromEntries([
+    ...counts.map((each, at) => [each, headlineOf(questions, each, [first, at], [before, at])] as const),
+    ...ofSessions.map(
+      (each, at) => [each, headlineOf(questions, each, [second, at], [second, at + ofSessions.length])] as const,
+    ),
+  ]) as Record<HeadlineMetric, Headline>
+
+  const events = headlines.event_count.result
+  const isEmpty = events?.value === 0 && !first.isOld
+  const error = first.data === undefined ? first.error : undefined
+  const isEstimated = headlineMetrics.some((each) => headlines[each].result?.estimated === true)
+  const answeredAt = events === undefined ? undefined : events.timestamp - events.complete_until
+  const isOldArriving = answeredAt !== undefined && lagMs.value !== undefined && answeredAt - lagMs.value > oldRowsMs
+  return (
+    <>
+      <PageTitle
+        title={site.name || siteId}
+        sentence={<bdi>{sentence}</bdi>}
+        actions={<Share bounds={questions.bounds} zone={questions.zone} />}
+      />
+      {error === undefined ? (
+        <div class={first.isFetching ? 'refreshing' : undefined}>
+          <Headlines
+            headlines={headlines}
+            metric={metric}
+            onChoose={(chosen) => {
+              setView({ metric: chosen })
+            }}
+          />
+        </div>
+      ) : (
+        <ErrorPanel error={error} onRetry={first.retry} />
+      )}
+      {second.error === undefined || second.data !== undefined || error !== undefined ? null : (
+        <ErrorPanel error={second.error} onRetry={second.retry} />
+      )}
+      <Notes
+        isEstimated={isEstimated && !exact}
+        isOfSessions={filters.length > 0 && !(counts as readonly string[]).includes(metric)}
+        isOldArriving={isOldArriving}
+      />
+      {isEmpty ? (
+        <EmptyRange questions={questions} />
+      ) : (
+        <>
+          <ChartPanel questions={questions} sentence={sentence} isAsked={isFirstThere} />
+          <div class="panels">
+            {panelDimensions.map((dimension) =>
+              dimension === 'country' ? (
+                <CountriesPanel key={dimension} questions={questions} isAsked={isFirstThere} />
+              ) : (
+                <Panel
+                  key={dimension}
+                  title={texts.panels[dimension]}
+                  dimension={dimension}
+                  questions={questions}
+                  isAsked={isFirstThere}
+                />
+              ),
+            )}
+            <PropertiesPanel questions={questions} isAsked={isFirstThere} />
+          </div>
+        </>
+      )}
+    </>
+  )
+}
+
+/** Asks questions in one request; none asks nothing. */
+function useBatch(queries: StatsQuestion[]): Batch {
+  return useApi('statsBatch', queries.length === 0 ? null : { body: { queries } })
+}
+
+/** The questions about the compared range; none without one. */
+const comparedQuestions = (questions: Questions, metrics: readonly HeadlineMetric[]): StatsQuestion[] =>
+  metrics.map((each) => questions.comparedQuestion(each)).filter((each) => each !== undefined)
+
+/** A headline of the results at two places of batches; without a comparison, there is nothing at the second. */
+function headlineOf(
+  questions: Questions,
+  metric: HeadlineMetric,
+  now: [Batch, number],
+  before: [Batch, number],
+): Headline {
+  const resultAt = ([{ data }, at]: [Batch, number]) => quiet(data?.results[at])
+  return {
+    question: questions.question(metric),
+    result: resultAt(now),
+    before: questions.compared === undefined || before[0].isOld ? undefined : resultAt(before),
+    isOld: now[0].isOld,
+  }
+}
+
+/** The result of an entry; undefined where it failed alone. */
+function quiet(entry: Parameters<typeof resultOf>[0]): StatsResult | undefined {
+  return entry?.success === true ? entry.data : undefined
+}
+
+function Notes({
+  isEstimated,
+  isOfSessions,
+  isOldArriving,
+}: {
+  isEstimated: boolean
+  isOfSessions: boolean
+  isOldArriving: boolean
+}) {
+  const { setView } = useView()
+  return (
+    <div class="notes small muted">
+      {isEstimated ? (
+        <p>
+          {texts.estimate}{' '}
+          <Button
+            kind="quiet"
+            onClick={() => {
+              setView({ exact: true })
+            }}
+          >
+            {texts.countExactly}
+          </Button>
+        </p>
+      ) : null}
+      {isOfSessions ? <p>{texts.sessionsWith}</p> : null}
+      {isOldArriving ? <p>{messages.freshness.oldRows}</p> : null}
+    </div>
+  )
+}
+
+/** J and K move between the chart and the panels, `.` opens the menu of what has the focus, R leads to Live. */
+function usePanelShortcuts(siteId: string) {
+  const { route } = useLocation()
+  const move = (step: number) => {
+    const panels = [...document.querySelectorAll<HTMLElement>('[data-panel]')]
+    const at = panels.findIndex((panel) => panel.contains(document.activeElement))
+    const to = at === -1 ? (step === 1 ? 0 : panels.length - 1) : Math.min(Math.max(at + step, 0), panels.length - 1)
+    panels[to]?.focus()
+    panels[to]?.scrollIntoView({ block: 'nearest' })
+  }
+  useShortcut('j', texts.next, () => {
+    move(1)
+  })
+  useShortcut('k', texts.previous, () => {
+    move(-1)
+  })
+  useShortcut('.', texts.menu, () => {
+    document.activeElement?.closest('[data-menu]')?.querySelector<HTMLElement>('.more')?.click()
+  })
+  useShortcut('r', texts.live, () => {
+    route(sitePath(siteId, 'live'))
+  })
+}

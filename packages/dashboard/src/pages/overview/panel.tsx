@@ -1,0 +1,139 @@
+import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
+import type { Dimension, StatsResult } from '@sluice/contracts/stats'
+import { type ApiState, useApi } from '../../api/hooks.ts'
+import { valueLabel } from '../../format/sentences.ts'
+import { messages } from '../../messages/en.ts'
+import { type FilterClick, filtersAfterClick, valuesOf } from '../../state/conditions.ts'
+import { type Questions, useView } from '../../state/hooks.ts'
+import { Button } from '../../ui/button.tsx'
+import { MoreMenu, Num } from '../../ui/numbers.tsx'
+import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
+import { AllDialog } from './all-dialog.tsx'
+import { texts } from './messages.ts'
+import { breakdownSource, otherKey, panelMetric } from './questions.ts'
+
+/** Rows of a panel; narrow screens show six of them. */
+const panelRows = 9
+
+/** A group: its value, and how much it counts. */
+export interface PanelRow {
+  key: string
+  value: number
+  /** The value is an estimate. */
+  estimated: boolean
+}
+
+interface PanelProps {
+  title: string
+  dimension: Dimension
+  questions: Questions
+  /** False while what stands above is still asked: a key's questions are answered in the order of reading. */
+  isAsked: boolean
+  /** Stands beside the title. */
+  choice?: ComponentChildren
+  /** Groups that are asked for; nine unless set. */
+  limit?: number
+  /** Draws the groups otherwise than as rows. */
+  draw?: ((rows: readonly PanelRow[]) => ComponentChildren) | undefined
+}
+
+/** The values of a dimension, the most frequent first; a click on one filters. */
+export function Panel({ title, dimension, questions, isAsked, choice, limit = panelRows, draw }: PanelProps) {
+  const { metric: chosen } = useView()
+  const [isAll, setAll] = useState(false)
+  const metric = panelMetric(chosen)
+  const question = questions.question(metric, { group_by: dimension, limit })
+  const answer = useApi('stats', isAsked ? { query: question } : null)
+  const result = answer.data?.group_by === dimension ? answer.data : undefined
+  const groups = (result?.breakdown ?? []).map(({ key = '', value, estimated = false }): PanelRow => ({
+    key,
+    value,
+    estimated,
+  }))
+  const rows = groups.filter(({ key }) => key !== otherKey)
+  const hasMore = groups.length > rows.length
+  const label = messages.metrics[result?.metric ?? metric]
+  return (
+    <section
+      class={`panel${answer.isOld ? ' old' : ''}${answer.isFetching ? ' refreshing' : ''}`}
+      aria-label={title}
+      data-panel
+      tabIndex={-1}
+      data-menu
+    >
+      <header class="panel-head">
+        <h2>{title}</h2>
+        {choice}
+        <span class="label panel-metric">{label}</span>
+        {result === undefined ? null : <MoreMenu source={breakdownSource(title, question, result)} />}
+      </header>
+      {result === undefined ? (
+        <Pending answer={answer} />
+      ) : rows.length === 0 ? (
+        <p class="muted panel-empty">{texts.nothing}</p>
+      ) : (
+        (draw?.(rows) ?? <Rows dimension={dimension} rows={rows} />)
+      )}
+      {hasMore ? (
+        <Button
+          kind="quiet"
+          class="panel-all"
+          onClick={() => {
+            setAll(true)
+          }}
+        >
+          {texts.all}
+        </Button>
+      ) : null}
+      {isAll ? (
+        <AllDialog
+          title={title}
+          dimension={dimension}
+          questions={questions}
+          metric={metric}
+          onClose={() => {
+            setAll(false)
+          }}
+        />
+      ) : null}
+    </section>
+  )
+}
+
+/** In place of the rows until they are there. */
+function Pending({ answer }: { answer: ApiState<StatsResult> }) {
+  if (answer.error !== undefined) return <ErrorPanel error={answer.error} onRetry={answer.retry} />
+  return <SkeletonRows rows={panelRows} />
+}
+
+/** A row with a bar as long as its share of the first; it is a button that filters. */
+function Rows({ dimension, rows }: { dimension: Dimension; rows: readonly PanelRow[] }) {
+  const { filters, setView } = useView()
+  const highest = Math.max(...rows.map((row) => row.value), 1)
+  const chosen = filters.filter((each) => each.property === dimension).flatMap(valuesOf)
+  return (
+    <ol class="bars">
+      {rows.map(({ key, value, estimated }) => (
+        <li key={key}>
+          <button
+            type="button"
+            class="bar"
+            title={texts.rowHint}
+            aria-pressed={chosen.includes(key)}
+            onClick={(event) => {
+              const click: FilterClick = event.altKey ? 'is_not' : event.shiftKey ? 'add' : 'is'
+              setView({ filters: filtersAfterClick(filters, dimension, key, click) })
+            }}
+          >
+            <span class="bar-fill" style={{ inlineSize: `${(value / highest) * 100}%` }} />
+            <span class="bar-label truncate" title={key}>
+              <bdi>{key === '' && dimension === 'referrer_host' ? texts.direct : valueLabel(dimension, key)}</bdi>
+            </span>
+            <Num value={value} isEstimated={estimated} name={key} />
+          </button>
+        </li>
+      ))}
+    </ol>
+  )
+}

@@ -1,0 +1,59 @@
+import { propertyPrefix } from '@sluice/contracts/conditions'
+import type { Dimension } from '@sluice/contracts/stats'
+import { useApi } from '../../api/hooks.ts'
+import { type Questions, usePageParameter, useView } from '../../state/hooks.ts'
+import { Select } from '../../ui/select.tsx'
+import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+import { Panel } from './panel.tsx'
+
+/** The values of one property of the events; which one stands in the address. */
+export function PropertiesPanel({ questions, isAsked }: { questions: Questions; isAsked: boolean }) {
+  const { siteId } = useView()
+  const [chosen, setChosen] = usePageParameter('property')
+  const seen = useApi(
+    'properties',
+    isAsked ? { query: { site_id: siteId, environment: questions.environment } } : null,
+    { staleMs: 300_000 },
+  )
+  const names = (seen.data?.properties ?? [])
+    .filter(({ name }) => name.startsWith(propertyPrefix))
+    .map(({ name }) => name.slice(propertyPrefix.length))
+  const name = chosen ?? names[0]
+  if (name === undefined) {
+    return (
+      <section class="panel" aria-label={texts.properties} data-panel tabIndex={-1}>
+        <header class="panel-head">
+          <h2>{texts.properties}</h2>
+        </header>
+        {seen.error !== undefined ? (
+          <ErrorPanel error={seen.error} onRetry={seen.retry} />
+        ) : seen.data === undefined ? (
+          <SkeletonRows rows={9} />
+        ) : (
+          <p class="muted panel-empty">{texts.noProperties}</p>
+        )}
+      </section>
+    )
+  }
+  const dimension: Dimension = `${propertyPrefix}${name}`
+  return (
+    <Panel
+      title={texts.properties}
+      dimension={dimension}
+      questions={questions}
+      isAsked={isAsked}
+      choice={
+        <Select
+          class="quiet-input"
+          name={texts.property}
+          value={name}
+          options={[...new Set([name, ...names])].sort().map((each) => ({ value: each, label: each }))}
+          onChange={(value) => {
+            setChosen(value)
+          }}
+        />
+      }
+    />
+  )
+}

@@ -1,0 +1,72 @@
+import { isOneOf } from '@sluice/contracts/conditions'
+import type { BreakdownEntry, Dimension, Metric, StatsResult } from '@sluice/contracts/stats'
+import type { BatchEntry } from '@sluice/contracts/stats-batch'
+import { ApiError } from '../../api/error.ts'
+import { requestOf } from '../../api/request.ts'
+import type { StatsQuestion } from '../../api/wire.ts'
+import { type CsvRow, fileNameOf } from '../../format/csv.ts'
+import { formatIso } from '../../format/dates.ts'
+import { datesOf } from '../../state/range.ts'
+import type { NumberSource } from '../../ui/numbers.tsx'
+
+/** Metrics that groups by value can be ranked by; of rates, a single session would be the highest. */
+export const rankedMetrics = ['visitors', 'unique_sessions', 'event_count'] as const
+
+/** The metric of panels: the chosen one where groups can be ranked by it. */
+export const panelMetric = (metric: Metric): (typeof rankedMetrics)[number] =>
+  isOneOf(rankedMetrics, metric) ? metric : 'visitors'
+
+/** The result of one question of a batch; throws its error as if it had been asked alone. */
+export function resultOf(entry: BatchEntry | undefined): StatsResult | undefined {
+  if (entry === undefined) return undefined
+  if (!entry.success) throw new ApiError(400, entry.error)
+  return entry.data
+}
+
+/** The key of what stands after the last listed group. */
+export const otherKey = '(other)'
+
+/** Files are named by site, metric, grouping, first and last day. */
+function fileOf(question: StatsQuestion, zone: string): string {
+  const { start_date: startMs = 0, end_date: endMs = 0, group_by: by } = question
+  const { from, to } = datesOf({ startMs, endMs, isOpen: false }, zone)
+  return fileNameOf([question.site_id, question.metric, ...(by === undefined ? [] : [`by-${by}`]), from, to], 'csv')
+}
+
+const alertHref = ({ site_id: siteId, metric }: StatsQuestion) =>
+  `/sites/${encodeURIComponent(siteId)}/alerts?open=new&metric=${metric}`
+
+/** What can be taken away of a headline number. */
+export function numberSource(label: string, question: StatsQuestion, result: StatsResult): NumberSource {
+  const { timezone: zone } = result
+  return {
+    label,
+    request: requestOf('stats', { query: question }),
+    value: result.value,
+    fileName: fileOf(question, zone),
+    alertHref: alertHref(question),
+    rows: () => [
+      {
+        site_id: result.site_id,
+        metric: result.metric,
+        start_date: formatIso(result.start_date, zone),
+        end_date: formatIso(result.end_date, zone),
+        value: result.value,
+      },
+    ],
+  }
+}
+
+/** What can be taken away of a breakdown: by time for charts, by a dimension for panels. */
+export function breakdownSource(label: string, question: StatsQuestion, result: StatsResult): NumberSource {
+  const { timezone: zone, breakdown = [], group_by: by } = result
+  const rowOf = ({ timestamp, key, value }: BreakdownEntry): CsvRow =>
+    key === undefined ? { timestamp: formatIso(timestamp, zone), value } : { [by as Dimension]: key, value }
+  return {
+    label,
+    request: requestOf('stats', { query: question }),
+    fileName: fileOf(question, zone),
+    rows: () => breakdown.map(rowOf),
+    alertHref: alertHref(question),
+  }
+}

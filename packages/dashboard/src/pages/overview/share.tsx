@@ -1,0 +1,134 @@
+import { useState } from 'preact/hooks'
+import { serverNow } from '../../api/client.ts'
+import { useChange } from '../../api/hooks.ts'
+import { useQuestions, useView } from '../../state/hooks.ts'
+import { type Bounds, customOf } from '../../state/range.ts'
+import { useMay } from '../../state/session.tsx'
+import { Button } from '../../ui/button.tsx'
+import { CodeBlock, copyText } from '../../ui/copy.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { Field } from '../../ui/field.tsx'
+import { MenuItem, Popover } from '../../ui/popover.tsx'
+import { Select } from '../../ui/select.tsx'
+import { ErrorPanel } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+
+/** Links to the view: one that moves on with the days, one that stays, and one for guests. */
+export function Share({ bounds, zone }: { bounds: Bounds; zone: string }) {
+  const { hrefOf, range } = useView()
+  const mayMakeKeys = useMay('admin')
+  const [isGuest, setGuest] = useState(false)
+  const fixed = typeof range === 'object' ? range : customOf(bounds, zone)
+  const copies = (href: string, close: () => void) => () => {
+    close()
+    void copyText(location.origin + href, texts.link)
+  }
+  return (
+    <>
+      <Popover
+        role="menu"
+        label={texts.share}
+        button={(attributes) => (
+          <Button icon="external-link" {...attributes}>
+            {texts.share}
+          </Button>
+        )}
+      >
+        {(close) => (
+          <>
+            <MenuItem onSelect={copies(hrefOf({}), close)} detail={texts.movingHint}>
+              {texts.movingLink}
+            </MenuItem>
+            <MenuItem onSelect={copies(hrefOf({ range: fixed, zone }), close)} detail={texts.fixedHint}>
+              {texts.fixedLink}
+            </MenuItem>
+            {mayMakeKeys ? (
+              <MenuItem
+                onSelect={() => {
+                  close()
+                  setGuest(true)
+                }}
+              >
+                {texts.guestLink}
+              </MenuItem>
+            ) : null}
+          </>
+        )}
+      </Popover>
+      {isGuest ? (
+        <GuestDialog
+          onClose={() => {
+            setGuest(false)
+          }}
+        />
+      ) : null}
+    </>
+  )
+}
+
+const dayMs = 86_400_000
+const choices = ['1', '7', '30', '90'] as const
+
+/** Makes a key that may read this site alone until it expires, and a link that signs in with it. */
+function GuestDialog({ onClose }: { onClose: () => void }) {
+  const { siteId, hrefOf } = useView()
+  const { environment } = useQuestions()
+  const [days, setDays] = useState<(typeof choices)[number]>('7')
+  const [link, setLink] = useState<string>()
+  const make = useChange('createKey')
+  const submit = async () => {
+    const { key } = await make.run({
+      body: {
+        name: texts.guestKey(siteId),
+        scopes: ['stats:read'],
+        environment: environment === 'dev' ? 'dev' : 'prod',
+        site_ids: [siteId],
+        expires_at: Math.floor(serverNow()) + Number(days) * dayMs,
+      },
+    })
+    setLink(`${location.origin}${hrefOf({})}#key=${key}`)
+  }
+  return (
+    <Dialog
+      title={texts.guestTitle}
+      onClose={onClose}
+      actions={
+        link === undefined ? (
+          <Button
+            kind="primary"
+            isBusy={make.isBusy}
+            onClick={() => {
+              submit().catch(() => undefined)
+            }}
+          >
+            {texts.guestMake}
+          </Button>
+        ) : undefined
+      }
+    >
+      <div class="stack">
+        <p>
+          <bdi>{texts.guestWhy(siteId)}</bdi>
+        </p>
+        {link === undefined ? (
+          <Field label={texts.guestDays}>
+            {(attributes) => (
+              <Select
+                {...attributes}
+                value={days}
+                options={choices.map((value) => ({ value, label: texts.days(Number(value)) }))}
+                onChange={setDays}
+              />
+            )}
+          </Field>
+        ) : (
+          <>
+            <CodeBlock code={link} label={texts.guestTitle} what={texts.link} />
+            <p class="muted small">{texts.guestOnce}</p>
+          </>
+        )}
+        {make.error === undefined ? null : <ErrorPanel error={make.error} />}
+      </div>
+    </Dialog>
+  )
+}

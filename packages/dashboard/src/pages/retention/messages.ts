@@ -1,0 +1,40 @@
+import { formatPercent } from '../../format/numbers.ts'
+import { messages } from '../../messages/en.ts'
+
+const { count } = messages
+
+export const texts = {
+  sentence:
+    'Users by the week of their first event, and how many came back. The time range and the filters don’t apply here; a cohort narrows the users.',
+  chips:
+    'Filters don’t apply to retention: it looks at everything that a user did. To narrow the users, choose a cohort.',
+  clear: 'Clear the filters',
+  weeks: 'Weeks',
+  lastWeeks: (weeks: number) => `Last ${count(weeks, 'week')}`,
+  returnEvent: 'Coming back is',
+  anyEvent: 'any event',
+  mode: 'Counted in',
+  modes: { on: 'the week itself', on_or_after: 'the week or a later one' },
+  cohort: 'Users',
+  allUsers: 'all users',
+  cohortScope: 'Cohorts need a key with the scope cohorts:read.',
+  curve: (name: string, week: string, rate: number) => `${name}: ${formatPercent(rate)} in ${week}`,
+  noCurve: (name: string) => `${name}: no week is over yet`,
+  average: 'Average',
+  averageHint: 'Weighted by size, complete weeks only',
+  weekOf: (date: string) => `Week of ${date}`,
+  week: (number: number) => `Week ${number}`,
+  weekOfFirst: 'First event in',
+  users: 'Users',
+  table: 'Retention by week',
+  scroll: 'Retention by week, scrolls sideways',
+  inProgress: 'in progress',
+  legend: 'Hatched: the week is in progress',
+  cell: (returning: number, size: number) => `${count(returning, 'user')} of ${count(size, 'user')}`,
+  none: 'No user in these weeks',
+  noneWhy:
+    'Retention follows users by the user_id of their events, and none of these weeks has a new one. Events without a user_id count as visitors only.',
+  toDocs: 'How to send a user_id',
+  noneInCohort: 'No user of this cohort had a first event in these weeks.',
+  allUsersButton: 'Show all users',
+} as const

@@ -1,0 +1,157 @@
+import { useState } from 'preact/hooks'
+import type { RetentionMatrix, RetentionRow } from '@sluice/contracts/retention'
+import { useApi } from '../../api/hooks.ts'
+import { requestOf } from '../../api/request.ts'
+import { Curve, type CurveLine } from '../../charts/curve.tsx'
+import { fileNameOf } from '../../format/csv.ts'
+import { formatDate } from '../../format/dates.ts'
+import { messages } from '../../messages/en.ts'
+import { useMenuKey } from '../../parts/use-menu-key.ts'
+import { useQuestions, useView } from '../../state/hooks.ts'
+import { Button } from '../../ui/button.tsx'
+import { MoreMenu } from '../../ui/numbers.tsx'
+import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
+import { matrixRows } from './matrix.ts'
+import { texts } from './messages.ts'
+import { type RetentionSettings, Settings, useSettings } from './settings.tsx'
+import { MatrixTable } from './table.tsx'
+
+const refreshMs = 60_000
+
+/** Who returns, week by week. */
+export default function Page() {
+  const { siteId, filters, setView } = useView()
+  const { environment, zone } = useQuestions()
+  const settings = useSettings()
+  useMenuKey()
+  const { weeks, mode, returnEvent, cohortId } = settings
+  const query = {
+    site_id: siteId,
+    weeks,
+    mode,
+    timezone: zone,
+    environment,
+    ...(returnEvent === undefined ? {} : { return_event: returnEvent }),
+    ...(cohortId === undefined ? {} : { cohort_id: cohortId }),
+  }
+  const retention = useApi('retention', { query }, { refetchMs: refreshMs })
+  const { data } = retention
+  return (
+    <>
+      <PageTitle
+        title={messages.nav.retention}
+        sentence={texts.sentence}
+        actions={
+          data === undefined ? undefined : (
+            <MoreMenu
+              source={{
+                label: messages.nav.retention,
+                request: requestOf('retention', { query }),
+                rows: () => matrixRows(data),
+                fileName: fileNameOf([siteId, 'retention', `${weeks}-weeks`, formatDate(Date.now(), zone)], 'csv'),
+              }}
+            />
+          )
+        }
+      />
+      <div class="stack">
+        {filters.length === 0 ? null : (
+          <div class="notice">
+            <p class="grow">{texts.chips}</p>
+            <Button
+              kind="quiet"
+              onClick={() => {
+                setView({ filters: [] })
+              }}
+            >
+              {texts.clear}
+            </Button>
+          </div>
+        )}
+        {settings.problems.map(([parameter, value]) => (
+          <p key={parameter} class="notice" role="alert">
+            <bdi>{messages.errors.parameter(parameter, value)}</bdi>
+          </p>
+        ))}
+        <Settings settings={settings} />
+        {retention.error === undefined ? null : <ErrorPanel error={retention.error} onRetry={retention.retry} />}
+        {retention.isLoading ? <SkeletonRows rows={weeks + 6} /> : null}
+        {data === undefined || (retention.error !== undefined && retention.isOld) ? null : (
+          <div class={retention.isOld ? 'old refreshing' : undefined}>
+            <Matrix matrix={data} settings={settings} />
+          </div>
+        )}
+      </div>
+    </>
+  )
+}
+
+function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: RetentionSettings }) {
+  const [hovered, setHovered] = useState<number>()
+  const [pinned, setPinned] = useState<number>()
+  const isWeek0Counted = settings.returnEvent !== undefined
+  const { average, cohorts, timezone } = matrix
+  if (cohorts.every(({ size }) => size === 0)) {
+    const isCohort = settings.cohortId !== undefined
+    return (
+      <EmptyState
+        title={texts.none}
+        why={isCohort ? texts.noneInCohort : texts.noneWhy}
+        action={
+          isCohort ? (
+            <Button
+              onClick={() => {
+                settings.set('cohort', undefined)
+              }}
+            >
+              {texts.allUsersButton}
+            </Button>
+          ) : (
+            <a class="button" href="/docs" target="_blank">
+              {texts.toDocs}
+            </a>
+          )
+        }
+      />
+    )
+  }
+  const shown = hovered ?? pinned
+  const chosen = cohorts.find(({ week_start }) => week_start === shown)
+  const pointsOf = (rows: readonly (RetentionRow & { complete?: boolean })[]) =>
+    rows
+      .filter(({ week, cohort_size }) => (week > 0 || isWeek0Counted) && cohort_size > 0)
+      .map(({ week, retention_rate, complete = true }) => ({
+        label: texts.week(week),
+        value: retention_rate,
+        isComplete: complete,
+      }))
+  const lines: CurveLine[] = [{ name: texts.average, kind: 'compare', points: pointsOf(average) }]
+  if (chosen !== undefined && chosen.size > 0) {
+    const name = texts.weekOf(formatDate(chosen.week_start, timezone))
+    lines.push({ name, kind: 'main', points: pointsOf(chosen.retention_by_week) })
+  }
+  const [main] = lines.slice(-1)
+  const latest = main?.points.findLast(({ isComplete }) => isComplete)
+  const name = main?.name ?? ''
+  return (
+    <div class="stack">
+      <Curve
+        caption={latest === undefined ? texts.noCurve(name) : texts.curve(name, latest.label, latest.value)}
+        lines={lines}
+      />
+      <MatrixTable
+        matrix={matrix}
+        isWeek0Counted={isWeek0Counted}
+        shown={shown}
+        onShow={setHovered}
+        onPin={(weekStart) => {
+          setPinned(pinned === weekStart ? undefined : weekStart)
+        }}
+      />
+      <p class="legend-line label">
+        <span class="swatch in-progress" aria-hidden="true" />
+        {texts.legend}
+      </p>
+    </div>
+  )
+}

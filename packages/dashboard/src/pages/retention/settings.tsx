@@ -1,0 +1,124 @@
+import { isOneOf } from '@sluice/contracts/conditions'
+import { retentionLimits, type RetentionMode, retentionModes } from '@sluice/contracts/retention'
+import { useApi } from '../../api/hooks.ts'
+import { formatCompact } from '../../format/numbers.ts'
+import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
+import { useMay } from '../../state/session.tsx'
+import { Combobox } from '../../ui/combobox.tsx'
+import { Field } from '../../ui/field.tsx'
+import { Select } from '../../ui/select.tsx'
+import { texts } from './messages.ts'
+
+const offeredWeeks = [4, 8, 12, 26, 52]
+
+export interface RetentionSettings {
+  weeks: number
+  mode: RetentionMode
+  returnEvent: string | undefined
+  cohortId: string | undefined
+  /** Parameters of the address that can't be understood, with their values. */
+  problems: [parameter: string, value: string][]
+  set: (name: 'weeks' | 'mode' | 'return_event' | 'cohort', value: string | undefined) => void
+}
+
+/** What the page's address asks for. */
+export function useSettings(): RetentionSettings {
+  const [weeks, setWeeks] = usePageParameter('weeks')
+  const [mode, setMode] = usePageParameter('mode')
+  const [returnEvent, setReturnEvent] = usePageParameter('return_event')
+  const [cohortId, setCohort] = usePageParameter('cohort')
+  const number = Number(weeks ?? retentionLimits.weeksDefault)
+  const isWeeks = Number.isInteger(number) && number >= 1 && number <= retentionLimits.weeksMax
+  const isMode = mode === undefined || isOneOf(retentionModes, mode)
+  const problems: RetentionSettings['problems'] = []
+  if (!isWeeks) problems.push(['weeks', weeks ?? ''])
+  if (!isMode) problems.push(['mode', mode])
+  return {
+    weeks: isWeeks ? number : retentionLimits.weeksDefault,
+    mode: isMode ? (mode ?? 'on') : 'on',
+    returnEvent,
+    cohortId,
+    problems,
+    set: (name, value) => {
+      const setters = { weeks: setWeeks, mode: setMode, return_event: setReturnEvent, cohort: setCohort }
+      setters[name](value)
+    },
+  }
+}
+
+/** The choices above the matrix. */
+export function Settings({ settings }: { settings: RetentionSettings }) {
+  const { weeks, mode, returnEvent, cohortId, set } = settings
+  const { siteId } = useView()
+  const { environment } = useQuestions()
+  const mayCohorts = useMay('cohorts:read')
+  const cohorts = useApi('listCohorts', mayCohorts ? { query: { site_id: siteId, limit: 1000 } } : null)
+  const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
+  const types = seen.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
+  const known = cohorts.data?.cohorts ?? []
+  const isKnown = cohortId === undefined || known.some(({ cohort_id }) => cohort_id === cohortId)
+  const choices = [...new Set([...offeredWeeks, weeks])].sort((one, other) => one - other)
+  return (
+    <div class="retention-settings">
+      <Field label={texts.weeks}>
+        {(attributes) => (
+          <Select
+            {...attributes}
+            value={String(weeks)}
+            options={choices.map((each) => ({ value: String(each), label: texts.lastWeeks(each) }))}
+            onChange={(value) => {
+              set('weeks', value === String(retentionLimits.weeksDefault) ? undefined : value)
+            }}
+          />
+        )}
+      </Field>
+      <Field label={texts.returnEvent}>
+        {(attributes) => (
+          <Combobox
+            attributes={attributes}
+            value={returnEvent ?? ''}
+            options={[
+              { value: '', label: texts.anyEvent },
+              ...(returnEvent === undefined || types.some(({ value }) => value === returnEvent)
+                ? []
+                : [{ value: returnEvent, label: returnEvent }]),
+              ...types.map(({ value, count }) => ({ value, label: value, detail: formatCompact(count) })),
+            ]}
+            onChange={(value) => {
+              set('return_event', value === '' ? undefined : value)
+            }}
+          />
+        )}
+      </Field>
+      <Field label={texts.mode}>
+        {(attributes) => (
+          <Select
+            {...attributes}
+            value={mode}
+            options={retentionModes.map((value) => ({ value, label: texts.modes[value] }))}
+            onChange={(value) => {
+              set('mode', value === 'on' ? undefined : value)
+            }}
+          />
+        )}
+      </Field>
+      <Field label={texts.cohort} {...(mayCohorts ? {} : { hint: texts.cohortScope })}>
+        {(attributes) => (
+          <Select
+            {...attributes}
+            disabled={!mayCohorts}
+            value={cohortId ?? ''}
+            options={[
+              { value: '', label: texts.allUsers },
+              ...(isKnown ? [] : [{ value: cohortId, label: cohortId }]),
+              ...known.map(({ cohort_id, name }) => ({ value: cohort_id, label: name })),
+            ]}
+            onChange={(value) => {
+              set('cohort', value === '' ? undefined : value)
+            }}
+          />
+        )}
+      </Field>
+    </div>
+  )
+}

@@ -1,0 +1,20 @@
+/** The texts of the session's page. */
+export const texts = {
+  who: 'Signed in with',
+  key: 'Key ID',
+  environment: 'Environment',
+  environments: { prod: 'Production', dev: 'Development' },
+  scopes: 'Scopes',
+  sites: 'Sites',
+  allSites: 'All sites',
+  until: 'Until',
+  untilHint: 'unless it is used before, and at most seven days',
+  theme: 'Theme',
+  themes: { system: 'As the system', light: 'Light', dark: 'Dark' },
+  shortcuts: 'Keyboard shortcuts',
+  shortcutsOn: 'Single keys choose ranges and pages',
+  shortcutsHint: 'The key ? lists them on every page.',
+  collect: 'Events go to',
+  signOut: 'Sign out',
+  look: 'This browser',
+}

@@ -1,0 +1,176 @@
+import { useState } from 'preact/hooks'
+import { type ErasureResource, type ErasureSelector, erasureSelectors } from '@sluice/contracts/erasures'
+import { call, serverNow } from '../../api/client.ts'
+import { fieldErrors } from '../../api/field-errors.ts'
+import { useAnswer, useChange } from '../../api/hooks.ts'
+import { messages } from '../../messages/en.ts'
+import { usePageParameter } from '../../state/hooks.ts'
+import { boundsOf } from '../../state/range.ts'
+import { useSite } from '../../state/session.tsx'
+import { Button } from '../../ui/button.tsx'
+import { RadioGroup } from '../../ui/choice.tsx'
+import { TextField } from '../../ui/field.tsx'
+import { ConfirmDialog } from '../../ui/form-dialog.tsx'
+import { listSource } from '../../ui/list-source.ts'
+import { MoreMenu, Num } from '../../ui/numbers.tsx'
+import { ErrorPanel, SkeletonRows, Status } from '../../ui/states.tsx'
+import { type Column, DataTable } from '../../ui/table.tsx'
+import { At } from '../../ui/time.tsx'
+import { texts } from './messages.ts'
+
+/** Erases what a user, a session or an event has left, or what is older than a day; and shows how far that is. */
+export function Erasures() {
+  const site = useSite()
+  const create = useChange('createErasure', ['getSite'])
+  const [kind, setKind] = useState<ErasureSelector>('user_id')
+  const [value, setValue] = useState('')
+  const [isTried, setTried] = useState(false)
+  const [isSure, setSure] = useState(false)
+  // The interface has no list of erasures: the address keeps those that were asked for here.
+  const [ids = '', setIds] = usePageParameter('erasures')
+  const errors = fieldErrors(create.error, [...erasureSelectors])
+  const trimmed = value.trim()
+  const problem = isTried && trimmed === '' ? texts.missingValue : errors.of(kind)
+  const erase = async () => {
+    const moment = { now: serverNow(), zone: site.timezone, firstEventAt: site.first_event_at }
+    const body =
+      kind === 'before' ? { before: boundsOf({ from: trimmed, to: trimmed }, moment).startMs } : { [kind]: trimmed }
+    const { erasure_id: id } = await create.run({ params: { site_id: site.site_id }, body })
+    setSure(false)
+    setTried(false)
+    setValue('')
+    setIds([id, ...ids.split(',').filter((each) => each !== '')].slice(0, 10).join(','), true)
+  }
+  return (
+    <section class="stack" aria-labelledby="erase-title">
+      <div class="stack-small">
+        <h2 id="erase-title">{texts.erase}</h2>
+        <p class="muted">{texts.eraseText}</p>
+      </div>
+      <form
+        class="stack"
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault()
+          setTried(true)
+          create.reset()
+          if (trimmed !== '') setSure(true)
+        }}
+      >
+        <RadioGroup
+          isInline
+          legend={texts.what}
+          value={kind}
+          options={erasureSelectors.map((each) => ({ value: each, label: texts.kinds[each] }))}
+          onChange={(chosen) => {
+            setKind(chosen)
+            setValue('')
+            setTried(false)
+          }}
+        />
+        <TextField
+          key={kind}
+          label={texts.values[kind]}
+          type={kind === 'before' ? 'date' : 'text'}
+          value={value}
+          onInput={setValue}
+          autocomplete="off"
+          spellcheck={false}
+          error={problem}
+        />
+        <div>
+          <Button kind="danger" type="submit">
+            {texts.eraseButton}
+          </Button>
+        </div>
+      </form>
+      {ids === '' ? null : <ErasureList ids={ids.split(',')} />}
+      {isSure ? (
+        <ConfirmDialog
+          title={texts.eraseTitle}
+          submit={texts.eraseConfirm}
+          isBusy={create.isBusy}
+          error={create.error}
+          onSubmit={erase}
+          typed={texts.eraseWord}
+          onClose={() => {
+            setSure(false)
+          }}
+        >
+          <p>
+            <bdi>{texts.eraseWhat(texts.kinds[kind], trimmed)}</bdi>
+          </p>
+        </ConfirmDialog>
+      ) : null}
+    </section>
+  )
+}
+
+const pollMs = 2_000
+
+function ErasureList({ ids }: { ids: readonly string[] }) {
+  const { site_id: siteId } = useSite()
+  const [isDone, setDone] = useState(false)
+  const list = useAnswer(
+    ['erasures', siteId, ids],
+    async (signal) => {
+      const records = await Promise.all(
+        ids.map((id) => call('getErasure', { params: { site_id: siteId, erasure_id: id } }, signal)),
+      )
+      setDone(records.every((each) => each.status === 'completed'))
+      return records
+    },
+    { refetchMs: isDone ? false : pollMs, staleMs: 0 },
+  )
+  const [latest] = ids
+  return (
+    <div class="stack-small">
+      <div class="row">
+        <h3 class="grow">{texts.erasures}</h3>
+        {list.data === undefined || latest === undefined ? null : (
+          <MoreMenu
+            source={listSource(
+              texts.erasures,
+              ['getErasure', { params: { site_id: siteId, erasure_id: latest } }],
+              list.data,
+              [siteId, 'erasures'],
+            )}
+          />
+        )}
+      </div>
+      {list.error === undefined ? null : <ErrorPanel error={list.error} onRetry={list.retry} />}
+      {list.isLoading ? <SkeletonRows rows={ids.length} /> : null}
+      {list.data === undefined ? null : (
+        <DataTable
+          caption={texts.erasures}
+          columns={columns}
+          rows={list.data}
+          rowKey={(each) => each.erasure_id}
+          empty={messages.ui.noMatch}
+        />
+      )}
+    </div>
+  )
+}
+
+const columns: readonly Column<ErasureResource>[] = [
+  { id: 'kind', header: texts.columns.kind, cell: (each) => texts.kinds[each.kind] },
+  {
+    id: 'status',
+    header: texts.columns.status,
+    cell: (each) => <Status kind={each.status === 'completed' ? 'good' : 'busy'}>{texts.statuses[each.status]}</Status>,
+  },
+  {
+    id: 'count',
+    header: texts.columns.count,
+    align: 'end',
+    cell: (each) =>
+      each.count === null ? texts.notCounted : <Num value={each.count} name={`${each.erasure_id} count`} />,
+  },
+  { id: 'requested_at', header: texts.columns.requested, cell: (each) => <At ms={each.requested_at} /> },
+  {
+    id: 'completed_at',
+    header: texts.columns.completed,
+    cell: (each) => (each.completed_at === null ? texts.notCounted : <At ms={each.completed_at} />),
+  },
+]

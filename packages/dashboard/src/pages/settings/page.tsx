@@ -1,0 +1,48 @@
+import { messages } from '../../messages/en.ts'
+import { useMay, useSite } from '../../state/session.tsx'
+import { Details } from '../../ui/details.tsx'
+import { PageTitle } from '../../ui/states.tsx'
+import { Ago, At } from '../../ui/time.tsx'
+import { DeleteSite } from './delete-site.tsx'
+import { Erasures } from './erasures.tsx'
+import { texts } from './messages.ts'
+import { SiteForm } from './site-form.tsx'
+
+/** The site's settings, what can be erased of it, and its end. */
+export default function Page() {
+  const site = useSite()
+  const mayChange = useMay('admin')
+  const facts = [
+    [texts.id, <bdi>{site.site_id}</bdi>],
+    [texts.created, <At ms={site.created_at} />],
+    [texts.first, site.first_event_at === null ? texts.noEvents : <At ms={site.first_event_at} zone={site.timezone} />],
+    [texts.last, site.last_event_at === null ? texts.noEvents : <Ago ms={site.last_event_at} zone={site.timezone} />],
+  ] as const
+  return (
+    <>
+      <PageTitle title={messages.nav.settings} sentence={mayChange ? undefined : texts.readOnly} />
+      <div class="stack site-settings">
+        <Details
+          items={
+            mayChange
+              ? facts
+              : [
+                  ...facts,
+                  [texts.name, <bdi>{site.name}</bdi>],
+                  [texts.zone, site.timezone],
+                  [texts.conversion, <bdi>{site.conversion_event ?? 'purchase'}</bdi>],
+                  [texts.retention, site.retention_days ?? '∞'],
+                ]
+          }
+        />
+        {mayChange ? (
+          <>
+            <SiteForm key={JSON.stringify([site.name, site.timezone, site.conversion_event, site.retention_days])} />
+            <Erasures />
+            <DeleteSite />
+          </>
+        ) : null}
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,153 @@
+import { useState } from 'preact/hooks'
+import { canonicalTimeZone, retentionDaysMax, type SiteSettings } from '@sluice/contracts/sites'
+import { fieldErrors } from '../../api/field-errors.ts'
+import { useApi, useChange } from '../../api/hooks.ts'
+import { useSite } from '../../state/session.tsx'
+import { toast } from '../../ui/announce.tsx'
+import { Button } from '../../ui/button.tsx'
+import { Combobox } from '../../ui/combobox.tsx'
+import { Field, TextField } from '../../ui/field.tsx'
+import { ConfirmDialog } from '../../ui/form-dialog.tsx'
+import { ErrorPanel } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+
+const fields = ['name', 'timezone', 'conversion_event', 'retention_days']
+
+let zones: string[] | undefined
+const zoneNames = () => (zones ??= ['UTC', ...Intl.supportedValuesOf('timeZone').filter((zone) => zone !== 'UTC')])
+
+/** Days as they were typed: null for nothing, undefined for what is no number of days. */
+function daysOf(text: string): number | null | undefined {
+  if (text.trim() === '') return null
+  const days = Number(text)
+  return Number.isInteger(days) && days >= 1 && days <= retentionDaysMax ? days : undefined
+}
+
+/** The settings that can be changed. */
+export function SiteForm() {
+  const site = useSite()
+  const params = { site_id: site.site_id }
+  const update = useChange('updateSite', ['getSite', 'listSites'])
+  const observed = useApi('properties', { query: params })
+  const [name, setName] = useState(site.name)
+  const [zone, setZone] = useState(site.timezone)
+  const [conversion, setConversion] = useState(site.conversion_event ?? '')
+  const [days, setDays] = useState(site.retention_days === null ? '' : String(site.retention_days))
+  const [isTried, setTried] = useState(false)
+  const [isSure, setSure] = useState(false)
+  const retention = daysOf(days)
+  const errors = fieldErrors(update.error, fields)
+  const types = observed.data?.properties.find((each) => each.name === 'event_type')?.values ?? []
+  const problems = {
+    name: name.trim() === '' ? texts.missingName : undefined,
+    timezone: canonicalTimeZone(zone) === undefined ? texts.wrongZone : undefined,
+    retention_days: retention === undefined ? texts.wrongDays : undefined,
+  }
+  const problemOf = (field: keyof typeof problems) => (isTried ? problems[field] : undefined) ?? errors.of(field)
+  const body: SiteSettings = {
+    name: name.trim(),
+    timezone: zone,
+    conversion_event: conversion.trim() === '' ? null : conversion.trim(),
+    retention_days: retention ?? null,
+  }
+  const isChanged =
+    days !== String(site.retention_days ?? '') || JSON.stringify(body) !== JSON.stringify(settingsOf(site))
+  const isShorter = body.retention_days !== null && body.retention_days < (site.retention_days ?? Infinity)
+  const save = async () => {
+    await update.run({ params, body })
+    setSure(false)
+    toast(texts.saved)
+  }
+  const submit = async () => {
+    setTried(true)
+    if (Object.values(problems).some((problem) => problem !== undefined)) return
+    if (isShorter) setSure(true)
+    else await save()
+  }
+  return (
+    <form
+      class="stack"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault()
+        // The change's own state shows its error.
+        if (!update.isBusy) submit().catch(() => undefined)
+      }}
+    >
+      <TextField label={texts.name} value={name} onInput={setName} autocomplete="off" error={problemOf('name')} />
+      <Field label={texts.zone} hint={texts.zoneHint} error={problemOf('timezone')}>
+        {(attributes) => (
+          <Combobox
+            attributes={attributes}
+            value={zone}
+            options={zoneNames().map((value) => ({ value, label: value }))}
+            onChange={setZone}
+          />
+        )}
+      </Field>
+      <Field label={texts.conversion} hint={texts.conversionHint} error={errors.of('conversion_event')}>
+        {(attributes) => (
+          <Combobox
+            attributes={attributes}
+            isFree
+            value={conversion}
+            placeholder="purchase"
+            options={types.map(({ value }) => ({ value, label: value }))}
+            onChange={setConversion}
+          />
+        )}
+      </Field>
+      <TextField
+        label={texts.retention}
+        hint={texts.retentionHint}
+        inputMode="numeric"
+        value={days}
+        onInput={setDays}
+        autocomplete="off"
+        error={problemOf('retention_days')}
+      />
+      {errors.rest === undefined || isSure ? null : <ErrorPanel error={errors.rest} />}
+      <div class="row">
+        <Button kind="primary" type="submit" isBusy={update.isBusy} disabled={!isChanged}>
+          {texts.save}
+        </Button>
+        {isChanged ? (
+          <Button
+            kind="quiet"
+            onClick={() => {
+              setName(site.name)
+              setZone(site.timezone)
+              setConversion(site.conversion_event ?? '')
+              setDays(String(site.retention_days ?? ''))
+              update.reset()
+            }}
+          >
+            {texts.discard}
+          </Button>
+        ) : null}
+      </div>
+      {isSure ? (
+        <ConfirmDialog
+          title={texts.shorterTitle}
+          submit={texts.shorterButton}
+          isBusy={update.isBusy}
+          error={update.error}
+          onSubmit={save}
+          onClose={() => {
+            setSure(false)
+          }}
+          typed={site.site_id}
+        >
+          <p>{texts.shorter(body.retention_days ?? 0)}</p>
+        </ConfirmDialog>
+      ) : null}
+    </form>
+  )
+}
+
+const settingsOf = ({ name, timezone, conversion_event, retention_days }: SiteSettings): SiteSettings => ({
+  name,
+  timezone,
+  conversion_event,
+  retention_days,
+})

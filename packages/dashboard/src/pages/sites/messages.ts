@@ -1,0 +1,28 @@
+import { messages } from '../../messages/en.ts'
+
+/** The texts of the page of all sites. */
+export const texts = {
+  sentence: (count: number) => `${messages.count(count, 'site')}. Visitors are those of the last 24 hours.`,
+  add: 'Add a site',
+  id: 'Site ID',
+  idHint: 'What your events name as site_id. It can’t be changed.',
+  idExample: 'my-site',
+  name: 'Name',
+  zone: 'Time zone',
+  missingId: 'Enter an ID of at most 64 characters.',
+  columns: {
+    site: 'Site',
+    visitors: 'Visitors',
+    trend: 'Last 24 hours',
+    last: 'Last event',
+    zone: 'Time zone',
+    created: 'Registered',
+  },
+  trendOf: (site: string, highest: number) =>
+    `${site}: visitors by hour, at most ${messages.count(highest, 'visitor')}`,
+  noEvents: 'None yet',
+  none: 'No sites yet',
+  noneWhy: 'A site is what you count: a web site, an app, a shop. It is made by its first event, or here.',
+  search: 'Find a site',
+  noMatch: (text: string) => `No site is called “${text}”`,
+}

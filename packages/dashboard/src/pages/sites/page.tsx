@@ -1,0 +1,241 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { SiteResource } from '@sluice/contracts/sites'
+import type { StatsResult } from '@sluice/contracts/stats'
+import { call } from '../../api/client.ts'
+import { useAnswer, useApi } from '../../api/hooks.ts'
+import { requestOf } from '../../api/request.ts'
+import type { StatsQuestion } from '../../api/wire.ts'
+import { fileNameOf } from '../../format/csv.ts'
+import { messages } from '../../messages/en.ts'
+import { sitePath } from '../../state/route.ts'
+import { useMay } from '../../state/session.tsx'
+import { Button } from '../../ui/button.tsx'
+import { listSource } from '../../ui/list-source.ts'
+import { MoreMenu, Num } from '../../ui/numbers.tsx'
+import { EmptyState, ErrorPanel, PageTitle, Skeleton, SkeletonRows } from '../../ui/states.tsx'
+import { type Column, DataTable } from '../../ui/table.tsx'
+import { Ago } from '../../ui/time.tsx'
+import { AddSite } from './add-site.tsx'
+import { texts } from './messages.ts'
+import { Sparkline } from './sparkline.tsx'
+
+const query = { query: { limit: 1000 } }
+/** Entries of a batch of questions. */
+const batchSize = 20
+const refreshMs = 60_000
+
+type Answers = ReadonlyMap<string, StatsResult>
+
+const questionOf = (siteId: string): StatsQuestion => ({
+  site_id: siteId,
+  metric: 'visitors',
+  group_by: 'hour',
+})
+const dayOf = (siteId: string): StatsQuestion => ({ ...questionOf(siteId), period: '24h' })
+
+/** All sites, with the visitors of their last 24 hours. */
+export default function Page() {
+  const sites = useApi('listSites', query, { refetchMs: refreshMs })
+  const mayAdd = useMay('admin')
+  const [isAdding, setAdding] = useState(false)
+  const [search, setSearch] = useState('')
+  const [answers, setAnswers] = useState<Answers>(new Map())
+  const [seen, setSeen] = useState<ReadonlySet<string>>(new Set())
+  const records = sites.data?.sites ?? []
+  const text = search.trim().toLowerCase()
+  const shown = records.filter((site) => `${site.site_id} ${site.name}`.toLowerCase().includes(text))
+  const groups = groupsOf(records.map((site) => site.site_id))
+  const add = mayAdd ? (
+    <Button
+      kind="primary"
+      icon="plus"
+      onClick={() => {
+        setAdding(true)
+      }}
+    >
+      {texts.add}
+    </Button>
+  ) : undefined
+  return (
+    <>
+      <PageTitle
+        title={messages.nav.sites}
+        sentence={sites.data === undefined ? undefined : texts.sentence(sites.data.total)}
+        actions={
+          <>
+            {sites.data === undefined ? null : (
+              <MoreMenu source={listSource(messages.nav.sites, ['listSites', query], records, ['sites'])} />
+            )}
+            {records.length > 0 ? add : null}
+          </>
+        }
+      />
+      {sites.error === undefined ? null : <ErrorPanel error={sites.error} onRetry={sites.retry} />}
+      {sites.isLoading ? <SkeletonRows rows={8} /> : null}
+      {groups.map((ids) => (
+        <GroupVisitors
+          key={ids.join()}
+          ids={ids}
+          isSeen={ids.some((id) => seen.has(id))}
+          onAnswer={(group) => {
+            setAnswers((before) => new Map([...before, ...group]))
+          }}
+        />
+      ))}
+      {sites.data === undefined ? null : (
+        <div class="stack">
+          {records.length < batchSize / 2 ? null : (
+            <input
+              class="input site-search"
+              type="search"
+              aria-label={texts.search}
+              placeholder={texts.search}
+              value={search}
+              onInput={(event) => {
+                setSearch(event.currentTarget.value)
+              }}
+            />
+          )}
+          <DataTable
+            caption={messages.nav.sites}
+            columns={columnsOf(answers, (id) => {
+              setSeen((before) => (before.has(id) ? before : new Set([...before, id])))
+            })}
+            rows={shown}
+            rowKey={(site) => site.site_id}
+            empty={
+              records.length === 0 ? (
+                <EmptyState icon="globe" title={texts.none} why={texts.noneWhy} action={add} />
+              ) : (
+                <EmptyState title={texts.noMatch(search)} />
+              )
+            }
+          />
+        </div>
+      )}
+      {isAdding ? (
+        <AddSite
+          onClose={() => {
+            setAdding(false)
+          }}
+        />
+      ) : null}
+    </>
+  )
+}
+
+function groupsOf(ids: readonly string[]): string[][] {
+  const groups: string[][] = []
+  for (let at = 0; at < ids.length; at += batchSize) groups.push(ids.slice(at, at + batchSize))
+  return groups
+}
+
+interface GroupProps {
+  ids: readonly string[]
+  /** Whether one of the sites was on the screen: the others' numbers are not asked. */
+  isSeen: boolean
+  onAnswer: (answers: Answers) => void
+}
+
+/** Asks the visitors of some sites at once. */
+function GroupVisitors({ ids, isSeen, onAnswer }: GroupProps) {
+  const group = useAnswer(
+    isSeen ? ['site-visitors', ids] : null,
+    async (signal) => {
+      const { results } = await call('statsBatch', { body: { queries: ids.map(dayOf) } }, signal)
+      return new Map(results.flatMap((result, at) => (result.success ? [[ids[at] ?? '', result.data] as const] : [])))
+    },
+    { refetchMs: refreshMs },
+  )
+  useEffect(() => {
+    if (group.data !== undefined) onAnswer(group.data)
+  }, [group.data])
+  return group.error === undefined ? null : <ErrorPanel error={group.error} onRetry={group.retry} />
+}
+
+/** A cell that tells once that it is on the screen. */
+function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of: StatsResult | undefined }) {
+  const element = useRef<HTMLSpanElement>(null)
+  useEffect(() => {
+    const observer = new IntersectionObserver(([entry]) => {
+      if (entry?.isIntersecting === true) onSeen(id)
+    })
+    if (element.current !== null) observer.observe(element.current)
+    return () => {
+      observer.disconnect()
+    }
+  }, [id])
+  return (
+    <span ref={element} class="site-number">
+      {of === undefined ? (
+        <Skeleton width={40} height={14} />
+      ) : (
+        <>
+          <Num value={of.value} isEstimated={of.estimated === true} name={id} />
+          <MoreMenu
+            source={{
+              label: `${messages.metrics.visitors}, ${id}`,
+              request: requestOf('stats', {
+                query: { ...questionOf(id), start_date: of.start_date, end_date: of.end_date },
+              }),
+              relativeRequest: requestOf('stats', { query: dayOf(id) }),
+              rows: () => [{ site_id: id, metric: 'visitors', value: of.value }],
+              fileName: fileNameOf([id, 'visitors'], 'csv'),
+              value: of.value,
+            }}
+          />
+        </>
+      )}
+    </span>
+  )
+}
+
+const columnsOf = (answers: Answers, onSeen: (id: string) => void): Column<SiteResource>[] => [
+  {
+    id: 'site_id',
+    header: texts.columns.site,
+    cell: (site) => (
+      <a href={sitePath(site.site_id)} class="site-link">
+        <bdi>{site.name}</bdi>
+        {site.name === site.site_id ? null : (
+          <span class="muted">
+            {' '}
+            <bdi>{site.site_id}</bdi>
+          </span>
+        )}
+      </a>
+    ),
+    sort: (site) => site.name.toLowerCase(),
+  },
+  {
+    id: 'visitors',
+    header: texts.columns.visitors,
+    align: 'end',
+    cell: (site) => <Seen id={site.site_id} onSeen={onSeen} of={answers.get(site.site_id)} />,
+    sort: (site) => answers.get(site.site_id)?.value ?? 0,
+  },
+  {
+    id: 'trend',
+    header: texts.columns.trend,
+    cell: (site) => {
+      const values = answers.get(site.site_id)?.breakdown?.map((each) => each.value)
+      return values === undefined ? (
+        <Skeleton width={120} height={14} />
+      ) : (
+        <Sparkline values={values} label={texts.trendOf(site.site_id, Math.max(0, ...values))} />
+      )
+    },
+  },
+  {
+    id: 'last_event_at',
+    header: texts.columns.last,
+    cell: (site) =>
+      site.last_event_at === null ? (
+        <span class="muted">{texts.noEvents}</span>
+      ) : (
+        <Ago ms={site.last_event_at} zone={site.timezone} />
+      ),
+    sort: (site) => site.last_event_at ?? 0,
+  },
+  { id: 'timezone', header: texts.columns.zone, cell: (site) => site.timezone, sort: (site) => site.timezone },
+]

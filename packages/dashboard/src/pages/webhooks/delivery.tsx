@@ -1,0 +1,112 @@
+import type { AttemptResource } from '@sluice/contracts/webhooks'
+import { useApi, useChange } from '../../api/hooks.ts'
+import { formatDate, formatSeconds } from '../../format/dates.ts'
+import { toast } from '../../ui/announce.tsx'
+import { Button } from '../../ui/button.tsx'
+import { CodeBlock } from '../../ui/copy.tsx'
+import { listSource } from '../../ui/list-source.ts'
+import { MoreMenu } from '../../ui/numbers.tsx'
+import { ErrorPanel, SkeletonRows, Status } from '../../ui/states.tsx'
+import { At, ownZone, Until } from '../../ui/time.tsx'
+import { texts } from './messages.ts'
+import { DeliveryState } from './webhook-state.tsx'
+
+const refreshMs = 2_000
+
+interface DeliveryProps {
+  webhookId: string
+  deliveryId: string
+  onBack: () => void
+}
+
+/** A delivery: its attempts on a time line, and what was sent. */
+export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
+  const params = { webhook_id: webhookId, delivery_id: deliveryId }
+  const record = useApi('getDelivery', { params }, { refetchMs: refreshMs, staleMs: 0 })
+  const replay = useChange('replayDelivery', ['getDelivery', 'listDeliveries'])
+  const { data } = record
+  return (
+    <div class="stack">
+      <div>
+        <Button kind="quiet" icon="arrow-left" onClick={onBack}>
+          {texts.back}
+        </Button>
+      </div>
+      {record.error === undefined ? null : <ErrorPanel error={record.error} onRetry={record.retry} />}
+      {record.isLoading ? <SkeletonRows rows={6} /> : null}
+      {data === undefined ? null : (
+        <>
+          <div class="row">
+            <h3 class="grow">{texts.kind[data.event_type]}</h3>
+            <DeliveryState status={data.status} />
+            <Button
+              icon="refresh-cw"
+              isBusy={replay.isBusy}
+              onClick={() => {
+                replay.run({ params }).then(
+                  () => {
+                    toast(texts.replayed)
+                  },
+                  () => undefined,
+                )
+              }}
+            >
+              {texts.replay}
+            </Button>
+            <MoreMenu
+              source={listSource(texts.attempts, ['getDelivery', { params }], data.attempts, [deliveryId, 'attempts'])}
+            />
+          </div>
+          {replay.error === undefined ? null : <ErrorPanel error={replay.error} />}
+          <p class="muted small">
+            <code>{data.delivery_id}</code> · <At ms={data.created_at} />
+          </p>
+          <section class="stack-small" aria-label={texts.attempts}>
+            <h3>{texts.attempts}</h3>
+            {data.attempts.length === 0 ? <p class="muted">{texts.noAttempts}</p> : null}
+            <ol class="timeline">
+              {data.attempts.map((attempt) => (
+                <Attempt key={attempt.at} of={attempt} />
+              ))}
+              {data.next_attempt_at === null ? null : (
+                <li>
+                  <Status kind="busy">
+                    {texts.nextAttempt} <Until ms={data.next_attempt_at} />
+                  </Status>
+                </li>
+              )}
+            </ol>
+          </section>
+          <section class="stack-small" aria-label={texts.payload}>
+            <h3>{texts.payload}</h3>
+            <CodeBlock code={JSON.stringify(data.payload, null, 2)} label={texts.payload} what={texts.payload} />
+          </section>
+        </>
+      )}
+    </div>
+  )
+}
+
+function Attempt({ of }: { of: AttemptResource }) {
+  const zone = ownZone()
+  return (
+    <li>
+      <div class="row">
+        <Status kind={of.error === null ? 'good' : 'danger'}>{texts.attempt(of.status)}</Status>
+        <span class="muted small">
+          {formatDate(of.at, zone)}, {formatSeconds(of.at, zone)} · {texts.latency(of.latency_ms)}
+        </span>
+      </div>
+      {of.error === null ? null : (
+        <p class="small">
+          <bdi>{of.error}</bdi>
+        </p>
+      )}
+      {of.response === null || of.response === '' ? null : (
+        <pre class="response" tabIndex={0} role="group" aria-label={texts.response}>
+          <bdi>{of.response}</bdi>
+        </pre>
+      )}
+    </li>
+  )
+}

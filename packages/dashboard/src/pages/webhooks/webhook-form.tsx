@@ -1,0 +1,155 @@
+import { useState } from 'preact/hooks'
+import {
+  type CreateWebhookBody,
+  type DeliveryKind,
+  deliveryKinds,
+  type SummaryInterval,
+  summaryIntervals,
+  type WebhookResource,
+} from '@sluice/contracts/webhooks'
+import type { ApiError } from '../../api/error.ts'
+import { fieldErrors } from '../../api/field-errors.ts'
+import { useChange, useRefresh } from '../../api/hooks.ts'
+import { useSite } from '../../state/session.tsx'
+import { Checkbox, RadioGroup } from '../../ui/choice.tsx'
+import { TextField } from '../../ui/field.tsx'
+import { FormDialog } from '../../ui/form-dialog.tsx'
+import { texts } from './messages.ts'
+
+const chosenKinds = deliveryKinds.filter((kind) => kind !== 'webhook.test')
+const shown = ['url', 'events', 'secret']
+
+type Body = Omit<CreateWebhookBody, 'site_id'>
+
+interface FormProps {
+  of?: WebhookResource
+  onSubmit: (body: Body) => unknown
+  onClose: () => void
+  isBusy: boolean
+  error: ApiError | undefined
+}
+
+function WebhookForm({ of, onSubmit, onClose, isBusy, error }: FormProps) {
+  const [url, setUrl] = useState(of?.url ?? '')
+  const [events, setEvents] = useState<readonly DeliveryKind[]>(of?.events ?? ['alert'])
+  const [interval, setInterval] = useState<SummaryInterval>(of?.summary_interval ?? '1d')
+  const [isActive, setActive] = useState(of?.active ?? true)
+  const [secret, setSecret] = useState('')
+  const [isTried, setTried] = useState(false)
+  const errors = fieldErrors(error, shown)
+  const isUrl = /^https?:\/\/./i.test(url.trim())
+  const noEvents = isTried && events.length === 0 ? texts.missingEvents : errors.of('events')
+  const submit = () => {
+    setTried(true)
+    if (!isUrl || events.length === 0) return undefined
+    return onSubmit({
+      url: url.trim(),
+      events: [...events],
+      active: isActive,
+      ...(events.includes('event_summary') ? { summary_interval: interval } : {}),
+      ...(secret === '' ? {} : { secret }),
+    })
+  }
+  return (
+    <FormDialog
+      title={of === undefined ? texts.create : texts.editTitle}
+      submit={of === undefined ? texts.submit : texts.save}
+      onSubmit={submit}
+      onClose={onClose}
+      isBusy={isBusy}
+      error={errors.rest}
+    >
+      <TextField
+        label={texts.url}
+        hint={texts.urlHint}
+        type="url"
+        placeholder="https://"
+        value={url}
+        onInput={setUrl}
+        autofocus
+        autocomplete="off"
+        spellcheck={false}
+        error={isTried && !isUrl ? texts.missingUrl : errors.of('url')}
+      />
+      <fieldset>
+        <legend class="legend">{texts.events}</legend>
+        {chosenKinds.map((kind) => (
+          <Checkbox
+            key={kind}
+            label={texts.kinds[kind]}
+            {...(texts.kindHints[kind] === '' ? {} : { hint: texts.kindHints[kind] })}
+            checked={events.includes(kind)}
+            onChange={(isChosen) => {
+              setEvents(isChosen ? [...events, kind] : events.filter((each) => each !== kind))
+            }}
+          />
+        ))}
+        {noEvents === undefined ? null : (
+          <p class="field-error" role="alert">
+            {noEvents}
+          </p>
+        )}
+      </fieldset>
+      {events.includes('event_summary') ? (
+        <RadioGroup
+          isInline
+          legend={texts.interval}
+          value={interval}
+          options={summaryIntervals.map((value) => ({ value, label: texts.intervals[value] }))}
+          onChange={setInterval}
+        />
+      ) : null}
+      {of === undefined ? (
+        <TextField
+          label={texts.secret}
+          isOptional
+          hint={texts.secretHint}
+          type="password"
+          autocomplete="new-password"
+          value={secret}
+          onInput={setSecret}
+          error={errors.of('secret')}
+        />
+      ) : (
+        <Checkbox label={texts.active} checked={isActive} onChange={setActive} />
+      )}
+    </FormDialog>
+  )
+}
+
+/** The dialog for a new webhook. Its list is asked anew once the secret is saved. */
+export function NewWebhook({ onClose, onSecret }: { onClose: () => void; onSecret: (secret: string) => void }) {
+  const { site_id: siteId } = useSite()
+  const create = useChange('createWebhook')
+  const refresh = useRefresh()
+  return (
+    <WebhookForm
+      onClose={onClose}
+      isBusy={create.isBusy}
+      error={create.error}
+      onSubmit={async (body) => {
+        const { secret } = await create.run({ body: { ...body, site_id: siteId } })
+        onClose()
+        if (secret === undefined) await refresh('listWebhooks')
+        else onSecret(secret)
+      }}
+    />
+  )
+}
+
+/** The dialog that changes a webhook. */
+export function EditWebhook({ of, onClose }: { of: WebhookResource; onClose: () => void }) {
+  const update = useChange('updateWebhook', ['listWebhooks'])
+  return (
+    <WebhookForm
+      of={of}
+      onClose={onClose}
+      isBusy={update.isBusy}
+      error={update.error}
+      onSubmit={async (body) => {
+        await update.run({ params: { webhook_id: of.webhook_id }, body })
+        onClose()
+      }}
+    />
+  )
+}

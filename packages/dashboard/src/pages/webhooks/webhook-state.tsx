@@ -1,0 +1,25 @@
+import type { DeliveryStatus, WebhookResource } from '@sluice/contracts/webhooks'
+import { Status } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+
+type State = keyof typeof texts.states
+
+/** What a webhook does: it sends, fails, or was switched off, by its owner or because its receiver failed. */
+export function stateOf({ active, disabled_at: disabledAt, failing_since: failingSince }: WebhookResource): State {
+  if (disabledAt !== null) return 'disabled'
+  if (!active) return 'paused'
+  return failingSince === null ? 'active' : 'failing'
+}
+
+const kinds = { active: 'good', paused: 'neutral', failing: 'warn', disabled: 'danger' } as const
+
+export function WebhookState({ of }: { of: WebhookResource }) {
+  const state = stateOf(of)
+  return <Status kind={kinds[state]}>{texts.states[state]}</Status>
+}
+
+const deliveryKinds = { pending: 'busy', succeeded: 'good', failed: 'danger' } as const
+
+export const DeliveryState = ({ status }: { status: DeliveryStatus }) => (
+  <Status kind={deliveryKinds[status]}>{texts.statuses[status]}</Status>
+)

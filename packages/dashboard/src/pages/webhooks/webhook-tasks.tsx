@@ -1,0 +1,111 @@
+import { useState } from 'preact/hooks'
+import type { WebhookResource } from '@sluice/contracts/webhooks'
+import { serverNow } from '../../api/client.ts'
+import { fieldErrors } from '../../api/field-errors.ts'
+import { useChange } from '../../api/hooks.ts'
+import { localTime } from '../../format/dates.ts'
+import { toast } from '../../ui/announce.tsx'
+import { Field, TextField } from '../../ui/field.tsx'
+import { ConfirmDialog, FormDialog } from '../../ui/form-dialog.tsx'
+import { Select } from '../../ui/select.tsx'
+import { texts } from './messages.ts'
+
+interface TaskProps {
+  of: WebhookResource
+  onClose: () => void
+}
+
+const dayMs = 86_400_000
+
+/** Has everything since a time sent again that did not succeed. */
+export function Recover({ of, onClose }: TaskProps) {
+  const recover = useChange('recoverDeliveries', ['listDeliveries'])
+  const [since, setSince] = useState(localTime(serverNow() - dayMs))
+  const [isTried, setTried] = useState(false)
+  const errors = fieldErrors(recover.error, ['since'])
+  const ms = new Date(since).getTime()
+  return (
+    <FormDialog
+      title={texts.recoverTitle}
+      submit={texts.recover}
+      isBusy={recover.isBusy}
+      error={errors.rest}
+      onClose={onClose}
+      onSubmit={async () => {
+        setTried(true)
+        if (Number.isNaN(ms)) return
+        const { recovered } = await recover.run({ params: { webhook_id: of.webhook_id }, body: { since: ms } })
+        toast(texts.recovered(recovered))
+        onClose()
+      }}
+    >
+      <p>{texts.recoverText}</p>
+      <TextField
+        label={texts.since}
+        type="datetime-local"
+        value={since}
+        onInput={setSince}
+        error={isTried && Number.isNaN(ms) ? texts.wrongSince : errors.of('since')}
+      />
+    </FormDialog>
+  )
+}
+
+type Overlap = keyof typeof texts.overlaps
+
+/** Makes a new secret. The list is asked anew once it is saved. */
+export function RotateSecret({ of, onClose, onSecret }: TaskProps & { onSecret: (secret: string) => void }) {
+  const rotate = useChange('rotateWebhookSecret')
+  const [overlap, setOverlap] = useState<Overlap>('1d')
+  return (
+    <FormDialog
+      title={texts.rotateTitle}
+      submit={texts.rotate}
+      isBusy={rotate.isBusy}
+      error={rotate.error}
+      onClose={onClose}
+      onSubmit={async () => {
+        const { secret } = await rotate.run({ params: { webhook_id: of.webhook_id }, body: { overlap } })
+        onSecret(secret ?? '')
+      }}
+    >
+      <p>{texts.rotateText}</p>
+      <Field label={texts.overlap}>
+        {(attributes) => (
+          <Select
+            {...attributes}
+            value={overlap}
+            options={(Object.keys(texts.overlaps) as Overlap[]).map((value) => ({
+              value,
+              label: texts.overlaps[value],
+            }))}
+            onChange={setOverlap}
+          />
+        )}
+      </Field>
+    </FormDialog>
+  )
+}
+
+export function RemoveWebhook({ of, onClose, onRemoved }: TaskProps & { onRemoved: () => void }) {
+  const remove = useChange('deleteWebhook', ['listWebhooks'])
+  return (
+    <ConfirmDialog
+      title={texts.removeTitle}
+      submit={texts.remove}
+      isBusy={remove.isBusy}
+      error={remove.error}
+      onClose={onClose}
+      onSubmit={async () => {
+        await remove.run({ params: { webhook_id: of.webhook_id } })
+        toast(texts.removed)
+        onRemoved()
+      }}
+    >
+      <p>
+        <bdi>{of.url}</bdi>
+      </p>
+      <p>{texts.removeText}</p>
+    </ConfirmDialog>
+  )
+}

@@ -1,0 +1,36 @@
+import type { ComponentChildren } from 'preact'
+import { valueLabel } from '../format/sentences.ts'
+import { messages } from '../messages/en.ts'
+import { filtersAfterClick, valuesOf } from '../state/conditions.ts'
+import { useView } from '../state/hooks.ts'
+
+export interface FilterValueProps {
+  /** As conditions name it: `country`, `properties.plan`. */
+  property: string
+  value: string
+  /** What is shown instead of the value. */
+  children?: ComponentChildren
+}
+
+/**
+ * A stored value as a button that filters the view by it: a click takes it alone, with Alt excludes it, with Shift adds it;
+ * again takes it out.
+ */
+export function FilterValue({ property, value, children }: FilterValueProps) {
+  const { filters, setView } = useView()
+  const isChosen = filters.some((each) => each.property === property && valuesOf(each).includes(value))
+  return (
+    <button
+      type="button"
+      class="filter-value"
+      aria-pressed={isChosen}
+      title={messages.filters.clickHint}
+      onClick={(event) => {
+        const click = event.altKey ? 'is_not' : event.shiftKey ? 'add' : 'is'
+        setView({ filters: filtersAfterClick(filters, property, value, click) })
+      }}
+    >
+      {children ?? <bdi>{valueLabel(property, value)}</bdi>}
+    </button>
+  )
+}

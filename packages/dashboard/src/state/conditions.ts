@@ -1,0 +1,93 @@
+import { type Condition, isOneOf, operators, propertyOf } from '@sluice/contracts/conditions'
+
+/** Operators that take a list of values. */
+export const listOperators = ['in', 'not_in'] as const
+/** Operators without a value. */
+export const bareOperators = ['exists', 'not_exists'] as const
+
+/** A text with a backslash before each separator and backslash, so that `split` takes it as one part. */
+export const escaped = (text: string, separator: string): string =>
+  text.replaceAll('\\', '\\\\').replaceAll(separator, `\\${separator}`)
+
+/** Splits at each separator that no backslash precedes, at most `parts - 1` times, and takes the backslashes off. */
+export function split(text: string, separator: string, parts = Number.POSITIVE_INFINITY): string[] {
+  const found: string[] = []
+  let current = ''
+  for (let at = 0; at < text.length; at++) {
+    const character = text.charAt(at)
+    if (found.length >= parts - 1) return [...found, current + text.slice(at)]
+    if (character === '\\' && at + 1 < text.length) current += text.charAt(++at)
+    else if (character === separator) {
+      found.push(current)
+      current = ''
+    } else current += character
+  }
+  return [...found, current]
+}
+
+/** A condition as one `f` of the address: `country:in:DE,FR`, `path:starts_with:/blog`, `user_id:exists`. */
+export function formatCondition({ property, operator, value }: Condition): string {
+  const head = `${escaped(property, ':')}:${operator}`
+  if (Array.isArray(value)) return `${head}:${value.map((each) => escaped(each, ',')).join(',')}`
+  return value === undefined ? head : `${head}:${value}`
+}
+
+/** Inverse of `formatCondition`; undefined for a text that is no condition. */
+export function parseCondition(text: string): Condition | undefined {
+  const [property = '', rest] = split(text, ':', 2)
+  if (rest === undefined || propertyOf(property) === undefined) return undefined
+  const end = rest.indexOf(':')
+  const operator = end === -1 ? rest : rest.slice(0, end)
+  const value = end === -1 ? undefined : rest.slice(end + 1)
+  if (!isOneOf(operators, operator)) return undefined
+  if (isOneOf(bareOperators, operator)) return value === undefined ? { property, operator } : undefined
+  if (value === undefined) return undefined
+  return { property, operator, value: isOneOf(listOperators, operator) ? split(value, ',') : value }
+}
+
+/** Whether two conditions are the same. */
+export const isSameCondition = (one: Condition, other: Condition): boolean =>
+  formatCondition(one) === formatCondition(other)
+
+/** How a click on a value changes the filters. */
+export type FilterClick = 'is' | 'is_not' | 'add'
+
+/**
+ * The filters after a click on a value of a property: `is` keeps this value alone, `is_not` excludes it, `add` takes it
+ * besides those that are chosen. A click on the only chosen (or an excluded) value removes it.
+ */
+export function filtersAfterClick(
+  filters: readonly Condition[],
+  property: string,
+  value: string,
+  click: FilterClick,
+): Condition[] {
+  const excludes = click === 'is_not'
+  const kinds = excludes ? ['not_equals', 'not_in', 'exists'] : ['equals', 'in', 'not_exists']
+  const isOfKind = (each: Condition) => each.property === property && kinds.includes(each.operator)
+  const current = filters.find(isOfKind)
+  const chosen = current === undefined ? [] : valuesOf(current)
+  const others = filters.filter((each) => each !== current)
+  if (chosen.includes(value) && (click !== 'is' || chosen.length === 1)) {
+    const left = chosen.filter((each) => each !== value)
+    return left.length === 0 ? others : [...others, conditionOf(property, left, excludes)]
+  }
+  const next = click === 'is' ? [value] : [...chosen, value]
+  // The opposite choice of the same value would leave nothing.
+  const consistent = others.filter((each) => each.property !== property || !valuesOf(each).includes(value))
+  return [...consistent, conditionOf(property, next, excludes)]
+}
+
+/** The values that a condition names; `['']` for those about absence. */
+export function valuesOf({ value, operator }: Condition): string[] {
+  if (isOneOf(bareOperators, operator)) return ['']
+  return value === undefined ? [] : [value].flat()
+}
+
+/** A condition that a property has one of these values, or none of them; `''` alone stands for an absent value. */
+export function conditionOf(property: string, values: string[], excludes: boolean): Condition {
+  const [first = ''] = values
+  if (values.length > 1) return { property, operator: excludes ? 'not_in' : 'in', value: values }
+  if (first === '') return { property, operator: excludes ? 'exists' : 'not_exists' }
+  return { property, operator: excludes ? 'not_equals' : 'equals', value: first }
+}

@@ -1,0 +1,136 @@
+import { useContext, useMemo } from 'preact/hooks'
+import { useLocation } from 'preact-iso/router'
+import type { Filter } from '@sluice/contracts/conditions'
+import type { Environment } from '@sluice/contracts/scopes'
+import type { Metric, TimeUnit } from '@sluice/contracts/stats'
+import type { StatsQuestion } from '../api/wire.ts'
+import { clock } from './clock.ts'
+import { type Bounds, boundsOf, comparedBoundsOf, type Moment, unitFor, unitsFor } from './range.ts'
+import { routeOf, type SitePage, sitePath } from './route.ts'
+import { SiteContext, useSession } from './session.tsx'
+import { formatView, parseView, type View, type ViewProblem } from './view.ts'
+
+export interface ViewState extends View {
+  /** The site of the address; `''` on pages without one. */
+  siteId: string
+  /** Parameters of the address that can't be understood. */
+  problems: ViewProblem[]
+  /** Changes the view: one entry of the browser's history for each call. `undefined` takes a default back. */
+  setView: (patch: Changes) => void
+  /** The address of the view with changes, on this page or another of the site. */
+  hrefOf: (patch: Changes, page?: SitePage) => string
+}
+
+type Changes = { [Name in keyof View]?: View[Name] | undefined }
+
+/** Commas, colons and slashes stand as they are, so that people can read the address. */
+const readable = (parameters: string) => parameters.replaceAll('%2C', ',').replaceAll('%3A', ':').replaceAll('%2F', '/')
+
+const patched = (view: View, patch: Changes): View =>
+  Object.fromEntries(
+    Object.entries({ ...view, ...patch }).filter(([, value]) => value !== undefined),
+  ) as unknown as View
+
+/** What the page shows, from its address, and how to change it. */
+export function useView(): ViewState {
+  const { url, path, route } = useLocation()
+  return useMemo(() => {
+    const search = new URL(url, location.origin).searchParams
+    const { view, problems } = parseView(search)
+    const current = routeOf(path)
+    const siteId = 'siteId' in current ? current.siteId : ''
+    const hrefOf = (patch: Changes, page?: SitePage) => {
+      // Parameters of one page mean nothing on another.
+      const parameters = formatView(patched(view, patch), page === undefined ? search : undefined).toString()
+      const to = page === undefined ? path : sitePath(siteId, page)
+      return parameters === '' ? to : `${to}?${readable(parameters)}`
+    }
+    const setView = (patch: Changes) => {
+      const href = hrefOf(patch)
+      if (href !== url) route(href)
+    }
+    return { ...view, siteId, problems, setView, hrefOf }
+  }, [url])
+}
+
+/**
+ * A parameter of the page's own in the address, such as the record that is open: its value, and how to set it (undefined
+ * removes it). `isReplaced` makes no entry in the history, for what changes while somebody types.
+ */
+export function usePageParameter(
+  name: string,
+): [string | undefined, (value: string | undefined, isReplaced?: boolean) => void] {
+  const { url, path, route } = useLocation()
+  const search = new URL(url, location.origin).searchParams
+  const set = (value: string | undefined, isReplaced = false) => {
+    const next = new URL(location.href).searchParams
+    if (value === undefined) next.delete(name)
+    else next.set(name, value)
+    const text = next.toString()
+    route(text === '' ? path : `${path}?${readable(text)}`, isReplaced)
+  }
+  return [search.get(name) ?? undefined, set]
+}
+
+/** What the questions of a page have in common: the view's range in its zone, its environment and filters. */
+export interface Questions {
+  /** IANA name of the view's time zone. */
+  zone: string
+  environment: Environment | 'all'
+  bounds: Bounds
+  /** The range that the view compares with, if any. */
+  compared: Bounds | undefined
+  /** Unit of the chart, and the units that may be chosen. */
+  unit: TimeUnit
+  units: TimeUnit[]
+  moment: Moment
+  /** The question for a metric, with more parameters. */
+  question: (metric: Metric, more?: Partial<StatsQuestion>) => StatsQuestion
+  /** The same question about the compared range; undefined without one. */
+  comparedQuestion: (metric: Metric, more?: Partial<StatsQuestion>) => StatsQuestion | undefined
+}
+
+/** The questions of the view, on pages of a site. They change with the view and, for ranges that reach now, each minute. */
+export function useQuestions(): Questions {
+  const view = useView()
+  const session = useSession()
+  const site = useContext(SiteContext)
+  const { range, compare, filters, exact, by, siteId } = view
+  const zone = view.zone ?? site?.timezone ?? 'UTC'
+  const environment = view.env ?? session.environment
+  const now = clock.value
+  const firstEventAt = site?.first_event_at ?? null
+  const key = JSON.stringify([siteId, range, compare, filters, exact, by, zone, environment, now, firstEventAt])
+  return useMemo(() => {
+    const moment: Moment = { now, zone, firstEventAt }
+    const bounds = boundsOf(range, moment)
+    const compared = comparedBoundsOf(compare, range, moment)
+    const units = unitsFor(bounds)
+    const unit = by !== undefined && units.includes(by) ? by : unitFor(bounds)
+    const filter: Filter = filters
+    const questionOf =
+      ({ startMs, endMs }: Bounds) =>
+      (metric: Metric, more: Partial<StatsQuestion> = {}): StatsQuestion => ({
+        site_id: siteId,
+        metric,
+        start_date: startMs,
+        end_date: endMs,
+        timezone: zone,
+        environment,
+        ...(filter.length === 0 ? {} : { filter }),
+        ...(exact ? { exact } : {}),
+        ...more,
+      })
+    return {
+      zone,
+      environment,
+      bounds,
+      compared,
+      unit,
+      units,
+      moment,
+      question: questionOf(bounds),
+      comparedQuestion: (metric, more) => (compared === undefined ? undefined : questionOf(compared)(metric, more)),
+    }
+  }, [key])
+}

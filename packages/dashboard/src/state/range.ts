@@ -1,0 +1,235 @@
+import type { TimeUnit } from '@sluice/contracts/stats'
+import { temporal } from './temporal.ts'
+
+/** Ranges with a name, in the order of the menu. */
+export const presets = ['today', 'yesterday', '7d', '28d', '91d', 'month', 'last_month', 'year', '12mo', 'all'] as const
+export type Preset = (typeof presets)[number]
+
+/**
+ * Chosen days or times: both ends are dates (`2026-11-01`, the last one included), or both are local times
+ * (`2026-11-01T10:00`, the last one excluded).
+ */
+export interface CustomRange {
+  from: string
+  to: string
+}
+export type Range = Preset | CustomRange
+
+/** What a range is compared with: nothing, the range before, the same weekdays a year before (364 days), or chosen days. */
+export type Compare = 'none' | 'previous' | 'year' | CustomRange
+
+/** A range in a time zone. */
+export interface Bounds {
+  /** Unix ms, included. */
+  startMs: number
+  /** Unix ms, excluded. */
+  endMs: number
+  /** The range ends at the view's clock, so that its last bucket still grows. */
+  isOpen: boolean
+}
+
+export interface Moment {
+  /** The view's clock, Unix ms. */
+  now: number
+  /** IANA name. */
+  zone: string
+  /** Time of the site's first event, Unix ms: where `all` begins. */
+  firstEventAt: number | null
+}
+
+type Zoned = ReturnType<typeof zonedAt>
+type Duration = Parameters<Zoned['subtract']>[0]
+
+const zonedAt = (ms: number, zone: string) =>
+  temporal().Instant.fromEpochMilliseconds(Math.floor(ms)).toZonedDateTimeISO(zone)
+
+const bounds = (start: Zoned, end: Zoned, now: number): Bounds => ({
+  startMs: start.epochMilliseconds,
+  endMs: Math.max(end.epochMilliseconds, start.epochMilliseconds + 1),
+  isOpen: end.epochMilliseconds >= now,
+})
+
+const isDate = (text: string) => !text.includes('T')
+
+/** Whether both ends of a chosen range are readable, alike and in order. */
+export function isValidCustom({ from, to }: CustomRange): boolean {
+  const pattern = isDate(from) ? /^\d{4}-\d{2}-\d{2}$/ : /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$/
+  if (!pattern.test(from) || !pattern.test(to) || from < '1971' || to > '2199') return false
+  try {
+    const { PlainDateTime } = temporal()
+    PlainDateTime.from(from, { overflow: 'reject' })
+    PlainDateTime.from(to, { overflow: 'reject' })
+  } catch {
+    return false
+  }
+  return isDate(from) ? from <= to : from < to
+}
+
+function customBounds({ from, to }: CustomRange, { now, zone }: Moment): Bounds {
+  const { PlainDate, PlainDateTime } = temporal()
+  const start = isDate(from)
+    ? PlainDate.from(from).toZonedDateTime(zone)
+    : PlainDateTime.from(from).toZonedDateTime(zone)
+  const end = isDate(to)
+    ? PlainDate.from(to).add({ days: 1 }).toZonedDateTime(zone)
+    : PlainDateTime.from(to).toZonedDateTime(zone)
+  const endMs = end.epochMilliseconds
+  // Days that are not over end at the clock, as presets do.
+  if (endMs > now && start.epochMilliseconds < now) return { ...bounds(start, zonedAt(now, zone), now), isOpen: true }
+  return { ...bounds(start, end, now), isOpen: false }
+}
+
+/** First day of each preset that ends at the clock, given the start of today. */
+const starts: Partial<Record<Preset, (today: Zoned) => Zoned>> = {
+  today: (today) => today,
+  '7d': (today) => today.subtract({ days: 6 }),
+  '28d': (today) => today.subtract({ days: 27 }),
+  '91d': (today) => today.subtract({ days: 90 }),
+  month: (today) => today.with({ day: 1 }),
+  year: (today) => today.with({ day: 1, month: 1 }),
+  '12mo': (today) => today.with({ day: 1 }).subtract({ months: 11 }),
+}
+
+/** The times of a range. Days are those of the zone; ranges that reach today end at the clock. */
+export function boundsOf(range: Range, moment: Moment): Bounds {
+  if (typeof range === 'object') return customBounds(range, moment)
+  const { now, zone, firstEventAt } = moment
+  const clock = zonedAt(now, zone)
+  const today = clock.startOfDay()
+  if (range === 'yesterday') return { ...bounds(today.subtract({ days: 1 }).startOfDay(), today, now), isOpen: false }
+  if (range === 'last_month') {
+    const month = today.with({ day: 1 }).startOfDay()
+    return { ...bounds(month.subtract({ months: 1 }).startOfDay(), month, now), isOpen: false }
+  }
+  const first = zonedAt(Math.min(firstEventAt ?? now, now), zone).startOfDay()
+  const start = starts[range]?.(today).startOfDay() ?? first
+  return { ...bounds(start, clock, now), isOpen: true }
+}
+
+/** How far back the range lies that `previous` means; undefined where there is none. */
+function shiftOf(range: Range, moment: Moment): Duration | undefined {
+  if (typeof range === 'object') {
+    if (!isDate(range.from)) {
+      const { startMs, endMs } = customBounds(range, moment)
+      return { milliseconds: endMs - startMs }
+    }
+    const { PlainDate } = temporal()
+    return { days: PlainDate.from(range.from).until(PlainDate.from(range.to)).days + 1 }
+  }
+  const shifts: Record<Preset, Duration | undefined> = {
+    today: { days: 1 },
+    yesterday: { days: 1 },
+    '7d': { days: 7 },
+    '28d': { days: 28 },
+    '91d': { days: 91 },
+    month: { months: 1 },
+    last_month: { months: 1 },
+    year: { years: 1 },
+    '12mo': { months: 12 },
+    all: undefined,
+  }
+  return shifts[range]
+}
+
+/**
+ * The times that a range is compared with; undefined for none. The same part of the range before is taken: today until
+ * 14:00 meets yesterday until 14:00, a month until today the same days of the month before.
+ */
+export function comparedBoundsOf(compare: Compare, range: Range, moment: Moment): Bounds | undefined {
+  if (compare === 'none') return undefined
+  if (typeof compare === 'object') return { ...customBounds(compare, moment), isOpen: false }
+  const { zone, now } = moment
+  const { startMs, endMs } = boundsOf(range, moment)
+  const shift = compare === 'year' ? { days: 364 } : shiftOf(range, moment)
+  if (shift === undefined || (range === 'all' && compare === 'previous')) return undefined
+  const start = zonedAt(startMs, zone).subtract(shift)
+  const end = zonedAt(endMs, zone).subtract(shift)
+  return { ...bounds(start, end, now), isOpen: false }
+}
+
+/** A range moved by its own length: `-1` back, `1` forth. Undefined where it can't move, or would lie in the future. */
+export function shifted(range: Range, by: -1 | 1, moment: Moment): CustomRange | undefined {
+  const shift = shiftOf(range, moment)
+  if (shift === undefined) return undefined
+  const { startMs } = boundsOf(range, moment)
+  const move = (at: Zoned) => (by === 1 ? at.add(shift) : at.subtract(shift))
+  const start = zonedAt(startMs, moment.zone)
+  const moved = move(start)
+  if (moved.epochMilliseconds >= moment.now) return undefined
+  if (typeof range === 'object' && !isDate(range.from)) {
+    const { endMs } = boundsOf(range, moment)
+    return { from: localTime(moved), to: localTime(move(zonedAt(endMs, moment.zone))) }
+  }
+  const whole = typeof range === 'object' ? { days: daysOf(range) } : wholeOf(range)
+  return { from: moved.toPlainDate().toString(), to: moved.toPlainDate().add(whole).subtract({ days: 1 }).toString() }
+}
+
+const daysOf = ({ from, to }: CustomRange) => {
+  const { PlainDate } = temporal()
+  return PlainDate.from(from).until(PlainDate.from(to)).days + 1
+}
+
+/** Length of the whole range, of which presets that end at the clock are a part. */
+function wholeOf(preset: Preset): Duration {
+  if (preset === 'month' || preset === 'last_month') return { months: 1 }
+  if (preset === 'year' || preset === '12mo') return { months: 12 }
+  if (preset === 'today' || preset === 'yesterday') return { days: 1 }
+  return { days: Number.parseInt(preset) }
+}
+
+const localTime = (at: Zoned) => at.toPlainDateTime().toString({ smallestUnit: 'minute' })
+
+/** The chosen days of bounds, as absolute dates for links that stay: whole days as dates, else local times. */
+export function customOf({ startMs, endMs }: Bounds, zone: string): CustomRange {
+  const start = zonedAt(startMs, zone)
+  const end = zonedAt(endMs, zone)
+  const isWholeDays = startMs === start.startOfDay().epochMilliseconds && endMs === end.startOfDay().epochMilliseconds
+  if (isWholeDays) {
+    return { from: start.toPlainDate().toString(), to: end.toPlainDate().subtract({ days: 1 }).toString() }
+  }
+  return { from: localTime(start), to: localTime(end) }
+}
+
+/** First and last day of bounds, as dates of the zone. */
+export function datesOf({ startMs, endMs }: Bounds, zone: string): CustomRange {
+  return {
+    from: zonedAt(startMs, zone).toPlainDate().toString(),
+    to: zonedAt(endMs - 1, zone)
+      .toPlainDate()
+      .toString(),
+  }
+}
+
+const hourMs = 3_600_000
+const unitMs: Record<TimeUnit, number> = {
+  minute: 60_000,
+  hour: hourMs,
+  day: 24 * hourMs,
+  week: 7 * 24 * hourMs,
+  month: 30 * 24 * hourMs,
+}
+const bucketsMax = 5_000
+const minutesMaxMs = 6 * hourMs
+
+/** The units that a chart of these bounds may be split by: at least two buckets, at most 5,000. */
+export function unitsFor({ startMs, endMs }: Bounds): TimeUnit[] {
+  const lengthMs = endMs - startMs
+  return (Object.keys(unitMs) as TimeUnit[]).filter((unit) => {
+    if (unit === 'minute' && lengthMs > minutesMaxMs) return false
+    return lengthMs / unitMs[unit] < bucketsMax - 1 && (lengthMs > unitMs[unit] || unit === 'minute' || unit === 'hour')
+  })
+}
+
+/** The unit of a chart when none is chosen. */
+export function unitFor(range: Bounds): TimeUnit {
+  const lengthMs = range.endMs - range.startMs
+  if (lengthMs <= 2 * hourMs) return 'minute'
+  if (lengthMs <= 3 * 24 * hourMs) return 'hour'
+  if (lengthMs <= 120 * 24 * hourMs) return 'day'
+  return lengthMs <= 300 * 24 * hourMs ? 'week' : 'month'
+}
+
+/** The end of the bucket that starts at `ms`, Unix ms. */
+export function bucketEnd(ms: number, unit: TimeUnit, zone: string): number {
+  return zonedAt(ms, zone).add({ [`${unit}s`]: 1 }).epochMilliseconds
+}

@@ -1,0 +1,21 @@
+/** What the browser remembers of a person; never a secret. */
+export type StoredName = 'theme' | 'shortcuts' | 'site' | 'zone'
+
+/** A remembered value; undefined where there is none, or where storage is forbidden. */
+export function remembered(name: StoredName): string | undefined {
+  try {
+    return localStorage.getItem(name) ?? undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Remembers a value, or forgets it. Full or forbidden storage is no error: the page goes on without. */
+export function remember(name: StoredName, value: string | undefined): void {
+  try {
+    if (value === undefined) localStorage.removeItem(name)
+    else localStorage.setItem(name, value)
+  } catch {
+    // Nothing is remembered.
+  }
+}

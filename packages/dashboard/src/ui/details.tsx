@@ -1,0 +1,15 @@
+import type { ComponentChildren } from 'preact'
+
+/** What is known of a record: names and values. */
+export function Details({ items }: { items: readonly (readonly [name: string, value: ComponentChildren])[] }) {
+  return (
+    <dl class="details">
+      {items.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

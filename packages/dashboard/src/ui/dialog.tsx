@@ -1,0 +1,80 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useId, useRef } from 'preact/hooks'
+import { messages } from '../messages/en.ts'
+import { Button } from './button.tsx'
+
+export interface DialogProps {
+  title: string
+  /** Called when the dialog closes, by Escape, the close button or a click beside it. */
+  onClose: () => void
+  children: ComponentChildren
+  /** Buttons at the end. */
+  actions?: ComponentChildren
+  /** False: only `actions` close it (a secret that is shown once). */
+  isDismissible?: boolean
+  /** `small` 440 px, `large` 760 px; both fill a narrow screen. `drawer` stands at the end of the window, 480 px. */
+  size?: 'small' | 'large' | 'drawer'
+}
+
+/**
+ * A modal dialog (the native element), open as long as it is rendered. Focus returns to what had it before.
+ * To close it, stop rendering it.
+ */
+export function Dialog({ title, onClose, children, actions, isDismissible = true, size = 'small' }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const titleId = useId()
+  useEffect(() => {
+    const opener = document.activeElement
+    const element = dialog.current
+    if (element?.open === false) {
+      element.showModal()
+      // The first field, rather than the close button, which stands before it.
+      element
+        .querySelector<HTMLElement>('.dialog-content :is(input, select, textarea, button, a, [tabindex="0"])')
+        ?.focus()
+    }
+    return () => {
+      element?.close()
+      // What opened the dialog may be gone, such as the row of a deleted record: then the page's title takes the focus.
+      if (opener instanceof HTMLElement && opener.isConnected) opener.focus()
+      else document.querySelector<HTMLElement>('main h1')?.focus()
+    }
+  }, [])
+  return (
+    <dialog
+      ref={dialog}
+      class={`dialog ${size}`}
+      aria-labelledby={titleId}
+      onCancel={(event) => {
+        // The browser must not close it by itself: rendering decides. Events of fields inside bubble up here too.
+        if (event.target !== dialog.current) return
+        event.preventDefault()
+        if (isDismissible) onClose()
+      }}
+      onKeyDown={(event) => {
+        // Browsers close a dialog on the second Escape although `cancel` was prevented.
+        if (event.key === 'Escape' && !isDismissible) event.preventDefault()
+        event.stopPropagation()
+      }}
+      onPointerDown={(event) => {
+        if (isDismissible && event.target === dialog.current) onClose()
+      }}
+    >
+      <div class="dialog-body">
+        <div class="dialog-head">
+          <h2 id={titleId}>{title}</h2>
+          {isDismissible ? (
+            <Button kind="quiet" icon="x" isIconOnly onClick={onClose}>
+              {messages.ui.close}
+            </Button>
+          ) : null}
+        </div>
+        <div class="dialog-content">{children}</div>
+        {actions === undefined ? null : <div class="dialog-actions">{actions}</div>}
+      </div>
+    </dialog>
+  )
+}
+
+/** A record's details at the end of the window. The page keeps its id in the address (`usePageParameter('open')`). */
+export const Drawer = (props: Omit<DialogProps, 'size'>) => <Dialog {...props} size="drawer" />

@@ -1,0 +1,115 @@
+import type { ComponentChildren, InputHTMLAttributes } from 'preact'
+import { useId } from 'preact/hooks'
+import { messages } from '../messages/en.ts'
+
+/** Attributes that connect a control with its label, hint and error. */
+export interface ControlAttributes {
+  id: string
+  'aria-describedby': string | undefined
+  'aria-invalid': 'true' | undefined
+}
+
+export interface FieldProps {
+  label: string
+  hint?: ComponentChildren
+  /** A sentence that says what is wrong. */
+  error?: string | undefined
+  isOptional?: boolean
+  /** Renders the control with the attributes that connect it. */
+  children: (attributes: ControlAttributes) => ComponentChildren
+}
+
+/** A label, a control, a hint and an error, connected for screen readers. */
+export function Field({ label, hint, error, isOptional = false, children }: FieldProps) {
+  const id = useId()
+  const described = [hint === undefined ? '' : `${id}-hint`, error === undefined ? '' : `${id}-error`]
+  return (
+    <div class="field">
+      <label for={id}>
+        {label}
+        {isOptional ? <span class="muted"> ({messages.ui.optional})</span> : null}
+      </label>
+      {children({
+        id,
+        'aria-describedby': described.join(' ').trim() || undefined,
+        'aria-invalid': error === undefined ? undefined : 'true',
+      })}
+      {hint === undefined ? null : (
+        <p class="hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
+      {error === undefined ? null : (
+        <p class="field-error" id={`${id}-error`} role="alert">
+          {error}
+        </p>
+      )}
+    </div>
+  )
+}
+
+export interface TextFieldProps
+  extends
+    Omit<FieldProps, 'children'>,
+    Pick<
+      InputHTMLAttributes,
+      | 'placeholder'
+      | 'autocomplete'
+      | 'inputMode'
+      | 'min'
+      | 'max'
+      | 'maxLength'
+      | 'required'
+      | 'spellcheck'
+      | 'autofocus'
+      | 'name'
+    > {
+  value: string
+  onInput: (value: string) => void
+  type?: 'text' | 'password' | 'number' | 'url' | 'email' | 'date' | 'datetime-local' | 'search'
+  /** So many lines: a text area. */
+  lines?: number
+}
+
+/** A field for text. */
+export function TextField({
+  label,
+  hint,
+  error,
+  isOptional,
+  value,
+  onInput,
+  type = 'text',
+  lines,
+  ...rest
+}: TextFieldProps) {
+  return (
+    <Field label={label} hint={hint} error={error} isOptional={isOptional ?? false}>
+      {(attributes) =>
+        lines === undefined ? (
+          <input
+            {...rest}
+            {...attributes}
+            class="input"
+            type={type}
+            value={value}
+            onInput={(event) => {
+              onInput(event.currentTarget.value)
+            }}
+          />
+        ) : (
+          <textarea
+            {...attributes}
+            class="input"
+            rows={lines}
+            placeholder={typeof rest.placeholder === 'string' ? rest.placeholder : undefined}
+            value={value}
+            onInput={(event) => {
+              onInput(event.currentTarget.value)
+            }}
+          />
+        )
+      }
+    </Field>
+  )
+}

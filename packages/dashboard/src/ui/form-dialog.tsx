@@ -1,0 +1,135 @@
+import type { ComponentChildren } from 'preact'
+import { useId, useState } from 'preact/hooks'
+import type { ApiError } from '../api/error.ts'
+import { messages } from '../messages/en.ts'
+import { Button } from './button.tsx'
+import { CopyButton } from './copy.tsx'
+import { Dialog, type DialogProps } from './dialog.tsx'
+import { TextField } from './field.tsx'
+import { ErrorPanel } from './states.tsx'
+
+export interface FormDialogProps extends Pick<DialogProps, 'title' | 'onClose' | 'size'> {
+  /** The text of the button that submits. */
+  submit: string
+  /** Resolves when it is done; what it throws is shown by `error`. */
+  onSubmit: () => unknown
+  isBusy: boolean
+  /** What failed and belongs to no field. */
+  error?: ApiError | undefined
+  isDangerous?: boolean
+  isDisabled?: boolean
+  children?: ComponentChildren
+}
+
+/** Leads to the first field of a form that is wrong, once the form says so: it may be out of sight. */
+export function focusFirstProblem(form: HTMLElement): void {
+  requestAnimationFrame(() => form.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus())
+}
+
+/** A dialog with fields; Enter submits it. */
+export function FormDialog({
+  submit,
+  onSubmit,
+  isBusy,
+  error,
+  isDangerous = false,
+  isDisabled = false,
+  children,
+  ...dialog
+}: FormDialogProps) {
+  const form = useId()
+  return (
+    <Dialog
+      {...dialog}
+      actions={
+        <>
+          <Button onClick={dialog.onClose}>{messages.ui.cancel}</Button>
+          <Button
+            kind={isDangerous ? 'danger' : 'primary'}
+            type="submit"
+            form={form}
+            isBusy={isBusy}
+            disabled={isDisabled}
+          >
+            {submit}
+          </Button>
+        </>
+      }
+    >
+      <form
+        id={form}
+        class="stack"
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault()
+          // A change's own state shows its error.
+          if (!isBusy && !isDisabled) Promise.resolve(onSubmit()).catch(() => undefined)
+          focusFirstProblem(event.currentTarget)
+        }}
+      >
+        {children}
+        {error === undefined ? null : <ErrorPanel error={error} />}
+      </form>
+    </Dialog>
+  )
+}
+
+/** Asks before something that can't be undone. With `typed`, that text has to be typed first. */
+export function ConfirmDialog({
+  typed,
+  children,
+  ...rest
+}: Omit<FormDialogProps, 'isDangerous' | 'isDisabled'> & { typed?: string }) {
+  const [text, setText] = useState('')
+  return (
+    <FormDialog {...rest} isDangerous isDisabled={typed !== undefined && text !== typed}>
+      {children}
+      {typed === undefined ? null : (
+        <TextField
+          label={messages.ui.typeToConfirm(typed)}
+          value={text}
+          onInput={setText}
+          autocomplete="off"
+          spellcheck={false}
+        />
+      )}
+    </FormDialog>
+  )
+}
+
+/** Shows a secret once. Only the button "I saved it" closes it. */
+export function SecretDialog({
+  title,
+  secret,
+  what,
+  children,
+  onSaved,
+}: {
+  title: string
+  secret: string
+  /** Names the secret: `Key`. */
+  what: string
+  children: ComponentChildren
+  onSaved: () => void
+}) {
+  return (
+    <Dialog
+      title={title}
+      isDismissible={false}
+      onClose={() => undefined}
+      actions={
+        <Button kind="primary" onClick={onSaved}>
+          {messages.ui.saved}
+        </Button>
+      }
+    >
+      <div class="stack">
+        <p>{children}</p>
+        <div class="secret">
+          <code>{secret}</code>
+          <CopyButton text={secret} what={what} />
+        </div>
+      </div>
+    </Dialog>
+  )
+}

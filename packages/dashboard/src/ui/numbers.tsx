@@ -1,0 +1,186 @@
+import { useState } from 'preact/hooks'
+import type { ApiRequest } from '../api/request.ts'
+import { type CsvRow, toCsv } from '../format/csv.ts'
+import { toCurl } from '../format/curl.ts'
+import { changeOf, formatChange, formatExact, formatValue, type NumberKind } from '../format/numbers.ts'
+import { messages } from '../messages/en.ts'
+import { Button } from './button.tsx'
+import { copyText } from './copy.tsx'
+import { Dialog } from './dialog.tsx'
+import { Icon } from './icon.tsx'
+import { MenuItem, Popover } from './popover.tsx'
+import { DataTable } from './table.tsx'
+
+/** Where numbers come from: the question that fetched them, from which their CSV and their curl command are made. */
+export interface NumberSource {
+  /** Names the number or table: `Visitors`, `Pages`. */
+  label: string
+  /** The question, alone (not as an entry of a batch). */
+  request: ApiRequest
+  /** The same question with dates relative to now (`period=7d`), where there is one. */
+  relativeRequest?: ApiRequest
+  /** The answer as rows. */
+  rows: () => CsvRow[]
+  /** File name of the CSV. */
+  fileName: string
+  /** The one number, for Copy value. */
+  value?: number
+  /** Leads to a new alert rule on this metric. */
+  alertHref?: string
+}
+
+/** The button named "More" of a number, chart, panel or table, with all that can be taken away. */
+export function MoreMenu({ source }: { source: NumberSource }) {
+  const { label, request, relativeRequest, rows, fileName, value, alertHref } = source
+  const what = messages.more.what
+  const [isTable, setTable] = useState(false)
+  return (
+    <>
+      {isTable ? (
+        <TableDialog
+          source={source}
+          onClose={() => {
+            setTable(false)
+          }}
+        />
+      ) : null}
+      <Popover
+        role="menu"
+        label={`${messages.more.button}: ${label}`}
+        button={(attributes) => (
+          <Button
+            kind="quiet"
+            icon="ellipsis"
+            isIconOnly
+            class="more"
+            title={`${messages.more.button}: ${label}`}
+            {...attributes}
+          >
+            {messages.more.button}
+          </Button>
+        )}
+      >
+        {(close) => {
+          const copies = (text: string, name: string) => () => {
+            close()
+            void copyText(text, name)
+          }
+          return (
+            <>
+              {value === undefined ? null : (
+                <MenuItem onSelect={copies(String(value), what.value)} detail={String(value)}>
+                  {messages.more.copyValue}
+                </MenuItem>
+              )}
+              <MenuItem onSelect={copies(toCsv(rows()), what.csv)} detail={messages.more.copyCsvRows(rows().length)}>
+                {messages.more.copyCsv}
+              </MenuItem>
+              <MenuItem onSelect={copies(toCurl(request), what.curl)}>{messages.more.copyCurl}</MenuItem>
+              {relativeRequest === undefined ? null : (
+                <MenuItem onSelect={copies(toCurl(relativeRequest), what.curl)} detail={messages.more.relative}>
+                  {messages.more.copyCurl}
+                </MenuItem>
+              )}
+              <MenuItem onSelect={copies(location.href, what.link)}>{messages.more.copyLink}</MenuItem>
+              <MenuItem
+                onSelect={() => {
+                  close()
+                  saveFile(fileName, toCsv(rows()))
+                }}
+              >
+                {messages.more.downloadCsv}
+              </MenuItem>
+              <MenuItem
+                onSelect={() => {
+                  close()
+                  setTable(true)
+                }}
+              >
+                {messages.more.showTable}
+              </MenuItem>
+              {alertHref === undefined ? null : (
+                <a role="menuitem" tabIndex={-1} class="menu-item" href={alertHref}>
+                  {messages.more.alert}
+                </a>
+              )}
+            </>
+          )
+        }}
+      </Popover>
+    </>
+  )
+}
+
+/** The rows of a source as a table, as its CSV has them. */
+export function TableDialog({ source, onClose }: { source: NumberSource; onClose: () => void }) {
+  const rows = source.rows().map((row, at) => ({ row, at }))
+  const fields = Object.keys(rows[0]?.row ?? {})
+  return (
+    <Dialog title={source.label} size="large" onClose={onClose}>
+      <DataTable<{ row: CsvRow; at: number }>
+        caption={source.label}
+        rows={rows}
+        rowKey={({ at }) => String(at)}
+        empty={<p class="muted">{messages.more.copyCsvRows(0)}</p>}
+        columns={fields.map((field) => ({
+          id: field,
+          header: field,
+          sort: ({ row }) => numberOrText(row[field]),
+          cell: ({ row }) => {
+            const value = row[field]
+            return typeof value === 'number' ? <Num value={value} kind="exact" /> : <bdi>{value}</bdi>
+          },
+          ...(typeof rows[0]?.row[field] === 'number' ? { align: 'end' as const } : {}),
+        }))}
+      />
+    </Dialog>
+  )
+}
+
+const numberOrText = (value: CsvRow[string]) => (typeof value === 'number' ? value : (value ?? '').toString())
+
+/** Has the browser save a text as a file. */
+export function saveFile(name: string, text: string, type = 'text/csv'): void {
+  const url = URL.createObjectURL(new Blob([text], { type }))
+  const link = document.createElement('a')
+  link.href = url
+  link.download = name
+  link.click()
+  setTimeout(() => {
+    URL.revokeObjectURL(url)
+  }, 10_000)
+}
+
+export interface NumProps {
+  value: number
+  /** `exact` writes all digits. */
+  kind?: NumberKind | 'exact'
+  /** The answer says that the value is an estimate. */
+  isEstimated?: boolean
+  /** Names what is counted, for tests and scripts: a group's key. */
+  name?: string
+}
+
+/** A number of an answer: shown short, exact as tooltip and for screen readers, in full in `data-number`. */
+export function Num({ value, kind = 'count', isEstimated = false, name }: NumProps) {
+  const exact = formatExact(value, kind === 'exact' ? 'count' : kind)
+  const short = `${isEstimated ? '≈' : ''}${kind === 'exact' ? exact : formatValue(value, kind)}`
+  return (
+    <data class="num" value={String(value)} data-number={String(value)} data-name={name} title={exact}>
+      {short}
+    </data>
+  )
+}
+
+/** How a number changed: an arrow of ink, the amount, and what it was before in the tooltip. */
+export function Change({ before, after, kind = 'count' }: { before: number; after: number; kind?: NumberKind }) {
+  const change = changeOf(before, after, kind)
+  const isMove = change.kind === 'points' || change.kind === 'percent'
+  return (
+    <span class="change" title={formatExact(before, kind)}>
+      {isMove ? <Icon name={change.isRise ? 'arrow-up-right' : 'arrow-down-right'} size={14} /> : null}
+      {isMove ? <span class="hidden-text">{change.isRise ? 'up ' : 'down '}</span> : null}
+      {formatChange(change)}
+    </span>
+  )
+}

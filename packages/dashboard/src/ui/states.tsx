@@ -1,0 +1,157 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import type { ApiError } from '../api/error.ts'
+import { messages } from '../messages/en.ts'
+import { Button } from './button.tsx'
+import { Icon, type IconName } from './icon.tsx'
+
+/** Nothing to show: why, and one action. */
+export function EmptyState({
+  title,
+  why,
+  action,
+  icon,
+}: {
+  title: string
+  why?: ComponentChildren
+  action?: ComponentChildren
+  icon?: IconName
+}) {
+  return (
+    <div class="empty">
+      {icon === undefined ? null : <Icon name={icon} size={24} />}
+      <p class="empty-title">{title}</p>
+      {why === undefined ? null : <p class="muted">{why}</p>}
+      {action === undefined ? null : <div class="empty-action">{action}</div>}
+    </div>
+  )
+}
+
+const retriedStatuses = [0, 429, 503]
+/** Wait before the next try when the answer names none. */
+const retryMs = 5_000
+
+/**
+ * A failure in the place of what failed: the interface's sentence, the request's id and Retry. After 429, 503 and lost
+ * connections it counts down and tries again by itself.
+ */
+export function ErrorPanel({ error, onRetry }: { error: ApiError; onRetry?: () => void }) {
+  const isRetried = onRetry !== undefined && retriedStatuses.includes(error.status)
+  const [seconds, setSeconds] = useState<number>()
+  useEffect(() => {
+    if (!isRetried) {
+      setSeconds(undefined)
+      return undefined
+    }
+    const at = Date.now() + (error.retryAfterMs ?? retryMs)
+    const left = () => Math.max(0, Math.ceil((at - Date.now()) / 1000))
+    setSeconds(left())
+    const timer = setInterval(() => {
+      setSeconds(left())
+      if (left() > 0) return
+      clearInterval(timer)
+      onRetry()
+    }, 250)
+    return () => {
+      clearInterval(timer)
+    }
+    // A new error starts a new countdown; the function is a new one at each render.
+  }, [error, isRetried])
+  return (
+    <div class="error-panel" role="alert">
+      <Icon name="triangle-alert" />
+      <div class="stack-small">
+        <p>
+          <bdi>{error.message}</bdi>
+        </p>
+        {error.requestId === undefined ? null : (
+          <p class="small muted">
+            <code>{messages.errors.requestId(error.requestId)}</code>
+          </p>
+        )}
+        {onRetry === undefined ? null : (
+          <div class="row">
+            <Button onClick={onRetry}>{messages.errors.retry}</Button>
+            {seconds === undefined ? null : (
+              <span class="muted" aria-live="off">
+                {messages.errors.retryIn(seconds)}
+              </span>
+            )}
+          </div>
+        )}
+      </div>
+    </div>
+  )
+}
+
+/** A grey shape of the size of what is loading; it appears after 150 ms, so that fast answers don't flicker. */
+export function Skeleton({ width = '100%', height = 20 }: { width?: number | string; height?: number | string }) {
+  return <span class="skeleton" aria-hidden="true" style={{ inlineSize: width, blockSize: height }} />
+}
+
+/** So many lines of a skeleton, of the height of a table's rows. */
+export function SkeletonRows({ rows }: { rows: number }) {
+  return (
+    <div class="skeleton-rows" role="status">
+      <span class="hidden-text">{messages.ui.loading}</span>
+      {Array.from({ length: rows }, (_, at) => (
+        <Skeleton key={at} width={`${90 - ((at * 37) % 50)}%`} height={14} />
+      ))}
+    </div>
+  )
+}
+
+export interface StatusProps {
+  kind: 'good' | 'warn' | 'danger' | 'neutral' | 'busy'
+  children: ComponentChildren
+}
+
+const statusIcons = {
+  good: 'circle-check',
+  warn: 'triangle-alert',
+  danger: 'circle-x',
+  neutral: 'circle-minus',
+  busy: 'loader',
+} as const
+
+/** A state by icon and text; colour only adds to them. */
+export function Status({ kind, children }: StatusProps) {
+  return (
+    <span class={`status ${kind}`}>
+      <Icon name={statusIcons[kind]} size={14} />
+      <span>{children}</span>
+    </span>
+  )
+}
+
+/** How far something is; without `max` it only says that it is under way. */
+export function Progress({ label, value, max }: { label: string; value?: number; max?: number }) {
+  return (
+    <progress
+      class="progress"
+      aria-label={label}
+      {...(max === undefined ? {} : { value: value ?? 0, max: max || 1 })}
+    />
+  )
+}
+
+/** A page's title with its actions, and a sentence below it. */
+export function PageTitle({
+  title,
+  sentence,
+  actions,
+}: {
+  title: ComponentChildren
+  sentence?: ComponentChildren
+  actions?: ComponentChildren
+}) {
+  return (
+    <header class="page-title">
+      <div class="grow">
+        <h1 tabIndex={-1}>{title}</h1>
+        {sentence === undefined ? null : <p class="muted sentence">{sentence}</p>}
+      </div>
+      {actions === undefined ? null : <div class="row">{actions}</div>}
+    </header>
+  )
+}

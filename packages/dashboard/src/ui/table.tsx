@@ -1,0 +1,105 @@
+import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
+import { Icon } from './icon.tsx'
+
+export interface Column<Row> {
+  id: string
+  header: string
+  cell: (row: Row) => ComponentChildren
+  /** What the column sorts by; a column without it can't be sorted. */
+  sort?: (row: Row) => string | number
+  /** Numbers stand at the end. */
+  align?: 'end'
+  /** The header is for screen readers only (a column of actions). */
+  isHeaderHidden?: boolean
+}
+
+export interface DataTableProps<Row> {
+  /** Names the table for screen readers. */
+  caption: string
+  columns: readonly Column<Row>[]
+  rows: readonly Row[]
+  rowKey: (row: Row) => string
+  /** Opens a row: its first cell becomes a button. */
+  onOpen?: (row: Row) => void
+  /** The row that is open. */
+  openKey?: string | undefined
+  /** Shown instead of the table when there are no rows. */
+  empty?: ComponentChildren
+}
+
+/** A table that sorts by its headers; on narrow screens each row becomes a block of labelled lines. */
+export function DataTable<Row>({ caption, columns, rows, rowKey, onOpen, openKey, empty }: DataTableProps<Row>) {
+  const [sorted, setSorted] = useState<{ id: string; isDown: boolean }>()
+  if (rows.length === 0 && empty !== undefined) return <>{empty}</>
+  const by = columns.find((column) => column.id === sorted?.id)?.sort
+  const shown =
+    by === undefined
+      ? rows
+      : rows.toSorted((one, other) => compare(by(one), by(other)) * (sorted?.isDown === true ? -1 : 1))
+  return (
+    <table class="table">
+      <caption class="hidden-text">{caption}</caption>
+      <thead>
+        <tr>
+          {columns.map((column) => (
+            <th
+              key={column.id}
+              scope="col"
+              class={column.align}
+              aria-sort={sorted?.id === column.id ? (sorted.isDown ? 'descending' : 'ascending') : undefined}
+            >
+              {column.sort === undefined ? (
+                <span class={column.isHeaderHidden === true ? 'hidden-text' : undefined}>{column.header}</span>
+              ) : (
+                <button
+                  type="button"
+                  class="sort"
+                  onClick={() => {
+                    const isNumber = typeof column.sort?.(rows[0] as Row) === 'number'
+                    setSorted({ id: column.id, isDown: sorted?.id === column.id ? !sorted.isDown : isNumber })
+                  }}
+                >
+                  {column.header}
+                  {sorted?.id === column.id ? (
+                    <Icon name={sorted.isDown ? 'arrow-down' : 'arrow-up'} size={12} />
+                  ) : null}
+                </button>
+              )}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {shown.map((row) => (
+          <tr key={rowKey(row)} class={openKey === rowKey(row) ? 'open' : undefined}>
+            {columns.map((column, at) => (
+              <td
+                key={column.id}
+                class={column.align}
+                data-label={column.isHeaderHidden === true ? undefined : column.header}
+              >
+                {at === 0 && onOpen !== undefined ? (
+                  <button
+                    type="button"
+                    class="open-row"
+                    onClick={() => {
+                      onOpen(row)
+                    }}
+                  >
+                    {column.cell(row)}
+                  </button>
+                ) : (
+                  column.cell(row)
+                )}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
+const compare = (one: string | number, other: string | number) =>
+  typeof one === 'number' && typeof other === 'number' ? one - other : String(one).localeCompare(String(other))

@@ -1,0 +1,50 @@
+import { useEffect, useState } from 'preact/hooks'
+import { serverNow } from '../api/client.ts'
+import { formatDateTime, formatRelative } from '../format/dates.ts'
+import { formatDuration } from '../format/numbers.ts'
+
+/** The browser's time zone: of times on pages without a site. */
+export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone
+
+/** The server's time, Unix ms, which moves every so many ms. */
+export function useNow(everyMs = 1_000): number {
+  const [now, setNow] = useState(serverNow)
+  useEffect(() => {
+    const timer = setInterval(() => {
+      setNow(serverNow())
+    }, everyMs)
+    return () => {
+      clearInterval(timer)
+    }
+  }, [everyMs])
+  return now
+}
+
+/** A moment as the distance from now, `3 minutes ago`; the tooltip has its date. */
+export function Ago({ ms, zone = ownZone() }: { ms: number; zone?: string }) {
+  const now = useNow(10_000)
+  return (
+    <time dateTime={new Date(ms).toISOString()} title={formatDateTime(ms, zone)} class="nowrap">
+      {formatRelative(ms, Math.max(now, serverNow()))}
+    </time>
+  )
+}
+
+/** How long it is until a moment, `6d 3h`, counting down. */
+export function Until({ ms, zone = ownZone() }: { ms: number; zone?: string }) {
+  const now = useNow()
+  return (
+    <time dateTime={new Date(ms).toISOString()} title={formatDateTime(ms, zone)} class="nowrap">
+      {formatDuration(Math.max(0, Math.floor((ms - now) / 1000)))}
+    </time>
+  )
+}
+
+/** A moment by its date and time. */
+export function At({ ms, zone = ownZone() }: { ms: number; zone?: string }) {
+  return (
+    <time dateTime={new Date(ms).toISOString()} class="nowrap">
+      {formatDateTime(ms, zone)}
+    </time>
+  )
+}

@@ -1,0 +1,80 @@
+import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from '@tanstack/virtual-core'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useReducer, useRef, useState } from 'preact/hooks'
+
+export interface VirtualRowsProps {
+  /** Names the table. */
+  label: string
+  headers: readonly string[]
+  /** Rows in all, loaded or not. */
+  count: number
+  /** The cells of a row; undefined while it is being loaded. */
+  cells: (index: number) => readonly ComponentChildren[] | undefined
+  /** Told which rows are on the screen. */
+  onRange?: (first: number, last: number) => void
+}
+
+const overscan = 10
+
+/** Lines that a row shows; longer texts are cut, and whole in the tooltip. */
+const linesOf = (isNarrow: boolean) => (isNarrow ? 3 : 2)
+const lineHeight = 20
+const rowPadding = 13
+
+/** A table that draws only the rows on the screen, all of one height; for thousands. */
+export function VirtualRows({ label, headers, count, cells, onRange }: VirtualRowsProps) {
+  const [lines] = useState(() => linesOf(matchMedia('(max-width: 699px)').matches))
+  const rowHeight = lines * lineHeight + rowPadding
+  const viewport = useRef<HTMLDivElement>(null)
+  const [, redraw] = useReducer((times: number) => times + 1, 0)
+  const options = {
+    count,
+    overscan,
+    estimateSize: () => rowHeight,
+    getScrollElement: () => viewport.current,
+    scrollToFn: elementScroll,
+    observeElementRect,
+    observeElementOffset,
+    onChange: () => {
+      redraw(undefined)
+    },
+  }
+  const kept = useRef<Virtualizer<HTMLDivElement, HTMLDivElement>>()
+  const virtualizer = (kept.current ??= new Virtualizer<HTMLDivElement, HTMLDivElement>(options))
+  virtualizer.setOptions(options)
+  useEffect(() => virtualizer._didMount(), [])
+  useEffect(() => {
+    virtualizer._willUpdate()
+  })
+  const items = virtualizer.getVirtualItems()
+  const [first, last] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0]
+  useEffect(() => onRange?.(first, last), [first, last, count])
+  return (
+    <div ref={viewport} class="virtual" role="table" aria-label={label} aria-rowcount={count + 1} tabIndex={0}>
+      <div class="virtual-head" role="row" aria-rowindex={1}>
+        {headers.map((header) => (
+          <span key={header} role="columnheader">
+            {header}
+          </span>
+        ))}
+      </div>
+      <div role="rowgroup" class="virtual-body" style={{ blockSize: virtualizer.getTotalSize() }}>
+        {items.map(({ index, start }) => (
+          <div
+            key={index}
+            class="virtual-row"
+            role="row"
+            aria-rowindex={index + 2}
+            style={{ transform: `translateY(${start}px)`, blockSize: rowHeight }}
+          >
+            {(cells(index) ?? headers.map(() => '…')).map((cell, at) => (
+              <span key={at} role="cell" style={{ webkitLineClamp: String(lines) }}>
+                {cell}
+              </span>
+            ))}
+          </div>
+        ))}
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { keysInMemory, startTestService, type TestService } from '../../tests/support/test-service.ts'
+import type { Route } from './route.ts'
+import { servicePage } from './service-page.ts'
+
+const handle = () => Promise.resolve({ status: 200 as const })
+const routes: Route[] = [
+  { method: 'POST', path: '/collect', scope: 'public', handle },
+  { method: 'GET', path: '/sites/:site_id', scope: 'public', handle },
+]
+/** What Chromium and Firefox send when somebody opens an address. */
+const browser = { Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8' }
+
+let service: TestService
+
+beforeAll(async () => {
+  const pages = [servicePage('gateway', 'It takes events.')]
+  service = await startTestService({ routes, pages }, keysInMemory({}))
+})
+
+afterAll(async () => {
+  await service.stop()
+})
+
+const get = (path: string, headers: Record<string, string> = {}, method = 'GET') =>
+  fetch(service.url + path, { headers, method })
+
+describe('who opens a wrong address in a browser sees a page', () => {
+  test.each([
+    ['/nowhere', 404, 'There is nothing at this address'],
+    ['/api/v1/nowhere', 404, 'There is nothing at this address'],
+    ['/collect', 405, 'It takes requests with the method POST'],
+    ['/sites/%zz', 400, 'Check it for a typing mistake'],
+  ])('%s: %i', async (path, status, text) => {
+    const response = await get(path, { ...browser, 'X-Request-Id': 'request-7' })
+    expect(response.status).toBe(status)
+    expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8')
+    expect(response.headers.get('content-security-policy')).toMatch(/^default-src 'none'; style-src 'sha256-[^']+';/)
+    expect(response.headers.get('cache-control')).toBe('no-store')
+    expect(response.headers.get('vary')).toBe('Accept')
+    expect(response.headers.get('x-request-id')).toBe('request-7')
+    expect(response.headers.get('allow')).toBe(status === 405 ? 'POST' : null)
+    const html = await response.text()
+    expect(html).toContain(text)
+    expect(html).toContain('<a href="/">')
+    expect(html).toContain('Request id: request-7')
+  })
+
+  test('that echoes nothing of the address', async () => {
+    expect(await (await get('/canary%3Cb%3E', browser)).text()).not.toMatch(/canary/)
+  })
+})
+
+test.each([
+  ['curl', { Accept: '*/*' }, 'GET'],
+  ['a program', { Accept: 'application/json' }, 'GET'],
+  ['a program that takes both', { Accept: 'application/json, text/html;q=0.9' }, 'GET'],
+  ['who sends no Accept', {}, 'GET'],
+  ['a form', browser, 'POST'],
+])('%s gets the error as JSON', async (_who, headers, method) => {
+  const response = await get('/nowhere', headers, method)
+  expect(response.status).toBe(404)
+  expect(await response.json()).toMatchObject({ success: false, error: 'Not found' })
+})
+
+test('a failure is logged and counted whatever its form', async () => {
+  await get('/for-the-log', { ...browser, 'X-Request-Id': 'logged-request' })
+  expect(service.text()).toMatch(/"request_id":"logged-request".*"status":404/)
+})
+
+test('a service that runs alone says what it is', async () => {
+  const html = await (await get('/', browser)).text()
+  expect(html).toContain('<h1>Sluice: gateway</h1>')
+  expect(html).toContain('It takes events.')
+  expect((await get('/readyz')).status).toBe(200)
+})

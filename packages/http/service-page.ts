@@ -1,0 +1,17 @@
+import type { Page } from './app.ts'
+import { htmlPage } from './html-page.ts'
+import { noteStyle } from './send-html.ts'
+
+/** `/` of a service that runs alone and has no page of its own. `about`: what the service does, as HTML. */
+export function servicePage(name: string, about: string): Page {
+  return htmlPage('/', {
+    title: `Sluice: ${name}`,
+    style: noteStyle,
+    body: () => `<main>
+<h1>Sluice: ${name}</h1>
+<p>${about}</p>
+<p>The dashboard and the reference of the interface are at the address of the query service.</p>
+<p><a href="/readyz">Is it ready?</a></p>
+</main>`,
+  })
+}

@@ -1,0 +1,42 @@
+import { describe, expect, test } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { fresh, redisOpener } from '../../../tests/support/test-redis.ts'
+import type { Times } from '../port.ts'
+
+/** The tests that the sign-in codes of every adapter pass, on a real engine. `createUrl` returns the URL of a Redis without data. */
+export function describeSignInCodes(name: string, createUrl: () => string): void {
+  const { openAnswering } = redisOpener({ replyTimeoutMs: 10_000 })
+  const open = (times: Partial<Times> = {}) => openAnswering(createUrl(), { times })
+
+  describe(`${name}: sign-in codes`, () => {
+    test('are taken once, each with its key', async () => {
+      const { signInCodes } = await open()
+      const [code, other] = [fresh('c'), fresh('c')]
+      expect(await signInCodes.take(code)).toBeUndefined()
+      await signInCodes.create(code, { keyHash: 'k1' })
+      await signInCodes.create(other, { keyHash: 'k2' })
+      expect(await signInCodes.take(code)).toStrictEqual({ keyHash: 'k1' })
+      expect(await signInCodes.take(code)).toBeUndefined()
+      expect(await signInCodes.take(other)).toStrictEqual({ keyHash: 'k2' })
+    })
+
+    test('are given to one of many who take them at once', async () => {
+      const { signInCodes } = await open()
+      const code = fresh('c')
+      await signInCodes.create(code, { keyHash: 'k' })
+      const taken = await Promise.all(Array.from({ length: 20 }, () => signInCodes.take(code)))
+      expect(taken.filter((each) => each !== undefined)).toStrictEqual([{ keyHash: 'k' }])
+    })
+
+    test('are gone after their time', async () => {
+      const { signInCodes } = await open({ signInCodeMs: 100 })
+      const [first, code] = [fresh('c'), fresh('c')]
+      await signInCodes.create(first, { keyHash: 'k' })
+      expect(await signInCodes.take(first)).toStrictEqual({ keyHash: 'k' })
+      await signInCodes.create(code, { keyHash: 'k' })
+      const end = Date.now() + 110
+      await waitUntil(() => Date.now() > end, 'the end')
+      expect(await signInCodes.take(code)).toBeUndefined()
+    })
+  })
+}

@@ -1,0 +1,19 @@
+import type { SignInCodes } from '@sluice/access/sign-in-codes'
+import type { Times } from './port.ts'
+import type { RedisConnection } from './redis-connection.ts'
+
+/** Keeps the key's hash at `sign-in:<hash of the code>`, which expires in Redis. */
+export function redisSignInCodes(connection: RedisConnection, { signInCodeMs }: Times): SignInCodes {
+  const { client } = connection
+  const redisKey = (codeHash: string): string => `sign-in:${codeHash}`
+
+  return {
+    async create(codeHash, { keyHash }) {
+      await connection.run(() => client.set(redisKey(codeHash), keyHash, 'PX', signInCodeMs))
+    },
+    async take(codeHash) {
+      const keyHash = await connection.run(() => client.getdel(redisKey(codeHash)))
+      return keyHash === null ? undefined : { keyHash }
+    },
+  }
+}

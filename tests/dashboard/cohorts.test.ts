@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Locator, Page } from 'playwright-core'
+import { eventually } from './support/eventually.ts'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { seededEvents, type SentEvent } from './support/seed.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+
+const siteId = 'shop'
+
+interface Analysis {
+  cohort_id: string
+  cohort_name: string
+  size: number
+}
+
+describeWithChromium('cohorts', () => {
+  const visitors = useBrowser()
+  const events = seededEvents({ siteId, now: Date.now() })
+  let rig: Rig
+
+  beforeAll(async () => {
+    rig = await startRig()
+    await rig.send(events)
+  }, 90_000)
+  afterAll(() => rig.stop())
+
+  /** The users with an event that meets a condition. */
+  const usersWith = (condition: (event: SentEvent) => boolean): Set<unknown> =>
+    new Set(events.filter((event) => event.user_id !== undefined && condition(event)).map((event) => event.user_id))
+
+  const numberOf = async (shown: Locator): Promise<number> =>
+    Number(await shown.locator('[data-number]').first().getAttribute('data-number'))
+
+  /** Types into a field that offers values, and leaves it. */
+  const type = async (page: Page, field: Locator, text: string): Promise<void> => {
+    await field.click()
+    await field.fill(text)
+    await page.keyboard.press('Tab')
+  }
+
+  it('have while they are written the size that their analysis has once they are saved', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
+    await page.getByRole('button', { name: 'New cohort' }).first().click()
+    await page.getByLabel('Name', { exact: true }).fill('German buyers')
+    await type(page, page.getByRole('combobox', { name: 'Property' }).first(), 'country')
+    await type(page, page.getByRole('combobox', { name: 'Value' }).first(), 'DE')
+    const preview = page.locator('.cohort-size')
+    const germans = usersWith(({ country }) => country === 'DE')
+    const all = usersWith(() => true)
+    await eventually(async () => {
+      expect(await numberOf(preview)).toBe(germans.size)
+    })
+    const share = Math.round((germans.size / all.size) * 10_000) / 100
+    expect(await preview.textContent()).toContain(`${germans.size} users, ${share}%`)
+
+    await page.getByRole('button', { name: 'Add a condition' }).first().click()
+    await type(page, page.getByRole('combobox', { name: 'Property' }).nth(1), 'event_type')
+    await type(page, page.getByRole('combobox', { name: 'Value' }).nth(1), 'purchase')
+    const buyers = usersWith(({ country, event_type }) => country === 'DE' && event_type === 'purchase')
+    expect(buyers.size).toBeLessThan(germans.size)
+    await eventually(async () => {
+      expect(await numberOf(preview)).toBe(buyers.size)
+    })
+
+    await page.getByRole('button', { name: 'Save cohort' }).click()
+    await page.getByRole('dialog').getByText('German buyers').first().waitFor()
+    const { cohorts } = await rig.call<{ cohorts: { cohort_id: string }[] }>('GET', `/api/v1/cohorts?site_id=${siteId}`)
+    const path = `/api/v1/analytics/cohorts?site_id=${siteId}&cohort_id=${cohorts[0]?.cohort_id ?? ''}&weeks=4`
+    const analysis = await rig.call<Analysis>('GET', path)
+    expect(analysis).toMatchObject({ cohort_name: 'German buyers', size: buyers.size })
+    await eventually(async () => {
+      expect(await numberOf(page.getByRole('dialog'))).toBe(buyers.size)
+    })
+  }, 90_000)
+
+  it('keep a draft through a reload', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
+    await page.getByRole('button', { name: 'New cohort' }).first().click()
+    await type(page, page.getByRole('combobox', { name: 'Property' }).first(), 'device_type')
+    await type(page, page.getByRole('combobox', { name: 'Value' }).first(), 'mobile')
+    await page.waitForURL(/draft=/)
+    await page.reload()
+    await eventually(async () => {
+      expect(await numberOf(page.locator('.cohort-size'))).toBe(
+        usersWith(({ device_type }) => device_type === 'mobile').size,
+      )
+    })
+  })
+})

@@ -1,0 +1,226 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { watermarkStore } from '@sluice/postgres/watermarks'
+import { startQuery, storeEvents, type TestQuery } from '../support/query.ts'
+import { eventually } from './support/eventually.ts'
+import { headline } from './support/numbers.ts'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { seededEvents } from './support/seed.ts'
+import { describeWithChromium, useBrowser, type Visit } from './support/use-browser.ts'
+
+const siteId = 'shop'
+
+describeWithChromium('faults', () => {
+  const visitors = useBrowser()
+  const now = Date.now()
+  let rig: Rig
+
+  beforeAll(async () => {
+    rig = await startRig()
+    await rig.send(seededEvents({ siteId, now, sessions: 150 }))
+  }, 90_000)
+  afterAll(() => rig.stop())
+
+  const visit = async (): Promise<Visit> => {
+    const visit = await visitors.open()
+    await openSession(visit.page, rig.url, rig.admin)
+    return visit
+  }
+  const overview = `/sites/${siteId}?range=28d`
+
+  it('shows an error with Retry while ClickHouse stands, and the numbers once it runs again', async () => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 503/)
+    await page.goto(rig.url + overview)
+    await numbersOf(page)
+    const pid = rig.clickHousePid()
+    process.kill(pid, 'SIGSTOP')
+    try {
+      await page.keyboard.press('w')
+      await page.getByRole('button', { name: 'Retry' }).first().waitFor({ timeout: 60_000 })
+      await page.getByText('Service temporarily unavailable').first().waitFor()
+      await page
+        .getByText(/Request \S+/)
+        .first()
+        .waitFor()
+      await page.getByRole('link', { name: 'API Keys' }).waitFor()
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+    const retry = page.getByRole('button', { name: 'Retry' })
+    if ((await retry.count()) > 0)
+      await retry
+        .first()
+        .click()
+        .catch(() => undefined)
+    await eventually(async () => {
+      expect(await retry.count()).toBe(0)
+      expect(await headline(page, 'Events')).toBeGreaterThan(0)
+    }, 45_000)
+  }, 150_000)
+
+  it('names an answer that is not of Sluice, and goes on with the rest', async () => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 502/)
+    const proxy = { isBroken: true }
+    await page.route(/\/api\/v1\/stats\/batch$/, (route) =>
+      proxy.isBroken
+        ? route.fulfill({ status: 502, contentType: 'text/html', body: '<html><h1>502 Bad Gateway</h1></html>' })
+        : route.fallback(),
+    )
+    await page.goto(rig.url + overview)
+    await page
+      .getByText(/did not come from Sluice/)
+      .first()
+      .waitFor()
+    await page.getByRole('link', { name: 'API Keys' }).waitFor()
+    expect(await page.getByText('Bad Gateway').count()).toBe(0)
+    proxy.isBroken = false
+    await page.getByRole('button', { name: 'Retry' }).first().click()
+    await numbersOf(page)
+  })
+
+  it.each(['a day ahead', 'a day behind'])('counts by the time of the server on a machine that is %s', async (text) => {
+    const { page, context } = await visit()
+    await context.clock.install({ time: Date.now() + (text === 'a day ahead' ? 86_400_000 : -86_400_000) })
+    const asked = page.waitForRequest(
+      (request) => request.url().endsWith('/stats/batch') && request.method() === 'POST',
+    )
+    await page.goto(`${rig.url}/sites/${siteId}?range=today&compare=none`)
+    await asked
+    await numbersOf(page)
+    const parameters = new URLSearchParams({
+      site_id: siteId,
+      metric: 'event_count',
+      start_date: String(Math.floor(now / 86_400_000) * 86_400_000),
+    })
+    const { value } = await rig.call<{ value: number }>('GET', `/api/v1/stats?${parameters.toString()}`)
+    await eventually(async () => {
+      expect(await headline(page, 'Events')).toBe(value)
+    })
+  })
+
+  it('works where storage is forbidden', async () => {
+    const { page } = await visit()
+    await page.addInitScript({
+      content: `for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, {
+        get() { throw new DOMException('The operation is insecure.', 'SecurityError') },
+      })`,
+    })
+    await page.goto(rig.url + overview)
+    await numbersOf(page)
+    await page.goto(`${rig.url}/settings/session`)
+    await page.getByRole('radio', { name: 'Dark' }).click()
+    await page.goto(rig.url + overview)
+    await numbersOf(page)
+  })
+
+  it('works where storage is full', async () => {
+    const { page } = await visit()
+    await page.addInitScript({
+      content: `try { for (let size = 2 ** 20, n = 0; size > 0; n++) try { localStorage.setItem('x' + n, 'x'.repeat(size)) } catch { size = Math.floor(size / 2) } } catch {}`,
+    })
+    await page.goto(rig.url + overview)
+    await numbersOf(page)
+    await page.goto(`${rig.url}/settings/session`)
+    await page.getByRole('radio', { name: 'Dark' }).click()
+    await page.goto(rig.url + overview)
+    await numbersOf(page)
+  })
+
+  it('loads anew, once, when the scripts of a page belong to an older version', async () => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 404/)
+    await page.goto(rig.url + overview)
+    await numbersOf(page)
+    let documents = 0
+    // The older version's scripts are gone; the page that is loaded anew is of the newer version.
+    page.on('request', (request) => {
+      if (request.isNavigationRequest()) documents++
+    })
+    await page.route(/\/assets\/.*\.js$/, (route) =>
+      documents === 0 ? route.fulfill({ status: 404 }) : route.fallback(),
+    )
+    await page.getByRole('link', { name: 'Retention', exact: true }).click()
+    await page.getByRole('table').first().waitFor()
+    expect(documents).toBe(1)
+  })
+
+  it('says what to do when the scripts of a page are missing after that, and goes on with other pages', async () => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 404/)
+    await page.goto(rig.url + overview)
+    await numbersOf(page)
+    const loaded = await page.evaluate<string[]>(
+      `performance.getEntriesByType('resource').map(({ name }) => name).filter((name) => name.includes('/assets/'))`,
+    )
+    await page.route(/\/assets\/.*\.js$/, (route) =>
+      loaded.includes(route.request().url()) ? route.fallback() : route.fulfill({ status: 404 }),
+    )
+    await page.getByRole('link', { name: 'Retention', exact: true }).click()
+    await page.getByText(/newer version/).waitFor()
+    await page.getByRole('link', { name: 'Overview', exact: true }).click()
+    await numbersOf(page)
+  })
+
+  it('counts down to the next try when there were too many requests', async () => {
+    const { key } = await rig.createKey({
+      name: 'slow',
+      scopes: ['stats:read'],
+      rate_limits: { queries_per_minute: 25 },
+    })
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/status of 429/)
+    await openSession(page, rig.url, key)
+    await page.goto(rig.url + overview)
+    await numbersOf(page)
+    await page.keyboard.press('w')
+    await page.keyboard.press('d')
+    await page
+      .getByText(/Next try in \d+ second/)
+      .first()
+      .waitFor()
+  })
+})
+
+describeWithChromium('a writer that has stopped', () => {
+  const visitors = useBrowser()
+  let query: TestQuery
+
+  beforeEach(async () => {
+    query = await startQuery()
+    await migrateClickHouse(query.clickHouse.url)
+    await query.request('/api/v1/sites', { method: 'POST', body: { site_id: siteId } })
+    await storeEvents(query, siteId, [Date.now() - 3_600_000])
+  })
+  afterEach(() => query.stop())
+
+  const open = async (): Promise<Page> => {
+    const { page } = await visitors.open()
+    await openSession(page, query.service.url, query.admin)
+    await page.goto(`${query.service.url}/sites/${siteId}`)
+    await numbersOf(page)
+    return page
+  }
+
+  it('is announced by a banner, beside what is stored', async () => {
+    const page = await open()
+    await page.getByText('Accepted events are not stored yet').first().waitFor()
+    expect(await headline(page, 'Events')).toBe(1)
+  })
+
+  it('is told by the minutes that numbers are behind', async () => {
+    await watermarkStore(query.postgres).advance('a-log', [Date.now() - 2 * 60_000])
+    const page = await open()
+    await page.getByRole('status', { name: 'Freshness' }).getByText('2 min behind').waitFor()
+    expect(await page.getByText('Accepted events are not stored yet').count()).toBe(0)
+  })
+})
+
+/** Waits until the headline shows numbers. */
+async function numbersOf(page: Page): Promise<void> {
+  await eventually(async () => {
+    expect(await headline(page, 'Events')).not.toBeNaN()
+  })
+}

@@ -1,0 +1,175 @@
+import { execFile } from 'node:child_process'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import { eventually } from './support/eventually.ts'
+import { headline } from './support/numbers.ts'
+import { openSession, type Rig, signIn, startRig } from './support/rig.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+
+describeWithChromium('the first minute', () => {
+  const visitors = useBrowser()
+  let rig: Rig
+  let link: string
+
+  beforeAll(async () => {
+    rig = await startRig()
+    link = /http:\/\/localhost:\d+\/#code=\S+/.exec(rig.sluice.output())?.[0] ?? ''
+  }, 60_000)
+  afterAll(() => rig.stop())
+
+  it('leads from the printed link to the first event within 60 s', async () => {
+    const began = Date.now()
+    const { page } = await visitors.open()
+    await page.goto(link)
+    await page.getByLabel('Name your site').fill('my-site')
+    expect(page.url()).not.toContain('code=')
+    await page.getByRole('button', { name: 'Continue' }).click()
+    await page.getByText('Waiting for the first event').waitFor()
+    await page.getByRole('button', { name: 'Send one from here' }).click()
+    await page.getByText(/visible \d+(\.\d+)? s after receipt/i).waitFor()
+    await page.getByRole('button', { name: 'Open overview' }).click()
+    await eventually(async () => {
+      expect(await headline(page, 'Events')).toBe(1)
+    })
+    expect(Date.now() - began).toBeLessThan(60_000)
+    await page.goBack()
+    await page.goBack()
+    expect(page.url()).not.toContain('code=')
+  })
+
+  it('says of a link that was used what to do instead', async () => {
+    const { page } = await visitors.open()
+    await page.goto(link)
+    await page
+      .getByRole('alert')
+      .getByText(/used already/)
+      .waitFor()
+    await page.getByText('npm run admin-key').waitFor()
+    await signInHere(page, rig.admin)
+  })
+
+  it.each(['guess', 'guess'.repeat(8).slice(0, 32)])('says of the guessed code %s what to do instead', async (code) => {
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/status of 400/)
+    await page.goto(`${rig.url}/#code=${code}`)
+    await page
+      .getByRole('alert')
+      .getByText(/used already/)
+      .waitFor()
+    expect(page.url()).not.toContain('guess')
+    await signInHere(page, rig.admin)
+  })
+
+  it('asks somebody who is signed in whether to stay or to switch, and does either', async () => {
+    const other = await rig.createKey({ name: 'the other', scopes: ['stats:read'] })
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    const nameOfSession = async () => {
+      const answer = await page.request.get(`${rig.url}/api/v1/session`)
+      return ((await answer.json()) as { data: { name: string } }).data.name
+    }
+    const before = await nameOfSession()
+    for (const [button, expected] of [
+      ['Stay', before],
+      ['Switch', 'the other'],
+    ] as const) {
+      await page.goto('about:blank')
+      await page.goto(`${rig.url}/#key=${other.key}`)
+      await page.getByRole('button', { name: button }).click()
+      await page.getByRole('navigation', { name: 'Main' }).waitFor()
+      expect(page.url()).not.toContain('svc_')
+      expect(await nameOfSession()).toBe(expected)
+    }
+  })
+
+  it('keeps the address through the sign-in page, and refuses a wrong key with a sentence', async () => {
+    const { page } = await visitors.open()
+    await page.goto(`${rig.url}/sites/my-site/live?env=prod`)
+    await page.getByLabel('API key').fill(`${rig.admin.slice(0, -1)}x`)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('alert').waitFor()
+    await signInHere(page, rig.admin)
+    await page.waitForURL(`${rig.url}/sites/my-site/live?env=prod`)
+  })
+
+  it('ends the session by "Sign out"', async () => {
+    const { page, context } = await visitors.open()
+    await signIn(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/settings/session`)
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByLabel('API key').waitFor()
+    expect(await context.cookies()).toEqual([])
+  })
+
+  const site = async (page: Page, name: string): Promise<void> => {
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(rig.url)
+    await page.goto(`${rig.url}/sites/${name}`)
+    await page.getByText('Waiting for the first event').waitFor()
+  }
+
+  it('says where an event of another environment arrived', async () => {
+    await rig.call('POST', '/api/v1/sites', { site_id: 'tried-out' })
+    const { key } = await rig.createKey({ name: 'dev', environment: 'dev', scopes: ['events:write'] })
+    const { page } = await visitors.open()
+    await site(page, 'tried-out')
+    await rig.call('POST', '/collect', { site_id: 'tried-out', event_type: 'page_view' }, key)
+    await page.getByText('It arrived in dev').waitFor()
+    await page.getByText('Show dev').click()
+    await eventually(() => {
+      expect(page.url()).toContain('env=dev')
+    })
+  })
+
+  it.each(['curl', 'Node'] as const)('has a snippet for %s that works as it is', async (tab) => {
+    const siteId = `snippet-${tab.toLowerCase()}`
+    const { page } = await visitors.open()
+    const code = await snippetOf(page, siteId, tab)
+    const [program, ...options] = tab === 'curl' ? ['bash', '-c'] : [process.execPath, '--input-type=module', '-e']
+    await promisify(execFile)(program, [...options, code])
+    await page.getByText(/visible \d+(\.\d+)? s after receipt/i).waitFor()
+  })
+
+  it('has a snippet for browsers that works on a page of another origin', async () => {
+    const { page, context } = await visitors.open()
+    const code = await snippetOf(page, 'snippet-browser', 'Browser')
+    const other = await serve(
+      `<!doctype html><title>A shop</title><body>${code.includes('<script') ? code : `<script type="module">${code}</script>`}`,
+    )
+    try {
+      const shop = await context.newPage()
+      await shop.goto(`http://localhost:${(other.address() as AddressInfo).port}/`)
+      await page.getByText(/visible \d+(\.\d+)? s after receipt/i).waitFor()
+    } finally {
+      other.close()
+      other.closeAllConnections()
+    }
+  })
+
+  /** Names a site on the first page and copies the snippet of a tab. */
+  async function snippetOf(page: Page, siteId: string, tab: string): Promise<string> {
+    await rig.call('POST', '/api/v1/sites', { site_id: siteId })
+    await site(page, siteId)
+    await page.getByRole('button', { name: 'Make a key' }).click()
+    await page.getByRole('tab', { name: tab }).click()
+    await page.getByRole('tabpanel').getByRole('button', { name: 'Copy' }).click()
+    return page.evaluate<string>('navigator.clipboard.readText()')
+  }
+})
+
+async function signInHere(page: Page, key: string): Promise<void> {
+  await page.getByLabel('API key').fill(key)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('navigation', { name: 'Main' }).waitFor()
+}
+
+async function serve(html: string): Promise<Server> {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'Content-Type': 'text/html' }).end(html)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return server
+}

@@ -1,0 +1,93 @@
+import { readFile } from 'node:fs/promises'
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import { eventually } from './support/eventually.ts'
+import { readCsv } from './support/numbers.ts'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+
+const siteId = 'shop'
+const badRows = 10_000
+const goodRows = 20
+
+describeWithChromium('imports', () => {
+  const visitors = useBrowser()
+  let rig: Rig
+
+  beforeAll(async () => {
+    rig = await startRig()
+    await rig.call('POST', '/api/v1/sites', { site_id: siteId })
+  }, 90_000)
+  afterAll(() => rig.stop())
+
+  const open = async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/imports`)
+    await page.getByRole('button', { name: 'Import a file' }).first().click()
+    return { page, dialog: page.getByRole('dialog') }
+  }
+
+  const file = (name: string, content: string) => ({ name, mimeType: 'text/csv', buffer: Buffer.from(content) })
+
+  it('of a file with 10,000 bad rows go on through a reload, and tell each error as a row and in the CSV', async () => {
+    const time = Date.now() - 60_000
+    const rows = [
+      ...Array.from({ length: badRows }, (_, n) => `click,yesterday ${n}`),
+      ...Array.from({ length: goodRows }, (_, n) => `click,${time + n}`),
+    ]
+    const { page, dialog } = await open()
+    await dialog.getByLabel('File').setInputFiles(file('events.csv', `event_type,timestamp_ms\n${rows.join('\n')}\n`))
+    await dialog.getByText('The header is right.').waitFor()
+    await dialog.getByRole('button', { name: 'Import', exact: true }).click()
+    await page.waitForURL(/open=imp_/)
+    await page.reload()
+    await page.getByText('10,000 records failed').waitFor({ timeout: 40_000 })
+    await eventually(async () => {
+      const numbers = page.getByRole('dialog').locator('[data-number]')
+      const shown = await numbers.evaluateAll((elements: { dataset: { number?: string } }[]) =>
+        elements.map(({ dataset }) => Number(dataset.number)),
+      )
+      expect(shown.sort((a, b) => a - b)).toEqual([badRows, badRows + goodRows, badRows + goodRows])
+    }, 40_000)
+
+    const errors = page.getByRole('region', { name: 'Errors' })
+    const table = errors.getByRole('table')
+    await errors
+      .getByText(/timestamp/)
+      .first()
+      .waitFor()
+    expect(await table.getAttribute('aria-rowcount')).toBe(String(badRows + 1))
+    expect(await table.getByRole('row').count()).toBeLessThan(100)
+    await table.focus()
+    await eventually(async () => {
+      await page.keyboard.press('End')
+      expect(await errors.getByText('10,001', { exact: true }).count()).toBe(1)
+    })
+    expect(await table.getByRole('row').count()).toBeLessThan(100)
+
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      errors.getByRole('button', { name: 'Download CSV' }).click(),
+    ])
+    const [header, ...listed] = readCsv(await readFile(await download.path(), 'utf8'))
+    expect(header).toEqual(['line', 'field', 'message'])
+    expect(listed).toHaveLength(badRows)
+    expect(listed.map(([line]) => Number(line))).toEqual(Array.from({ length: badRows }, (_, n) => n + 2))
+  }, 120_000)
+
+  it.each([
+    ['an unknown column', 'event_type,timestamp_ms,colour\n', /“colour” is not known/],
+    ['a missing column', 'event_type,country\n', /“timestamp_ms” is missing/],
+    ['no text', '\u0000\u0001\u0002', /not a text file|empty|unknown|missing/],
+  ])('of a file with %s are stopped before the upload', async (_, content, pattern) => {
+    const { page, dialog } = await open()
+    const sent: string[] = []
+    page.on('request', (request) => {
+      if (request.method() === 'POST') sent.push(request.url())
+    })
+    await dialog.getByLabel('File').setInputFiles(file('events.csv', content))
+    await dialog.getByRole('button', { name: 'Import', exact: true }).click()
+    await dialog.getByText(pattern).first().waitFor()
+    expect(sent).toEqual([])
+  })
+})

@@ -1,0 +1,187 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import { eventually } from './support/eventually.ts'
+import { headline } from './support/numbers.ts'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { seededEvents } from './support/seed.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+
+const siteId = 'shop'
+
+describeWithChromium('the keyboard alone', () => {
+  const visitors = useBrowser()
+  let rig: Rig
+
+  beforeAll(async () => {
+    rig = await startRig()
+    await rig.send(seededEvents({ siteId, now: Date.now(), sessions: 300 }))
+  }, 90_000)
+  afterAll(() => rig.stop())
+
+  const overview = async (): Promise<Page> => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}`)
+    await eventually(async () => {
+      expect(await headline(page, 'Events')).toBeGreaterThan(0)
+    })
+    return page
+  }
+
+  const focused = (page: Page) =>
+    page.evaluate<string>(
+      `(() => { const e = document.activeElement; return (e?.getAttribute('aria-label') ?? e?.textContent ?? '').trim() })()`,
+    )
+
+  /** Presses Tab until the focus is on something of this name. */
+  const tabTo = async (page: Page, name: RegExp): Promise<void> => {
+    for (let presses = 0; presses < 80; presses++) {
+      await page.keyboard.press('Tab')
+      if (name.test(await focused(page))) return
+    }
+    throw new Error(`Tab never reaches ${String(name)}`)
+  }
+
+  it('signs in, begins with a link past the navigation, and reaches the numbers', async () => {
+    const { page } = await visitors.open()
+    await page.goto(`${rig.url}/sites/${siteId}`)
+    await page.getByLabel('API key').waitFor()
+    await eventually(async () => {
+      expect(await page.evaluate('document.activeElement?.tagName')).toBe('INPUT')
+    })
+    await page.keyboard.type(rig.admin)
+    await page.keyboard.press('Enter')
+    await page.getByRole('navigation', { name: 'Main' }).waitFor()
+    await page.reload()
+    await page.getByRole('radio', { name: 'Visitors', exact: true }).waitFor()
+    await page.keyboard.press('Tab')
+    expect(await focused(page)).toBe('Skip to the page')
+    await page.keyboard.press('Enter')
+    await tabTo(page, /^(Visitors)/)
+    await page.keyboard.press('ArrowRight')
+    await page.waitForURL(/metric=unique_sessions/)
+  })
+
+  it.each([
+    ['d', 'today'],
+    ['e', 'yesterday'],
+    ['w', '7d'],
+    ['n', '91d'],
+    ['m', 'month'],
+    ['p', 'last_month'],
+    ['y', 'year'],
+    ['l', '12mo'],
+    ['a', 'all'],
+  ])('chooses by %s the range %s', async (key, range) => {
+    const page = await overview()
+    await page.keyboard.press(key)
+    await page.waitForURL((url) => url.searchParams.get('range') === range)
+  })
+
+  it('chooses by F 28 days, by X the comparison, by the arrows the days before and after', async () => {
+    const page = await overview()
+    await page.keyboard.press('w')
+    await page.waitForURL(/range=7d/)
+    await page.keyboard.press('f')
+    await page.waitForURL((url) => !url.searchParams.has('range') || url.searchParams.get('range') === '28d')
+    await page.keyboard.press('x')
+    await page.waitForURL(/compare=none/)
+    await page.keyboard.press('e')
+    await page.waitForURL(/range=yesterday/)
+    await page.keyboard.press('ArrowLeft')
+    const day = new Date(Date.now() - 2 * 86_400_000).toISOString().slice(0, 10)
+    await page.waitForURL((url) => url.searchParams.get('range') === `${day}..${day}`)
+  })
+
+  it('goes to pages by G and a letter, opens the help by ?, the filter by /, and closes by Escape', async () => {
+    const page = await overview()
+    await page.keyboard.press('g')
+    await page.keyboard.press('l')
+    await page.waitForURL(/\/live/)
+    await page.goBack()
+    await page.getByRole('radio', { name: 'Visitors', exact: true }).waitFor()
+    for (const key of ['?', '/']) {
+      await page.keyboard.press(key)
+      await page.getByRole('dialog').waitFor()
+      await page.keyboard.press('Escape')
+      await page.getByRole('dialog').waitFor({ state: 'hidden' })
+    }
+  })
+
+  it('takes no letter for a shortcut in a field or with a modifier', async () => {
+    const page = await overview()
+    const before = page.url()
+    await page.keyboard.press('Alt+w')
+    await page.keyboard.press('Control+Shift+e')
+    await page.keyboard.press('/')
+    const field = page
+      .getByRole('dialog')
+      .getByRole('combobox')
+      .or(page.getByRole('dialog').getByRole('textbox'))
+      .first()
+    await field.focus()
+    await page.keyboard.type('wdm')
+    expect(page.url()).toBe(before)
+  })
+
+  it('steps to panels by J and K, opens their menu by ., shows the table by T', async () => {
+    const page = await overview()
+    await page.keyboard.press('j')
+    const first = await focused(page)
+    expect(first).not.toBe('')
+    await page.keyboard.press('j')
+    expect(await focused(page)).not.toBe(first)
+    await page.keyboard.press('k')
+    expect(await focused(page)).toBe(first)
+    // The menu is there with the numbers that it takes away.
+    await page.locator('[data-panel]:focus').getByRole('button', { name: 'More' }).waitFor({ state: 'attached' })
+    await page.keyboard.press('.')
+    await page.getByRole('menu').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('menu').waitFor({ state: 'hidden' })
+    const tables = await page.getByRole('table').count()
+    await page.getByRole('figure').first().focus()
+    await page.keyboard.press('t')
+    await eventually(async () => {
+      expect(await page.getByRole('table').count()).toBeGreaterThan(tables)
+    })
+  })
+
+  it('removes the last filter by Escape', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}?f=country:equals:DE&f=device_type:equals:mobile`)
+    await page
+      .getByRole('button', { name: /^Remove filter/ })
+      .first()
+      .waitFor()
+    await page.keyboard.press('Escape')
+    await page.waitForURL((url) => url.searchParams.getAll('f').length === 1)
+    expect(new URL(page.url()).searchParams.get('f')).toBe('country:equals:DE')
+  })
+
+  it('gives the focus back to what opened a dialog', async () => {
+    const page = await overview()
+    await page.goto(`${rig.url}/settings/keys`)
+    await tabTo(page, /^Create key$/)
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'hidden' })
+    expect(await focused(page)).toBe('Create key')
+  })
+
+  it('has no effect as shortcuts once they are switched off', async () => {
+    const page = await overview()
+    await page.goto(`${rig.url}/settings/session`)
+    await page.getByRole('checkbox', { name: /single keys/i }).click()
+    await page.goto(`${rig.url}/sites/${siteId}`)
+    await page.getByRole('radio', { name: 'Visitors', exact: true }).waitFor()
+    await page.keyboard.press('w')
+    await page.keyboard.press('?')
+    await page.getByRole('radio', { name: 'Sessions', exact: true }).click()
+    await page.waitForURL(/metric=/)
+    expect(page.url()).toBe(`${rig.url}/sites/${siteId}?metric=unique_sessions`)
+    expect(await page.getByRole('dialog').count()).toBe(0)
+  })
+})

@@ -1,0 +1,120 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { eventually } from './support/eventually.ts'
+import { type LocalServer, serveLocally } from './support/resources.ts'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+
+const siteId = 'shop'
+
+interface Preview {
+  times_fired: number
+  step_ms: number
+  firings: { from: number; to: number | null; value: number }[]
+}
+
+interface History {
+  history: { timestamp: number; from: string; to: string; value: number; test: boolean }[]
+}
+
+describeWithChromium('notifications', () => {
+  const visitors = useBrowser()
+  const receiving = { isHealthy: false }
+  /** Fires at the first full minute after the events. */
+  const rule = {
+    site_id: siteId,
+    name: 'Alarms',
+    condition: { metric: 'event_count', operator: 'greater_than', threshold: 4, window: '5m', event_type: 'alarm' },
+    notification_type: 'webhook',
+    notification_config: { url: 'http://127.0.0.1:9/' },
+  }
+  let rig: Rig
+  let receiver: LocalServer
+  let ruleId: string
+
+  beforeAll(async () => {
+    rig = await startRig()
+    receiver = await serveLocally((_request, response) => {
+      response.writeHead(receiving.isHealthy ? 200 : 500).end(receiving.isHealthy ? 'thank you' : 'out of order')
+    })
+    await rig.call('POST', '/api/v1/sites', { site_id: siteId })
+    ruleId = (await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', rule)).rule_id
+    const now = Date.now()
+    const alarms = Array.from({ length: 5 }, (_, n) => ({
+      site_id: siteId,
+      event_type: 'alarm',
+      timestamp: now - n,
+      event_id: `alarm-${n}`,
+    }))
+    await rig.send(alarms)
+  }, 90_000)
+  afterAll(async () => {
+    receiver.stop()
+    await rig.stop()
+  })
+
+  it('that a receiver failed are shown with its answers, replayed and recovered', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/webhooks`)
+    await page.getByRole('button', { name: 'New webhook' }).first().click()
+    const form = page.getByRole('dialog')
+    await form.getByLabel('URL').fill(`${receiver.url}/hook`)
+    const alerts = form.getByRole('checkbox', { name: 'Alerts' })
+    if (!(await alerts.isChecked())) await alerts.check()
+    await form.getByRole('button', { name: 'Create', exact: true }).click()
+    await page.getByRole('button', { name: 'I saved it' }).click()
+
+    await page.getByRole('row').filter({ hasText: '/hook' }).getByText('/hook').first().click()
+    const drawer = page.getByRole('dialog').first()
+    await drawer.getByRole('button', { name: 'Test', exact: true }).first().click()
+    const rows = drawer.getByRole('region', { name: 'Deliveries' }).getByRole('row')
+    const deliveries = rows.filter({ hasText: /Waiting|Succeeded|Failed/ })
+    await deliveries.first().getByRole('button').first().click()
+    await drawer.getByText('Answered 500').first().waitFor()
+    await drawer.getByText('out of order').first().waitFor()
+    receiving.isHealthy = true
+    await drawer.getByRole('button', { name: 'Replay' }).click()
+    await drawer.getByText('Answered 200').first().waitFor()
+    await drawer.getByText('Succeeded').first().waitFor()
+
+    receiving.isHealthy = false
+    await drawer.getByRole('button', { name: 'All deliveries' }).click()
+    for (const count of [2, 3]) {
+      await drawer.getByRole('button', { name: 'Test', exact: true }).first().click()
+      await eventually(async () => {
+        expect(await deliveries.count()).toBe(count)
+      })
+    }
+    await eventually(async () => {
+      expect(await deliveries.filter({ hasText: 'Waiting' }).locator('[data-number="0"]').count()).toBe(0)
+    })
+    receiving.isHealthy = true
+    await drawer.getByRole('button', { name: 'Recover' }).click()
+    await page
+      .getByRole('dialog', { name: /^Send again/ })
+      .getByRole('button', { name: 'Recover', exact: true })
+      .click()
+    await eventually(async () => {
+      expect(await deliveries.filter({ hasText: 'Succeeded' }).count()).toBe(3)
+    }, 30_000)
+  }, 120_000)
+
+  it('of alerts came when their preview says that they would have come', async () => {
+    const path = `/api/v1/alerts/${ruleId}/history?limit=50`
+    const fired = async () =>
+      (await rig.call<History>('GET', path)).history.find(({ to, test }) => to === 'firing' && !test)
+    // Rules are judged each minute.
+    await waitUntil(async () => (await fired()) !== undefined, 'the rule fires', 100_000)
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    const previewed = page.waitForResponse((response) => response.url().endsWith('/api/v1/alerts/preview'))
+    await page.goto(`${rig.url}/sites/${siteId}/alerts`)
+    await page.getByRole('row').filter({ hasText: 'Alarms' }).getByText('Alarms').first().click()
+    const { data } = (await (await previewed).json()) as { data: Preview }
+    expect(data.times_fired).toBe(1)
+    const at = (await fired())?.timestamp ?? 0
+    expect(Math.abs((data.firings[0]?.from ?? 0) - at)).toBeLessThanOrEqual(data.step_ms)
+    await page.getByText('It would have fired 1 time in 30 days.').first().waitFor()
+  }, 150_000)
+})

@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import { eventually } from './support/eventually.ts'
+import { compareNumbers, copied, headline, readCsv, runInShell } from './support/numbers.ts'
+import { addResources } from './support/resources.ts'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { routesOf } from './support/routes.ts'
+import { seededEvents } from './support/seed.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+
+const siteId = 'shop'
+
+describeWithChromium('every number', () => {
+  const visitors = useBrowser()
+  let rig: Rig
+
+  beforeAll(async () => {
+    rig = await startRig()
+    await rig.send(seededEvents({ siteId, now: Date.now() }))
+    await addResources(rig, siteId)
+  }, 90_000)
+  afterAll(() => rig.stop())
+
+  const open = async (path: string) => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(rig.url + path)
+    await page.getByRole('heading', { level: 1 }).first().waitFor()
+    await page.waitForLoadState('networkidle')
+    return page
+  }
+
+  /** Pages without numbers of the site's events have none to check. */
+  const least: Readonly<Record<string, number>> = { Overview: 30, Live: 2, Events: 3, Funnels: 2, Retention: 6 }
+
+  it.each(Object.entries(routesOf(siteId)))(
+    'of the page %s is printed by its curl command and in its CSV',
+    async (name, path) => {
+      const page = await open(path)
+      await eventually(async () => {
+        expect(await page.locator('[data-number]').count()).toBeGreaterThanOrEqual(least[name] ?? 0)
+      })
+      const { checked, mismatches } = await compareNumbers(page, rig)
+      expect(mismatches).toEqual([])
+      expect(checked).toBeGreaterThanOrEqual(least[name] ?? 0)
+    },
+    120_000,
+  )
+
+  it('of the headline is the value that its curl command prints, also under a filter', async () => {
+    const page = await open(`/sites/${siteId}?range=7d&f=country:in:DE,FR&f=path:starts_with:/blog`)
+    const names = ['Visitors', 'Sessions', 'Events', 'Bounce rate', 'Session duration', 'Conversion rate']
+    for (const [place, name] of names.entries()) {
+      await eventually(async () => {
+        expect(await headline(page, name)).not.toBeNaN()
+      })
+      const value = await headline(page, name)
+      const more = page.getByRole('radiogroup').getByRole('button', { name: 'More', exact: true }).nth(place)
+      const curl = await copied(page, more, 'Copy curl')
+      expect(curl).not.toContain('svc_')
+      const printed = (await runInShell(curl, { url: rig.url, key: rig.admin })) as { data: { value: number } }
+      expect([name, printed.data.value]).toEqual([name, value])
+    }
+  })
+
+  it('of a panel is in the row of its value, in the curl command and in the CSV', async () => {
+    const page = await open(`/sites/${siteId}?range=28d`)
+    const panel = page.getByRole('region', { name: 'Countries', exact: true })
+    await panel.getByText('Germany', { exact: true }).waitFor()
+    const number = panel.getByRole('button', { name: 'Germany' }).locator('[data-number]')
+    const german = Number(await number.getAttribute('data-number'))
+    const more = panel.getByRole('button', { name: 'More', exact: true })
+    const answer = await runInShell(await copied(page, more, 'Copy curl'), { url: rig.url, key: rig.admin })
+    const { breakdown } = (answer as { data: { breakdown: { key: string; value: number }[] } }).data
+    expect(breakdown.find(({ key }) => key === 'DE')?.value).toBe(german)
+    const [header = [], ...rows] = readCsv(await copied(page, more, 'Copy CSV'))
+    const [key, value] = [header.indexOf('country'), header.indexOf('value')]
+    expect(Number(rows.find((row) => row[key] === 'DE')?.[value])).toBe(german)
+  })
+
+  it('can be downloaded as a file named by site, metric, grouping and days', async () => {
+    const dayOf = (daysAgo: number) => new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10)
+    const [from, to] = [dayOf(9), dayOf(3)]
+    const page = await open(`/sites/${siteId}?range=${from}..${to}`)
+    const panel = page.getByRole('region', { name: 'Pages', exact: true })
+    await panel.getByRole('button', { name: 'More', exact: true }).click()
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('menuitem', { name: 'Download CSV' }).click(),
+    ])
+    expect(download.suggestedFilename()).toBe(`shop_visitors_by-path_${from}_${to}.csv`)
+  })
+})

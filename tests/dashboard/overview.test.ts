@@ -1,0 +1,291 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Locator, Page } from 'playwright-core'
+import { expectedStats, type RawEvent, type RawStatsQuery } from '../support/oracle/expected-stats.ts'
+import { wallTime } from '../support/oracle/zone-clock.ts'
+import { eventually } from './support/eventually.ts'
+import { headline } from './support/numbers.ts'
+import { watchQuestions } from './support/questions.ts'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { sitePages } from './support/routes.ts'
+import { rawEvents, seededEvents, type SentEvent } from './support/seed.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+
+const siteId = 'shop'
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+
+/** The headline numbers with their metrics. */
+const headlines = {
+  Visitors: 'visitors',
+  Sessions: 'unique_sessions',
+  Events: 'event_count',
+  'Bounce rate': 'bounce_rate',
+  'Session duration': 'avg_session_duration',
+  'Conversion rate': 'conversion_rate',
+} as const
+
+describeWithChromium('the overview', () => {
+  const visitors = useBrowser()
+  const now = Date.now()
+  const events = seededEvents({ siteId, now })
+  /** One event each half hour of the day in Berlin on which clocks were put back, 25 hours long. */
+  const longDay: SentEvent[] = Array.from({ length: 50 }, (_, n) => ({
+    site_id: 'berlin',
+    event_type: 'page_view',
+    timestamp: Date.UTC(2026, 9, 24, 22) + n * (hourMs / 2),
+    event_id: `berlin-${n}`,
+    session_id: `s-${n}`,
+    url: 'https://example.com/',
+  }))
+  let rig: Rig
+  let raw: RawEvent[]
+
+  beforeAll(async () => {
+    rig = await startRig()
+    raw = rawEvents(events)
+    await rig.send(events)
+    await rig.send(longDay)
+  }, 90_000)
+  afterAll(() => rig.stop())
+
+  const overview = async (search = '', site = siteId): Promise<Page> => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${site}${search}`)
+    return page
+  }
+
+  const oracle = (query: Omit<RawStatsQuery, 'site_id' | 'environment'>, of = raw) =>
+    expectedStats(of, { site_id: siteId, environment: 'prod', ...query })
+
+  /** Waits until each headline is what the oracle computes for these parameters. */
+  const expectHeadlines = async (page: Page, query: Omit<RawStatsQuery, 'site_id' | 'environment' | 'metric'>) => {
+    for (const [name, metric] of Object.entries(headlines)) {
+      const { value } = oracle({ ...query, metric })
+      await eventually(async () => {
+        expect([name, await headline(page, name)]).toEqual([name, value])
+      })
+    }
+  }
+
+  it('has the names by which people and screen readers find everything', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Visitors')
+    const navigation = page.getByRole('navigation', { name: 'Main' })
+    const links = await navigation.getByRole('link').allInnerTexts()
+    expect(links.map((text) => text.trim())).toEqual([...Object.keys(sitePages), 'API Keys'])
+    await navigation.getByText('Settings', { exact: true }).waitFor()
+    for (const name of ['Time range', 'Compare', 'Time zone']) {
+      await page.getByRole('combobox', { name, exact: true }).waitFor()
+    }
+    await page.getByRole('status', { name: 'Freshness' }).waitFor()
+    for (const name of ['Pages', 'Referrers', 'Countries', 'Devices', 'Event types']) {
+      const panel = page.getByRole('region', { name, exact: true })
+      await panel.scrollIntoViewIfNeeded()
+      await panel.getByRole('button', { name: 'More', exact: true }).waitFor()
+    }
+    for (const name of Object.keys(headlines)) await settledHeadline(page, name)
+  })
+
+  it('shows the six numbers of 28 days and of the days before as an oracle counts them', async () => {
+    const page = await overview()
+    const questions = watchQuestions(page)
+    await page.reload()
+    await page.getByRole('radio', { name: 'Visitors', exact: true }).waitFor()
+    await eventually(() => {
+      expect(questions.asked().filter(({ group_by }) => group_by === undefined).length).toBeGreaterThanOrEqual(12)
+    })
+    const [end] = questions
+      .asked()
+      .map(({ end_date }) => end_date)
+      .sort((a, b) => b - a)
+    const start = startOfDay(now, 'UTC') - 27 * dayMs
+    expect(Math.abs((end ?? 0) - Date.now())).toBeLessThan(2 * 60_000)
+    await expectHeadlines(page, { start_date: start, end_date: end ?? 0 })
+    for (const metric of Object.values(headlines)) {
+      expect(questions.asked()).toContainEqual(expect.objectContaining({ metric, start_date: start, end_date: end }))
+      expect(questions.asked()).toContainEqual(
+        expect.objectContaining({ metric, start_date: start - 28 * dayMs, end_date: (end ?? 0) - 28 * dayMs }),
+      )
+    }
+  })
+
+  it('compares today so far with yesterday until the same time, as an oracle counts both', async () => {
+    // A zone in which the day is about 14 hours old, whenever the test runs.
+    const offset = 14 - new Date(now).getUTCHours()
+    const hours = offset > 14 ? offset - 24 : offset < -12 ? offset + 24 : offset
+    const zone = hours === 0 ? 'Etc/GMT' : `Etc/GMT${hours > 0 ? '-' : '+'}${Math.abs(hours)}`
+    const page = await overview(`?range=today&zone=${encodeURIComponent(zone)}`)
+    const questions = watchQuestions(page)
+    await page.reload()
+    await eventually(() => {
+      expect(questions.asked().filter(({ group_by }) => group_by === undefined).length).toBeGreaterThanOrEqual(12)
+    })
+    const end = Math.max(...questions.asked().map(({ end_date }) => end_date))
+    const start = startOfDay(end, zone)
+    await expectHeadlines(page, { start_date: start, end_date: end, timezone: zone })
+    for (const metric of Object.values(headlines)) {
+      const { value } = oracle({ metric, start_date: start, end_date: end, timezone: zone })
+      const before = oracle({ metric, start_date: start - dayMs, end_date: end - dayMs, timezone: zone }).value
+      await expectChange(page, metric, { value, before })
+    }
+  })
+
+  it('takes yesterday for the day of Kolkata, half an hour apart from other zones', async () => {
+    const zone = 'Asia/Kolkata'
+    const page = await overview(`?range=yesterday&zone=${encodeURIComponent(zone)}`)
+    const end = startOfDay(now, zone)
+    await expectHeadlines(page, { start_date: end - dayMs, end_date: end, timezone: zone })
+  })
+
+  it('shows 25 hours of a day on which clocks were put back', async () => {
+    const search = '?range=2026-10-25..2026-10-25&zone=Europe/Berlin&by=hour&metric=event_count'
+    const page = await overview(search, 'berlin')
+    await eventually(async () => {
+      expect(await headline(page, 'Events')).toBe(50)
+    })
+    const rows = (await tableOfChart(page)).getByRole('row')
+    await eventually(async () => {
+      expect((await rows.count()) - 1).toBe(25)
+    })
+  })
+
+  it('filters by a click on a row, keeps the filter through a reload, and takes it back by Back', async () => {
+    const page = await overview('?range=28d')
+    const all = await settledHeadline(page, 'Events')
+    await rowOf(page, 'Countries', 'Germany').click()
+    await page.waitForURL(/f=country/)
+    const range = { start_date: startOfDay(now, 'UTC') - 27 * dayMs, end_date: Date.now() }
+    const german = oracle({ ...range, metric: 'event_count', country: 'DE' }).value
+    const expectEvents = (count: number) =>
+      eventually(async () => {
+        expect(await headline(page, 'Events')).toBe(count)
+      })
+    await expectEvents(german)
+    expect(german).toBeLessThan(all)
+    await page
+      .getByText(/from Germany/)
+      .first()
+      .waitFor()
+    await eventually(async () => {
+      expect(await page.title()).toContain('Germany')
+    })
+    await page.reload()
+    await expectEvents(german)
+    await page.goBack()
+    expect(new URL(page.url()).searchParams.getAll('f')).toEqual([])
+    await expectEvents(all)
+    await page.goForward()
+    await expectEvents(german)
+  })
+
+  it('excludes by Alt-click, adds by Shift-click, and removes by a second click', async () => {
+    const page = await overview()
+    const filters = () => new URL(page.url()).searchParams.getAll('f')
+    const expectFilters = (expected: string[]) =>
+      eventually(() => {
+        expect(filters()).toEqual(expected)
+      })
+    await rowOf(page, 'Countries', 'Germany').click()
+    await expectFilters(['country:equals:DE'])
+    await rowOf(page, 'Countries', 'Germany').click()
+    await expectFilters([])
+    await rowOf(page, 'Countries', 'France').click({ modifiers: ['Alt'] })
+    await expectFilters(['country:not_equals:FR'])
+    await page.getByRole('button', { name: /^Remove filter/ }).click()
+    await expectFilters([])
+    await rowOf(page, 'Countries', 'Germany').click()
+    await rowOf(page, 'Devices', 'mobile').click({ modifiers: ['Shift'] })
+    await expectFilters(['country:equals:DE', 'device_type:equals:mobile'])
+  })
+
+  it('gives up the questions of ranges that were left, and shows the last one', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Visitors')
+    const questions = watchQuestions(page)
+    for (const key of ['w', 'n', 'm', 'y', 'f', 'e']) await page.keyboard.press(key)
+    await eventually(() => {
+      expect(new URL(page.url()).searchParams.get('range')).toBe('yesterday')
+    })
+    const end = startOfDay(Date.now(), 'UTC')
+    await expectHeadlines(page, { start_date: end - dayMs, end_date: end })
+    expect(questions.aborted()).toBeGreaterThan(0)
+  })
+
+  it('puts one decision into the history as one entry', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Events')
+    const entries = () => page.evaluate<number>('history.length')
+    const before = await entries()
+    await page.keyboard.press('w')
+    await page.waitForURL(/range=7d/)
+    await page.keyboard.press('d')
+    await page.waitForURL(/range=today/)
+    expect((await entries()) - before).toBe(2)
+    await page.goBack()
+    await page.waitForURL(/range=7d/)
+  })
+
+  it.each([
+    ['an unknown range', '?range=fortnight', /fortnight/],
+    ['an unknown metric', '?metric=happiness', /happiness/],
+    ['a filter that is none', '?f=colour~blue', /colour~blue/],
+    ['an unknown time zone', '?zone=Mars/Olympus', /Mars\/Olympus/],
+    ['days in the wrong order', '?range=2026-11-09..2026-11-01', /2026-11-09/],
+  ])('names %s in the address, and shows everything else', async (_, search, pattern) => {
+    const page = await overview(search)
+    await page.getByText(pattern).first().waitFor()
+    expect(await settledHeadline(page, 'Events')).toBeGreaterThan(0)
+  })
+
+  it.each([
+    ['a site that is unknown', '/sites/nowhere', /nowhere/],
+    ['a page that is unknown', `/sites/${siteId}/astrology`, /no such page/i],
+    ['a page outside of sites', '/settings/astrology', /no such page/i],
+  ])('says of %s that there is none, and leads back', async (_, path, pattern) => {
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/status of 404/)
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(rig.url + path)
+    await page.getByText(pattern).first().waitFor()
+    await page.getByRole('navigation', { name: 'Main' }).waitFor()
+    await page.getByRole('link', { name: 'See all sites' }).click()
+    await page.waitForURL(`${rig.url}/`)
+  })
+})
+
+/** Start of the day of a zone in which a moment lies; for zones without a change of clocks on that day. */
+function startOfDay(at: number, zone: string): number {
+  const wall = wallTime(at, zone)
+  return at - (wall - Math.floor(wall / dayMs) * dayMs)
+}
+
+function rowOf(page: Page, region: string, text: string): Locator {
+  return page.getByRole('region', { name: region, exact: true }).getByText(text, { exact: true }).first()
+}
+
+async function settledHeadline(page: Page, name: string): Promise<number> {
+  await eventually(async () => {
+    expect(await headline(page, name)).not.toBeNaN()
+  })
+  return headline(page, name)
+}
+
+/** Opens the table of the chart by the key of the shortcut. */
+async function tableOfChart(page: Page): Promise<Locator> {
+  await page.getByRole('figure').first().focus()
+  await page.keyboard.press('t')
+  return page.getByRole('table').first()
+}
+
+/** The change that a headline shows: in points for rates, else in percent. */
+async function expectChange(page: Page, metric: string, { value, before }: { value: number; before: number }) {
+  const [name = ''] = Object.entries(headlines).find(([, each]) => each === metric) ?? []
+  const radio = page.getByRole('radio', { name, exact: true })
+  const change = metric.endsWith('_rate') ? value - before : ((value - before) / before) * 100
+  const amount = Math.abs(change)
+  const text = amount < 0.05 ? 'no change' : before === 0 && !metric.endsWith('_rate') ? 'new' : amount.toFixed(1)
+  await eventually(async () => {
+    expect((await radio.textContent()) ?? '').toContain(text)
+  })
+}

@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import { eventually } from './support/eventually.ts'
+import { headline } from './support/numbers.ts'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { routesOf } from './support/routes.ts'
+import { seededEvents } from './support/seed.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+
+const siteId = 'shop'
+
+interface KeyRecord {
+  key_id: string
+  name: string
+  scopes: string[]
+  site_ids: string[] | null
+  expires_at: number | null
+  revoked_at: number | null
+}
+
+describeWithChromium('keys', () => {
+  const visitors = useBrowser()
+  let rig: Rig
+
+  beforeAll(async () => {
+    rig = await startRig()
+    await rig.send(seededEvents({ siteId, now: Date.now(), sessions: 150 }))
+  }, 90_000)
+  afterAll(() => rig.stop())
+
+  const open = async (path: string, key = rig.admin): Promise<Page> => {
+    const { page, expectMessages } = await visitors.open()
+    // A revoked key's questions get 401.
+    expectMessages(/status of 401/)
+    await openSession(page, rig.url, key)
+    await page.goto(rig.url + path)
+    return page
+  }
+
+  const keys = async (): Promise<KeyRecord[]> =>
+    (await rig.call<{ keys: KeyRecord[] }>('GET', '/api/v1/settings/keys?limit=1000')).keys
+
+  const isAccepted = async (key: string): Promise<boolean> => {
+    const response = await fetch(`${rig.url}/api/v1/session`, { headers: { Authorization: `Bearer ${key}` } })
+    return response.ok
+  }
+
+  it('with stats:read alone show what they may read, and name the scope of what they may not', async () => {
+    const { key } = await rig.createKey({ name: 'reader', scopes: ['stats:read'] })
+    const page = await open(`/sites/${siteId}`, key)
+    await eventually(async () => {
+      expect(await headline(page, 'Events')).toBeGreaterThan(0)
+    })
+    const navigation = page.getByRole('navigation', { name: 'Main' })
+    await navigation
+      .getByText(/API Keys/)
+      .first()
+      .waitFor()
+    const locked = navigation.getByTitle('needs a key with the scope admin')
+    expect(await locked.allInnerTexts()).toEqual(['Webhooks', 'Alerts', 'API Keys'])
+    for (const [name, scope] of [
+      ['API Keys', 'admin'],
+      ['Webhooks', 'admin'],
+      ['Alerts', 'admin'],
+      ['Imports', 'events:write'],
+      ['Cohorts', 'cohorts:read'],
+    ] as const) {
+      await page.goto(rig.url + (routesOf(siteId)[name] ?? ''))
+      await page.getByText(`This needs the scope ${scope}`).first().waitFor()
+      await page.getByText('reader').first().waitFor()
+    }
+    for (const name of ['Live', 'Events', 'Funnels', 'Retention'] as const) {
+      await page.goto(rig.url + (routesOf(siteId)[name] ?? ''))
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      expect(await page.getByText('This needs the scope').count()).toBe(0)
+    }
+  }, 90_000)
+
+  it.each([`/sites/${siteId}?range=7d&f=country:equals:DE`, `/sites/${siteId}/live`, '/settings/keys'])(
+    'that are revoked are at the sign-in page within 5 s, and come back to %s',
+    async (path) => {
+      const { key, key_id } = await rig.createKey({ name: 'short-lived', scopes: ['admin'] })
+      const page = await open(path, key)
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      await rig.call('DELETE', `/api/v1/settings/keys/${key_id}`)
+      await page.getByLabel('API key').waitFor({ timeout: 5_000 })
+      await page.getByLabel('API key').fill(rig.admin)
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('navigation', { name: 'Main' }).waitFor()
+      expect(page.url()).toBe(rig.url + path)
+    },
+  )
+
+  it('are revealed once: not Escape but "I saved it" closes the dialog, also while the list changes', async () => {
+    const page = await open('/settings/keys')
+    await page.getByRole('button', { name: 'Create key' }).click()
+    const form = page.getByRole('dialog')
+    await form.getByLabel('Name').fill('Web shop')
+    await form.getByRole('button', { name: /^Create/ }).click()
+    const reveal = page.getByRole('dialog').filter({ has: page.getByRole('button', { name: 'I saved it' }) })
+    await reveal.getByText(/svc_prod_\w{34}/).waitFor()
+    const key = /svc_prod_\w{34}/.exec((await reveal.textContent()) ?? '')?.[0] ?? ''
+    expect(await isAccepted(key)).toBe(true)
+    await rig.createKey({ name: 'made meanwhile' })
+    await page.keyboard.press('Escape')
+    await page.evaluate(
+      `window.dispatchEvent(new Event('focus')), document.dispatchEvent(new Event('visibilitychange'))`,
+    )
+    await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))')
+    expect(await reveal.textContent()).toContain(key)
+    await reveal.getByRole('button', { name: 'I saved it' }).click()
+    await page.getByRole('row').filter({ hasText: 'Web shop' }).waitFor()
+    expect(await page.locator('body').innerText()).not.toContain(key)
+    await page.getByRole('row').filter({ hasText: 'made meanwhile' }).waitFor()
+  })
+
+  it('are rotated with an overlap, and revoked, from the list', async () => {
+    const { key, key_id } = await rig.createKey({ name: 'ledger', scopes: ['stats:read'] })
+    const page = await open('/settings/keys')
+    const row = page.getByRole('row').filter({ hasText: 'ledger' })
+    const press = (name: string) => page.getByRole('dialog').last().getByRole('button', { name, exact: true }).click()
+    await row.getByText('ledger').first().click()
+    await press('Rotate')
+    await page.getByLabel('Overlap').waitFor()
+    await press('Rotate')
+    await press('I saved it')
+    const ledgers = async () => (await keys()).filter(({ name }) => name === 'ledger')
+    const old = (await ledgers()).find((each) => each.key_id === key_id)
+    expect(await ledgers()).toHaveLength(2)
+    expect(old?.expires_at).toBeGreaterThan(Date.now())
+    expect(await isAccepted(key)).toBe(true)
+    await row.filter({ hasText: /expires in/i }).waitFor()
+
+    await row
+      .filter({ hasNotText: /expires in/i })
+      .getByText('ledger')
+      .first()
+      .click()
+    await press('Revoke')
+    await page.getByText(/refused within two seconds/).waitFor()
+    await press('Revoke')
+    await row.filter({ hasText: /revoked/i }).waitFor()
+    const revoked = (await ledgers()).filter(({ revoked_at }) => revoked_at !== null)
+    expect(revoked.map((each) => each.key_id)).not.toContain(key_id)
+    expect(revoked).toHaveLength(1)
+  })
+
+  it('of a guest link read one site, and end with the link', async () => {
+    const page = await open(`/sites/${siteId}?range=7d`)
+    await page.getByRole('button', { name: 'Share' }).click()
+    await page.getByRole('menuitem', { name: /guest/i }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('button', { name: /^Make/ }).click()
+    await dialog.getByText(/#key=svc_/).waitFor()
+    const link = /http\S+#key=svc_(?:prod|dev)_\w{33,34}/.exec((await dialog.textContent()) ?? '')?.[0] ?? ''
+    const made = (await keys()).find(({ site_ids }) => site_ids?.length === 1 && site_ids[0] === siteId)
+    expect(made).toMatchObject({ scopes: ['stats:read'], site_ids: [siteId] })
+    expect(made?.expires_at).toBeGreaterThan(Date.now())
+
+    const { page: guest, expectMessages } = await visitors.open()
+    expectMessages(/status of 401/)
+    await guest.goto(link)
+    await eventually(async () => {
+      expect(await headline(guest, 'Events')).toBeGreaterThan(0)
+    })
+    expect(guest.url()).not.toContain('svc_')
+    expect(new URL(guest.url()).searchParams.get('range')).toBe('7d')
+    await rig.call('PUT', `/api/v1/settings/keys/${made?.key_id ?? ''}`, { expires_at: Date.now() + 1_000 })
+    await guest.getByLabel('API key').waitFor({ timeout: 8_000 })
+  })
+})

@@ -1,0 +1,24 @@
+import axe from 'axe-core'
+import type { Page } from 'playwright-core'
+
+/** What axe finds wrong on a page: the rule, and the elements. */
+export interface Violation {
+  rule: string
+  help: string
+  elements: string[]
+}
+
+interface AxeResult {
+  violations: { id: string; help: string; nodes: { html: string; failureSummary?: string }[] }[]
+}
+
+/** Runs every rule of WCAG 2.2 AA and the best practices of axe on what the page shows now. */
+export async function findViolations(page: Page): Promise<Violation[]> {
+  if (!(await page.evaluate<boolean>('typeof axe === "object"'))) await page.evaluate(axe.source)
+  const { violations } = await page.evaluate<AxeResult>(`axe.run(document, { resultTypes: ['violations'] })`)
+  return violations.map(({ id, help, nodes }) => ({
+    rule: id,
+    help,
+    elements: nodes.map(({ html, failureSummary = '' }) => `${html} ${failureSummary}`),
+  }))
+}

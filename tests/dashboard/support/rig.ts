@@ -1,0 +1,80 @@
+import { readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { client, waitForCount } from '../../support/client.ts'
+import { type ServiceProcess, startService } from '../../support/service-process.ts'
+import type { SentEvent } from './seed.ts'
+
+/** A real standalone in a folder of its own, and what tests do with it besides the browser. */
+export interface Rig {
+  /** `http://127.0.0.1:<port>`, without a slash at the end. */
+  url: string
+  /** The admin key that the first start printed. */
+  admin: string
+  sluice: ServiceProcess
+  /** Process id of the embedded ClickHouse. */
+  clickHousePid(): number
+  /** Calls an operation as a client of the API does. Throws unless it succeeds; returns `data`. */
+  call<T = Record<string, unknown>>(method: string, path: string, body?: object, key?: string): Promise<T>
+  /** Makes a key with these fields of POST /api/v1/settings/keys. */
+  createKey(fields: object): Promise<{ key: string; key_id: string }>
+  /** Sends events and waits until they are counted. All of them must belong to one site. */
+  send(events: readonly SentEvent[], key?: string): Promise<void>
+  stop(): Promise<void>
+}
+
+const batchEvents = 2_000
+
+export async function startRig(environment: Readonly<Record<string, string>> = {}): Promise<Rig> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-dashboard-'))
+  const dataFolder = join(folder, 'data')
+  const sluice = await startService('standalone', { SLUICE_DATA_DIR: dataFolder, ...environment })
+  const admin = /svc_prod_\w{34}/.exec(sluice.output())?.[0] ?? ''
+  const { url } = sluice
+  const call: Rig['call'] = async <T>(method: string, path: string, body?: object, key = admin): Promise<T> => {
+    const response = await fetch(url + path, {
+      method,
+      headers: { Authorization: `Bearer ${key}`, ...(body && { 'Content-Type': 'application/json' }) },
+      ...(body && { body: JSON.stringify(body) }),
+    })
+    const answer = (await response.json()) as { success: boolean; error?: string; data: T }
+    if (!answer.success) throw new Error(`${method} ${path}: ${response.status} ${answer.error ?? ''}`)
+    return answer.data
+  }
+  return {
+    url,
+    admin,
+    sluice,
+    clickHousePid: () => Number(readFileSync(join(dataFolder, 'clickhouse/server.pid'), 'utf8')),
+    call,
+    createKey: (fields) => call('POST', '/api/v1/settings/keys', fields),
+    send: async (events, key = admin) => {
+      const user = client({ gatewayUrl: url, queryUrl: url, key })
+      for (let from = 0; from < events.length; from += batchEvents) {
+        const { status, body } = await user.collectBatch(events.slice(from, from + batchEvents))
+        if (status !== 202) throw new Error(`the events got ${status}: ${JSON.stringify(body)}`)
+      }
+      await waitForCount(user, events[0]?.site_id ?? '', events.length)
+    },
+    stop: async () => {
+      await sluice.stop()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Signs in as a person does: with the key in the field of the sign-in page. */
+export async function signIn(page: Page, url: string, key: string): Promise<void> {
+  await page.goto(`${url}/signin`)
+  await page.getByLabel('API key').fill(key)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.waitForURL((at) => !at.pathname.startsWith('/signin'))
+}
+
+/** Opens a session for the page's profile without the sign-in page. */
+export async function openSession(page: Page, url: string, key: string): Promise<void> {
+  const response = await page.request.post(`${url}/api/v1/session`, { data: { api_key: key } })
+  if (!response.ok()) throw new Error(`the session got ${response.status()}: ${await response.text()}`)
+}

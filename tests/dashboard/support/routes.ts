@@ -1,0 +1,25 @@
+/** Pages of a site by the names of their links, with the last part of their path. */
+export const sitePages = {
+  Overview: '',
+  Live: '/live',
+  Events: '/events',
+  Funnels: '/funnels',
+  Retention: '/retention',
+  Cohorts: '/cohorts',
+  Imports: '/imports',
+  Exports: '/exports',
+  Webhooks: '/webhooks',
+  Alerts: '/alerts',
+  Site: '/settings',
+} as const
+
+/** Every page that a signed-in person can open, by name, with its path. */
+export function routesOf(siteId: string): Record<string, string> {
+  const site = `/sites/${encodeURIComponent(siteId)}`
+  return {
+    Sites: '/',
+    ...Object.fromEntries(Object.entries(sitePages).map(([name, path]) => [name, site + path])),
+    'API Keys': '/settings/keys',
+    Session: '/settings/session',
+  }
+}

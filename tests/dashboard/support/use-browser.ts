@@ -1,0 +1,87 @@
+import { afterAll, afterEach, beforeAll, describe, expect } from '@jest/globals'
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
+import { findChromium, launchChromium } from './chromium.ts'
+
+/** `describe` for suites that need a browser: counted as skipped, and named so, when there is none. */
+export function describeWithChromium(name: string, suite: () => void): void {
+  if (findChromium() === undefined) describe.skip(`${name} (no Chromium)`, suite)
+  else describe(name, suite)
+}
+
+/** A browser profile of its own with one page. */
+export interface Visit {
+  page: Page
+  context: BrowserContext
+  /**
+   * Names failures that the test provokes: messages on the console that match are no problem. Everything else that the
+   * browser reports fails the test at its end.
+   */
+  expectMessages: (pattern: RegExp) => void
+}
+
+export interface Visitors {
+  /** Opens an empty page in a new profile, which is closed at the end of the test. */
+  open(options?: BrowserContextOptions): Promise<Visit>
+}
+
+/** Before the sign-in, the page asks who the visitor is, and for the site of its address: the browser reports each 401. */
+const signedOut = /status of 401.*\/api\/v1\/(session|sites\/[^/]+)$/
+
+/**
+ * One browser for the tests of a file. After each test, the test fails if a page of it has reported an error: an exception,
+ * an error on the console, or a violation of the content security policy.
+ */
+export function useBrowser(): Visitors {
+  let browser: Browser | undefined
+  let contexts: BrowserContext[] = []
+  let problems: string[] = []
+
+  beforeAll(async () => {
+    browser = await launchChromium()
+  }, 60_000)
+
+  afterAll(async () => {
+    await browser?.close()
+  })
+
+  afterEach(async () => {
+    const [opened, found] = [contexts, problems]
+    contexts = []
+    problems = []
+    await Promise.all(opened.map((context) => context.close()))
+    expect(found).toEqual([])
+  })
+
+  return {
+    open: async (options = {}) => {
+      if (!browser) throw new Error('the browser has not started')
+      const context = await browser.newContext({
+        viewport: { width: 1280, height: 900 },
+        locale: 'en-GB',
+        timezoneId: 'UTC',
+        permissions: ['clipboard-read', 'clipboard-write'],
+        ...options,
+      })
+      context.setDefaultTimeout(30_000)
+      contexts.push(context)
+      const expected = [signedOut]
+      const report = (text: string): void => {
+        if (!expected.some((pattern) => pattern.test(text))) problems.push(text)
+      }
+      context.on('weberror', (error) => {
+        report(`exception: ${error.error().stack ?? error.error().message}`)
+      })
+      context.on('console', (message) => {
+        // Violations of the content security policy are errors on the console, too.
+        if (message.type() === 'error') report(`console: ${message.text()} at ${message.location().url}`)
+      })
+      return {
+        page: await context.newPage(),
+        context,
+        expectMessages: (pattern) => {
+          expected.push(pattern)
+        },
+      }
+    },
+  }
+}
