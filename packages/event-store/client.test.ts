@@ -1,0 +1,25 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+
+let database: StatsDatabase
+
+beforeAll(async () => {
+  database = await openStatsDatabase()
+})
+
+afterAll(async () => {
+  await database.drop()
+})
+
+test('a statement whose caller left at once cuts no later statement on its connection', async () => {
+  const { reader } = database
+  await reader.query('SELECT 1')
+  const left = new AbortController()
+  const given = reader.query('SELECT 2', {}, { signal: left.signal })
+  left.abort()
+  await expect(given).rejects.toMatchObject({ code: 'unavailable' })
+  // 4 s: more than any time after which the driver ends an idle connection.
+  const slow = 'SELECT sum(sleepEachRow(0.5)) AS slept FROM numbers(8) SETTINGS max_block_size = 1'
+  const { rows } = await reader.query<{ slept: number }>(slow)
+  expect(rows).toEqual([{ slept: 0 }])
+})
