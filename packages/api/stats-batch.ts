@@ -33,6 +33,7 @@ export const statsBatchResult = joi.object<StatsBatchResult>({
       joi.object({
         success: joi.boolean().required(),
         data: statsResult,
+        status: joi.number().integer().description('The HTTP status that the question alone would be refused with.'),
         error: joi.string().description('In the words that the question alone would be refused with.'),
       }),
     )

@@ -60,6 +60,31 @@ describeWithChromium('faults', () => {
     }, 45_000)
   }, 150_000)
 
+  it('shows why one question of a batch has no answer, and asks again by itself until it has', async () => {
+    const { page } = await visit()
+    const failed = { success: false, status: 503, error: 'Service temporarily unavailable' }
+    let tries = 0
+    await page.route(/\/api\/v1\/stats\/batch$/, async (route) => {
+      const body = route.request().postDataJSON() as { queries: { metric: string; compare?: string }[] }
+      const isFirst = body.queries.some(({ metric }) => metric === 'event_count') && body.queries.length === 3
+      if (!isFirst || tries++ >= 3) return route.fallback()
+      const response = await route.fetch()
+      const answer = (await response.json()) as { data: { results: object[] } }
+      answer.data.results[body.queries.findIndex(({ metric }) => metric === 'event_count')] = failed
+      return route.fulfill({ response, json: answer })
+    })
+    await page.goto(rig.url + overview)
+    await page.getByText(failed.error).first().waitFor()
+    expect(await headline(page, 'Visitors')).toBeGreaterThan(0)
+    await eventually(async () => {
+      expect(await headline(page, 'Events')).toBeGreaterThan(0)
+    })
+    expect(tries).toBeGreaterThan(3)
+    await eventually(async () => {
+      expect(await page.getByText(failed.error).count()).toBe(0)
+    })
+  })
+
   it('names an answer that is not of Sluice, and goes on with the rest', async () => {
     const { page, expectMessages } = await visit()
     expectMessages(/status of 502/)

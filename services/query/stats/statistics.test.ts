@@ -108,7 +108,11 @@ test('POST /api/v1/stats/batch counts each of its queries against the rate limit
   const { status, headers, body } = await request('/api/v1/stats/batch', {}, { queries })
   expect(status).toBe(200)
   expect(body.data).toMatchObject({
-    results: [{ data: { value: 2 } }, { error: 'Missing required field: metric' }, { success: false }],
+    results: [
+      { data: { value: 2 } },
+      { success: false, status: 400, error: 'Missing required field: metric' },
+      { success: false },
+    ],
   })
   const before = Number(headers.get('x-ratelimit-remaining'))
   const after = await request('/api/v1/stats/batch', {}, { queries })

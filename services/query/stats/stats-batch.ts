@@ -1,3 +1,4 @@
+import { statusOf } from '@sluice/api/error-status'
 import { operations } from '@sluice/api/operations'
 import { batchQuery } from '@sluice/api/stats-batch'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
@@ -69,7 +70,11 @@ function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
   const isUnexpected = !(error instanceof AppError)
   if (isUnexpected || error.code === 'unavailable' || error.code === 'internal')
     request.log({ error: internalMessage(error) })
-  return { success: false, error: isUnexpected ? 'Internal server error' : error.message }
+  return {
+    success: false,
+    status: statusOf[isUnexpected ? 'internal' : error.code],
+    error: isUnexpected ? 'Internal server error' : error.message,
+  }
 }
 
 /** Runners that are one runner, by which equal statements run once. All callers must be one. */

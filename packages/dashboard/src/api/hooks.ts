@@ -35,6 +35,8 @@ export interface ApiState<T> {
   /** The answer; that of the question before while `isOld`. */
   data: T | undefined
   error: ApiError | undefined
+  /** When the last answer came, Unix ms of this machine; 0 before the first. */
+  answeredAt: number
   /** No answer to show yet. */
   isLoading: boolean
   /** A request is under way. */
@@ -47,6 +49,7 @@ export interface ApiState<T> {
 const stateOf = <T>(result: UseQueryResult<T>): ApiState<T> => ({
   data: result.data,
   error: result.error === null ? undefined : asApiError(result.error),
+  answeredAt: result.dataUpdatedAt,
   isLoading: result.isPending && result.fetchStatus !== 'idle',
   isFetching: result.isFetching,
   isOld: result.isPlaceholderData,

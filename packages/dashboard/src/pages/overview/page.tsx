@@ -1,6 +1,8 @@
-import { useEffect } from 'preact/hooks'
+import { useEffect, useMemo } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import type { StatsResult } from '@sluice/contracts/stats'
+import type { BatchEntry, StatsBatchResult } from '@sluice/contracts/stats-batch'
+import type { ApiError } from '../../api/error.ts'
 import { type ApiState, useApi } from '../../api/hooks.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { lagMs } from '../../app/freshness.tsx'
@@ -20,7 +22,7 @@ import { type Headline, Headlines } from './headline.tsx'
 import { texts } from './messages.ts'
 import { Panel } from './panel.tsx'
 import { PropertiesPanel } from './properties-panel.tsx'
-import type { resultOf } from './questions.ts'
+import { failureOf } from './questions.ts'
 import { Share } from './share.tsx'
 
 const counts = ['visitors', 'unique_sessions', 'event_count'] as const satisfies readonly HeadlineMetric[]
@@ -33,9 +35,7 @@ const panelDimensions = ['path', 'referrer_host', 'country', 'device_type', 'eve
 /** Answers of the range may be this far behind those of the last hour before a note says so, ms. */
 const oldRowsMs = 5 * 60_000
 
-type Batch = ApiState<{
-  results: readonly ({ success: true; data: StatsResult } | { success: false; error: string })[]
-}>
+type Batch = ApiState<StatsBatchResult>
 
 /** What happened, compared with what, and from where. */
 export default function Overview() {
@@ -71,6 +71,8 @@ export default function Overview() {
   const events = headlines.event_count.result
   const isEmpty = events?.value === 0 && !first.isOld
   const error = first.data === undefined ? first.error : undefined
+  // One failure says it for all: questions that fail alone are asked again with their whole batch.
+  const failed = [first, before, second].find((batch) => errorOf(batch) !== undefined)
   const isEstimated = headlineMetrics.some((each) => headlines[each].result?.estimated === true)
   const answeredAt = events === undefined ? undefined : events.timestamp - events.complete_until
   const isOldArriving = answeredAt !== undefined && lagMs.value !== undefined && answeredAt - lagMs.value > oldRowsMs
@@ -94,9 +96,7 @@ export default function Overview() {
       ) : (
         <ErrorPanel error={error} onRetry={first.retry} />
       )}
-      {second.error === undefined || second.data !== undefined || error !== undefined ? null : (
-        <ErrorPanel error={second.error} onRetry={second.retry} />
-      )}
+      {error !== undefined || failed === undefined ? null : <BatchError batch={failed} />}
       <Notes
         isEstimated={isEstimated && !exact}
         isOfSessions={filters.length > 0 && !(counts as readonly string[]).includes(metric)}
@@ -134,6 +134,19 @@ function useBatch(queries: StatsQuestion[]): Batch {
   return useApi('statsBatch', queries.length === 0 ? null : { body: { queries } })
 }
 
+/** Why a batch has no answer, or why one of its questions has none. */
+function errorOf({ data, error }: Batch): ApiError | undefined {
+  if (data === undefined) return error
+  const failed = data.results.find(({ success }) => !success)
+  return failed?.success === false ? failureOf(failed) : undefined
+}
+
+function BatchError({ batch }: { batch: Batch }) {
+  // Each answer is one error: a new object starts the countdown of ErrorPanel anew.
+  const error = useMemo(() => errorOf(batch), [batch.answeredAt, batch.error])
+  return error === undefined ? null : <ErrorPanel error={error} onRetry={batch.retry} />
+}
+
 /** The questions about the compared range; none without one. */
 const comparedQuestions = (questions: Questions, metrics: readonly HeadlineMetric[]): StatsQuestion[] =>
   metrics.map((each) => questions.comparedQuestion(each)).filter((each) => each !== undefined)
@@ -155,7 +168,7 @@ function headlineOf(
 }
 
 /** The result of an entry; undefined where it failed alone. */
-function quiet(entry: Parameters<typeof resultOf>[0]): StatsResult | undefined {
+function quiet(entry: BatchEntry | undefined): StatsResult | undefined {
   return entry?.success === true ? entry.data : undefined
 }
 

@@ -19,9 +19,13 @@ export const panelMetric = (metric: Metric): (typeof rankedMetrics)[number] =>
 /** The result of one question of a batch; throws its error as if it had been asked alone. */
 export function resultOf(entry: BatchEntry | undefined): StatsResult | undefined {
   if (entry === undefined) return undefined
-  if (!entry.success) throw new ApiError(400, entry.error)
+  if (!entry.success) throw failureOf(entry)
   return entry.data
 }
+
+/** The error of one question of a batch, as if it had been asked alone. */
+export const failureOf = ({ status, error }: Extract<BatchEntry, { success: false }>): ApiError =>
+  new ApiError(status, error)
 
 /** The key of what stands after the last listed group. */
 export const otherKey = '(other)'
