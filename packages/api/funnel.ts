@@ -1,12 +1,7 @@
 import joi from 'joi'
+import { actors } from '@sluice/contracts/actors'
 import { eventLimits } from '@sluice/contracts/event-limits'
-import {
-  funnelActors,
-  type FunnelBody,
-  funnelLimits,
-  type FunnelResult,
-  type FunnelStep,
-} from '@sluice/contracts/funnel'
+import { type FunnelBody, funnelLimits, type FunnelResult, type FunnelStep } from '@sluice/contracts/funnel'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, periods } from '@sluice/contracts/stats'
 import { duration, nestedObject, text } from '@sluice/runtime/validate'
@@ -55,7 +50,7 @@ export const funnelBody = joi.object<FunnelBody>({
     .description('Whose events: those of the key’s own environment unless named.'),
   of: joi
     .string()
-    .valid(...funnelActors)
+    .valid(...actors)
     .description('`user`: by `user_id`, the default. `visitor`: by `user_id`, else `anonymous_id`, else `session_id`.'),
 })
 

@@ -1,4 +1,5 @@
 import joi from 'joi'
+import { actors } from '@sluice/contracts/actors'
 import { cohortLimits } from '@sluice/contracts/cohorts'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import {
@@ -43,6 +44,11 @@ export const retentionQuery = joi
     mode: word(retentionModes)
       .default('on')
       .description('`on`: an event in that week. `on_or_after`: in that week or a later one.'),
+    of: word(actors)
+      .default('user')
+      .description(
+        '`user`: by `user_id`, the default. `visitor`: by `user_id`, else `anonymous_id`, else `session_id`.',
+      ),
     timezone: timezoneParameter.description(
       'IANA name: where weeks begin, on Monday. The site’s unless named, else UTC.',
     ),

@@ -1,3 +1,4 @@
+import type { Actor } from './actors.ts'
 import type { Filter } from './conditions.ts'
 import type { Environment } from './scopes.ts'
 import type { Period } from './stats.ts'
@@ -10,11 +11,6 @@ export const funnelLimits = {
   windowDefaultMs: 7 * dayMs,
   windowMsMax: 365 * dayMs,
 } as const
-
-/** Whose events make a funnel: those of a `user_id`, or those of a visitor as in the metric `visitors`. */
-export const funnelActors = ['user', 'visitor'] as const
-
-export type FunnelActor = (typeof funnelActors)[number]
 
 /** The events that meet a step. */
 export interface FunnelStep {
@@ -32,7 +28,7 @@ export interface FunnelBody {
   end_date?: number
   period?: Period
   environment?: Environment | 'all'
-  of?: FunnelActor
+  of?: Actor
 }
 
 /** `data` of POST /api/v1/funnel; times are Unix ms, rates percent with 2 decimals. */

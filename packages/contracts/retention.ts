@@ -1,3 +1,4 @@
+import type { Actor } from './actors.ts'
 import type { Environment } from './scopes.ts'
 
 export const retentionLimits = { weeksMax: 52, weeksDefault: 12 } as const
@@ -22,6 +23,7 @@ export interface RetentionQuery {
   cohort_id?: string
   return_event?: string
   mode: RetentionMode
+  of: Actor
   timezone?: string
   /** Unix ms. */
   end_date?: number

@@ -1,3 +1,4 @@
+import type { Actor } from '@sluice/contracts/actors'
 import type { UserField } from '@sluice/contracts/conditions'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { QueryParams } from './client.ts'
@@ -88,6 +89,9 @@ export function scopeParams({ siteId, start, end, environment }: EventScope): Qu
     ...(environment === 'all' ? {} : { environment }),
   }
 }
+
+/** The columns that tell users and visitors apart; 0 stands for none. */
+export const actorKeys: Readonly<Record<Actor, string>> = { user: 'user_key', visitor: 'visitor_key' }
 
 /** SQL of the condition on a site's rows of users, whenever they are, in the form that the projection `user_weeks` serves. */
 export function userWeeksScope({ environment }: Pick<EventScope, 'environment'>): string {

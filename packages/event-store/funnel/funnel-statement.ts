@@ -1,16 +1,15 @@
-import type { FunnelActor, FunnelStep } from '@sluice/contracts/funnel'
+import type { Actor } from '@sluice/contracts/actors'
+import type { FunnelStep } from '@sluice/contracts/funnel'
 import { conditionSql } from '../conditions.ts'
-import { type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
+import { actorKeys, type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
 
 export interface FunnelSpec extends EventScope {
   steps: readonly FunnelStep[]
   /** Longest time from the event of the first step to that of the last one, in ms. */
   windowMs: number
-  of: FunnelActor
+  of: Actor
 }
-
-const actorKeys: Readonly<Record<FunnelActor, string>> = { user: 'user_key', visitor: 'visitor_key' }
 
 /** The users that came exactly to one level: the number of steps that they met. */
 export interface LevelRow {

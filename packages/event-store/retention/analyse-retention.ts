@@ -1,3 +1,4 @@
+import type { Actor } from '@sluice/contracts/actors'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import type { RetentionMode } from '@sluice/contracts/retention'
@@ -15,6 +16,8 @@ export interface RetentionSpec extends CohortScope {
   /** The present time, Unix ms: stored events are at most 24 hours later. */
   receivedAt: number
   mode: RetentionMode
+  /** Who is counted. */
+  of: Actor
   /** The event type that counts as a return; every type when absent. */
   returnEvent?: string
   /** Criteria that describe the users that are counted; all users when absent. */

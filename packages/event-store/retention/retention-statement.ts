@@ -1,9 +1,10 @@
+import type { Actor } from '@sluice/contracts/actors'
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { RetentionMode } from '@sluice/contracts/retention'
 import type { Range } from '../calendar.ts'
 import type { QueryParams } from '../client.ts'
 import { type CohortScope, membersStatement } from '../cohorts/members.ts'
-import { siteCondition, userWeeksScope } from '../event-scope.ts'
+import { actorKeys, siteCondition, userWeeksScope } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
 import { type ProjectedWeeks, projectedWeeks, weekMs } from './projected-weeks.ts'
 
@@ -16,6 +17,7 @@ export interface RetentionStatementSpec extends CohortScope {
   /** No stored event is later (Unix ms), whatever `now` is. */
   latest: number
   mode: RetentionMode
+  of: Actor
   /** The event type that counts as a return; every type when absent. */
   returnEvent?: string
   /** Criteria that describe the users that are counted; all users when absent. */
@@ -49,12 +51,14 @@ const projectionSql: Readonly<Record<ProjectedWeeks['projection'], string>> = {
  *
  * The projection `user_weeks` of the table holds each user's first event and the weeks with events. Three kinds of ranges
  * are read from the events themselves: the week of `now`, in which later events do not count; the hours around the
- * starts of weeks that are not UTC's; and all of the weeks when only one event type counts as a return.
+ * starts of weeks that are not UTC's; and all of the weeks when only one event type counts as a return. Visitors have no
+ * projection: their first events are read from all events of the site.
  */
 export function retentionStatement(spec: RetentionStatementSpec): Statement {
-  const { starts, now, mode, returnEvent, criteria } = spec
+  const { starts, now, mode, of, returnEvent, criteria } = spec
+  const key = actorKeys[of]
   const [from = 0] = starts
-  const projection = returnEvent === undefined ? projectedWeeks(starts, spec) : undefined
+  const projection = returnEvent === undefined && of === 'user' ? projectedWeeks(starts, spec) : undefined
   const read = projection?.rawRanges ?? [{ start: from, end: now + 1 }]
   const members = criteria && membersStatement(criteria, spec)
   const week = weekSql(starts)
@@ -66,24 +70,24 @@ SELECT
     sumForEach(arrayMap(week -> ${mode === 'on' ? 'bitTest(active, week)' : 'bitShiftRight(active, week) != 0'}, range(${starts.length}))) AS returned
 FROM
 (
-    SELECT user_key, ${week('max(first_ms)')} AS begun, groupBitOr(weeks) AS active
+    SELECT ${key}, ${week('max(first_ms)')} AS begun, groupBitOr(weeks) AS active
     FROM
     (
         SELECT
-            user_key,
+            ${key},
             toUnixTimestamp64Milli(min(timestamp)) AS first_ms,
             ${projection ? `bitAnd(bitRotateRight(${projectionSql[projection.projection]}, {first_week:UInt8}), {past_weeks:UInt64})` : 'toUInt64(0)'} AS weeks
         FROM events
-        WHERE ${userWeeksScope(spec)} ${members ? `AND user_key IN (SELECT user_key FROM (${members.sql}))` : ''}
-        GROUP BY user_key
+        WHERE ${of === 'user' ? userWeeksScope(spec) : `${siteCondition(spec)} AND ${key} != 0`} ${members ? `AND user_key IN (SELECT user_key FROM (${members.sql}))` : ''}
+        GROUP BY ${key}
         HAVING first_ms >= {from:Int64} AND first_ms <= {now:Int64}
         UNION ALL
-        SELECT user_key, toInt64(0) AS first_ms, bitShiftLeft(toUInt64(1), toUInt8(${week(time)})) AS weeks
+        SELECT ${key}, toInt64(0) AS first_ms, bitShiftLeft(toUInt64(1), toUInt8(${week(time)})) AS weeks
         FROM events
-        WHERE ${siteCondition(spec)} AND user_key != 0 AND (${read.map((_, index) => inRange(index)).join(' OR ')})
+        WHERE ${siteCondition(spec)} AND ${key} != 0 AND (${read.map((_, index) => inRange(index)).join(' OR ')})
             ${returnEvent === undefined ? '' : 'AND event_type = {return_event:String}'}
     )
-    GROUP BY user_key
+    GROUP BY ${key}
     HAVING max(first_ms) > 0
 )
 GROUP BY begun`,

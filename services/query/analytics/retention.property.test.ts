@@ -95,6 +95,8 @@ const eventsAt = (distances: readonly number[]) =>
         event_type: fc.constantFrom(...types),
         timestamp: moment(distances),
         user_id: userId,
+        anonymous_id: fc.constantFrom('', 'a', 'y', 'z'),
+        session_id: fc.constantFrom('', 's', 'a'),
         country: fc.constantFrom('DE', 'FR'),
         url: fc.constantFrom('https://a.example/x', 'https://a.example/y?z', '/x'),
         properties: fc.record(
@@ -203,6 +205,7 @@ const matrix: fc.Arbitrary<Matrix> = fc
     fc.record({
       weeks: fc.constantFrom(1, 2, 5, 12, 12, 13, 52),
       mode: fc.constantFrom('on', 'on', 'on_or_after'),
+      of: fc.constantFrom('user', 'user', 'visitor'),
       environment,
       // Mostly empty, which stands for the zone of the place.
       zone: fc.option(fc.constantFrom('UTC', 'Australia/Adelaide', 'America/New_York', 'Pacific/Apia'), {
@@ -376,12 +379,13 @@ async function checkPreview({ siteId: site_id, receivedAt, ...own }: PlacedTrial
 
 async function checkMatrix(own: PlacedTrial, matrix: Matrix): Promise<void> {
   const { siteId, receivedAt } = own
-  const { weeks, zone, mode, return_event, environment: of, end_date, criteria: narrowed } = matrix
+  const { weeks, zone, mode, of: actor = 'user', return_event, environment: of, end_date, criteria: narrowed } = matrix
   const query: Record<string, string> = {
     site_id: siteId,
     weeks: String(weeks),
     timezone: zone,
     mode,
+    of: actor,
     environment: of,
     ...(return_event === undefined ? {} : { return_event }),
     ...(end_date === undefined ? {} : { end_date: String(end_date) }),
@@ -395,8 +399,8 @@ async function checkMatrix(own: PlacedTrial, matrix: Matrix): Promise<void> {
     }
     return (await retentionRoute(deps).handle(apiRequest({ receivedAt, query }))).data
   }
-  // The members of a cohort are read as well, which cannot use the projection and would be refused.
-  const forced = narrowed ? {} : { force_optimize_projection_name: 'user_weeks' }
+  // The members of a cohort are read as well, which cannot use the projection and would be refused. Visitors have none.
+  const forced = narrowed || actor === 'visitor' ? {} : { force_optimize_projection_name: 'user_weeks' }
   const [fromProjection, fromEvents] = await Promise.all([
     requestMatrix(forced),
     requestMatrix({ optimize_use_projections: 0 }),

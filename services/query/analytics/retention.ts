@@ -28,7 +28,7 @@ export function retentionRoute({
   completeUntil: () => number
 }): Route {
   return handle(operations.retention, async ({ query, credential, receivedAt, signal, log }) => {
-    const { site_id: siteId, weeks, cohort_id: cohortId, return_event: returnEvent, mode } = query
+    const { site_id: siteId, weeks, cohort_id: cohortId, return_event: returnEvent, mode, of } = query
     const { end_date: now = receivedAt, environment = credential.environment } = query
     log({ site_id: siteId, weeks })
     const site = await readableSite(sites, { credential, signal }, siteId)
@@ -46,6 +46,7 @@ export function retentionRoute({
       timeZone,
       receivedAt,
       mode,
+      of,
       ...(returnEvent === undefined ? {} : { returnEvent }),
       ...(criteria && { criteria }),
     }

@@ -1,4 +1,4 @@
-import type { RawEvent } from './expected-stats.ts'
+import { type RawEvent, visitorOf } from './expected-stats.ts'
 import { matchesCondition, type RawCondition } from './matches-condition.ts'
 import { bucketsByClock } from './zone-clock.ts'
 
@@ -34,16 +34,26 @@ interface Stored {
 const week = 7 * 24 * 3_600_000
 
 /** Events that count, by user. */
-function byUser({ events }: Stored, { site_id, environment, now }: RawScope): Map<string, RawEvent[]> {
-  const own = events.filter(
+function byUser({ events }: Stored, scope: RawScope): Map<string, RawEvent[]> {
+  const users = Map.groupBy(eventsOf(events, scope), ({ user_id = '' }) => user_id)
+  users.delete('')
+  return users
+}
+
+/** Events that count, by visitor; those of a user by the `user_id`. */
+function byVisitor({ events }: Stored, scope: RawScope): Map<string, RawEvent[]> {
+  const visitors = Map.groupBy(eventsOf(events, scope), visitorOf)
+  visitors.delete('')
+  return visitors
+}
+
+function eventsOf(events: readonly RawEvent[], { site_id, environment, now }: RawScope): RawEvent[] {
+  return events.filter(
     (event) =>
       event.site_id === site_id &&
       (environment === 'all' || event.environment === environment) &&
       event.timestamp <= now,
   )
-  const users = Map.groupBy(own, ({ user_id = '' }) => user_id)
-  users.delete('')
-  return users
 }
 
 /** The time (Unix ms) of the entry of each member of a cohort (docs/http-interface.md#cohort-members). */
@@ -107,17 +117,18 @@ export interface RawMatrix extends RawScope {
   zone: string
   mode: 'on' | 'on_or_after'
   return_event?: string
+  of?: 'user' | 'visitor'
   criteria?: RawCriteria
 }
 
 /** `cohorts` and `average` of the retention matrix. */
 export function expectedMatrix(stored: Stored, matrix: RawMatrix) {
-  const { now, weeks, zone, mode, return_event, criteria } = matrix
+  const { now, weeks, zone, mode, return_event, of, criteria } = matrix
   const starts = weekStarts(now, weeks, zone)
   const weekOf = (at: number): number => starts.findLastIndex((start) => start <= at)
   const members = criteria && expectedMembers(stored, matrix, criteria)
-  const users = [...byUser(stored, matrix)]
-    .filter(([userId]) => members === undefined || members.has(userId))
+  const users = [...(of === 'visitor' ? byVisitor : byUser)(stored, matrix)]
+    .filter(([, [event]]) => members === undefined || members.has(event?.user_id ?? ''))
     .map(([, events]) => ({
       first: weekOf(Math.min(...events.map(({ timestamp }) => timestamp))),
       returnWeeks: events

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { type Actor, actors } from '@sluice/contracts/actors'
 import { isOneOf } from '@sluice/contracts/conditions'
-import { type FunnelActor, funnelActors } from '@sluice/contracts/funnel'
 import { type ApiState, useApi } from '../../api/hooks.ts'
 import type { Data, Input } from '../../api/wire.ts'
 import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
@@ -18,8 +18,8 @@ export interface Funnel {
   setSteps: (steps: readonly Step[]) => void
   window: string
   setWindow: (window: string) => void
-  of: FunnelActor
-  setOf: (of: FunnelActor) => void
+  of: Actor
+  setOf: (of: Actor) => void
   /** Parameters of the address that can't be understood, with their values. */
   problems: [parameter: string, value: string][]
   seen: ApiState<Data<'properties'>>
@@ -64,7 +64,7 @@ export function useFunnel(): Funnel {
       setText(formatSteps(next))
     }, settleMs)
   }
-  const of = isOneOf(funnelActors, ofText) ? ofText : 'visitor'
+  const of = isOneOf(actors, ofText) ? ofText : 'visitor'
   const problems: Funnel['problems'] = []
   if (text !== undefined && asked === undefined) problems.push(['steps', text])
   if (ofText !== undefined && ofText !== of) problems.push(['of', ofText])

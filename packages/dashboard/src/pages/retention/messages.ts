@@ -1,3 +1,4 @@
+import type { Actor } from '@sluice/contracts/actors'
 import { formatPercent } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
 
@@ -5,7 +6,7 @@ const { count } = messages
 
 export const texts = {
   sentence:
-    'Users by the week of their first event, and how many came back. The time range and the filters don’t apply here; a cohort narrows the users.',
+    'Users or visitors by the week of their first event, and how many came back. The time range and the filters don’t apply here; a cohort narrows the users.',
   chips:
     'Filters don’t apply to retention: it looks at everything that a user did. To narrow the users, choose a cohort.',
   clear: 'Clear the filters',
@@ -15,8 +16,10 @@ export const texts = {
   anyEvent: 'any event',
   mode: 'Counted in',
   modes: { on: 'the week itself', on_or_after: 'the week or a later one' },
-  cohort: 'Users',
-  allUsers: 'all users',
+  countOf: 'Count',
+  actors: { user: 'users', visitor: 'visitors' },
+  cohort: 'Only',
+  everyone: { user: 'all users', visitor: 'all visitors' },
   cohortScope: 'Cohorts need a key with the scope cohorts:read.',
   curve: (name: string, week: string, rate: number) => `${name}: ${formatPercent(rate)} in ${week}`,
   noCurve: (name: string) => `${name}: no week is over yet`,
@@ -25,16 +28,18 @@ export const texts = {
   weekOf: (date: string) => `Week of ${date}`,
   week: (number: number) => `Week ${number}`,
   weekOfFirst: 'First event in',
-  users: 'Users',
+  counted: { user: 'Users', visitor: 'Visitors' },
   table: 'Retention by week',
   scroll: 'Retention by week, scrolls sideways',
   inProgress: 'in progress',
   legend: 'Hatched: the week is in progress',
-  cell: (returning: number, size: number) => `${count(returning, 'user')} of ${count(size, 'user')}`,
-  none: 'No user in these weeks',
-  noneWhy:
-    'Retention follows users by the user_id of their events, and none of these weeks has a new one. Events without a user_id count as visitors only.',
-  toDocs: 'How to send a user_id',
+  cell: (of: Actor, returning: number, size: number) => `${count(returning, of)} of ${count(size, of)}`,
+  none: { user: 'No user in these weeks', visitor: 'No visitor in these weeks' },
+  noneWhy: {
+    user: 'Users are told apart by the user_id of their events, and none of these weeks has a new one. Visitors count by anonymous_id or session, too.',
+    visitor: 'None of these weeks has a new visitor.',
+  },
   noneInCohort: 'No user of this cohort had a first event in these weeks.',
   allUsersButton: 'Show all users',
+  countVisitors: 'Count visitors',
 } as const

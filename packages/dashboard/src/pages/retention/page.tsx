@@ -24,11 +24,12 @@ export default function Page() {
   const { environment, zone } = useQuestions()
   const settings = useSettings()
   useMenuKey()
-  const { weeks, mode, returnEvent, cohortId } = settings
+  const { weeks, mode, of, returnEvent, cohortId } = settings
   const query = {
     site_id: siteId,
     weeks,
     mode,
+    of,
     timezone: zone,
     environment,
     ...(returnEvent === undefined ? {} : { return_event: returnEvent }),
@@ -95,8 +96,8 @@ function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: Reten
     const isCohort = settings.cohortId !== undefined
     return (
       <EmptyState
-        title={texts.none}
-        why={isCohort ? texts.noneInCohort : texts.noneWhy}
+        title={texts.none[settings.of]}
+        why={isCohort ? texts.noneInCohort : texts.noneWhy[settings.of]}
         action={
           isCohort ? (
             <Button
@@ -106,11 +107,15 @@ function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: Reten
             >
               {texts.allUsersButton}
             </Button>
-          ) : (
-            <a class="button" href="/docs" target="_blank">
-              {texts.toDocs}
-            </a>
-          )
+          ) : settings.of === 'user' ? (
+            <Button
+              onClick={() => {
+                settings.set('of', 'visitor')
+              }}
+            >
+              {texts.countVisitors}
+            </Button>
+          ) : undefined
         }
       />
     )
@@ -141,6 +146,7 @@ function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: Reten
       />
       <MatrixTable
         matrix={matrix}
+        of={settings.of}
         isWeek0Counted={isWeek0Counted}
         shown={shown}
         onShow={setHovered}

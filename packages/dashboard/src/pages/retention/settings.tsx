@@ -1,3 +1,4 @@
+import { type Actor, actors } from '@sluice/contracts/actors'
 import { isOneOf } from '@sluice/contracts/conditions'
 import { retentionLimits, type RetentionMode, retentionModes } from '@sluice/contracts/retention'
 import { useApi } from '../../api/hooks.ts'
@@ -14,33 +15,38 @@ const offeredWeeks = [4, 8, 12, 26, 52]
 export interface RetentionSettings {
   weeks: number
   mode: RetentionMode
+  of: Actor
   returnEvent: string | undefined
   cohortId: string | undefined
   /** Parameters of the address that can't be understood, with their values. */
   problems: [parameter: string, value: string][]
-  set: (name: 'weeks' | 'mode' | 'return_event' | 'cohort', value: string | undefined) => void
+  set: (name: 'weeks' | 'mode' | 'of' | 'return_event' | 'cohort', value: string | undefined) => void
 }
 
 /** What the page's address asks for. */
 export function useSettings(): RetentionSettings {
   const [weeks, setWeeks] = usePageParameter('weeks')
   const [mode, setMode] = usePageParameter('mode')
+  const [of, setOf] = usePageParameter('of')
   const [returnEvent, setReturnEvent] = usePageParameter('return_event')
   const [cohortId, setCohort] = usePageParameter('cohort')
   const number = Number(weeks ?? retentionLimits.weeksDefault)
   const isWeeks = Number.isInteger(number) && number >= 1 && number <= retentionLimits.weeksMax
   const isMode = mode === undefined || isOneOf(retentionModes, mode)
+  const isActor = of === undefined || isOneOf(actors, of)
   const problems: RetentionSettings['problems'] = []
   if (!isWeeks) problems.push(['weeks', weeks ?? ''])
   if (!isMode) problems.push(['mode', mode])
+  if (!isActor) problems.push(['of', of])
   return {
     weeks: isWeeks ? number : retentionLimits.weeksDefault,
     mode: isMode ? (mode ?? 'on') : 'on',
+    of: isActor ? (of ?? 'user') : 'user',
     returnEvent,
     cohortId,
     problems,
     set: (name, value) => {
-      const setters = { weeks: setWeeks, mode: setMode, return_event: setReturnEvent, cohort: setCohort }
+      const setters = { weeks: setWeeks, mode: setMode, of: setOf, return_event: setReturnEvent, cohort: setCohort }
       setters[name](value)
     },
   }
@@ -48,7 +54,7 @@ export function useSettings(): RetentionSettings {
 
 /** The choices above the matrix. */
 export function Settings({ settings }: { settings: RetentionSettings }) {
-  const { weeks, mode, returnEvent, cohortId, set } = settings
+  const { weeks, mode, of, returnEvent, cohortId, set } = settings
   const { siteId } = useView()
   const { environment } = useQuestions()
   const mayCohorts = useMay('cohorts:read')
@@ -68,6 +74,18 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
             options={choices.map((each) => ({ value: String(each), label: texts.lastWeeks(each) }))}
             onChange={(value) => {
               set('weeks', value === String(retentionLimits.weeksDefault) ? undefined : value)
+            }}
+          />
+        )}
+      </Field>
+      <Field label={texts.countOf}>
+        {(attributes) => (
+          <Select
+            {...attributes}
+            value={of}
+            options={actors.map((value) => ({ value, label: texts.actors[value] }))}
+            onChange={(value) => {
+              set('of', value === 'user' ? undefined : value)
             }}
           />
         )}
@@ -109,7 +127,7 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
             disabled={!mayCohorts}
             value={cohortId ?? ''}
             options={[
-              { value: '', label: texts.allUsers },
+              { value: '', label: texts.everyone[of] },
               ...(isKnown ? [] : [{ value: cohortId, label: cohortId }]),
               ...known.map(({ cohort_id, name }) => ({ value: cohort_id, label: name })),
             ]}

@@ -1,3 +1,4 @@
+import type { Actor } from '@sluice/contracts/actors'
 import type { CompletableRow, RetentionMatrix, RetentionRow } from '@sluice/contracts/retention'
 import { formatDate } from '../../format/dates.ts'
 import { Num } from '../../ui/numbers.tsx'
@@ -6,6 +7,8 @@ import { texts } from './messages.ts'
 
 export interface MatrixTableProps {
   matrix: RetentionMatrix
+  /** Who is counted. */
+  of: Actor
   /** Whether week 0 counts like any other week (a return event is chosen). */
   isWeek0Counted: boolean
   /** The row whose curve is drawn; undefined: the average alone. */
@@ -16,7 +19,7 @@ export interface MatrixTableProps {
 }
 
 /** Week by week, the average first. What is in progress is hatched, and says so. */
-export function MatrixTable({ matrix, isWeek0Counted, shown, onShow, onPin }: MatrixTableProps) {
+export function MatrixTable({ matrix, of, isWeek0Counted, shown, onShow, onPin }: MatrixTableProps) {
   const { average, cohorts, timezone, weeks } = matrix
   const range = tintedRange(matrix, isWeek0Counted)
   const numbers = Array.from({ length: weeks }, (_, week) => week)
@@ -31,7 +34,7 @@ export function MatrixTable({ matrix, isWeek0Counted, shown, onShow, onPin }: Ma
           key={week}
           class={`heat${isOpen ? ' in-progress' : ''}`}
           style={{ '--heat': isAverage ? 0 : heat }}
-          title={`${texts.cell(row.returning_users, row.cohort_size)}${isOpen ? `, ${texts.inProgress}` : ''}`}
+          title={`${texts.cell(of, row.returning_users, row.cohort_size)}${isOpen ? `, ${texts.inProgress}` : ''}`}
         >
           <Num value={row.retention_rate} kind="percent" />
           {isOpen ? <span class="hidden-text">, {texts.inProgress}</span> : null}
@@ -45,7 +48,7 @@ export function MatrixTable({ matrix, isWeek0Counted, shown, onShow, onPin }: Ma
         <thead>
           <tr>
             <th scope="col">{texts.weekOfFirst}</th>
-            <th scope="col">{texts.users}</th>
+            <th scope="col">{texts.counted[of]}</th>
             {numbers.map((week) => (
               <th key={week} scope="col" aria-label={texts.week(week)}>
                 {week === 0 ? texts.week(0) : week}
