@@ -169,7 +169,7 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
 
 /** Connections are ended when idle for 2.5 s: ClickHouse ends them itself after 3 to 30 s, depending on its release. */
 function keepAliveAgent({ origin }: ClickHouseAddress): HttpAgent {
-  const options = { keepAlive: true, maxSockets: 32, timeout: 2_500 }
+  const options = { keepAlive: true, maxSockets: 32, timeout: 2_500, scheduling: 'fifo' as const }
   return origin.startsWith('https:') ? new HttpsAgent(options) : new HttpAgent(options)
 }
 

@@ -33,6 +33,7 @@ describeWithChromium('the first minute', () => {
     await page.getByRole('button', { name: 'Open overview' }).click()
     await eventually(async () => {
       expect(await headline(page, 'Events')).toBe(1)
+      expect(await headline(page, 'Visitors')).toBe(1)
     })
     expect(Date.now() - began).toBeLessThan(60_000)
     await page.goBack()
@@ -49,6 +50,15 @@ describeWithChromium('the first minute', () => {
       .waitFor()
     await page.getByText('npm run admin-key').waitFor()
     await signInHere(page, rig.admin)
+  })
+
+  it('signs in by a link that is opened where the sign-in page is shown, and keeps no secret in the address', async () => {
+    const { page } = await visitors.open()
+    await page.goto(`${rig.url}/`)
+    await page.getByLabel('API key').waitFor()
+    await page.evaluate(`location.hash = 'key=${rig.admin}'`)
+    await page.getByRole('link', { name: 'API Keys' }).waitFor()
+    expect(page.url()).not.toContain('svc_')
   })
 
   it.each(['guess', 'guess'.repeat(8).slice(0, 32)])('says of the guessed code %s what to do instead', async (code) => {
@@ -131,6 +141,7 @@ describeWithChromium('the first minute', () => {
     const [program, ...options] = tab === 'curl' ? ['bash', '-c'] : [process.execPath, '--input-type=module', '-e']
     await promisify(execFile)(program, [...options, code])
     await page.getByText(/visible \d+(\.\d+)? s after receipt/i).waitFor()
+    expect(await countOf(siteId, 'visitors')).toBe(1)
   })
 
   it('has a snippet for browsers that works on a page of another origin', async () => {
@@ -143,11 +154,19 @@ describeWithChromium('the first minute', () => {
       const shop = await context.newPage()
       await shop.goto(`http://localhost:${(other.address() as AddressInfo).port}/`)
       await page.getByText(/visible \d+(\.\d+)? s after receipt/i).waitFor()
+      await shop.reload()
+      await eventually(async () => {
+        expect(await countOf('snippet-browser', 'event_count')).toBe(2)
+      })
+      expect(await countOf('snippet-browser', 'visitors')).toBe(1)
     } finally {
       other.close()
       other.closeAllConnections()
     }
   })
+
+  const countOf = async (siteId: string, metric: string): Promise<number> =>
+    (await rig.call<{ value: number }>('GET', `/api/v1/stats?site_id=${siteId}&metric=${metric}&period=1h`)).value
 
   /** Names a site on the first page and copies the snippet of a tab. */
   async function snippetOf(page: Page, siteId: string, tab: string): Promise<string> {

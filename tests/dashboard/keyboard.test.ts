@@ -136,9 +136,9 @@ describeWithChromium('the keyboard alone', () => {
     // The menu is there with the numbers that it takes away.
     await page.locator('[data-panel]:focus').getByRole('button', { name: 'More' }).waitFor({ state: 'attached' })
     await page.keyboard.press('.')
-    await page.getByRole('menu').waitFor()
+    await page.locator('.popover.actions:popover-open').waitFor()
     await page.keyboard.press('Escape')
-    await page.getByRole('menu').waitFor({ state: 'hidden' })
+    await page.locator('.popover.actions:popover-open').waitFor({ state: 'hidden' })
     const tables = await page.getByRole('table').count()
     await page.getByRole('figure').first().focus()
     await page.keyboard.press('t')

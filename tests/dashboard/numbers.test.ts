@@ -85,7 +85,7 @@ describeWithChromium('every number', () => {
     await panel.getByRole('button', { name: 'More', exact: true }).click()
     const [download] = await Promise.all([
       page.waitForEvent('download'),
-      page.getByRole('menuitem', { name: 'Download CSV' }).click(),
+      page.getByRole('button', { name: 'Download CSV', exact: true }).click(),
     ])
     expect(download.suggestedFilename()).toBe(`shop_visitors_by-path_${from}_${to}.csv`)
   })

@@ -148,7 +148,7 @@ describeWithChromium('keys', () => {
   it('of a guest link read one site, and end with the link', async () => {
     const page = await open(`/sites/${siteId}?range=7d`)
     await page.getByRole('button', { name: 'Share' }).click()
-    await page.getByRole('menuitem', { name: /guest/i }).click()
+    await page.getByRole('button', { name: /guest/i }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByRole('button', { name: /^Make/ }).click()
     await dialog.getByText(/#key=svc_/).waitFor()

@@ -1,7 +1,7 @@
 import { render } from 'preact'
 import { prefetch } from './api/hooks.ts'
 import { App } from './app/app.tsx'
-import { takeSecret } from './app/secret.ts'
+import { hasSecret, takeSecret } from './app/secret.ts'
 import { routeOf } from './state/route.ts'
 import { loadTemporal } from './state/temporal.ts'
 
@@ -12,6 +12,10 @@ if (secret === undefined) {
   const route = routeOf(location.pathname)
   if ('siteId' in route) prefetch('getSite', { params: { site_id: route.siteId } })
 }
+// A sign-in link that is opened where the dashboard is shown already changes the fragment alone.
+addEventListener('hashchange', () => {
+  if (hasSecret()) location.reload()
+})
 const root = document.getElementById('app')
 await loadTemporal()
 if (root !== null) render(<App secret={secret} />, root)

@@ -239,8 +239,8 @@ test('metrics, groupings, filters and ranges of random events are those of the o
   await store(trials.flatMap(({ events }) => events))
   for (let first = 0; first < trials.length; first += atOnce) {
     const checked = await Promise.allSettled(trials.slice(first, first + atOnce).map((each) => check(each)))
-    const failed = checked.findIndex(({ status }) => status === 'rejected')
-    if (failed >= 0) await shrinkFailure(seed, first + failed)
+    for (const [index, result] of checked.entries())
+      if (result.status === 'rejected') await shrinkFailure(seed, first + index, result.reason)
   }
 }, 600_000)
 
@@ -287,14 +287,14 @@ function oneAtATime(client: ClickHouse): Pick<ClickHouse, 'query'> {
 }
 
 /** Repeats and shrinks a failed trial. Throws the failure of the smallest one. */
-async function shrinkFailure(seed: number, index: number): Promise<never> {
+async function shrinkFailure(seed: number, index: number, cause: unknown): Promise<never> {
   const replayed = fc.asyncProperty(trial, async (smaller) => {
     const own = placed(smaller)
     await store(own.events)
     await check(own)
   })
   await fc.assert(replayed, { seed, path: String(index), numRuns: 1, interruptAfterTimeLimit: 30_000 })
-  throw new Error(`trial ${index} of seed ${seed} failed once, and not again`)
+  throw new Error(`trial ${index} of seed ${seed} failed once, and not again`, { cause })
 }
 
 interface PlacedTrial {

@@ -25,11 +25,7 @@ export async function copied(page: Page, more: Locator, entry: string): Promise<
   const nothing = 'nothing was copied'
   await page.evaluate(`navigator.clipboard.writeText('${nothing}')`)
   await more.click()
-  await page
-    .getByRole('menuitem', { name: entry })
-    .or(page.getByRole('button', { name: entry }))
-    .first()
-    .click()
+  await page.getByRole('button', { name: entry, exact: true }).click()
   let text = nothing
   await waitUntil(
     async () => (text = await page.evaluate<string>('navigator.clipboard.readText()')) !== nothing,

@@ -1,17 +1,10 @@
 import { useState } from 'preact/hooks'
-import {
-  type Condition,
-  isOneOf,
-  type Operator,
-  operators,
-  propertyOf,
-  propertyPrefix,
-} from '@sluice/contracts/conditions'
+import { type Condition, isOneOf, type Operator, propertyOf, propertyPrefix } from '@sluice/contracts/conditions'
 import { useApi } from '../api/hooks.ts'
 import { formatCompact } from '../format/numbers.ts'
 import { propertyLabel, valueLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
-import { bareOperators, listOperators } from '../state/conditions.ts'
+import { bareOperators, isValueOf, listOperators, operatorsOf } from '../state/conditions.ts'
 import { useQuestions, useView } from '../state/hooks.ts'
 import { Button } from '../ui/button.tsx'
 import { Combobox } from '../ui/combobox.tsx'
@@ -55,6 +48,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
     else if (isBare) onApply({ property: named, operator })
     else if (isList && listOf(value).length === 0) setError(messages.filters.missingValue)
     else if (!isList && value === '') setError(messages.filters.missingValue)
+    else if (!isValueOf(operator, value)) setError(messages.filters.invalidValue(operator === 'matches'))
     else onApply({ property: named, operator, value: isList ? listOf(value) : value })
   }
   return (
@@ -80,6 +74,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
               }))}
               onChange={(chosen) => {
                 setProperty(chosen)
+                if (!operatorsOf(chosen).includes(operator)) setOperator('equals')
                 setError(undefined)
               }}
             />
@@ -90,7 +85,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
             <Select
               {...attributes}
               value={operator}
-              options={operators.map((each) => ({ value: each, label: messages.filters.operators[each] }))}
+              options={operatorsOf(property).map((each) => ({ value: each, label: messages.filters.operators[each] }))}
               onChange={setOperator}
             />
           )}

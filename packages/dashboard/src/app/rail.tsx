@@ -86,7 +86,7 @@ function SiteSwitcher({ siteId }: { siteId: string | undefined }) {
   if (siteId === undefined) return <div class="switcher" aria-hidden="true" />
   return (
     <Popover
-      role="dialog"
+      kind="dialog"
       label={messages.nav.switchSite}
       button={(attributes) => (
         <button type="button" class="switcher" title={siteId} {...attributes}>

@@ -1,15 +1,24 @@
 import { call, isSignedOut } from '../api/client.ts'
 import { queryClient } from '../api/hooks.ts'
+import { announce } from '../ui/announce.tsx'
 
 /** What a sign-in link holds: a one-time code, or a key. */
 export type Secret = { code: string } | { api_key: string }
+
+const fragmentOf = ({ hash }: Location) => new URLSearchParams(hash.slice(1))
+
+/** Whether the address holds the secret of a sign-in link. */
+export function hasSecret(): boolean {
+  const fragment = fragmentOf(location)
+  return fragment.has('code') || fragment.has('key')
+}
 
 /**
  * Takes the secret out of the fragment of the address (`#code=…`, `#key=…`) and clears it there before anything else
  * happens, so that it stays neither in the history nor in a copied address.
  */
 export function takeSecret(): Secret | undefined {
-  const fragment = new URLSearchParams(location.hash.slice(1))
+  const fragment = fragmentOf(location)
   const code = fragment.get('code')
   const key = fragment.get('key')
   if (code === null && key === null) return undefined
@@ -21,5 +30,6 @@ export function takeSecret(): Secret | undefined {
 export async function signIn(secret: Secret): Promise<void> {
   await call('createSession', { body: secret })
   queryClient.clear()
+  announce('')
   isSignedOut.value = false
 }

@@ -39,7 +39,7 @@ function isTaken(event: KeyboardEvent): boolean {
   const target = event.target instanceof Element ? event.target : undefined
   if (
     target?.closest(
-      'input:not([type="radio"], [type="checkbox"]), select, textarea, [contenteditable], [role="combobox"], [role="menu"], [role="tablist"]',
+      'input:not([type="radio"], [type="checkbox"]), select, textarea, [contenteditable], [role="combobox"], .popover.actions, [role="tablist"]',
     ) != null
   )
     return true

@@ -65,7 +65,7 @@ export const messages = {
     submit: 'Sign in',
     lost: 'Lost it?',
     lostCommand: 'npm run admin-key',
-    wrong: 'This key is unknown, expired or revoked. Check that it was copied whole: 43 characters.',
+    wrong: 'This key is unknown, expired or revoked. Check that it was copied whole, from svc_ to the last character.',
     wrongCode:
       'This sign-in link was used already, or is older than 10 minutes. Start Sluice again for a new one, or sign in with a key.',
     ended:
@@ -130,6 +130,8 @@ export const messages = {
     clear: 'Clear all',
     none: '(none)',
     missingProperty: 'Choose what to filter by.',
+    invalidValue: (isPattern: boolean) =>
+      isPattern ? 'This is no regular expression. Check its brackets.' : 'Enter a number, such as 10 or 2.5.',
     missingValue: 'Enter a value.',
     clickHint: 'Click: only this. Alt: not this. Shift: this too. Again: no filter.',
     operators: {
@@ -186,7 +188,7 @@ export const messages = {
     downloadCsv: 'Download CSV',
     showTable: 'Show table',
     alert: 'Alert on this',
-    relative: 'Relative dates in curl',
+    copyRelativeCurl: 'Copy with relative dates, curl',
     copied: (what: string) => `${what} copied`,
     failed: 'The browser did not allow copying. The text is shown instead.',
     what: { value: 'Value', csv: 'CSV', curl: 'curl command', link: 'Link', code: 'Code' },

@@ -1,9 +1,42 @@
-import { type Condition, isOneOf, operators, propertyOf } from '@sluice/contracts/conditions'
+import {
+  type Condition,
+  isOneOf,
+  type Operator,
+  operators,
+  propertyOf,
+  propertyPrefix,
+} from '@sluice/contracts/conditions'
 
 /** Operators that take a list of values. */
 export const listOperators = ['in', 'not_in'] as const
 /** Operators without a value. */
 export const bareOperators = ['exists', 'not_exists'] as const
+
+/** Operators that compare numbers; event fields are texts. */
+export const numberOperators = [
+  'greater_than',
+  'greater_than_or_equal',
+  'less_than',
+  'less_than_or_equal',
+] as const satisfies readonly Operator[]
+
+/** The operators that make sense for a property. */
+export const operatorsOf = (property: string): readonly Operator[] =>
+  propertyOf(property) === undefined || property.startsWith(propertyPrefix)
+    ? operators
+    : operators.filter((each) => !isOneOf(numberOperators, each))
+
+/** Whether a text is a value that the operator takes: a number, or a regular expression. */
+export function isValueOf(operator: Operator, value: string): boolean {
+  if (isOneOf(numberOperators, operator)) return value.trim() !== '' && Number.isFinite(Number(value))
+  if (operator !== 'matches') return true
+  try {
+    return new RegExp(value) instanceof RegExp
+  } catch {
+    // Flags such as (?i) belong to RE2, which the service uses, and not to browsers.
+    return value.includes('(?')
+  }
+}
 
 /** A text with a backslash before each separator and backslash, so that `split` takes it as one part. */
 export const escaped = (text: string, separator: string): string =>
@@ -41,7 +74,7 @@ export function parseCondition(text: string): Condition | undefined {
   const value = end === -1 ? undefined : rest.slice(end + 1)
   if (!isOneOf(operators, operator)) return undefined
   if (isOneOf(bareOperators, operator)) return value === undefined ? { property, operator } : undefined
-  if (value === undefined) return undefined
+  if (value === undefined || !isValueOf(operator, value)) return undefined
   return { property, operator, value: isOneOf(listOperators, operator) ? split(value, ',') : value }
 }
 

@@ -29,15 +29,16 @@ export function Dialog({ title, onClose, children, actions, isDismissible = true
     if (element?.open === false) {
       element.showModal()
       // The first field, rather than the close button, which stands before it.
-      element
-        .querySelector<HTMLElement>('.dialog-content :is(input, select, textarea, button, a, [tabindex="0"])')
-        ?.focus()
+      const field = element.querySelector<HTMLElement>(
+        '.dialog-content :is(input, select, textarea, button, a, [tabindex="0"])',
+      )
+      field?.focus()
+      // Typing replaces what is filled in.
+      if (field instanceof HTMLInputElement) field.select()
     }
     return () => {
       element?.close()
-      // What opened the dialog may be gone, such as the row of a deleted record: then the page's title takes the focus.
-      if (opener instanceof HTMLElement && opener.isConnected) opener.focus()
-      else document.querySelector<HTMLElement>('main h1')?.focus()
+      returnFocus(opener)
     }
   }, [])
   return (
@@ -74,6 +75,28 @@ export function Dialog({ title, onClose, children, actions, isDismissible = true
       </div>
     </dialog>
   )
+}
+
+/** For so long an opener may still vanish because of what the dialog did: a list is asked for anew. */
+const vanishMs = 5_000
+
+/** What opened the dialog may be gone, such as the row of a deleted record: then the page's title takes the focus. */
+function returnFocus(opener: Element | null): void {
+  const focusTitle = () => document.querySelector<HTMLElement>('main h1')?.focus()
+  if (!(opener instanceof HTMLElement) || !opener.isConnected) {
+    focusTitle()
+    return
+  }
+  opener.focus()
+  const observer = new MutationObserver(() => {
+    if (opener.isConnected) return
+    observer.disconnect()
+    if (document.activeElement === document.body) focusTitle()
+  })
+  observer.observe(document.body, { childList: true, subtree: true })
+  setTimeout(() => {
+    observer.disconnect()
+  }, vanishMs)
 }
 
 /** A record's details at the end of the window. The page keeps its id in the address (`usePageParameter('open')`). */

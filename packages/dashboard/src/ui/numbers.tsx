@@ -8,7 +8,7 @@ import { Button } from './button.tsx'
 import { copyText } from './copy.tsx'
 import { Dialog } from './dialog.tsx'
 import { Icon } from './icon.tsx'
-import { MenuItem, Popover } from './popover.tsx'
+import { Action, Popover } from './popover.tsx'
 import { DataTable } from './table.tsx'
 
 /** Where numbers come from: the question that fetched them, from which their CSV and their curl command are made. */
@@ -45,7 +45,7 @@ export function MoreMenu({ source }: { source: NumberSource }) {
         />
       ) : null}
       <Popover
-        role="menu"
+        kind="actions"
         label={`${messages.more.button}: ${label}`}
         button={(attributes) => (
           <Button
@@ -68,38 +68,36 @@ export function MoreMenu({ source }: { source: NumberSource }) {
           return (
             <>
               {value === undefined ? null : (
-                <MenuItem onSelect={copies(String(value), what.value)} detail={String(value)}>
+                <Action onSelect={copies(String(value), what.value)} detail={String(value)}>
                   {messages.more.copyValue}
-                </MenuItem>
+                </Action>
               )}
-              <MenuItem onSelect={copies(toCsv(rows()), what.csv)} detail={messages.more.copyCsvRows(rows().length)}>
+              <Action onSelect={copies(toCsv(rows()), what.csv)} detail={messages.more.copyCsvRows(rows().length)}>
                 {messages.more.copyCsv}
-              </MenuItem>
-              <MenuItem onSelect={copies(toCurl(request), what.curl)}>{messages.more.copyCurl}</MenuItem>
+              </Action>
+              <Action onSelect={copies(toCurl(request), what.curl)}>{messages.more.copyCurl}</Action>
               {relativeRequest === undefined ? null : (
-                <MenuItem onSelect={copies(toCurl(relativeRequest), what.curl)} detail={messages.more.relative}>
-                  {messages.more.copyCurl}
-                </MenuItem>
+                <Action onSelect={copies(toCurl(relativeRequest), what.curl)}>{messages.more.copyRelativeCurl}</Action>
               )}
-              <MenuItem onSelect={copies(location.href, what.link)}>{messages.more.copyLink}</MenuItem>
-              <MenuItem
+              <Action onSelect={copies(location.href, what.link)}>{messages.more.copyLink}</Action>
+              <Action
                 onSelect={() => {
                   close()
                   saveFile(fileName, toCsv(rows()))
                 }}
               >
                 {messages.more.downloadCsv}
-              </MenuItem>
-              <MenuItem
+              </Action>
+              <Action
                 onSelect={() => {
                   close()
                   setTable(true)
                 }}
               >
                 {messages.more.showTable}
-              </MenuItem>
+              </Action>
               {alertHref === undefined ? null : (
-                <a role="menuitem" tabIndex={-1} class="menu-item" href={alertHref}>
+                <a class="menu-item" href={alertHref}>
                   {messages.more.alert}
                 </a>
               )}

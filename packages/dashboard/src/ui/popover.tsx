@@ -6,19 +6,20 @@ export interface PopoverProps {
   button: (attributes: {
     popovertarget: string
     'aria-expanded': boolean
-    'aria-haspopup': 'menu' | 'dialog'
+    'aria-haspopup': 'dialog' | undefined
   }) => ComponentChildren
   /** Rendered only while open. */
   children: (close: () => void) => ComponentChildren
-  role: 'menu' | 'dialog'
+  /** `actions` holds buttons and links, which the arrow keys reach too. */
+  kind: 'actions' | 'dialog'
   label: string
 }
 
 const gap = 4
 const edge = 8
 
-/** A popover (the native element) below its button; Escape and a click beside it close it. A menu has arrow keys. */
-export function Popover({ button, children, role, label }: PopoverProps) {
+/** A popover (the native element) below its button; Escape, a click beside it and Tab past its end close it. */
+export function Popover({ button, children, kind, label }: PopoverProps) {
   const id = useId()
   const element = useRef<HTMLDivElement>(null)
   const [isOpen, setOpen] = useState(false)
@@ -40,13 +41,13 @@ export function Popover({ button, children, role, label }: PopoverProps) {
   }
   return (
     <>
-      {button({ popovertarget: id, 'aria-expanded': isOpen, 'aria-haspopup': role })}
+      {button({ popovertarget: id, 'aria-expanded': isOpen, 'aria-haspopup': kind === 'dialog' ? kind : undefined })}
       <div
         id={id}
         ref={element}
         popover="auto"
-        class={`popover ${role}`}
-        role={role}
+        class={`popover ${kind}`}
+        role={kind === 'dialog' ? kind : 'group'}
         aria-label={label}
         onToggle={(event) => {
           if (event.target !== element.current) return
@@ -56,11 +57,16 @@ export function Popover({ button, children, role, label }: PopoverProps) {
           requestAnimationFrame(() => {
             if (element.current === null) return
             place(element.current)
-            element.current.querySelector<HTMLElement>('[role^="menuitem"], input, select, button, a')?.focus()
+            element.current.querySelector<HTMLElement>('input, select, button, a')?.focus()
           })
         }}
+        onFocusOut={({ relatedTarget }) => {
+          // Tab has left it. A click on nothing that takes the focus has no target, and closes it by itself.
+          if (relatedTarget instanceof Node && element.current?.contains(relatedTarget) === false)
+            element.current.hidePopover()
+        }}
         onKeyDown={(event) => {
-          if (role === 'menu') moveInMenu(event)
+          if (kind === 'actions') moveAmongActions(event)
           if (event.key === 'Escape') {
             event.stopPropagation()
             close()
@@ -73,8 +79,8 @@ export function Popover({ button, children, role, label }: PopoverProps) {
   )
 }
 
-function moveInMenu(event: KeyboardEvent): void {
-  const items = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>('[role^="menuitem"]')]
+function moveAmongActions(event: KeyboardEvent): void {
+  const items = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>('button, a')]
   const at = items.indexOf(document.activeElement as HTMLElement)
   const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key]
   if (to === undefined || items.length === 0) return
@@ -83,8 +89,8 @@ function moveInMenu(event: KeyboardEvent): void {
   items.at(to % items.length)?.focus()
 }
 
-/** An entry of a menu. */
-export function MenuItem({
+/** A button of a popover of actions; `detail` describes it, and is no part of its name. */
+export function Action({
   onSelect,
   children,
   detail,
@@ -93,10 +99,21 @@ export function MenuItem({
   children: ComponentChildren
   detail?: ComponentChildren
 }) {
+  const id = useId()
   return (
-    <button type="button" role="menuitem" tabIndex={-1} class="menu-item" onClick={onSelect}>
-      <span>{children}</span>
-      {detail === undefined ? null : <span class="muted">{detail}</span>}
+    <button
+      type="button"
+      class="menu-item"
+      aria-labelledby={`${id}-name`}
+      aria-describedby={detail === undefined ? undefined : `${id}-detail`}
+      onClick={onSelect}
+    >
+      <span id={`${id}-name`}>{children}</span>
+      {detail === undefined ? null : (
+        <span id={`${id}-detail`} class="muted">
+          {detail}
+        </span>
+      )}
     </button>
   )
 }

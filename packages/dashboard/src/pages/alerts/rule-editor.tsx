@@ -103,7 +103,7 @@ function Condition({ draft, set, errorOf }: PartProps) {
   const unit = texts.units[thresholdKind(draft)]
   return (
     <>
-      <div class="columns">
+      <div class="field-columns">
         <Field label={texts.metric} error={errorOf('condition.metric')}>
           {(attributes) => (
             <Select
@@ -134,7 +134,7 @@ function Condition({ draft, set, errorOf }: PartProps) {
           )}
         </Field>
       </div>
-      <div class="columns">
+      <div class="field-columns">
         <Field label={texts.operator} error={errorOf('condition.operator')}>
           {(attributes) => (
             <Select
@@ -189,7 +189,7 @@ function Condition({ draft, set, errorOf }: PartProps) {
 function Behaviour({ draft, set, errorOf }: PartProps) {
   return (
     <>
-      <div class="columns">
+      <div class="field-columns">
         <DurationField
           label={texts.for}
           hint={texts.forHint}

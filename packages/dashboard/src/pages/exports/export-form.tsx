@@ -122,7 +122,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
           errorOf={(field) => (isTried ? problems.cohort : undefined) ?? errors.of(field)}
         />
       ) : null}
-      <div class="columns">
+      <div class="field-columns">
         <Choice
           label={texts.format}
           value={format}
@@ -147,7 +147,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
           />
         )}
       </div>
-      <div class="columns">
+      <div class="field-columns">
         <Choice
           label={texts.environment}
           value={draft.environment}
@@ -167,7 +167,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
       </div>
       {draft.frequency === 'once' ? (
         <>
-          <div class="columns">
+          <div class="field-columns">
             <TextField
               label={texts.from}
               type="date"
@@ -222,7 +222,7 @@ interface PartProps {
 }
 
 const StatsChoice = ({ draft, set, errorOf }: PartProps) => (
-  <div class="columns">
+  <div class="field-columns">
     <Choice
       label={texts.metric}
       value={draft.metric}

@@ -34,7 +34,7 @@ export const texts = {
   slow: 'Nothing yet? One of four causes, most likely:',
   causes: {
     address: 'The address: does this answer with “ok”?',
-    unauthorized: 'Status 401: the key was not copied whole. It has 43 characters.',
+    unauthorized: 'Status 401: the key was not copied whole. It begins with svc_prod_ or svc_dev_.',
     forbidden: 'Status 403: the key belongs to another site, or lacks the scope events:write.',
     site: 'The site: an event without this site_id belongs elsewhere.',
   },

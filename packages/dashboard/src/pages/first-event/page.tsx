@@ -168,6 +168,7 @@ function SendHere({ siteId, origin, apiKey }: Omit<WaitingProps, 'onArrival' | '
         site_id: siteId,
         event_type: 'page_view',
         url: location.origin,
+        session_id: 'first-event',
         properties: { sent_by: 'dashboard', first: true },
       }
       const response = await fetch(`${origin}/collect?api_key=${apiKey}`, {

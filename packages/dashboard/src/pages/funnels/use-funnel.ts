@@ -10,6 +10,8 @@ import { formatSteps, parseSteps, type Step, suggestedSteps } from './steps.ts'
 /** How long typing rests before the address takes the steps. */
 const settleMs = 400
 const windowDefault = '7d'
+/** A duration as the interface writes them: `90m`, `7d`. */
+const isDuration = (text: string) => /^[1-9]\d{0,8}[smhd]$/.test(text)
 
 export interface Funnel {
   steps: readonly Step[]
@@ -37,7 +39,8 @@ export function useFunnel(): Funnel {
   const { siteId } = useView()
   const { environment, bounds, compared } = useQuestions()
   const [text, setText] = usePageParameter('steps')
-  const [window = windowDefault, setWindow] = usePageParameter('window')
+  const [windowText, setWindow] = usePageParameter('window')
+  const window = windowText !== undefined && isDuration(windowText) ? windowText : windowDefault
   const [ofText, setOf] = usePageParameter('of')
   const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
   const types = seen.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
@@ -66,6 +69,7 @@ export function useFunnel(): Funnel {
   }
   const of = isOneOf(actors, ofText) ? ofText : 'visitor'
   const problems: Funnel['problems'] = []
+  if (windowText !== undefined && windowText !== window) problems.push(['window', windowText])
   if (text !== undefined && asked === undefined) problems.push(['steps', text])
   if (ofText !== undefined && ofText !== of) problems.push(['of', ofText])
   const inputOf = (range: Bounds | undefined): Input<'funnel'> | null =>

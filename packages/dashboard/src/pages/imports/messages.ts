@@ -7,7 +7,7 @@ export const texts = {
   type: 'What the file holds',
   types: { events: 'Events', users: 'Users' },
   typeHints: {
-    events: 'One event in each row, with event_type and timestamp_ms.',
+    events: 'One event in each row, with event_type and timestamp (or timestamp_ms).',
     users: 'One user in each row, with user_id, and email, name, company or plan.',
   },
   usersNeedAdmin: 'Needs a key with the scope admin.',

@@ -20,7 +20,7 @@ export const texts = {
   presets: {
     browser: { label: 'Browser', hint: 'Sends events from web pages. Everybody can read it there.' },
     server: { label: 'Server', hint: 'Sends events from your servers and apps, and imports files.' },
-    dashboard: { label: 'Dashboard', hint: 'Looks at statistics and cohorts, and changes nothing.' },
+    dashboard: { label: 'Dashboard', hint: 'Looks at statistics and cohorts, and exports events.' },
     admin: { label: 'Admin', hint: 'May do everything, keys included.' },
     custom: { label: 'Something else', hint: 'Choose the scopes yourself.' },
   },

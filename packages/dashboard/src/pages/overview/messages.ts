@@ -63,7 +63,7 @@ export const texts = {
   guestLink: 'Make a guest link',
   guestTitle: 'Guest link',
   guestWhy: (site: string) =>
-    `Whoever has the link sees the numbers and single events of “${site}”, without an account, until it expires. It is a key that can be revoked under API Keys.`,
+    `Whoever has the link sees the numbers and single events of “${site}”, and can export them, without an account, until it expires. It is a key that can be revoked under API Keys.`,
   guestDays: 'Expires after',
   guestMake: 'Make the link',
   guestKey: (site: string) => `Guest link of ${site}`.slice(0, 128),

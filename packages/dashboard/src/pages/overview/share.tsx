@@ -8,7 +8,7 @@ import { Button } from '../../ui/button.tsx'
 import { CodeBlock, copyText } from '../../ui/copy.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { Field } from '../../ui/field.tsx'
-import { MenuItem, Popover } from '../../ui/popover.tsx'
+import { Action, Popover } from '../../ui/popover.tsx'
 import { Select } from '../../ui/select.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
@@ -26,7 +26,7 @@ export function Share({ bounds, zone }: { bounds: Bounds; zone: string }) {
   return (
     <>
       <Popover
-        role="menu"
+        kind="actions"
         label={texts.share}
         button={(attributes) => (
           <Button icon="external-link" {...attributes}>
@@ -36,21 +36,21 @@ export function Share({ bounds, zone }: { bounds: Bounds; zone: string }) {
       >
         {(close) => (
           <>
-            <MenuItem onSelect={copies(hrefOf({}), close)} detail={texts.movingHint}>
+            <Action onSelect={copies(hrefOf({}), close)} detail={texts.movingHint}>
               {texts.movingLink}
-            </MenuItem>
-            <MenuItem onSelect={copies(hrefOf({ range: fixed, zone }), close)} detail={texts.fixedHint}>
+            </Action>
+            <Action onSelect={copies(hrefOf({ range: fixed, zone }), close)} detail={texts.fixedHint}>
               {texts.fixedLink}
-            </MenuItem>
+            </Action>
             {mayMakeKeys ? (
-              <MenuItem
+              <Action
                 onSelect={() => {
                   close()
                   setGuest(true)
                 }}
               >
                 {texts.guestLink}
-              </MenuItem>
+              </Action>
             ) : null}
           </>
         )}
