@@ -3,6 +3,12 @@ import { type Config, ConfigError, type Environment, loadConfig, type Variables 
 import { internalMessage } from '@sluice/runtime/errors'
 import { createLogger, type Logger } from '@sluice/runtime/logger'
 import { Counter, createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import {
+  describeFormerName,
+  formerNamesInUse,
+  type RenamedVariables,
+  renamedVariables,
+} from '@sluice/runtime/renamed-variables'
 import { type Component, FatalError, supervise } from '@sluice/runtime/supervisor'
 import { type SynchronizedClock, synchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { portMistakes } from '@sluice/runtime/variables'
@@ -40,18 +46,20 @@ export async function runService<V extends Variables>({
   name,
   variables,
   environment,
+  renamed = renamedVariables,
   build,
 }: {
   name: string
   variables: V
   environment: Environment
+  renamed?: RenamedVariables
   build: (
     config: Config<V> & ListenConfig & { SLUICE_LOG_LEVEL: 'debug' | 'info' | 'warn' | 'error' },
     context: Context,
   ) => Promise<Built>
 }): Promise<void> {
   const config = configOrExit(() => {
-    const values = loadConfig(variables, environment) as Parameters<typeof build>[0]
+    const values = loadConfig(variables, environment, renamed) as Parameters<typeof build>[0]
     const mistakes = portMistakes(values)
     if (mistakes.length > 0) throw new ConfigError(mistakes)
     stopTimes(values)
@@ -67,6 +75,7 @@ export async function runService<V extends Variables>({
     dropped.inc()
   }
   const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL, onDropped })
+  for (const name of formerNamesInUse(variables, environment, renamed)) logger.warn(name, describeFormerName(name))
   const clock = synchronizedClock()
   const stopSignal = onStopSignal()
   try {

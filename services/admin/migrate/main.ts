@@ -1,11 +1,11 @@
 import { openPostgres } from '@sluice/postgres/open'
-import { loadConfig } from '@sluice/runtime/config'
 import { internalMessage } from '@sluice/runtime/errors'
+import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { variables } from './config.ts'
 import { migrate } from './migrate.ts'
 
 try {
-  const config = loadConfig(variables, process.env)
+  const config = loadCommandConfig(variables, process.env, console.error)
   // Creating an index on a large table takes long.
   const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0 })
   try {
