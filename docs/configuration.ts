@@ -74,6 +74,34 @@ the two; a file that is missing, empty or not readable is a mistake like any oth
 SLUICE_POSTGRES_URL_FILE=/run/secrets/postgres-url npm run migrate
 \`\`\`
 
+## TLS of the HTTP interface
+
+\`SLUICE_TLS_CERT\` and \`SLUICE_TLS_KEY\` make a service speak HTTPS on \`SLUICE_PORT\`, with TLS 1.2 or newer. The files
+are read every ten seconds, so that a renewed certificate needs no restart; while they do not fit each other, the former
+certificate stays in use and \`/readyz\` has a warning, as it has for an expired one. Probes must use HTTPS then. The
+metrics port always speaks HTTP.
+
+\`\`\`sh
+openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost \\
+  -keyout key.pem -out cert.pem
+SLUICE_TLS_CERT=cert.pem SLUICE_TLS_KEY=key.pem npm start
+curl --cacert cert.pem https://localhost:8080/healthz
+\`\`\`
+
+## TLS to the engines
+
+The URL of each engine decides. A certificate is always verified, by the authorities that Node brings or by those in the
+PEM file that the URL names. \`NODE_EXTRA_CA_CERTS=/etc/sluice/ca.pem\` adds authorities for all engines at once.
+
+| Engine | TLS | With authorities of your own |
+| --- | --- | --- |
+| Kafka | \`kafka://…/topic?tls=true\` | \`?tls=true&ca=/etc/sluice/ca.pem\` |
+| ClickHouse | \`https://…:8443/sluice\` | \`?ca=/etc/sluice/ca.pem\` |
+| Postgres | \`postgres://…/sluice?sslmode=verify-full\` | \`?sslmode=verify-full&sslrootcert=/etc/sluice/ca.pem\` |
+| Redis | \`rediss://…\` | \`?ca=/etc/sluice/ca.pem\` |
+| S3 | Amazon's always; else \`&endpoint=https://…\` | \`&ca=/etc/sluice/ca.pem\` |
+| SMTP | \`smtps://…:465\`, or STARTTLS if offered | \`NODE_EXTRA_CA_CERTS\` |
+
 ## Renamed variables
 
 A variable that is renamed works under its former name for two minor versions, with a warning at each start. Both names

@@ -15,6 +15,7 @@ import { portMistakes } from '@sluice/runtime/variables'
 import type { HttpServer } from './server.ts'
 import { type ListenConfig, serve, type Service } from './service.ts'
 import { stopTimes } from './stop-times.ts'
+import { openTlsCertificate } from './tls.ts'
 
 /** What every build receives besides its configuration. */
 export interface Context {
@@ -63,6 +64,8 @@ export async function runService<V extends Variables>({
     const mistakes = portMistakes(values)
     if (mistakes.length > 0) throw new ConfigError(mistakes)
     stopTimes(values)
+    // Nothing is opened for a certificate that can't be used; warnings about it are logged when it is opened to be used.
+    openTlsCertificate(values, { info: () => undefined, warn: () => undefined })
     return values
   })
   const metrics = createMetrics()
