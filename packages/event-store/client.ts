@@ -7,17 +7,20 @@ import {
   type ClickHouseSettings,
   createClient,
 } from '@clickhouse/client'
+import { readCaFile } from '@sluice/runtime/ca-file'
 import { ClickHouseError } from './errors.ts'
 import { strictSettings } from './strict-settings.ts'
 
 export type { ClickHouseSettings }
 
-/** Where a ClickHouse is, from `http(s)://user:password@host:port/database`. */
+/** Where a ClickHouse is, from `http(s)://user:password@host:port/database[?ca=<PEM file>]`. */
 export interface ClickHouseAddress {
   origin: string
   username: string
   password: string
   database: string
+  /** PEM certificates to trust instead of Node's, for `https:`. */
+  ca?: string
 }
 
 /** Values of `{name:Type}` placeholders. */
@@ -70,7 +73,7 @@ export interface ClickHouse {
 
 /** Splits SLUICE_CLICKHOUSE_URL into its parts. The database defaults to `sluice`, the user to `default`. Throws TypeError. */
 export function parseClickHouseUrl(url: string): ClickHouseAddress {
-  const { protocol, origin, username, password, pathname } = new URL(url)
+  const { protocol, origin, username, password, pathname, searchParams } = new URL(url)
   if (protocol !== 'http:' && protocol !== 'https:') throw new TypeError('must start with http:// or https://')
   const database = decodeURIComponent(pathname.slice(1)) || 'sluice'
   if (!/^\w+$/.test(database))
@@ -80,7 +83,16 @@ export function parseClickHouseUrl(url: string): ClickHouseAddress {
     username: decodeURIComponent(username) || 'default',
     password: decodeURIComponent(password),
     database,
+    ...readCa(protocol, searchParams.get('ca')),
   }
+}
+
+function readCa(protocol: string, file: string | null): { ca?: string } {
+  if (file === null) return {}
+  const mistakes = protocol === 'https:' ? [] : ['"ca" needs https:']
+  const ca = readCaFile(file, mistakes)?.ca
+  if (mistakes.length > 0) throw new TypeError(mistakes.join('; '))
+  return ca === undefined ? {} : { ca }
 }
 
 export interface ClientOptions {
@@ -168,9 +180,13 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
 }
 
 /** Connections are ended when idle for 2.5 s: ClickHouse ends them itself after 3 to 30 s, depending on its release. */
-function keepAliveAgent({ origin }: ClickHouseAddress): HttpAgent {
+function keepAliveAgent({ origin, ca }: ClickHouseAddress): HttpAgent {
+  // First in, first out: of the idle connections, node:http skips those that it has just ended at the head of its list
+  // alone. From the tail, its default, it may give one to a statement, which fails.
   const options = { keepAlive: true, maxSockets: 32, timeout: 2_500, scheduling: 'fifo' as const }
-  return origin.startsWith('https:') ? new HttpsAgent(options) : new HttpAgent(options)
+  return origin.startsWith('https:')
+    ? new HttpsAgent({ ...options, ...(ca !== undefined && { ca }) })
+    : new HttpAgent(options)
 }
 
 async function* withClickHouseErrors(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

@@ -7,7 +7,16 @@ import { thisBuild } from '@sluice/runtime/schema-versions'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type TestClickHouse, testClickHouse } from '../../tests/support/engines/test-engines.ts'
 import { type ClickHouse, openClickHouse } from './client.ts'
-import { checkClickHouseSchema, migrateClickHouse, migrationFolder, oldestBuildOf, statementsOf } from './migrate.ts'
+import { ClickHouseError } from './errors.ts'
+import {
+  checkClickHouseSchema,
+  migrateClickHouse,
+  migrationFolder,
+  oldestBuildOf,
+  planClickHouse,
+  statementsOf,
+} from './migrate.ts'
+import { waitForMutations } from './mutations.ts'
 
 let database: TestClickHouse
 let clickHouse: ClickHouse
@@ -153,4 +162,60 @@ test('statements end at semicolons at the end of a line, except in comments', ()
     'CREATE TABLE a ( b String )',
     'INSERT INTO a VALUES (1)',
   ])
+})
+
+describe('a plan', () => {
+  test('has the statements of the missing migrations before there is a database, and makes none', async () => {
+    const planned = await planClickHouse(database.url)
+    expect(planned.map(({ name }) => name)).toContain('001-events')
+    expect(planned.flatMap(({ statements }) => statements.map(({ bytes }) => bytes)).every((n) => n === 0)).toBe(true)
+    await expect(clickHouse.query('SELECT 1 FROM events')).rejects.toThrow(ClickHouseError)
+    await migrateClickHouse(database.url)
+    expect(await planClickHouse(database.url)).toStrictEqual([])
+  })
+
+  test('has the bytes of the tables that are read or written anew', async () => {
+    await migrateClickHouse(database.url)
+    await clickHouse.command(
+      `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at)
+       SELECT 's', 'prod', 'view', now64(3), toString(number), now64(3) FROM numbers(1000)`,
+    )
+    await clickHouse.command('TRUNCATE TABLE schema_migrations')
+    const statements = (await planClickHouse(database.url)).flatMap((each) => each.statements)
+    const bytesOf = (beginning: string) => statements.find(({ sql }) => sql.startsWith(beginning))?.bytes
+    expect(bytesOf('ALTER TABLE events MATERIALIZE PROJECTION counts')).toBeGreaterThan(1_000)
+    expect(bytesOf('ALTER TABLE events MODIFY SETTING')).toBe(0)
+    expect(bytesOf('CREATE TABLE IF NOT EXISTS events')).toBe(0)
+  })
+})
+
+describe('waiting for mutations', () => {
+  const later = { settings: { mutations_sync: '0' } } as const
+  const withRows = async () => {
+    await migrateClickHouse(database.url)
+    await clickHouse.command('CREATE TABLE t (n UInt8, text String) ENGINE = MergeTree ORDER BY n')
+    await clickHouse.command(`INSERT INTO t SELECT number, 'x' FROM numbers(4)`)
+  }
+
+  test('ends when the last one has ended', async () => {
+    await withRows()
+    await clickHouse.command('ALTER TABLE t UPDATE text = toString(sleepEachRow(0.2)) WHERE 1', later)
+    const seen: string[] = []
+    await waitForMutations(database.url, (running) => seen.push(...running.map(({ table }) => table)), {
+      pollMs: 10,
+      failingMs: 60_000,
+    })
+    expect(seen).toContain('t')
+    expect((await clickHouse.query('SELECT DISTINCT text FROM t')).rows).toEqual([{ text: '0' }])
+  })
+
+  test('ends with the reason and what to do when one only fails', async () => {
+    await withRows()
+    await clickHouse.command(`ALTER TABLE t UPDATE text = toString(throwIf(n = 3, 'canary')) WHERE 1`, later)
+    const waiting = waitForMutations(database.url, () => undefined, { pollMs: 10, failingMs: 300 })
+    await expect(waiting).rejects.toMatchObject({
+      internal: expect.stringMatching(/mutation of t that fails: .*canary.*npm run migrate -- --wait/s) as unknown,
+    })
+    await clickHouse.command('KILL MUTATION WHERE database = currentDatabase()')
+  })
 })

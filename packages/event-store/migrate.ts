@@ -90,12 +90,67 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
 
 /** Throws AppError, with what to do, when this build can't work with the schema; ClickHouseError while it is unknown. */
 export async function checkClickHouseSchema(clickHouse: Pick<ClickHouse, 'query'>): Promise<void> {
-  const versions = await schemaVersions(clickHouse, migrationFolder).catch(async (error: unknown) => {
-    // Before the first migration the database does not exist.
+  requireWorkableSchema(await schemaVersionsOrNone(clickHouse, migrationFolder))
+}
+
+/** As `schemaVersions`; before the first migration the database does not exist. */
+async function schemaVersionsOrNone(clickHouse: Pick<ClickHouse, 'query'>, folder: URL): Promise<SchemaVersions> {
+  return schemaVersions(clickHouse, folder).catch(async (error: unknown) => {
     if (error instanceof ClickHouseError && error.serverCode === clickHouseCode.unknownDatabase) {
-      return { engine: 'ClickHouse', applied: new Map<string, null>(), known: await knownMigrations(migrationFolder) }
+      return { engine: 'ClickHouse', applied: new Map<string, null>(), known: await knownMigrations(folder) }
     }
     throw error
   })
-  requireWorkableSchema(versions)
+}
+
+/** A migration that would be applied, with its statements. */
+export interface PlannedMigration {
+  name: string
+  statements: readonly {
+    sql: string
+    /** Bytes of the table that the statement reads or writes anew, at most; 0: it changes what the table is described by. */
+    bytes: number
+  }[]
+}
+
+/** The missing migrations with their statements; nothing is changed. Throws as `migrateClickHouse` does. */
+export async function planClickHouse(url: string, folder = migrationFolder): Promise<PlannedMigration[]> {
+  const clickHouse = openClickHouse(url)
+  try {
+    const missing = missingMigrations(await schemaVersionsOrNone(clickHouse, folder))
+    return await Promise.all(
+      missing.map(async (name) => ({
+        name,
+        statements: await Promise.all(
+          statementsOf(await readFile(new URL(`${name}.sql`, folder), 'utf8')).map(async (sql) => ({
+            sql,
+            bytes: await rewrittenBytes(clickHouse, sql),
+          })),
+        ),
+      })),
+    )
+  } finally {
+    await clickHouse.close()
+  }
+}
+
+/** Statements that read or write each part of a table: mutations, and a table that is made anew from itself. */
+const rewriting =
+  /^\s*(?:ALTER TABLE(?=[^]*\b(?:MATERIALIZE|MODIFY COLUMN|UPDATE|DELETE)\b)|DELETE FROM|CREATE OR REPLACE TABLE(?=[^]*\bAS SELECT\b))\s+(\w+)/i
+
+async function rewrittenBytes(clickHouse: Pick<ClickHouse, 'query'>, sql: string): Promise<number> {
+  const table = rewriting.exec(sql)?.[1]
+  if (table === undefined) return 0
+  // The database may not exist yet.
+  const { rows } = await clickHouse
+    .query<{ bytes: number }>(
+      `SELECT sum(bytes_on_disk) AS bytes FROM system.parts
+       WHERE database = currentDatabase() AND table = {table:String} AND active`,
+      { table },
+    )
+    .catch((error: unknown) => {
+      if (error instanceof ClickHouseError && error.serverCode === clickHouseCode.unknownDatabase) return { rows: [] }
+      throw error
+    })
+  return rows[0]?.bytes ?? 0
 }

@@ -1,22 +1,24 @@
 import { urlVariable } from '@sluice/runtime/variables'
+import { parseClickHouseUrl } from './client.ts'
 
-const description = 'ClickHouse: http(s)://user:password@host:8123/database.'
+const description = 'ClickHouse: http(s)://user:password@host:8123/database[?ca=<PEM file>].'
 
 /** SLUICE_CLICKHOUSE_URL of a service that runs alone. */
-export const clickHouseUrl = urlVariable({ schemes: ['http', 'https'], description, checkUrl: requireDatabaseName })
+export const clickHouseUrl = urlVariable({ schemes: ['http', 'https'], description, checkUrl: requireUsableUrl })
 
 /** SLUICE_CLICKHOUSE_URL where the embedded ClickHouse in the data folder will do. */
 export const clickHouseUrlOrEmbedded = {
   ...urlVariable({
     schemes: ['http', 'https', 'file'],
     description: `${description} Default: file:<SLUICE_DATA_DIR>/clickhouse.`,
-    checkUrl: requireDatabaseName,
+    checkUrl: requireUsableUrl,
   }),
   optional: true as const,
 }
 
-function requireDatabaseName({ pathname }: URL): void {
+function requireUsableUrl({ pathname, href }: URL): void {
   if (!/^\/\w*$/.test(pathname)) {
     throw new TypeError('must end in a database name of letters, digits and underscores')
   }
+  parseClickHouseUrl(href)
 }

@@ -3,12 +3,19 @@ import { type Config, ConfigError, type Environment, loadConfig, type Variables 
 import { internalMessage } from '@sluice/runtime/errors'
 import { createLogger, type Logger } from '@sluice/runtime/logger'
 import { Counter, createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import {
+  describeFormerName,
+  formerNamesInUse,
+  type RenamedVariables,
+  renamedVariables,
+} from '@sluice/runtime/renamed-variables'
 import { type Component, FatalError, supervise } from '@sluice/runtime/supervisor'
 import { type SynchronizedClock, synchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { portMistakes } from '@sluice/runtime/variables'
 import type { HttpServer } from './server.ts'
 import { type ListenConfig, serve, type Service } from './service.ts'
 import { stopTimes } from './stop-times.ts'
+import { openTlsCertificate } from './tls.ts'
 
 /** What every build receives besides its configuration. */
 export interface Context {
@@ -40,21 +47,25 @@ export async function runService<V extends Variables>({
   name,
   variables,
   environment,
+  renamed = renamedVariables,
   build,
 }: {
   name: string
   variables: V
   environment: Environment
+  renamed?: RenamedVariables
   build: (
     config: Config<V> & ListenConfig & { SLUICE_LOG_LEVEL: 'debug' | 'info' | 'warn' | 'error' },
     context: Context,
   ) => Promise<Built>
 }): Promise<void> {
   const config = configOrExit(() => {
-    const values = loadConfig(variables, environment) as Parameters<typeof build>[0]
+    const values = loadConfig(variables, environment, renamed) as Parameters<typeof build>[0]
     const mistakes = portMistakes(values)
     if (mistakes.length > 0) throw new ConfigError(mistakes)
     stopTimes(values)
+    // Nothing is opened for a certificate that can't be used; warnings about it are logged when it is opened to be used.
+    openTlsCertificate(values, { info: () => undefined, warn: () => undefined })
     return values
   })
   const metrics = createMetrics()
@@ -67,6 +78,7 @@ export async function runService<V extends Variables>({
     dropped.inc()
   }
   const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL, onDropped })
+  for (const name of formerNamesInUse(variables, environment, renamed)) logger.warn(name, describeFormerName(name))
   const clock = synchronizedClock()
   const stopSignal = onStopSignal()
   try {

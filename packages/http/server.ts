@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Component } from '@sluice/runtime/supervisor'
 import { FatalError } from '@sluice/runtime/supervisor'
 import { type ServerLimits, serverLimits } from './server-limits.ts'
+import { type TlsPair, tlsSettings } from './tls.ts'
 import { uploadBytesMax } from './upload.ts'
 
 export interface HttpServer extends Component {
@@ -14,11 +16,13 @@ export interface HttpServer extends Component {
    * balancer. Connections and requests are still accepted.
    */
   drain(): void
+  /** New connections get this certificate; only for a server with TLS. */
+  replaceCertificate(pair: TlsPair): void
 }
 
 /**
  * A server as a component: `stop` refuses new connections, lets requests in flight end within `requestsMs`, then closes.
- * `portVariable` names the setting to change when the port is taken.
+ * `portVariable` names the setting to change when the port is taken. With `tls` the server speaks HTTPS alone.
  */
 export function httpServer(
   name: string,
@@ -29,7 +33,8 @@ export function httpServer(
     portVariable,
     requestsMs,
     limits = serverLimits,
-  }: { host: string; port: number; portVariable: string; requestsMs: number; limits?: ServerLimits },
+    tls,
+  }: { host: string; port: number; portVariable: string; requestsMs: number; limits?: ServerLimits; tls?: TlsPair },
 ): HttpServer {
   /**
    * Responses in flight, by connection. Lists instead of Sets: V8 replaces the table of a Set that changes with every
@@ -56,26 +61,27 @@ export function httpServer(
     return true
   }
 
-  const server = createServer(
-    {
-      maxHeaderSize: limits.headerBytesMax,
-      headersTimeout: limits.headersTimeoutMs,
-      requestTimeout: limits.requestTimeoutMs,
-      connectionsCheckingInterval: limits.timeoutCheckMs,
-      keepAliveTimeout: limits.keepAliveTimeoutMs,
-    },
-    (request, response) => {
-      const { socket } = request
-      const inFlight = connections.get(socket)
-      inFlight?.push(response)
-      response.once('close', () => {
-        inFlight?.splice(inFlight.indexOf(response), 1)
-        if (isStopping && inFlight?.length === 0) socket.destroySoon()
-      })
-      if (isDraining) response.setHeader('Connection', 'close')
-      listener(request, response)
-    },
-  )
+  const options = {
+    maxHeaderSize: limits.headerBytesMax,
+    headersTimeout: limits.headersTimeoutMs,
+    requestTimeout: limits.requestTimeoutMs,
+    connectionsCheckingInterval: limits.timeoutCheckMs,
+    keepAliveTimeout: limits.keepAliveTimeoutMs,
+  }
+  const onRequest: RequestListener = (request, response) => {
+    const { socket } = request
+    const inFlight = connections.get(socket)
+    inFlight?.push(response)
+    response.once('close', () => {
+      inFlight?.splice(inFlight.indexOf(response), 1)
+      if (isStopping && inFlight?.length === 0) socket.destroySoon()
+    })
+    if (isDraining) response.setHeader('Connection', 'close')
+    listener(request, response)
+  }
+  const tlsServer =
+    tls && createTlsServer({ ...options, ...tlsSettings, ...tls, handshakeTimeout: limits.headersTimeoutMs }, onRequest)
+  const server: Server = tlsServer ?? createServer(options, onRequest)
   server.maxHeadersCount = limits.headersMax
   server.maxConnections = limits.connectionsMax
   server.timeout = limits.idleTimeoutMs
@@ -83,17 +89,26 @@ export function httpServer(
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     // An upload may take longer than other requests. If no more bytes arrive, the idle timeout closes it sooner.
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && extendUpload(socket)) return
-    const hasAnswered = connections.get(socket)?.some(({ headersSent }) => headersSent) === true
-    if (error.code === 'ECONNRESET' || !socket.writable || hasAnswered) {
+    const inFlight = connections.get(socket)
+    const hasAnswered = inFlight?.some(({ headersSent }) => headersSent) === true
+    // Without a list the handshake of TLS has failed: nothing can be written that the client would understand.
+    if (error.code === 'ECONNRESET' || !socket.writable || hasAnswered || inFlight === undefined) {
       socket.destroy()
       return
     }
     socket.end(rawErrorResponse(error.code), () => socket.destroy())
   })
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
-  server.on('connection', (socket) => {
+  /** Connections of which the handshake of TLS may be under way. */
+  const rawSockets = new Set<Socket>()
+  tlsServer?.on('connection', (socket: Socket) => {
+    rawSockets.add(socket)
+    socket.once('close', () => rawSockets.delete(socket))
+  })
+  server.on(tlsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
     connections.set(socket, [])
     socket.once('close', () => connections.delete(socket))
+    if (isStopping && tlsServer) socket.destroy()
   })
 
   // Called by server.close(). Node's own version keeps connections that never sent a request, and aborts responses that
@@ -123,6 +138,7 @@ export function httpServer(
     setImmediate(closeIdleConnections)
     const deadline = setTimeout(() => {
       server.closeAllConnections()
+      for (const socket of rawSockets) socket.destroy()
     }, requestsMs)
     await closed
     clearTimeout(deadline)
@@ -133,6 +149,7 @@ export function httpServer(
     port: () => (server.address() as AddressInfo).port,
     start: () => listen(server, host, port, portVariable),
     drain,
+    replaceCertificate: (pair) => tlsServer?.setSecureContext({ ...tlsSettings, ...pair }),
     stop,
   }
 }

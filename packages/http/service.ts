@@ -12,6 +12,7 @@ import { createDispatch } from './dispatch.ts'
 import type { Route } from './route.ts'
 import { type HttpServer, httpServer } from './server.ts'
 import { type StopConfig, stopTimes } from './stop-times.ts'
+import { openTlsCertificate, type TlsConfig } from './tls.ts'
 import { createWorkQueue } from './work-queue.ts'
 
 /** The parts of a service, which its build.ts makes from configuration and engines. */
@@ -30,7 +31,7 @@ export interface Service {
 /** All probes within this time share one result: probes are public, and a check sends a request to each engine. */
 const readinessAgeMsMax = 1_000
 
-export interface ListenConfig extends StopConfig {
+export interface ListenConfig extends StopConfig, TlsConfig {
   SLUICE_HOST: string
   SLUICE_PORT: number
   SLUICE_METRICS_PORT: number | undefined
@@ -39,8 +40,9 @@ export interface ListenConfig extends StopConfig {
 }
 
 /**
- * The HTTP side of a service: its routes with `/healthz` and `/readyz` on one port, `/metrics` on another.
- * Returns the server and all components in the order of their start.
+ * The HTTP side of a service: its routes with `/healthz` and `/readyz` on one port, with TLS if the configuration names a
+ * certificate, `/metrics` on another without. Returns the server and all components in the order of their start. Throws
+ * ConfigError for a certificate that can't be used.
  */
 export function serve(
   service: Service,
@@ -51,6 +53,7 @@ export function serve(
     metrics,
     clock,
     failures = () => [],
+    certificateCheckMs,
   }: {
     config: ListenConfig
     logger: Logger
@@ -58,9 +61,12 @@ export function serve(
     clock: Pick<SynchronizedClock, 'now' | 'warnings'>
     /** Names of components that failed and wait for a restart; `/readyz` lists them. */
     failures?: () => readonly string[]
+    /** How often the files of the certificate are read. */
+    certificateCheckMs?: number
   },
 ): { server: HttpServer; components: Component[] } {
   const { drainMs, requestsMs } = stopTimes(config)
+  const certificate = openTlsCertificate(config, logger, certificateCheckMs)
   const admission = createAdmission(metrics)
   const checkReadiness = memoize(() => readiness(service.checks), readinessAgeMsMax)
   let stopping = false
@@ -73,7 +79,7 @@ export function serve(
     if (admission.isFull()) missing.memory = 'requests under way hold all they may'
     for (const name of failures()) degraded[name] = 'failed, is run again'
     const isReady = Object.keys(missing).length === 0
-    const warnings = [...clock.warnings(), ...(service.warnings?.() ?? [])]
+    const warnings = [...clock.warnings(), ...(certificate?.warnings() ?? []), ...(service.warnings?.() ?? [])]
     sendJson(response, isReady ? 200 : 503, {
       success: isReady,
       ...(isReady ? {} : { error: `Not ready: ${Object.keys(missing).join(', ')}` }),
@@ -101,6 +107,7 @@ export function serve(
     port: config.SLUICE_PORT,
     portVariable: 'SLUICE_PORT',
     requestsMs,
+    ...(certificate && { tls: certificate.pair() }),
   })
   const metricsServer = httpServer('metrics', metricsListener(metrics, logger), {
     host: config.SLUICE_HOST,
@@ -118,7 +125,19 @@ export function serve(
       await sleep(drainMs, new AbortController().signal)
     },
   }
-  return { server, components: [...service.components, metricsServer, server, announceStop] }
+  const certificateWatch = certificate?.watch((pair) => {
+    server.replaceCertificate(pair)
+  })
+  return {
+    server,
+    components: [
+      ...service.components,
+      ...(certificateWatch ? [certificateWatch] : []),
+      metricsServer,
+      server,
+      announceStop,
+    ],
+  }
 }
 
 /** Shares the result of one call among all calls until it ends and for `ms` afterwards. `read` never rejects. */

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
 import { thisBuild } from '@sluice/runtime/schema-versions'
+import { describeWithPgbouncer, startPgbouncer } from '../../tests/support/pgbouncer.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { keyStore } from './keys.ts'
-import { checkPostgresSchema, migratePostgres, migrations, withMigrationLock } from './migrate.ts'
+import { checkPostgresSchema, migratePostgres, migrations, planPostgres, withMigrationLock } from './migrate.ts'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import { openPostgres } from './open.ts'
@@ -189,7 +190,7 @@ describe('the migration lock', () => {
     expect(await withMigrationLock(postgres, () => Promise.resolve('free'))).toBe('free')
   })
 
-  test('is awaited without a limit, also for longer than the time-out of statements', async () => {
+  test('is awaited for longer than the time-out of statements', async () => {
     const other = openPostgres(postgres.url, { queryTimeoutMs: 300 })
     const entered = Promise.withResolvers<undefined>()
     const gate = Promise.withResolvers<undefined>()
@@ -227,5 +228,102 @@ describe('the migration lock', () => {
     gate.resolve(undefined)
     expect(await held).toMatchObject({ code: 'unavailable' })
     await otherPostgres.close()
+  })
+
+  test('is awaited within a limit, after which a sentence says what to do and nothing was done', async () => {
+    const other = openPostgres(postgres.url)
+    const entered = Promise.withResolvers<number>()
+    const gate = Promise.withResolvers<undefined>()
+    const first = withMigrationLock(other, async () => {
+      const { rows } = await sql<{ pid: number }>`
+        SELECT pid FROM pg_locks WHERE locktype = 'advisory'
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`.execute(postgres.db)
+      entered.resolve(rows[0]?.pid ?? 0)
+      await gate.promise
+    })
+    const pid = await entered.promise
+    let isRun = false
+    const second = withMigrationLock(
+      postgres,
+      () => {
+        isRun = true
+        return Promise.resolve()
+      },
+      { waitMs: 300 },
+    )
+    expect(await rejection(second)).toMatchObject({
+      internal:
+        'Another process has been migrating for more than 0.3 s. Wait for it and run the command again; if its machine ' +
+        `is gone, end its session with "SELECT pg_terminate_backend(${pid})".`,
+    })
+    expect(isRun).toBe(false)
+    gate.resolve(undefined)
+    await first
+    await other.close()
+  })
+})
+
+describeWithPgbouncer('behind PgBouncer', () => {
+  const poolings: [name: string, settings: Record<string, string>][] = [
+    ['transactions', { pool_mode: 'transaction' }],
+    ['transactions, servers in turn', { pool_mode: 'transaction', server_round_robin: '1', min_pool_size: '3' }],
+    ['transactions, one server', { pool_mode: 'transaction', default_pool_size: '1' }],
+  ]
+  test.each(poolings)('a pool of %s is refused, and nothing is changed', async (_, settings) => {
+    const pgbouncer = await startPgbouncer(postgres.url, settings)
+    const pooled = openPostgres(pgbouncer.url, { queryTimeoutMs: 0 })
+    expect(await rejection(withMigrationLock(pooled, () => migratePostgres(pooled)))).toMatchObject({
+      internal: expect.stringMatching(/^SLUICE_POSTGRES_URL leads to a pooler of transactions/) as unknown,
+    })
+    await pooled.close()
+    await pgbouncer.stop()
+    const { rows } = await sql<{ found: boolean }>`SELECT to_regclass('sites') IS NOT NULL AS found`.execute(
+      postgres.db,
+    )
+    expect(rows).toStrictEqual([{ found: false }])
+  })
+
+  test('a pool of sessions is used', async () => {
+    const pgbouncer = await startPgbouncer(postgres.url, { pool_mode: 'session' })
+    const pooled = openPostgres(pgbouncer.url)
+    expect(await withMigrationLock(pooled, () => migratePostgres(pooled))).toStrictEqual(all)
+    await pooled.close()
+    await pgbouncer.stop()
+  })
+})
+
+describe('a plan', () => {
+  test('has the statements of the missing migrations, and changes nothing', async () => {
+    const planned = await planPostgres(postgres)
+    expect(planned.map(({ name }) => name)).toStrictEqual(all)
+    expect(planned.at(-1)?.statements).toContainEqual({
+      sql: 'ALTER TABLE erasures ADD COLUMN created_xid xid8',
+      bytes: 0,
+    })
+    const { rows } = await sql`SELECT tablename FROM pg_tables WHERE schemaname = 'public'`.execute(postgres.db)
+    expect(rows).toStrictEqual([])
+    await migratePostgres(postgres)
+    expect(await planPostgres(postgres)).toStrictEqual([])
+  })
+
+  test('has the bytes of the tables that are read or written anew', async () => {
+    await migratePostgres(postgres)
+    await sql`INSERT INTO sites (site_id) SELECT 'site-' || n FROM generate_series(1, 1000) n`.execute(postgres.db)
+    const { rows } = await sql<{ bytes: string }>`SELECT pg_table_size('sites') AS bytes`.execute(postgres.db)
+    const size = Number(rows[0]?.bytes)
+    const next = {
+      oldestBuild: thisBuild,
+      up: async (db: Kysely<never>) => {
+        await sql`CREATE INDEX sites_next ON sites (site_id)`.execute(db)
+        await sql`ALTER TABLE sites ADD COLUMN next text DEFAULT 'x'`.execute(db)
+        await sql`ALTER TABLE sites ALTER COLUMN site_id TYPE varchar`.execute(db)
+        await sql`ALTER TABLE sites ADD COLUMN born timestamptz DEFAULT clock_timestamp()`.execute(db)
+        await sql`UPDATE sites SET next = 'y'`.execute(db)
+        await sql`CREATE INDEX nowhere ON missing (x)`.execute(db)
+      },
+    }
+    const [planned] = await planPostgres(postgres, { ...migrations, '999-next': next })
+    expect(planned?.statements.map(({ bytes }) => bytes)).toStrictEqual([size, 0, size, size, size, 0])
+    expect(size).toBeGreaterThan(8_000)
   })
 })

@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
-import { sql } from 'kysely'
+import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import { AppError } from '@sluice/runtime/errors'
 import { missingMigrations, requireWorkableSchema, type SchemaVersions } from '@sluice/runtime/schema-versions'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
@@ -86,16 +87,28 @@ export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
 /** The name of an advisory lock: an arbitrary number that is the same in every build. */
 const migrationLock = 5_757_005
 const lockRetryMs = 200
+/** Longer than most migrations; what starts them should hear of a longer one. */
+const lockWaitMsDefault = 300_000
 
 /**
- * Runs `work` while no other process migrates, and waits for the other one without a time limit. The lock ends with the
- * connection of its holder.
+ * Runs `work` while no other process migrates. The lock ends with the connection of its holder. Throws AppError, with what
+ * to do, when another process holds the lock for longer than `waitMs`, and when a pooler hands the connection to others
+ * between two statements: the lock would mean nothing.
  */
-export async function withMigrationLock<T>(postgres: Postgres, work: () => Promise<T>): Promise<T> {
+export async function withMigrationLock<T>(
+  postgres: Postgres,
+  work: () => Promise<T>,
+  { waitMs = lockWaitMsDefault }: { waitMs?: number } = {},
+): Promise<T> {
   return postgres.run((db) =>
     db.connection().execute(async (connection) => {
+      await requireOwnSession(connection, db)
+      const deadline = performance.now() + waitMs
       // The lock is polled, because a statement that waits for it would exceed the pool's time-out.
-      while (!(await tryLock(connection))) await setTimeout(lockRetryMs)
+      while (!(await tryLock(connection))) {
+        if (performance.now() >= deadline) throw lockIsHeld(await holderOf(connection), waitMs)
+        await setTimeout(lockRetryMs)
+      }
       try {
         return await work()
       } finally {
@@ -110,6 +123,113 @@ async function tryLock(connection: Postgres['db']): Promise<boolean> {
     connection,
   )
   return rows[0]?.locked === true
+}
+
+/** The process of Postgres that holds the lock. */
+async function holderOf(connection: Postgres['db']): Promise<number | undefined> {
+  const { rows } = await sql<{ pid: number }>`
+    SELECT pid FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = 0 AND objid = ${migrationLock} AND granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`.execute(connection)
+  return rows[0]?.pid
+}
+
+function lockIsHeld(pid: number | undefined, waitMs: number): AppError {
+  return cannotMigrate(
+    `Another process has been migrating for more than ${waitMs / 1000} s. Wait for it and run the command again; if its ` +
+      `machine is gone, end its session with "SELECT pg_terminate_backend(${pid ?? '<pid>'})".`,
+  )
+}
+
+/** A pooler that gives its servers out in turn has shown it by then. */
+const sessionProbes = 4
+
+/**
+ * Throws AppError when a session of Postgres is not this connection's own. A pooler of transactions shows in one of two
+ * ways: statements of one connection meet several sessions, or those of two connections meet the same one.
+ */
+async function requireOwnSession(connection: Postgres['db'], db: Postgres['db']): Promise<void> {
+  const sessions = new Set<number>()
+  for (let probe = 0; probe < sessionProbes; probe++) sessions.add(await sessionOf(connection))
+  // PgBouncer gives out the server that was used last: a second client gets it while the first one sends nothing.
+  await db.transaction().execute(async (other) => {
+    if (sessions.size > 1 || sessions.has(await sessionOf(other))) {
+      throw cannotMigrate(
+        'SLUICE_POSTGRES_URL leads to a pooler of transactions, behind which the lock against a second migration means ' +
+          'nothing. Give npm run migrate the URL of Postgres itself, or of a pool in session mode.',
+      )
+    }
+  })
+}
+
+async function sessionOf(connection: Postgres['db']): Promise<number> {
+  const { rows } = await sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`.execute(connection)
+  return rows[0]?.pid ?? 0
+}
+
+function cannotMigrate(internal: string): AppError {
+  return new AppError('internal', { message: 'Internal server error', internal })
+}
+
+/** A migration that would be applied, with its statements. */
+export interface PlannedMigration {
+  name: string
+  statements: readonly PlannedStatement[]
+}
+
+export interface PlannedStatement {
+  sql: string
+  /** Bytes of the table that the statement reads or writes anew, at most; 0: it changes what the table is described by. */
+  bytes: number
+}
+
+/**
+ * The missing migrations with their statements, as they read without data; nothing is changed. Throws as `migratePostgres`
+ * does.
+ */
+export async function planPostgres(postgres: Postgres, wanted: Migrations = migrations): Promise<PlannedMigration[]> {
+  return postgres.run(async (db) => {
+    const missing = missingMigrations(await schemaVersions(postgres, wanted))
+    const planned: PlannedMigration[] = []
+    for (const name of missing) {
+      const statements: PlannedStatement[] = []
+      for (const text of await statementsOf(wanted[name])) {
+        statements.push({ sql: text, bytes: await rewrittenBytes(db, text) })
+      }
+      planned.push({ name, statements })
+    }
+    return planned
+  })
+}
+
+/** What a migration would execute, recorded by a connection that leads nowhere. */
+async function statementsOf(migration: VersionedMigration | undefined): Promise<string[]> {
+  const statements: string[] = []
+  const recorder = new Kysely<never>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (db) => new PostgresIntrospector(db),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+    log: ({ query }) => {
+      statements.push(query.sql.trim())
+    },
+  })
+  await migration?.up(recorder)
+  return statements
+}
+
+/** Statements that read or write each row of a table: indexes, constraints, other types, values that are not constants. */
+const rewriting =
+  /^\s*(?:CREATE (?:UNIQUE )?INDEX\b[^]*?\bON|UPDATE|DELETE FROM|ALTER TABLE(?=[^]*\b(?:TYPE|SET NOT NULL|CHECK|REFERENCES|UNIQUE|PRIMARY KEY|DEFAULT [a-z_]+\()))\s+(?:ONLY\s+)?"?(\w+)"?/i
+
+async function rewrittenBytes(db: Postgres['db'], text: string): Promise<number> {
+  const table = rewriting.exec(text)?.[1]
+  if (table === undefined) return 0
+  const { rows } = await sql<{ bytes: string | null }>`
+    SELECT pg_table_size(to_regclass(quote_ident(${table}))) AS bytes`.execute(db)
+  return Number(rows[0]?.bytes ?? 0)
 }
 
 async function schemaVersions({ db }: Postgres, wanted: Migrations): Promise<SchemaVersions> {

@@ -1,4 +1,6 @@
 import type { Schema } from 'joi'
+import { formerNamesInUse, isSet, type RenamedVariables, renamedVariables } from './renamed-variables.ts'
+import { readSecretFile } from './secret-file.ts'
 
 /** One environment variable, as main.ts reads it and docs/configuration.md lists it. */
 export interface Variable<T> {
@@ -12,7 +14,7 @@ export interface Variable<T> {
   optional?: true
   /** A check beyond the schema's: throws an Error whose message continues the variable's name. */
   check?: (text: string) => unknown
-  /** The value is never printed, not even in an error. */
+  /** The value is never printed, not even in an error, and may be in a file, which `<NAME>_FILE` names. */
   secret?: true
 }
 
@@ -40,37 +42,89 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads and checks all variables before anything opens. An empty value counts as unset.
+ * Reads and checks all variables before anything opens. An empty value counts as unset. A secret may be in a file, which
+ * `<NAME>_FILE` names; a renamed variable is read under its former name too.
  * Throws ConfigError with one line per variable that is missing or wrong.
  */
-export function loadConfig<V extends Variables>(variables: V, environment: Environment): Config<V> {
+export function loadConfig<V extends Variables>(
+  variables: V,
+  environment: Environment,
+  renamed: RenamedVariables = renamedVariables,
+): Config<V> {
   const values: Record<string, unknown> = {}
   const mistakes: string[] = []
+  const named = withPresentNames(variables, environment, renamed, mistakes)
   for (const [name, variable] of Object.entries(variables)) {
-    const set = environment[name]
-    const text = set === undefined || set === '' ? variable.default : set
-    if (text === undefined) {
-      if (variable.optional !== true) mistakes.push(`${name} is required: ${variable.description}`)
-      continue
-    }
+    const found = findText(name, variable, named, mistakes)
+    if (found === undefined) continue
+    const { text, origin } = found
     const result = variable.schema.validate(text, { errors: { label: false } })
     if (result.error) {
       const shown = variable.secret === true ? '' : ` (it is ${JSON.stringify(text)})`
       // Some of joi's reasons quote the value.
       const reason =
         variable.secret === true && result.error.message.includes(text) ? 'is not valid' : result.error.message
-      mistakes.push(`${name} ${reason}${shown}: ${variable.description}`)
+      mistakes.push(`${name} ${reason}${shown}${origin}: ${variable.description}`)
     } else {
       try {
         variable.check?.(text)
       } catch (error) {
         // A check may name the variable itself.
         const reason = error instanceof Error ? error.message.replace(`${name}: `, '') : 'is not valid'
-        mistakes.push(`${name} ${reason}: ${variable.description}`)
+        mistakes.push(`${name} ${reason}${origin}: ${variable.description}`)
       }
     }
     values[name] = result.value as unknown
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes)
   return values as Config<V>
+}
+
+/**
+ * The environment with the values of former names under the present ones. Both may be set to the same value, so that one
+ * environment serves builds from before and after the renaming.
+ */
+function withPresentNames(
+  variables: Variables,
+  environment: Environment,
+  renamed: RenamedVariables,
+  mistakes: string[],
+): Environment {
+  const named: Record<string, string | undefined> = {}
+  for (const { former, present } of formerNamesInUse(variables, environment, renamed)) {
+    if (isSet(environment[present]) && environment[present] !== environment[former]) {
+      mistakes.push(
+        `${former} is the former name of ${present}, and both are set, to different values: unset ${former}`,
+      )
+    }
+    named[present] = environment[former]
+  }
+  return Object.keys(named).length === 0 ? environment : { ...environment, ...named }
+}
+
+/** The text of a variable, and where it is from as a phrase; undefined if it has none, which may be a mistake. */
+function findText(
+  name: string,
+  variable: Variable<unknown>,
+  environment: Environment,
+  mistakes: string[],
+): { text: string; origin: string } | undefined {
+  const fileName = `${name}_FILE`
+  const [set, file] = [environment[name], variable.secret === true ? environment[fileName] : undefined]
+  if (isSet(set) && isSet(file)) {
+    mistakes.push(`${name} and ${fileName} are both set: unset one of them`)
+    return undefined
+  }
+  if (isSet(file)) {
+    try {
+      return { text: readSecretFile(file), origin: ` (it is read from ${fileName})` }
+    } catch (error) {
+      mistakes.push(`${fileName} ${error instanceof Error ? error.message : 'is not valid'}`)
+      return undefined
+    }
+  }
+  const text = isSet(set) ? set : variable.default
+  if (text !== undefined) return { text, origin: '' }
+  if (variable.optional !== true) mistakes.push(`${name} is required: ${variable.description}`)
+  return undefined
 }

@@ -169,6 +169,14 @@ export function listenVariables(defaultPort: number, defaultHost: string) {
         'Port of /metrics (Prometheus), apart so that it is not public by accident. Default: SLUICE_PORT + 1000.',
       optional: true as const,
     }),
+    SLUICE_TLS_CERT: optionalVariable(
+      'PEM file with the certificate for HTTPS on SLUICE_PORT, followed by those of its authorities. Without it the port speaks HTTP.',
+      () => undefined,
+    ),
+    SLUICE_TLS_KEY: optionalVariable(
+      'PEM file with the key of SLUICE_TLS_CERT, without a passphrase. Both files are read again when they change.',
+      () => undefined,
+    ),
     SLUICE_LOG_LEVEL: variable({
       schema: joi.string<'debug' | 'info' | 'warn' | 'error'>().valid('debug', 'info', 'warn', 'error').required(),
       description: 'Least severe level that is logged; info holds one line per request and per batch.',

@@ -3,8 +3,8 @@ import { attachPostgres, startPostgres } from '@sluice/engines/postgres'
 import { replaceAdminKey } from '@sluice/postgres/admin-key'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresUrl } from '@sluice/postgres/variables'
-import { loadConfig } from '@sluice/runtime/config'
 import { internalMessage } from '@sluice/runtime/errors'
+import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { dataDirectory } from '@sluice/runtime/variables'
 
 const variables = {
@@ -14,7 +14,7 @@ const variables = {
 
 /** The Postgres that SLUICE_POSTGRES_URL names, else the embedded one, which is started unless it is running. */
 async function findPostgres(): Promise<{ url: string; stop: () => Promise<void> }> {
-  const config = loadConfig(variables, process.env)
+  const config = loadCommandConfig(variables, process.env, console.error)
   const leaveRunning = (): Promise<void> => Promise.resolve()
   if (config.SLUICE_POSTGRES_URL !== undefined) return { url: config.SLUICE_POSTGRES_URL, stop: leaveRunning }
   const dir = `${config.SLUICE_DATA_DIR}/postgres`

@@ -35,6 +35,7 @@ export async function buildStandalone(
     SLUICE_COLLECT_URL: string | undefined
     SLUICE_SECRETS_KEY: string | undefined
     SLUICE_HOST: string
+    SLUICE_TLS_CERT?: string | undefined
   } & Parameters<typeof outboundOptionsOf>[0],
   context: Context,
 ): Promise<Built> {
@@ -125,7 +126,7 @@ export async function buildStandalone(
       closeOnStop('dead letters', deadLetters),
     ],
     onReady: async (server) => {
-      const origin = `http://localhost:${server.port()}`
+      const origin = `${config.SLUICE_TLS_CERT === undefined ? 'http' : 'https'}://localhost:${server.port()}`
       process.stdout.write(`Sluice is ready: ${origin}\n`)
       // Elsewhere the output may go to a log that others read.
       const link = isLoopback(config.SLUICE_HOST)

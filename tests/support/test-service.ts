@@ -13,7 +13,7 @@ import { checkAnswer } from './check-answer.ts'
 import { exactClock } from './clock.ts'
 
 export interface TestService extends CapturedLogger {
-  /** `http://127.0.0.1:<port>`. */
+  /** `http://127.0.0.1:<port>`, or `https:`. */
   url: string
   port: number
   /** The URL of the metrics server. */
@@ -32,8 +32,12 @@ export async function startTestService(
   captured: CapturedLogger = capturedLogger(),
   {
     clock = exactClock,
+    certificateCheckMs = 10_000,
     ...variables
-  }: Pick<ListenConfig, 'SLUICE_TRUSTED_PROXIES' | 'SLUICE_CORS_ORIGINS'> & { clock?: SynchronizedClock } = {},
+  }: Pick<ListenConfig, 'SLUICE_TRUSTED_PROXIES' | 'SLUICE_CORS_ORIGINS' | 'SLUICE_TLS_CERT' | 'SLUICE_TLS_KEY'> & {
+    clock?: SynchronizedClock
+    certificateCheckMs?: number
+  } = {},
 ): Promise<TestService> {
   const { logger } = captured
   const metrics = createMetrics()
@@ -45,6 +49,7 @@ export async function startTestService(
       logger,
       metrics,
       clock,
+      certificateCheckMs,
     },
   )
   const supervisor = supervise(components, logger)
@@ -52,7 +57,7 @@ export async function startTestService(
   const metricsServer = components.find(({ name }) => name === 'metrics') as typeof server
   return {
     ...captured,
-    url: `http://127.0.0.1:${server.port()}`,
+    url: `${variables.SLUICE_TLS_CERT === undefined ? 'http' : 'https'}://127.0.0.1:${server.port()}`,
     port: server.port(),
     metricsUrl: `http://127.0.0.1:${metricsServer.port()}`,
     metrics,

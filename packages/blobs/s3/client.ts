@@ -23,7 +23,7 @@ const socketsMax = 64
  * machine's own: AWS_… variables, ~/.aws, the roles of EKS, ECS and EC2.
  */
 export function createClient(
-  { region, endpoint }: S3Address,
+  { region, endpoint, ca }: S3Address,
   credentials: S3Credentials | undefined,
   { connectMs, idleMs }: S3Timeouts = defaultTimeouts,
 ): S3Client {
@@ -37,7 +37,7 @@ export function createClient(
       connectionTimeout: connectMs,
       socketTimeout: idleMs,
       httpAgent: { maxSockets: socketsMax },
-      httpsAgent: { maxSockets: socketsMax },
+      httpsAgent: { maxSockets: socketsMax, ...(ca !== undefined && { ca }) },
     },
     ...(credentials && { credentials }),
     ...(endpoint !== undefined && { endpoint, forcePathStyle: true }),

@@ -1,6 +1,7 @@
+import { readCaFile } from '@sluice/runtime/ca-file'
 import { checkPrefix } from '../rules.ts'
 
-const parameters = ['region', 'endpoint']
+const parameters = ['region', 'endpoint', 'ca']
 /** What servers other than Amazon's are told when the URL names no region; they ignore it. */
 const regionOfEndpoints = 'us-east-1'
 
@@ -12,10 +13,12 @@ export interface S3Address {
   region: string
   /** The URL of a server that is not Amazon's; it is asked with the bucket in the path. */
   endpoint: string | undefined
+  /** PEM certificates to trust instead of Node's. */
+  ca?: string
 }
 
 /**
- * Reads `s3://<bucket>[/<prefix>]?region=<region>[&endpoint=http[s]://host[:port]]`. The region may be left out beside an
+ * Reads `s3://<bucket>[/<prefix>]?region=<region>[&endpoint=http[s]://host[:port]][&ca=<PEM file>]`. The region may be left out beside an
  * endpoint. Several installations can share a bucket with a prefix each. Throws one Error that names every mistake.
  */
 export function parseS3Url(text: string): S3Address {
@@ -43,11 +46,18 @@ export function parseS3Url(text: string): S3Address {
     prefix: readPrefix(pathname, mistakes),
     region: searchParams.get('region') ?? regionOfEndpoints,
     endpoint: endpoint ?? undefined,
+    ...readCa(searchParams.get('ca'), endpoint, mistakes),
   }
   if (endpoint === null && !searchParams.has('region')) mistakes.push('the region is missing: ?region=eu-central-1')
   if (!/^[a-z0-9-]+$/.test(address.region)) mistakes.push('the region is made of lower-case letters, digits and "-"')
   if (mistakes.length > 0) throw new Error(`SLUICE_BLOBS_URL: ${mistakes.join('; ')}`)
   return address
+}
+
+function readCa(file: string | null, endpoint: string | null, mistakes: string[]): { ca?: string } {
+  if (file !== null && endpoint?.startsWith('http:') === true) mistakes.push('"ca" needs an endpoint of https:')
+  const ca = readCaFile(file, mistakes)?.ca
+  return ca === undefined ? {} : { ca }
 }
 
 function checkEndpoint(text: string, mistakes: string[]): void {

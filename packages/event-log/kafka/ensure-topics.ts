@@ -78,6 +78,15 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
   })
 }
 
+/** Names of the topics that `ensureTopics` would create. Throws when Kafka can't be reached within 15 s. */
+export async function missingTopics(url: string, logger: Pick<Logger, 'debug' | 'warn'> = silent): Promise<string[]> {
+  const { topic } = parseKafkaUrl(url)
+  return withAdmin(url, logger, async (admin) => {
+    const existing = new Set(await admin.listTopics())
+    return [topic, `${topic}.dead`, `${topic}.backfill`].filter((name) => !existing.has(name))
+  })
+}
+
 /** What two topics must have in common to be equally durable; partitions, so that copies of an event meet. */
 interface TopicDescription {
   name: string

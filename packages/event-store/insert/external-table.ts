@@ -57,8 +57,10 @@ export function externalTableUrl(
  */
 export function externalTableClient(address: ClickHouseAddress): ExternalTableClient {
   const { request } = address.origin.startsWith('https:') ? https : http
-  const Agent = address.origin.startsWith('https:') ? https.Agent : http.Agent
-  const agent = new Agent({ keepAlive: true, maxSockets: 64 })
+  const options = { keepAlive: true, maxSockets: 64 }
+  const agent = address.origin.startsWith('https:')
+    ? new https.Agent({ ...options, ...(address.ca !== undefined && { ca: address.ca }) })
+    : new http.Agent(options)
   const boundary = `sluice-${randomUUID()}`
   const head = Buffer.from(
     `--${boundary}\r\nContent-Disposition: form-data; name="b"; filename="b"\r\nContent-Type: application/octet-stream\r\n\r\n`,

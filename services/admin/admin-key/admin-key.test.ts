@@ -1,4 +1,7 @@
 import { spawn } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { hashKey } from '@sluice/access/api-key'
@@ -52,4 +55,24 @@ describe('the command that replaces the admin key of servers', () => {
     expect({ code, key }).toStrictEqual({ code: 1, key: undefined })
     expect(output).toMatch(/^The configuration has 1 mistake:\n {2}- SLUICE_POSTGRES_URL is required/)
   })
+
+  test('reads the URL from a file, and ends with 1 when both are given', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-admin-key-'))
+    try {
+      const file = join(folder, 'postgres-url')
+      await writeFile(file, `${database.url}\n`)
+      const { code, key } = await run({ SLUICE_POSTGRES_URL_FILE: file })
+      expect({ code, isPrinted: key !== undefined }).toStrictEqual({ code: 0, isPrinted: true })
+      const both = await run({ SLUICE_POSTGRES_URL: database.url, SLUICE_POSTGRES_URL_FILE: file })
+      expect(both).toStrictEqual({
+        code: 1,
+        output:
+          'The configuration has 1 mistake:\n' +
+          '  - SLUICE_POSTGRES_URL and SLUICE_POSTGRES_URL_FILE are both set: unset one of them\n',
+        key: undefined,
+      })
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  }, 30_000)
 })

@@ -2,12 +2,12 @@
 // embedded Postgres, which an image of the services does not carry (docs/http-interface.md#first-admin-key).
 import { replaceAdminKey } from '@sluice/postgres/admin-key'
 import { openPostgres } from '@sluice/postgres/open'
-import { loadConfig } from '@sluice/runtime/config'
 import { internalMessage } from '@sluice/runtime/errors'
+import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { variables } from './config.ts'
 
 try {
-  const postgres = openPostgres(loadConfig(variables, process.env).SLUICE_POSTGRES_URL)
+  const postgres = openPostgres(loadCommandConfig(variables, process.env, console.error).SLUICE_POSTGRES_URL)
   try {
     const { key, note } = await replaceAdminKey(postgres)
     console.log(key)

@@ -1,24 +1,52 @@
+// npm run migrate [-- --plan | --wait]: brings the schemas and topics up to date.
+import { parseArgs } from 'node:util'
+import { waitForMutations } from '@sluice/event-store/mutations'
 import { openPostgres } from '@sluice/postgres/open'
-import { loadConfig } from '@sluice/runtime/config'
 import { internalMessage } from '@sluice/runtime/errors'
+import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { variables } from './config.ts'
 import { migrate } from './migrate.ts'
+import { planText } from './plan.ts'
+
+const usage = `npm run migrate [-- --plan | --wait]
+  --plan   prints the statements that would be executed, and changes nothing
+  --wait   waits until ClickHouse has brought the stored events into the new form, which it does in the background`
+
+function readArguments(): { plan: boolean; wait: boolean } {
+  try {
+    const boolean = { type: 'boolean', default: false } as const
+    const { values } = parseArgs({ options: { plan: boolean, wait: boolean } })
+    if (values.plan && values.wait)
+      throw new Error('--plan changes nothing that --wait could wait for: give one of them.')
+    return values
+  } catch (error) {
+    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${usage}`, { cause: error })
+  }
+}
 
 try {
-  const config = loadConfig(variables, process.env)
+  const { plan, wait } = readArguments()
+  const config = loadCommandConfig(variables, process.env, console.error)
   // Creating an index on a large table takes long.
   const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0 })
+  const engines = { postgres, clickHouseUrl: config.SLUICE_CLICKHOUSE_URL, logUrl: config.SLUICE_LOG_URL }
   try {
-    const done = await migrate({
-      postgres,
-      clickHouseUrl: config.SLUICE_CLICKHOUSE_URL,
-      logUrl: config.SLUICE_LOG_URL,
-    })
-    console.log(
-      `Postgres: ${listed(done.postgres)}\nClickHouse: ${listed(done.clickHouse)}\nTopics: ${listed(done.topics)}`,
-    )
+    if (plan) console.log(await planText(engines))
+    else {
+      const done = await migrate(engines)
+      console.log(
+        `Postgres: ${listed(done.postgres)}\nClickHouse: ${listed(done.clickHouse)}\nTopics: ${listed(done.topics)}`,
+      )
+    }
   } finally {
     await postgres.close()
+  }
+  if (wait) {
+    await waitForMutations(config.SLUICE_CLICKHOUSE_URL, (running) => {
+      for (const { table, command, parts } of running)
+        console.log(`ClickHouse: ${table}: ${command}: ${parts} parts left`)
+    })
+    console.log('ClickHouse: no mutation runs')
   }
 } catch (error) {
   console.error(internalMessage(error))

@@ -7,9 +7,9 @@ import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
-import { loadConfig } from '@sluice/runtime/config'
 import { internalMessage } from '@sluice/runtime/errors'
 import { folderOf } from '@sluice/runtime/file-url'
+import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { variables } from './config.ts'
 import { listDeadLetters, replayDeadLetters } from './replay.ts'
 
@@ -48,7 +48,7 @@ function openPostgresFor(logUrl: string, postgresUrl: string | undefined): Postg
 const opened: { close(): Promise<void> }[] = []
 try {
   const { list } = readArguments()
-  const config = loadConfig(variables, process.env)
+  const config = loadCommandConfig(variables, process.env, console.error)
   const url = config.SLUICE_LOG_URL ?? `file:${config.SLUICE_DATA_DIR}/log`
   // Opening a log that does not exist would create one.
   if (url.startsWith('file:') && !existsSync(join(folderOf(url), 'log.sqlite'))) {

@@ -1,0 +1,73 @@
+import { spawn } from 'node:child_process'
+import { expect, test } from '@jest/globals'
+
+/** A service without engines, in which a variable has another name than before, and which stops as soon as it runs. */
+const program = `
+import { runService } from '${new URL('run-service.ts', import.meta.url).href}'
+import { denyAll } from '${new URL('../access/access.ts', import.meta.url).href}'
+import { listenVariables, optionalVariable } from '${new URL('../runtime/variables.ts', import.meta.url).href}'
+
+await runService({
+  name: 'invented',
+  variables: { ...listenVariables(0, '127.0.0.1'), SLUICE_COLOUR: optionalVariable('A colour.', () => undefined) },
+  environment: process.env,
+  renamed: new Map([['SLUICE_COLOR', 'SLUICE_COLOUR']]),
+  build: (config, { logger }) => {
+    logger.warn({ colour: config.SLUICE_COLOUR }, 'built')
+    const service = { routes: [], pages: [], components: [], checks: [] }
+    return Promise.resolve({ service, access: denyAll, engines: [], onReady: () => process.kill(process.pid, 'SIGTERM') })
+  },
+})`
+
+/** Runs the service to its end with `environment`; its log as objects, and what it wrote to standard error. */
+async function run(environment: Readonly<Record<string, string>>) {
+  const child = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', program],
+    {
+      cwd: import.meta.dirname,
+      env: {
+        SLUICE_HOST: '127.0.0.1',
+        SLUICE_PORT: '0',
+        SLUICE_METRICS_PORT: '0',
+        SLUICE_LOG_LEVEL: 'warn',
+        ...environment,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  )
+  const output = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].on('data', (chunk: Buffer) => (output[name] += chunk.toString()))
+  }
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
+  const lines = output.stdout.split('\n').filter((line) => line !== '')
+  return { code, errors: output.stderr, log: lines.map((line) => JSON.parse(line) as unknown) }
+}
+
+test('a renamed variable works under its former name, with one warning in the log', async () => {
+  const { code, errors, log } = await run({ SLUICE_COLOR: 'red' })
+  expect({ code, errors }).toStrictEqual({ code: 0, errors: '' })
+  expect(log).toStrictEqual([
+    expect.objectContaining({
+      level: 'warn',
+      former: 'SLUICE_COLOR',
+      present: 'SLUICE_COLOUR',
+      msg: 'SLUICE_COLOR is the former name of SLUICE_COLOUR, and a later release will not read it: rename it',
+    }),
+    expect.objectContaining({ colour: 'red', msg: 'built' }),
+  ])
+}, 30_000)
+
+test('a variable under its present name is no reason for a warning', async () => {
+  const { code, log } = await run({ SLUICE_COLOUR: 'red' })
+  expect(code).toBe(0)
+  expect(log).toStrictEqual([expect.objectContaining({ colour: 'red', msg: 'built' })])
+}, 30_000)
+
+test('two values under both names end the service with 1 before anything is built', async () => {
+  const { code, errors, log } = await run({ SLUICE_COLOUR: 'red', SLUICE_COLOR: 'blue' })
+  expect(code).toBe(1)
+  expect(errors).toContain('SLUICE_COLOR is the former name of SLUICE_COLOUR, and both are set, to different values')
+  expect(log).toStrictEqual([])
+}, 30_000)
