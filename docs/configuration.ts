@@ -7,7 +7,8 @@ import { variables as standalone } from '@sluice/standalone/config'
 import { variables as worker } from '@sluice/worker/config'
 import { variables as writer } from '@sluice/writer/config'
 
-const processes: readonly { title: string; command: string; about: string; variables: Variables }[] = [
+/** Every process that reads variables, with the command that starts it. */
+export const processes: readonly { title: string; command: string; about: string; variables: Variables }[] = [
   {
     title: 'Standalone',
     command: 'npm start',

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Draws the passwords of the engines and the key that encrypts secrets, into files that compose.yaml names. Run it once:
+# it never overwrites a file, so it may be repeated.
+set -eu
+cd "$(dirname "$0")"
+
+# The folder keeps other users of this machine away. The files themselves are readable, because Docker hands them to
+# containers as they are, and none of these runs as the user who calls this.
+mkdir -p secrets
+chmod 700 secrets
+
+# draw: 48 hexadecimal digits, which need no escaping in URLs and configuration files
+draw() {
+  od -An -N24 -tx1 /dev/urandom | tr -d ' \n'
+}
+
+# keep <file> <text>: writes the file unless it is there, never half of it
+keep() {
+  if [ -e "secrets/$1" ]; then
+    return
+  fi
+  printf '%s\n' "$2" >"secrets/$1.new"
+  chmod 444 "secrets/$1.new"
+  mv "secrets/$1.new" "secrets/$1"
+  echo "secrets/$1 is written"
+}
+
+# A password is drawn once; every file that holds it is made from the first.
+keep postgres-password "$(draw)"
+keep postgres-url "postgres://sluice:$(cat secrets/postgres-password)@postgres:5432/sluice"
+
+keep clickhouse-password "$(draw)"
+keep clickhouse-url "http://sluice:$(cat secrets/clickhouse-password)@clickhouse:8123/sluice"
+# ClickHouse gets the hash alone.
+hash=$(tr -d '\n' <secrets/clickhouse-password | openssl dgst -sha256 -r | cut -d ' ' -f 1)
+keep clickhouse-user.xml "<clickhouse><users><sluice><password_sha256_hex>$hash</password_sha256_hex></sluice></users></clickhouse>"
+
+keep redis-password "$(draw)"
+keep redis-url "redis://:$(cat secrets/redis-password)@redis:6379"
+keep redis.conf "requirepass $(cat secrets/redis-password)"
+
+# Encrypts the secrets of webhooks and alert rules in Postgres. Keep a copy apart from the backups: without it, those
+# secrets are lost.
+keep secrets-key "$(openssl rand -base64 32)"

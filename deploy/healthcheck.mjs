@@ -1,0 +1,25 @@
+// Ends with 0 if the service on SLUICE_PORT answers 200 at a path, /healthz by default:
+//
+//   node deploy/healthcheck.mjs /readyz
+import { get } from 'node:http'
+import process from 'node:process'
+
+const path = process.argv[2] ?? '/healthz'
+const timeoutMs = 5_000
+
+const request = get({ port: process.env.SLUICE_PORT || 8080, path, timeout: timeoutMs }, (response) => {
+  let text = ''
+  response.setEncoding('utf8')
+  response.on('data', (chunk) => (text += chunk))
+  response.on('end', () => {
+    // Docker keeps the output of failed checks: `docker inspect` shows what is missing.
+    if (response.statusCode !== 200) fail(`${path} answered ${response.statusCode}: ${text}`)
+  })
+})
+request.once('timeout', () => request.destroy(new Error(`no answer within ${timeoutMs / 1_000} s`)))
+request.once('error', (error) => fail(`${path}: ${error.message}`))
+
+function fail(text) {
+  process.stderr.write(`${text}\n`)
+  process.exitCode = 1
+}

@@ -1,0 +1,98 @@
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { parse } from 'yaml'
+import { loadConfig } from '@sluice/runtime/config'
+import { processes } from './configuration.ts'
+
+interface ComposeService {
+  image: string
+  command?: string[]
+  environment?: Record<string, string>
+  secrets?: (string | { source: string; target: string })[]
+  depends_on?: Record<string, { condition: string }>
+}
+interface Compose {
+  services: Record<string, ComposeService>
+  secrets: Record<string, { file: string }>
+}
+
+const folder = fileURLToPath(new URL('../deploy/compose', import.meta.url))
+// What Compose does with ${NAME:-default} where .env sets nothing.
+const text = readFileSync(join(folder, 'compose.yaml'), 'utf8').replaceAll(/\$\{\w+:-([^}]*)\}/g, '$1')
+const compose = parse(text, { merge: true }) as Compose
+const services = Object.entries(compose.services).filter(([, { image }]) => image.startsWith('sluice:'))
+
+let drawn: string
+const initialise = (): string => execFileSync(join(drawn, 'init.sh'), { encoding: 'utf8' })
+
+beforeAll(() => {
+  drawn = mkdtempSync(join(tmpdir(), 'sluice-compose-'))
+  cpSync(join(folder, 'init.sh'), join(drawn, 'init.sh'))
+  initialise()
+})
+
+afterAll(() => {
+  rmSync(drawn, { recursive: true, force: true })
+})
+
+/** The names of the secrets that a service is given. */
+function secretsOf({ secrets = [] }: ComposeService): string[] {
+  return secrets.map((secret) => (typeof secret === 'string' ? secret : secret.source))
+}
+
+/** The environment of a service, with the values that the files of init.sh hold. */
+function environmentOf(name: string, service: ComposeService): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(service.environment ?? {}).map(([variable, value]) => {
+      if (!variable.endsWith('_FILE')) return [variable, value]
+      const secret = value.replace('/run/secrets/', '')
+      if (!secretsOf(service).includes(secret)) throw new Error(`${name} is not given the secret ${secret}`)
+      return [variable.replace(/_FILE$/, ''), readFileSync(join(drawn, 'secrets', secret), 'utf8').trim()]
+    }),
+  )
+}
+
+describe('compose.yaml', () => {
+  test('runs each service, and the migration before them', () => {
+    expect(services.map(([name]) => name).sort()).toStrictEqual(['gateway', 'migrate', 'query', 'worker', 'writer'])
+    for (const [name, { depends_on: dependencies }] of services) {
+      if (name !== 'migrate')
+        expect(dependencies?.migrate).toStrictEqual({ condition: 'service_completed_successfully' })
+    }
+  })
+
+  test.each(services)('gives %s only variables that it knows, and all that it needs', (name, service) => {
+    const variables = processes.find(({ command }) => command === `npm run ${service.command?.[0]}`)?.variables ?? {}
+    const known = Object.entries(variables).flatMap(([variable, { secret }]) =>
+      secret === true ? [variable, `${variable}_FILE`] : [variable],
+    )
+    expect(known).toStrictEqual(expect.arrayContaining(Object.keys(service.environment ?? {})))
+    // Throws with a line for each variable that is missing or wrong.
+    loadConfig(variables, environmentOf(name, service))
+  })
+
+  test('names as secrets the files that init.sh draws', () => {
+    const files = readdirSync(join(drawn, 'secrets'))
+    for (const [name, { file }] of Object.entries(compose.secrets)) {
+      expect(file).toBe(`./secrets/${name}`)
+      expect(files).toContain(name)
+    }
+    for (const service of Object.values(compose.services)) {
+      expect(Object.keys(compose.secrets)).toStrictEqual(expect.arrayContaining(secretsOf(service)))
+    }
+  })
+})
+
+test('init.sh keeps what it drew, closes the folder to other users, and draws something else each time', () => {
+  const password = (): string => readFileSync(join(drawn, 'secrets', 'postgres-password'), 'utf8')
+  const first = password()
+  expect(first).toMatch(/^[0-9a-f]{48}\n$/)
+  expect(initialise()).toBe('')
+  expect(password()).toBe(first)
+  expect(statSync(join(drawn, 'secrets')).mode & 0o777).toBe(0o700)
+  expect(readFileSync(join(drawn, 'secrets', 'clickhouse-password'), 'utf8')).not.toBe(first)
+})
