@@ -2,6 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { configurationPage } from './configuration.ts'
 import { dashboardOperations } from './dashboard-operations.ts'
+import { helmVariables } from './helm-variables.ts'
 import { limitsPage } from './limits.ts'
 import { withPackagesDrawing } from './packages.ts'
 import { rightsPage } from './rights.ts'
@@ -10,6 +11,7 @@ await writeFile(new URL('configuration.md', import.meta.url), configurationPage(
 await writeFile(new URL('limits.md', import.meta.url), limitsPage())
 await writeFile(new URL('rights.md', import.meta.url), rightsPage())
 await writeFile(new URL('../packages/dashboard/src/api/operations.gen.ts', import.meta.url), dashboardOperations())
+await writeFile(new URL('../deploy/helm/sluice/files/variables.json', import.meta.url), helmVariables())
 
 const architecture = new URL('architecture.md', import.meta.url)
 await writeFile(architecture, withPackagesDrawing(await readFile(architecture, 'utf8')))
