@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@j
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
 import { unavailable } from '@sluice/runtime/errors'
+import { createMetrics } from '@sluice/runtime/metrics'
 import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type CapturedLogger, capturedLogger } from '../../tests/support/captured-logger.ts'
@@ -14,7 +15,7 @@ import {
   type TestPostgres,
 } from '../../tests/support/test-postgres.ts'
 import { generateKey, hashKey, keyHint } from './api-key.ts'
-import { type KeyCache, keyCache } from './key-cache.ts'
+import { addKeyRefreshAge, type KeyCache, keyCache } from './key-cache.ts'
 import type { KeyStore } from './keys.ts'
 
 type KeySource = Pick<KeyStore, 'findByHash' | 'findByHashes' | 'changedSince' | 'markUsed'>
@@ -504,7 +505,11 @@ describe('while Postgres is away', () => {
       changedSince: (since) => (isAway ? Promise.reject(unavailable('away')) : store.changedSince(since)),
     }
     const { cache, source } = await startProcess(unavailableSource, { pollIntervalMs: 10, markUsedEveryPolls: 1_000 })
+    const metrics = createMetrics()
+    addKeyRefreshAge(metrics, cache)
+    const age = async () => (await metrics.getSingleMetric('sluice_key_refresh_age_seconds')?.get())?.values[0]?.value
     await cache.authenticate(key)
+    expect(await age()).toBeLessThan(3_500)
     isAway = true
     const polls = source.calls.changedSince
     await waitUntil(() => source.calls.changedSince > polls + 1, 'polls that fail')
@@ -513,6 +518,7 @@ describe('while Postgres is away', () => {
     clock.mockReturnValue(now + 3_590_000)
     expect(await cache.authenticate(key)).toHaveProperty('keyId')
     clock.mockReturnValue(now + 3_601_000)
+    expect(await age()).toBeGreaterThan(3_600)
     expect(() => cache.authenticate(key)).toThrow(away)
     clock.mockRestore()
     isAway = false

@@ -1,6 +1,7 @@
 import { withDeadline } from '@sluice/runtime/deadline'
 import { invalidApiKey, isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
+import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
 import { hashKey, keyEnvironment } from './api-key.ts'
@@ -16,6 +17,8 @@ export interface KeyCache extends Component {
   authenticate(key: string): Credential | Promise<Credential>
   /** Does the same for the SHA-256 of a key, which is what a session holds. */
   authenticateHash(hash: string): Credential | Promise<Credential>
+  /** Unix ms since when changes of keys are not known; the time of the cache's creation before the first poll. */
+  refreshedAt(): number
 }
 
 export interface KeyCacheTimes {
@@ -65,6 +68,7 @@ export function keyCache(
   const lookups = new Map<string, Promise<KeyRecord | undefined>>()
   let lastUsedByKeyId = new Map<string, Date>()
   let pollCount = 0
+  const createdAt = Date.now()
   /** Unix ms of the last successful poll; 0 before the first. */
   let polledAt = 0
   /** The write of `last_used_at` that is under way. */
@@ -168,6 +172,7 @@ export function keyCache(
 
   return {
     ...polling,
+    refreshedAt: () => (polledAt === 0 ? createdAt : polledAt),
     authenticate: (key) => authenticateHash(hashKey(key), () => keyEnvironment(key) !== undefined),
     authenticateHash: (hash) => authenticateHash(hash, () => true),
   }
@@ -175,4 +180,17 @@ export function keyCache(
 
 function byHash(keys: readonly KeyRecord[]): ReadonlyMap<string, KeyRecord> {
   return new Map(keys.map((key) => [key.hash, key]))
+}
+
+/** Registers how old the knowledge of revoked and changed keys is; docs/operations.md says from when on it is an alarm. */
+export function addKeyRefreshAge(metrics: Metrics, keys: Pick<KeyCache, 'refreshedAt'>): void {
+  new Gauge({
+    name: 'sluice_key_refresh_age_seconds',
+    help: 'Time since the keys were last compared with Postgres; cached keys are refused after an hour.',
+    registers: [metrics],
+    // Computed at the scrape, so that the age grows while Postgres is away.
+    collect() {
+      this.set(Math.max(0, Date.now() - keys.refreshedAt()) / 1000)
+    },
+  })
 }

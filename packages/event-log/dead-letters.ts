@@ -1,5 +1,5 @@
 import { type Block, type DeadLetter, deadLetterTextMax } from './block.ts'
-import type { LogBatch } from './log.ts'
+import type { EventLog, GroupPosition, LogBatch } from './log.ts'
 
 /** Days for which dead letters are kept. */
 export const deadLetterDays = 365
@@ -11,6 +11,31 @@ export interface BlockAtOffset extends Block {
 
 export function blocksWithOffsets({ blocks, offsets }: LogBatch): BlockAtOffset[] {
   return blocks.map((block, index) => ({ ...block, offset: offsets[index] ?? -1n }))
+}
+
+/** The group whose position separates the dead letters that were replayed from those that wait. */
+export const replayGroup = 'sluice-replay-dead-letters'
+
+/** Where the positions of replays are kept, if not by the log (packages/postgres/replay-positions.ts). */
+export interface ReplayPositions {
+  read(logId: string): Promise<ReadonlyMap<number, bigint>>
+  advance(logId: string, partition: number, next: bigint): Promise<void>
+}
+
+/**
+ * How far the dead letters of each partition were replayed. With `positions`, letters below these count as replayed although
+ * the log may have forgotten that: Kafka does so a week after the last replay.
+ */
+export async function replayedUntil(
+  deadLetters: Pick<EventLog, 'id' | 'positions'>,
+  positions: Pick<ReplayPositions, 'read'> | undefined,
+): Promise<GroupPosition[]> {
+  const replayed = (await positions?.read(await deadLetters.id())) ?? new Map<number, bigint>()
+  return (await deadLetters.positions(replayGroup)).map(({ partition, next, end }) => {
+    const kept = replayed.get(partition) ?? 0n
+    // A position beyond the end is that of an earlier topic of this name.
+    return { partition, next: kept > next && kept <= end ? kept : next, end }
+  })
 }
 
 export type DeadLetterCause = Pick<DeadLetter, 'reason' | 'code' | 'text'>

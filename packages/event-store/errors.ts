@@ -3,6 +3,7 @@ import { AppError } from '@sluice/runtime/errors'
 /** ClickHouse's error codes that callers handle. */
 export const clickHouseCode = {
   unknownDatabase: 81,
+  timeoutExceeded: 159,
   queryWithSameIdIsAlreadyRunning: 216,
   queryWasCancelled: 394,
   throwIf: 395,
@@ -15,7 +16,7 @@ export const clickHouseCode = {
 const retryableCodes = new Set<number>([
   clickHouseCode.queryWithSameIdIsAlreadyRunning,
   clickHouseCode.queryWasCancelled,
-  159, // TIMEOUT_EXCEEDED
+  clickHouseCode.timeoutExceeded,
   164, // READONLY
   202, // TOO_MANY_SIMULTANEOUS_QUERIES
   203, // NO_FREE_CONNECTION
@@ -61,7 +62,7 @@ const dataCodes = new Set<number>([
 /** Codes of a statement that was too large for the server at that time; a smaller one may succeed. */
 const sizeCodes = new Set<number>([
   158, // TOO_MANY_ROWS
-  159, // TIMEOUT_EXCEEDED
+  clickHouseCode.timeoutExceeded,
   173, // CANNOT_ALLOCATE_MEMORY
   191, // SET_SIZE_LIMIT_EXCEEDED
   241, // MEMORY_LIMIT_EXCEEDED

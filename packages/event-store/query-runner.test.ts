@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { createMetrics } from '@sluice/runtime/metrics'
 import { hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
-import type { ClickHouse } from './client.ts'
+import { type ClickHouse, openClickHouseAt } from './client.ts'
 import { eventTimeRanges } from './event-time-ranges.ts'
 import { type QueryCaller, queryRunners } from './query-runner.ts'
 
@@ -43,11 +44,24 @@ describe('a statement that exceeds a limit', () => {
   test('on time is retryable, because other statements may have taken the time', async () => {
     const clickHouse = limited({ max_execution_time: 0.1, timeout_before_checking_execution_speed: 0 })
     const sql = 'SELECT sum(sleepEachRow(0.1)) FROM numbers(20) SETTINGS max_block_size = 1'
-    await expect(queryRunners(clickHouse).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
+    const metrics = createMetrics()
+    await expect(queryRunners(clickHouse, { metrics }).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
       code: 'unavailable',
       message: 'Service temporarily unavailable',
       retryAfterSeconds: 1,
     })
+    expect(await metrics.getSingleMetricAsString('sluice_query_timeouts_total')).toMatch(/ 1$/)
+  })
+
+  test('on time of a client that waits no longer counts as given up', async () => {
+    const hasty = openClickHouseAt(database.reader.address, { requestTimeoutMs: 200 })
+    const metrics = createMetrics()
+    const sql = 'SELECT sum(sleepEachRow(1)) FROM numbers(3) SETTINGS max_block_size = 1'
+    await expect(queryRunners(hasty, { metrics }).as(caller()).query({ sql, params: {} })).rejects.toMatchObject({
+      code: 'unavailable',
+    })
+    expect(await metrics.getSingleMetricAsString('sluice_query_timeouts_total')).toMatch(/ 1$/)
+    await hasty.close()
   })
 })
 

@@ -1,8 +1,8 @@
 import { unavailable } from '@sluice/runtime/errors'
 import { createFairQueue, type FairQueueLimits } from '@sluice/runtime/fair-queue'
-import type { Metrics } from '@sluice/runtime/metrics'
+import { Counter, type Metrics } from '@sluice/runtime/metrics'
 import type { ClickHouse, QueryParams, QueryResult } from './client.ts'
-import { ClickHouseError, QueryTooLargeError } from './errors.ts'
+import { clickHouseCode, ClickHouseError, QueryTooLargeError } from './errors.ts'
 
 /** A SELECT with the values of its placeholders. */
 export interface Statement {
@@ -42,7 +42,7 @@ export interface QueryRunners {
 
 export interface QueryRunnerOptions {
   limits?: FairQueueLimits
-  /** Where the gauge of running and waiting statements is registered. */
+  /** Where the gauge of running and waiting statements and the counter of time-outs are registered. */
   metrics?: Metrics
 }
 
@@ -68,6 +68,9 @@ const settings = {
   max_rows_to_read: '20000000000',
 } as const
 
+/** The error of the driver, which has no class or code of its own, for a request that took too long. */
+const driverTimeoutText = 'ClickHouse: Timeout error.'
+
 /** ClickHouse's codes of statements that exceed a limit. */
 const limitCode = { tooManyRows: 158, memoryLimit: 241, tooManyResultRows: 396 } as const
 
@@ -79,7 +82,14 @@ export function queryRunners(
   client: Pick<ClickHouse, 'query'>,
   { limits = queryLimits, metrics }: QueryRunnerOptions = {},
 ): QueryRunners {
-  const queue = createFairQueue(limits, metrics)
+  const timeouts = new Counter({
+    name: 'sluice_query_timeouts_total',
+    help: 'Statements that were given up: they took ClickHouse too long, or waited too long for their turn.',
+    registers: metrics ? [metrics] : [],
+  })
+  const queue = createFairQueue(limits, metrics, () => {
+    timeouts.inc()
+  })
 
   return {
     as: ({ key, signal, priority }) => {
@@ -101,12 +111,19 @@ export function queryRunners(
               }),
             )
           } catch (error) {
+            if (isTimeout(error)) timeouts.inc()
             throw toQueryTooLargeError(error, rowsMax) ?? error
           }
         },
       }
     },
   }
+}
+
+/** Whether ClickHouse, or the client that waited for it, gave a statement up for its duration. */
+function isTimeout(error: unknown): boolean {
+  if (!(error instanceof ClickHouseError)) return false
+  return error.serverCode === clickHouseCode.timeoutExceeded || error.internal === driverTimeoutText
 }
 
 function toQueryTooLargeError(error: unknown, rowsMax: number | undefined): QueryTooLargeError | undefined {

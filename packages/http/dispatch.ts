@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Access } from '@sluice/access/access'
 import type { Credential, Session } from '@sluice/access/credential'
 import { statusOf } from '@sluice/api/error-status'
+import { limitClasses } from '@sluice/contracts/scopes'
 import { AppError } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
@@ -70,6 +71,14 @@ export function createDispatch({
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers: [metrics],
   })
+
+  const rateLimited = new Counter({
+    name: 'sluice_rate_limited_total',
+    help: 'Requests that were answered 429, by the class of the limit.',
+    labelNames: ['class'],
+    registers: [metrics],
+  })
+  for (const name of limitClasses) rateLimited.inc({ class: name }, 0)
 
   // Lines of successful requests contain only fields from this codebase, where redaction would find nothing but take a
   // twentieth of the gateway's CPU time. Errors may contain anything and are redacted. Errors of overload are logged by
@@ -172,7 +181,10 @@ export function createDispatch({
         else renderAnswer(response, headersOf(context, requestId), answer, clock.now())
       } catch (error) {
         if (context.credential) fields.key_id = context.credential.keyId
-        if (error instanceof AppError) await adjustCharge(route, context, error)
+        if (error instanceof AppError) {
+          if (error.code === 'rate_limited') rateLimited.inc({ class: route.limit ?? 'none' })
+          await adjustCharge(route, context, error)
+        }
         logFailure(fields, error, renderError(response, headersOf(context, requestId), error, clock.now()))
       } finally {
         if (context.quota) admission.release(context.quota, context.reservedBytes + context.reservedBodyBytes)

@@ -131,6 +131,8 @@ describe('rate limits', () => {
       expect(reset).toBeGreaterThanOrEqual(Math.floor(before / 1000) + 60)
       expect(reset).toBeLessThanOrEqual(Math.ceil(Date.now() / 1000) + 60)
     }
+    const scrape = await (await fetch(`${service.metricsUrl}/metrics`)).text()
+    expect(scrape).toMatch(/^sluice_rate_limited_total\{class="queries"\} [3-9]/m)
     // The other limit classes are counted separately.
     expect((await sendRequest('/events', { key: ownKey, body: '1' })).status).toBe(200)
   })

@@ -175,6 +175,28 @@ describe('metrics', () => {
     expect((await fetch(`${url}/metrics`)).status).toBe(404)
   })
 
+  test('say which build runs, whether it is ready and which engines answer', async () => {
+    let isAway = true
+    const postgres = () => (isAway ? failingCheck.check() : passingCheck.check())
+    const { metricsUrl } = await start({
+      checks: [
+        { name: 'postgres', required: true, check: postgres },
+        { name: 'redis', required: false, ...failingCheck },
+        { name: 'clickhouse', required: true, ...passingCheck },
+      ],
+    })
+    const scrape = async () => (await fetch(`${metricsUrl}/metrics`)).text()
+    const away = await scrape()
+    expect(away).toMatch(/^sluice_build_info\{version="\d+\.\d+\.\d+",schema="\d+"\} 1$/m)
+    expect(away).toContain('\nsluice_ready 0\n')
+    expect(away).toContain('\nsluice_engine_up{engine="postgres"} 0\n')
+    expect(away).toContain('\nsluice_engine_up{engine="redis"} 0\n')
+    expect(away).toContain('\nsluice_engine_up{engine="clickhouse"} 1\n')
+    isAway = false
+    await waitUntil(async () => (await scrape()).includes('\nsluice_ready 1\n'), 'the service is ready')
+    expect(await scrape()).toContain('\nsluice_engine_up{engine="postgres"} 1\n')
+  })
+
   test('that cannot be collected are answered 500 and logged, and the process goes on', async () => {
     const { metricsUrl, metrics, lines } = await start()
     new Gauge({

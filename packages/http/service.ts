@@ -11,6 +11,7 @@ import { clientReader } from './client-address.ts'
 import { createDispatch } from './dispatch.ts'
 import type { Route } from './route.ts'
 import { type HttpServer, httpServer } from './server.ts'
+import { addServiceMetrics, type ReadinessReport } from './service-metrics.ts'
 import { type StopConfig, stopTimes } from './stop-times.ts'
 import { openTlsCertificate, type TlsConfig } from './tls.ts'
 import { createWorkQueue } from './work-queue.ts'
@@ -71,13 +72,18 @@ export function serve(
   const checkReadiness = memoize(() => readiness(service.checks), readinessAgeMsMax)
   let stopping = false
 
-  async function ready(response: ServerResponse): Promise<void> {
+  async function readReadiness(): Promise<ReadinessReport> {
     const result = await checkReadiness()
     const missing = { ...result.missing }
     const degraded = { ...result.degraded }
     if (stopping) missing.service = 'stopping'
     if (admission.isFull()) missing.memory = 'requests under way hold all they may'
     for (const name of failures()) degraded[name] = 'failed, is run again'
+    return { missing, degraded }
+  }
+
+  async function ready(response: ServerResponse): Promise<void> {
+    const { missing, degraded } = await readReadiness()
     const isReady = Object.keys(missing).length === 0
     const warnings = [...clock.warnings(), ...(certificate?.warnings() ?? []), ...(service.warnings?.() ?? [])]
     sendJson(response, isReady ? 200 : 503, {
@@ -88,6 +94,7 @@ export function serve(
     })
   }
 
+  addServiceMetrics(metrics, { engines: service.checks.map(({ name }) => name), read: readReadiness })
   const probes: Page[] = [
     {
       path: '/healthz',

@@ -13,11 +13,20 @@ export interface LeaseKey {
 /** A job that was taken. */
 export interface Leased<Job> extends LeaseKey {
   job: Job
+  /** Unix ms since when the job was due. */
+  dueAt: number
   /**
    * Units in a row that failed without progress, retryable failures apart. A unit whose worker died counts: its lease
    * lapsed.
    */
   failures: number
+}
+
+/** How many unfinished jobs of a kind there are: under a lease, due and not taken, and due later. */
+export interface JobCounts {
+  running: number
+  waiting: number
+  scheduled: number
 }
 
 /** Units in a row without progress. */
@@ -48,6 +57,8 @@ export interface LeaseTable<Job> {
   fail(lease: LeaseKey, error: string, now: number): Promise<void>
   /** Since when the job is due that has been due for the longest time among those that `take` would take; undefined: none. */
   oldestDue(now: number): Promise<number | undefined>
+  /** How many jobs are not finished, by what they wait for. */
+  count(now: number): Promise<JobCounts>
 }
 
 /** Thrown by every write under a lease that its caller no longer holds; nothing was written. */

@@ -1,5 +1,5 @@
 import type { Component } from '@sluice/runtime/supervisor'
-import type { Leased } from './lease-table.ts'
+import type { JobCounts, Leased } from './lease-table.ts'
 import { startUnit, type Unit, type UnitOptions } from './run-unit.ts'
 import { takeLoop } from './take-loop.ts'
 
@@ -9,6 +9,9 @@ export interface LeaseOptions<Job> extends UnitOptions<Job> {
   /** Aborts when the process begins to stop; the component itself is stopped later, after the last request. */
   stopping?: AbortSignal
 }
+
+/** Jobs are counted for the metrics so often: a count reads every unfinished row. */
+const countMs = 15_000
 
 /**
  * Takes the jobs of one kind that are due, each second and as soon as a unit has ended, and works on them: one unit of
@@ -22,7 +25,13 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
   const { kind, table, clock, concurrency, logger, metrics, stopping } = options
   const units = new Set<Unit>()
   let oldestDueAt: number | undefined
+  let counts: JobCounts | undefined
+  /** Time of the last count by the clock; none at first. */
+  let countedAt = -Infinity
   metrics.addOldestDue(kind, () => (oldestDueAt === undefined ? 0 : Math.max(0, clock.now() - oldestDueAt) / 1000))
+  metrics.addJobs(kind, () => counts)
+  // An alert on an increase would miss the first increment of a series that did not exist before.
+  metrics.leasesLost.inc({ kind }, 0)
 
   async function work(leased: Leased<Job>, takenAt: number): Promise<void> {
     const unit = startUnit(options, leased, takenAt)
@@ -40,8 +49,14 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
       await Promise.all(taken.map((leased) => table.release(leased, takenAt, { isProgress: false })))
       return
     }
-    for (const leased of taken) follow(work(leased, takenAt))
+    for (const leased of taken) {
+      metrics.waitSeconds.observe({ kind }, Math.max(0, takenAt - leased.dueAt) / 1000)
+      follow(work(leased, takenAt))
+    }
     oldestDueAt = taken.length < free ? undefined : await table.oldestDue(clock.now())
+    if (Math.abs(takenAt - countedAt) < countMs) return
+    counts = await table.count(takenAt)
+    countedAt = takenAt
   }
 
   return takeLoop({

@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
-import { type LeaseKey, LeaseLost, leaseMs, type LeaseTable } from '@sluice/leases/lease-table'
+import { type JobCounts, type LeaseKey, LeaseLost, leaseMs, type LeaseTable } from '@sluice/leases/lease-table'
 import type { Postgres } from './open.ts'
 import type { Tables } from './tables.ts'
 
@@ -67,7 +67,9 @@ export function leaseTable<N extends WorkTableName, Job>(
         const until = new Date(now + leaseMs)
         // Materialized, because a plan that repeated the selection would lock more rows than `max`. A lease that lapsed
         // was not released: its worker died, or was cut off from Postgres.
-        const { rows } = await sql<Selectable<Tables[N]> & { id: string; lease: string; failures: number }>`
+        const { rows } = await sql<
+          Selectable<Tables[N]> & { id: string; lease: string; failures: number; due_at: Date }
+        >`
           WITH due AS MATERIALIZED (
             SELECT job.${idColumn} AS id FROM ${table} AS job
             WHERE ${isDue(now, canTake)}
@@ -83,6 +85,7 @@ export function leaseTable<N extends WorkTableName, Job>(
           id: row.id,
           lease: Number(row.lease),
           failures: row.failures,
+          dueAt: row.due_at.getTime(),
           job: toJob(row),
         }))
       }),
@@ -119,6 +122,18 @@ export function leaseTable<N extends WorkTableName, Job>(
         const { rows } = await sql<{ due_at: Date }>`
           SELECT due_at FROM ${table} AS job WHERE ${isDue(now, canTake)} ORDER BY due_at LIMIT 1`.execute(db)
         return rows[0]?.due_at.getTime()
+      }),
+    count: (now) =>
+      postgres.run(async (db) => {
+        const at = new Date(now)
+        const isFree = sql`(lease_until IS NULL OR lease_until <= ${at})`
+        const { rows } = await sql<Record<keyof JobCounts, number>>`
+          SELECT
+            count(*) FILTER (WHERE lease_until > ${at})::int AS running,
+            count(*) FILTER (WHERE ${isFree} AND due_at <= ${at})::int AS waiting,
+            count(*) FILTER (WHERE ${isFree} AND due_at > ${at})::int AS scheduled
+          FROM ${table} WHERE due_at IS NOT NULL`.execute(db)
+        return rows[0] ?? { running: 0, waiting: 0, scheduled: 0 }
       }),
   }
 }

@@ -33,7 +33,12 @@ interface KeyQueue {
   waiting: Set<() => void>
 }
 
-export function createFairQueue(limits: FairQueueLimits, metrics?: Metrics): FairQueue {
+/** `onTimeout` is called for each call that was queued for too long. */
+export function createFairQueue(
+  limits: FairQueueLimits,
+  metrics?: Metrics,
+  onTimeout: () => void = () => undefined,
+): FairQueue {
   /** Keys with running or queued calls. */
   const queues = new Map<string, KeyQueue>()
   let running = 0
@@ -103,7 +108,10 @@ export function createFairQueue(limits: FairQueueLimits, metrics?: Metrics): Fai
       const onAbort = (): void => {
         rejectCall('the client left before its question was asked')
       }
-      const timer = setTimeout(rejectCall, limits.queueTimeoutMs, 'the question waited too long for its turn')
+      const timer = setTimeout(() => {
+        onTimeout()
+        rejectCall('the question waited too long for its turn')
+      }, limits.queueTimeoutMs)
       signal.addEventListener('abort', onAbort)
       queue.waiting.add(start)
     })

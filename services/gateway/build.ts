@@ -6,6 +6,7 @@ import type { Postgres } from '@sluice/postgres/open'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { Redis } from '@sluice/redis/open'
+import { addDurabilityWarnings, rejectionCounter } from './metrics.ts'
 import { publishByAge } from './publish/publish-by-age.ts'
 import { createPublisher, publishAccount } from './publish/publisher.ts'
 import { registeredLog } from './publish/registered-log.ts'
@@ -32,6 +33,7 @@ export function buildGateway(
   { logger, metrics, clock }: Context,
 ): Service {
   const durability = watchDurability(describeDurability, logger)
+  addDurabilityWarnings(metrics, durability.warnings)
   const store = watermarkStore(postgres)
   const registered = registeredLog(log, store, logger)
   const backfillWatch = watchBackfill({ log, backfill, store })
@@ -46,6 +48,7 @@ export function buildGateway(
         isBackfillRead: backfillWatch.isRead,
       }),
       sites,
+      countRejection: rejectionCounter(metrics),
     }),
     pages: [],
     components: [durability, sites, registered.guard, backfillWatch],

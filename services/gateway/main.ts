@@ -1,4 +1,4 @@
-import { keyCache } from '@sluice/access/key-cache'
+import { addKeyRefreshAge, keyCache } from '@sluice/access/key-cache'
 import { describeDurability } from '@sluice/event-log/kafka/ensure-topics'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { runService } from '@sluice/http/run-service'
@@ -25,6 +25,7 @@ await runService({
     const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
     const keys = keyCache(keyStore(postgres), logger)
+    addKeyRefreshAge(context.metrics, keys)
     return {
       service: {
         ...buildGateway(

@@ -27,6 +27,7 @@ describe.each([
         },
       },
       publisher: { publish: () => slowly('publish') },
+      countRejection: () => undefined,
     }).find((each) => each.path === path)
     const answer = await route?.handle(request())
     steps.push(String(answer?.status))
@@ -38,6 +39,7 @@ describe.each([
     const route = gatewayRoutes({
       sites: { register: () => new Map() },
       publisher: { publish: () => Promise.reject(refusal) },
+      countRejection: () => undefined,
     }).find((each) => each.path === path)
     await expect(route?.handle(request())).rejects.toBe(refusal)
   })

@@ -22,6 +22,7 @@ import type { Redis } from '@sluice/redis/open'
 import { openSecretBox } from '@sluice/runtime/secret-box'
 import { completeUntil } from './complete-until.ts'
 import { bootstrapAdminKey } from './keys/bootstrap-admin-key.ts'
+import { questionTimes } from './metrics.ts'
 import manifest from './package.json' with { type: 'json' }
 import { dashboardPages } from './pages/dashboard.ts'
 import { docsPage } from './pages/docs/page.ts'
@@ -53,7 +54,7 @@ export interface QueryEngines {
 export function buildQuery(
   config: QueryConfig,
   { eventReader, postgres, redis, blobs, keyCache, targets }: QueryEngines,
-  { logger, clock }: Pick<Context, 'logger' | 'clock'>,
+  { logger, metrics, clock }: Context,
 ): Service {
   const keys = keyStore(postgres)
   const store = siteStore(postgres)
@@ -65,7 +66,7 @@ export function buildQuery(
   const document = openApiDocument(operations, { version: manifest.version })
   return {
     routes: queryRoutes({
-      eventReader,
+      eventReader: { ...eventReader, observeQuestion: questionTimes(metrics) },
       sites,
       siteStore: store,
       keys,

@@ -1,4 +1,4 @@
-import { keyCache } from '@sluice/access/key-cache'
+import { addKeyRefreshAge, keyCache } from '@sluice/access/key-cache'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { s3CredentialsOf } from '@sluice/blobs/variables'
 import { openEventReader } from '@sluice/event-store/event-reader'
@@ -26,6 +26,7 @@ await runService({
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
     const keys = keyCache(keyStore(postgres), logger)
+    addKeyRefreshAge(metrics, keys)
     return {
       service: buildQuery(
         config,

@@ -64,3 +64,32 @@ describe('an analysis that is too large', () => {
     expect(breakdown).toHaveLength(101)
   })
 })
+
+describe('the time of a question', () => {
+  async function timesOf(limit: object): Promise<string[]> {
+    const kinds: string[] = []
+    const siteId = await database.siteWith([{ at: 0, session_id: 's' }])
+    const { handle } = statsRoute({
+      eventReader: {
+        ...queryRunners(limited(limit)),
+        observeQuestion: (kind, seconds) => {
+          expect(seconds).toBeGreaterThan(0)
+          kinds.push(kind)
+        },
+      },
+      ...allSitesKnown(),
+    })
+    const range = { start_date: String(noon), end_date: String(noon + hour) }
+    const query = { site_id: siteId, metric: 'unique_users', ...range }
+    await Promise.resolve(handle(apiRequest({ query }))).catch(() => undefined)
+    return kinds
+  }
+
+  test('is noted by its metric', async () => {
+    expect(await timesOf({})).toStrictEqual(['unique_users'])
+  })
+
+  test('is not noted for one that was refused', async () => {
+    expect(await timesOf({ max_memory_usage: '1000' })).toStrictEqual([])
+  })
+})

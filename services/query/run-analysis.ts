@@ -3,10 +3,14 @@ import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { refusedPatternPath } from '@sluice/event-store/conditions'
 import { type ExceededLimit, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { QueryRunner, QueryRunners } from '@sluice/event-store/query-runner'
-import { AppError, invalidField } from '@sluice/runtime/errors'
+import { AppError, invalidField, isRetryable } from '@sluice/runtime/errors'
+import type { ObserveQuestion, QuestionKind } from './metrics.ts'
 
 /** Makes the runner of the statements of one caller. */
-export type AnalysisRunners = Pick<QueryRunners, 'as'>
+export interface AnalysisRunners extends Pick<QueryRunners, 'as'> {
+  /** Is told how long each question took that names its kind. */
+  observeQuestion?: ObserveQuestion
+}
 
 /** The field of a request that makes an analysis fail, and the reason that its client reads. */
 export interface FieldText {
@@ -27,6 +31,11 @@ const rangeTooLong: FieldText = {
   reason: 'asks for more than one answer may read: ask for a shorter range or fewer groups',
 }
 
+export interface AnalysisOptions extends FieldTexts {
+  /** The kind of the question in the metrics; absent for what Sluice itself wants to know for a request. */
+  question?: QuestionKind
+}
+
 /** The text for cohorts whose members take too much to find; `field` names the cohort in the request. */
 export function cohortTooLarge(field: string): FieldText {
   return { field, reason: 'asks for more than one answer may read: ask for fewer conditions or rarer events' }
@@ -41,11 +50,19 @@ export async function runAnalysis<Numbers>(
   runners: AnalysisRunners,
   { credential, signal }: { credential: Pick<Credential, 'keyId'>; signal: AbortSignal },
   analysis: (runner: QueryRunner) => Promise<Numbers>,
-  texts: FieldTexts = {},
+  { question, ...texts }: AnalysisOptions = {},
 ): Promise<Numbers> {
+  const startedAt = performance.now()
+  const observe = (): void => {
+    if (question !== undefined) runners.observeQuestion?.(question, (performance.now() - startedAt) / 1000)
+  }
   try {
-    return await analysis(runners.as({ key: credential.keyId, signal, priority: 'interactive' }))
+    const numbers = await analysis(runners.as({ key: credential.keyId, signal, priority: 'interactive' }))
+    observe()
+    return numbers
   } catch (error) {
+    // A question that was refused took no time that says anything, nor did one whose client left.
+    if (isRetryable(error) && !signal.aborted) observe()
     throw toFieldError(error, texts)
   }
 }

@@ -1,4 +1,4 @@
-import { keyCache } from '@sluice/access/key-cache'
+import { addKeyRefreshAge, keyCache } from '@sluice/access/key-cache'
 import { migrate } from '@sluice/admin/migrate/migrate'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { s3CredentialsOf } from '@sluice/blobs/variables'
@@ -59,6 +59,7 @@ export async function buildStandalone(
   const store = keyStore(postgres)
   const redis = openRedis(engines.redis, { logger })
   const keys = keyCache(store, logger)
+  addKeyRefreshAge(context.metrics, keys)
   const workerEngines = {
     log,
     backfill,

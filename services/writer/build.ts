@@ -4,8 +4,10 @@ import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import type { Postgres } from '@sluice/postgres/open'
+import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { eventConsumer } from './consume-events.ts'
+import { watchStores } from './watch-stores.ts'
 import { watermarkReporter } from './watermark-reporter.ts'
 
 /** Memory of the process for blocks that are read and not stored yet, whatever the number of partitions. */
@@ -42,6 +44,7 @@ export function buildWriter(
       watermarkReporter({ ...reported, lag: consumer.lag }),
       // Its first report tells the gateways that old events are read.
       watermarkReporter({ ...reported, backfill, lag: oldConsumer.lag }),
+      watchStores({ deadLetters, positions: replayPositionStore(postgres), inserter, logger, metrics }),
     ],
     checks: [
       { name: 'log', required: true, check: () => log.check() },

@@ -58,12 +58,22 @@ export interface EventConsumer extends Component {
  * commits. Partitions run in parallel, those of old rows take turns (backfill-pace.ts).
  */
 export function eventConsumer(deps: ConsumeDeps): EventConsumer {
-  const { log, backfill, deadLetters, inserter, logger } = deps
+  const { log, backfill, deadLetters, logger } = deps
   const lane: Lane = backfill ? 'backfill' : 'live'
   const pace = backfill && backfillPace(liveTraffic(log, backfill.liveLag))
   let consumer: LogConsumer | undefined
   const lag = () => consumer?.lag() ?? []
   const metrics = writerMetrics(deps.metrics, lane, lag)
+  const inserter: Pick<EventInserter, 'storeId' | 'insert' | 'findBadRows'> = {
+    storeId: () => deps.inserter.storeId(),
+    findBadRows: (lines, options) => deps.inserter.findBadRows(lines, options),
+    insert: async (batch, options) => {
+      const stopTimer = metrics.insertSeconds.startTimer({ kind: batch.hasUndated ? 'undated' : 'dated' })
+      const result = await deps.inserter.insert(batch, options)
+      stopTimer()
+      return result
+    },
+  }
   /** Reasons why batches are not stored yet, by partition. */
   const stalledPartitions = new Map<number, string>()
   // One insert keeps a core of ClickHouse busy; a second slot is needed while one hangs. Old rows take turns.

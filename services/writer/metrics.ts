@@ -55,6 +55,13 @@ export function writerMetrics(metrics: Metrics, lane: Lane, lag: () => readonly 
       help: 'Attempts to store a batch or its dead letters that failed and were repeated.',
       registers,
     }),
+    insertSeconds: new Histogram({
+      name: `${prefix}_insert_seconds`,
+      help: 'Time of a statement that stored rows: dated ones, or with some that have no timestamp of their own (undated).',
+      labelNames: ['kind'],
+      buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60],
+      registers,
+    }),
     seconds: new Histogram({
       name: `${prefix}_batch_seconds`,
       help: 'Time to store a batch, with all its attempts and the commit.',

@@ -140,7 +140,7 @@ describe('an import of events', () => {
     stops.push(await rig.startWorker(metrics))
     const events = generateEvents(50)
     const { importId, siteId } = await uploadFile(rig, csvOf(events))
-    const paused = async () => (await figure(metrics, 'sluice_worker_import_paused_seconds')) ?? 0
+    const paused = async () => (await figure(metrics, 'sluice_worker_import_paused_seconds_total')) ?? 0
     await waitUntil(async () => (await paused()) > 1, 'the import is paused', 20_000)
     expect(await rig.backfill.ends()).toStrictEqual(ends)
     stops.push(await rig.startWriter())

@@ -71,6 +71,7 @@ async function startWorker(clock: VirtualClock) {
     countFailure: gated((...call) => leases.countFailure(...call)),
     fail: gated((...call) => leases.fail(...call)),
     oldestDue: gated((...call) => leases.oldestDue(...call)),
+    count: gated((...call) => leases.count(...call)),
   }
   const component = runLeases({
     kind: 'import',

@@ -447,6 +447,22 @@ test('the oldest due job and the time of units are measured', async () => {
   }
 })
 
+test('how long a job waited for a worker, and how many there are, is measured', async () => {
+  await addImport(store, {}, noon)
+  const { work, signals } = endless()
+  start(work)
+  await pass(() => signals.length === 1, 'the unit runs')
+  const scrape = await metrics.metrics()
+  const waited = Number(/^sluice_worker_job_wait_seconds_sum\{kind="import"\} (\S+)$/m.exec(scrape)?.[1])
+  expect(waited).toBeGreaterThanOrEqual(0)
+  expect(waited).toBeLessThanOrEqual((clock.now() - noon) / 1000)
+  expect(scrape).toContain('sluice_worker_job_wait_seconds_count{kind="import"} 1')
+  expect(scrape).toContain('sluice_worker_leases_lost_total{kind="import"} 0')
+  const isCounted = async () =>
+    (await metrics.metrics()).includes('sluice_worker_jobs{kind="import",state="running"} 1')
+  await pass(isCounted, 'the job is counted')
+})
+
 test('the imports of two sites alternate, however many one of them has', async () => {
   const order: string[] = []
   for (let n = 0; n < 5; n++) await addImport(store, { site: 'busy', segments: 3 }, noon)

@@ -14,7 +14,7 @@ import { buildGateway } from '@sluice/gateway/build'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { openRedis } from '@sluice/redis/open'
-import { createMetrics } from '@sluice/runtime/metrics'
+import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from './captured-logger.ts'
@@ -39,6 +39,8 @@ export interface Answer {
 
 export interface TestGateway {
   service: TestService
+  /** The metrics of the gateway's own parts. */
+  metrics: Metrics
   postgres: TestPostgres
   log: EventLog
   /** The log of old events, which no writer reads until the test says so in Postgres. */
@@ -91,6 +93,7 @@ export async function startGateway({
   trustedProxies = [],
 }: GatewayParts = {}): Promise<TestGateway> {
   const captured = capturedLogger()
+  const metrics = createMetrics()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
   const log = sharedLog ?? (await openEventLog(`file:${folder}`, { logger: captured.logger }))
   const backfill = await openBackfillLog(`file:${folder}`, log, { logger: captured.logger })
@@ -118,7 +121,7 @@ export async function startGateway({
       // A machine with too much to do must not look like a Postgres that is away.
       ...(postgresUrl === undefined && { registerTimeoutMs: 30_000 }),
     },
-    { logger: captured.logger, metrics: createMetrics(), clock },
+    { logger: captured.logger, metrics, clock },
   )
   const closeEngines = async (): Promise<void> => {
     if (sharedLog === undefined) await log.close()
@@ -154,6 +157,7 @@ export async function startGateway({
     backfill,
     keys,
     keyStore: store,
+    metrics,
     createKey: async (parts) => (await createTestKey(store, { rateLimits, ...parts })).key,
     registerLog: () => registerLog(database, log),
     collect: (body, options) => post('/collect', body, options),

@@ -83,7 +83,7 @@ export async function startQuery({
       SLUICE_SECRETS_KEY: testSecretsKey,
     },
     { eventReader, postgres, redis, blobs, keyCache: cache, targets: { allowedNetworks: ['127.0.0.0/8'] } },
-    { logger: captured.logger, clock: exactClock },
+    { logger: captured.logger, metrics, clock: exactClock },
   )
   const service = await startTestService(
     { ...built, components: [cache, ...built.components] },

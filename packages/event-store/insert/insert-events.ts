@@ -8,6 +8,7 @@ import { isNotErased, noTombstoneApplies, tombstoneAppliesCode, tombstonesSql } 
 import { eventTableStructure } from './event-table-structure.ts'
 import { externalTableClient, type ExternalTableQuery, type ExternalTableResult } from './external-table.ts'
 import { type BadRow, findBadRows } from './find-bad-rows.ts'
+import { readFreeBytes } from './free-bytes.ts'
 import { insertUsersStatement } from './insert-users.ts'
 
 /** Rows to store, as the log carries them: JSON lines of `EventRow` (packages/contracts/event-columns.ts). */
@@ -49,6 +50,8 @@ export interface EventInserter {
    * or schema makes no line bad. Stores nothing. Throws ClickHouseError when the statements could not run.
    */
   findBadRows(lines: readonly Buffer[], options: { timeoutMs: number }): Promise<readonly BadRow[]>
+  /** The bytes that are free on the disks of the table of events. Throws ClickHouseError. */
+  freeBytes(): Promise<number>
   /** Resolves when ClickHouse answers a query as this user; throws ClickHouseError otherwise. */
   check(): Promise<void>
   /** Throws AppError when this build can't work with the schema or as `storeId` does, ClickHouseError while it is unknown. */
@@ -267,6 +270,7 @@ export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
     },
     storeId,
     findBadRows: (rows, { timeoutMs }) => findBadRows(client, rows, timeoutMs),
+    freeBytes: () => readFreeBytes(clickHouse),
     check: () => clickHouse.check(),
     checkSchema: async () => {
       await checkClickHouseSchema(clickHouse)

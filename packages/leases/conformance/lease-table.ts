@@ -150,6 +150,19 @@ export function describeLeaseTable(name: string, open: () => Promise<TableUnderT
       expect(await opened.status(id)).toBe(status)
     })
 
+    test('jobs are counted by what they wait for, and take along since when they were due', async () => {
+      expect(await table.count(noon)).toStrictEqual({ running: 0, waiting: 0, scheduled: 0 })
+      await opened.add(noon)
+      await opened.add(noon + 1_000)
+      await opened.add(noon + 60_000)
+      const [taken] = await table.take(noon + 2_000, 1)
+      expect(taken?.dueAt).toBe(noon)
+      const counts = await table.count(noon + 2_000)
+      expect(counts).toStrictEqual({ running: 1, waiting: 1, scheduled: 1 })
+      // The lease has lapsed.
+      expect(await table.count(noon + 3_000 + leaseMs)).toStrictEqual({ running: 0, waiting: 2, scheduled: 1 })
+    })
+
     test('the oldest due job is the oldest one that could be taken', async () => {
       expect(await table.oldestDue(noon)).toBeUndefined()
       await opened.add(noon)

@@ -1,16 +1,9 @@
+import { replayedUntil, replayGroup, type ReplayPositions } from '@sluice/event-log/dead-letters'
 import type { EventLog, LogBatch, LogConsumer } from '@sluice/event-log/log'
 
-/** The group whose position separates replayed dead letters from the others. */
-const group = 'sluice-replay-dead-letters'
 const limits = { maxBatchBytes: 8 * 1024 * 1024, maxBatchRows: 10_000, lingerMs: 0 }
 /** Kafka takes seconds to assign its partitions. */
 const idleMsMaxDefault = 30_000
-
-/** Where the positions of replays are kept, if not by the log (packages/postgres/replay-positions.ts). */
-export interface ReplayPositions {
-  read(logId: string): Promise<ReadonlyMap<number, bigint>>
-  advance(logId: string, partition: number, next: bigint): Promise<void>
-}
 
 /**
  * Calls `handle` with every dead letter that has not been replayed yet, up to the present end of the log: later ones wait
@@ -34,12 +27,7 @@ export async function readDeadLetters(
   },
 ): Promise<void> {
   const logId = await deadLetters.id()
-  const replayed = (await positions?.read(logId)) ?? new Map<number, bigint>()
-  const waiting = (await deadLetters.positions(group)).map(({ partition, next, end }) => {
-    const kept = replayed.get(partition) ?? 0n
-    // A position beyond the end is that of an earlier topic of this name.
-    return { partition, next: kept > next && kept <= end ? kept : next, end }
-  })
+  const waiting = await replayedUntil(deadLetters, positions)
   /** Partitions with letters left, and the offset after the last of each. */
   const ends = new Map(waiting.filter(({ next, end }) => next < end).map(({ partition, end }) => [partition, end]))
   const starts = new Map(waiting.map(({ partition, next }) => [partition, next]))
@@ -61,7 +49,7 @@ export async function readDeadLetters(
   )
 
   const consumer: LogConsumer = deadLetters.consumer({
-    group,
+    group: replayGroup,
     ...limits,
     onClaim: async (claim) => {
       for await (const batch of claim.batches()) {

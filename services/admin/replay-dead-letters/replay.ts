@@ -1,8 +1,8 @@
 import type { Block } from '@sluice/event-log/block'
-import { blocksWithOffsets } from '@sluice/event-log/dead-letters'
+import { blocksWithOffsets, type ReplayPositions } from '@sluice/event-log/dead-letters'
 import type { EventLog } from '@sluice/event-log/log'
 import { distinctLetters } from './distinct-letters.ts'
-import { readDeadLetters, type ReplayPositions } from './read-dead-letters.ts'
+import { readDeadLetters } from './read-dead-letters.ts'
 
 const publishTimeoutMs = 30_000
 

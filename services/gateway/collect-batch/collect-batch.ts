@@ -2,6 +2,7 @@ import { allowedSites } from '@sluice/access/allowed-sites'
 import type { SiteCache } from '@sluice/access/site-cache'
 import type { ApiRequest, HandlerResult } from '@sluice/http/route'
 import { AppError } from '@sluice/runtime/errors'
+import type { CountRejection } from '../metrics.ts'
 import type { Publisher } from '../publish/publisher.ts'
 import { encodeBatch, withoutRefused } from './encode-batch.ts'
 import { readEvents } from './read-events.ts'
@@ -13,9 +14,11 @@ import { readEvents } from './read-events.ts'
 export function collectBatchHandler({
   publisher,
   sites,
+  countRejection,
 }: {
   publisher: Publisher
   sites: Pick<SiteCache, 'register'>
+  countRejection: CountRejection
 }) {
   const sitesOf = allowedSites()
   return async (request: ApiRequest): Promise<HandlerResult> => {
@@ -23,12 +26,12 @@ export function collectBatchHandler({
     const { count, items } = readEvents(request.body)
     // The rate limit comes before the work that the events cause.
     await request.consume(count)
-    const valid = encodeBatch(items, request, sitesOf(request.credential.siteIds))
+    const valid = encodeBatch(items, request, sitesOf(request.credential.siteIds), countRejection)
     // The body may be 10 MiB of white space, compressed to a few bytes: it must not stay in memory during the publish.
     request.releaseBody()
     const policies = await sites.register(request.credential.keyId, valid.siteIds)
     const { accepted, siteIds, rejected, errors } =
-      policies.size === 0 ? valid : withoutRefused(valid, policies, request.receivedAt)
+      policies.size === 0 ? valid : withoutRefused(valid, policies, request.receivedAt, countRejection)
 
     request.log({ events: accepted.length, rejected, sites: siteIds.size, bytes })
     const data = { accepted: accepted.length, rejected, errors }

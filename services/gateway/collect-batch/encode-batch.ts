@@ -6,6 +6,7 @@ import { type EncodedEvent, encodeEvent } from '@sluice/events/encode-event'
 import { eventIdOf, eventTooLarge } from '@sluice/events/event-errors'
 import type { ApiRequest } from '@sluice/http/route'
 import { AppError, siteNotAllowed } from '@sluice/runtime/errors'
+import type { CountRejection } from '../metrics.ts'
 import type { BatchItem } from './read-events.ts'
 
 export interface EncodedBatch {
@@ -32,6 +33,7 @@ export function encodeBatch(
   items: Iterable<BatchItem>,
   { receivedAt, credential }: Pick<ApiRequest, 'receivedAt' | 'credential'>,
   allowedSites: ReadonlySet<string> | undefined,
+  countRejection: CountRejection,
 ): EncodedBatch {
   const { environment } = credential
   const accepted: EncodedBatchEvent[] = []
@@ -54,6 +56,7 @@ export function encodeBatch(
     } catch (error) {
       if (!(error instanceof AppError)) throw error
       rejected++
+      countRejection(error)
       if (errors.length < eventLimits.listedErrorsMax) errors.push(eventError(index, eventIdOf(value), error))
     }
     index++
@@ -62,15 +65,24 @@ export function encodeBatch(
 }
 
 /** The batch without the events that the policies of their sites refuse. */
-export function withoutRefused(batch: EncodedBatch, policies: SitePolicies, receivedAt: number): EncodedBatch {
+export function withoutRefused(
+  batch: EncodedBatch,
+  policies: SitePolicies,
+  receivedAt: number,
+  countRejection: CountRejection,
+): EncodedBatch {
   const accepted: EncodedBatchEvent[] = []
   const errors: EventError[] = []
   for (const event of batch.accepted) {
     const { index, siteId, timestamp, line, keyHash } = event
     const policy = policies.get(siteId)
     const refusal = policy && refusalOf(policy, timestamp, receivedAt)
-    if (refusal === undefined) accepted.push(event)
-    else if (errors.length < eventLimits.listedErrorsMax) {
+    if (refusal === undefined) {
+      accepted.push(event)
+      continue
+    }
+    countRejection(refusal)
+    if (errors.length < eventLimits.listedErrorsMax) {
       // An event has a hash only if the client sent its id.
       const eventId = keyHash === undefined ? undefined : (JSON.parse(line) as EventRow).event_id
       errors.push(eventError(index, eventId, refusal))

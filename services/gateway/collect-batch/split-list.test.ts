@@ -138,7 +138,7 @@ describe('reading or rejecting 10 MiB takes little more memory than the body', (
       const before = process.resourceUsage().maxRSS
       let outcome
       try {
-        const { accepted, rejected } = encodeBatch(readEvents({ bytes, type: '${contentType}' }).items, request(bytes))
+        const { accepted, rejected } = encodeBatch(readEvents({ bytes, type: '${contentType}' }).items, request(bytes), undefined, () => undefined)
         outcome = accepted.length + ' accepted, ' + rejected + ' rejected'
       } catch (error) {
         outcome = error.message

@@ -61,7 +61,11 @@ export function previewAlertRoute({
       eventReader,
       { credential, signal },
       (runner) => measureAlertSeries(question, { start: end - previewMs, end }, options, runner),
-      { tooLarge: { work: tooLarge, rows: tooLarge }, conditions: { 'condition.filter': condition.filter ?? [] } },
+      {
+        question: 'alert_preview',
+        tooLarge: { work: tooLarge, rows: tooLarge },
+        conditions: { 'condition.filter': condition.filter ?? [] },
+      },
     )
     return { ...previewOf(trigger, series), complete_until: completeUntilMs }
   })

@@ -31,7 +31,7 @@ export function previewCohortRoute({
       eventReader,
       { credential, signal },
       (runner) => measureCohort(spec, runner),
-      texts,
+      { question: 'cohort_preview', ...texts },
     )
     return { size, share, complete_until: completeUntilMs }
   })

@@ -25,6 +25,7 @@ export function liveRoute({ eventReader, sites, completeUntil }: LiveDeps): Rout
     const completeUntilMs = completeUntil()
     const spec = { siteId, environment, now: receivedAt, conditions }
     const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner), {
+      question: 'live',
       conditions: { filter: conditions },
     })
     return {

@@ -17,8 +17,11 @@ export function propertiesRoute({ eventReader, sites }: { eventReader: AnalysisR
 
     const spec = { siteId, environment, now: receivedAt }
     return {
-      properties: await runAnalysis(eventReader, { credential, signal }, (runner) =>
-        listObservedProperties(spec, runner),
+      properties: await runAnalysis(
+        eventReader,
+        { credential, signal },
+        (runner) => listObservedProperties(spec, runner),
+        { question: 'properties' },
       ),
     }
   })

@@ -10,20 +10,22 @@ export interface AlertMetrics {
 
 export function alertMetrics(metrics: Metrics): AlertMetrics {
   const registers = [metrics]
-  return {
-    evaluations: new Counter({
-      name: 'sluice_worker_alert_evaluations_total',
-      help: 'Questions of alert rules that were asked, equal ones once, by result.',
-      labelNames: ['result'],
-      registers,
-    }),
-    transitions: new Counter({
-      name: 'sluice_worker_alert_transitions_total',
-      help: 'Alert rules that fired and that resolved.',
-      labelNames: ['to'],
-      registers,
-    }),
-  }
+  const evaluations = new Counter({
+    name: 'sluice_worker_alert_evaluations_total',
+    help: 'Questions of alert rules that were asked, equal ones once, by result.',
+    labelNames: ['result'] as const,
+    registers,
+  })
+  const transitions = new Counter({
+    name: 'sluice_worker_alert_transitions_total',
+    help: 'Alert rules that fired and that resolved.',
+    labelNames: ['to'] as const,
+    registers,
+  })
+  // An alert on an increase would miss the first increment of a series that did not exist before.
+  for (const result of ['measured', 'failed']) evaluations.inc({ result }, 0)
+  for (const to of ['firing', 'resolved']) transitions.inc({ to }, 0)
+  return { evaluations, transitions }
 }
 
 /** Registers how far the evaluation is behind; docs/operations.md says from when on it is an alarm. */

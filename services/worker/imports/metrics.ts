@@ -8,15 +8,18 @@ export interface ImportMetrics {
 
 export function importMetrics(metrics: Metrics): ImportMetrics {
   const registers = [metrics]
+  const rows = new Counter({
+    name: 'sluice_worker_import_rows_total',
+    help: 'Records of imports that were dealt with: accepted, or failed, which their import lists.',
+    labelNames: ['result'] as const,
+    registers,
+  })
+  // An alert on an increase would miss the first increment of a series that did not exist before.
+  for (const result of ['accepted', 'failed']) rows.inc({ result }, 0)
   return {
-    rows: new Counter({
-      name: 'sluice_worker_import_rows_total',
-      help: 'Records of imports that were dealt with: accepted, or failed, which their import lists.',
-      labelNames: ['result'],
-      registers,
-    }),
+    rows,
     pausedSeconds: new Counter({
-      name: 'sluice_worker_import_paused_seconds',
+      name: 'sluice_worker_import_paused_seconds_total',
       help: 'Time for which imports waited for live events, or for old ones that are not stored yet.',
       registers,
     }),

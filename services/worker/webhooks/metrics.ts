@@ -9,13 +9,16 @@ export interface DeliveryMetrics {
 
 export function deliveryMetrics(metrics: Metrics): DeliveryMetrics {
   const registers = [metrics]
+  const attempts = new Counter({
+    name: 'sluice_worker_delivery_attempts_total',
+    help: 'Attempts to deliver: succeeded, failed, or lost, whose outcome could not be stored and which are repeated.',
+    labelNames: ['outcome'] as const,
+    registers,
+  })
+  // An alert on an increase would miss the first increment of a series that did not exist before.
+  for (const outcome of ['succeeded', 'failed', 'lost'] as const) attempts.inc({ outcome }, 0)
   return {
-    attempts: new Counter({
-      name: 'sluice_worker_delivery_attempts_total',
-      help: 'Attempts to deliver: succeeded, failed, or lost, whose outcome could not be stored and which are repeated.',
-      labelNames: ['outcome'],
-      registers,
-    }),
+    attempts,
     delaySeconds: new Histogram({
       name: 'sluice_worker_delivery_delay_seconds',
       help: 'Time from when an attempt to deliver was due to its beginning.',

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Checks deploy/prometheus and deploy/grafana with Debian's Prometheus, which is unpacked into .cache and not installed:
+# the rules, their tests, the names of the metrics, and each query of the dashboards on a running Sluice.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+tools=.cache/prometheus
+if [ ! -x "$tools/usr/bin/promtool" ]; then
+  mkdir -p "$tools"
+  (cd "$tools" && rm -f ./*.deb && apt-get download prometheus)
+  dpkg -x "$tools"/*.deb "$tools"
+fi
+promtool="$tools/usr/bin/promtool"
+
+"$promtool" check rules deploy/prometheus/rules.yaml deploy/prometheus/alerts.yaml
+"$promtool" test rules deploy/prometheus/*.test.yaml
+
+# Each alert names its runbook, and has a case that fires and one that does not.
+node - <<'JS'
+const { readFileSync, globSync } = require('node:fs')
+const alerts = readFileSync('deploy/prometheus/alerts.yaml', 'utf8')
+const tests = globSync('deploy/prometheus/*.test.yaml').map((file) => readFileSync(file, 'utf8')).join('\n')
+const runbooks = readFileSync('docs/runbooks.md', 'utf8')
+const anchors = new Set([...runbooks.matchAll(/^#+ (.+)$/gm)].map(([, title]) => title.toLowerCase().replace(/[^\w -]/g, '').replaceAll(' ', '-')))
+const mistakes = []
+for (const text of alerts.split('- alert: ').slice(1)) {
+  const name = text.split('\n', 1)[0]
+  const anchor = /runbook_url: docs\/runbooks\.md#(\S+)/.exec(text)?.[1]
+  if (!anchors.has(anchor)) mistakes.push(`${name}: docs/runbooks.md has no heading #${anchor}`)
+  for (const part of ['summary:', 'description:', 'severity:']) if (!text.includes(part)) mistakes.push(`${name} has no ${part}`)
+  const cases = tests.split(/\n {2}- interval/).filter((each) => each.includes(`alertname: ${name}\n`))
+  if (!cases.some((each) => each.includes('exp_alerts'))) mistakes.push(`${name}: no test lets it fire`)
+  if (!cases.some((each) => !each.includes('exp_alerts'))) mistakes.push(`${name}: no test lets it be quiet`)
+}
+if (mistakes.length > 0) {
+  console.error(mistakes.join('\n'))
+  process.exit(1)
+}
+JS
+
+node deploy/check/panels.mjs "$tools/usr/bin/prometheus" .cache/scrape.prom
+# The names of Node's own metrics are those of prom-client.
+grep -vE '^(# (HELP|TYPE) )?(nodejs|process)_' .cache/scrape.prom | "$promtool" check metrics
+echo "Rules, alerts, metrics and dashboards are in order."

@@ -1,0 +1,45 @@
+import { Gauge, type Metrics } from '@sluice/runtime/metrics'
+import { thisBuild } from '@sluice/runtime/schema-versions'
+import manifest from './package.json' with { type: 'json' }
+
+/** What `/readyz` reports, for the gauges. */
+export interface ReadinessReport {
+  missing: Readonly<Record<string, string>>
+  degraded: Readonly<Record<string, string>>
+}
+
+/**
+ * Registers the metrics that every service has: its build, whether it is ready, and which engines answer. `read` is called
+ * at each scrape; probes and scrapes share the requests to the engines.
+ */
+export function addServiceMetrics(
+  metrics: Metrics,
+  { engines, read }: { engines: readonly string[]; read: () => Promise<ReadinessReport> },
+): void {
+  const registers = [metrics]
+  new Gauge({
+    name: 'sluice_build_info',
+    help: 'Always 1; the labels name the release and the number of the build, by which schemas are compared.',
+    labelNames: ['version', 'schema'],
+    registers,
+  }).set({ version: manifest.version, schema: String(thisBuild) }, 1)
+  new Gauge({
+    name: 'sluice_ready',
+    help: 'Whether the service is ready, as /readyz says: 1 or 0.',
+    registers,
+    async collect() {
+      const { missing } = await read()
+      this.set(Object.keys(missing).length === 0 ? 1 : 0)
+    },
+  })
+  new Gauge({
+    name: 'sluice_engine_up',
+    help: 'Whether an engine of the service answers: 1 or 0.',
+    labelNames: ['engine'],
+    registers,
+    async collect() {
+      const { missing, degraded } = await read()
+      for (const engine of engines) this.set({ engine }, engine in missing || engine in degraded ? 0 : 1)
+    },
+  })
+}

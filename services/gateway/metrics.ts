@@ -1,0 +1,47 @@
+import { AppError, type ErrorCode } from '@sluice/runtime/errors'
+import { Counter, Gauge, type Metrics } from '@sluice/runtime/metrics'
+
+/** Why events are refused. Requests for which the service has no room are counted as answers of HTTP only. */
+const rejections = [
+  'missing_field',
+  'invalid_field',
+  'invalid_format',
+  'forbidden',
+  'not_found',
+  'gone',
+  'too_large',
+  'rate_limited',
+] as const satisfies readonly ErrorCode[]
+
+/** Counts an error when it refuses an event. */
+export type CountRejection = (error: unknown) => void
+
+export function rejectionCounter(metrics: Metrics): CountRejection {
+  const counter = new Counter({
+    name: 'sluice_events_rejected_total',
+    help: 'Events that were refused, alone or in a batch, by reason.',
+    labelNames: ['reason'],
+    registers: [metrics],
+  })
+  // Children are looked up once: prom-client would hash the labels for each event of a batch.
+  const children = new Map<string, ReturnType<typeof counter.labels>>(
+    rejections.map((reason) => [reason, counter.labels({ reason })]),
+  )
+  // An alert on an increase would miss the first increment of a series that did not exist before.
+  for (const child of children.values()) child.inc(0)
+  return (error) => {
+    if (error instanceof AppError) children.get(error.code)?.inc()
+  }
+}
+
+/** Registers how many weaknesses of the log `/readyz` warns of. */
+export function addDurabilityWarnings(metrics: Metrics, warnings: () => readonly string[]): void {
+  new Gauge({
+    name: 'sluice_log_durability_warnings',
+    help: 'Reasons why an event with a 202 could still be lost, which /readyz lists; 0 when all is well.',
+    registers: [metrics],
+    collect() {
+      this.set(warnings().length)
+    },
+  })
+}

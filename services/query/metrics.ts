@@ -1,0 +1,22 @@
+import type { Metric } from '@sluice/contracts/stats'
+import { Histogram, type Metrics } from '@sluice/runtime/metrics'
+
+/** What a question asks for: a metric of the statistics, or another analysis. Never a name that users chose. */
+export type QuestionKind =
+  Metric | 'alert_preview' | 'cohort' | 'cohort_preview' | 'events' | 'funnel' | 'live' | 'properties' | 'retention'
+
+/** Notes how long a question took. */
+export type ObserveQuestion = (kind: QuestionKind, seconds: number) => void
+
+export function questionTimes(metrics: Metrics): ObserveQuestion {
+  const seconds = new Histogram({
+    name: 'sluice_query_question_seconds',
+    help: 'Time of a question, with the wait for its turn, that was answered or could not be answered now.',
+    labelNames: ['metric'],
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    registers: [metrics],
+  })
+  return (kind, duration) => {
+    seconds.observe({ metric: kind }, duration)
+  }
+}
