@@ -17,6 +17,8 @@ export interface DrillRig {
   key: string
   /** Where backups may be written. */
   backups: string
+  /** The folder of ClickHouse's disk for backups. */
+  disk: string
   engines(): Engines
   /** Runs a command of operators; returns its exit code and output. */
   command(name: ProgramName, args?: readonly string[]): Promise<{ code: number; output: string }>
@@ -98,6 +100,7 @@ async function startParts(keep: Keep): Promise<Omit<DrillRig, 'stop'>> {
   return {
     key,
     backups,
+    disk,
     engines: () => ({
       clickHouseUrl: engines.clickHouse.url,
       postgresUrl: engines.postgres.url,

@@ -4,7 +4,7 @@ import { openStoreBackup } from '@sluice/event-store/backup'
 import { openPostgres } from '@sluice/postgres/open'
 import type { Config } from '@sluice/runtime/config'
 import type { variables } from './config.ts'
-import { openTarget } from './target.ts'
+import { openTarget, requireApart } from './target.ts'
 
 /** What a command has opened; `close` ends it in reverse order. */
 export async function openEngines(config: Config<typeof variables>, searchPath: string | undefined) {
@@ -29,6 +29,7 @@ export async function openEngines(config: Config<typeof variables>, searchPath: 
       open: async (url: string, name: string) => {
         const store = await openTarget(url, name, credentials)
         opened.push(store)
+        requireApart(url, config.SLUICE_BLOBS_URL)
         return { url, store }
       },
       close,

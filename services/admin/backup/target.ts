@@ -3,6 +3,7 @@ import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { S3Credentials } from '@sluice/blobs/s3/client'
 import { httpUrlOf, parseS3Url } from '@sluice/blobs/s3/url'
 import type { BackupPlace } from '@sluice/event-store/backup'
+import { folderOf } from '@sluice/runtime/file-url'
 
 /** Opens the place of a backup. Throws an Error that calls it `name` when its URL is wrong. */
 export async function openTarget(
@@ -21,6 +22,20 @@ export async function openTarget(
     const message = error instanceof Error ? error.message : String(error)
     throw new Error(message.replace('SLUICE_BLOBS_URL', name), { cause: error })
   }
+}
+
+/** Throws when the backup would be among the files that it copies, or they among its own. */
+export function requireApart(target: string, blobsUrl: string): void {
+  const [a, b] = [placeText(target), placeText(blobsUrl)]
+  if (a.startsWith(b) || b.startsWith(a)) {
+    throw new Error('SLUICE_BLOBS_URL and the backup lie within each other: name another folder or prefix.')
+  }
+}
+
+function placeText(url: string): string {
+  if (url.startsWith('file:')) return `${folderOf(url)}/`
+  const { endpoint, bucket, prefix } = parseS3Url(url)
+  return `${endpoint ?? ''} ${bucket}/${prefix}`
 }
 
 /** Where ClickHouse writes its part: beside the others on S3, else on a disk of its own configuration. */
