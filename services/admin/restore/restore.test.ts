@@ -1,4 +1,4 @@
-import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
@@ -12,6 +12,7 @@ import { type DrillRig, startDrillRig } from '../../../tests/drill/rig.ts'
 import { kafkaMissing } from '../../../tests/support/engines/kafka-files.ts'
 import { postgresPrograms } from '../../../tests/support/engines/postgres-programs.ts'
 import { redisMissing } from '../../../tests/support/engines/redis.ts'
+import { readManifest, writeManifest } from '../backup/manifest.ts'
 
 const containing = (text: string): unknown => expect.stringContaining(text)
 const isComplete = kafkaMissing() === undefined && redisMissing() === undefined && postgresPrograms() !== undefined
@@ -150,6 +151,19 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     await expectRefusal(async (folder) => writeFile(await dumpIn(folder), 'PGDMP'), 'its checksum differs')
     await expectRefusal((folder) => rm(join(folder, 'blobs/exports/a')), 'blobs/exports/a is missing')
 
+    await expectRefusal(async (folder) => {
+      const store = await openBlobStore(`file:${folder}`)
+      const manifest = await readManifest(store, folder)
+      const postgres = [...manifest.schemas.postgres, ['999-of-tomorrow', 2] as const]
+      await writeManifest(store, { ...manifest, schemas: { ...manifest.schemas, postgres } })
+      await store.close()
+    }, 'The Postgres schema is newer than this build, 1 (unknown: 999-of-tomorrow needs build 2)')
+    const [part = ''] = await readdir(rig.disk)
+    const away = join(rig.backups, 'away')
+    await rename(join(rig.disk, part), away)
+    await expectRefusal(() => Promise.resolve(), 'BACKUP_NOT_FOUND')
+    await rename(away, join(rig.disk, part))
+
     const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`])
     expect({ code, output }).toMatchObject({
       code: 0,
@@ -159,5 +173,5 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     const blobs = await openBlobStore(rig.engines().blobsUrl)
     expect(await blobs.size('exports/a')).toBe('content'.length)
     await blobs.close()
-  }, 240_000)
+  }, 300_000)
 })
