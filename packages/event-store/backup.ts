@@ -65,7 +65,8 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
       if (state === undefined) throw new Error('ClickHouse was restarted meanwhile. Run the command again.')
       if (state.status === 'BACKUP_CREATED' || state.status === 'RESTORED') return { bytes: state.bytes }
       if (state.error !== '' || /FAILED|CANCELLED/.test(state.status)) {
-        throw new Error(`ClickHouse: ${state.error || state.status}`)
+        // Its stack traces help nobody who restores.
+        throw new Error(`ClickHouse: ${state.error.replace(/,? Stack trace[\s\S]*/, '') || state.status}`)
       }
       await pause(pollMs)
     }

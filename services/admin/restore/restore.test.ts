@@ -174,4 +174,13 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     expect(await blobs.size('exports/a')).toBe('content'.length)
     await blobs.close()
   }, 300_000)
+
+  test('ClickHouse alone is restored beside the Postgres that is there', async () => {
+    const server = openClickHouse(rig.engines().clickHouseUrl.replace(/\w+$/, 'default'))
+    await server.command('DROP DATABASE sluice SYNC')
+    await server.close()
+    const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`, '--clickhouse-only'])
+    expect({ code, output }).toMatchObject({ code: 0, output: containing('is restored') })
+    expect(await users()).toStrictEqual(['ann', 'cid'])
+  }, 120_000)
 })
