@@ -14,7 +14,7 @@ export interface Piece {
 export async function writePiece(store: Pick<BlobStore, 'write'>, name: string, content: BlobContent): Promise<Piece> {
   const hash = createHash('sha256')
   async function* hashed(): AsyncGenerator<Uint8Array> {
-    for await (const chunk of content) {
+    for await (const chunk of content as AsyncIterable<Uint8Array>) {
       hash.update(chunk)
       yield chunk
     }
