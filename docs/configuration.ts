@@ -1,3 +1,4 @@
+import { variables as backup } from '@sluice/admin/backup/config'
 import { variables as migrate } from '@sluice/admin/migrate/config'
 import { variables as replay } from '@sluice/admin/replay-dead-letters/config'
 import { variables as gateway } from '@sluice/gateway/config'
@@ -39,6 +40,12 @@ export const processes: readonly { title: string; command: string; about: string
     command: 'npm run migrate',
     about: 'Makes and updates schemas and topics, then ends.',
     variables: migrate,
+  },
+  {
+    title: 'Backup',
+    command: 'npm run backup',
+    about: 'Backs everything up, then ends; `npm run restore` reads the same. See [backup](backup.md).',
+    variables: backup,
   },
   {
     title: 'Dead letters',

@@ -9,6 +9,8 @@ export interface ClickHouseConfig {
   logFile: string
   usersFile: string
   httpPort: number
+  /** Folder of the disk `backups`, absolute; undefined: there is none, and no right to make backups. */
+  backupsDir?: string | undefined
 }
 
 /**
@@ -20,7 +22,7 @@ export const serveForever =
   'SELECT sleepEachRow(3) FROM system.numbers SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0 FORMAT Null'
 
 /** config.xml for a small machine. It configures no system log tables, which are off by default. */
-export function renderConfig({ dataDir, logFile, usersFile, httpPort }: ClickHouseConfig): string {
+export function renderConfig({ dataDir, logFile, usersFile, httpPort, backupsDir }: ClickHouseConfig): string {
   // Threads of merges and mutations: one per core, between 2 and 16 (a server's default).
   const mergeThreads = Math.min(Math.max(availableParallelism(), 2), 16)
   return `<clickhouse>
@@ -37,9 +39,18 @@ export function renderConfig({ dataDir, logFile, usersFile, httpPort }: ClickHou
   <primary_index_cache_size>268435456</primary_index_cache_size>
   <index_mark_cache_size>67108864</index_mark_cache_size>
   <background_pool_size>${mergeThreads}</background_pool_size>
-  <max_concurrent_queries>100</max_concurrent_queries>
+  <max_concurrent_queries>100</max_concurrent_queries>${backupsDir === undefined ? '' : renderBackupDisk(backupsDir)}
 </clickhouse>
 `
+}
+
+/** What docs/backup.md tells operators to configure. */
+function renderBackupDisk(folder: string): string {
+  return `
+  <storage_configuration><disks>
+    <backups><type>local</type><path>${escapeXml(folder)}/</path></backups>
+  </disks></storage_configuration>
+  <backups><allowed_disk>backups</allowed_disk></backups>`
 }
 
 /**
@@ -51,7 +62,10 @@ export function renderConfig({ dataDir, logFile, usersFile, httpPort }: ClickHou
  * signals the whole process group. \`sluice_reader\` reads the databases sluice, sluice_* and test_*; readonly = 2 permits
  * it to set limits, and external tables and table functions like numbers() need the right to create temporary tables.
  */
-export function renderUsers(passwords: Record<ClickHouseUser, string>): string {
+export function renderUsers(
+  passwords: Record<ClickHouseUser, string>,
+  { mayBackUp = false }: { mayBackUp?: boolean } = {},
+): string {
   return `<clickhouse>
   <profiles>
     <default/>
@@ -76,6 +90,7 @@ ${renderAccess('default', [
   'GRANT SHOW, SELECT, INSERT, ALTER, CREATE, DROP, UNDROP TABLE, TRUNCATE, OPTIMIZE, KILL QUERY, SYSTEM, dictGet, INTROSPECTION, REMOTE, CLUSTER ON *.*',
   'GRANT TABLE ENGINE ON *',
   'REVOKE SYSTEM SHUTDOWN, SYSTEM LISTEN ON *.*',
+  ...(mayBackUp ? ['GRANT BACKUP, CHECK, S3 ON *.*'] : []),
 ])}
     </sluice>
     <sluice_reader>

@@ -23,6 +23,11 @@ export interface EngineOptions {
   log?: Pick<Logger, 'warn' | 'error'>
 }
 
+export interface ClickHouseOptions extends EngineOptions {
+  /** Folder of a disk `backups`, to which the user `sluice` may then make backups, and to S3; by default there is none. */
+  backupsDir?: string
+}
+
 const childFile = fileURLToPath(new URL('clickhouse-child.ts', import.meta.url))
 /** Starting takes 0.3 s; loading very many parts after a crash takes longer. */
 const startTimeoutMs = 60_000
@@ -35,18 +40,24 @@ const stopFlushMs = 2_000
  * Throws when the folder is in use, when the platform has no such library (Linux with glibc and macOS do), or with
  * ClickHouse's own message when the server could not start.
  */
-export async function startClickHouse({ dir, log }: EngineOptions): Promise<EmbeddedClickHouse> {
+export async function startClickHouse({ dir, log, backupsDir }: ClickHouseOptions): Promise<EmbeddedClickHouse> {
   assertPlatform()
   const folder = resolve(dir)
   const lock = lockDataFolder(folder, 'ClickHouse')
   try {
     const passwords = loadOrCreateCredentials<ClickHouseUser>(folder, ['sluice', 'sluice_reader'])
-    writeFileSync(join(folder, 'users.xml'), renderUsers(passwords), { mode: 0o600 })
+    writeFileSync(join(folder, 'users.xml'), renderUsers(passwords, { mayBackUp: backupsDir !== undefined }), {
+      mode: 0o600,
+    })
     const port = await findFreePort()
     const urlFor = (user: ClickHouseUser): string => `http://${user}:${passwords[user]}@127.0.0.1:${port}/sluice`
     const url = urlFor('sluice')
 
-    const engine = await restartOnExit('ClickHouse', () => startProcess({ folder, port, url }), log)
+    const engine = await restartOnExit(
+      'ClickHouse',
+      () => startProcess({ folder, port, url, backupsDir: backupsDir === undefined ? undefined : resolve(backupsDir) }),
+      log,
+    )
     return {
       url,
       readerUrl: urlFor('sluice_reader'),
@@ -69,10 +80,12 @@ async function startProcess({
   folder,
   port,
   url,
+  backupsDir,
 }: {
   folder: string
   port: number
   url: string
+  backupsDir: string | undefined
 }): Promise<EngineProcess> {
   const pidFile = join(folder, 'server.pid')
   await endOrphan(readPid(pidFile), `clickhouse-child.ts ${folder} `, 'SIGKILL')
@@ -82,6 +95,7 @@ async function startProcess({
     logFile: join(folder, 'clickhouse.log'),
     usersFile: join(folder, 'users.xml'),
     httpPort: port,
+    backupsDir,
   }
   writeFileSync(join(folder, 'config.xml'), renderConfig(config), { mode: 0o600 })
 

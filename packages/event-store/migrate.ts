@@ -1,5 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises'
-import { missingMigrations, requireWorkableSchema, type SchemaVersions } from '@sluice/runtime/schema-versions'
+import {
+  type AppliedMigrations,
+  missingMigrations,
+  requireWorkableSchema,
+  type SchemaVersions,
+} from '@sluice/runtime/schema-versions'
 import { type ClickHouse, openClickHouse, parseClickHouseUrl } from './client.ts'
 import { clickHouseCode, ClickHouseError } from './errors.ts'
 import { recordServer } from './store-identity.ts'
@@ -86,6 +91,16 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
   } finally {
     await clickHouse.close()
   }
+}
+
+/** The migrations that were applied, each with the oldest build that can work with it. Throws ClickHouseError. */
+export async function appliedClickHouseMigrations(clickHouse: Pick<ClickHouse, 'query'>): Promise<AppliedMigrations> {
+  return [...(await schemaVersions(clickHouse, migrationFolder)).applied]
+}
+
+/** Throws AppError, with what to do, when this build can't work with a schema that has had these migrations. */
+export async function rejectNewerClickHouseSchema(applied: AppliedMigrations): Promise<void> {
+  missingMigrations({ engine: 'ClickHouse', applied: new Map(applied), known: await knownMigrations(migrationFolder) })
 }
 
 /** Throws AppError, with what to do, when this build can't work with the schema; ClickHouseError while it is unknown. */

@@ -2,7 +2,7 @@ import type { Access } from '@sluice/access/access'
 import { type Config, ConfigError, type Environment, loadConfig, type Variables } from '@sluice/runtime/config'
 import { internalMessage } from '@sluice/runtime/errors'
 import { createLogger, type Logger } from '@sluice/runtime/logger'
-import { Counter, createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import { Counter, createMetrics, Gauge, type Metrics } from '@sluice/runtime/metrics'
 import {
   describeFormerName,
   formerNamesInUse,
@@ -78,7 +78,16 @@ export async function runService<V extends Variables>({
     dropped.inc()
   }
   const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL, onDropped })
-  for (const name of formerNamesInUse(variables, environment, renamed)) logger.warn(name, describeFormerName(name))
+  const deprecated = new Gauge({
+    name: 'sluice_deprecated_config',
+    help: '1 for each variable that is set under its former name, which a later release no longer reads.',
+    labelNames: ['name'],
+    registers: [metrics],
+  })
+  for (const name of formerNamesInUse(variables, environment, renamed)) {
+    deprecated.set({ name: name.former }, 1)
+    logger.warn(name, describeFormerName(name))
+  }
   const clock = synchronizedClock()
   const stopSignal = onStopSignal()
   try {

@@ -15,7 +15,7 @@ export interface ErasureRecord {
   erasureId: string
   siteId: string
   kind: ErasureKind
-  /** Null where the kind has no value, and once the erasure is completed. */
+  /** Null where the kind has no value, and 400 days after the erasure was completed. */
   hashes: { key: string; rowKey: string } | null
   /** Unix ms, exclusive; null unless the kind is `before`. */
   before: number | null
@@ -58,8 +58,10 @@ export interface ErasureStore {
   advanceDeleted(erasureIds: readonly string[]): Promise<void>
   /** Notes the next step, with the count where one is given. */
   advance(lease: LeaseKey, step: ErasureStep, count?: number): Promise<void>
-  /** Completes an erasure; its hashes are removed. */
+  /** Completes an erasure. Its hashes stay, with which a restore repeats it, until `forgetHashes`. */
   complete(lease: LeaseKey, at: number): Promise<void>
+  /** Removes the hashes of erasures that were completed before `before` (Unix ms). */
+  forgetHashes(before: number): Promise<void>
 }
 
 type Db = Kysely<Tables>
@@ -67,7 +69,7 @@ type Db = Kysely<Tables>
 const failedRetry = sql`interval '1 hour'`
 
 export function erasureStore(postgres: Postgres): ErasureStore {
-  const leases = leaseTable(postgres, 'erasures', toRecord)
+  const leases = leaseTable(postgres, 'erasures', toErasureRecord)
   return {
     leases: {
       ...leases,
@@ -117,7 +119,7 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           .where('erasure_id', '=', erasureId)
           .where('site_id', '=', siteId)
           .executeTakeFirst()
-        return row && toRecord(row)
+        return row && toErasureRecord(row)
       }),
     siteDeletedAt: (siteId) =>
       postgres.run(async (db) => {
@@ -141,7 +143,7 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           .orderBy('requested_at')
           .limit(max)
           .execute()
-        return rows.map(toRecord)
+        return rows.map(toErasureRecord)
       }),
     oldestUnfinished: () =>
       postgres.run(async (db) => {
@@ -178,10 +180,18 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           db,
           'erasures',
           lease,
-          sql`status = 'completed', step = 'done', completed_at = ${new Date(at)}, key_hash = NULL, row_key = NULL,
-            due_at = NULL, ${progress}`,
+          sql`status = 'completed', step = 'done', completed_at = ${new Date(at)}, due_at = NULL, ${progress}`,
         ),
       ),
+    forgetHashes: (before) =>
+      postgres.run(async (db) => {
+        await db
+          .updateTable('erasures')
+          .set({ key_hash: null, row_key: null })
+          .where('completed_at', '<', new Date(before))
+          .where('key_hash', 'is not', null)
+          .execute()
+      }),
   }
 }
 
@@ -203,10 +213,10 @@ async function insert(db: Db, { hashes, before, requestedAt, ...erasure }: NewEr
     })
     .returningAll()
     .executeTakeFirstOrThrow()
-  return toRecord(row)
+  return toErasureRecord(row)
 }
 
-function toRecord(row: Selectable<Tables['erasures']>): ErasureRecord {
+export function toErasureRecord(row: Selectable<Tables['erasures']>): ErasureRecord {
   return {
     erasureId: row.erasure_id,
     siteId: row.site_id,

@@ -2,7 +2,12 @@ import { setTimeout } from 'node:timers/promises'
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { AppError } from '@sluice/runtime/errors'
-import { missingMigrations, requireWorkableSchema, type SchemaVersions } from '@sluice/runtime/schema-versions'
+import {
+  type AppliedMigrations,
+  missingMigrations,
+  requireWorkableSchema,
+  type SchemaVersions,
+} from '@sluice/runtime/schema-versions'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
 import * as grantsAndSettings from './migrations/003-key-grants-and-site-settings.ts'
@@ -21,6 +26,7 @@ import * as summaries from './migrations/018-summaries.ts'
 import * as keyOrigins from './migrations/019-key-origins.ts'
 import * as exportRestarts from './migrations/020-export-restarts.ts'
 import * as siteDeletions from './migrations/021-site-deletions.ts'
+import * as backups from './migrations/022-backups.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -50,6 +56,7 @@ export const migrations: Migrations = {
   '019-key-origins': keyOrigins,
   '020-export-restarts': exportRestarts,
   '021-site-deletions': siteDeletions,
+  '022-backups': backups,
 }
 
 /**
@@ -82,6 +89,16 @@ export async function checkPostgresSchema(postgres: Postgres): Promise<void> {
   await postgres.run(async () => {
     requireWorkableSchema(await schemaVersions(postgres, migrations))
   })
+}
+
+/** The migrations that were applied, each with the oldest build that can work with it. Throws AppError 503 while Postgres is away. */
+export async function appliedPostgresMigrations(postgres: Postgres): Promise<AppliedMigrations> {
+  return postgres.run(async () => [...(await schemaVersions(postgres, migrations)).applied])
+}
+
+/** Throws AppError, with what to do, when this build can't work with a schema that has had these migrations. */
+export function rejectNewerPostgresSchema(applied: AppliedMigrations): void {
+  missingMigrations({ engine: 'Postgres', applied: new Map(applied), known: Object.keys(migrations) })
 }
 
 /** The name of an advisory lock: an arbitrary number that is the same in every build. */

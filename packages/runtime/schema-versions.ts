@@ -7,6 +7,9 @@ import { AppError } from './errors.ts'
  */
 export const thisBuild = 1
 
+/** Names of applied migrations, each with the oldest build that can work with it; null: not noted. */
+export type AppliedMigrations = readonly (readonly [name: string, oldestBuild: number | null])[]
+
 export interface SchemaVersions {
   /** The engine's name in the error: `Postgres`. */
   engine: string

@@ -1,7 +1,9 @@
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import { leaseMetrics } from '@sluice/leases/metrics'
+import { backupStore } from '@sluice/postgres/backups'
 import { correctedClock } from '@sluice/runtime/clock'
+import { addBackupAge } from './backups/backup-age.ts'
 import type { JobContext, JobKind, WorkerEngines } from './job-kind.ts'
 import { jobKinds } from './job-kinds.ts'
 
@@ -21,6 +23,7 @@ export function buildWorker(
 ): Service {
   const { log, backfill, inserter, postgres, blobs } = engines
   const stopping = new AbortController()
+  addBackupAge(metrics, backupStore(postgres), correctedClock(clock))
   const context: JobContext = {
     logger,
     clock: correctedClock(clock),

@@ -20,7 +20,8 @@ export interface ServiceProcess {
 }
 
 /** A program by its file below `services`, without `.ts`. */
-export type ProgramName = `${ServiceName}/main` | 'admin/migrate/main' | 'standalone/admin-key'
+export type ProgramName =
+  `${ServiceName}/main` | `admin/${'migrate' | 'backup' | 'restore'}/main` | 'standalone/admin-key'
 
 export type ServiceName = 'gateway' | 'writer' | 'query' | 'worker' | 'standalone'
 
@@ -39,7 +40,7 @@ export function spawnService(
 export async function spawnProgram(
   name: ProgramName,
   environment: Readonly<Record<string, string>>,
-  options: { port?: number } = {},
+  options: { port?: number; arguments?: readonly string[] } = {},
 ): Promise<ServiceProcess> {
   const port = options.port ?? (await findFreePort())
   const program = `services/${name}.ts`
@@ -49,6 +50,7 @@ export async function spawnProgram(
       '--disable-warning=ExperimentalWarning',
       ...nodeFlags(program),
       fileURLToPath(new URL(`../../${program}`, import.meta.url)),
+      ...(options.arguments ?? []),
     ],
     {
       env: {

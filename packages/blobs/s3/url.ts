@@ -60,6 +60,13 @@ function readCa(file: string | null, endpoint: string | null, mistakes: string[]
   return ca === undefined ? {} : { ca }
 }
 
+/** The http(s) address of `name` below the prefix of an `s3:` URL, as other programs are told it. */
+export function httpUrlOf({ bucket, prefix, region, endpoint }: S3Address, name: string): string {
+  const server =
+    endpoint === undefined ? `https://${bucket}.s3.${region}.amazonaws.com` : `${new URL(endpoint).origin}/${bucket}`
+  return `${server}/${prefix}${name}`
+}
+
 function checkEndpoint(text: string, mistakes: string[]): void {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol)) mistakes.push('"endpoint" is not http[s]://host[:port]')

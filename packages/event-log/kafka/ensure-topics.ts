@@ -3,9 +3,8 @@ import type { Admin, ConfigEntries, ConfigResourceTypes, ConfigSource, IResource
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import { deadLetterDays } from '../dead-letters.ts'
-import { createKafkaAdmin, createKafkaClient, describeKafkaError } from './client.ts'
-import { forwardKafkaLogs } from './forward-logs.ts'
 import { parseKafkaUrl } from './url.ts'
+import { withKafkaAdmin } from './with-admin.ts'
 
 const ignore = () => undefined
 const silent: Pick<Logger, 'debug' | 'warn'> = { debug: ignore, warn: ignore }
@@ -18,7 +17,6 @@ const topicResource = 2 as ConfigResourceTypes.TOPIC
 const ofTopic = 1 as ConfigSource.TOPIC_CONFIG
 /** Kafka's 1 MiB is less than one block of a large batch. */
 const blockBytesMax = 16 * 1024 * 1024
-const adminCallTimeoutMs = 15_000
 const usableTimeoutMs = 10_000
 const leaderDelays = { firstMs: 50, longestMs: 50 }
 const replicasWanted = 3
@@ -44,7 +42,7 @@ export interface EnsureTopicsOptions {
  */
 export async function ensureTopics(url: string, options: EnsureTopicsOptions = {}): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
-  return withAdmin(url, options.logger ?? silent, async (admin) => {
+  return withKafkaAdmin(url, options.logger ?? silent, async (admin) => {
     const existing = new Set(await admin.listTopics())
     const isMissing = (name: string) => !existing.has(name)
     const missing = [topic, `${topic}.dead`].filter(isMissing)
@@ -81,7 +79,7 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
 /** Names of the topics that `ensureTopics` would create. Throws when Kafka can't be reached within 15 s. */
 export async function missingTopics(url: string, logger: Pick<Logger, 'debug' | 'warn'> = silent): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
-  return withAdmin(url, logger, async (admin) => {
+  return withKafkaAdmin(url, logger, async (admin) => {
     const existing = new Set(await admin.listTopics())
     return [topic, `${topic}.dead`, `${topic}.backfill`].filter((name) => !existing.has(name))
   })
@@ -173,7 +171,7 @@ export async function describeDurability(
   if (!url.startsWith('kafka:')) return []
   const { topic } = parseKafkaUrl(url)
   const [backfill, dead] = [`${topic}.backfill`, `${topic}.dead`]
-  return withAdmin(url, logger, async (admin) => {
+  return withKafkaAdmin(url, logger, async (admin) => {
     const existing = await admin.listTopics()
     const risks: string[] = []
     const partitions: number[] = []
@@ -225,30 +223,4 @@ function findRisks(replicas: number, settings: ReadonlyMap<string, string>, rete
     found.push(`cleanup.policy=${policy}: compaction deletes events, stored or not`)
   }
   return found
-}
-
-async function withAdmin<T>(
-  url: string,
-  logger: Pick<Logger, 'debug' | 'warn'>,
-  work: (admin: Admin) => Promise<T>,
-): Promise<T> {
-  const address = parseKafkaUrl(url)
-  const retry = { retries: 5, initialRetryTime: 200, maxRetryTime: 1000 }
-  const admin = createKafkaAdmin(() =>
-    createKafkaClient({
-      address,
-      logger,
-      forward: forwardKafkaLogs(logger),
-      clientId: 'sluice-migrate',
-      requestTimeoutMs: 5000,
-      retry,
-    }),
-  )
-  try {
-    return await admin.use(work, adminCallTimeoutMs)
-  } catch (error) {
-    throw new Error(`Kafka at ${address.brokers.join(', ')}: ${describeKafkaError(error)}`, { cause: error })
-  } finally {
-    await admin.close()
-  }
 }

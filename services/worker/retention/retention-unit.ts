@@ -1,15 +1,19 @@
 import type { SiteStore } from '@sluice/access/sites'
 import type { EventEraser } from '@sluice/event-store/event-eraser'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
+import type { ErasureStore } from '@sluice/postgres/erasures'
 import type { Clock } from '@sluice/runtime/clock'
 
 export interface RetentionUnitDeps {
   sites: Pick<SiteStore, 'listRetention'>
+  erasures: Pick<ErasureStore, 'forgetHashes'>
   eraser: Pick<EventEraser, 'startExpiry' | 'startCleanup' | 'isDeleting'>
   clock: Pick<Clock, 'now'>
 }
 
 const dayMs = 86_400_000
+/** As long as ClickHouse keeps tombstones: a restore of an older backup can repeat no erasure. */
+const hashesKeptMs = 400 * dayMs
 /** Twice a day: what expires just after a run is deleted within 24 hours, however long the next run takes. */
 const everyMs = dayMs / 2
 /** The pause before a deletion that is under way is looked at again. */
@@ -22,6 +26,7 @@ const pollMs = 60_000
  */
 export function retentionUnit({
   sites,
+  erasures,
   eraser,
   clock,
 }: RetentionUnitDeps): (job: unknown, lease: Lease) => Promise<UnitResult> {
@@ -37,6 +42,7 @@ export function retentionUnit({
     lease.signal.throwIfAborted()
     const { isDone, ...deleted } = await eraser.startExpiry(expired)
     if (!isDone) return { next: clock.now() + pollMs, log: { sites: expired.length, ...deleted } }
+    await erasures.forgetHashes(now - hashesKeptMs)
     // After the deletions: mutations are carried out in their order.
     await eraser.startCleanup()
     return { next: nextRun(clock.now()), log: { sites: expired.length, ...deleted } }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { EventRow } from '@sluice/contracts/event-columns'
+import { erasureStore } from '@sluice/postgres/erasures'
 import { siteStore } from '@sluice/postgres/sites'
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -85,7 +86,12 @@ test('events older than retention_days are deleted, others are not, and projecti
     { payloads: rows.map((row) => Buffer.from(`${JSON.stringify(row)}\n`)), hasUndated: false },
     { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 },
   )
-  const unit = retentionUnit({ sites, eraser: rig.eraser, clock: { now: () => now } })
+  const unit = retentionUnit({
+    sites,
+    erasures: erasureStore(rig.postgres),
+    eraser: rig.eraser,
+    clock: { now: () => now },
+  })
   const lease = { id: 'retention', lease: 1, signal: new AbortController().signal }
   const run = async () => {
     const { next, log } = await unit({ name: 'retention' }, lease)
@@ -134,7 +140,12 @@ test('the events of very many sites are deleted by several units, each when the 
   await rig.inserter.insert({ payloads, hasUndated: false }, statement)
   const now = Date.now()
   const sites = { listRetention: () => Promise.resolve(listed) }
-  const unit = retentionUnit({ sites, eraser: rig.eraser, clock: { now: () => now } })
+  const unit = retentionUnit({
+    sites,
+    erasures: erasureStore(rig.postgres),
+    eraser: rig.eraser,
+    clock: { now: () => now },
+  })
   const lease = { id: 'retention', lease: 1, signal: new AbortController().signal }
   const run = async () => {
     const { next, log } = await unit({ name: 'retention' }, lease)

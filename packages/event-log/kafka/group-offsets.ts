@@ -1,0 +1,43 @@
+import { fetchOffsets, kafkaGroup, type PartitionOffsets } from './offsets.ts'
+import { parseKafkaUrl } from './url.ts'
+import { withKafkaAdmin } from './with-admin.ts'
+
+const ignore = (): void => undefined
+const silent = { debug: ignore, warn: ignore }
+
+/** What a command must know before it moves a group. */
+export interface GroupState {
+  /** Positions and bounds, by partition. */
+  partitions: ReadonlyMap<number, PartitionOffsets>
+  /** Whether processes read as the group: its positions can't be set then. */
+  hasMembers: boolean
+}
+
+/** The state of a consumer group of the topic that a `kafka:` URL names. Throws when Kafka can't be reached within 15 s. */
+export function readGroupState(url: string, group: string): Promise<GroupState> {
+  const { topic } = parseKafkaUrl(url)
+  const groupId = kafkaGroup(topic, group)
+  return withKafkaAdmin(url, silent, async (admin) => {
+    const { groups } = await admin.describeGroups([groupId])
+    return {
+      partitions: await fetchOffsets(admin, groupId, topic),
+      hasMembers: groups.some(({ members }) => members.length > 0),
+    }
+  })
+}
+
+/** Sets the positions of a group without members, also back. Throws when Kafka did not take them all. */
+export async function setGroupOffsets(url: string, group: string, offsets: ReadonlyMap<number, bigint>): Promise<void> {
+  const { topic } = parseKafkaUrl(url)
+  const groupId = kafkaGroup(topic, group)
+  const partitions = [...offsets].map(([partition, offset]) => ({ partition, offset: String(offset) }))
+  await withKafkaAdmin(url, silent, (admin) => admin.setOffsets({ groupId, topic, partitions }))
+  // kafkajs joins the group, commits as it leaves, and reports no failure of that commit.
+  const { partitions: known } = await readGroupState(url, group)
+  const differing = [...offsets].filter(([partition, offset]) => known.get(partition)?.committed !== offset)
+  if (differing.length > 0) {
+    throw new Error(
+      `Kafka did not take the positions of ${differing.length} partitions of ${topic}. Run the command again.`,
+    )
+  }
+}

@@ -1,0 +1,84 @@
+import { type Selectable, sql } from 'kysely'
+import type { ErasureRecord } from './erasures.ts'
+import { toErasureRecord } from './erasures.ts'
+import type { Postgres } from './open.ts'
+import type { Tables } from './tables.ts'
+
+/** What the operator has to look at, and what is to be erased in ClickHouse again. */
+export interface Reconciled {
+  /** Erasures whose rows the backup of ClickHouse may still hold; all are queued again. */
+  erasures: ErasureRecord[]
+  /** Those that can't be repeated, because an earlier build forgot the hashes of their values: to be requested again. */
+  forgotten: { erasureId: string; siteId: string }[]
+  /** Keys that were revoked since the backup of ClickHouse began. */
+  revokedKeys: { keyId: string; name: string; revokedAt: Date }[]
+  /** Imports of users that went on since then and have their files: queued again from their first record. */
+  repeatedImports: string[]
+  /** Imports of users that ended since then, whose files are removed: to be uploaded again. */
+  lostImports: string[]
+}
+
+/** Whether the database holds no table. */
+export async function isEmptyPostgres(postgres: Postgres): Promise<boolean> {
+  return postgres.run(async (db) => {
+    const { rows } = await sql`
+      SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+      WHERE relkind IN ('r', 'p', 'v', 'm', 'S') AND nspname <> 'information_schema' AND nspname NOT LIKE 'pg\\_%'
+      LIMIT 1`.execute(db)
+    return rows.length === 0
+  })
+}
+
+/** The time of Postgres, in Unix ms. */
+export async function postgresTime(postgres: Postgres): Promise<number> {
+  return postgres.run(async (db) => {
+    const { rows } = await sql<{ now: Date }>`SELECT clock_timestamp() AS now`.execute(db)
+    return (rows[0]?.now ?? new Date(NaN)).getTime()
+  })
+}
+
+/**
+ * Makes the records fit a ClickHouse that is as it was at `at` (Unix ms), in one transaction. Times until which answers are
+ * complete are forgotten: they would promise rows that the log has yet to bring again. Erasures, and imports of users,
+ * which do not travel by the log, are queued again if they went on after `at`. May be repeated.
+ */
+export async function reconcile(postgres: Postgres, at: number): Promise<Reconciled> {
+  const since = new Date(at)
+  return postgres.run((db) =>
+    db.transaction().execute(async (transaction) => {
+      await sql`DELETE FROM log_watermarks`.execute(transaction)
+      const { rows: erasures } = await sql<Selectable<Tables['erasures']>>`
+        UPDATE erasures SET
+          status = 'queued', step = 'tombstone', completed_at = NULL, failed_at = NULL, count = NULL, due_at = now(),
+          lease_until = NULL, tries = 0, failures = 0
+        WHERE (completed_at IS NULL OR completed_at >= ${since}) AND (kind IN ('site', 'before') OR key_hash IS NOT NULL)
+        RETURNING *`.execute(transaction)
+      const { rows: forgotten } = await sql<{ erasureId: string; siteId: string }>`
+        SELECT erasure_id AS "erasureId", site_id AS "siteId" FROM erasures
+        WHERE completed_at >= ${since} AND kind NOT IN ('site', 'before') AND key_hash IS NULL
+        ORDER BY requested_at`.execute(transaction)
+      const { rows: revokedKeys } = await sql<{ keyId: string; name: string; revokedAt: Date }>`
+        SELECT key_id AS "keyId", name, revoked_at AS "revokedAt" FROM api_keys
+        WHERE revoked_at >= ${since} ORDER BY revoked_at`.execute(transaction)
+      const { rows: repeated } = await sql<{ import_id: string }>`
+        WITH repeated AS (
+          UPDATE imports SET processed_records = 0, failed_records = 0
+          WHERE type = 'users' AND status IN ('queued', 'processing') RETURNING import_id
+        ), segments AS (
+          UPDATE import_segments SET processed = 0, failed = 0, errors_object = NULL, positions = NULL
+          WHERE import_id IN (SELECT import_id FROM repeated)
+        )
+        SELECT import_id FROM repeated ORDER BY import_id`.execute(transaction)
+      const { rows: lost } = await sql<{ import_id: string }>`
+        SELECT import_id FROM imports WHERE type = 'users' AND status = 'completed' AND finished_at >= ${since}
+        ORDER BY import_id`.execute(transaction)
+      return {
+        erasures: erasures.map(toErasureRecord),
+        forgotten,
+        revokedKeys,
+        repeatedImports: repeated.map(({ import_id }) => import_id),
+        lostImports: lost.map(({ import_id }) => import_id),
+      }
+    }),
+  )
+}

@@ -1,0 +1,45 @@
+import { sql } from 'kysely'
+import type { Postgres } from './open.ts'
+
+/** `postgres`: the dump of Postgres in an earlier backup was replaced by a newer one. */
+export type BackupKind = 'full' | 'incremental' | 'postgres'
+
+export interface FinishedBackup {
+  backupId: string
+  kind: BackupKind
+  /** The URL that the backup was written to; it holds no credentials. */
+  target: string
+  startedAt: Date
+}
+
+/** A backup a quarter of an hour for ten days, so that the table does not grow for ever. */
+const keptMax = 1_000
+
+/** The backups that were finished. Every method throws AppError 503 while Postgres is away. */
+export interface BackupStore {
+  /** Notes a backup that has just been finished. Repeats change nothing. */
+  add(backup: FinishedBackup): Promise<void>
+  /** When the events were backed up last, in Unix ms; undefined: never. A dump of Postgres alone does not count. */
+  lastFinishedAt(): Promise<number | undefined>
+}
+
+export function backupStore(postgres: Postgres): BackupStore {
+  return {
+    add: ({ backupId, kind, target, startedAt }) =>
+      postgres.run(async (db) => {
+        await sql`
+          INSERT INTO backups (backup_id, kind, target, started_at, finished_at)
+          VALUES (${backupId}, ${kind}, ${target}, ${startedAt}, now())
+          ON CONFLICT (backup_id) DO NOTHING`.execute(db)
+        await sql`
+          DELETE FROM backups WHERE backup_id IN
+            (SELECT backup_id FROM backups ORDER BY finished_at DESC OFFSET ${keptMax})`.execute(db)
+      }),
+    lastFinishedAt: () =>
+      postgres.run(async (db) => {
+        const { rows } = await sql<{ at: Date | null }>`
+          SELECT max(finished_at) AS at FROM backups WHERE kind <> 'postgres'`.execute(db)
+        return rows[0]?.at?.getTime()
+      }),
+  }
+}

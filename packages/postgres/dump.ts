@@ -1,0 +1,110 @@
+import { spawn } from 'node:child_process'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { errorCode } from '@sluice/runtime/errors'
+
+/** What is kept of the messages of a program. */
+const messagesMax = 4_000
+
+/** A database, and where its client programs are. */
+export interface PostgresPrograms {
+  url: string
+  /** PATH of the command. */
+  searchPath: string | undefined
+}
+
+/**
+ * The database at `url` in the custom format of `pg_dump`, which must be on the PATH in the server's version or a later one.
+ * Reading fails with an Error that says what to do when the program is missing or fails.
+ */
+export async function* dumpPostgres(database: PostgresPrograms): AsyncGenerator<Uint8Array> {
+  const child = start('pg_dump', ['--format=custom', '--no-owner', '--no-privileges', '--no-password'], database)
+  let isRead = false
+  try {
+    for await (const chunk of child.stdout) yield chunk as Uint8Array
+    isRead = true
+    await child.ended
+  } finally {
+    if (!isRead) child.kill()
+  }
+}
+
+/**
+ * Restores a dump into the empty database at `url`, in one transaction: after a failure the database is empty as before.
+ * Needs `pg_restore` on the PATH. Rejects as `dumpPostgres` does, and with the error of `dump`.
+ */
+export async function restorePostgres(programs: PostgresPrograms, dump: Readable): Promise<void> {
+  const { database } = addressOf(programs.url)
+  const options = ['--no-owner', '--no-privileges', '--no-password', '--exit-on-error', '--single-transaction']
+  const child = start('pg_restore', [...options, `--dbname=${database}`], programs)
+  const [written, ended] = await Promise.allSettled([pipeline(dump, child.stdin), child.ended])
+  // A program that has failed closes the pipe: its own reason is the better one.
+  if (ended.status === 'rejected') throw ended.reason
+  if (written.status === 'rejected') throw written.reason
+}
+
+function start(program: string, options: readonly string[], { url, searchPath }: PostgresPrograms) {
+  const child = spawn(program, options, {
+    // Not as an argument, which every user of the machine can read.
+    env: { PATH: searchPath, LC_ALL: 'C', ...addressOf(url).environment },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  let messages = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    messages = (messages + chunk.toString()).slice(-messagesMax)
+  })
+  const ended = new Promise<void>((resolve, reject) => {
+    child.once('error', (error) => {
+      reject(
+        errorCode(error) === 'ENOENT'
+          ? new Error(
+              `${program} is not on the PATH: install the client programs of PostgreSQL, in the server's version`,
+              {
+                cause: error,
+              },
+            )
+          : error,
+      )
+    })
+    child.once('close', (code, signal) => {
+      if (code === 0) resolve()
+      else reject(new Error(`${program} ended with ${signal ?? code}: ${explain(program, messages.trim())}`))
+    })
+  })
+  // The reader of the output may fail first.
+  ended.catch(() => undefined)
+  return { stdin: child.stdin, stdout: child.stdout, ended, kill: () => child.kill() }
+}
+
+function explain(program: string, messages: string): string {
+  if (!/version mismatch|unsupported version/.test(messages)) return messages
+  return `${messages}\nPut the folder of a ${program} of the server's version, or of a later one, first on the PATH.`
+}
+
+/** Parameters of the URL that libpq takes from its environment. */
+const parameters: Readonly<Record<string, string>> = {
+  host: 'PGHOST',
+  sslmode: 'PGSSLMODE',
+  sslrootcert: 'PGSSLROOTCERT',
+  sslcert: 'PGSSLCERT',
+  sslkey: 'PGSSLKEY',
+}
+
+function addressOf(url: string): { database: string; environment: Record<string, string> } {
+  const { hostname, port, username, password, pathname, searchParams } = new URL(url)
+  const database = decodeURIComponent(pathname.slice(1))
+  const environment: Record<string, string> = {
+    PGHOST: hostname.replace(/^\[(.*)\]$/, '$1'),
+    PGPORT: port || '5432',
+    PGUSER: decodeURIComponent(username),
+    PGPASSWORD: decodeURIComponent(password),
+    PGDATABASE: database,
+    PGAPPNAME: 'sluice',
+  }
+  for (const [name, value] of searchParams) {
+    const variable = parameters[name]
+    // pg's own name for encryption without a check of the certificate.
+    if (variable !== undefined) environment[variable] = value === 'no-verify' ? 'require' : value
+  }
+  return { database, environment }
+}

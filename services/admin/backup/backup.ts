@@ -1,0 +1,178 @@
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { openIfThere, type Piece, writePiece } from '@sluice/blobs/pieces'
+import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
+import { writerGroup } from '@sluice/event-log/writer-group'
+import type { StoreBackup } from '@sluice/event-store/backup'
+import { postgresTime } from '@sluice/postgres/after-restore'
+import { backupStore } from '@sluice/postgres/backups'
+import { dumpPostgres, type PostgresPrograms } from '@sluice/postgres/dump'
+import { appliedPostgresMigrations } from '@sluice/postgres/migrate'
+import type { Postgres } from '@sluice/postgres/open'
+import { newId } from '@sluice/runtime/ids'
+import { thisBuild } from '@sluice/runtime/schema-versions'
+import { fingerprintOf, type Manifest, readManifest, writeManifest } from './manifest.ts'
+import { placeOf } from './target.ts'
+
+export interface BackupEngines {
+  postgres: Postgres
+  programs: PostgresPrograms
+  clickHouse: StoreBackup
+  logUrl: string
+  blobs: Pick<BlobStore, 'list' | 'read'>
+}
+
+/** A backup's address, opened. */
+export interface OpenTarget {
+  url: string
+  store: BlobStore
+}
+
+export interface BackupOptions {
+  target: OpenTarget
+  /** An earlier backup: ClickHouse then writes only what has changed since. */
+  base?: OpenTarget | undefined
+  /** The disk of ClickHouse for a `file:` target. */
+  disk: string
+  secretsKey: string
+  /** Called with each step. */
+  say: (line: string) => void
+}
+
+const ignore = (): void => undefined
+/** A failure is thrown. */
+const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+
+/**
+ * Backs an installation up while it runs. The order is what makes the parts fit: the positions of the writers first, so that
+ * every event below them is in ClickHouse's part; Postgres after ClickHouse, so that it knows every erasure that ClickHouse's
+ * part lacks; the manifest last. Throws, with what to do, when the target is not empty or a part fails.
+ */
+export async function backUp(engines: BackupEngines, options: BackupOptions): Promise<Manifest> {
+  const { postgres, clickHouse } = engines
+  const { target, say } = options
+  for await (const { name } of target.store.list('')) {
+    throw new Error(`${target.url} is not empty (${name}): give each backup an address of its own.`)
+  }
+  const backupId = newId('bak')
+  const at = await postgresTime(postgres)
+  const storeId = await clickHouse.storeId()
+  const base = options.base && (await readBase(options.base, storeId, target.url))
+  const schemas = await readSchemas(engines)
+  const lanes = await readLanes(engines.logUrl, storeId)
+
+  say('ClickHouse…')
+  const place = placeOf(target.url, { disk: options.disk, backupId })
+  const { bytes } = await clickHouse.backUp(place, base?.manifest.clickHouse.place)
+  say('Postgres…')
+  const dump = await writeDump(engines, target.store)
+  say('Files…')
+  const blobs = await copyBlobs(engines.blobs, target.store)
+  if (JSON.stringify(await readSchemas(engines)) !== JSON.stringify(schemas)) {
+    throw new Error('A migration ran during the backup, whose parts do not fit therefore. Make another one.')
+  }
+  const manifest: Manifest = {
+    format: 1,
+    backupId,
+    at,
+    build: thisBuild,
+    lanes,
+    schemas,
+    secretsKeyFingerprint: fingerprintOf(options.secretsKey),
+    clickHouse: {
+      storeId,
+      database: clickHouse.database,
+      place,
+      bytes,
+      base: base ? { backupId: base.manifest.backupId, target: base.url } : null,
+    },
+    postgres: dump,
+    blobs,
+  }
+  await writeManifest(target.store, manifest)
+  await backupStore(postgres).add({
+    backupId,
+    kind: base ? 'incremental' : 'full',
+    target: target.url,
+    startedAt: new Date(at),
+  })
+  return manifest
+}
+
+/**
+ * Replaces the dump of Postgres in a backup by one of now, so that a restore knows later erasures and revoked keys. The backup
+ * is whole at every moment. Throws when there is no backup of this installation.
+ */
+export async function renewPostgres(engines: BackupEngines, { target }: Pick<BackupOptions, 'target'>): Promise<void> {
+  const manifest = await readManifest(target.store, target.url)
+  if ((await engines.clickHouse.storeId()) !== manifest.clickHouse.storeId) throw otherInstallation(target.url)
+  const schema = await appliedPostgresMigrations(engines.postgres)
+  if (JSON.stringify(schema) !== JSON.stringify(manifest.schemas.postgres)) {
+    throw new Error(`A migration ran since the backup in ${target.url}. Make a whole backup, at an address of its own.`)
+  }
+  const dump = await writeDump(engines, target.store)
+  await writeManifest(target.store, { ...manifest, postgres: dump })
+  await target.store.remove([manifest.postgres.name])
+  const backupId = newId('bak')
+  await backupStore(engines.postgres).add({
+    backupId,
+    kind: 'postgres',
+    target: target.url,
+    startedAt: new Date(dump.at),
+  })
+}
+
+async function readBase({ url, store }: OpenTarget, storeId: string, target: string) {
+  const manifest = await readManifest(store, url)
+  if (manifest.clickHouse.storeId !== storeId) throw otherInstallation(url)
+  if (url.split(':')[0] !== target.split(':')[0]) {
+    throw new Error('A backup and its base are both file: or both s3:.')
+  }
+  return { url, manifest }
+}
+
+function otherInstallation(url: string): Error {
+  return new Error(`${url} holds the backup of another ClickHouse. Make a whole backup, at an address of its own.`)
+}
+
+async function readSchemas({ postgres, clickHouse }: BackupEngines): Promise<Manifest['schemas']> {
+  return { postgres: await appliedPostgresMigrations(postgres), clickHouse: await clickHouse.appliedMigrations() }
+}
+
+async function readLanes(logUrl: string, storeId: string): Promise<Manifest['lanes']> {
+  const group = writerGroup(storeId)
+  const live = await openEventLog(logUrl, { logger: silent })
+  const backfill = await openBackfillLog(logUrl, live, { logger: silent })
+  try {
+    const [first, second] = await Promise.all(
+      [live, backfill].map(async (log) => {
+        const positions = await log.positions(group)
+        const next = positions.toSorted((a, b) => a.partition - b.partition).map((each) => String(each.next))
+        return { logId: await log.id(), next }
+      }),
+    )
+    if (first === undefined || second === undefined) throw new Error('a lane is missing')
+    return { live: first, backfill: second }
+  } finally {
+    await Promise.all([live.close(), backfill.close()])
+  }
+}
+
+async function writeDump(
+  { postgres, programs }: BackupEngines,
+  store: Pick<BlobStore, 'write'>,
+): Promise<Manifest['postgres']> {
+  const at = await postgresTime(postgres)
+  return { ...(await writePiece(store, `postgres-${at}.dump`, dumpPostgres(programs))), at }
+}
+
+/** Copies the files; one that is removed meanwhile is one that nobody needs. */
+async function copyBlobs(blobs: BackupEngines['blobs'], store: Pick<BlobStore, 'write'>): Promise<Piece> {
+  async function* copied(): AsyncGenerator<Uint8Array> {
+    for await (const { name } of blobs.list('')) {
+      const content = await openIfThere(blobs, name)
+      if (content === undefined) continue
+      yield Buffer.from(`${JSON.stringify(await writePiece(store, `blobs/${name}`, content))}\n`)
+    }
+  }
+  return writePiece(store, 'blobs.ndjson', copied())
+}

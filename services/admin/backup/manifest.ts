@@ -1,0 +1,79 @@
+import { createHash } from 'node:crypto'
+import { text } from 'node:stream/consumers'
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { openIfThere, type Piece } from '@sluice/blobs/pieces'
+import type { BackupPlace } from '@sluice/event-store/backup'
+import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
+import { openSecretBox } from '@sluice/runtime/secret-box'
+
+const format = 1
+const manifestName = 'manifest.json'
+
+/** Positions of the writers' group on one lane, by partition; bigints as text. */
+export interface LanePositions {
+  logId: string
+  next: readonly string[]
+}
+
+/** What a backup holds. It is stored last, so that a backup without one was not finished. */
+export interface Manifest {
+  format: number
+  backupId: string
+  /** Unix ms of Postgres, read before anything else: what changed from then on may be missing in ClickHouse's part. */
+  at: number
+  /** `thisBuild` of the command. */
+  build: number
+  /** The events below these positions are in ClickHouse's part. */
+  lanes: { live: LanePositions; backfill: LanePositions }
+  schemas: { postgres: AppliedMigrations; clickHouse: AppliedMigrations }
+  /** Of SLUICE_SECRETS_KEY, which the backup does not hold. */
+  secretsKeyFingerprint: string
+  clickHouse: {
+    storeId: string
+    database: string
+    place: BackupPlace
+    bytes: number
+    /** The backup that this one, an incremental one, needs. */
+    base: { backupId: string; target: string } | null
+  }
+  /** `at` in Unix ms: the dump has everything that was committed before. */
+  postgres: Piece & { at: number }
+  /** The list of the blobs, a `Piece` of JSON a line, with the names that they have in the backup. */
+  blobs: Piece
+}
+
+/** Says whether two keys are the same without telling them. */
+export function fingerprintOf(secretsKey: string): string {
+  return openSecretBox(secretsKey).fingerprint('backup').toString('hex').slice(0, 16)
+}
+
+export async function writeManifest(target: Pick<BlobStore, 'write'>, manifest: Manifest): Promise<void> {
+  const content = JSON.stringify({ sha256: checksum(manifest), manifest }, null, 2)
+  await target.write(manifestName, [Buffer.from(`${content}\n`)])
+}
+
+/** Throws an Error, with what to do, when there is no manifest of a finished backup that this build can read. */
+export async function readManifest(source: Pick<BlobStore, 'read'>, url: string): Promise<Manifest> {
+  const content = await openIfThere(source, manifestName)
+  if (content === undefined) {
+    throw new Error(`${url} holds no ${manifestName}: the address is wrong, or the backup was not finished.`)
+  }
+  const { sha256, manifest } = parse(await text(content), url)
+  if (manifest.format !== format) {
+    throw new Error(`${url} was written by a newer build (format ${String(manifest.format)}). Run that build.`)
+  }
+  if (checksum(manifest) !== sha256) throw new Error(`${manifestName} of ${url} is damaged: its checksum differs.`)
+  return manifest
+}
+
+function parse(content: string, url: string): { sha256: string; manifest: Manifest } {
+  try {
+    return JSON.parse(content) as { sha256: string; manifest: Manifest }
+  } catch (error) {
+    throw new Error(`${manifestName} of ${url} is damaged: it is no JSON.`, { cause: error })
+  }
+}
+
+function checksum(manifest: Manifest): string {
+  return createHash('sha256').update(JSON.stringify(manifest)).digest('hex')
+}

@@ -1,0 +1,186 @@
+import { cp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import { openClickHouse } from '@sluice/event-store/client'
+import { hashValue } from '@sluice/event-store/erased-rows'
+import { isEmptyPostgres } from '@sluice/postgres/after-restore'
+import { backupStore } from '@sluice/postgres/backups'
+import { erasureStore } from '@sluice/postgres/erasures'
+import { openPostgres } from '@sluice/postgres/open'
+import { type DrillRig, startDrillRig } from '../../../tests/drill/rig.ts'
+import { kafkaMissing } from '../../../tests/support/engines/kafka-files.ts'
+import { postgresPrograms } from '../../../tests/support/engines/postgres-programs.ts'
+import { redisMissing } from '../../../tests/support/engines/redis.ts'
+import { readManifest, writeManifest } from '../backup/manifest.ts'
+
+const containing = (text: string): unknown => expect.stringContaining(text)
+const isComplete = kafkaMissing() === undefined && redisMissing() === undefined && postgresPrograms() !== undefined
+const suite = isComplete ? describe : describe.skip
+
+suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
+  let rig: DrillRig
+  let backup: string
+  let finishedAt: number | undefined
+
+  beforeAll(async () => {
+    rig = await startDrillRig()
+    backup = join(rig.backups, 'whole')
+    const blobs = await openBlobStore(rig.engines().blobsUrl)
+    await blobs.write('exports/a', [Buffer.from('content')])
+    await blobs.close()
+    await insert(['ann', 'bob', 'cid'])
+    const { code, output } = await rig.command('admin/backup/main', [`file:${backup}`])
+    expect({ code, output }).toMatchObject({ code: 0, output: containing('is complete') })
+    await eraseAfterBackup('bob')
+    const renewed = await rig.command('admin/backup/main', [`file:${backup}`, '--postgres-only'])
+    expect(renewed).toMatchObject({ code: 0 })
+    finishedAt = await withPostgres((postgres) => backupStore(postgres).lastFinishedAt())
+  }, 240_000)
+
+  afterAll(async () => {
+    await rig.stop()
+  }, 60_000)
+
+  async function insert(users: readonly string[]): Promise<void> {
+    const clickHouse = openClickHouse(rig.engines().clickHouseUrl)
+    for (const user of users) {
+      await clickHouse.command(
+        `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, user_id, received_at)
+         VALUES ('shop', 'prod', 'view', now64(3), {user:String}, {user:String}, now64(3))`,
+        { params: { user } },
+      )
+    }
+    await clickHouse.close()
+  }
+
+  /** Notes an erasure in Postgres as a worker leaves a completed one. */
+  async function eraseAfterBackup(user: string): Promise<void> {
+    const clickHouse = openClickHouse(rig.engines().clickHouseUrl)
+    const hashes = await hashValue(
+      { kind: 'user_id', siteId: 'shop', value: user },
+      {
+        query: ({ sql, params }) => clickHouse.query(sql, params),
+      },
+    )
+    await clickHouse.close()
+    await withPostgres(async (postgres) => {
+      const erasures = erasureStore(postgres)
+      const now = Date.now()
+      await erasures.create({
+        erasureId: 'era_1',
+        siteId: 'shop',
+        kind: 'user_id',
+        hashes,
+        before: null,
+        requestedAt: now,
+        keyId: 'key_1',
+      })
+      const [taken] = await erasures.leases.take(now, 1)
+      if (taken === undefined) throw new Error('no erasure is due')
+      await erasures.complete(taken, now)
+    })
+  }
+
+  async function withPostgres<T>(work: (postgres: ReturnType<typeof openPostgres>) => Promise<T>): Promise<T> {
+    const postgres = openPostgres(rig.engines().postgresUrl)
+    try {
+      return await work(postgres)
+    } finally {
+      await postgres.close()
+    }
+  }
+
+  async function users(): Promise<string[]> {
+    const clickHouse = openClickHouse(rig.engines().clickHouseUrl)
+    const { rows } = await clickHouse.query<{ user: string }>('SELECT user_id AS user FROM events ORDER BY user')
+    await clickHouse.close()
+    return rows.map(({ user }) => user)
+  }
+
+  async function restoreCopy(change: (folder: string) => Promise<void>) {
+    const copy = join(rig.backups, 'changed')
+    await cp(backup, copy, { recursive: true })
+    await change(copy)
+    const result = await rig.command('admin/restore/main', [`file:${copy}`])
+    await rm(copy, { recursive: true })
+    return result
+  }
+
+  async function expectUntouched(): Promise<void> {
+    expect(await withPostgres(isEmptyPostgres)).toBe(true)
+    const blobs = await openBlobStore(rig.engines().blobsUrl)
+    const names: string[] = []
+    for await (const { name } of blobs.list('')) names.push(name)
+    await blobs.close()
+    expect(names).toStrictEqual([])
+    const clickHouse = openClickHouse(rig.engines().clickHouseUrl.replace(/\w+$/, 'default'))
+    const { rows } = await clickHouse.query(`SELECT name FROM system.databases WHERE name LIKE 'sluice%'`)
+    await clickHouse.close()
+    expect(rows).toStrictEqual([])
+  }
+
+  const dumpIn = async (folder: string): Promise<string> =>
+    join(folder, (await readdir(folder)).find((name) => name.endsWith('.dump')) ?? '')
+
+  test('the backup is noted, and no address is used twice', async () => {
+    expect(finishedAt).toBeGreaterThan(0)
+    const again = await rig.command('admin/backup/main', [`file:${backup}`])
+    expect(again).toMatchObject({ code: 1, output: containing('is not empty') })
+  }, 60_000)
+
+  test('data is never restored over', async () => {
+    const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`])
+    expect({ code, output }).toMatchObject({ code: 1, output: containing('holds tables') })
+    expect(await users()).toStrictEqual(['ann', 'bob', 'cid'])
+  }, 60_000)
+
+  test('a backup that is not whole changes nothing; a whole one is restored, and what was erased since stays erased', async () => {
+    await rig.destroyEngines()
+    const expectRefusal = async (change: (folder: string) => Promise<void>, sentence: string): Promise<void> => {
+      const { code, output } = await restoreCopy(change)
+      expect({ code, output }).toMatchObject({ code: 1, output: containing(sentence) })
+      await expectUntouched()
+    }
+    await expectRefusal((folder) => rm(join(folder, 'manifest.json')), 'was not finished')
+    await expectRefusal(async (folder) => {
+      const file = join(folder, 'manifest.json')
+      await writeFile(file, (await readFile(file, 'utf8')).replace('"build": 1', '"build": 2'))
+    }, 'is damaged')
+    await expectRefusal(async (folder) => rm(await dumpIn(folder)), 'is missing')
+    await expectRefusal(async (folder) => writeFile(await dumpIn(folder), 'PGDMP'), 'its checksum differs')
+    await expectRefusal((folder) => rm(join(folder, 'blobs/exports/a')), 'blobs/exports/a is missing')
+
+    await expectRefusal(async (folder) => {
+      const store = await openBlobStore(`file:${folder}`)
+      const manifest = await readManifest(store, folder)
+      const postgres = [...manifest.schemas.postgres, ['999-of-tomorrow', 2] as const]
+      await writeManifest(store, { ...manifest, schemas: { ...manifest.schemas, postgres } })
+      await store.close()
+    }, 'The Postgres schema is newer than this build, 1 (unknown: 999-of-tomorrow needs build 2)')
+    const [part = ''] = await readdir(rig.disk)
+    const away = join(rig.backups, 'away')
+    await rename(join(rig.disk, part), away)
+    await expectRefusal(() => Promise.resolve(), 'BACKUP_NOT_FOUND')
+    await rename(away, join(rig.disk, part))
+
+    const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`])
+    expect({ code, output }).toMatchObject({
+      code: 0,
+      output: containing('Erasures repeated: 1'),
+    })
+    expect(await users()).toStrictEqual(['ann', 'cid'])
+    const blobs = await openBlobStore(rig.engines().blobsUrl)
+    expect(await blobs.size('exports/a')).toBe('content'.length)
+    await blobs.close()
+  }, 300_000)
+
+  test('ClickHouse alone is restored beside the Postgres that is there', async () => {
+    const server = openClickHouse(rig.engines().clickHouseUrl.replace(/\w+$/, 'default'))
+    await server.command('DROP DATABASE sluice SYNC')
+    await server.close()
+    const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`, '--clickhouse-only'])
+    expect({ code, output }).toMatchObject({ code: 0, output: containing('is restored') })
+    expect(await users()).toStrictEqual(['ann', 'cid'])
+  }, 120_000)
+})

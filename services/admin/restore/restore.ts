@@ -1,0 +1,220 @@
+import { createInterface } from 'node:readline'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { BlobStore } from '@sluice/blobs/blob-store'
+import { type Piece, verifyPiece } from '@sluice/blobs/pieces'
+import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
+import { type GroupState, readGroupState, setGroupOffsets } from '@sluice/event-log/kafka/group-offsets'
+import { backfillUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { writerGroup } from '@sluice/event-log/writer-group'
+import { rejectNewerClickHouseSchema } from '@sluice/event-store/migrate'
+import { isEmptyPostgres, reconcile, type Reconciled } from '@sluice/postgres/after-restore'
+import { backupStore } from '@sluice/postgres/backups'
+import { restorePostgres } from '@sluice/postgres/dump'
+import { checkPostgresSchema, rejectNewerPostgresSchema } from '@sluice/postgres/migrate'
+import { internalMessage } from '@sluice/runtime/errors'
+import type { BackupEngines, OpenTarget } from '../backup/backup.ts'
+import { fingerprintOf, type LanePositions, type Manifest, readManifest } from '../backup/manifest.ts'
+import { migrate } from '../migrate/migrate.ts'
+
+export interface RestoreEngines extends BackupEngines {
+  clickHouseUrl: string
+  blobs: BlobStore
+}
+
+export interface RestoreOptions {
+  source: OpenTarget
+  secretsKey: string
+  /** Restores ClickHouse beside the Postgres and the files that are there. */
+  clickHouseOnly: boolean
+  /** Goes on although the log no longer holds everything since the backup. */
+  acceptLoss: boolean
+  say: (line: string) => void
+}
+
+export interface Restored extends Reconciled {
+  manifest: Manifest
+  /** What the log no longer holds, one sentence each; empty without `acceptLoss`. */
+  losses: string[]
+}
+
+/** Longer than the session of a writer (packages/event-log/kafka/kafka-log.ts). */
+const sessionEndMs = 20_000
+const memberPollMs = 1_000
+const ignore = (): void => undefined
+const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+
+/**
+ * Restores a backup into empty engines. Everything that can be checked is checked before the first change, and ClickHouse's
+ * part is restored and read whole under another name; it gets its own name last, so that no service can answer from what
+ * is half restored. Throws, with what to do; a failure before that moment leaves ClickHouse as it was.
+ */
+export async function restore(engines: RestoreEngines, options: RestoreOptions): Promise<Restored> {
+  const { postgres, clickHouse, blobs } = engines
+  const { source, clickHouseOnly, say } = options
+  const manifest = await readManifest(source.store, source.url)
+  const { storeId, database, place } = manifest.clickHouse
+  rejectNewerPostgresSchema(manifest.schemas.postgres)
+  await rejectNewerClickHouseSchema(manifest.schemas.clickHouse)
+  requireSameKey(manifest, options.secretsKey)
+  await requireEmpty(engines, clickHouseOnly)
+  if (options.acceptLoss) await ensureTopics(engines.logUrl)
+  const lanes = await planLanes(engines.logUrl, manifest)
+  const losses = lanes.flatMap((lane) => lane.losses)
+  if (losses.length > 0 && !options.acceptLoss) {
+    throw new Error(`${losses.join('\n')}\nTo restore what there is, add --accept-loss.`)
+  }
+  const files: Piece[] = []
+  if (!clickHouseOnly) {
+    say('Checking Postgres’s dump and the files…')
+    await verifyPiece(source.store, manifest.postgres)
+    await verifyPiece(source.store, manifest.blobs)
+    for await (const piece of listFiles(source.store, manifest)) {
+      await verifyPiece(source.store, piece)
+      files.push(piece)
+    }
+  }
+
+  say('ClickHouse…')
+  await clickHouse.stage(place, { database, storeId })
+  const written: string[] = []
+  let reconciled: Reconciled
+  try {
+    say('Files…')
+    for (const { name } of files) {
+      const own = name.replace(/^blobs\//, '')
+      await blobs.write(own, await source.store.read(name))
+      written.push(own)
+    }
+    if (!clickHouseOnly) {
+      say('Postgres…')
+      await restorePostgres(engines.programs, await source.store.read(manifest.postgres.name))
+    }
+  } catch (error) {
+    await blobs.remove(written)
+    await clickHouse.dropStaged()
+    throw error
+  }
+  try {
+    say('Positions in the log, erasures…')
+    for (const { url, offsets } of lanes) await setGroupOffsets(url, writerGroup(storeId), offsets)
+    reconciled = await reconcile(postgres, manifest.at)
+    await clickHouse.eraseStaged(reconciled.erasures)
+    await clickHouse.publishStaged()
+  } catch (error) {
+    throw new Error(
+      `${internalMessage(error)}\nNothing can be read from ClickHouse yet. ` +
+        (clickHouseOnly
+          ? 'Run the command again.'
+          : 'Empty Postgres and the store of files, and run the command again.'),
+      { cause: error },
+    )
+  }
+  await migrate({ postgres, clickHouseUrl: engines.clickHouseUrl, logUrl: engines.logUrl })
+  await backupStore(postgres).add({
+    backupId: manifest.backupId,
+    kind: manifest.clickHouse.base === null ? 'full' : 'incremental',
+    target: source.url,
+    startedAt: new Date(manifest.at),
+  })
+  return { ...reconciled, manifest, losses }
+}
+
+function requireSameKey(manifest: Manifest, secretsKey: string): void {
+  if (fingerprintOf(secretsKey) === manifest.secretsKeyFingerprint) return
+  throw new Error(
+    `SLUICE_SECRETS_KEY is not the key of the backup (fingerprint ${manifest.secretsKeyFingerprint}): ` +
+      'set that one, or no secret of a webhook or alert rule can be read.',
+  )
+}
+
+async function requireEmpty({ postgres, clickHouse, blobs }: RestoreEngines, clickHouseOnly: boolean): Promise<void> {
+  const advice = 'Name an empty one, or remove what it holds if that is not needed.'
+  if (!(await clickHouse.isEmpty())) {
+    throw new Error(`SLUICE_CLICKHOUSE_URL: the database ${clickHouse.database} holds tables. ${advice}`)
+  }
+  if (clickHouseOnly) {
+    await checkPostgresSchema(postgres)
+    return
+  }
+  if (!(await isEmptyPostgres(postgres))) throw new Error(`SLUICE_POSTGRES_URL: the database holds tables. ${advice}`)
+  for await (const { name } of blobs.list('')) {
+    throw new Error(`SLUICE_BLOBS_URL: the store holds files (${name}). ${advice}`)
+  }
+}
+
+interface LanePlan {
+  /** Of the lane's topic. */
+  url: string
+  offsets: Map<number, bigint>
+  losses: string[]
+}
+
+/** Throws while writers run. */
+async function planLanes(logUrl: string, { lanes, clickHouse }: Manifest): Promise<LanePlan[]> {
+  const group = writerGroup(clickHouse.storeId)
+  return Promise.all(
+    [
+      { url: logUrl, positions: lanes.live },
+      { url: backfillUrl(logUrl), positions: lanes.backfill },
+    ].map(async ({ url, positions }) => {
+      const log = await openEventLog(url, { logger: silent })
+      try {
+        // It also waits for a broker that has had no group yet.
+        await log.positions(group).catch(explainMissingTopic)
+        const state = await readGroupWithoutMembers(url, group)
+        return { url, ...planLane(await log.id(), state, positions) }
+      } finally {
+        await log.close()
+      }
+    }),
+  )
+}
+
+/** Kafka takes processes that were killed for members until their sessions end. */
+async function readGroupWithoutMembers(url: string, group: string): Promise<GroupState> {
+  const until = performance.now() + sessionEndMs
+  for (;;) {
+    const state = await readGroupState(url, group)
+    if (!state.hasMembers) return state
+    if (performance.now() > until) {
+      throw new Error('Writers are running: stop them, the workers and the gateways before a restore.')
+    }
+    await pause(memberPollMs)
+  }
+}
+
+function explainMissingTopic(error: unknown): never {
+  const reason = internalMessage(error)
+  if (!reason.includes('has no topic')) throw error
+  throw new Error(
+    `${reason.replace(/:.*/, '')}, so the events since the backup are lost. If SLUICE_LOG_URL is right, add --accept-loss, ` +
+      'which makes new topics.',
+    { cause: error },
+  )
+}
+
+function planLane(logId: string, { partitions }: GroupState, { logId: knownId, next }: LanePositions) {
+  const offsets = new Map([...partitions].map(([partition, { low }]) => [partition, low]))
+  if (logId !== knownId) {
+    const loss =
+      `SLUICE_LOG_URL leads to the log ${logId}, the backup is of ${knownId}: events that were accepted after the backup ` +
+      'are not in it.'
+    return { offsets, losses: [loss] }
+  }
+  const losses: string[] = []
+  for (const [partition, text] of next.entries()) {
+    const [position, bounds] = [BigInt(text), partitions.get(partition)]
+    if (bounds === undefined || position > bounds.high) {
+      losses.push(`Partition ${partition} of ${logId} ends before the backup: the topic was made anew.`)
+    } else if (position < bounds.low) {
+      losses.push(`Partition ${partition} of ${logId}: ${bounds.low - position} records since the backup are deleted.`)
+    } else {
+      offsets.set(partition, position)
+    }
+  }
+  return { offsets, losses }
+}
+
+async function* listFiles(store: Pick<BlobStore, 'read'>, { blobs }: Manifest): AsyncGenerator<Piece> {
+  for await (const line of createInterface({ input: await store.read(blobs.name) })) yield JSON.parse(line) as Piece
+}

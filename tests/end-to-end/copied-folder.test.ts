@@ -1,0 +1,30 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { test } from '@jest/globals'
+import { client } from '../support/client.ts'
+import { type ServiceProcess, startService } from '../support/service-process.ts'
+import { expectWebLogAnswers, sendWebLog } from './web-log.ts'
+
+test('standalone is backed up by a copy of its data folder while it is stopped', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-copied-'))
+  const [data, copy] = [join(folder, 'data'), join(folder, 'copy')]
+  let sluice: ServiceProcess = await startService('standalone', { SLUICE_DATA_DIR: data })
+  try {
+    const key = /svc_prod_\w{34}/.exec(sluice.output())?.[0] ?? ''
+    const asClient = () => client({ gatewayUrl: sluice.url, queryUrl: sluice.url, key })
+    await sendWebLog(asClient())
+    await expectWebLogAnswers(asClient())
+    await sluice.stop()
+    await promisify(execFile)('cp', ['-a', data, copy])
+    await rm(data, { recursive: true })
+
+    sluice = await startService('standalone', { SLUICE_DATA_DIR: copy })
+    await expectWebLogAnswers(asClient())
+  } finally {
+    await sluice.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+}, 180_000)

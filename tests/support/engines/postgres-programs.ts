@@ -1,0 +1,20 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Where Debian puts PostgreSQL, by release. */
+const root = '/usr/lib/postgresql'
+
+/**
+ * The folder of a whole PostgreSQL of this machine, the newest: the embedded one brings no `pg_dump`, and one of another
+ * release may refuse its server. Undefined when there is none.
+ */
+export function postgresPrograms(): string | undefined {
+  if (!existsSync(root)) return undefined
+  const releases = readdirSync(root).sort((a, b) => Number(b) - Number(a))
+  return releases
+    .map((release) => join(root, release, 'bin'))
+    .find((folder) => ['initdb', 'postgres', 'pg_dump', 'pg_restore'].every((name) => existsSync(join(folder, name))))
+}
+
+/** What to install when `postgresPrograms` finds nothing. */
+export const postgresProgramsMissing = 'apt-get install postgresql'
