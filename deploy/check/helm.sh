@@ -8,19 +8,21 @@ cd "$(dirname "$0")/../.."
 helm_version=v3.22.0
 helm=$PWD/.cache/helm-$helm_version/helm
 if ! [ -x "$helm" ]; then
-  command -v go >/dev/null || { echo "deploy/check/helm.sh needs Go to install helm: apt-get install golang-go" >&2; exit 1; }
+  command -v go >/dev/null || { echo "helm is missing, and Go, which installs it: apt-get install golang-go" >&2; exit 77; }
   echo "Installing helm $helm_version, once…" >&2
   # Without a version of Kubernetes linked in, helm believes that it talks to 1.20, which the chart refuses.
   capabilities=helm.sh/helm/v3/pkg/chartutil
   GOBIN=$(dirname "$helm") nice -n 10 go install -trimpath \
-    -ldflags "-X $capabilities.k8sVersionMajor=1 -X $capabilities.k8sVersionMinor=37" "helm.sh/helm/v3/cmd/helm@$helm_version"
+    -ldflags "-X $capabilities.k8sVersionMajor=1 -X $capabilities.k8sVersionMinor=37" "helm.sh/helm/v3/cmd/helm@$helm_version" ||
+    { echo "helm $helm_version could not be installed with Go" >&2; exit 77; }
 fi
 
 validate_version=1.37.0
 venv=$PWD/.cache/kubernetes-validate-$validate_version
 if ! [ -x "$venv/bin/kubernetes-validate" ]; then
   python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check "kubernetes-validate==$validate_version"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check "kubernetes-validate==$validate_version" ||
+    { echo "kubernetes-validate could not be installed with pip" >&2; exit 77; }
 fi
 
 exec "$venv/bin/python" -B deploy/check/helm.py "$helm"

@@ -2,6 +2,8 @@
 # missing, which it names with the command that installs it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# The Node of the lock file: the machine's own may be older.
+export PATH="$PWD/node_modules/.bin:$PATH"
 
 # need <program> <how to install it>
 need() {

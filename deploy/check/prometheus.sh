@@ -3,11 +3,14 @@
 # the rules, their tests, the names of the metrics, and each query of the dashboards on a running Sluice.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# The Node of the lock file: the machine's own may be older.
+export PATH="$PWD/node_modules/.bin:$PATH"
 
 tools=.cache/prometheus
 if [ ! -x "$tools/usr/bin/promtool" ]; then
   mkdir -p "$tools"
-  (cd "$tools" && rm -f ./*.deb && apt-get download prometheus)
+  (cd "$tools" && rm -f ./*.deb && { apt-get download prometheus || { apt-get update -qq && apt-get download prometheus; }; }) ||
+    { echo "promtool is missing, and apt-get can't download Debian's package prometheus" >&2; exit 77; }
   dpkg -x "$tools"/*.deb "$tools"
 fi
 promtool="$tools/usr/bin/promtool"

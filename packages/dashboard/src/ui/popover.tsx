@@ -97,23 +97,19 @@ export function Action({
 }: {
   onSelect: () => void
   children: ComponentChildren
-  detail?: ComponentChildren
+  detail?: string
 }) {
   const id = useId()
   return (
     <button
       type="button"
       class="menu-item"
-      aria-labelledby={`${id}-name`}
-      aria-describedby={detail === undefined ? undefined : `${id}-detail`}
+      aria-labelledby={id}
+      aria-description={detail}
+      data-detail={detail}
       onClick={onSelect}
     >
-      <span id={`${id}-name`}>{children}</span>
-      {detail === undefined ? null : (
-        <span id={`${id}-detail`} class="muted">
-          {detail}
-        </span>
-      )}
+      <span id={id}>{children}</span>
     </button>
   )
 }
