@@ -199,6 +199,17 @@ describeWithChromium('the overview', () => {
     await expectFilters(['country:equals:DE', 'device_type:equals:mobile'])
   })
 
+  it('takes the metric and the filters along to a new alert rule', async () => {
+    const page = await overview('?f=country:equals:DE')
+    await settledHeadline(page, 'Events')
+    const events = page.locator('[data-menu]').filter({ has: page.getByRole('radio', { name: 'Events', exact: true }) })
+    await events.hover()
+    await events.getByRole('button', { name: 'More', exact: true }).click()
+    await page.getByRole('link', { name: 'Alert on this' }).click()
+    await page.getByRole('checkbox', { name: /country is Germany/i }).waitFor()
+    expect(await page.getByLabel('Metric', { exact: true }).inputValue()).toBe('event_count')
+  })
+
   it('gives up the questions of ranges that were left, and shows the last one', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

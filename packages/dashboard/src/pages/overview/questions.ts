@@ -6,6 +6,7 @@ import { requestOf } from '../../api/request.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { type CsvRow, fileNameOf } from '../../format/csv.ts'
 import { formatIso } from '../../format/dates.ts'
+import { formatCondition } from '../../state/conditions.ts'
 import { datesOf } from '../../state/range.ts'
 import type { NumberSource } from '../../ui/numbers.tsx'
 
@@ -37,8 +38,12 @@ function fileOf(question: StatsQuestion, zone: string): string {
   return fileNameOf([question.site_id, question.metric, ...(by === undefined ? [] : [`by-${by}`]), from, to], 'csv')
 }
 
-const alertHref = ({ site_id: siteId, metric }: StatsQuestion) =>
-  `/sites/${encodeURIComponent(siteId)}/alerts?open=new&metric=${metric}`
+/** A new alert rule on the question's metric, with its filter. */
+function alertHref({ site_id: siteId, metric, filter = [] }: StatsQuestion): string {
+  const search = new URLSearchParams({ open: 'new', metric })
+  for (const each of filter) if ('property' in each) search.append('f', formatCondition(each))
+  return `/sites/${encodeURIComponent(siteId)}/alerts?${search.toString()}`
+}
 
 /** What can be taken away of a headline number. */
 export function numberSource(label: string, question: StatsQuestion, result: StatsResult): NumberSource {
