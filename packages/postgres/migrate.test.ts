@@ -30,6 +30,7 @@ const all = [
   '019-key-origins',
   '020-export-restarts',
   '021-site-deletions',
+  '022-backups',
 ]
 
 let postgres: TestPostgres

@@ -16,7 +16,11 @@ describeWithChromium('the first minute', () => {
 
   beforeAll(async () => {
     rig = await startRig()
-    link = /http:\/\/localhost:\d+\/#code=\S+/.exec(rig.sluice.output())?.[0] ?? ''
+    // The link is printed after the line that says that Sluice is ready.
+    await eventually(() => {
+      link = /http:\/\/localhost:\d+\/#code=\S+/.exec(rig.sluice.output())?.[0] ?? ''
+      expect(link).not.toBe('')
+    })
   }, 60_000)
   afterAll(() => rig.stop())
 

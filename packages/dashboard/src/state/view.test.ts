@@ -1,8 +1,15 @@
 import { beforeAll, describe, expect, test } from '@jest/globals'
-import { type Condition, eventFields, operators } from '@sluice/contracts/conditions'
+import { type Condition, eventFields, isOneOf, operators } from '@sluice/contracts/conditions'
 import { timeUnits } from '@sluice/contracts/stats'
 import { seededRandom } from '../../../../tests/chaos/random.ts'
-import { filtersAfterClick, formatCondition, listOperators, parseCondition } from './conditions.ts'
+import {
+  filtersAfterClick,
+  formatCondition,
+  isValueOf,
+  listOperators,
+  numberOperators,
+  parseCondition,
+} from './conditions.ts'
 import { presets } from './range.ts'
 import { loadTemporal } from './temporal.ts'
 import { defaultView, formatView, headlineMetrics, parseView, type View } from './view.ts'
@@ -19,12 +26,12 @@ function randomCondition(): Condition {
   const property = random() < 0.4 ? `properties.${text(1)}` : pick(eventFields)
   const operator = pick(operators)
   if (operator === 'exists' || operator === 'not_exists') return { property, operator }
-  const isList = (listOperators as readonly string[]).includes(operator)
-  return {
-    property,
-    operator,
-    value: isList ? Array.from({ length: 1 + Math.floor(random() * 3) }, () => text()) : text(),
-  }
+  if (isOneOf(listOperators, operator))
+    return { property, operator, value: Array.from({ length: 1 + Math.floor(random() * 3) }, () => text()) }
+  if (isOneOf(numberOperators, operator)) return { property, operator, value: pick(['0', '-1.5', '1e3', ' 7 ']) }
+  let value = text()
+  while (!isValueOf(operator, value)) value = text()
+  return { property, operator, value }
 }
 
 const randomDays = () => {
@@ -46,6 +53,15 @@ const randomView = (): View => ({
 })
 
 describe('a view', () => {
+  test.each(['path:greater_than:x', 'properties.price:less_than:', 'path:matches:(', 'path:matches:+'])(
+    'names the filter %s, which the service would refuse',
+    (f) => {
+      const { view, problems } = parseView(new URLSearchParams([['f', f]]))
+      expect(view.filters).toEqual([])
+      expect(problems).toEqual([{ parameter: 'f', value: f }])
+    },
+  )
+
   test('comes back from its address, whatever its filters hold', () => {
     for (let at = 0; at < 5_000; at++) {
       const view = randomView()
