@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the Helm chart: lint, templates of several sets of values against the schemas of Kubernetes, what must be in them,
 # and that contradicting values are refused. Installs helm and kubernetes-validate into .cache once, which takes four
-# minutes of a processor; it needs Go and Python 3 with venv.
+# minutes of a processor; it needs Go 1.26 (older ones are left out, as where Go is missing) and Python 3 with venv.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -14,7 +14,7 @@ if ! [ -x "$helm" ]; then
   capabilities=helm.sh/helm/v3/pkg/chartutil
   GOBIN=$(dirname "$helm") nice -n 10 go install -trimpath \
     -ldflags "-X $capabilities.k8sVersionMajor=1 -X $capabilities.k8sVersionMinor=37" "helm.sh/helm/v3/cmd/helm@$helm_version" ||
-    { echo "helm $helm_version could not be installed with Go" >&2; exit 77; }
+    { echo "helm $helm_version could not be installed with $(go version | cut -d' ' -f3): it needs Go 1.26 or newer (https://go.dev/dl)" >&2; exit 77; }
 fi
 
 validate_version=1.37.0
