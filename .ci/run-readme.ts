@@ -1,7 +1,10 @@
 // Runs the README's shell blocks, in order, against a running Sluice, with SLUICE_KEY from the environment. A JSON block
-// is the answer of the command before it: its data.value and data.breakdown must come within 5 s.
+// is the answer of the command before it: its data.value and data.breakdown must come within 5 s. Standard input is the key,
+// which "sluice login" reads, and what it saves goes to a folder that is removed.
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 
@@ -19,6 +22,11 @@ const blocks = [...readme.matchAll(/^```(sh|json)\n(.*?)^```$/gms)].map(([, kind
   text: text.trim(),
 }))
 
+const configFolder = mkdtempSync(join(tmpdir(), 'sluice-readme-'))
+process.on('exit', () => {
+  rmSync(configFolder, { recursive: true, force: true })
+})
+
 let ran = 0
 for (const [index, { kind, text: command }] of blocks.entries()) {
   if (kind !== 'sh' || skipped.some((pattern) => pattern.test(command))) continue
@@ -31,7 +39,11 @@ if (ran < 4) throw new Error(`only ${ran} commands were found in the README`)
 console.log(`The README's ${ran} commands do what it says.`)
 
 function run(command: string): string {
-  return execFileSync('bash', ['-c', command], { encoding: 'utf8' })
+  return execFileSync('bash', ['-e', '-c', command], {
+    encoding: 'utf8',
+    input: `${process.env.SLUICE_KEY ?? ''}\n`,
+    env: { ...process.env, XDG_CONFIG_HOME: configFolder },
+  })
 }
 
 async function expectAnswer(command: string, shown: Answer): Promise<void> {

@@ -1,12 +1,11 @@
 import { openClickHouse } from '@sluice/event-store/client'
 import { generateLoad } from '../tests/support/load-generator.ts'
 import { batchRequests } from './batch-requests.ts'
-import { startSluice } from './sluice-rig.ts'
+import { sampleLag, startSluice } from './sluice-rig.ts'
 
 const batchEvents = 500
 const connections = 16
 const warmUpSeconds = 10
-const sampleMs = 1_000
 /** BENCH_SECONDS=10 for a quick look; BENCH_RATE for another rate, in events a second; BENCH_SITES for one run only. */
 const seconds = Number(process.env.BENCH_SECONDS ?? 60)
 const rate = Number(process.env.BENCH_RATE ?? 45_000)
@@ -25,14 +24,7 @@ export async function endToEnd(): Promise<object> {
 async function run(sites: number): Promise<object> {
   const rig = await startSluice()
   const clickHouse = openClickHouse(rig.clickHouseUrl)
-  const lags: number[] = []
-  let sampling: Promise<void> | undefined
-  const sampler = setInterval(() => {
-    sampling ??= rig.writer.figure('sluice_writer_freshness_seconds').then((lag) => {
-      lags.push(lag)
-      sampling = undefined
-    })
-  }, sampleMs)
+  const sampler = sampleLag(rig.writer)
   try {
     const perSecond = rate / batchEvents
     const report = await generateLoad({
@@ -62,7 +54,7 @@ async function run(sites: number): Promise<object> {
       sites,
       events_per_second: Math.round((accepted.length * batchEvents) / seconds),
       refused: measured.length - accepted.length + report.unsent + report.broken,
-      lag_seconds_max: Math.max(...lags.slice(warmUpSeconds)),
+      lag_seconds_max: Math.max(...sampler.lags.slice(warmUpSeconds)),
       drained_after_seconds: Number(((performance.now() - endedAt) / 1000).toFixed(1)),
       accepted: acceptedEvents,
       stored: await stored(),
@@ -78,7 +70,7 @@ async function run(sites: number): Promise<object> {
       },
     }
   } finally {
-    clearInterval(sampler)
+    await sampler.stop()
     await clickHouse.close()
     await rig.stop()
   }

@@ -1,5 +1,6 @@
 // npm run bench -- <name>: one figure of docs/benchmarks.md, measured against its reference in the same run.
 import { judgeAlerts } from './alerts.ts'
+import { capacity } from './capacity.ts'
 import { dashboard } from './dashboard.ts'
 import { encode } from './encode.ts'
 import { endToEnd } from './end-to-end.ts'
@@ -20,6 +21,7 @@ import { writerShapes } from './writer-shapes.ts'
 
 const benches: Readonly<Record<string, () => Promise<object>>> = {
   alerts: judgeAlerts,
+  capacity,
   dashboard,
   encode,
   'ingest-single': ingestSingle,

@@ -25,6 +25,8 @@ export interface SluiceRig {
   gateway: MeasuredService
   writer: MeasuredService
   query: MeasuredService
+  /** Process ids of the services and the engines. */
+  pids: Record<'gateway' | 'writer' | 'query' | 'clickhouse' | 'kafka' | 'postgres' | 'redis', number>
   stop(): Promise<void>
 }
 
@@ -53,10 +55,38 @@ export async function startSluice(): Promise<SluiceRig> {
     gateway,
     writer,
     query,
+    pids: {
+      gateway: gateway.pid,
+      writer: writer.pid,
+      query: query.pid,
+      clickhouse: clickHouse.pid,
+      kafka: kafka.pid,
+      postgres: postgres.pid,
+      redis: redis.pid,
+    },
     stop: async () => {
       await Promise.all([gateway.stop(), writer.stop(), query.stop()])
       await Promise.all([kafka.stop(), clickHouse.stop(), postgres.stop(), redis.stop()])
       await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Reads the age of the oldest row that a writer has not stored, in seconds, once a second until `stop`. */
+export function sampleLag(writer: Pick<MeasuredService, 'figure'>): { lags: readonly number[]; stop(): Promise<void> } {
+  const lags: number[] = []
+  let sampling: Promise<void> | undefined
+  const timer = setInterval(() => {
+    sampling ??= writer.figure('sluice_writer_freshness_seconds').then((lag) => {
+      lags.push(lag)
+      sampling = undefined
+    })
+  }, 1_000)
+  return {
+    lags,
+    stop: async () => {
+      clearInterval(timer)
+      await sampling
     },
   }
 }

@@ -1,13 +1,17 @@
 // Ends with 0 if the service on SLUICE_PORT answers 200 at a path, /healthz by default:
 //
 //   node deploy/healthcheck.mjs /readyz
-import { get } from 'node:http'
+import { get as getByHttp } from 'node:http'
+import { get as getByHttps } from 'node:https'
 import process from 'node:process'
 
 const path = process.argv[2] ?? '/healthz'
 const timeoutMs = 5_000
 
-const request = get({ port: process.env.SLUICE_PORT || 8080, path, timeout: timeoutMs }, (response) => {
+const hasTls = Boolean(process.env.SLUICE_TLS_CERT)
+const address = { port: process.env.SLUICE_PORT || 8080, path, timeout: timeoutMs }
+// The certificate names the service as its clients know it, not localhost; whether it fits is their question.
+const request = (hasTls ? getByHttps : getByHttp)({ ...address, rejectUnauthorized: false }, (response) => {
   let text = ''
   response.setEncoding('utf8')
   response.on('data', (chunk) => (text += chunk))

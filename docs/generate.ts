@@ -1,11 +1,13 @@
 // npm run docs: writes the pages, and the parts of pages, that are made from code.
 import { readFile, writeFile } from 'node:fs/promises'
+import { withCommandReference } from './command-line.ts'
 import { configurationPage } from './configuration.ts'
 import { dashboardOperations } from './dashboard-operations.ts'
 import { helmVariables } from './helm-variables.ts'
 import { limitsPage } from './limits.ts'
 import { withPackagesDrawing } from './packages.ts'
 import { rightsPage } from './rights.ts'
+import { withPinnedScript } from './sdk-script.ts'
 
 await writeFile(new URL('configuration.md', import.meta.url), configurationPage())
 await writeFile(new URL('limits.md', import.meta.url), limitsPage())
@@ -15,3 +17,9 @@ await writeFile(new URL('../deploy/helm/sluice/files/variables.json', import.met
 
 const architecture = new URL('architecture.md', import.meta.url)
 await writeFile(architecture, withPackagesDrawing(await readFile(architecture, 'utf8')))
+
+const commandLine = new URL('command-line.md', import.meta.url)
+await writeFile(commandLine, withCommandReference(await readFile(commandLine, 'utf8')))
+
+const browserSdk = new URL('sdk/browser.md', import.meta.url)
+await writeFile(browserSdk, withPinnedScript(await readFile(browserSdk, 'utf8')))

@@ -4,6 +4,7 @@ import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
 import { exportLimits } from '@sluice/contracts/exports'
 import { importLimits } from '@sluice/contracts/imports'
 import { batchMediaTypes, contentEncodings, eventMediaTypes } from '@sluice/contracts/media-types'
+import { segmentLimits } from '@sluice/contracts/segment-limits'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { fileLimits } from '@sluice/imports/file-limits'
 import { recordTooLarge } from '@sluice/imports/file-record'
@@ -315,6 +316,8 @@ ${table(limitDescriptions)}
 
 - \`POST /collect\` takes ${list(eventMediaTypes)}.
 - \`POST /collect/batch\` takes ${list(batchMediaTypes)}.
+- The paths of Segment’s clients take ${list(eventMediaTypes)}, up to ${number(segmentLimits.messageBodyBytesMax)} bytes, a batch
+  up to ${number(segmentLimits.batchBodyBytesMax)}: 413 \`Request body is larger than <n> bytes\`.
 - \`Content-Encoding\` is ${list(contentEncodings)}, \`identity\` or absent.
 
 Others are 415, and so is a charset other than utf-8. Compressed data that is broken, cut off, or followed by more is 400.

@@ -56,6 +56,7 @@ function costOf({ limit, cost }: Operation): string {
 function boundKeyMeets({ rights, limit }: Operation): string {
   const meets: Record<Rights['of'], string> = {
     none: '–',
+    key: '403 unless bound to one site',
     list: 'left out',
     object: '404',
     site: limit === 'queries' ? '404' : '403',

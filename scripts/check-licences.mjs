@@ -20,6 +20,14 @@ const exceptions = new Map([
   ['MPL-2.0', new Map([['axe-core', 'is used as it is, so that its own files alone are under the licence']])],
   ['WTFPL', new Map([['@cspell/dict-django', 'a word list of the spelling check, which is not shipped']])],
   ['CC BY-SA 4.0', new Map([['@cspell/dict-en-common-misspellings', 'the same']])],
+  [
+    'Unknown',
+    new Map([
+      ['@segment/isodate', 'its file LICENSE is the text of MIT; a part of a client that tests use'],
+      ['@segment/isodate-traverse', 'the same'],
+      ['new-date', 'the same'],
+    ]),
+  ],
   ['CC-BY-4.0', new Map([['caniuse-lite', 'data of the test tools, which is not shipped']])],
 ])
 

@@ -1,4 +1,4 @@
-// Installs the dependencies and builds the dashboard when they are missing or have changed, and does nothing otherwise.
+// Installs the dependencies and builds the dashboard and the browser SDK when they are missing or have changed, and does nothing otherwise.
 // Every script of package.json runs this file first, through scripts/prepare.sh, when nothing may be installed yet: plain
 // JavaScript for Node 18 with the modules of Node alone.
 import { spawn } from 'node:child_process'
@@ -12,15 +12,17 @@ import { fileURLToPath, URL } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 /** Written after a complete installation: a hash of everything that decides what is installed. */
 const stampFile = join(root, 'node_modules', '.sluice-setup')
-const dashboard = join(root, 'packages', 'dashboard')
-/** Written after a complete build of the dashboard: a hash of its sources. */
-const buildStampFile = join(dashboard, 'dist', '.sources')
+/** The builds for browsers: the folder of each build.ts, and the folders of its sources. */
+const builds = [
+  { name: 'dashboard', folder: 'packages/dashboard', sources: ['packages/dashboard', 'packages/contracts'] },
+  { name: 'browser SDK', folder: 'packages/sdk-browser', sources: ['packages/sdk-browser', 'packages/sdk-core'] },
+]
 
 const isForced = process.argv.includes('--force')
 const wanted = hashOfInputs()
 const installed = readStamp(stampFile)
 if (isForced || installed !== wanted) await installAndStamp()
-if (existsSync(join(dashboard, 'build.ts'))) await buildDashboard()
+for (const each of builds) if (existsSync(join(root, each.folder, 'build.ts'))) await build(each)
 
 async function installAndStamp() {
   const occasion = installed === undefined ? 'first start, about 800 MB' : 'they have changed'
@@ -43,20 +45,22 @@ async function installAndStamp() {
   writeStamp(stampFile, wanted)
 }
 
-async function buildDashboard() {
-  const sources = hashOfDashboard()
-  if (!isForced && readStamp(buildStampFile) === sources) return
+async function build({ name, folder, sources }) {
+  const hash = hashOfSources(sources)
+  // Written after a complete build: a hash of its sources.
+  const builtStampFile = join(root, folder, 'dist', '.sources')
+  if (!isForced && readStamp(builtStampFile) === hash) return
   // The Node that was installed runs TypeScript; that of the shell may be older.
   const binaries = join(root, 'node_modules', '.bin')
-  const { failure, output } = await run(join(binaries, 'node'), [join(dashboard, 'build.ts')])
+  const { failure, output } = await run(join(binaries, 'node'), [join(root, folder, 'build.ts')])
   if (failure !== undefined) {
     process.stderr.write(
-      `${output}\nThe dashboard could not be built (${failure}); the reason is above. Undo the last change of ` +
-        'packages/dashboard, or mend it; "npm run setup -- --force" installs and builds afresh.\n',
+      `${output}\nThe ${name} could not be built (${failure}); the reason is above. Undo the last change of ` +
+        `${folder}, or mend it; "npm run setup -- --force" installs and builds afresh.\n`,
     )
     process.exit(1)
   }
-  writeStamp(buildStampFile, sources)
+  writeStamp(builtStampFile, hash)
 }
 
 /** Runs a program in the root folder. Its output is kept for the case of a failure; signals are passed on to it. */
@@ -78,14 +82,14 @@ function run(command, args) {
   })
 }
 
-/** What the dashboard is built of: its sources, those of the contracts, and the versions of the packages. */
-function hashOfDashboard() {
+/** The inputs of a build: its sources, the code that writes the output, and the versions of the packages. */
+function hashOfSources(folders) {
   const hash = createHash('sha256').update(wanted)
-  for (const folder of [dashboard, join(root, 'packages', 'contracts')]) {
-    for (const file of filesBelow(folder)) {
-      const bytes = readFileSync(file)
-      hash.update(`${file.slice(root.length)} ${bytes.length}\n`).update(bytes)
-    }
+  const writer = join(root, 'packages', 'runtime', 'built-file.ts')
+  const files = folders.flatMap((folder) => filesBelow(join(root, folder)))
+  for (const file of existsSync(writer) ? [...files, writer] : files) {
+    const bytes = readFileSync(file)
+    hash.update(`${file.slice(root.length)} ${bytes.length}\n`).update(bytes)
   }
   return hash.digest('hex')
 }

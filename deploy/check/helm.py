@@ -35,8 +35,6 @@ def run(*arguments):
     return subprocess.run([helm, *arguments], capture_output=True, text=True)
 
 
-
-
 def template(*arguments):
     return run("template", "sluice", str(chart), "--namespace", "analytics", *arguments)
 
@@ -138,9 +136,10 @@ def check_deployment(rendered, name):
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]
     check_container(where, name, pod, rendered.values)
-    check(container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}, f"{where}: liveness")
-    check(container["startupProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}, f"{where}: startup")
-    check(container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}, f"{where}: readiness")
+    scheme = "HTTPS" if rendered.values["settings"].get("SLUICE_TLS_CERT") else "HTTP"
+    for probe, path in [("liveness", "/healthz"), ("startup", "/healthz"), ("readiness", "/readyz")]:
+        expected = {"path": path, "port": "http", "scheme": scheme}
+        check(container[f"{probe}Probe"]["httpGet"] == expected, f"{where}: {probe}")
     pre_stop = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
     check((pre_stop >= 5) == (name in ("gateway", "query")), f"{where}: preStop sleeps for {pre_stop} s")
     given = {each["name"]: each.get("value") for each in container["env"]}
@@ -247,7 +246,12 @@ def check_ingress(rendered):
             each["path"]: (each["pathType"], each["backend"]["service"]["name"]) for each in rule["http"]["paths"]
         }
         check(
-            paths == {"/collect": ("Prefix", "sluice-gateway"), "/": ("Prefix", "sluice-query")},
+            paths
+            == {
+                "/collect": ("Prefix", "sluice-gateway"),
+                "/v1": ("Prefix", "sluice-gateway"),
+                "/": ("Prefix", "sluice-query"),
+            },
             f"{rendered.name}: routes {paths}",
         )
         for _, service in paths.values():
@@ -326,6 +330,7 @@ def check_refusals():
         (["gateway.preStopSeconds=50"], "gateway.terminationGracePeriodSeconds (60) must be at least 65"),
         (["settings.SLUICE_STOP_SECONDS=60"], "query.terminationGracePeriodSeconds (60) must be at least 75"),
         (["settings.SLUICE_DRAIN_SECONDS=40"], "settings.SLUICE_STOP_SECONDS (40) must be at least 46"),
+        (["settings.SLUICE_TLS_CERT=/c.pem"], "settings.SLUICE_TLS_CERT is set alone"),
         (["ingress.enabled=true"], "ingress.enabled needs ingress.host"),
         (["ingress.host=sluice.example.com"], "set ingress.enabled=true, or remove them"),
         # What the schema refuses.

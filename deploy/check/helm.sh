@@ -2,13 +2,12 @@
 # Checks the Helm chart: lint, templates of several sets of values against the schemas of Kubernetes, what must be in them,
 # and that contradicting values are refused. Installs helm and kubernetes-validate into .cache once, which takes four
 # minutes of a processor; it needs Go 1.26 (older ones are left out, as where Go is missing) and Python 3 with venv.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
+source "$(dirname "$0")/lib.sh"
 
 helm_version=v3.22.0
 helm=$PWD/.cache/helm-$helm_version/helm
 if ! [ -x "$helm" ]; then
-  command -v go >/dev/null || { echo "helm is missing, and Go, which installs it: apt-get install golang-go" >&2; exit 77; }
+  need go 'apt-get install golang-go'
   echo "Installing helm $helm_version, once…" >&2
   # Without a version of Kubernetes linked in, helm believes that it talks to 1.20, which the chart refuses.
   capabilities=helm.sh/helm/v3/pkg/chartutil
@@ -17,12 +16,5 @@ if ! [ -x "$helm" ]; then
     { echo "helm $helm_version could not be installed with $(go version | cut -d' ' -f3): it needs Go 1.26 or newer (https://go.dev/dl)" >&2; exit 77; }
 fi
 
-validate_version=1.37.0
-venv=$PWD/.cache/kubernetes-validate-$validate_version
-if ! [ -x "$venv/bin/kubernetes-validate" ]; then
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check "kubernetes-validate==$validate_version" ||
-    { echo "kubernetes-validate could not be installed with pip" >&2; exit 77; }
-fi
-
-exec "$venv/bin/python" -B deploy/check/helm.py "$helm"
+tools_of_python kubernetes-validate==1.37.0
+exec "$tools/bin/python" -B deploy/check/helm.py "$helm"

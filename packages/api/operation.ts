@@ -62,7 +62,15 @@ export interface Operation {
   idempotent?: true
   /** Pages of any origin may read the response, without cookies (docs/http-interface.md#cross-origin). */
   anyOrigin?: true
-  /** Successful requests are so frequent that they are logged at `debug` only; the metrics count them. */
+  /**
+   * The operation is for clients of another product, and follows its conventions: the key is sent by Basic authentication or as
+   * `writeKey` in the body, never in a cookie, and `X-RateLimit-Reset` is in seconds from now (docs/http-interface.md#segment).
+   */
+  dialect?: 'segment'
+  /**
+   * Successful requests are logged at `debug` only, because they are frequent; metrics count them. A request of which a part is
+   * refused is logged at `info`.
+   */
   quiet?: true
 }
 
@@ -70,6 +78,8 @@ export interface Operation {
 export type Rights =
   /** Nothing in the request belongs to a site. */
   | { of: 'none' }
+  /** All data belongs to the site of the key. A key that is not bound to exactly one site gets 403. */
+  | { of: 'key' }
   /**
    * `site_id` of the query or the body. Reads of a foreign site are answered 404 as for an unknown site, writes 403.
    * Each element of `events` and `queries` has a `site_id` and an error of its own.

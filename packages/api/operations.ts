@@ -21,6 +21,7 @@ import { observedPropertiesResult } from './observed-properties.ts'
 import { criteriaBody, jsonBody, type Operation } from './operation.ts'
 import { listOf, pageQuery } from './paging.ts'
 import { cohortAnalysisQuery, cohortAnalysisResult, retentionQuery, retentionResult } from './retention.ts'
+import { segmentOperations } from './segment-operations.ts'
 import { createSessionBody, newSessionResource, sessionResource } from './session.ts'
 import { siteOperations } from './site-operations.ts'
 import { statsQuery, statsResult } from './stats.ts'
@@ -66,6 +67,7 @@ export const operations = {
     anyOrigin: true,
     quiet: true,
   },
+  ...segmentOperations,
   stats: {
     id: 'stats',
     method: 'GET',

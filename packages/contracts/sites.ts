@@ -3,11 +3,14 @@ export interface SiteSettings {
   name: string
   /** IANA name: where the site's days begin. */
   timezone: string
-  /** The `event_type` that `conversion_rate` counts; null: `purchase`. */
+  /** The `event_type` that `conversion_rate` counts; null: `defaultConversionEvent`. */
   conversion_event: string | null
   /** Older events are refused and deleted; null: events are kept for ever. */
   retention_days: number | null
 }
+
+/** What `conversion_rate` counts at a site that names no `conversion_event`. */
+export const defaultConversionEvent = 'purchase'
 
 export interface CreateSiteBody extends Partial<SiteSettings> {
   site_id: string

@@ -1,13 +1,15 @@
 // Builds the dashboard: bundles src/ into dist/, which load.ts reads. scripts/setup.mjs runs this file when the sources
 // have changed; `npm run dashboard [-- <url of a running Sluice>]` runs it with --watch, which builds again at each change of a
 // file and serves the newest build.
-import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
+import { createHash } from 'node:crypto'
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-import { brotliCompress, constants, gzip } from 'node:zlib'
 import { type BuildOptions, type BuildResult, context, type Metafile, type Plugin } from 'esbuild'
+import { writeBuiltFile } from '@sluice/runtime/built-file'
 import { serveNewest } from './serve-newest.ts'
+import { messages } from './src/messages/en.ts'
+import { thirdPartyLicences } from './third-party-licences.ts'
 
 const root = fileURLToPath(new URL('.', import.meta.url))
 const source = join(root, 'src')
@@ -32,6 +34,7 @@ const common: BuildOptions = {
   assetNames: '[name]-[hash]',
   target: ['chrome111', 'firefox114', 'safari16.4'],
   define: { 'process.env.NODE_ENV': isWatching ? '"development"' : '"production"' },
+  // The licences of all packages are in one file, see thirdPartyLicences.
   legalComments: 'none',
 }
 
@@ -46,7 +49,7 @@ const page: BuildOptions = {
 }
 
 /** The script that runs before the first paint: no module, which would run after it. */
-const theme: BuildOptions = { ...common, entryPoints: [join(source, 'theme.ts')], format: 'iife' }
+const start: BuildOptions = { ...common, entryPoints: [join(source, 'start.ts')], format: 'iife' }
 
 /** The outputs of the builds, `assets/main-<hash>.js`, by the source file that they were made of. */
 type Outputs = ReadonlyMap<string, { path: string; metafile: Metafile }>
@@ -110,24 +113,24 @@ async function writeDist(builds: readonly BuildResult[]): Promise<void> {
   for (const { outputFiles = [] } of builds) {
     await Promise.all(outputFiles.map((file) => writeCompressed(relative(dist, file.path), file.contents)))
   }
-  const template = await readFile(join(source, 'index.html'), 'utf8')
+  const licences = await writeLicences(builds.map(({ metafile = { inputs: {}, outputs: {} } }) => metafile))
+  const template = withTexts(await readFile(join(source, 'index.html'), 'utf8')).replace('{{licences}}', `/${licences}`)
   await writeCompressed('index.html', Buffer.from(withAddresses(template, entriesOf(builds))))
   await rm(dist, { recursive: true, force: true })
   await rename(unfinished, dist)
 }
 
-const compressBrotli = promisify(brotliCompress)
-const compressGzip = promisify(gzip)
+/** Writes the licences of the packages in the builds; returns the path of the file. */
+async function writeLicences(metafiles: readonly Metafile[]): Promise<string> {
+  const text = Buffer.from(await thirdPartyLicences(root, metafiles))
+  const hash = createHash('sha256').update(text).digest('hex').slice(0, 8).toUpperCase()
+  const path = `assets/third-party-licences-${hash}.txt`
+  await writeCompressed(path, text)
+  return path
+}
 
-async function writeCompressed(path: string, contents: Uint8Array): Promise<void> {
-  const file = join(unfinished, path)
-  await mkdir(dirname(file), { recursive: true })
-  const quality = isWatching ? 1 : constants.BROTLI_MAX_QUALITY
-  const [br, gz] = await Promise.all([
-    compressBrotli(contents, { params: { [constants.BROTLI_PARAM_QUALITY]: quality } }),
-    compressGzip(contents, { level: isWatching ? 1 : 9 }),
-  ])
-  await Promise.all([writeFile(file, contents), writeFile(`${file}.br`, br), writeFile(`${file}.gz`, gz)])
+function writeCompressed(path: string, contents: Uint8Array): Promise<void> {
+  return writeBuiltFile(join(unfinished, path), contents, isWatching)
 }
 
 function entriesOf(builds: readonly BuildResult[]): Outputs {
@@ -138,6 +141,21 @@ function entriesOf(builds: readonly BuildResult[]): Outputs {
     }
   }
   return entries
+}
+
+/** index.html with `{{nav live events}}` replaced by these entries of the navigation, without icons and links. */
+function withTexts(template: string): string {
+  const texts: Readonly<Record<string, unknown>> = messages.nav
+  const textOf = (name: string): string => {
+    const text = texts[name]
+    if (typeof text !== 'string') throw new Error(`src/index.html names the text ${name}, which is not in messages.nav`)
+    return text
+  }
+  const entryOf = (name: string): string =>
+    `<li><span class="nav-link"><svg class="icon" width="16" height="16"></svg>${textOf(name)}</span></li>`
+  return template
+    .replaceAll(/\{\{nav ([\w ]+)\}\}/g, (_, names: string) => `<ul>${names.split(' ').map(entryOf).join('')}</ul>`)
+    .replaceAll(/\{\{text (\w+)\}\}/g, (_, name: string) => textOf(name))
 }
 
 /**
@@ -189,7 +207,7 @@ function writeWhenBuilt(builds: number): (index: number) => Plugin {
 
 const write = writeWhenBuilt(2)
 const contexts = await Promise.all(
-  [page, theme].map((options, index) => context({ ...options, plugins: [...(options.plugins ?? []), write(index)] })),
+  [page, start].map((options, index) => context({ ...options, plugins: [...(options.plugins ?? []), write(index)] })),
 )
 try {
   if (isWatching) {

@@ -2,21 +2,13 @@ import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-
-/** A built file as browsers take it. */
-export interface DashboardFile {
-  contentType: string
-  /** SHA-256 of the contents, not quoted. */
-  hash: string
-  /** The contents by content coding. */
-  encoded: Readonly<Record<'identity' | 'gzip' | 'br', Buffer>>
-}
+import type { BuiltFile } from '@sluice/runtime/built-file'
 
 export interface DashboardFiles {
   /** index.html, the answer to every route of the dashboard. */
-  shell: DashboardFile
+  shell: BuiltFile
   /** What the shell loads, by name; the names hold a hash of the contents. */
-  assets: ReadonlyMap<string, DashboardFile>
+  assets: ReadonlyMap<string, BuiltFile>
 }
 
 export const contentTypes: Readonly<Record<string, string>> = {
@@ -25,9 +17,13 @@ export const contentTypes: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml; charset=utf-8',
   '.json': 'application/json; charset=utf-8',
+  '.txt': 'text/plain; charset=utf-8',
 }
 
-/** Reads what build.ts has written. Throws when nothing is built. */
+/**
+ * Reads what build.ts has written. Throws when nothing is built. The images install none of this package's dependencies, so
+ * that Node's modules must do.
+ */
 export function loadDashboard(folder = fileURLToPath(new URL('dist', import.meta.url))): DashboardFiles {
   if (!existsSync(join(folder, 'index.html')))
     throw new Error(`The dashboard is not built: ${folder} has no index.html. Run "npm run setup".`)
@@ -39,7 +35,7 @@ export function loadDashboard(folder = fileURLToPath(new URL('dist', import.meta
   }
 }
 
-function readBuilt(path: string): DashboardFile {
+function readBuilt(path: string): BuiltFile {
   const contentType = contentTypes[extname(path)]
   if (contentType === undefined) throw new Error(`${path} is of a kind that load.ts does not know`)
   const identity = readFileSync(path)

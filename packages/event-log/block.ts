@@ -21,6 +21,8 @@ export interface BlockHeaders {
   encoding?: 'zstd'
   /** True when every row is undated with a client's `event_id`; blocks never mix the two kinds. */
   undated?: true
+  /** The span of the publish in the form of W3C Trace Context, if it is sampled. */
+  traceparent?: string
   /** Only in the log of dead letters: why the rows could not be stored. */
   letter?: DeadLetter
 }

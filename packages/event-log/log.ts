@@ -68,6 +68,11 @@ export interface LogConsumer {
   run(): Promise<void>
   /** Hands out no new batches, waits until the claims have settled (their last commit included), leaves the group. Idempotent. */
   stop(): Promise<void>
+  /**
+   * Whether it has joined its group, now or at an earlier time: it then has its share of the partitions, which may be none.
+   * A member that the group has lost joins again by itself.
+   */
+  hasJoined(): boolean
   /** Consumer lag of each claimed partition, as of the last fetch. */
   lag(): readonly PartitionLag[]
 }

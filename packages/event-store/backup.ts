@@ -1,4 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { isRetryable } from '@sluice/runtime/errors'
+import { retry } from '@sluice/runtime/retry'
 import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
 import { openClickHouseAt, parseClickHouseUrl } from './client.ts'
 import type { ErasedRows } from './erased-rows.ts'
@@ -39,6 +41,8 @@ export interface StoreBackup {
 }
 
 const pollMs = 500
+/** Maximum network interruption during a backup or restore of ClickHouse, which may take hours. */
+const awayMsMax = 60_000
 /** Erasures of one DELETE: a statement has a limited size. */
 const erasuresPerDelete = 100
 /** Checking a table reads it whole. */
@@ -57,9 +61,17 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
     const { rows } = await server.query<{ id: string }>(`${sql} ASYNC`)
     const id = rows[0]?.id ?? ''
     for (;;) {
-      const found = await server.query<{ status: string; error: string; bytes: number }>(
-        'SELECT toString(status) AS status, error, total_size AS bytes FROM system.backups WHERE id = {id:String}',
-        { id },
+      const found = await retry(
+        () =>
+          server.query<{ status: string; error: string; bytes: number }>(
+            'SELECT toString(status) AS status, error, total_size AS bytes FROM system.backups WHERE id = {id:String}',
+            { id },
+          ),
+        {
+          delays: { firstMs: pollMs, longestMs: pollMs },
+          timeoutMs: awayMsMax,
+          isPermanent: (error) => !isRetryable(error),
+        },
       )
       const [state] = found.rows
       if (state === undefined) throw new Error('ClickHouse was restarted meanwhile. Run the command again.')

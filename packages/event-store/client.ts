@@ -8,6 +8,7 @@ import {
   createClient,
 } from '@clickhouse/client'
 import { readCaFile } from '@sluice/runtime/ca-file'
+import { tracedCall } from '@sluice/runtime/tracing'
 import { ClickHouseError } from './errors.ts'
 import { strictSettings } from './strict-settings.ts'
 
@@ -132,10 +133,14 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
     }
   }
 
+  /** The statement contains placeholders in place of values. */
+  const runTraced = <T>(sql: string, call: () => Promise<T>): Promise<T> =>
+    tracedCall('clickhouse', { 'db.system.name': 'clickhouse', 'db.query.text': sql }, () => run(call))
+
   return {
     address,
     query: (sql, params = {}, { signal, settings } = {}) =>
-      run(async () => {
+      runTraced(sql, async () => {
         const result = await client.query({
           query: sql,
           query_params: params,
@@ -147,7 +152,7 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
         return { rows: body.data, totals: body.totals }
       }),
     read: (sql, params, { signal, settings }) =>
-      run(async () => {
+      runTraced(sql, async () => {
         const { stream, summary } = await client.exec({
           query: sql,
           query_params: params,
@@ -159,7 +164,7 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
         return { bytes: withClickHouseErrors(stream), rows: Number(summary?.result_rows) }
       }),
     command: (sql, { params = {}, settings } = {}) =>
-      run(async () => {
+      runTraced(sql, async () => {
         await client.command({
           query: sql,
           query_params: params,

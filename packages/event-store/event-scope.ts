@@ -35,8 +35,11 @@ export function wholeQuarters({
   return whole.start < whole.end && whole.end < dateTimeEndMs ? whole : undefined
 }
 
-/** SQL of the condition that a time is outside the whole quarters of the range. */
-export const outsideWholeQuarters = `(timestamp < toDateTime({first_quarter:UInt32}, 'UTC') OR timestamp >= toDateTime({end_quarter:UInt32}, 'UTC'))`
+/**
+ * SQL of the condition that a time is outside the whole quarters of the range. Compared with a DateTime, which has whole seconds,
+ * ClickHouse's index would leave out parts and granules that begin in the last second before the first whole quarter.
+ */
+export const outsideWholeQuarters = `(timestamp < toDateTime64({first_quarter:UInt32}, 3, 'UTC') OR timestamp >= toDateTime64({end_quarter:UInt32}, 3, 'UTC'))`
 
 /** SQL of the condition that a quarter, named by its start, is one of the whole quarters of the range. */
 export function isWholeQuarter(quarter: string): string {

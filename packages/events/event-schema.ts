@@ -2,6 +2,7 @@ import '@sluice/runtime/parse-exactly'
 import joi from 'joi'
 import { type EventInput, textLengthsMax } from '@sluice/contracts/event-columns'
 import { deviceTypes, eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
+import { timestampErrors } from '@sluice/contracts/timestamp-errors'
 import { text, validate } from '@sluice/runtime/validate'
 
 const timestamp = joi
@@ -17,8 +18,8 @@ const timestamp = joi
   .meta({ minimum: eventLimits.timestampMsMin })
   .description('Unix ms, a fraction is dropped; not over 24 hours ahead. Default: the time of receipt.')
   .messages({
-    'timestamp.past': 'must be Unix time in milliseconds, not before 1971',
-    'timestamp.future': 'must not be more than 24 hours in the future',
+    'timestamp.past': timestampErrors.past,
+    'timestamp.future': timestampErrors.future,
   })
 
 /** The known fields, in the order of docs/http-interface.md#event-fields; the first problem in this order is reported. */
@@ -58,7 +59,8 @@ const fields = {
 
 /** The known fields of an event as a client sends it; unknown ones are properties, whatever their names. */
 export const eventSchema = joi.object<EventInput>(fields)
-const knownFields: ReadonlySet<string> = new Set(Object.keys(fields))
+/** Names of the fields of an event; all other fields are properties. */
+export const knownFields: ReadonlySet<string> = new Set(Object.keys(fields))
 
 /**
  * Validates the known fields of an event that `encodeEvent` refuses, to word the error: throws the AppError (400) of the

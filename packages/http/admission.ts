@@ -18,6 +18,8 @@ export interface MemoryQuota {
 export interface Admission {
   /** The quota of a key; for undefined, the quota that all requests without a key share. */
   quotaOf(keyId: string | undefined): MemoryQuota
+  /** The quota of all requests whose key is in a body that has not been read yet. */
+  readonly bodyKeyQuota: MemoryQuota
   /** Reserves `bytes` until they are released. Returns the 503 if they do not fit, and reserves nothing then. */
   reserve(quota: MemoryQuota, bytes: number): AppError | undefined
   release(quota: MemoryQuota, bytes: number): void
@@ -29,7 +31,7 @@ export interface Admission {
 const quotasMax = 10_000
 
 export function createAdmission(metrics: Metrics): Admission {
-  const { inFlightBytesMax, publicInFlightBytesMax, requestBytes } = serverLimits
+  const { inFlightBytesMax, publicInFlightBytesMax, bodyKeyInFlightBytesMax, requestBytes } = serverLimits
   const publicQuota: MemoryQuota = { reservedBytes: 0, bytesMax: publicInFlightBytesMax }
   const quotas = new Map<string, MemoryQuota>()
   let reservedTotal = 0
@@ -42,6 +44,7 @@ export function createAdmission(metrics: Metrics): Admission {
     },
   })
   return {
+    bodyKeyQuota: { reservedBytes: 0, bytesMax: bodyKeyInFlightBytesMax },
     quotaOf: (keyId) => {
       if (keyId === undefined) return publicQuota
       let quota = quotas.get(keyId)

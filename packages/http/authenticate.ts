@@ -2,8 +2,9 @@ import { hash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { parseCookie } from 'cookie'
 import type { Access } from '@sluice/access/access'
+import { keyEnvironment, keyLength } from '@sluice/access/api-key'
 import type { Credential, Session } from '@sluice/access/credential'
-import { AppError, invalidApiKey } from '@sluice/runtime/errors'
+import { AppError, invalidApiKey, invalidField } from '@sluice/runtime/errors'
 
 /** Name of the cookie that holds a session's token. */
 export const sessionCookie = 'session'
@@ -27,6 +28,39 @@ export function readCredential(request: IncomingMessage, query: URLSearchParams)
   const token = cookie === undefined ? undefined : parseCookie(cookie)[sessionCookie]
   return token === undefined ? undefined : { token }
 }
+
+/**
+ * The key of a request of Segment's clients, unless it is in the body: the user of Basic authentication without a password, a
+ * Bearer token, or `api_key` in the query. Undefined without any of these. Cookies are ignored: the key in the body takes
+ * precedence.
+ */
+export function readWriteKey(request: IncomingMessage, query: URLSearchParams): string | undefined {
+  const { authorization } = request.headers
+  const key = readBasicUser(authorization) ?? readBearerToken(authorization) ?? query.get('api_key')
+  return key ?? undefined
+}
+
+/**
+ * The key in the body of a request of Segment's clients: the value of its members `writeKey`, which clients repeat in each
+ * message. The body is not parsed, because the sender is not authenticated yet. Undefined when no member holds a key. Throws
+ * 400 for a body with different keys.
+ */
+export function findWriteKey(body: Buffer): string | undefined {
+  let found: string | undefined
+  for (let at = body.indexOf(writeKeyMember); at >= 0; at = body.indexOf(writeKeyMember, at + 1)) {
+    const start = at + writeKeyMember.length
+    const [, key = ''] = writeKeyValue.exec(body.toString('latin1', start, start + writeKeyBytesMax)) ?? []
+    if (key === found || keyEnvironment(key) === undefined) continue
+    if (found !== undefined) throw invalidField('writeKey', 'must be the same in the whole body')
+    found = key
+  }
+  return found
+}
+
+const writeKeyMember = '"writeKey"'
+const writeKeyValue = /^\s{0,16}:\s{0,16}"(\w+)"/
+/** A key with its quotes, the colon and some white space. */
+const writeKeyBytesMax = keyLength + 64
 
 /** SHA-256 of a token in hex; the token itself is not stored. */
 export function hashToken(token: string): string {
@@ -65,6 +99,14 @@ function isOwnOrigin(origin: string | undefined, host: string | undefined): bool
   if (origin === undefined) return true
   // Proxies may add the default port.
   return URL.canParse(origin) && new URL(origin).host === host?.toLowerCase().replace(/:(80|443)$/, '')
+}
+
+/** The user of Basic authentication; '' if there is a password or the header is invalid; undefined for another scheme. */
+function readBasicUser(authorization: string | undefined): string | undefined {
+  if (authorization === undefined || !/^basic( |$)/i.test(authorization)) return undefined
+  const pair = Buffer.from(authorization.slice('basic '.length), 'base64').toString('latin1')
+  // The first colon ends the user; what follows it is the password, colons included.
+  return pair.indexOf(':') === pair.length - 1 ? pair.slice(0, -1) : ''
 }
 
 function readBearerToken(authorization: string | undefined): string | null {

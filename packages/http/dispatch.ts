@@ -8,7 +8,9 @@ import { AppError } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { activeTraceId, causesOf, describeSpan, isTracing, traced } from '@sluice/runtime/tracing'
 import type { Admission } from './admission.ts'
+import { readWriteKey } from './authenticate.ts'
 import type { ClientReader } from './client-address.ts'
 import { sendErrorPage, wantsPage } from './error-page.ts'
 import { crossOriginHeaders, type Headers, rateLimitHeaders, type SharingRule, transportHeaders } from './headers.ts'
@@ -16,7 +18,7 @@ import { withIdempotency } from './idempotency.ts'
 import { renderAnswer, renderError } from './render.ts'
 import type { ApiRequest, Client, HandlerResult, Route, RouteRule } from './route.ts'
 import { sendFile } from './send-file.ts'
-import { type RequestContext, steps } from './steps.ts'
+import { type RequestContext, stepsOf } from './steps.ts'
 import type { WorkQueue } from './work-queue.ts'
 
 export interface DispatchDeps {
@@ -97,14 +99,16 @@ export function createDispatch({
   ) {
     const started = performance.now()
     const requestId = requestIdOf(request)
-    const fields: Record<string, unknown> = {}
+    const fields: Record<string, unknown> = isTracing() ? { trace_id: activeTraceId() } : {}
     response.once('close', () => {
       const method = request.method ?? ''
       const durationMs = performance.now() - started
       const status = response.headersSent ? response.statusCode : clientClosedRequest
       count(path, method, status).inc()
       observeDuration(path, method).observe(durationMs / 1000)
-      const level = status >= 500 || 'err' in fields ? 'error' : quiet === true && status < 400 ? 'debug' : 'info'
+      // Clients that treat any 2xx as the success of the whole batch do not report refused events.
+      const isQuiet = quiet === true && status < 400 && !fields.rejected
+      const level = status >= 500 || 'err' in fields ? 'error' : isQuiet ? 'debug' : 'info'
       if (!logger.isLevelEnabled(level)) return
       const line = {
         request_id: requestId,
@@ -137,11 +141,11 @@ export function createDispatch({
       'X-Request-Id': requestId,
       ...crossOriginHeaders(route, corsOrigins, request),
       ...transportHeaders(clients.read(request)),
-      ...(rate && rateLimitHeaders(rate)),
+      ...(rate && rateLimitHeaders(rate, route)),
     }
   }
 
-  return {
+  const dispatch: Dispatch = {
     fail: (error, sharing, request, response) => {
       const { fields, requestId } = observe({ path: '' }, request, response)
       const headers = { 'X-Request-Id': requestId, ...(sharing && crossOriginHeaders(sharing, corsOrigins, request)) }
@@ -150,10 +154,12 @@ export function createDispatch({
     },
     route: async (route, params, request, response) => {
       const { requestId, fields } = observe(route, request, response)
+      const query = queryOf(request.url ?? '')
       const context: RequestContext = {
         request,
         route,
-        query: queryOf(request.url ?? ''),
+        query,
+        writeKey: route.dialect === undefined ? undefined : readWriteKey(request, query),
         access,
         clients,
         admission,
@@ -169,7 +175,7 @@ export function createDispatch({
         receivedAt: undefined,
       }
       try {
-        for (const step of steps) {
+        for (const step of stepsOf(context)) {
           const pending = step(context)
           if (pending) await pending
         }
@@ -190,6 +196,21 @@ export function createDispatch({
         if (context.quota) admission.release(context.quota, context.reservedBytes + context.reservedBodyBytes)
       }
     },
+  }
+  return isTracing() ? { ...dispatch, route: tracedRoute(dispatch) } : dispatch
+}
+
+/** Handles each request in a span, whose parent is the span in the request's `traceparent`. */
+function tracedRoute(dispatch: Dispatch): Dispatch['route'] {
+  return (route, params, request, response) => {
+    const { method = '', headers } = request
+    const attributes = { 'http.request.method': method, 'http.route': route.path }
+    return traced(`${method} ${route.path}`, { kind: 'server', attributes, causes: causesOf(headers) }, async () => {
+      await dispatch.route(route, params, request, response)
+      const { statusCode } = response
+      const error = statusCode >= 500 ? new Error(`answered ${statusCode}`) : undefined
+      describeSpan({ 'http.response.status_code': statusCode }, error)
+    })
   }
 }
 

@@ -5,7 +5,8 @@ import type { Client, RouteRule } from './route.ts'
 /** Headers that pages of other origins may read (docs/http-interface.md#cross-origin). */
 const exposedHeaders = 'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, X-Request-Id'
 const preflightSeconds = 86_400
-const requestHeaders = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id'
+/** Segment's analytics.js sends `X-Retry-Count` with each retry. */
+const requestHeaders = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id, X-Retry-Count'
 
 export type Headers = Readonly<Record<string, string>>
 
@@ -55,12 +56,18 @@ export function preflightHeaders(
   }
 }
 
-/** State of the rate limit; the reset is in Unix seconds, as clients of other services expect. */
-export function rateLimitHeaders({ limit, remaining, resetAt }: RateLimit): Headers {
+/**
+ * State of the rate limit. The reset is in Unix seconds, or in seconds from now for Segment's clients, which expect that.
+ */
+export function rateLimitHeaders(
+  { limit, remaining, resetAt }: Pick<RateLimit, 'limit' | 'remaining' | 'resetAt'>,
+  { dialect }: Pick<RouteRule, 'dialect'> = {},
+): Headers {
+  const since = dialect === 'segment' ? Date.now() : 0
   return {
     'X-RateLimit-Limit': String(limit),
     'X-RateLimit-Remaining': String(remaining),
-    'X-RateLimit-Reset': String(Math.ceil(resetAt / 1000)),
+    'X-RateLimit-Reset': String(Math.max(0, Math.ceil((resetAt - since) / 1000))),
   }
 }
 

@@ -82,7 +82,7 @@ export interface ByteRange {
 /** The fields of an operation that the steps read; packages/api/operation.ts describes them. */
 export type RouteRule = Pick<
   Operation,
-  'method' | 'path' | 'scope' | 'alternativeScope' | 'limit' | 'cost' | 'idempotent' | 'anyOrigin' | 'quiet'
+  'method' | 'path' | 'scope' | 'alternativeScope' | 'limit' | 'cost' | 'idempotent' | 'anyOrigin' | 'dialect' | 'quiet'
 > & { body?: RouteBody }
 
 /** The fields of a body's rule that the steps read. */

@@ -12,10 +12,12 @@ await runService({
   variables: { ...listenVariables(0, '127.0.0.1'), SLUICE_COLOUR: optionalVariable('A colour.', () => undefined) },
   environment: process.env,
   renamed: new Map([['SLUICE_COLOR', 'SLUICE_COLOUR']]),
-  build: (config, { logger }) => {
-    logger.warn({ colour: config.SLUICE_COLOUR }, 'built')
+  build: async (config, { logger, metrics }) => {
+    const { values } = await metrics.getSingleMetric('sluice_deprecated_config').get()
+    const deprecated = values.map(({ labels, value }) => [labels.name, value])
+    logger.warn({ colour: config.SLUICE_COLOUR, deprecated }, 'built')
     const service = { routes: [], pages: [], components: [], checks: [] }
-    return Promise.resolve({ service, access: denyAll, engines: [], onReady: () => process.kill(process.pid, 'SIGTERM') })
+    return { service, access: denyAll, engines: [], onReady: () => process.kill(process.pid, 'SIGTERM') }
   },
 })`
 
@@ -45,7 +47,7 @@ async function run(environment: Readonly<Record<string, string>>) {
   return { code, errors: output.stderr, log: lines.map((line) => JSON.parse(line) as unknown) }
 }
 
-test('a renamed variable works under its former name, with one warning in the log', async () => {
+test('a renamed variable works under its former name, with one warning in the log and a figure of 1', async () => {
   const { code, errors, log } = await run({ SLUICE_COLOR: 'red' })
   expect({ code, errors }).toStrictEqual({ code: 0, errors: '' })
   expect(log).toStrictEqual([
@@ -55,14 +57,14 @@ test('a renamed variable works under its former name, with one warning in the lo
       present: 'SLUICE_COLOUR',
       msg: 'SLUICE_COLOR is the former name of SLUICE_COLOUR, and a later release will not read it: rename it',
     }),
-    expect.objectContaining({ colour: 'red', msg: 'built' }),
+    expect.objectContaining({ colour: 'red', deprecated: [['SLUICE_COLOR', 1]], msg: 'built' }),
   ])
 }, 30_000)
 
-test('a variable under its present name is no reason for a warning', async () => {
+test('a variable under its present name is no reason for a warning or a figure', async () => {
   const { code, log } = await run({ SLUICE_COLOUR: 'red' })
   expect(code).toBe(0)
-  expect(log).toStrictEqual([expect.objectContaining({ colour: 'red', msg: 'built' })])
+  expect(log).toStrictEqual([expect.objectContaining({ colour: 'red', deprecated: [], msg: 'built' })])
 }, 30_000)
 
 test('two values under both names end the service with 1 before anything is built', async () => {

@@ -9,9 +9,11 @@ import {
   type RenamedVariables,
   renamedVariables,
 } from '@sluice/runtime/renamed-variables'
+import { startTracing, type TracingConfig } from '@sluice/runtime/start-tracing'
 import { type Component, FatalError, supervise } from '@sluice/runtime/supervisor'
 import { type SynchronizedClock, synchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { portMistakes } from '@sluice/runtime/variables'
+import manifest from './package.json' with { type: 'json' }
 import type { HttpServer } from './server.ts'
 import { type ListenConfig, serve, type Service } from './service.ts'
 import { stopTimes } from './stop-times.ts'
@@ -55,7 +57,7 @@ export async function runService<V extends Variables>({
   environment: Environment
   renamed?: RenamedVariables
   build: (
-    config: Config<V> & ListenConfig & { SLUICE_LOG_LEVEL: 'debug' | 'info' | 'warn' | 'error' },
+    config: Config<V> & ListenConfig & TracingConfig & { SLUICE_LOG_LEVEL: 'debug' | 'info' | 'warn' | 'error' },
     context: Context,
   ) => Promise<Built>
 }): Promise<void> {
@@ -68,6 +70,7 @@ export async function runService<V extends Variables>({
     openTlsCertificate(values, { info: () => undefined, warn: () => undefined })
     return values
   })
+  const tracing = await startTracing(config, { service: name, version: manifest.version })
   const metrics = createMetrics()
   const dropped = new Counter({
     name: 'sluice_log_lines_dropped_total',
@@ -78,6 +81,7 @@ export async function runService<V extends Variables>({
     dropped.inc()
   }
   const logger = createLogger({ service: name, level: config.SLUICE_LOG_LEVEL, onDropped })
+  tracing?.logTo(logger)
   const deprecated = new Gauge({
     name: 'sluice_deprecated_config',
     help: '1 for each variable that is set under its former name, which a later release no longer reads.',
@@ -99,7 +103,7 @@ export async function runService<V extends Variables>({
       clock,
       failures: () => supervisor.failures(),
     })
-    const supervisor = supervise([...engines, ...components], logger)
+    const supervisor = supervise([...(tracing ? [tracing.component] : []), ...engines, ...components], logger)
     await supervisor.start()
     logger.info({ host: config.SLUICE_HOST, port: server.port() }, 'started')
     await onReady?.(server)

@@ -29,6 +29,8 @@ export const serverLimits = {
   inFlightBytesMax: 64 * 1024 * 1024,
   /** Part of that memory for requests without a key. */
   publicInFlightBytesMax: 4 * 1024 * 1024,
+  /** The part of that memory for requests whose key is in a body that has not been read yet. */
+  bodyKeyInFlightBytesMax: 8 * 1024 * 1024,
   /** Memory that is reserved for a request besides its body: its objects and buffers. */
   requestBytes: 8 * 1024,
   /** Memory that is reserved for an upload: a chunk of the file in each buffer on its way, and the text fields. */

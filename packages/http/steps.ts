@@ -6,7 +6,13 @@ import { grants } from '@sluice/contracts/scopes'
 import { type AppError, insufficientScope, invalidApiKey, originNotAllowed, unavailable } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Admission, MemoryQuota } from './admission.ts'
-import { type Authenticated, authenticateSession, readCredential, rejectCrossSite } from './authenticate.ts'
+import {
+  type Authenticated,
+  authenticateSession,
+  findWriteKey,
+  readCredential,
+  rejectCrossSite,
+} from './authenticate.ts'
 import { type ClientReader, networkOf } from './client-address.ts'
 import { checkContentType, decompressBody, encodingOfBody, hasBody, readBody } from './read-body.ts'
 import type { RouteRule } from './route.ts'
@@ -19,6 +25,8 @@ export interface RequestContext {
   readonly route: RouteRule
   /** Includes `api_key`, which handlers do not receive. */
   readonly query: URLSearchParams
+  /** The key that a request to a path of Segment presents outside of its body; undefined for none, and on other paths. */
+  readonly writeKey: string | undefined
   readonly access: Access
   readonly clients: ClientReader
   readonly admission: Admission
@@ -45,7 +53,7 @@ type Step = (context: RequestContext) => void | Promise<void>
  * The checks before a handler, in the order of docs/http-interface.md#order-of-checks: route and method (app.ts),
  * credential, rate, scope, content type, body.
  */
-export const steps: readonly Step[] = [
+const steps: readonly Step[] = [
   // First, because refusing a request under overload must be cheap: no key is looked up and no body is read.
   admit,
   authenticate,
@@ -57,6 +65,26 @@ export const steps: readonly Step[] = [
   requireContentType,
   readRequestBody,
 ]
+
+/**
+ * The checks of a request whose key is in its body (docs/http-interface.md#segment-keys). The body is read before
+ * authentication, with a memory quota of its own, so that requests without a valid key can't use up the memory of the others.
+ */
+const bodyKeySteps: readonly Step[] = [
+  admit,
+  reserveBodyKeyMemory,
+  requireContentType,
+  readRequestBody,
+  authenticateByBody,
+  consumeRateLimit,
+  requireScope,
+  requireAllowedOrigin,
+]
+
+/** The checks before the handler of a request, in their order. */
+export function stepsOf({ route, writeKey }: RequestContext): readonly Step[] {
+  return route.dialect !== undefined && writeKey === undefined ? bodyKeySteps : steps
+}
 
 function admit({ admission, workQueue }: RequestContext): void {
   if (admission.isFull()) throw unavailable('requests under way hold all the memory they may')
@@ -73,10 +101,35 @@ function reserveMemory(context: RequestContext): void {
   context.reservedBytes = serverLimits.requestBytes
 }
 
+function reserveBodyKeyMemory(context: RequestContext): void {
+  const { admission } = context
+  const refusal = admission.reserve(admission.bodyKeyQuota, serverLimits.requestBytes)
+  if (refusal) throw refusal
+  context.quota = admission.bodyKeyQuota
+  context.reservedBytes = serverLimits.requestBytes
+}
+
+/** From then on, the memory of the request counts for its key. */
+async function authenticateByBody(context: RequestContext): Promise<void> {
+  const { admission, access, body, quota, reservedBytes, reservedBodyBytes } = context
+  const key = findWriteKey(body.bytes)
+  if (key === undefined) throw invalidApiKey()
+  const credential = await access.keys.authenticate(key)
+  context.credential = credential
+  const bytes = reservedBytes + reservedBodyBytes
+  if (quota) admission.release(quota, bytes)
+  // Without a quota nothing is released again.
+  context.quota = undefined
+  const own = admission.quotaOf(credential.keyId)
+  const refusal = admission.reserve(own, bytes)
+  if (refusal) throw refusal
+  context.quota = own
+}
+
 function authenticate(context: RequestContext): void | Promise<void> {
-  const { request, route, access } = context
+  const { request, route, query, access, writeKey } = context
   if (route.scope === 'public') return
-  const given = readCredential(request, context.query)
+  const given = writeKey === undefined ? readCredential(request, query) : { key: writeKey }
   if (given === undefined) throw invalidApiKey()
   if ('key' in given) {
     const credential = access.keys.authenticate(given.key)

@@ -150,7 +150,7 @@ describeWithOpenssl('TLS of a listener', () => {
     await waitUntil(async () => (await certificateName(port)) === 'other', 'the new certificate')
     expect(warnings().map(({ msg }) => msg)).toStrictEqual([
       sentence,
-      `SLUICE_TLS_KEY: ${used.key} cannot be read (ENOENT): give the path of a PEM file that this user may read; the former certificate stays in use`,
+      'SLUICE_TLS_KEY names a file that cannot be read (ENOENT): give the path of a PEM file that this user may read; the former certificate stays in use',
     ])
     expect(await getJson(`${url}/readyz`, other.cert)).toMatchObject({ body: { data: { warnings: [] } } })
   })
@@ -224,9 +224,14 @@ describeWithOpenssl('TLS of a listener', () => {
     [
       'missing files',
       () => ({ cert: '/nowhere/c', key: '/nowhere/k' }),
-      [/^SLUICE_TLS_CERT: \/nowhere\/c .*ENOENT/, /^SLUICE_TLS_KEY: \/nowhere\/k .*ENOENT/],
+      [/^SLUICE_TLS_CERT names .*ENOENT/, /^SLUICE_TLS_KEY names .*ENOENT/],
     ],
-    ['a folder', () => ({ ...one, key: folder }), [/^SLUICE_TLS_KEY: .* cannot be read \(EISDIR\)/]],
+    ['a folder', () => ({ ...one, key: folder }), [/^SLUICE_TLS_KEY names .* cannot be read \(EISDIR\)/]],
+    [
+      'the key itself, which is not repeated',
+      () => ({ ...one, key: readFileSync(one.key, 'utf8') }),
+      [/^SLUICE_TLS_KEY holds PEM itself: write that to a file, and give the path of the file$/],
+    ],
     [
       'a damaged chain',
       () => ({

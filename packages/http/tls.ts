@@ -107,7 +107,12 @@ function readPair(certFile: string, keyFile: string): TlsPair {
       return readFileSync(file, 'utf8')
     } catch (error) {
       const { code = 'unknown' } = error as NodeJS.ErrnoException
-      mistakes.push(`${name}: ${file} cannot be read (${code}): give the path of a PEM file that this user may read`)
+      // The value is not quoted: it may be the key itself, and /readyz shows these sentences to everybody.
+      mistakes.push(
+        file.includes('-----BEGIN')
+          ? `${name} holds PEM itself: write that to a file, and give the path of the file`
+          : `${name} names a file that cannot be read (${code}): give the path of a PEM file that this user may read`,
+      )
       return ''
     }
   }

@@ -1,6 +1,7 @@
 import type { Clock } from '@sluice/runtime/clock'
 import { AppError, internalMessage, isRetryable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
+import { describeSpan, traced } from '@sluice/runtime/tracing'
 import { type Leased, type LeaseKey, LeaseLost, type LeaseTable } from './lease-table.ts'
 import type { LeaseMetrics } from './metrics.ts'
 import { renewLease } from './renew-lease.ts'
@@ -170,6 +171,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
     const seconds = Math.max(0, clock.now() - takenAt) / 1000
     metrics.unitSeconds.observe({ kind }, seconds)
     if (outcome === 'lost' || outcome === 'expired') metrics.leasesLost.inc({ kind })
+    describeSpan({ 'sluice.outcome': outcome }, error)
     const fields = { ...log, kind, id, lease, outcome, duration_ms: Math.round(seconds * 1000) }
     if (error === undefined) logger.info(fields, 'unit of work')
     else if (isRetryable(error)) logger.warn({ ...fields, error: internalMessage(error) }, 'unit of work')
@@ -186,7 +188,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
     },
   )
   return {
-    ended: run(),
+    ended: traced(`job ${kind}`, { attributes: { 'sluice.job.id': id }, causes: [] }, run),
     stop: () => {
       abortUnit('stopped')
     },

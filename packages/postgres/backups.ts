@@ -10,14 +10,19 @@ export interface FinishedBackup {
   /** The URL that the backup was written to; it holds no credentials. */
   target: string
   startedAt: Date
+  /** Default: now. */
+  finishedAt?: Date
 }
 
-/** A backup a quarter of an hour for ten days, so that the table does not grow for ever. */
+/**
+ * Maximum number of rows of each kind, so that the table does not grow for ever. Because the limit is for each kind, frequent
+ * dumps of Postgres do not remove the last backup of the events, whose age is a metric.
+ */
 const keptMax = 1_000
 
 /** The backups that were finished. Every method throws AppError 503 while Postgres is away. */
 export interface BackupStore {
-  /** Notes a backup that has just been finished. Repeats change nothing. */
+  /** Records a finished backup. Recording it again changes nothing. */
   add(backup: FinishedBackup): Promise<void>
   /** When the events were backed up last, in Unix ms; undefined: never. A dump of Postgres alone does not count. */
   lastFinishedAt(): Promise<number | undefined>
@@ -25,15 +30,17 @@ export interface BackupStore {
 
 export function backupStore(postgres: Postgres): BackupStore {
   return {
-    add: ({ backupId, kind, target, startedAt }) =>
+    add: ({ backupId, kind, target, startedAt, finishedAt = null }) =>
       postgres.run(async (db) => {
         await sql`
           INSERT INTO backups (backup_id, kind, target, started_at, finished_at)
-          VALUES (${backupId}, ${kind}, ${target}, ${startedAt}, now())
+          VALUES (${backupId}, ${kind}, ${target}, ${startedAt}, coalesce(${finishedAt}::timestamptz, now()))
           ON CONFLICT (backup_id) DO NOTHING`.execute(db)
         await sql`
           DELETE FROM backups WHERE backup_id IN
-            (SELECT backup_id FROM backups ORDER BY finished_at DESC OFFSET ${keptMax})`.execute(db)
+            (SELECT backup_id FROM backups WHERE kind = ${kind} ORDER BY finished_at DESC OFFSET ${keptMax})`.execute(
+          db,
+        )
       }),
     lastFinishedAt: () =>
       postgres.run(async (db) => {

@@ -8,27 +8,28 @@ export interface Chore {
   name: string
 }
 
-/** The chores as jobs. One that fails again and again is repeated an hour later. */
-export function choreLeases(postgres: Postgres): LeaseTable<Chore> {
-  const leases = leaseTable(postgres, 'chores', ({ name }) => ({ name }))
+const failedRetryMs = 3_600_000
+
+/**
+ * The chores of a table as jobs. A chore that fails repeatedly is tried again after `retryMs`, an hour by default. Workers
+ * take every row of the table.
+ */
+export function choreLeases(
+  postgres: Postgres,
+  { table = 'chores', retryMs = failedRetryMs }: { table?: 'chores' | 'canary_runs'; retryMs?: number } = {},
+): LeaseTable<Chore> {
+  const leases = leaseTable(postgres, table, ({ name }) => ({ name }))
   return {
     ...leases,
     fail: (lease, _error, now) =>
       postgres.run((db) =>
-        updateHeld(
-          db,
-          'chores',
-          lease,
-          sql`status = 'failed', failures = 0, due_at = ${new Date(now + failedRetryMs)}`,
-        ),
+        updateHeld(db, table, lease, sql`status = 'failed', failures = 0, due_at = ${new Date(now + retryMs)}`),
       ),
     release: (lease, dueAt, options) =>
       dueAt === null
         ? postgres.run((db) =>
-            updateHeld(db, 'chores', lease, sql`due_at = CASE WHEN status = 'failed' THEN due_at END, ${leaseEnd}`),
+            updateHeld(db, table, lease, sql`due_at = CASE WHEN status = 'failed' THEN due_at END, ${leaseEnd}`),
           )
         : leases.release(lease, dueAt, options),
   }
 }
-
-const failedRetryMs = 3_600_000

@@ -13,12 +13,21 @@ export interface PostgresPrograms {
   searchPath: string | undefined
 }
 
+const dumpOptions = ['--format=custom', '--no-owner', '--no-privileges', '--no-password']
+
+/** Checks that `dumpPostgres` can make a dump, without reading the rows; rejects with the same errors. */
+export async function requireDumpable(database: PostgresPrograms): Promise<void> {
+  const child = start('pg_dump', [...dumpOptions, '--schema-only'], database)
+  child.stdout.resume()
+  await child.ended
+}
+
 /**
  * The database at `url` in the custom format of `pg_dump`, which must be on the PATH in the server's version or a later one.
  * Reading fails with an Error that says what to do when the program is missing or fails.
  */
 export async function* dumpPostgres(database: PostgresPrograms): AsyncGenerator<Uint8Array> {
-  const child = start('pg_dump', ['--format=custom', '--no-owner', '--no-privileges', '--no-password'], database)
+  const child = start('pg_dump', dumpOptions, database)
   let isRead = false
   try {
     for await (const chunk of child.stdout) yield chunk as Uint8Array
@@ -27,6 +36,15 @@ export async function* dumpPostgres(database: PostgresPrograms): AsyncGenerator<
   } finally {
     if (!isRead) child.kill()
   }
+}
+
+/** Checks, with the begin of a dump, that the `pg_restore` on the PATH can read it; rejects as `restorePostgres` does. */
+export async function requireReadableDump(programs: PostgresPrograms, dump: Readable): Promise<void> {
+  const child = start('pg_restore', ['--list'], programs)
+  child.stdout.resume()
+  // The program does not read the rest of the dump, so writing it fails.
+  const [, ended] = await Promise.allSettled([pipeline(dump, child.stdin), child.ended])
+  if (ended.status === 'rejected') throw ended.reason
 }
 
 /**
@@ -77,14 +95,18 @@ function start(program: string, options: readonly string[], { url, searchPath }:
 }
 
 function explain(program: string, messages: string): string {
-  if (!/version mismatch|unsupported version/.test(messages)) return messages
-  return `${messages}\nPut the folder of a ${program} of the server's version, or of a later one, first on the PATH.`
+  if (/version mismatch|unsupported version/.test(messages)) {
+    return `${messages}\nPut the folder of a ${program} of the server's version, or of a later one, first on the PATH.`
+  }
+  if (messages.includes('certificate')) {
+    return `${messages}\nName the authorities in SLUICE_POSTGRES_URL: sslrootcert=<PEM file>.`
+  }
+  return messages
 }
 
 /** Parameters of the URL that libpq takes from its environment. */
 const parameters: Readonly<Record<string, string>> = {
   host: 'PGHOST',
-  sslmode: 'PGSSLMODE',
   sslrootcert: 'PGSSLROOTCERT',
   sslcert: 'PGSSLCERT',
   sslkey: 'PGSSLKEY',
@@ -100,11 +122,25 @@ function addressOf(url: string): { database: string; environment: Record<string,
     PGPASSWORD: decodeURIComponent(password),
     PGDATABASE: database,
     PGAPPNAME: 'sluice',
+    ...tlsOf(searchParams),
   }
   for (const [name, value] of searchParams) {
     const variable = parameters[name]
-    // pg's own name for encryption without a check of the certificate.
-    if (variable !== undefined) environment[variable] = value === 'no-verify' ? 'require' : value
+    if (variable !== undefined) environment[variable] = value
   }
   return { database, environment }
+}
+
+/**
+ * TLS settings for libpq that are as strict as those of pg, with which the services connect: pg treats `prefer`, `require` and
+ * `verify-ca` as `verify-full`; libpq would send the password to a server whose certificate it has not verified.
+ */
+function tlsOf(parameters: URLSearchParams): Record<string, string> {
+  const mode = parameters.get('sslmode')
+  if (mode === 'disable') return { PGSSLMODE: 'disable' }
+  // pg's name for encryption without verification of the certificate.
+  if (mode === 'no-verify') return { PGSSLMODE: 'require' }
+  const hasTls = mode !== null || ['sslrootcert', 'sslcert', 'sslkey'].some((name) => parameters.has(name))
+  // Without a file of certificate authorities, those of the system are used. libpq supports `system` since release 16.
+  return hasTls ? { PGSSLMODE: 'verify-full', PGSSLROOTCERT: 'system' } : {}
 }

@@ -77,24 +77,29 @@ describeLeaseTable('erasures', async () => {
   }
 })
 
-describeLeaseTable('chores', async () => {
-  const postgres = await openTestPostgres()
-  const rowOf = (name: string) => postgres.db.selectFrom('chores').where('name', '=', name)
-  return {
-    table: choreLeases(postgres),
-    add: async (dueAt) => {
-      const name = newId('chore')
-      await postgres.db
-        .insertInto('chores')
-        .values({ name, status: 'queued', due_at: new Date(dueAt) })
-        .execute()
-      return name
-    },
-    cancel: (name) => postgres.db.deleteFrom('chores').where('name', '=', name).execute(),
-    cancelled: { status: undefined, renewal: 'lost' },
-    failed: { status: 'failed', dueAfterMs: 3_600_000 },
-    status: async (name) => (await rowOf(name).select('status').executeTakeFirst())?.status,
-    clear: () => postgres.db.deleteFrom('chores').execute(),
-    close: () => postgres.drop(),
-  }
-})
+const choreTables = [
+  ['chores', 3_600_000],
+  ['canary_runs', 60_000],
+] as const
+for (const [table, retryMs] of choreTables)
+  describeLeaseTable(table, async () => {
+    const postgres = await openTestPostgres()
+    const rowOf = (name: string) => postgres.db.selectFrom(table).where('name', '=', name)
+    return {
+      table: choreLeases(postgres, { table, retryMs }),
+      add: async (dueAt) => {
+        const name = newId('chore')
+        await postgres.db
+          .insertInto(table)
+          .values({ name, status: 'queued', due_at: new Date(dueAt) })
+          .execute()
+        return name
+      },
+      cancel: (name) => postgres.db.deleteFrom(table).where('name', '=', name).execute(),
+      cancelled: { status: undefined, renewal: 'lost' },
+      failed: { status: 'failed', dueAfterMs: retryMs },
+      status: async (name) => (await rowOf(name).select('status').executeTakeFirst())?.status,
+      clear: () => postgres.db.deleteFrom(table).execute(),
+      close: () => postgres.drop(),
+    }
+  })

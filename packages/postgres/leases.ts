@@ -27,6 +27,7 @@ const workTables = {
   },
   erasures: { id: 'erasure_id', canTake: () => sql`true`, onTake: sql`status = 'processing'` },
   chores: { id: 'name', canTake: () => sql`true`, onTake: sql`status = 'processing'` },
+  canary_runs: { id: 'name', canTake: () => sql`true`, onTake: sql`status = 'processing'` },
   exports: {
     id: 'export_id',
     // A site's exports run one after the other too. One that waits to be tried again lets the later ones pass.

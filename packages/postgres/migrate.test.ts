@@ -8,7 +8,7 @@ import { keyStore } from './keys.ts'
 import { checkPostgresSchema, migratePostgres, migrations, planPostgres, withMigrationLock } from './migrate.ts'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
 import * as siteRegistrations from './migrations/002-site-registrations.ts'
-import { openPostgres } from './open.ts'
+import { openPostgres, type Postgres } from './open.ts'
 import { siteStore } from './sites.ts'
 
 const all = [
@@ -31,6 +31,7 @@ const all = [
   '020-export-restarts',
   '021-site-deletions',
   '022-backups',
+  '023-canary',
 ]
 
 let postgres: TestPostgres
@@ -270,14 +271,28 @@ describeWithPgbouncer('behind PgBouncer', () => {
     ['transactions, servers in turn', { pool_mode: 'transaction', server_round_robin: '1', min_pool_size: '3' }],
     ['transactions, one server', { pool_mode: 'transaction', default_pool_size: '1' }],
   ]
-  test.each(poolings)('a pool of %s is refused, and nothing is changed', async (_, settings) => {
+  /** Runs checks on connections through a PgBouncer, which ends also when they fail. */
+  const behind = async (
+    settings: Readonly<Record<string, string>>,
+    options: Parameters<typeof openPostgres>[1],
+    check: (pooled: Postgres) => Promise<void>,
+  ): Promise<void> => {
     const pgbouncer = await startPgbouncer(postgres.url, settings)
-    const pooled = openPostgres(pgbouncer.url, { queryTimeoutMs: 0 })
-    expect(await rejection(withMigrationLock(pooled, () => migratePostgres(pooled)))).toMatchObject({
-      internal: expect.stringMatching(/^SLUICE_POSTGRES_URL leads to a pooler of transactions/) as unknown,
+    const pooled = openPostgres(pgbouncer.url, options)
+    try {
+      await check(pooled)
+    } finally {
+      await pooled.close()
+      await pgbouncer.stop()
+    }
+  }
+
+  test.each(poolings)('a pool of %s is refused, and nothing is changed', async (_, settings) => {
+    await behind(settings, { queryTimeoutMs: 0 }, async (pooled) => {
+      expect(await rejection(withMigrationLock(pooled, () => migratePostgres(pooled)))).toMatchObject({
+        internal: expect.stringMatching(/^SLUICE_POSTGRES_URL leads to a pooler of transactions/) as unknown,
+      })
     })
-    await pooled.close()
-    await pgbouncer.stop()
     const { rows } = await sql<{ found: boolean }>`SELECT to_regclass('sites') IS NOT NULL AS found`.execute(
       postgres.db,
     )
@@ -285,11 +300,9 @@ describeWithPgbouncer('behind PgBouncer', () => {
   })
 
   test('a pool of sessions is used', async () => {
-    const pgbouncer = await startPgbouncer(postgres.url, { pool_mode: 'session' })
-    const pooled = openPostgres(pgbouncer.url)
-    expect(await withMigrationLock(pooled, () => migratePostgres(pooled))).toStrictEqual(all)
-    await pooled.close()
-    await pgbouncer.stop()
+    await behind({ pool_mode: 'session' }, {}, async (pooled) => {
+      expect(await withMigrationLock(pooled, () => migratePostgres(pooled))).toStrictEqual(all)
+    })
   })
 })
 

@@ -27,6 +27,7 @@ import * as keyOrigins from './migrations/019-key-origins.ts'
 import * as exportRestarts from './migrations/020-export-restarts.ts'
 import * as siteDeletions from './migrations/021-site-deletions.ts'
 import * as backups from './migrations/022-backups.ts'
+import * as canary from './migrations/023-canary.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -57,6 +58,7 @@ export const migrations: Migrations = {
   '020-export-restarts': exportRestarts,
   '021-site-deletions': siteDeletions,
   '022-backups': backups,
+  '023-canary': canary,
 }
 
 /**

@@ -1,6 +1,7 @@
 import { Kysely, PostgresDialect, type PostgresPool, type PostgresPoolClient, sql } from 'kysely'
 import { Pool } from 'pg'
 import { AppError, errorCode, unavailable } from '@sluice/runtime/errors'
+import { tracedCall } from '@sluice/runtime/tracing'
 import type { Tables } from './tables.ts'
 
 export interface Postgres {
@@ -52,7 +53,7 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
 
   async function run<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
     try {
-      return await work(db)
+      return await tracedCall('postgres', { 'db.system.name': 'postgresql' }, () => work(db))
     } catch (error) {
       if (!(error instanceof AppError) && isTransientFailure(error)) {
         throw unavailable(`Postgres: ${error instanceof Error ? error.message : String(error)}`, error)

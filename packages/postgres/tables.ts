@@ -24,6 +24,8 @@ export interface Tables {
   alert_sites: AlertSitesTable
   api_keys: ApiKeysTable
   attempts: AttemptsTable
+  canary_events: CanaryEventsTable
+  canary_runs: ChoresTable
   chores: ChoresTable
   cohorts: CohortsTable
   deliveries: DeliveriesTable
@@ -135,6 +137,19 @@ interface ErasuresTable extends LeaseColumns {
 interface ChoresTable extends LeaseColumns {
   name: string
   status: Defaulted<string>
+}
+
+interface CanaryEventsTable {
+  site_id: string
+  event_id: string
+  timestamp: Date
+  acknowledged_at: Date
+  /** Null: it was not seen in the event store yet. */
+  found_at: Defaulted<Date | null>
+  /** Null: it was found in time, or may still be. */
+  lost_at: Defaulted<Date | null>
+  /** Null: it was never seen twice. */
+  doubled_at: Defaulted<Date | null>
 }
 
 interface UploadsTable {

@@ -4,18 +4,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ConnectionOptions } from 'node:tls'
 import { inspect } from 'node:util'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { Redis as Client } from 'ioredis'
 import type { Limiter } from '@sluice/access/limiter'
 import { findFreePort } from '@sluice/engines/processes'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type CapturedLogger, capturedLogger } from '../../tests/support/captured-logger.ts'
+import { describeWith } from '../../tests/support/describe-with.ts'
 import { type LocalRedis, redisMissing, startRedis } from '../../tests/support/engines/redis.ts'
 import { fresh, redisOpener, waitUntilRedisAnswers } from '../../tests/support/test-redis.ts'
 import type { Redis } from './port.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'sluice-redis-faults-'))
-const describeIfRuns = redisMissing() === undefined ? describe : describe.skip
+const hasRedis = redisMissing() === undefined
+const describeIfRuns = describeWith('Redis', hasRedis)
 /** Longer than the product waits: a machine with too much to do must not look like a Redis that is silent. */
 const replyTimeoutMs = 500
 const { open, openAnswering } = redisOpener({ replyTimeoutMs })
@@ -429,7 +431,7 @@ const hasOpenssl = ((): boolean => {
   }
 })()
 
-;(hasOpenssl ? describeIfRuns : describe.skip)('redis: TLS', () => {
+describeWith('Redis or no openssl', hasRedis && hasOpenssl)('redis: TLS', () => {
   const key = join(root, 'key.pem')
   const certificate = join(root, 'certificate.pem')
 

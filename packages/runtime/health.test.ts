@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { readiness, type ReadyCheck } from './health.ts'
+import { NotReady, readiness, type ReadyCheck } from './health.ts'
 
 const well: ReadyCheck = { name: 'clickhouse', required: true, check: () => Promise.resolve() }
 
@@ -33,6 +33,8 @@ test('the reason of a failure is a code or plain words, never an address or a cr
     failing('plain', true, new Error('canary')),
     failing('numbered', true, Object.assign(new Error('canary'), { code: 516 })),
     failing('odd', true, 'canary'),
+    failing('worded', true, new NotReady('not joined yet')),
+    failing('alike', true, new Error('no answer of canary')),
     {
       name: 'sync',
       required: true,
@@ -47,6 +49,8 @@ test('the reason of a failure is a code or plain words, never an address or a cr
     plain: 'does not answer',
     numbered: 'does not answer',
     odd: 'does not answer',
+    worded: 'not joined yet',
+    alike: 'does not answer',
     sync: 'does not answer',
   })
 })

@@ -18,6 +18,11 @@ export interface Readiness {
   degraded: Record<string, string>
 }
 
+/** The failure of a check whose message `/readyz` may show: it has no address and no credential. */
+export class NotReady extends Error {
+  override readonly name = 'NotReady'
+}
+
 const defaultTimeoutMs = 2_000
 
 /** Runs all checks at once; one that has not settled within `timeoutMs` has failed. Never rejects. */
@@ -27,7 +32,7 @@ export async function readiness(checks: readonly ReadyCheck[], timeoutMs = defau
   await Promise.all(
     checks.map(async ({ name, required, check }) => {
       try {
-        await withDeadline(check(), timeoutMs, () => new Error(`no answer within ${timeoutMs} ms`))
+        await withDeadline(check(), timeoutMs, () => new NotReady(`no answer within ${timeoutMs} ms`))
       } catch (error) {
         ;(required ? missing : degraded)[name] = describeFailure(error)
       }
@@ -38,7 +43,5 @@ export async function readiness(checks: readonly ReadyCheck[], timeoutMs = defau
 
 /** The failure in a few words, without addresses or credentials: /readyz may be public. */
 function describeFailure(error: unknown): string {
-  const code = errorCode(error)
-  if (code !== undefined) return code
-  return error instanceof Error && error.message.startsWith('no answer') ? error.message : 'does not answer'
+  return error instanceof NotReady ? error.message : (errorCode(error) ?? 'does not answer')
 }

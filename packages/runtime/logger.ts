@@ -1,4 +1,6 @@
 import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino'
+import manifest from './package.json' with { type: 'json' }
+import { activeTraceId, isTracing } from './tracing.ts'
 
 /** Structured JSON lines; one wide line per request and per batch at `info`. */
 export type Logger = Pick<
@@ -19,14 +21,15 @@ export interface LoggerOptions {
 const bufferBytesMax = 8 * 1024 * 1024
 
 /**
- * Creates a logger; nothing is global. Lines are written in blocks (within 100 ms), because a write per request
+ * Creates a logger; nothing is global but tracing, which must be started before. Lines are written in blocks (within 100 ms), because a write per request
  * would cost the gateway more than the request does; `flush` is called before the process ends.
  */
 export function createLogger({ service, level, destination, onDropped }: LoggerOptions): Logger {
   return pino(
     {
       level,
-      base: { service },
+      base: { service, version: manifest.version },
+      ...(isTracing() && { mixin: traceFields }),
       timestamp: () => `,"time":${Date.now()}`,
       formatters: { level: (label) => ({ level: label }) },
       // A second line of defence: no field of these names is ever logged on purpose.
@@ -37,6 +40,12 @@ export function createLogger({ service, level, destination, onDropped }: LoggerO
     },
     destination ?? standardOutput(onDropped),
   )
+}
+
+/** Added to each line that is written within a span. */
+function traceFields(): { trace_id?: string } {
+  const id = activeTraceId()
+  return id === undefined ? {} : { trace_id: id }
 }
 
 function standardOutput(onDropped: (() => void) | undefined): DestinationStream {

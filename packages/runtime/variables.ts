@@ -2,6 +2,7 @@ import joi from 'joi'
 import type { Variable } from './config.ts'
 import { folderOf } from './file-url.ts'
 import { readSecretsKey } from './secret-box.ts'
+import { tracingVariables } from './tracing-variables.ts'
 
 /** Keeps the value's type where an object literal of variables is written. */
 function variable<V extends Variable<unknown>>(definition: V): V {
@@ -182,5 +183,6 @@ export function listenVariables(defaultPort: number, defaultHost: string) {
       description: 'Least severe level that is logged; info holds one line per request and per batch.',
       default: 'info',
     }),
+    ...tracingVariables,
   }
 }

@@ -1,4 +1,5 @@
 import { siteCache } from '@sluice/access/site-cache'
+import { loadSdk } from '@sluice/browser/load'
 import type { EventLog } from '@sluice/event-log/log'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
@@ -7,6 +8,7 @@ import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { Redis } from '@sluice/redis/open'
 import { addDurabilityWarnings, rejectionCounter } from './metrics.ts'
+import { sdkPages } from './pages/sdk.ts'
 import { publishByAge } from './publish/publish-by-age.ts'
 import { createPublisher, publishAccount } from './publish/publisher.ts'
 import { registeredLog } from './publish/registered-log.ts'
@@ -26,7 +28,10 @@ export interface GatewayEngines {
   registerTimeoutMs?: number
 }
 
-/** The gateway on its engines. It stays ready without them, because it can answer 503 or use its caches. */
+/**
+ * The gateway on its engines. It stays ready without them, because it can answer 503 or use its caches. Throws when the
+ * browser SDK is not built.
+ */
 export function buildGateway(
   config: { SLUICE_AUTO_REGISTER_SITES: boolean },
   { log, backfill, postgres, redis, describeDurability, registerTimeoutMs }: GatewayEngines,
@@ -50,7 +55,7 @@ export function buildGateway(
       sites,
       countRejection: rejectionCounter(metrics),
     }),
-    pages: [],
+    pages: sdkPages(loadSdk()),
     components: [durability, sites, registered.guard, backfillWatch],
     warnings: durability.warnings,
     checks: [

@@ -26,21 +26,26 @@ await runService({
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
     const keys = keyCache(keyStore(postgres), logger)
     addKeyRefreshAge(context.metrics, keys)
+    const service = buildGateway(
+      config,
+      {
+        log,
+        backfill,
+        postgres,
+        redis,
+        describeDurability: () => describeDurability(config.SLUICE_LOG_URL, logger),
+      },
+      context,
+    )
     return {
       service: {
-        ...buildGateway(
-          config,
-          {
-            log,
-            backfill,
-            postgres,
-            redis,
-            describeDurability: () => describeDurability(config.SLUICE_LOG_URL, logger),
-          },
-          context,
-        ),
+        ...service,
         pages: [
-          servicePage('gateway', 'It takes events at <code>POST /collect</code> and <code>POST /collect/batch</code>.'),
+          ...service.pages,
+          servicePage(
+            'gateway',
+            'It takes events at <code>POST /collect</code> and <code>POST /collect/batch</code>, and from clients of Segment at <code>/v1</code>.',
+          ),
         ],
       },
       access: { keys, ...redis },

@@ -2,8 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { statsLimits } from '@sluice/contracts/stats'
 import type { ClickHouse } from '@sluice/event-store/client'
 import { queryRunners } from '@sluice/event-store/query-runner'
+import { createMetrics } from '@sluice/runtime/metrics'
 import { apiRequest } from '../../tests/support/api-request.ts'
 import { allSitesKnown, hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+import { questionTimes } from './metrics.ts'
 import { statsRoute } from './stats/stats.ts'
 
 let database: StatsDatabase
@@ -66,15 +68,17 @@ describe('an analysis that is too large', () => {
 })
 
 describe('the time of a question', () => {
+  /** How many questions the histogram has, by their metric. */
   async function timesOf(limit: object): Promise<string[]> {
-    const kinds: string[] = []
+    const metrics = createMetrics()
+    const observe = questionTimes(metrics)
     const siteId = await database.siteWith([{ at: 0, session_id: 's' }])
     const { handle } = statsRoute({
       eventReader: {
         ...queryRunners(limited(limit)),
         observeQuestion: (kind, seconds) => {
           expect(seconds).toBeGreaterThan(0)
-          kinds.push(kind)
+          observe(kind, seconds)
         },
       },
       ...allSitesKnown(),
@@ -82,11 +86,11 @@ describe('the time of a question', () => {
     const range = { start_date: String(noon), end_date: String(noon + hour) }
     const query = { site_id: siteId, metric: 'unique_users', ...range }
     await Promise.resolve(handle(apiRequest({ query }))).catch(() => undefined)
-    return kinds
+    return (await metrics.metrics()).match(/^sluice_query_question_seconds_count.*$/gm) ?? []
   }
 
   test('is noted by its metric', async () => {
-    expect(await timesOf({})).toStrictEqual(['unique_users'])
+    expect(await timesOf({})).toStrictEqual(['sluice_query_question_seconds_count{metric="unique_users"} 1'])
   })
 
   test('is not noted for one that was refused', async () => {

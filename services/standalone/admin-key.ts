@@ -5,7 +5,10 @@ import { openPostgres } from '@sluice/postgres/open'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
+import { readArguments } from '@sluice/runtime/read-arguments'
 import { dataDirectory } from '@sluice/runtime/variables'
+
+const usage = 'npm run admin-key   (replaces the admin key: the former one stops working)'
 
 const variables = {
   SLUICE_DATA_DIR: dataDirectory,
@@ -23,6 +26,7 @@ async function findPostgres(): Promise<{ url: string; stop: () => Promise<void> 
 }
 
 try {
+  readArguments(usage, {}, () => undefined)
   const found = await findPostgres()
   const postgres = openPostgres(found.url)
   try {

@@ -22,6 +22,7 @@ import { clockPoller } from '@sluice/runtime/clock-poller'
 import { openSecretBox } from '@sluice/runtime/secret-box'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWorker } from '@sluice/worker/build'
+import { type CanaryConfig, canaryOf } from '@sluice/worker/config'
 import { buildWriter } from '@sluice/writer/build'
 import { type EngineConfig, startEngines } from './engines.ts'
 import { secretsKeyOf } from './secrets-key.ts'
@@ -36,11 +37,13 @@ export async function buildStandalone(
     SLUICE_SECRETS_KEY: string | undefined
     SLUICE_HOST: string
     SLUICE_TLS_CERT?: string | undefined
-  } & Parameters<typeof outboundOptionsOf>[0],
+  } & Parameters<typeof outboundOptionsOf>[0] &
+    CanaryConfig,
   context: Context,
 ): Promise<Built> {
   const { logger, clock } = context
   const credentials = s3CredentialsOf(config)
+  const canary = canaryOf(config)
   const engines = await startEngines(config, logger)
   const targets = outboundOptionsOf(config, isLoopback(config.SLUICE_HOST))
   const outbound = openOutbound(targets)
@@ -85,7 +88,7 @@ export async function buildStandalone(
       context,
     ),
     // On one machine's data a deletion takes seconds, and somebody waits for it.
-    buildWorker(workerEngines, context, { deleteEveryMs: 0 }),
+    buildWorker(workerEngines, context, { deleteEveryMs: 0, canary }),
   ]
   // The very first start creates a key, unless SLUICE_ADMIN_KEY holds one.
   const firstKey =

@@ -38,6 +38,8 @@ function mistakes(environment: Record<string, string | undefined>, of: Variables
 test('an unset variable has its default, and an optional one is undefined', () => {
   expect(loadConfig(variables, right)).toEqual({
     ...right,
+    OTEL_TRACES_SAMPLER: 'parentbased_always_on',
+    OTEL_TRACES_SAMPLER_ARG: 1,
     SLUICE_HOST: '0.0.0.0',
     SLUICE_PORT: 8080,
     SLUICE_LOG_LEVEL: 'info',

@@ -7,6 +7,7 @@ import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { redisUrlOrMemory } from '@sluice/redis/variables'
 import { dataDirectory, listenVariables, secretsKeyOrOwn } from '@sluice/runtime/variables'
+import { canaryVariables } from '@sluice/worker/config'
 
 const listen = listenVariables(8080, '127.0.0.1')
 
@@ -31,6 +32,7 @@ export const variables = {
   SLUICE_ADMIN_KEY: adminKey,
   ...webhookTargets,
   ...smtp,
+  ...canaryVariables,
   SLUICE_TRUSTED_PROXIES: trustedProxies,
   SLUICE_CORS_ORIGINS: corsOrigins,
   SLUICE_COLLECT_URL: collectUrl,

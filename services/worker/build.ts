@@ -4,12 +4,15 @@ import { leaseMetrics } from '@sluice/leases/metrics'
 import { backupStore } from '@sluice/postgres/backups'
 import { correctedClock } from '@sluice/runtime/clock'
 import { addBackupAge } from './backups/backup-age.ts'
+import type { CanaryOptions } from './canary/canary-unit.ts'
 import type { JobContext, JobKind, WorkerEngines } from './job-kind.ts'
 import { jobKinds } from './job-kinds.ts'
 
 export interface WorkerOptions {
   /** As in `JobOptions`; an hour by default, because a deletion rewrites a column of every part that it concerns. */
   deleteEveryMs?: number
+  /** As in `JobOptions`. */
+  canary?: CanaryOptions | undefined
   kinds?: readonly JobKind[]
 }
 
@@ -19,7 +22,7 @@ const hourMs = 3_600_000
 export function buildWorker(
   engines: WorkerEngines,
   { logger, metrics, clock }: Context,
-  { deleteEveryMs = hourMs, kinds = jobKinds({ deleteEveryMs }) }: WorkerOptions = {},
+  { deleteEveryMs = hourMs, canary, kinds = jobKinds({ deleteEveryMs, canary }) }: WorkerOptions = {},
 ): Service {
   const { log, backfill, inserter, postgres, blobs } = engines
   const stopping = new AbortController()

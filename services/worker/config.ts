@@ -4,6 +4,10 @@ import { clickHouseUrl } from '@sluice/event-store/variables'
 import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { listenVariables, secretsKey } from '@sluice/runtime/variables'
+import { canaryVariables } from './canary/variables.ts'
+
+/** Used by standalone, which also runs the worker's canary. */
+export { type CanaryConfig, canaryOf, canaryVariables } from './canary/variables.ts'
 
 /** The worker's configuration when it runs alone. */
 export const variables = {
@@ -16,4 +20,5 @@ export const variables = {
   SLUICE_SECRETS_KEY: secretsKey,
   ...webhookTargets,
   ...smtp,
+  ...canaryVariables,
 }

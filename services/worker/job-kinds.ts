@@ -1,4 +1,6 @@
 import { alerts } from './alerts/alerts.ts'
+import { canary as canaryKind } from './canary/canary.ts'
+import type { CanaryOptions } from './canary/canary-unit.ts'
 import { erasures } from './erasures/erasures.ts'
 import { exportFiles } from './exports/export-files.ts'
 import { exportSchedules } from './exports/export-schedules.ts'
@@ -13,10 +15,12 @@ import { deliveries, oldDeliveries } from './webhooks/deliveries.ts'
 export interface JobOptions {
   /** Erasures wait for the next multiple of so many ms, to be deleted together; 0: they don't wait. */
   deleteEveryMs: number
+  /** Undefined: the canary is off. */
+  canary?: CanaryOptions | undefined
 }
 
 /** The kinds of jobs that the worker does. */
-export function jobKinds({ deleteEveryMs }: JobOptions): readonly JobKind[] {
+export function jobKinds({ deleteEveryMs, canary }: JobOptions): readonly JobKind[] {
   return [
     imports,
     importFiles,
@@ -29,5 +33,6 @@ export function jobKinds({ deleteEveryMs }: JobOptions): readonly JobKind[] {
     summaries,
     deliveries,
     oldDeliveries,
+    ...(canary === undefined ? [] : [canaryKind(canary)]),
   ]
 }

@@ -18,6 +18,7 @@ import { schemaGuard } from '@sluice/runtime/schema-guard'
 import { openSecretBox } from '@sluice/runtime/secret-box'
 import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildWorker } from './build.ts'
+import { canaryOf } from './canary/variables.ts'
 import { variables } from './config.ts'
 
 await runService({
@@ -26,6 +27,7 @@ await runService({
   environment: process.env,
   build: async (config, context) => {
     const { logger, metrics, clock } = context
+    const canary = canaryOf(config)
     const outbound = openOutbound(outboundOptionsOf(config))
     const secrets = openSecretBox(config.SLUICE_SECRETS_KEY)
     const blobs = await openBlobStore(config.SLUICE_BLOBS_URL, { credentials: s3CredentialsOf(config) })
@@ -41,6 +43,7 @@ await runService({
         ...buildWorker(
           { log, backfill, inserter, eraser, exportReader, eventReader, postgres, blobs, secrets, outbound },
           context,
+          { canary },
         ),
         pages: [
           servicePage(

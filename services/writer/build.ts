@@ -6,6 +6,7 @@ import type { Service } from '@sluice/http/service'
 import type { Postgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { watermarkStore } from '@sluice/postgres/watermarks'
+import { NotReady } from '@sluice/runtime/health'
 import { eventConsumer } from './consume-events.ts'
 import { watchStores } from './watch-stores.ts'
 import { watermarkReporter } from './watermark-reporter.ts'
@@ -47,7 +48,15 @@ export function buildWriter(
       watchStores({ deadLetters, positions: replayPositionStore(postgres), inserter, logger, metrics }),
     ],
     checks: [
-      { name: 'log', required: true, check: () => log.check() },
+      {
+        name: 'log',
+        required: true,
+        check: async () => {
+          await log.check()
+          // Ready means for a rolling deploy that the next writer may stop: its partitions have another one then.
+          if (!consumer.hasJoined()) throw new NotReady('the consumer group is not joined yet')
+        },
+      },
       // Without the log of old rows, all others are still stored.
       { name: 'log of old events', required: false, check: () => backfill.check() },
       { name: 'clickhouse', required: true, check: () => inserter.check() },

@@ -34,6 +34,19 @@ async function uncommitted(): Promise<number> {
 
 const waitUntilDrained = () => waitUntil(async () => (await uncommitted()) === 0, 'the log is drained')
 
+test('the time of each insert is noted, apart for batches with rows that have no timestamp of their own', async () => {
+  writer = runWriter(stores)
+  const name = 'sluice_writer_insert_seconds_count'
+  const counts = async () => (await writer?.metrics.metrics())?.split('\n').filter((line) => line.startsWith(name))
+  await stores.publish(blockOfRows(0, [event('dated')]))
+  await waitUntilDrained()
+  expect(await counts()).toStrictEqual([`${name}{kind="dated"} 1`])
+  const undated = blockOfRows(0, [event('undated', { undated: 1 })])
+  await stores.publish({ ...undated, headers: { ...undated.headers, undated: true } })
+  await waitUntilDrained()
+  expect(await counts()).toStrictEqual([`${name}{kind="dated"} 1`, `${name}{kind="undated"} 1`])
+})
+
 describe('rows that can’t be stored', () => {
   test('are published as dead letters, and all other rows of their batch are stored', async () => {
     const good = Array.from({ length: 2_000 }, (_, n) => event(`good-${String(n).padStart(4, '0')}`))

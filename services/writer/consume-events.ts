@@ -10,6 +10,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { retry } from '@sluice/runtime/retry'
 import type { Component } from '@sluice/runtime/supervisor'
+import { causesMax, causesOf, isTracing, type SpanContext, traced, tracedCall } from '@sluice/runtime/tracing'
 import { backfillPace } from './backfill-pace.ts'
 import { type InsertSlot, insertSlots } from './insert-slots.ts'
 import { liveTraffic } from './live-traffic.ts'
@@ -42,6 +43,8 @@ export interface ConsumeDeps {
   logger: Logger
   metrics: Metrics
   lingerMs?: number
+  /** Inserts of live rows that run side by side; by default as many as there are cores, and 2 at least. */
+  insertsMax?: number
   /** Memory for blocks that the consumers of a process share; unlimited by default. */
   budget?: ReadBudget
 }
@@ -51,6 +54,8 @@ export interface EventConsumer extends Component {
   warnings: () => readonly string[]
   /** Consumer lag of the partitions that this writer owns. */
   lag: () => readonly PartitionLag[]
+  /** Whether this writer has joined its consumer group; see LogConsumer. */
+  hasJoined: () => boolean
 }
 
 /**
@@ -69,7 +74,9 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     findBadRows: (lines, options) => deps.inserter.findBadRows(lines, options),
     insert: async (batch, options) => {
       const stopTimer = metrics.insertSeconds.startTimer({ kind: batch.hasUndated ? 'undated' : 'dated' })
-      const result = await deps.inserter.insert(batch, options)
+      const result = await tracedCall('insert', { 'db.system.name': 'clickhouse' }, () =>
+        deps.inserter.insert(batch, options),
+      )
       stopTimer()
       return result
     },
@@ -77,9 +84,9 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   /** Reasons why batches are not stored yet, by partition. */
   const stalledPartitions = new Map<number, string>()
   // One insert keeps a core of ClickHouse busy; a second slot is needed while one hangs. Old rows take turns.
-  const reserve: (signal: AbortSignal) => Promise<InsertSlot> = pace
-    ? async (signal) => ({ run: pace.measured, release: await pace.turn(signal) })
-    : insertSlots(Math.max(2, availableParallelism()))
+  const reserve: (partition: number, signal: AbortSignal) => Promise<InsertSlot> = pace
+    ? async (_, signal) => ({ run: pace.measured, release: await pace.turn(signal) })
+    : insertSlots(deps.insertsMax ?? Math.max(2, availableParallelism()))
 
   function recordRetry(partition: number, error: Error): void {
     metrics.retries.inc()
@@ -133,7 +140,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     const started = performance.now()
     const { inserted, dead } = await storeBatch(batch, options, {
       inserter,
-      withSlot: async (work) => (slot ?? (await reserve(signal))).run(work),
+      withSlot: async (work) => (slot ?? (await reserve(partition, signal))).run(work),
       logId,
       logger,
       onRetry: (error) => {
@@ -178,7 +185,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
     let slot: InsertSlot | undefined
     // What arrives while a batch waits for its slot or its turn is stored with it, and not after another wait.
     const ready = (): Promise<void> => {
-      const reserved = reserve(signal).then((free) => {
+      const reserved = reserve(claim.partition, signal).then((free) => {
         if (signal.aborted) free.release()
         else slot = free
       })
@@ -188,7 +195,8 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
       for await (const batch of claim.batches({ ready })) {
         // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
         if (signal.aborted) continue
-        await settledOrAborted(consumeBatch(claim, batch, { firstOfClaim, signal, logId, slot }), cut)
+        const work = () => consumeBatch(claim, batch, { firstOfClaim, signal, logId, slot })
+        await settledOrAborted(isTracing() ? tracedBatch(batch, work) : work(), cut)
           .catch((error: unknown) => {
             if (!signal.aborted) throw error
           })
@@ -204,6 +212,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   return {
     name: backfill ? 'consumer of old events' : 'event consumer',
     lag,
+    hasJoined: () => consumer?.hasJoined() ?? false,
     warnings: () =>
       [...stalledPartitions].map(
         ([partition, reason]) => `${backfill ? 'old events: ' : ''}partition ${partition} waits: ${reason}`,
@@ -236,6 +245,21 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
       }
     },
   }
+}
+
+/** Processes a batch in a span that continues the trace of the first sampled publish in it, and links to the others. */
+function tracedBatch(batch: LogBatch, work: () => Promise<void>): Promise<void> {
+  const { partition, rows, blocks } = batch
+  const attributes = { 'sluice.partition': partition, 'sluice.rows': rows, 'sluice.blocks': blocks.length }
+  return traced('batch', { kind: 'consumer', attributes, causes: causesOfBlocks(blocks) }, work)
+}
+
+function causesOfBlocks(blocks: readonly Block[]): SpanContext[] {
+  const traceparents = new Set<string>()
+  for (const { headers } of blocks) {
+    if (headers.traceparent !== undefined && traceparents.size < causesMax) traceparents.add(headers.traceparent)
+  }
+  return [...traceparents].flatMap((traceparent) => causesOf({ traceparent }))
 }
 
 /** Settles as `work` does, or rejects with the signal's reason if that aborts first; the work's result is then ignored. */

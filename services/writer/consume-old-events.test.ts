@@ -1,45 +1,29 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Block } from '@sluice/event-log/block'
-import { writerGroup } from '@sluice/event-log/writer-group'
-import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/insert-events'
+import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { type ClickHouseProxy, clickHouseProxy } from '../../tests/support/clickhouse-proxy.ts'
 import {
   blockOfRows,
-  createTestStores,
+  createProxiedStores,
   event,
   partitions,
+  type ProxiedStores,
   type RunningWriter,
   runOldWriter,
   runWriter,
-  type TestStores,
   timeoutMs,
 } from '../../tests/support/writer.ts'
 
-let stores: TestStores
-let proxy: ClickHouseProxy
-/** An inserter whose inserts pass through `proxy`. */
-let proxied: EventInserter
+let stores: ProxiedStores
 const writers: RunningWriter[] = []
 
 beforeEach(async () => {
-  stores = await createTestStores()
-  // A merge would hide rows that were stored twice.
-  await stores.clickHouse.command('SYSTEM STOP MERGES events')
-  const { origin, username, password, database } = stores.clickHouse.address
-  const url = new URL(origin)
-  url.username = username
-  url.password = password
-  url.pathname = `/${database}`
-  proxy = await clickHouseProxy(url.href)
-  proxied = openEventInserter(proxy.url)
+  stores = await createProxiedStores()
 })
 
 afterEach(async () => {
   await Promise.all(writers.splice(0).map((writer) => writer.stop()))
-  await proxied.close()
-  await proxy.close()
   await stores.drop()
 })
 
@@ -50,12 +34,6 @@ function start(run: typeof runWriter, changes: Parameters<typeof runWriter>[1] =
 }
 
 const publishOld = (...blocks: Block[]): Promise<void> => stores.backfill.publish(blocks, { timeoutMs })
-
-async function areDrained(): Promise<boolean> {
-  const group = writerGroup(await stores.inserter.storeId())
-  const positions = [...(await stores.log.positions(group)), ...(await stores.backfill.positions(group))]
-  return positions.every(({ next, end }) => next === end)
-}
 
 /** An inserter that records the rows of each statement. */
 function recordingInserter() {
@@ -84,16 +62,16 @@ describe('copies of an event that travel on both lanes', () => {
       await stores.publish(copy)
       await publishOld(copy)
       // The inserts of both lanes begin together, and each ends a second after its look-back.
-      proxy.slowSeconds = 1
+      stores.proxy.slowSeconds = 1
       let arrived = 0
       const both = Promise.withResolvers<undefined>()
-      proxy.hooks.onArrived = () => {
+      stores.proxy.hooks.onArrived = () => {
         if (++arrived === 2) both.resolve(undefined)
         return both.promise
       }
-      start(runWriter, { inserter: proxied })
-      start(runOldWriter, { inserter: proxied })
-      await waitUntil(areDrained, 'both logs are drained', 60_000)
+      start(runWriter, { inserter: stores.proxied })
+      start(runOldWriter, { inserter: stores.proxied })
+      await waitUntil(() => stores.isDrained(), 'both logs are drained', 60_000)
       expect(await stores.stored()).toStrictEqual(rows.map(({ event_id: id }) => id))
       // One of the two was excluded, and tried again.
       expect(arrived).toBeGreaterThan(2)
@@ -110,7 +88,7 @@ describe('copies of an event that travel on both lanes', () => {
     await publishOld(first, second)
     await waitUntil(async () => (await stores.stored()).length === 3, 'the old ones')
     await stores.publish(second)
-    await waitUntil(areDrained, 'both logs are drained')
+    await waitUntil(() => stores.isDrained(), 'both logs are drained')
     expect(await stores.stored()).toStrictEqual(['a', 'b', 'c'])
   })
 })
@@ -121,7 +99,7 @@ test('old rows of many months are stored by one statement of each partition whil
   await publishOld(blockOfRows(0, scattered))
   // The first look at the log's end can't tell that it stands.
   const writer = start(runOldWriter, { inserter, log: { ...stores.log, ...quiet } })
-  await waitUntil(areDrained, 'it is drained', 60_000)
+  await waitUntil(() => stores.isDrained(), 'it is drained', 60_000)
   expect(await stores.stored()).toHaveLength(scattered.length)
   expect(writer.consumer.warnings()).toStrictEqual([])
   expect(statements.flat()).toHaveLength(scattered.length)
@@ -130,7 +108,7 @@ test('old rows of many months are stored by one statement of each partition whil
   await waitUntil(async () => {
     statements.length = 0
     await publishOld(blockOfRows(0, next))
-    await waitUntil(areDrained, 'it is drained', 60_000)
+    await waitUntil(() => stores.isDrained(), 'it is drained', 60_000)
     return statements.length === 1
   }, 'one statement')
 }, 90_000)
@@ -145,7 +123,7 @@ test('old rows of many months are stored by statements of eight months while liv
       liveLag: () => [{ partition: 0, committed: 0n, blocks: 1, oldestAppendedAt: undefined }],
     },
   })
-  await waitUntil(areDrained, 'it is drained', 60_000)
+  await waitUntil(() => stores.isDrained(), 'it is drained', 60_000)
   const months = statements.map((rows) => new Set(rows.map(({ timestamp }) => tablePartitionOf(timestamp))).size)
   expect(months).toStrictEqual([8, 8, 4])
   expect(await stores.stored()).toStrictEqual(scattered.map(({ event_id: id }) => id).sort())
@@ -154,7 +132,7 @@ test('old rows of many months are stored by statements of eight months while liv
 test('a row that can’t be stored becomes a dead letter that names the lane', async () => {
   await publishOld(blockOfRows(1, [event('good'), event('bad', { environment: 'moon' })]))
   start(runOldWriter)
-  await waitUntil(areDrained, 'it is drained')
+  await waitUntil(() => stores.isDrained(), 'it is drained')
   expect(await stores.dead()).toMatchObject([{ reason: 'refused', lane: 'backfill' }])
   expect(await stores.stored()).toStrictEqual(['good'])
 })
@@ -200,6 +178,6 @@ test('a stop during a pause ends at once, and the rows come again', async () => 
   expect(performance.now() - startedAt).toBeLessThan(5_000)
   expect(inserts).toBe(1)
   start(runOldWriter)
-  await waitUntil(areDrained, 'it is drained', 60_000)
+  await waitUntil(() => stores.isDrained(), 'it is drained', 60_000)
   expect(await stores.stored()).toHaveLength(scattered.length)
 }, 90_000)

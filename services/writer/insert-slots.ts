@@ -1,5 +1,6 @@
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { withDeadline } from '@sluice/runtime/deadline'
+import { insertLocks } from './insert-lock.ts'
 
 /** A request that takes longer is stalled rather than working; others must not wait for it. */
 const slotMsMax = 2_000
@@ -12,14 +13,30 @@ export interface InsertSlot {
   release(): void
 }
 
-/** Resolves when a slot is free, in the order of the calls. */
-export type ReserveSlot = () => Promise<InsertSlot>
-
 /**
- * Limits the concurrent requests to ClickHouse to `count`. A request that hangs releases its slot after 2 s and continues
- * beside the next one, so that a stalled partition never blocks the others.
+ * Limits the concurrent requests to ClickHouse to `count`, and to one for each insert lock. The function resolves when both
+ * are free, in the order of its calls. A request that hangs releases its slot after 2 s and continues beside the next one,
+ * so that a stalled partition never blocks the others.
  */
-export function insertSlots(count: number): ReserveSlot {
+export function insertSlots(count: number): (partition: number) => Promise<InsertSlot> {
+  const shared = slotsOf(count)
+  // ClickHouse would refuse a second insert with the same lock, and each retry would send all rows again.
+  const ofLocks = Array.from({ length: insertLocks }, () => slotsOf(1))
+
+  return async (partition) => {
+    const ofLock = await ofLocks[partition % insertLocks]?.()
+    const slot = await shared()
+    return {
+      run: (work) => (ofLock ? ofLock.run(() => slot.run(work)) : slot.run(work)),
+      release: () => {
+        slot.release()
+        ofLock?.release()
+      },
+    }
+  }
+}
+
+function slotsOf(count: number): () => Promise<InsertSlot> {
   const slots = concurrencyLimit(count)
 
   async function reserve(): Promise<InsertSlot> {

@@ -13,10 +13,11 @@ import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import { sleep } from '@sluice/runtime/supervisor'
 import { classifyBlocks } from './classify-blocks.ts'
+import { insertLock } from './insert-lock.ts'
 
 /** ClickHouse takes well under a second for a full batch; an insert that takes so long is stalled. */
 const timeoutMs = 60_000
-/** Delay before an insert is repeated that was refused because the other lane inserts into its partition. */
+/** Delay before an insert is repeated that was refused because another insert with the same lock runs. */
 const excludedDelayMs = 100
 /** An insert that was excluded for so long has failed, and is repeated and reported as such. */
 const excludedMsMax = 10_000
@@ -50,9 +51,9 @@ export interface Stored {
  * Stores the rows of a batch and retries until that succeeds. Repeats are harmless: the insert skips rows that are stored.
  * Rejects only when `signal` aborts: the batch is then another member's, or is read again after a stop.
  *
- * One `query_id` per partition admits one insert at a time, of either lane (docs/decisions/002-exactly-once.md). An insert
+ * The `query_id` admits one insert at a time, of either lane and of the partitions that share it (insert-lock.ts). An insert
  * of a member that lost the partition may still run: `replaceRunning` ends it, at the first insert of a claim and after an
- * insert of this writer whose outcome is unknown. An insert that is excluded by another one is tried again soon.
+ * insert of this writer whose outcome is unknown. An insert that is excluded, or ended, by another one is tried again soon.
  *
  * Rows become dead letters only when ClickHouse can't read them: after any other error, such as a missing table or a full
  * disk, the insert is retried until it succeeds (docs/decisions/005-dead-letters.md).
@@ -63,7 +64,7 @@ export async function storeBatch(
   { inserter, withSlot, logId, logger, onRetry, statements }: StoreDeps,
 ): Promise<Stored> {
   const { partition } = batch
-  const queryId = `writer-${logId}-${partition}`
+  const queryId = insertLock(logId, partition)
   let replaceRunning = firstOfClaim
   let inserted = 0
 
@@ -96,7 +97,7 @@ export async function storeBatch(
       }
     })
 
-  /** Inserts once the other lane, or the partition's earlier owner, lets it. */
+  /** Inserts once no other insert with the lock runs: of the other topic, another partition, or an earlier owner. */
   async function insertUnlessExcluded(blocks: readonly BlockAtOffset[]): Promise<void> {
     for (let since = performance.now(); ;) {
       try {
@@ -154,7 +155,7 @@ export async function storeBatch(
   return { dead: [...dead, ...(await insertAll(readable))], inserted }
 }
 
-/** Whether ClickHouse refused or cancelled an insert because of another one of the same partition. */
+/** Whether ClickHouse refused or cancelled an insert because of another insert with the same lock. */
 function wasExcluded(error: unknown): boolean {
   const code = error instanceof ClickHouseError ? error.serverCode : undefined
   return code === clickHouseCode.queryWithSameIdIsAlreadyRunning || code === clickHouseCode.queryWasCancelled

@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
+import { compareRows, type Difference } from '../support/compare-rows.ts'
 import { drawEvent, eventId, idPrefix, type StoredEvent } from './events.ts'
+import { rowIdColumn } from './rig-parts.ts'
 import type { Ledger } from './sender.ts'
 
 /** The differences between the stored rows and the sender's list of acknowledged events, found event by event. */
@@ -13,11 +15,11 @@ export interface Audit {
   /** Rows of events that were never sent. */
   foreign: number
   /** The first differences, with the attempts to send the event. */
-  differences: Difference[]
+  differences: readonly ReportedDifference[]
 }
 
-interface Difference {
-  what: 'lost' | 'twice' | 'altered' | 'foreign'
+interface ReportedDifference {
+  what: Difference<AuditedRow, number>['what']
   id: string
   /** The rows found. */
   stored: readonly AuditedRow[]
@@ -29,59 +31,61 @@ interface AuditedRow extends StoredEvent {
   received_at: number
 }
 
-const shownDifferences = 10
 /** Rows that one query reads, approximately. */
 const rowsPerQuery = 50_000
 /** Allowed difference between times of receipt and the sender's clock, which runs on the same machine. */
 const clockSlackMs = 1_000
 
-/** Compares the store with the list. Throws when ClickHouse has merged parts, which may hide rows that were stored twice. */
+/**
+ * Compares the store with the list. Throws when ClickHouse has merged parts of a table that replaces copies, which may
+ * hide rows that were stored twice.
+ */
 export async function audit(clickHouseUrl: string, ledger: Ledger): Promise<Audit> {
   const clickHouse = openClickHouse(clickHouseUrl)
   try {
-    await assertUnmerged(clickHouse)
+    await assertNothingReplaced(clickHouse)
     const prefix = idPrefix(ledger.seed)
-    const numberOf = (id: string): number => Number(id.slice(prefix.length))
-    const found = new Uint8Array(ledger.events)
-    const result: Audit = { events: ledger.events, rows: 0, lost: 0, twice: 0, altered: 0, foreign: 0, differences: [] }
-    const report = (what: Difference['what'], id: string, stored: readonly AuditedRow[]): void => {
-      result[what]++
-      if (result.differences.length < shownDifferences)
-        result.differences.push({ what, id, stored, attempts: attemptsOf(ledger, numberOf(id)) })
+    const { differences, ...counts } = await compareRows(
+      readSlices(clickHouse, { prefix, slices: Math.ceil(ledger.events / rowsPerQuery) }),
+      {
+        keyOf: (row) => Number(row.event_id.slice(prefix.length)),
+        expected: Array(ledger.events).keys(),
+        isKnown: (n) => n < ledger.events,
+        isAsSent: (row, n) => isAsSent(row, n, ledger),
+      },
+    )
+    return {
+      events: ledger.events,
+      ...counts,
+      differences: differences.map(({ what, key, rows }) => ({
+        what,
+        id: rows[0]?.event_id ?? eventId(ledger.seed, key),
+        stored: rows,
+        attempts: attemptsOf(ledger, key),
+      })),
     }
-
-    for await (const rows of readById(clickHouse, { prefix, slices: Math.ceil(ledger.events / rowsPerQuery) })) {
-      for (const [id, stored] of rows) {
-        result.rows += stored.length
-        const n = numberOf(id)
-        if (!(n < ledger.events)) {
-          report('foreign', id, stored)
-          continue
-        }
-        found[n] = 1
-        if (stored.length > 1) report('twice', id, stored)
-        if (!stored.every((row) => isAsSent(row, n, ledger))) report('altered', id, stored)
-      }
-    }
-    for (const [n, isFound] of found.entries()) if (isFound === 0) report('lost', eventId(ledger.seed, n), [])
-    return result
   } finally {
     await clickHouse.close()
   }
 }
 
 /** A part that was merged holds blocks of several inserts, so its first and last block numbers differ. */
-async function assertUnmerged(clickHouse: ClickHouse): Promise<void> {
-  const { rows } = await clickHouse.query<{ name: string }>(`
-    SELECT name FROM system.parts
-    WHERE database = currentDatabase() AND table = 'events' AND min_block_number != max_block_number LIMIT 1`)
+async function assertNothingReplaced(clickHouse: ClickHouse): Promise<void> {
+  const { rows } = await clickHouse.query<{ name: string }>(
+    `SELECT name FROM system.parts
+     WHERE database = currentDatabase() AND table = 'events' AND min_block_number != max_block_number
+       AND NOT (SELECT sorting_key LIKE {key:String} FROM system.tables WHERE database = currentDatabase() AND name = 'events')
+     LIMIT 1`,
+    { key: `%${rowIdColumn}%` },
+  )
   if (rows[0]) throw new Error(`ClickHouse merged parts, e.g. ${rows[0].name}: what it stored twice may be hidden`)
 }
 
-async function* readById(
+/** The rows by slices: those with the same id are in one of them. */
+async function* readSlices(
   clickHouse: ClickHouse,
   { prefix, slices }: { prefix: string; slices: number },
-): AsyncGenerator<Map<string, AuditedRow[]>> {
+): AsyncGenerator<AuditedRow[]> {
   for (let slice = 0; slice < slices; slice++) {
     const { rows } = await clickHouse.query<AuditedRow>(
       `SELECT
@@ -91,13 +95,7 @@ async function* readById(
        FROM events WHERE startsWith(event_id, {prefix:String}) AND event_key % {slices:UInt32} = {slice:UInt32}`,
       { prefix, slices, slice },
     )
-    const byId = new Map<string, AuditedRow[]>()
-    for (const row of rows) {
-      const same = byId.get(row.event_id)
-      if (same) same.push(row)
-      else byId.set(row.event_id, [row])
-    }
-    yield byId
+    yield rows
   }
 }
 

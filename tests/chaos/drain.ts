@@ -9,6 +9,14 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import type { PassingInsert } from '../support/clickhouse-proxy.ts'
 import type { Rig } from './rig.ts'
 
+/** The parts of a rig whose log can be drained. */
+export interface DrainedRig {
+  key: string
+  gateways: readonly [{ url: string }, ...unknown[]]
+  clickHouse: { url: string }
+  logUrl: string
+}
+
 const site = 'sentinel'
 /** A group that lost a member continues after up to 25 s. */
 const lostAfterMs = 40_000
@@ -24,7 +32,7 @@ const markers = 200
  * markers are visible. Lost markers are replaced by new ones, so that a product that loses events reaches its audit. Old
  * rows of one batch may be stored by several statements, month by month, so the groups of both lanes must be at the end, too.
  */
-export async function waitForDrain(rig: Rig, timeoutMs: number): Promise<void> {
+export async function waitForDrain(rig: DrainedRig, timeoutMs: number): Promise<void> {
   const clickHouse = openClickHouse(rig.clickHouse.url)
   let prefix = ''
   let sentAt = 0
@@ -48,7 +56,7 @@ export async function waitForDrain(rig: Rig, timeoutMs: number): Promise<void> {
 }
 
 /** Waits until the writers have committed every block of both lanes. */
-async function waitForGroups({ logUrl, clickHouse }: Rig, timeoutMs: number): Promise<void> {
+async function waitForGroups({ logUrl, clickHouse }: DrainedRig, timeoutMs: number): Promise<void> {
   const inserter = openEventInserter(clickHouse.url)
   const live = await openEventLog(logUrl, { logger: silent })
   const backfill = await openBackfillLog(logUrl, live, { logger: silent })
@@ -86,7 +94,7 @@ export async function waitForBothWriters(rig: Rig, timeoutMs: number): Promise<v
 }
 
 /** Sends marker events; returns the prefix of their ids. */
-export async function sendMarkers({ gateways, key }: Rig): Promise<string> {
+export async function sendMarkers({ gateways, key }: DrainedRig): Promise<string> {
   const prefix = `${process.hrtime.bigint()}-`
   const sentAt = Date.now()
   const events = Array.from({ length: markers }, (_, n) => ({

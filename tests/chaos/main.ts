@@ -1,19 +1,30 @@
 // npm run chaos: the scenarios of docs/faults.md, one after the other, each on a rig of its own.
 import { parseArgs } from 'node:util'
+import { openClickHouse } from '@sluice/event-store/client'
+import { runLedger } from '../sdk-node/ledger.ts'
 import { kafkaMissing } from '../support/engines/kafka-files.ts'
 import { redisMissing } from '../support/engines/redis.ts'
 import { seaweedfsMissing } from '../support/engines/seaweedfs-files.ts'
+import { haproxyMissing } from '../support/haproxy.ts'
+import { createSpareKey } from './administration.ts'
+import { waitForDrain } from './drain.ts'
 import { exactlyOnce, fullFaults } from './exactly-once.ts'
 import { jobs } from './jobs.ts'
 import { type BlobPlace, startJobsRig } from './jobs-rig.ts'
 import { kafkaAway } from './kafka-away.ts'
+import { morePartitions } from './more-partitions.ts'
 import { overload } from './overload.ts'
 import { poison } from './poison.ts'
 import { postgresAway } from './postgres-away.ts'
+import { clonePreviousRelease } from './previous-release.ts'
 import { redisAway } from './redis-away.ts'
 import { type Rig, startRig } from './rig.ts'
+import { rolling } from './rolling.ts'
+import { rolledServices, startRollingRig } from './rolling-rig.ts'
 import type { Outcome, Say } from './scenario.ts'
 import { type FaultCounts, faultKinds } from './schedule.ts'
+
+const drainMsMax = 120_000
 
 interface Options {
   seed: number
@@ -21,9 +32,13 @@ interface Options {
   /** Duration of an outage or an overload. */
   seconds: number | undefined
   faults: FaultCounts
-  /** Workers that are killed during each kind of job. */
+  /** Workers that are killed during each kind of job, or processes with the SDK. */
   kills: number
   blobs: BlobPlace
+  /** How often each process is restarted; undefined: the default. */
+  rolls: number | undefined
+  /** Whether services are upgraded from the previous release to this one, and back. */
+  previous: boolean
 }
 
 /** A scenario on a rig of its own. */
@@ -63,6 +78,25 @@ const killedWorkers: Scenario = {
   },
 }
 
+const rolled: Scenario = {
+  start: async ({ previous }) => {
+    const release = previous ? clonePreviousRelease() : undefined
+    const rig = await startRollingRig({ root: release?.root }).catch((error: unknown) => {
+      release?.remove()
+      throw error
+    })
+    return {
+      run: ({ seed, rolls = previous ? 2 : 10 }, say) =>
+        rolling(rig, { seed, rolls, previousRoot: release?.root, say }),
+      outputs: () => rolledServices.flatMap((name) => rig.services[name].map((place) => place.output())),
+      stop: async () => {
+        await rig.stop()
+        release?.remove()
+      },
+    }
+  },
+}
+
 const scenarios = new Map<string, Scenario>([
   [
     'exactly-once',
@@ -85,19 +119,33 @@ const scenarios = new Map<string, Scenario>([
     ),
   ],
   ['redis-away', onRig((rig, { seed }, say) => redisAway(rig, { seed, say }))],
+  ['more-partitions', onRig((rig, { seed, events = 100_000 }, say) => morePartitions(rig, { seed, events, say }))],
   ['jobs', killedWorkers],
+  [
+    'node-sdk',
+    onRig(async (rig, { seed, kills }, say) => {
+      const { key } = await createSpareKey(rig, { rate_limits: { events_per_minute: 10_000_000 } })
+      const clickHouse = openClickHouse(rig.clickHouse.url)
+      const drain = () => waitForDrain(rig, drainMsMax)
+      const target = { gatewayUrl: rig.gateways[0].url, key, clickHouse, drain }
+      return runLedger(target, { seed, site: 'ledger', kills, say }).finally(() => clickHouse.close())
+    }),
+  ],
+  ['rolling', rolled],
 ])
 
 const usage = `npm run chaos -- [scenario…] [--seed N] [--events N] [--seconds N] [--faults kind=count,…]
-                 [--kills N] [--blobs file|s3]
+                 [--kills N] [--blobs file|s3] [--rolls N] [--previous]
 
 Scenarios: ${[...scenarios.keys()].join(', ')}; all of them when none is named.
 --seed     decides events, faults and their order (1)
---events   of exactly-once (1000000), of the file of jobs (450000)
+--events   of exactly-once (1000000), of more-partitions (100000), of the file of jobs (450000)
 --seconds  of each of Kafka's outages (150), of Postgres's (300), of each overload (30)
 --faults   of exactly-once instead of the full list: ${faultKinds.join(', ')}
---kills    workers that are killed during imports, exports and erasures each, of jobs (20)
---blobs    where the files of jobs are, file or s3 (file)`
+--kills    workers that jobs kills during imports, exports and erasures each; processes that node-sdk kills (20)
+--blobs    where the files of jobs are, file or s3 (file)
+--rolls    how often rolling restarts each process (10; 2 with --previous)
+--previous rolling upgrades from the previous release to this one, and goes back in every second round`
 
 class UsageError extends Error {}
 
@@ -115,12 +163,14 @@ function readCommand(args: string[]): { named: [string, Scenario][]; options: Op
     faults: values.faults === undefined ? fullFaults : readFaults(values.faults),
     kills: readCount('--kills', values.kills),
     blobs: readPlace(values.blobs),
+    rolls: values.rolls === undefined ? undefined : readCount('--rolls', values.rolls),
+    previous: values.previous,
   }
   return {
     named,
     options,
     again: Object.entries(values)
-      .flatMap(([name, value]) => [`--${name}`, value])
+      .flatMap(([name, value]) => (value === false ? [] : value === true ? [`--${name}`] : [`--${name}`, value]))
       .join(' '),
   }
 }
@@ -137,6 +187,8 @@ function parse(args: string[]) {
         faults: { type: 'string' },
         kills: { type: 'string', default: '20' },
         blobs: { type: 'string', default: 'file' },
+        rolls: { type: 'string' },
+        previous: { type: 'boolean', default: false },
       },
     })
   } catch (error) {
@@ -198,7 +250,11 @@ async function run([name, scenario]: [string, Scenario], options: Options, again
 
 try {
   const { named, options, again } = readCommand(process.argv.slice(2))
-  const missing = kafkaMissing() ?? redisMissing() ?? (options.blobs === 's3' ? seaweedfsMissing() : undefined)
+  const missing =
+    kafkaMissing() ??
+    redisMissing() ??
+    (options.blobs === 's3' ? seaweedfsMissing() : undefined) ??
+    (named.some(([name]) => name === 'rolling') ? haproxyMissing() : undefined)
   if (missing !== undefined) throw new UsageError(missing)
   for (const each of named) if (!(await run(each, options, again))) process.exitCode = 1
 } catch (error) {

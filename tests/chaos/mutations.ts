@@ -1,12 +1,9 @@
+import type { Edit } from '../support/mutate.ts'
+
 /** A bug that is put into the product, and that a chaos run or a test must detect. */
 export interface Mutation {
   name: string
-  edits: readonly {
-    file: string
-    /** A text that occurs exactly once in the file. */
-    from: string
-    to: string
-  }[]
+  edits: readonly Edit[]
   detectedBy: ChaosRun | TestFile
 }
 
@@ -56,12 +53,23 @@ export const mutations: readonly Mutation[] = [
     detectedBy: { faults: 'cut-insert-running=2,freeze-writer-inserting=1', shows: 'twice' },
   },
   {
+    name: 'partitions with locks of their own',
+    edits: [
+      {
+        file: 'services/writer/insert-lock.ts',
+        from: '${partition % insertLocks}',
+        to: '${partition}',
+      },
+    ],
+    detectedBy: { testFile: 'services/writer/insert-lock.test.ts' },
+  },
+  {
     name: 'lanes with locks of their own',
     edits: [
       {
         file: 'services/writer/store-batch.ts',
-        from: 'const queryId = `writer-${logId}-${partition}`',
-        to: "const queryId = `writer-${logId}-${partition}${statements ? '-old' : ''}`",
+        from: 'const queryId = insertLock(logId, partition)',
+        to: "const queryId = `${insertLock(logId, partition)}${statements ? '-old' : ''}`",
       },
     ],
     detectedBy: { faults: 'meet-across-lanes=6', shows: 'twice' },

@@ -5,6 +5,11 @@ import { findFreePort } from '@sluice/engines/processes'
 import { openClickHouse } from '@sluice/event-store/client'
 import { type ServiceName, type ServiceProcess, spawnProgram, startService } from '../support/service-process.ts'
 
+export interface StartOptions {
+  /** The root of another clone, whose service is started. */
+  root?: URL
+}
+
 /** A service that can be killed and started again on the same port. */
 export interface RestartableService {
   readonly url: string
@@ -13,9 +18,9 @@ export interface RestartableService {
   /** Sends SIGKILL; resolves when the process has ended. */
   kill(): Promise<void>
   /** Starts the service again on the same port; resolves when it is ready. */
-  start(): Promise<void>
-  /** Sends SIGTERM; resolves when the process has ended. */
-  stop(): Promise<void>
+  start(options?: StartOptions): Promise<void>
+  /** Sends SIGTERM; resolves with how the process has ended: its exit code, or the signal. */
+  stop(): Promise<number | NodeJS.Signals>
   /** Sends SIGKILL; the service is not started again. */
   end(): Promise<void>
   freeze(): void
@@ -76,12 +81,31 @@ export async function keepEveryPart(clickHouseUrl: string): Promise<void> {
   await clickHouse.close()
 }
 
+/** A column of `keepEveryRow`, which makes each row unique. */
+export const rowIdColumn = 'row_id'
+
+/**
+ * Adds an id of each row to the sorting key of the table of events, so that merges keep rows that are stored twice. Call it
+ * while the table is empty: ClickHouse can't change the key of another one like this.
+ */
+export async function keepEveryRow(clickHouseUrl: string): Promise<void> {
+  const clickHouse = openClickHouse(clickHouseUrl)
+  const { rows } = await clickHouse.query<{ statement: string }>('SHOW CREATE TABLE events')
+  const statement = (rows[0]?.statement ?? '')
+    .replace('`event_key`', `\`${rowIdColumn}\` UUID MATERIALIZED generateUUIDv4(), $&`)
+    .replace(/(ORDER BY \([^)]*)\)\nSETTINGS/, `$1, ${rowIdColumn})\nSETTINGS`)
+  await clickHouse.command('DROP TABLE events SYNC')
+  await clickHouse.command(statement)
+  await clickHouse.close()
+}
+
 export async function startRestartable(
   name: ServiceName,
   environment: Readonly<Record<string, string>>,
+  options: StartOptions = {},
 ): Promise<RestartableService> {
   const port = await findFreePort()
-  let service: ServiceProcess = await startService(name, environment, { port })
+  let service: ServiceProcess = await startService(name, environment, { port, ...options })
   // This process may end early, for example by an error. Engines notice that by themselves, services do not.
   const endWithUs = (): void => {
     service.signal('SIGKILL')
@@ -95,16 +119,14 @@ export async function startRestartable(
     url: service.url,
     pid: () => service.pid,
     kill,
-    start: async () => {
-      service = await startService(name, environment, { port })
+    start: async (options = {}) => {
+      service = await startService(name, environment, { port, ...options })
     },
     end: async () => {
       process.off('exit', endWithUs)
       await kill()
     },
-    stop: async () => {
-      await service.stop()
-    },
+    stop: () => service.stop(),
     freeze: () => {
       service.signal('SIGSTOP')
     },
@@ -113,4 +135,24 @@ export async function startRestartable(
     },
     output: () => service.output(),
   }
+}
+
+/** The errors that processes have logged since their last start, by their text, with how often each was logged. */
+export function countErrors(processes: readonly RestartableService[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const line of processes.flatMap((process) => process.output().split('\n'))) {
+    if (!line.includes('"level":"error"')) continue
+    const [, text = line.slice(0, 300)] = /"error":"([^"]*)"/.exec(line) ?? []
+    counts.set(text, (counts.get(text) ?? 0) + 1)
+  }
+  return counts
+}
+
+/**
+ * How many requests gateways have refused because the log did not acknowledge their events in time, or because they waited
+ * too long for the processor. Both happen on a busy machine, whatever other engine is away.
+ */
+export function countBusyRefusals(gateways: readonly RestartableService[]): number {
+  const isBusy = (text: string): boolean => /^(not acknowledged|the log does not|Kafka|requests wait)/.test(text)
+  return [...countErrors(gateways)].reduce((sum, [text, count]) => sum + (isBusy(text) ? count : 0), 0)
 }

@@ -1,13 +1,20 @@
+import { Agent } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { drawEvent } from './events.ts'
 import { drawBelow, seededRandom } from './random.ts'
+import { sendRequest } from './send-request.ts'
 
 export interface SenderOptions {
   /** Requests go to these in turn. */
   urls: readonly string[]
   key: string
   seed: number
+  /** Infinity: until `isOver`. */
   events: number
+  /** Whether no further request is sent. */
+  isOver?: () => boolean
+  /** Whether each request has a connection of its own; connections are kept otherwise. */
+  isFresh?: boolean
   /** Events of a batch; every tenth request is a single event to /collect. */
   batchEvents: number
   /** Requests that run at a time. */
@@ -81,8 +88,10 @@ const resendAfterRequests = 50
  * get.
  */
 export async function sendAll(options: SenderOptions): Promise<Ledger> {
-  const { urls, key, seed, events, requestTimeoutMs } = options
-  const requests = drawRequests(options)
+  const { urls, key, seed, requestTimeoutMs, isOver = () => false } = options
+  const drawn = drawRequests(options)
+  const requests: SentRequest[] = []
+  const agent = new Agent(options.isFresh === true ? { keepAlive: false } : { keepAlive: true, scheduling: 'fifo' })
   const resendDraw = seededRandom(seed, -2)
   const counts = { resent: 0, unanswered: 0, withoutRetryAfter: 0, slowestRefusalMs: 0, longestGapMs: 0 }
   const statuses: Record<string, number> = {}
@@ -93,13 +102,12 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
   /** The time from which a 202 is due: that of the last 202, or of the first request after a pause of the sender. */
   let dueSince = beganAt
   let turn = 0
-  let next = 0
 
   async function attempt({ from, to, attempts }: SentRequest): Promise<boolean> {
     const url = urls[turn++ % urls.length] ?? ''
     const sent = Array.from({ length: to - from }, (_, index) => drawEvent(seed, from + index).sent)
     const at = Date.now()
-    const outcome = await post(url, key, sent, requestTimeoutMs)
+    const outcome = await post(url, sent, { key, agent, timeoutMs: requestTimeoutMs })
     const ms = Date.now() - at
     attempts.push({ at, ms, outcome: outcome.status ?? outcome.failure })
     if (outcome.status === undefined) {
@@ -135,8 +143,10 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
   }
 
   async function work(): Promise<void> {
-    for (let request = requests[next++]; request !== undefined; request = requests[next++]) {
-      const index = next - 1
+    while (!isOver()) {
+      const { value: request } = drawn.next()
+      if (request === undefined) return
+      const index = requests.push(request) - 1
       await options.mayBegin?.(request.to)
       const dueInMs = beganAt + (request.from / options.eventsPerSecond) * 1000 - Date.now()
       // After an outage the sender is late and sends without pauses, which is load as well.
@@ -152,13 +162,15 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
     }
   }
 
-  await Promise.all(Array.from({ length: options.concurrency }, work))
+  await Promise.all(Array.from({ length: options.concurrency }, work)).finally(() => {
+    agent.destroy()
+  })
   const endedAt = Date.now()
   latencies.sort((a, b) => a - b)
   const quantile = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? 0
   return {
     seed,
-    events,
+    events: requests.at(-1)?.to ?? 0,
     beganAt,
     endedAt,
     requests,
@@ -178,35 +190,36 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
 }
 
 /** Divides the events, in order, among requests. */
-function drawRequests({ seed, events, batchEvents }: SenderOptions): SentRequest[] {
+function* drawRequests({ seed, events, batchEvents }: SenderOptions): Generator<SentRequest, undefined> {
   const random = seededRandom(seed, -1)
-  const requests: SentRequest[] = []
   for (let from = 0; from < events;) {
     const to = Math.min(events, from + (drawBelow(random, 10) === 0 ? 1 : batchEvents))
-    requests.push({ from, to, attempts: [] })
+    yield { from, to, attempts: [] }
     from = to
   }
-  return requests
 }
 
 type Outcome =
   | { status: number; accepted: number | undefined; retryAfter: string | null; text: string }
   | { status?: undefined; failure: string }
 
-async function post(url: string, key: string, events: readonly object[], timeoutMs: number): Promise<Outcome> {
+async function post(
+  url: string,
+  events: readonly object[],
+  { key, agent, timeoutMs }: { key: string; agent: Agent; timeoutMs: number },
+): Promise<Outcome> {
   const [single] = events
+  const isSingle = events.length === 1
   try {
-    const response = await fetch(`${url}${events.length === 1 ? '/collect' : '/collect/batch'}`, {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
-      body: JSON.stringify(events.length === 1 ? single : { events }),
-      signal: AbortSignal.timeout(timeoutMs),
+    const { status, retryAfter, text } = await sendRequest(`${url}${isSingle ? '/collect' : '/collect/batch'}`, {
+      key,
+      body: isSingle ? single : { events },
+      agent,
+      timeoutMs,
     })
-    const text = await response.text()
     const { data } = JSON.parse(text) as { data?: { accepted?: number } }
-    return { status: response.status, accepted: data?.accepted, retryAfter: response.headers.get('retry-after'), text }
+    return { status, accepted: data?.accepted, retryAfter, text }
   } catch (error) {
-    const cause = error instanceof Error ? (error.cause ?? error) : error
-    return { failure: cause instanceof Error ? cause.message : String(cause) }
+    return { failure: error instanceof Error ? error.message : String(error) }
   }
 }

@@ -57,7 +57,7 @@ describeWithChromium('every number', () => {
       const more = page.getByRole('radiogroup').getByRole('button', { name: 'More', exact: true }).nth(place)
       const curl = await copied(page, more, 'Copy curl')
       expect(curl).not.toContain('svc_')
-      const printed = (await runInShell(curl, { url: rig.url, key: rig.admin })) as { data: { value: number } }
+      const printed = (await runInShell(curl, rig.admin)) as { data: { value: number } }
       expect([name, printed.data.value]).toEqual([name, value])
     }
   })
@@ -69,7 +69,7 @@ describeWithChromium('every number', () => {
     const number = panel.getByRole('button', { name: 'Germany' }).locator('[data-number]')
     const german = Number(await number.getAttribute('data-number'))
     const more = panel.getByRole('button', { name: 'More', exact: true })
-    const answer = await runInShell(await copied(page, more, 'Copy curl'), { url: rig.url, key: rig.admin })
+    const answer = await runInShell(await copied(page, more, 'Copy curl'), rig.admin)
     const { breakdown } = (answer as { data: { breakdown: { key: string; value: number }[] } }).data
     expect(breakdown.find(({ key }) => key === 'DE')?.value).toBe(german)
     const [header = [], ...rows] = readCsv(await copied(page, more, 'Copy CSV'))

@@ -3,7 +3,7 @@ import type { Locator, Page } from 'playwright-core'
 import { expectedStats, type RawEvent, type RawStatsQuery } from '../support/oracle/expected-stats.ts'
 import { wallTime } from '../support/oracle/zone-clock.ts'
 import { eventually } from './support/eventually.ts'
-import { headline } from './support/numbers.ts'
+import { copied, headline } from './support/numbers.ts'
 import { watchQuestions } from './support/questions.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { sitePages } from './support/routes.ts'
@@ -197,6 +197,48 @@ describeWithChromium('the overview', () => {
     await rowOf(page, 'Countries', 'Germany').click()
     await rowOf(page, 'Devices', 'mobile').click({ modifiers: ['Shift'] })
     await expectFilters(['country:equals:DE', 'device_type:equals:mobile'])
+  })
+
+  it('keeps in the address that countries are a map, and copies a command with the whole address', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Visitors')
+    await page.getByRole('combobox', { name: 'Show countries as' }).selectOption('Map')
+    await page.locator('.world-map').waitFor()
+    expect(new URL(page.url()).searchParams.get('countries')).toBe('map')
+    await page.reload()
+    await page.locator('.world-map').waitFor()
+    const more = page.getByRole('button', { name: 'More', exact: true }).first()
+    expect(await copied(page, more, 'Copy curl')).toContain(`curl -sS '${rig.url}/api/v1/stats?`)
+  })
+
+  it('shows a message above the dialog that is opened after it', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Visitors')
+    await copied(page, page.getByRole('button', { name: 'More', exact: true }).first(), 'Copy curl')
+    // What is opened later is above in the top layer.
+    await page.evaluate(`document.addEventListener('beforetoggle', ({ target, newState }) => {
+      if (newState === 'open') (globalThis.opened ??= []).push(target.className)
+    }, true)`)
+    await page.keyboard.press('?')
+    await page.getByRole('dialog').waitFor()
+    expect(await page.evaluate('globalThis.opened.at(-1)')).toBe('toast')
+  })
+
+  it('shows a message above the bottom bar of a narrow page', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Visitors')
+    await page.setViewportSize({ width: 375, height: 812 })
+    await copied(page, page.getByRole('button', { name: 'More', exact: true }).first(), 'Copy curl')
+    const toast = await page.locator('.toast:popover-open').boundingBox()
+    const bar = await page.locator('.bottom-bar').boundingBox()
+    expect((toast?.y ?? NaN) + (toast?.height ?? NaN)).toBeLessThan(bar?.y ?? NaN)
+  })
+
+  it('asks for JavaScript, within the window, where scripts are off', async () => {
+    const { page } = await visitors.open({ javaScriptEnabled: false })
+    await page.goto(rig.url)
+    const notice = await page.locator('noscript .notice').boundingBox()
+    expect(notice?.y).toBeLessThan(100)
   })
 
   it('takes the metric and the filters along to a new alert rule', async () => {

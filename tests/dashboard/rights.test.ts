@@ -106,12 +106,50 @@ describeWithChromium('keys', () => {
     await page.evaluate(
       `window.dispatchEvent(new Event('focus')), document.dispatchEvent(new Event('visibilitychange'))`,
     )
-    await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))')
+    // The page asks for its session every 2.5 s: by then it has rendered whatever the list has become.
+    await page.waitForResponse(/\/api\/v1\/session$/)
     expect(await reveal.textContent()).toContain(key)
     await reveal.getByRole('button', { name: 'I saved it' }).click()
     await page.getByRole('row').filter({ hasText: 'Web shop' }).waitFor()
     expect(await page.locator('body').innerText()).not.toContain(key)
     await page.getByRole('row').filter({ hasText: 'made meanwhile' }).waitFor()
+  })
+
+  it('have limits of their own, and mistakes of the form are said at their fields', async () => {
+    const page = await open('/settings/keys')
+    await page.getByRole('button', { name: 'Create key' }).click()
+    const form = page.getByRole('dialog')
+    const field = (name: string) => form.getByRole('textbox', { name })
+    const problemOf = async (name: string) => {
+      const ids = (await field(name).getAttribute('aria-describedby'))?.split(' ') ?? []
+      return form.locator(`[id="${ids.find((id) => id.endsWith('-error')) ?? ''}"]`).innerText()
+    }
+    await field('Name').fill('limited')
+    await form.getByRole('radio', { name: 'Browser' }).check()
+    await field('Allowed origins').fill('https://shop.example/path')
+    await form.getByText('Limits', { exact: true }).click()
+    await field('Events per minute and IP address').fill('1.5')
+    await form.getByRole('button', { name: 'Create key' }).click()
+    expect(await problemOf('Allowed origins')).toMatch(/^“https:\/\/shop.example\/path” is not an origin/)
+    expect(await problemOf('Events per minute and IP address')).toMatch(/^Enter a whole number from 1 to 10,000,000/)
+    await field('Allowed origins').fill('https://Shop.example/')
+    await field('Events per minute and IP address').fill('60')
+    await form.getByRole('button', { name: 'Create key' }).click()
+    await page.getByRole('button', { name: 'I saved it' }).click()
+    const made = (await keys()).find(({ name }) => name === 'limited')
+    expect(made).toMatchObject({
+      allowed_origins: ['https://shop.example'],
+      rate_limits: { events_per_minute_per_address: 60 },
+    })
+
+    await page.getByText('limited').first().click()
+    await page.getByRole('dialog').getByText('Events per minute and IP address: 60').waitFor()
+    await page.getByRole('button', { name: 'Edit' }).click()
+    await field('Events per minute and IP address').fill('')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await eventually(async () => {
+      expect((await keys()).find(({ name }) => name === 'limited')).toMatchObject({ rate_limits: null })
+    })
   })
 
   it('are rotated with an overlap, and revoked, from the list', async () => {

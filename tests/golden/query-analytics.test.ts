@@ -196,6 +196,15 @@ test('the times of a site’s events have the statements of the golden file', as
   await expectStatements('analytics/event-times-of-many-sites.txt', 'listSites', {
     'a list with one site': { query: {} },
     'a list with three sites': { query: {}, siteIds: ['a', "it's", 'ü'] },
+    'a list with two large sites, of which one has lost its earliest rows': {
+      query: {},
+      siteIds: ['a', 'b', 'c'],
+      replies: ({ sql }, index) => {
+        if (index === 0) return { rows: ['a', 'b'].map((siteId) => ({ siteId, early: noon - hourMs, late: noon })) }
+        if (!sql.includes('UNION ALL')) return {}
+        return { rows: ['a', 'b'].map((id) => ({ site_id: id, first: id === 'a' ? noon - hourMs : null, last: noon })) }
+      },
+    },
   })
 })
 

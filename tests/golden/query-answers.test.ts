@@ -198,13 +198,14 @@ const sampleRequests: Readonly<Record<string, SampleRequest>> = {
   'a site': {
     id: 'getSite',
     params: { site_id },
-    replies: always([{ first: noon - hourMs, last: noon }]),
+    // The first statement finds no large site.
+    replies: (_statement, index) => (index === 0 ? {} : { rows: [{ site_id, first: noon - hourMs, last: noon }] }),
   },
   sites: {
     id: 'listSites',
     query: {},
     siteIds: ['a', 'b'],
-    replies: always([{ site_id: 'b', first: noon - hourMs, last: noon }]),
+    replies: (_statement, index) => (index === 0 ? {} : { rows: [{ site_id: 'b', first: noon - hourMs, last: noon }] }),
   },
 }
 

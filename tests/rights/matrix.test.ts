@@ -122,13 +122,15 @@ function formOf(fields: Readonly<Record<string, string>>, file = ''): FormData {
 
 /** The status by docs/http-interface.md#bound-keys; `granted`: any status of the operation's own. */
 function expected(operation: Operation, holder: Holder, owner: Owner, transport: Transport): number | 'granted' {
-  const { scope, alternativeScope: alternativeScope = scope, rights, limit, id } = operation
+  const { scope, alternativeScope: alternativeScope = scope, rights, limit, id, dialect } = operation
   if (scope === 'public' || alternativeScope === 'public') return 'granted'
-  if (transport === 'none') return 401
+  if (transport === 'none' || (transport === 'cookie' && dialect === 'segment')) return 401
   const isEnough = (each: Scope | 'authenticated'): boolean => each === 'authenticated' || grants([holder.scope], each)
   if (!isEnough(scope) && !isEnough(alternativeScope)) return 403
   const isForeign = holder.isBound ? owner !== 'own' : false
   switch (rights.of) {
+    case 'key':
+      return holder.isBound ? 'granted' : 403
     case 'none':
     case 'list':
       return 'granted'

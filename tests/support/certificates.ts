@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import { describe } from '@jest/globals'
+import { describeWith } from './describe-with.ts'
 
-/** Certificates are made by openssl: its tests are left out where it is missing. */
-export const describeWithOpenssl = hasOpenssl() ? describe : describe.skip
+/** For suites with certificates, which openssl makes. */
+export const describeWithOpenssl = describeWith('openssl', hasOpenssl())
 
 function hasOpenssl(): boolean {
   try {

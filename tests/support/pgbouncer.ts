@@ -3,15 +3,15 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe } from '@jest/globals'
 import { findFreePort } from '@sluice/engines/processes'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { describeWith } from './describe-with.ts'
 
 /** Where Debian installs it. */
 const searchPath = `${process.env.PATH ?? ''}:/usr/sbin`
 
-/** `apt-get install pgbouncer`; the tests are left out where it is missing. */
-export const describeWithPgbouncer = hasPgbouncer() ? describe : describe.skip
+/** For suites with a PgBouncer: `apt-get install pgbouncer`. */
+export const describeWithPgbouncer = describeWith('PgBouncer', hasPgbouncer())
 
 function hasPgbouncer(): boolean {
   try {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { findFreePort } from '@sluice/engines/processes'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { nodeFlags } from './node-flags.ts'
+import { nodeFlags, ownRoot } from './node-flags.ts'
 
 /** A service in a process of its own, as production runs it. */
 export interface ServiceProcess {
@@ -21,17 +21,28 @@ export interface ServiceProcess {
 
 /** A program by its file below `services`, without `.ts`. */
 export type ProgramName =
-  `${ServiceName}/main` | `admin/${'migrate' | 'backup' | 'restore'}/main` | 'standalone/admin-key'
+  | `${ServiceName}/main`
+  | `admin/${'migrate' | 'backup' | 'restore' | 'replay-dead-letters'}/main`
+  | 'standalone/admin-key'
 
 export type ServiceName = 'gateway' | 'writer' | 'query' | 'worker' | 'standalone'
 
+export interface ServiceOptions {
+  /** A free one otherwise. */
+  port?: number
+  /** The root of another clone, whose service is started. */
+  root?: URL
+}
+
 const outputMax = 256 * 1024
+/** A service is ready within a second or two; on a machine with a load of 50 it took up to 99 s. */
+const readyMsMax = 180_000
 
 /** Starts a service with nothing in its environment but `environment`; does not wait for it. */
 export function spawnService(
   name: ServiceName,
   environment: Readonly<Record<string, string>>,
-  options: { port?: number } = {},
+  options: ServiceOptions = {},
 ): Promise<ServiceProcess> {
   return spawnProgram(`${name}/main`, environment, options)
 }
@@ -40,16 +51,17 @@ export function spawnService(
 export async function spawnProgram(
   name: ProgramName,
   environment: Readonly<Record<string, string>>,
-  options: { port?: number; arguments?: readonly string[] } = {},
+  options: ServiceOptions & { arguments?: readonly string[] } = {},
 ): Promise<ServiceProcess> {
+  const { root = ownRoot } = options
   const port = options.port ?? (await findFreePort())
   const program = `services/${name}.ts`
   const child = spawn(
     process.execPath,
     [
       '--disable-warning=ExperimentalWarning',
-      ...nodeFlags(program),
-      fileURLToPath(new URL(`../../${program}`, import.meta.url)),
+      ...nodeFlags(program, root),
+      fileURLToPath(new URL(program, root)),
       ...(options.arguments ?? []),
     ],
     {
@@ -93,16 +105,27 @@ export async function spawnProgram(
 }
 
 /** Starts a service and waits until `/readyz` answers 200. Throws with its output when it ends before that. */
-export async function startService(...call: Parameters<typeof spawnService>): Promise<ServiceProcess> {
-  const service = await spawnService(...call)
+export async function startService(
+  name: ServiceName,
+  environment: Readonly<Record<string, string>>,
+  options: ServiceOptions = {},
+): Promise<ServiceProcess> {
+  const service = await spawnService(name, environment, options)
   let ended = false
   void service.exited.then(() => {
     ended = true
   })
-  await waitUntil(async () => {
-    if (ended) throw new Error(`${call[0]} ended: ${service.output()}`)
+  const isUp = async (): Promise<boolean> => {
+    if (ended) throw new Error(`${name} ended: ${service.output()}`)
     return isReady(service.url)
-  }, `${call[0]} is ready`)
+  }
+  try {
+    await waitUntil(isUp, `${name} is ready`, readyMsMax)
+  } catch (error) {
+    // The caller can't stop the service, because the promise rejects.
+    await service.stop()
+    throw error
+  }
   return service
 }
 

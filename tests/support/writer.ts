@@ -1,28 +1,33 @@
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { availableParallelism, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { listDeadLetters } from '@sluice/admin/replay-dead-letters/replay'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import type { Block } from '@sluice/event-log/block'
 import type { EventLog } from '@sluice/event-log/log'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
+import { writerGroup } from '@sluice/event-log/writer-group'
 import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
-import { type EventInserter, openEventInserterAt } from '@sluice/event-store/insert/insert-events'
+import { type EventInserter, openEventInserter, openEventInserterAt } from '@sluice/event-store/insert/insert-events'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { type ConsumeDeps, type EventConsumer, eventConsumer } from '@sluice/writer/consume-events'
 import { capturedLogger } from './captured-logger.ts'
+import { type ClickHouseProxy, clickHouseProxy } from './clickhouse-proxy.ts'
 import { type TestClickHouse, testClickHouse } from './engines/test-engines.ts'
 
 export const timeoutMs = 10_000
 export const noon = Date.UTC(2026, 0, 15, 12)
+/** Concurrent inserts of a writer in tests. */
+const insertsMax = 2
 /** One more than the writer serves at a time. */
-export const partitions = Math.max(2, availableParallelism()) + 1
+export const partitions = insertsMax + 1
 
 /** The stores of a writer: a log with its dead letters, and a ClickHouse to write to. */
 export interface TestStores {
   url: string
+  clickHouseUrl: string
   log: EventLog
   backfill: EventLog
   deadLetters: EventLog
@@ -33,16 +38,18 @@ export interface TestStores {
   /** The rows in the log of dead letters, as text, with their reason, and with their lane when it is that of old rows. */
   dead(): Promise<{ reason: string | undefined; row: string; lane?: string }[]>
   publish(...blocks: Block[]): Promise<void>
+  /** Whether the writers have taken everything out of the log of events and that of old ones. */
+  isDrained(): Promise<boolean>
   /** Closes the logs, so that another process can open them. */
   closeLogs(): Promise<void>
   drop(): Promise<void>
 }
 
-export async function createTestStores(logUrl?: string): Promise<TestStores> {
+export async function createTestStores(logUrl?: string, partitionCount = partitions): Promise<TestStores> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-writer-'))
   const url = logUrl ?? `file:${join(folder, 'log')}`
   const { logger } = capturedLogger()
-  const log = await openEventLog(url, { logger, file: { partitions } })
+  const log = await openEventLog(url, { logger, file: { partitions: partitionCount } })
   const backfill = await openBackfillLog(url, log, { logger })
   const deadLetters = await openDeadLetters(url, { logger })
   const database: TestClickHouse = testClickHouse()
@@ -56,6 +63,7 @@ export async function createTestStores(logUrl?: string): Promise<TestStores> {
   }
   return {
     url,
+    clickHouseUrl: database.url,
     log,
     backfill,
     deadLetters,
@@ -75,6 +83,11 @@ export async function createTestStores(logUrl?: string): Promise<TestStores> {
       return found
     },
     publish: (...blocks) => log.publish(blocks, { timeoutMs }),
+    isDrained: async () => {
+      const group = writerGroup(await inserter.storeId())
+      const positions = [...(await log.positions(group)), ...(await backfill.positions(group))]
+      return positions.every(({ next, end }) => next === end)
+    },
     closeLogs,
     drop: async () => {
       await closeLogs()
@@ -82,6 +95,31 @@ export async function createTestStores(logUrl?: string): Promise<TestStores> {
       await clickHouse.close()
       await database.drop()
       await rm(folder, { recursive: true })
+    },
+  }
+}
+
+/** Stores in which a test can act on inserts under way and see every row that was stored twice. */
+export interface ProxiedStores extends TestStores {
+  proxy: ClickHouseProxy
+  /** An inserter whose inserts pass through `proxy`. */
+  proxied: EventInserter
+}
+
+export async function createProxiedStores(partitionCount = partitions): Promise<ProxiedStores> {
+  const stores = await createTestStores(undefined, partitionCount)
+  // A merge would hide rows that were stored twice.
+  await stores.clickHouse.command('SYSTEM STOP MERGES events')
+  const proxy = await clickHouseProxy(stores.clickHouseUrl)
+  const proxied = openEventInserter(proxy.url)
+  return {
+    ...stores,
+    proxy,
+    proxied,
+    drop: async () => {
+      await proxied.close()
+      await proxy.close()
+      await stores.drop()
     },
   }
 }
@@ -105,7 +143,7 @@ export function runWriter(place: TestStores, changes: Partial<ConsumeDeps> = {})
   const { logger, lines } = capturedLogger()
   const metrics = createMetrics()
   const { log, deadLetters, inserter } = place
-  const consumer = eventConsumer({ log, deadLetters, inserter, logger, metrics, lingerMs: 10, ...changes })
+  const consumer = eventConsumer({ log, deadLetters, inserter, logger, metrics, lingerMs: 10, insertsMax, ...changes })
   const abort = new AbortController()
   const running = consumer.run?.(abort.signal)
   return {

@@ -8,10 +8,13 @@ import { blobsUrl } from '@sluice/blobs/variables'
 import { openClickHouse } from '@sluice/event-store/client'
 import { externalTableClient } from '@sluice/event-store/insert/external-table'
 import { clickHouseUrl } from '@sluice/event-store/variables'
+import { requireDumpable } from '@sluice/postgres/dump'
 import { openPostgres } from '@sluice/postgres/open'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { loadConfig } from '@sluice/runtime/config'
 import { describeWithOpenssl, makeCertificate, type TestCertificate } from '../support/certificates.ts'
+import { testWith } from '../support/describe-with.ts'
+import { postgresPrograms } from '../support/engines/postgres-programs.ts'
 import { describeWithS3, testClickHouse, testPostgres, testS3 } from '../support/engines/test-engines.ts'
 import { type TlsProxy, tlsProxy } from '../support/tls-proxy.ts'
 
@@ -81,6 +84,28 @@ describeWithOpenssl('TLS by URL, with an authority of its own', () => {
     url.searchParams.set('sslrootcert', certificate.cert)
     await open(url.href).check()
   }, 30_000)
+
+  testWith('programs of PostgreSQL', postgresPrograms() !== undefined)(
+    'pg_dump is as strict as the services, whatever the mode is called',
+    async () => {
+      const database = await testPostgres()
+      closing.push(() => database.drop())
+      const { port } = await withTls(database.url, { isPostgres: true })
+      const url = new URL(database.url)
+      Object.assign(url, { port: String(port) })
+      const dump = () => requireDumpable({ url: url.href, searchPath: postgresPrograms() })
+      for (const mode of ['verify-full', 'verify-ca', 'require', 'prefer']) {
+        url.searchParams.set('sslmode', mode)
+        await expect(dump()).rejects.toThrow(/certificate[^]*Name the authorities in SLUICE_POSTGRES_URL: sslrootcert=/)
+      }
+      url.searchParams.set('sslrootcert', certificate.cert)
+      url.searchParams.delete('sslmode')
+      // The connection succeeds; the server of the tests may be newer than the programs of the machine.
+      const reason = await dump().catch((error: unknown) => String(error))
+      expect(reason ?? 'server version').toContain('server version')
+    },
+    60_000,
+  )
 
   describeWithS3('S3', () => {
     test('blobs are written and read', async () => {

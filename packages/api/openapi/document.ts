@@ -26,7 +26,7 @@ A key goes into \`Authorization: Bearer <key>\`, or into \`?api_key=\` where a h
 
 Checked in this order: path, method, credential, rate, scope, content type, body, site. Only the first problem is told.
 
-Where services run apart, \`/collect\` and \`/collect/batch\` are served by the gateway, everything else by the query service.`
+Where services run apart, \`/collect\`, \`/collect/batch\` and \`/v1\` are served by the gateway, everything else by the query service.`
 
 /**
  * The OpenAPI 3.1 document of a table of operations, which /openapi.json serves, /docs renders and tests compare with
@@ -120,7 +120,9 @@ const headers: Record<string, Header> = {
   },
   'X-RateLimit-Limit': rateHeader('How often the key may do this in a minute.'),
   'X-RateLimit-Remaining': rateHeader('How often it still may.'),
-  'X-RateLimit-Reset': rateHeader('When it may as often as before, in Unix seconds.'),
+  'X-RateLimit-Reset': rateHeader(
+    'When it may as often as before, in Unix seconds; to clients of Segment’s, in seconds from now.',
+  ),
   'Retry-After': {
     description: 'Seconds until a retry makes sense.',
     required: true,
@@ -141,6 +143,12 @@ const securitySchemes: OpenApiDocument['components']['securitySchemes'] = {
     in: 'query',
     name: 'api_key',
     description: 'An API key in the query, where a header can’t be set. Proxies may log it: prefer the header.',
+  },
+  write_key: {
+    type: 'http',
+    scheme: 'basic',
+    description:
+      'An API key as the user, without a password, as Segment’s clients send it. They may send it as `writeKey` in the body instead.',
   },
   session: {
     type: 'apiKey',
@@ -168,9 +176,7 @@ function describeOperation(operation: Operation, shared: Shared): OperationObjec
     security:
       scope === 'public'
         ? []
-        : sufficientScopes(operation).flatMap((roles) =>
-            Object.keys(securitySchemes).map((name) => ({ [name]: roles })),
-          ),
+        : sufficientScopes(operation).flatMap((roles) => schemesOf(operation).map((name) => ({ [name]: roles }))),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: requestBody(body, shared.schemas) }),
     responses: {
@@ -179,6 +185,11 @@ function describeOperation(operation: Operation, shared: Shared): OperationObjec
       ...Object.fromEntries(failuresOf(operation).map((status) => [status, failure(status, operation, shared)])),
     },
   }
+}
+
+/** The ways to send a credential. Segment's clients may also send it in the body. */
+function schemesOf({ dialect }: Operation): string[] {
+  return dialect === 'segment' ? ['write_key', 'bearer', 'api_key'] : ['bearer', 'api_key', 'session']
 }
 
 /** Alternative lists of scopes, each of which is sufficient. OpenAPI 3.1 allows them in all security requirements. */
@@ -327,12 +338,16 @@ function hasRanges({ file, data }: Operation['response']): boolean {
   return file !== undefined && data === undefined
 }
 
-function failure(status: ErrorStatus, { limit, failureData }: Operation, shared: Shared): Response | Reference {
+function failure(
+  status: ErrorStatus,
+  { limit, failureData, dialect }: Operation,
+  shared: Shared,
+): Response | Reference {
   const { name, meaning } = failures[status]
   const data = failureData?.status === status ? toJsonSchema(failureData.data, 'output', shared.schemas) : undefined
-  // Other errors may be sent before the rate limit is read, e.g. for a path that can't be decoded.
-  const isAlwaysAfterRateLimit = [409, 413, 415, 429].includes(status)
-  const isCounted = isAlwaysAfterRateLimit && limit !== undefined
+  // Other errors may come before the rate limit, e.g. for a path that can't be decoded, or for a body that contains the key.
+  const isAboutRequest = [409, 413, 415, 429].includes(status)
+  const isCounted = isAboutRequest && limit !== undefined && (dialect === undefined || status === 429)
   const response: Response = {
     description: meaning,
     headers: headersOf([
@@ -342,7 +357,7 @@ function failure(status: ErrorStatus, { limit, failureData }: Operation, shared:
     content: json(data ? errorEnvelope(data) : { $ref: '#/components/schemas/Error' }),
   }
   if (data) return response
-  const component = isAlwaysAfterRateLimit && !isCounted ? `Uncounted${name}` : name
+  const component = isAboutRequest && !isCounted ? `Uncounted${name}` : name
   shared.responses[component] ??= response
   return { $ref: `#/components/responses/${component}` }
 }

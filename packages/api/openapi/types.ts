@@ -75,7 +75,7 @@ export interface OperationObject {
 export interface SecurityScheme {
   type: 'http' | 'apiKey'
   description: string
-  scheme?: 'bearer'
+  scheme?: 'bearer' | 'basic'
   in?: 'query' | 'cookie'
   name?: string
 }

@@ -4,6 +4,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { describeWith } from '../../../tests/support/describe-with.ts'
+import { canMountTmpfs, mountRight, mountTmpfs, unmount } from '../../../tests/support/tmpfs.ts'
 import type { BlobStore } from '../blob-store.ts'
 import { chunksOf, collect, listAll, mebibyte, readAll, uploadsOf } from '../conformance/harness.ts'
 import { openBlobStore } from '../open-blob-store.ts'
@@ -11,27 +13,12 @@ import { openBlobStore } from '../open-blob-store.ts'
 const root = mkdtempSync(join(tmpdir(), 'sluice-blobs-'))
 const disk = join(root, 'disk')
 mkdirSync(disk)
-const mount = (options: string) =>
-  execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', disk], { stdio: 'pipe' })
-const unmount = () => execFileSync('umount', [disk], { stdio: 'pipe' })
-
-function canMount(): boolean {
-  try {
-    mount('size=1m')
-    unmount()
-    return true
-  } catch {
-    return false
-  }
-}
 
 afterAll(() => {
   rmSync(root, { recursive: true, force: true })
 })
 
-const describeWithDisk = canMount() ? describe : describe.skip
-
-describeWithDisk('a small disk (a tmpfs, which root can mount on Linux)', () => {
+describeWith(mountRight, canMountTmpfs())('a small disk', () => {
   let store: BlobStore
   const full = {
     code: 'unavailable',
@@ -40,12 +27,12 @@ describeWithDisk('a small disk (a tmpfs, which root can mount on Linux)', () => 
   }
 
   beforeEach(async () => {
-    mount('size=16m')
+    mountTmpfs(disk, 'size=16m')
     store = await openBlobStore(`file:${disk}`)
   })
 
   afterEach(() => {
-    unmount()
+    unmount(disk)
   })
 
   test('that is full: a blob is not stored at all, and the others stay', async () => {
@@ -96,12 +83,12 @@ describeWithDisk('a small disk (a tmpfs, which root can mount on Linux)', () => 
   })
 
   test('that is not mounted any more: nothing is written to the folder below', async () => {
-    unmount()
+    unmount(disk)
     const away = { code: 'unavailable', retryable: true, internal: expect.stringContaining('SLUICE_BLOBS_URL') }
     await expect(store.write('a', chunksOf(Buffer.from('x')))).rejects.toMatchObject(away)
     await expect(store.check()).rejects.toMatchObject(away)
     await expect(collect(store.listUploads())).rejects.toMatchObject(away)
-    mount('size=1m')
+    mountTmpfs(disk, 'size=1m')
   })
 })
 

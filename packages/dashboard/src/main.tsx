@@ -6,16 +6,21 @@ import { routeOf } from './state/route.ts'
 import { loadTemporal } from './state/temporal.ts'
 
 const secret = takeSecret()
+let session: Promise<void> | undefined
 if (secret === undefined) {
-  // Both are asked at once, rather than the site once the session is known.
-  prefetch('getSession', {})
+  // Both are asked at once, rather than the site once the session is known; start.ts has asked them already.
+  session = prefetch('getSession', {})
   const route = routeOf(location.pathname)
-  if ('siteId' in route) prefetch('getSite', { params: { site_id: route.siteId } })
+  if ('siteId' in route) void prefetch('getSite', { params: { site_id: route.siteId } })
 }
 // A sign-in link that is opened where the dashboard is shown already changes the fragment alone.
 addEventListener('hashchange', () => {
   if (hasSecret()) location.reload()
 })
 const root = document.getElementById('app')
-await loadTemporal()
-if (root !== null) render(<App secret={secret} />, root)
+// Until it is known who is here, there is no more to show than the outline in index.html.
+await Promise.all([loadTemporal(), session])
+if (root !== null) {
+  root.replaceChildren()
+  render(<App secret={secret} />, root)
+}

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import type { Claim, LogBatch } from '../log.ts'
-import { collect, waitUntilTrue } from './collect.ts'
+import { collect, eagerly, waitUntilTrue } from './collect.ts'
 import { areAllHeld, type Harness, partitions } from './harness.ts'
 
 /** How members share partitions, lose them, stop and fail. */
@@ -85,6 +85,22 @@ export function describeMembers({ createGate, openNew, publishNames, publishEver
       const second = collect(log, 'group')
       await waitUntilTrue('the others', () => second.committed.length >= 2)
       expect(second.names).toEqual(['b', 'c'])
+    })
+
+    test('a member has joined once it has its share, which may be no partition, and still has while others come', async () => {
+      const log = await openNew()
+      const unstarted = log.consumer({ group: 'group', ...eagerly, onClaim: () => Promise.resolve() })
+      const members = [collect(log, 'group')]
+      expect(members[0]?.consumer.hasJoined()).toBe(false)
+      await waitUntilTrue('the first to join', () => members[0]?.consumer.hasJoined() === true)
+      // One more than there are partitions.
+      while (members.length <= partitions) members.push(collect(log, 'group'))
+      await waitUntilTrue('the others to join', () => {
+        expect(members[0]?.consumer.hasJoined()).toBe(true)
+        return members.every(({ consumer }) => consumer.hasJoined()) && areAllHeld(...members)
+      })
+      expect(members.filter(({ held }) => held().length === 0)).toHaveLength(1)
+      expect(unstarted.hasJoined()).toBe(false)
     })
 
     test('a member that stops before it has joined leaves nothing behind', async () => {

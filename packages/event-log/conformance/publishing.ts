@@ -77,7 +77,8 @@ export function describePublishing({ open, openNew, createUrl, startProcess, pub
       // Part of a larger buffer, as the gateway's payloads may be.
       const slab = Buffer.concat([Buffer.alloc(7, 'x'), payload, Buffer.alloc(9, 'y')])
       const headers = { v: 1, rows: 2, bytes: payload.length } as const
-      const special = { ...headers, undated: true } as const
+      const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+      const special = { ...headers, undated: true, traceparent } as const
       const before = Date.now()
       const given = slab.subarray(7, 7 + payload.length)
       await log.publish([{ partition: 3, headers, payload: given }], { timeoutMs })

@@ -47,6 +47,7 @@ export function createKafkaConsumer(context: KafkaConsumerContext, options: Cons
   })
   let failure: { error: unknown } | undefined
   let session: KafkaSession | undefined
+  let hasJoined = false
   let ran: Promise<void> | undefined
 
   const fail = (error: unknown) => {
@@ -69,6 +70,9 @@ export function createKafkaConsumer(context: KafkaConsumerContext, options: Cons
       times,
       claims,
       draining: draining.signal,
+      onJoined: () => {
+        hasJoined = true
+      },
       logger,
     })
     session = current
@@ -111,6 +115,7 @@ export function createKafkaConsumer(context: KafkaConsumerContext, options: Cons
       draining.abort()
       await ran?.catch(() => undefined)
     },
+    hasJoined: () => hasJoined,
     lag: () => session?.lag() ?? [],
   }
   return self

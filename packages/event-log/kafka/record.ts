@@ -4,10 +4,11 @@ import type { LogEntry } from '../consumer/claim-feed.ts'
 
 /** A block as a Kafka record: no key, the payload as value, the headers as text. */
 export function encodeRecord({ partition, headers, payload }: Block): Message {
-  const { v, rows, bytes, undated, encoding, letter } = headers
+  const { v, rows, bytes, undated, encoding, traceparent, letter } = headers
   const texts: Record<string, string> = { v: String(v), rows: String(rows), bytes: String(bytes) }
   if (undated) texts.undated = 'true'
   if (encoding) texts.encoding = encoding
+  if (traceparent !== undefined) texts.traceparent = traceparent
   if (letter) texts.letter = JSON.stringify(letter)
   return { partition, value: payload, headers: texts }
 }
@@ -21,6 +22,7 @@ export function decodeRecord(partition: number, { offset, timestamp, value, head
   const payload = Buffer.from(value ?? [])
   const version = readCount(headers?.v) ?? 0
   const isCompressed = readText(headers?.encoding) === 'zstd'
+  const traceparent = readText(headers?.traceparent)
   const letter = readDeadLetter(headers?.letter)
   return {
     offset: BigInt(offset),
@@ -34,6 +36,7 @@ export function decodeRecord(partition: number, { offset, timestamp, value, head
         bytes: isCompressed ? (readCount(headers?.bytes) ?? 0) : payload.length,
         ...(isCompressed && { encoding: 'zstd' }),
         ...(readText(headers?.undated) === 'true' && { undated: true }),
+        ...(traceparent !== undefined && { traceparent }),
         ...(letter && { letter }),
       },
       payload,

@@ -31,6 +31,8 @@ export interface KafkaSessionOptions {
   claims: ClaimSet
   /** Aborted when the member is stopping: no further claim may begin. */
   draining: AbortSignal
+  /** Called each time that the member has joined the group, at first and after each rebalance. */
+  onJoined: () => void
   logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
 }
 
@@ -307,6 +309,7 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
   consumer.on(events.GROUP_JOIN, ({ payload }) => {
     lastContactAt = performance.now()
     hasJoined = true
+    options.onJoined()
     isJoining = false
     assign(payload.memberAssignment[topic] ?? [])
     logger.info({ group, member: payload.memberId, partitions: assigned }, 'joined the consumer group')

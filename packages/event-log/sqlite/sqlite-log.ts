@@ -109,6 +109,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     const stopped = Promise.withResolvers<undefined>()
     const group = groupOf(consumerOptions.group)
     let ran: Promise<void> | undefined
+    let hasJoined = false
 
     const fail = (error: unknown) => {
       stopped.reject(error)
@@ -158,6 +159,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       await loadPositions(joined, consumerOptions.group)
       void joined.ended.then(fail)
       group.members.join(member)
+      hasJoined = true
       try {
         await stopped.promise
       } finally {
@@ -181,6 +183,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
         stopped.resolve(undefined)
         await ran?.catch(() => undefined)
       },
+      hasJoined: () => hasJoined,
       lag: () =>
         claims.current().map((feed) => ({
           partition: feed.claim.partition,

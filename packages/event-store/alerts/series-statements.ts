@@ -1,3 +1,4 @@
+import { defaultConversionEvent } from '@sluice/contracts/sites'
 import type { QueryParams } from '../client.ts'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
@@ -85,7 +86,7 @@ GROUP BY point`,
  * event in the window, unless the 24 h before the window have one.
  */
 function sessionsStatement(question: AlertQuestion, grid: PointGrid, value: string): Statement {
-  const { windowMs, targetEvent = 'purchase' } = question
+  const { windowMs, targetEvent = defaultConversionEvent } = question
   const last = grid.first + (grid.points - 1) * grid.stepMs
   const events = eventsSql(question, { start: grid.first - windowMs - sessionWindowMs, end: last })
   return {

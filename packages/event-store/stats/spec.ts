@@ -1,4 +1,5 @@
 import type { Filter } from '@sluice/contracts/conditions'
+import { defaultConversionEvent } from '@sluice/contracts/sites'
 import { type Comparison, type FilterField, type Grouping, type Metric, statsLimits } from '@sluice/contracts/stats'
 import { bucketStarts, exceedsBucketLimit, isTimeUnit, type Range } from '../calendar.ts'
 import { QueryTooLargeError } from '../errors.ts'
@@ -59,9 +60,6 @@ export interface StatsPlan extends Required<
   sessions: SessionPlan
 }
 
-/** The event type that `conversion_rate` counts unless another is named. */
-const defaultTargetEvent = 'purchase'
-
 /** Completes a spec. Throws QueryTooLargeError for a grouping that makes too many buckets. */
 export function planStats(spec: StatsSpec): StatsPlan {
   const { groupBy, timeZone = 'UTC' } = spec
@@ -82,7 +80,7 @@ function withDefaults({ compare: _, askedTogether, ...spec }: StatsSpec): Omit<S
     timeZone: 'UTC',
     filters: {},
     conditions: [],
-    targetEvent: defaultTargetEvent,
+    targetEvent: defaultConversionEvent,
     limit: statsLimits.groupsDefault,
     offset: 0,
     exact: false,

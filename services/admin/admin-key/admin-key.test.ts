@@ -20,9 +20,9 @@ afterEach(async () => {
 })
 
 /** Runs the command to its end; `output` is what it printed on both streams, `key` is undefined when it printed none. */
-async function run(environment: Readonly<Record<string, string>>) {
+async function run(environment: Readonly<Record<string, string>>, given: readonly string[] = []) {
   const program = fileURLToPath(new URL('main.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...given], {
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -48,6 +48,16 @@ describe('the command that replaces the admin key of servers', () => {
     const stored = async (key = '') => (await keys.findByHash(hashKey(key))) ?? undefined
     expect(await stored(first.key)).toMatchObject({ scopes: ['admin'], revokedAt: expect.any(Date) as unknown })
     expect(await stored(second.key)).toMatchObject({ scopes: ['admin'], siteIds: null, revokedAt: null })
+  }, 30_000)
+
+  test('refuses an argument, and the key that is in use stays', async () => {
+    const { key = '' } = await run({ SLUICE_POSTGRES_URL: database.url })
+    const { code, output } = await run({ SLUICE_POSTGRES_URL: database.url }, ['--list'])
+    expect({ code, output }).toStrictEqual({
+      code: 1,
+      output: expect.stringMatching(/^Unknown option '--list'[^]*\nnpm run admin-key /) as unknown,
+    })
+    expect(await keyStore(database).findByHash(hashKey(key))).toMatchObject({ revokedAt: null })
   }, 30_000)
 
   test('ends with 1 and names the variable when no URL is given', async () => {

@@ -4,9 +4,13 @@ import { replaceAdminKey } from '@sluice/postgres/admin-key'
 import { openPostgres } from '@sluice/postgres/open'
 import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
+import { readArguments } from '@sluice/runtime/read-arguments'
 import { variables } from './config.ts'
 
+const usage = 'npm run admin-key   (replaces the admin key: the former one stops working)'
+
 try {
+  readArguments(usage, {}, () => undefined)
   const postgres = openPostgres(loadCommandConfig(variables, process.env, console.error).SLUICE_POSTGRES_URL)
   try {
     const { key, note } = await replaceAdminKey(postgres)

@@ -5,12 +5,12 @@ import { writerGroup } from '@sluice/event-log/writer-group'
 import type { StoreBackup } from '@sluice/event-store/backup'
 import { postgresTime } from '@sluice/postgres/after-restore'
 import { backupStore } from '@sluice/postgres/backups'
-import { dumpPostgres, type PostgresPrograms } from '@sluice/postgres/dump'
+import { dumpPostgres, type PostgresPrograms, requireDumpable } from '@sluice/postgres/dump'
 import { appliedPostgresMigrations } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { newId } from '@sluice/runtime/ids'
 import { thisBuild } from '@sluice/runtime/schema-versions'
-import { fingerprintOf, type Manifest, readManifest, writeManifest } from './manifest.ts'
+import { fingerprintOf, type Manifest, readManifest, requireKeyOf, writeManifest } from './manifest.ts'
 import { placeOf } from './target.ts'
 
 export interface BackupEngines {
@@ -57,9 +57,13 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
   const at = await postgresTime(postgres)
   const storeId = await clickHouse.storeId()
   const base = options.base && (await readBase(options.base, storeId, target.url))
+  // ClickHouse's part may take hours.
+  await requireDumpable(engines.programs)
   const schemas = await readSchemas(engines)
   const lanes = await readLanes(engines.logUrl, storeId)
 
+  // Printed before the backup begins, because it is also the name of ClickHouse's part on its disk if the backup fails.
+  say(`Backup ${backupId}`)
   say('ClickHouse…')
   const place = placeOf(target.url, { disk: options.disk, backupId })
   const { bytes } = await clickHouse.backUp(place, base?.manifest.clickHouse.place)
@@ -102,9 +106,13 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
  * Replaces the dump of Postgres in a backup by one of now, so that a restore knows later erasures and revoked keys. The backup
  * is whole at every moment. Throws when there is no backup of this installation.
  */
-export async function renewPostgres(engines: BackupEngines, { target }: Pick<BackupOptions, 'target'>): Promise<void> {
+export async function renewPostgres(
+  engines: BackupEngines,
+  { target, secretsKey }: Pick<BackupOptions, 'target' | 'secretsKey'>,
+): Promise<void> {
   const manifest = await readManifest(target.store, target.url)
   if ((await engines.clickHouse.storeId()) !== manifest.clickHouse.storeId) throw otherInstallation(target.url)
+  requireKeyOf(manifest, secretsKey)
   const schema = await appliedPostgresMigrations(engines.postgres)
   if (JSON.stringify(schema) !== JSON.stringify(manifest.schemas.postgres)) {
     throw new Error(`A migration ran since the backup in ${target.url}. Make a whole backup, at an address of its own.`)

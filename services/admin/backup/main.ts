@@ -1,7 +1,7 @@
 // npm run backup -- <target>: docs/backup.md
-import { parseArgs } from 'node:util'
-import { loadConfig } from '@sluice/runtime/config'
 import { internalMessage } from '@sluice/runtime/errors'
+import { loadCommandConfig } from '@sluice/runtime/load-command-config'
+import { readArguments } from '@sluice/runtime/read-arguments'
 import { backUp, renewPostgres } from './backup.ts'
 import { variables } from './config.ts'
 import { openEngines } from './open-engines.ts'
@@ -10,40 +10,33 @@ const usage = `npm run backup -- <target> [--base <earlier target>] [--disk back
 npm run backup -- <target> --postgres-only   (renews the dump of Postgres in that backup)
 A target is file:<folder> or s3://bucket/prefix?region=eu-central-1.`
 
-function readArguments() {
-  try {
-    const { values, positionals } = parseArgs({
-      allowPositionals: true,
-      options: {
-        base: { type: 'string' },
-        disk: { type: 'string', default: 'backups' },
-        'postgres-only': { type: 'boolean', default: false },
-      },
-    })
-    const [target, ...others] = positionals
-    if (target === undefined || others.length > 0) throw new Error('One target is needed.')
-    if (values['postgres-only'] && values.base !== undefined) {
-      throw new Error('--base and --postgres-only exclude each other.')
-    }
-    return { target, ...values }
-  } catch (error) {
-    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${usage}`, { cause: error })
-  }
-}
+const options = {
+  base: { type: 'string' },
+  disk: { type: 'string', default: 'backups' },
+  'postgres-only': { type: 'boolean', default: false },
+} as const
 
 try {
-  const { target, base, disk, 'postgres-only': postgresOnly } = readArguments()
-  const config = loadConfig(variables, process.env)
+  const { target, base, disk, postgresOnly } = readArguments(
+    usage,
+    { allowPositionals: true, options },
+    ({ positionals: [first, ...others], values: { base, disk, 'postgres-only': postgresOnly } }) => {
+      if (first === undefined || others.length > 0) throw new Error('One target is needed.')
+      if (postgresOnly && base !== undefined) throw new Error('--base and --postgres-only exclude each other.')
+      return { target: first, base, disk, postgresOnly }
+    },
+  )
+  const config = loadCommandConfig(variables, process.env, console.error)
   const { engines, open, close } = await openEngines(config, process.env.PATH)
   try {
-    const opened = await open(target, 'The target')
+    const opened = await open(target, 'The target', { mustExist: postgresOnly })
     if (postgresOnly) {
-      await renewPostgres(engines, { target: opened })
+      await renewPostgres(engines, { target: opened, secretsKey: config.SLUICE_SECRETS_KEY })
       console.log(`The dump of Postgres in ${target} is renewed.`)
     } else {
       const { backupId } = await backUp(engines, {
         target: opened,
-        base: base === undefined ? undefined : await open(base, '--base'),
+        base: base === undefined ? undefined : await open(base, '--base', { mustExist: true }),
         disk,
         secretsKey: config.SLUICE_SECRETS_KEY,
         say: (line) => {

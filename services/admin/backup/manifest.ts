@@ -47,6 +47,15 @@ export function fingerprintOf(secretsKey: string): string {
   return openSecretBox(secretsKey).fingerprint('backup').toString('hex').slice(0, 16)
 }
 
+/** Throws an Error when `secretsKey` is not the key of the backup. */
+export function requireKeyOf({ secretsKeyFingerprint }: Manifest, secretsKey: string): void {
+  if (fingerprintOf(secretsKey) === secretsKeyFingerprint) return
+  throw new Error(
+    `SLUICE_SECRETS_KEY is not the key of the backup (fingerprint ${secretsKeyFingerprint}): ` +
+      'set that one, or no secret of a webhook or alert rule can be read.',
+  )
+}
+
 export async function writeManifest(target: Pick<BlobStore, 'write'>, manifest: Manifest): Promise<void> {
   const content = JSON.stringify({ sha256: checksum(manifest), manifest }, null, 2)
   await target.write(manifestName, [Buffer.from(`${content}\n`)])
@@ -68,10 +77,12 @@ export async function readManifest(source: Pick<BlobStore, 'read'>, url: string)
 
 function parse(content: string, url: string): { sha256: string; manifest: Manifest } {
   try {
-    return JSON.parse(content) as { sha256: string; manifest: Manifest }
+    const { sha256, manifest } = JSON.parse(content) as { sha256?: string; manifest?: Manifest }
+    if (sha256 !== undefined && manifest !== undefined) return { sha256, manifest }
   } catch (error) {
-    throw new Error(`${manifestName} of ${url} is damaged: it is no JSON.`, { cause: error })
+    throw new Error(`${manifestName} of ${url} is damaged: it is no JSON object.`, { cause: error })
   }
+  throw new Error(`${manifestName} of ${url} is damaged: it has no manifest or no checksum.`)
 }
 
 function checksum(manifest: Manifest): string {

@@ -4,7 +4,7 @@ import { openStoreBackup } from '@sluice/event-store/backup'
 import { openPostgres } from '@sluice/postgres/open'
 import type { Config } from '@sluice/runtime/config'
 import type { variables } from './config.ts'
-import { openTarget, requireApart } from './target.ts'
+import { openTarget } from './target.ts'
 
 /** What a command has opened; `close` ends it in reverse order. */
 export async function openEngines(config: Config<typeof variables>, searchPath: string | undefined) {
@@ -26,10 +26,10 @@ export async function openEngines(config: Config<typeof variables>, searchPath: 
         logUrl: config.SLUICE_LOG_URL,
         blobs,
       },
-      open: async (url: string, name: string) => {
-        const store = await openTarget(url, name, credentials)
+      open: async (url: string, name: string, { mustExist }: { mustExist: boolean }) => {
+        const blobsUrl = config.SLUICE_BLOBS_URL
+        const store = await openTarget(url, { name, blobsUrl, credentials, mustExist })
         opened.push(store)
-        requireApart(url, config.SLUICE_BLOBS_URL)
         return { url, store }
       },
       close,

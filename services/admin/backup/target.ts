@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import type { S3Credentials } from '@sluice/blobs/s3/client'
@@ -5,11 +6,23 @@ import { httpUrlOf, parseS3Url } from '@sluice/blobs/s3/url'
 import type { BackupPlace } from '@sluice/event-store/backup'
 import { folderOf } from '@sluice/runtime/file-url'
 
-/** Opens the place of a backup. Throws an Error that calls it `name` when its URL is wrong. */
+export interface TargetOptions {
+  /** The name of the address in errors: `The target`. */
+  name: string
+  /** SLUICE_BLOBS_URL. */
+  blobsUrl: string
+  credentials: S3Credentials | undefined
+  /** Whether a folder that does not exist is an error. Otherwise it is created. */
+  mustExist: boolean
+}
+
+/**
+ * Opens the target or source of a backup. Throws an Error that says what to do when its URL is wrong, or when one of the
+ * backup's folder and SLUICE_BLOBS_URL contains the other; then nothing is created.
+ */
 export async function openTarget(
   url: string,
-  name: string,
-  credentials: S3Credentials | undefined,
+  { name, blobsUrl, credentials, mustExist }: TargetOptions,
 ): Promise<BlobStore> {
   if (!/^(file|s3):/.test(url)) {
     throw new Error(
@@ -17,17 +30,19 @@ export async function openTarget(
     )
   }
   try {
+    requireApart(placeText(url), placeText(blobsUrl))
+    if (mustExist && url.startsWith('file:') && !existsSync(folderOf(url))) {
+      throw new Error(`there is no folder ${folderOf(url)}: correct the address.`)
+    }
     return await openBlobStore(url, credentials && { credentials })
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
-    throw new Error(message.replace('SLUICE_BLOBS_URL', name), { cause: error })
+    throw new Error(`${name}: ${message.replace(/^SLUICE_BLOBS_URL: /, '')}`, { cause: error })
   }
 }
 
-/** Throws when the backup would be among the files that it copies, or they among its own. */
-export function requireApart(target: string, blobsUrl: string): void {
-  const [a, b] = [placeText(target), placeText(blobsUrl)]
-  if (a.startsWith(b) || b.startsWith(a)) {
+function requireApart(place: string, ofBlobs: string): void {
+  if (place.startsWith(ofBlobs) || ofBlobs.startsWith(place)) {
     throw new Error('SLUICE_BLOBS_URL and the backup lie within each other: name another folder or prefix.')
   }
 }

@@ -1,9 +1,9 @@
 // npm run migrate [-- --plan | --wait]: brings the schemas and topics up to date.
-import { parseArgs } from 'node:util'
 import { waitForMutations } from '@sluice/event-store/mutations'
 import { openPostgres } from '@sluice/postgres/open'
 import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
+import { readArguments } from '@sluice/runtime/read-arguments'
 import { variables } from './config.ts'
 import { migrate } from './migrate.ts'
 import { planText } from './plan.ts'
@@ -12,20 +12,15 @@ const usage = `npm run migrate [-- --plan | --wait]
   --plan   prints the statements that would be executed, and changes nothing
   --wait   waits until ClickHouse has brought the stored events into the new form, which it does in the background`
 
-function readArguments(): { plan: boolean; wait: boolean } {
-  try {
-    const boolean = { type: 'boolean', default: false } as const
-    const { values } = parseArgs({ options: { plan: boolean, wait: boolean } })
-    if (values.plan && values.wait)
-      throw new Error('--plan changes nothing that --wait could wait for: give one of them.')
-    return values
-  } catch (error) {
-    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${usage}`, { cause: error })
-  }
-}
+const flag = { type: 'boolean', default: false } as const
 
 try {
-  const { plan, wait } = readArguments()
+  const { plan, wait } = readArguments(usage, { options: { plan: flag, wait: flag } }, ({ values }) => {
+    if (values.plan && values.wait) {
+      throw new Error('--plan changes nothing that --wait could wait for: give one of them.')
+    }
+    return values
+  })
   const config = loadCommandConfig(variables, process.env, console.error)
   // Creating an index on a large table takes long.
   const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0 })

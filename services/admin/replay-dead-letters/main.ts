@@ -1,7 +1,6 @@
 // npm run replay-dead-letters [-- --list]: publishes the rows that the writer could not store to the log of events again.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import type { Block } from '@sluice/event-log/block'
 import { openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'
@@ -10,6 +9,7 @@ import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { internalMessage } from '@sluice/runtime/errors'
 import { folderOf } from '@sluice/runtime/file-url'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
+import { readArguments } from '@sluice/runtime/read-arguments'
 import { variables } from './config.ts'
 import { listDeadLetters, replayDeadLetters } from './replay.ts'
 
@@ -17,15 +17,6 @@ const usage = 'npm run replay-dead-letters [-- --list]   (--list only prints the
 const ignore = (): void => undefined
 /** A failure ends the command, which prints it once. */
 const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
-
-function readArguments(): { list: boolean } {
-  try {
-    const { values } = parseArgs({ options: { list: { type: 'boolean', default: false } } })
-    return values
-  } catch (error) {
-    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${usage}`, { cause: error })
-  }
-}
 
 function print(block: Block, place: { partition: number; offset: bigint }): void {
   const { letter, rows, bytes, undated } = block.headers
@@ -47,7 +38,11 @@ function openPostgresFor(logUrl: string, postgresUrl: string | undefined): Postg
 /** What is open, to be closed in reverse order. */
 const opened: { close(): Promise<void> }[] = []
 try {
-  const { list } = readArguments()
+  const { list } = readArguments(
+    usage,
+    { options: { list: { type: 'boolean', default: false } } },
+    ({ values }) => values,
+  )
   const config = loadCommandConfig(variables, process.env, console.error)
   const url = config.SLUICE_LOG_URL ?? `file:${config.SLUICE_DATA_DIR}/log`
   // Opening a log that does not exist would create one.

@@ -1,39 +1,23 @@
 // npm run restore -- <source>: docs/backup.md
-import { parseArgs } from 'node:util'
-import { loadConfig } from '@sluice/runtime/config'
 import { internalMessage } from '@sluice/runtime/errors'
+import { loadCommandConfig } from '@sluice/runtime/load-command-config'
+import { readArguments } from '@sluice/runtime/read-arguments'
 import { variables } from '../backup/config.ts'
 import { openEngines } from '../backup/open-engines.ts'
-import { restore, type Restored } from './restore.ts'
+import { finishRestore, restore, type Restored } from './restore.ts'
 
 const usage = `npm run restore -- <source> [--clickhouse-only] [--accept-loss]
 The source is what was the target of npm run backup.`
 
-function readArguments() {
-  try {
-    const { values, positionals } = parseArgs({
-      allowPositionals: true,
-      options: {
-        'clickhouse-only': { type: 'boolean', default: false },
-        'accept-loss': { type: 'boolean', default: false },
-      },
-    })
-    const [source, ...others] = positionals
-    if (source === undefined || others.length > 0) throw new Error('One source is needed.')
-    return { source, clickHouseOnly: values['clickhouse-only'], acceptLoss: values['accept-loss'] }
-  } catch (error) {
-    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${usage}`, { cause: error })
-  }
-}
+const flag = { type: 'boolean', default: false } as const
+const options = { 'clickhouse-only': flag, 'accept-loss': flag }
 
 const say = (line: string): void => {
   console.log(line)
 }
 
 function report({ manifest, losses, ...found }: Restored, clickHouseOnly: boolean): void {
-  say(
-    `${manifest.backupId} of ${timeText(manifest.at)} is restored. Start the services: the writers store what the log holds since.`,
-  )
+  say(`${manifest.backupId} of ${timeText(manifest.at)} is restored.`)
   for (const loss of losses) say(loss)
   say(`Erasures repeated: ${found.erasures.length}.`)
   for (const { erasureId, siteId } of found.forgotten) {
@@ -56,21 +40,29 @@ function timeText(at: number): string {
 }
 
 try {
-  const { source, clickHouseOnly, acceptLoss } = readArguments()
-  const config = loadConfig(variables, process.env)
+  const { source, clickHouseOnly, acceptLoss } = readArguments(
+    usage,
+    { allowPositionals: true, options },
+    ({ positionals: [first, ...others], values }) => {
+      if (first === undefined || others.length > 0) throw new Error('One source is needed.')
+      return { source: first, clickHouseOnly: values['clickhouse-only'], acceptLoss: values['accept-loss'] }
+    },
+  )
+  const config = loadCommandConfig(variables, process.env, console.error)
   const { engines, open, close } = await openEngines(config, process.env.PATH)
   try {
-    const restored = await restore(
-      { ...engines, clickHouseUrl: config.SLUICE_CLICKHOUSE_URL },
-      {
-        source: await open(source, 'The source'),
-        secretsKey: config.SLUICE_SECRETS_KEY,
-        clickHouseOnly,
-        acceptLoss,
-        say,
-      },
-    )
+    const restoreEngines = { ...engines, clickHouseUrl: config.SLUICE_CLICKHOUSE_URL }
+    const restored = await restore(restoreEngines, {
+      source: await open(source, 'The source', { mustExist: true }),
+      secretsKey: config.SLUICE_SECRETS_KEY,
+      clickHouseOnly,
+      acceptLoss,
+      say,
+    })
+    // Printed before a further step can fail: no other output lists what was revoked and erased.
     report(restored, clickHouseOnly)
+    await finishRestore(restoreEngines, restored.manifest, source)
+    say('Start the services: the writers store what the log holds since.')
   } finally {
     await close()
   }

@@ -1,18 +1,22 @@
+import { existsSync } from 'node:fs'
 import { cp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import { writePiece } from '@sluice/blobs/pieces'
 import { openClickHouse } from '@sluice/event-store/client'
 import { hashValue } from '@sluice/event-store/erased-rows'
 import { isEmptyPostgres } from '@sluice/postgres/after-restore'
 import { backupStore } from '@sluice/postgres/backups'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { openPostgres } from '@sluice/postgres/open'
+import { folderOf } from '@sluice/runtime/file-url'
 import { type DrillRig, startDrillRig } from '../../../tests/drill/rig.ts'
 import { kafkaMissing } from '../../../tests/support/engines/kafka-files.ts'
 import { postgresPrograms } from '../../../tests/support/engines/postgres-programs.ts'
 import { redisMissing } from '../../../tests/support/engines/redis.ts'
-import { readManifest, writeManifest } from '../backup/manifest.ts'
+import { type Manifest, readManifest, writeManifest } from '../backup/manifest.ts'
+import { finishRestore } from './restore.ts'
 
 const containing = (text: string): unknown => expect.stringContaining(text)
 const isComplete = kafkaMissing() === undefined && redisMissing() === undefined && postgresPrograms() !== undefined
@@ -120,6 +124,12 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     expect(rows).toStrictEqual([])
   }
 
+  async function changeManifest(folder: string, change: (manifest: Manifest) => Manifest): Promise<void> {
+    const store = await openBlobStore(`file:${folder}`)
+    await writeManifest(store, change(await readManifest(store, folder)))
+    await store.close()
+  }
+
   const dumpIn = async (folder: string): Promise<string> =>
     join(folder, (await readdir(folder)).find((name) => name.endsWith('.dump')) ?? '')
 
@@ -127,6 +137,32 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     expect(finishedAt).toBeGreaterThan(0)
     const again = await rig.command('admin/backup/main', [`file:${backup}`])
     expect(again).toMatchObject({ code: 1, output: containing('is not empty') })
+  }, 60_000)
+
+  test('an address without a backup is a mistake, and no folder is made for it', async () => {
+    const nowhere = join(rig.backups, 'nowhere')
+    const missing = containing(`there is no folder ${nowhere}`)
+    const [restored, renewed, based] = [
+      await rig.command('admin/restore/main', [`file:${nowhere}`]),
+      await rig.command('admin/backup/main', [`file:${nowhere}`, '--postgres-only']),
+      await rig.command('admin/backup/main', [`file:${rig.backups}/next`, '--base', `file:${nowhere}`]),
+    ]
+    expect(restored).toMatchObject({ code: 1, output: missing })
+    expect(renewed).toMatchObject({ code: 1, output: missing })
+    expect(based).toMatchObject({ code: 1, output: missing })
+    const within = await rig.command('admin/backup/main', [`${rig.engines().blobsUrl}/backup`])
+    expect(within).toMatchObject({ code: 1, output: containing('lie within each other') })
+    expect(existsSync(nowhere)).toBe(false)
+    expect(existsSync(join(folderOf(rig.engines().blobsUrl), 'backup'))).toBe(false)
+  }, 60_000)
+
+  test('the dump of Postgres is not renewed under another key than that of the backup', async () => {
+    const copy = join(rig.backups, 'other-key')
+    await cp(backup, copy, { recursive: true })
+    await changeManifest(copy, (manifest) => ({ ...manifest, secretsKeyFingerprint: '0000000000000000' }))
+    const { code, output } = await rig.command('admin/backup/main', [`file:${copy}`, '--postgres-only'])
+    expect({ code, output }).toMatchObject({ code: 1, output: containing('SLUICE_SECRETS_KEY is not the key') })
+    await rm(copy, { recursive: true })
   }, 60_000)
 
   test('data is never restored over', async () => {
@@ -143,6 +179,8 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
       await expectUntouched()
     }
     await expectRefusal((folder) => rm(join(folder, 'manifest.json')), 'was not finished')
+    await expectRefusal((folder) => writeFile(join(folder, 'manifest.json'), '{}'), 'is damaged')
+    await expectRefusal((folder) => writeFile(join(folder, 'manifest.json'), 'null'), 'is damaged')
     await expectRefusal(async (folder) => {
       const file = join(folder, 'manifest.json')
       await writeFile(file, (await readFile(file, 'utf8')).replace('"build": 1', '"build": 2'))
@@ -151,13 +189,29 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     await expectRefusal(async (folder) => writeFile(await dumpIn(folder), 'PGDMP'), 'its checksum differs')
     await expectRefusal((folder) => rm(join(folder, 'blobs/exports/a')), 'blobs/exports/a is missing')
 
-    await expectRefusal(async (folder) => {
+    await expectRefusal(
+      (folder) => changeManifest(folder, (manifest) => ({ ...manifest, secretsKeyFingerprint: '0000000000000000' })),
+      'SLUICE_SECRETS_KEY is not the key of the backup (fingerprint 0000000000000000)',
+    )
+    const unreadable = await restoreCopy(async (folder) => {
       const store = await openBlobStore(`file:${folder}`)
-      const manifest = await readManifest(store, folder)
-      const postgres = [...manifest.schemas.postgres, ['999-of-tomorrow', 2] as const]
-      await writeManifest(store, { ...manifest, schemas: { ...manifest.schemas, postgres } })
+      const piece = await writePiece(store, 'postgres-0.dump', [Buffer.from('PGDMP of another release')])
       await store.close()
-    }, 'The Postgres schema is newer than this build, 1 (unknown: 999-of-tomorrow needs build 2)')
+      await changeManifest(folder, (manifest) => ({ ...manifest, postgres: { ...piece, at: manifest.at } }))
+    })
+    expect(unreadable).toMatchObject({ code: 1, output: containing('pg_restore ended with 1') })
+    expect(unreadable.output).not.toContain('ClickHouse…')
+    const alone = await rig.command('admin/restore/main', [`file:${backup}`, '--clickhouse-only'])
+    expect(alone).toMatchObject({ code: 1, output: containing('SLUICE_POSTGRES_URL: the database is empty') })
+
+    await expectRefusal(
+      (folder) =>
+        changeManifest(folder, (manifest) => {
+          const postgres = [...manifest.schemas.postgres, ['999-of-tomorrow', 2] as const]
+          return { ...manifest, schemas: { ...manifest.schemas, postgres } }
+        }),
+      'The Postgres schema is newer than this build, 1 (unknown: 999-of-tomorrow needs build 2)',
+    )
     const [part = ''] = await readdir(rig.disk)
     const away = join(rig.backups, 'away')
     await rename(join(rig.disk, part), away)
@@ -170,6 +224,9 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
       output: containing('Erasures repeated: 1'),
     })
     expect(await users()).toStrictEqual(['ann', 'cid'])
+    // Its age is that of the backup, not of the restore.
+    const noted = await withPostgres((postgres) => backupStore(postgres).lastFinishedAt())
+    expect(noted).toBeLessThanOrEqual(finishedAt ?? 0)
     const blobs = await openBlobStore(rig.engines().blobsUrl)
     expect(await blobs.size('exports/a')).toBe('content'.length)
     await blobs.close()
@@ -183,4 +240,20 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     expect({ code, output }).toMatchObject({ code: 0, output: containing('is restored') })
     expect(await users()).toStrictEqual(['ann', 'cid'])
   }, 120_000)
+})
+
+test('a failure after the data were restored says that they are, and what is left to do', async () => {
+  const postgres = openPostgres('postgres://a:b@127.0.0.1:1/x')
+  const clickHouse: Manifest['clickHouse'] = {
+    storeId: 'a',
+    database: 'sluice',
+    place: { kind: 'disk', disk: 'backups', name: 'bak_1' },
+    bytes: 0,
+    base: null,
+  }
+  const engines = { postgres, clickHouseUrl: 'http://127.0.0.1:1/sluice', logUrl: 'kafka://127.0.0.1:1/events' }
+  await expect(finishRestore(engines, { backupId: 'bak_1', at: 0, clickHouse }, 'file:a')).rejects.toThrow(
+    /ECONNREFUSED[^]*\nAll data are restored. Run "npm run migrate", then start the services.$/,
+  )
+  await postgres.close()
 })

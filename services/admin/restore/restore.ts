@@ -9,11 +9,11 @@ import { writerGroup } from '@sluice/event-log/writer-group'
 import { rejectNewerClickHouseSchema } from '@sluice/event-store/migrate'
 import { isEmptyPostgres, reconcile, type Reconciled } from '@sluice/postgres/after-restore'
 import { backupStore } from '@sluice/postgres/backups'
-import { restorePostgres } from '@sluice/postgres/dump'
+import { requireReadableDump, restorePostgres } from '@sluice/postgres/dump'
 import { checkPostgresSchema, rejectNewerPostgresSchema } from '@sluice/postgres/migrate'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { BackupEngines, OpenTarget } from '../backup/backup.ts'
-import { fingerprintOf, type LanePositions, type Manifest, readManifest } from '../backup/manifest.ts'
+import { type LanePositions, type Manifest, readManifest, requireKeyOf } from '../backup/manifest.ts'
 import { migrate } from '../migrate/migrate.ts'
 
 export interface RestoreEngines extends BackupEngines {
@@ -55,7 +55,7 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   const { storeId, database, place } = manifest.clickHouse
   rejectNewerPostgresSchema(manifest.schemas.postgres)
   await rejectNewerClickHouseSchema(manifest.schemas.clickHouse)
-  requireSameKey(manifest, options.secretsKey)
+  requireKeyOf(manifest, options.secretsKey)
   await requireEmpty(engines, clickHouseOnly)
   if (options.acceptLoss) await ensureTopics(engines.logUrl)
   const lanes = await planLanes(engines.logUrl, manifest)
@@ -67,6 +67,7 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   if (!clickHouseOnly) {
     say('Checking Postgres’s dump and the files…')
     await verifyPiece(source.store, manifest.postgres)
+    await requireReadableDump(engines.programs, await source.store.read(manifest.postgres.name))
     await verifyPiece(source.store, manifest.blobs)
     for await (const piece of listFiles(source.store, manifest)) {
       await verifyPiece(source.store, piece)
@@ -90,8 +91,8 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
       await restorePostgres(engines.programs, await source.store.read(manifest.postgres.name))
     }
   } catch (error) {
-    await blobs.remove(written)
-    await clickHouse.dropStaged()
+    // The first error is thrown, even if clearing an engine fails as well.
+    await Promise.allSettled([blobs.remove(written), clickHouse.dropStaged()])
     throw error
   }
   try {
@@ -109,22 +110,34 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
       { cause: error },
     )
   }
-  await migrate({ postgres, clickHouseUrl: engines.clickHouseUrl, logUrl: engines.logUrl })
-  await backupStore(postgres).add({
-    backupId: manifest.backupId,
-    kind: manifest.clickHouse.base === null ? 'full' : 'incremental',
-    target: source.url,
-    startedAt: new Date(manifest.at),
-  })
   return { ...reconciled, manifest, losses }
 }
 
-function requireSameKey(manifest: Manifest, secretsKey: string): void {
-  if (fingerprintOf(secretsKey) === manifest.secretsKeyFingerprint) return
-  throw new Error(
-    `SLUICE_SECRETS_KEY is not the key of the backup (fingerprint ${manifest.secretsKeyFingerprint}): ` +
-      'set that one, or no secret of a webhook or alert rule can be read.',
-  )
+/**
+ * Migrates the restored databases to this build, and records the backup. Throws an Error that says what to do; all data is
+ * restored by then.
+ */
+export async function finishRestore(
+  { postgres, clickHouseUrl, logUrl }: Pick<RestoreEngines, 'postgres' | 'clickHouseUrl' | 'logUrl'>,
+  { backupId, at, clickHouse }: Pick<Manifest, 'backupId' | 'at' | 'clickHouse'>,
+  target: string,
+): Promise<void> {
+  try {
+    await migrate({ postgres, clickHouseUrl, logUrl })
+    await backupStore(postgres).add({
+      backupId,
+      kind: clickHouse.base === null ? 'full' : 'incremental',
+      target,
+      startedAt: new Date(at),
+      // The manifest does not contain the time of its end. With the time of the restore, the alert on old backups would not fire.
+      finishedAt: new Date(at),
+    })
+  } catch (error) {
+    throw new Error(
+      `${internalMessage(error)}\nAll data are restored. Run "npm run migrate", then start the services.`,
+      { cause: error },
+    )
+  }
 }
 
 async function requireEmpty({ postgres, clickHouse, blobs }: RestoreEngines, clickHouseOnly: boolean): Promise<void> {
@@ -132,11 +145,18 @@ async function requireEmpty({ postgres, clickHouse, blobs }: RestoreEngines, cli
   if (!(await clickHouse.isEmpty())) {
     throw new Error(`SLUICE_CLICKHOUSE_URL: the database ${clickHouse.database} holds tables. ${advice}`)
   }
+  const isEmpty = await isEmptyPostgres(postgres)
   if (clickHouseOnly) {
+    if (isEmpty) {
+      throw new Error(
+        'SLUICE_POSTGRES_URL: the database is empty, and --clickhouse-only restores beside a Postgres that is there. ' +
+          'Name that one, or leave the option out.',
+      )
+    }
     await checkPostgresSchema(postgres)
     return
   }
-  if (!(await isEmptyPostgres(postgres))) throw new Error(`SLUICE_POSTGRES_URL: the database holds tables. ${advice}`)
+  if (!isEmpty) throw new Error(`SLUICE_POSTGRES_URL: the database holds tables. ${advice}`)
   for await (const { name } of blobs.list('')) {
     throw new Error(`SLUICE_BLOBS_URL: the store holds files (${name}). ${advice}`)
   }

@@ -42,7 +42,7 @@ export function encodeBatch(
   let rejected = 0
   let index = 0
 
-  for (const { value, parseAgain, isLine, error: unreadable } of items) {
+  for (const { value, parseAgain, isLine, explain, error: unreadable } of items) {
     try {
       if (unreadable) throw unreadable
       const event = encodeEvent(value, { receivedAt, environment, parseAgain })
@@ -57,7 +57,9 @@ export function encodeBatch(
       if (!(error instanceof AppError)) throw error
       rejected++
       countRejection(error)
-      if (errors.length < eventLimits.listedErrorsMax) errors.push(eventError(index, eventIdOf(value), error))
+      if (errors.length < eventLimits.listedErrorsMax) {
+        errors.push(eventError(index, eventIdOf(value), explain?.(error) ?? error))
+      }
     }
     index++
   }

@@ -13,9 +13,18 @@ export type BatchItem =
       parseAgain: () => unknown
       /** True for a line of NDJSON, whose size has been checked. */
       isLine: boolean
+      /** Replaces field names in an error with those that the client uses; absent: the names are the same. */
+      explain?: (error: AppError) => AppError
       error?: never
     }
-  | { value?: never; parseAgain?: never; isLine?: never; error: AppError }
+  | {
+      /** The item, or the known part of it: its id is part of the error. */
+      value?: unknown
+      parseAgain?: never
+      isLine?: never
+      explain?: never
+      error: AppError
+    }
 
 /** The events of a batch, and their number, which is known before any event is validated. */
 export interface BatchEvents {

@@ -6,6 +6,7 @@ import { withDeadline } from '@sluice/runtime/deadline'
 import { type AppError, unavailable } from '@sluice/runtime/errors'
 import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { activeTraceparent, causesMax, sampledSpan, type SpanContext, traced } from '@sluice/runtime/tracing'
 
 /** The part of EventLog that the gateway uses. */
 export interface PublishLog {
@@ -109,6 +110,8 @@ export function createPublisher(
   let pendingBytes = 0
   /** Encoder of the pending requests. */
   let encoder: BlockEncoder | undefined
+  /** Sampled spans of the pending requests. */
+  let senders: SpanContext[] = []
   let inFlight = 0
   /** Time at which the last publish ended, by `performance.now()`. */
   let endedAt = -Infinity
@@ -128,13 +131,17 @@ export function createPublisher(
     if (pending.length === 0) return
     const requests = pending
     const finishedEncoder = encoder
+    const causes = senders
     pending = []
     pendingBytes = 0
     encoder = undefined
+    if (causes.length > 0) senders = []
     inFlight++
     const stopTimer = seconds.startTimer()
     try {
-      await log.publish(finishedEncoder?.finish() ?? [], { timeoutMs: publishTimeoutOf(requests, clock.latest()) })
+      const blocks = finishedEncoder?.finish() ?? []
+      const options = { timeoutMs: publishTimeoutOf(requests, clock.latest()) }
+      await (causes.length === 0 ? log.publish(blocks, options) : publishTraced(log, blocks, { ...options, causes }))
       published.inc(requests.reduce((sum, { events }) => sum + events, 0))
       // Read after the acknowledgement.
       const latest = clock.latest()
@@ -169,6 +176,8 @@ export function createPublisher(
     encoder ??= blockEncoder({ partitions: partitionCount, defaultPartition: flushNumber++ % partitionCount })
     const bytes = encoder.add(events)
     account.unacknowledgedBytes += bytes
+    const sender = sampledSpan()
+    if (sender !== undefined && senders.length < causesMax) senders.push(sender)
     return new Promise((resolve, reject) => {
       pending.push({ events: events.length, bytes, receivedAt, resolve, reject })
       pendingBytes += bytes
@@ -197,6 +206,22 @@ export function createPublisher(
       )
     },
   }
+}
+
+/** Publishes in a span for all requests of the publish, whose traceparent is a header of each block. */
+function publishTraced(
+  log: PublishLog,
+  blocks: readonly Block[],
+  { timeoutMs, causes }: { timeoutMs: number; causes: readonly SpanContext[] },
+): Promise<void> {
+  return traced('publish', { kind: 'producer', causes, attributes: { 'sluice.blocks': blocks.length } }, () => {
+    const traceparent = activeTraceparent()
+    const named = blocks.map((block) => ({
+      ...block,
+      headers: { ...block.headers, ...(traceparent && { traceparent }) },
+    }))
+    return log.publish(named, { timeoutMs })
+  })
 }
 
 /**

@@ -11,6 +11,7 @@ import { type ExportStore, exportStore } from '@sluice/postgres/exports'
 import { siteStore } from '@sluice/postgres/sites'
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { testWith } from '../../../tests/support/describe-with.ts'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { type FinishedFile, finishExport } from '../../../tests/support/finished-export.ts'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
@@ -247,7 +248,7 @@ async function* mebibytes(count: number): AsyncGenerator<Uint8Array> {
   for (let n = 0; n < count; n++) yield await Promise.resolve(Buffer.alloc(mebibyte, n))
 }
 
-const testOnLinux = process.platform === 'linux' ? test : test.skip
+const testOnLinux = testWith('Linux', process.platform === 'linux')
 
 testOnLinux('the file is closed when the client leaves', async () => {
   const exportId = await finished(mebibytes(64))

@@ -1,13 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from '@jest/globals'
+import { expect } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { exportStore } from '@sluice/postgres/exports'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
+import { testWith } from '../../../tests/support/describe-with.ts'
 import {
   describeWithRedis,
   testClickHouse,
@@ -37,7 +38,7 @@ async function received(response: Response): Promise<number> {
 }
 
 describeWithRedis('the query service', () => {
-  const testOnLinux = process.platform === 'linux' ? test : test.skip
+  const testOnLinux = testWith('Linux', process.platform === 'linux')
 
   testOnLinux(
     'takes at most 64 MiB of memory more for a download of 300 MiB than for one of 20 MiB',

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,6 +12,7 @@ import { exactClock } from '../../../tests/support/clock.ts'
 import { countLeftovers, nothing, upload } from '../../../tests/support/import-uploads.ts'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
 import { startTestService, type TestService } from '../../../tests/support/test-service.ts'
+import { mountTmpfs, testWithTmpfs, unmount } from '../../../tests/support/tmpfs.ts'
 import { createImportRoute } from './create-import.ts'
 
 let query: TestQuery
@@ -83,25 +83,13 @@ describe('when the connection to Postgres breaks while the import is stored', ()
 })
 
 const disk = mkdtempSync(join(tmpdir(), 'sluice-disk-'))
-const mount = () => execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', disk], { stdio: 'pipe' })
-const unmount = () => execFileSync('umount', [disk], { stdio: 'pipe' })
-
-function canMount(): boolean {
-  try {
-    mount()
-    unmount()
-    return true
-  } catch {
-    return false
-  }
-}
 
 afterAll(() => {
   rmSync(disk, { recursive: true })
 })
 
-;(canMount() ? test : test.skip)('a disk that fills up answers 503, and nothing is left', async () => {
-  mount()
+testWithTmpfs('a disk that fills up answers 503, and nothing is left', async () => {
+  mountTmpfs(disk, 'size=8m')
   try {
     const blobs = await openBlobStore(`file:${disk}`)
     const incompressible = randomBytes(12_000_000)
@@ -112,6 +100,6 @@ afterAll(() => {
     expect(await countLeftovers(full)).toStrictEqual(nothing)
     expect(await uploadTo({ blobs }, csv)).toMatchObject({ status: 202 })
   } finally {
-    unmount()
+    unmount(disk)
   }
 })

@@ -5,11 +5,12 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { expect, test } from '@jest/globals'
+import { expect } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
+import { testWith } from '../../../tests/support/describe-with.ts'
 import {
   describeWithRedis,
   testClickHouse,
@@ -46,7 +47,7 @@ async function upload(url: string, key: string, mebibytes: number): Promise<stri
 }
 
 describeWithRedis('the query service', () => {
-  const testOnLinux = process.platform === 'linux' ? test : test.skip
+  const testOnLinux = testWith('Linux', process.platform === 'linux')
 
   testOnLinux('takes at most 64 MiB of memory more for a file of 150 MiB than for one of 50 MiB', async () => {
     const [postgres, clickHouse] = [await testPostgres(), testClickHouse()]

@@ -92,3 +92,17 @@ describe('the events themselves are used for', () => {
     })
   })
 })
+
+describe('an event in the last second before the first whole quarter of an hour of the range', () => {
+  // The only event of its part, whose index then begins in that second.
+  const alone = async (metric: string, more: Partial<RawStatsParameters> = {}) => {
+    const site_id = await database.siteWith([{ at: -1 / hour, user_id: 'u1', session_id: 's1' }])
+    return requestCounts({ site_id, metric, start_date: noon - 60_000, ...more }, {})
+  }
+
+  test.each(['event_count', 'unique_users', 'unique_sessions', 'visitors'])('counts in %s', async (metric) => {
+    expect(await alone(metric)).toMatchObject({ value: 1 })
+    expect(await alone(metric, { group_by: 'day' })).toMatchObject({ value: 1 })
+    expect(await alone(metric, { environment: 'all' })).toMatchObject({ value: 1 })
+  })
+})

@@ -9,7 +9,7 @@ import { queueDeliveries } from '@sluice/postgres/deliveries'
 import { deliveryQueue } from '@sluice/postgres/delivery-queue'
 import { updateEndpoint } from '@sluice/postgres/endpoints'
 import { webhookStore } from '@sluice/postgres/webhooks'
-import { createMetrics } from '@sluice/runtime/metrics'
+import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../../tests/support/captured-logger.ts'
 import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
@@ -37,6 +37,7 @@ let clock: VirtualClock
 let mails: Parameters<Outbound['mail']>[0][]
 let stop: () => Promise<void>
 let log: ReturnType<typeof capturedLogger>
+let metrics: Metrics
 
 beforeAll(async () => {
   postgres = await openTestPostgres()
@@ -64,7 +65,7 @@ beforeEach(() => {
   clock = virtualClock(noon)
   log = capturedLogger()
   const outbound = openOutbound({ allowedNetworks: ['127.0.0.0/8'] })
-  const metrics = createMetrics()
+  metrics = createMetrics()
   const stopping = new AbortController()
   const component = deliverySender({
     queue: deliveryQueue(postgres),
@@ -129,6 +130,31 @@ const hmac = (secret: string, { headers, body }: Received) =>
   createHmac('sha256', secret)
     .update(`${String(headers['x-svc-timestamp'])}.${body}`)
     .digest('hex')
+
+test('attempts are counted by their outcome, with the delay of each', async () => {
+  const figures = async (name: string) =>
+    (await metrics.metrics()).split('\n').filter((line) => line.startsWith(`sluice_worker_delivery_${name}`))
+  expect(await figures('attempts_total')).toStrictEqual([
+    'sluice_worker_delivery_attempts_total{outcome="succeeded"} 0',
+    'sluice_worker_delivery_attempts_total{outcome="failed"} 0',
+    'sluice_worker_delivery_attempts_total{outcome="lost"} 0',
+  ])
+  const webhookId = await addWebhook(postgres, { url: `${base}/hook` })
+  await attempted(await addDelivery(postgres, webhookId, noon))
+  answer = [500]
+  await attempted(await addDelivery(postgres, webhookId, clock.now() - 20_000))
+  expect((await figures('attempts_total')).slice(0, 2)).toStrictEqual([
+    'sluice_worker_delivery_attempts_total{outcome="succeeded"} 1',
+    'sluice_worker_delivery_attempts_total{outcome="failed"} 1',
+  ])
+  expect(await figures('delay_seconds')).toStrictEqual(
+    expect.arrayContaining([
+      'sluice_worker_delivery_delay_seconds_bucket{le="10"} 1',
+      'sluice_worker_delivery_delay_seconds_bucket{le="30"} 2',
+      'sluice_worker_delivery_delay_seconds_count 2',
+    ]),
+  )
+})
 
 test('a delivery arrives as it was queued, signed, under its id', async () => {
   const webhookId = await addWebhook(postgres, { url: `${base}/hook?a=b`, secret: 'top' })

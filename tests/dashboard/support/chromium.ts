@@ -10,20 +10,22 @@ export function findChromium(): string | undefined {
   return folders.map((folder) => join(folder, 'chromium')).find((file) => existsSync(file))
 }
 
+export const chromiumArguments = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
 /** Starts the browser, without a window. Throws when there is none. */
 export async function launchChromium(): Promise<Browser> {
   const executablePath = findChromium()
   if (executablePath === undefined) throw new Error('There is no Chromium: install it, or set SLUICE_TEST_CHROMIUM')
   return chromium.launch({
     executablePath,
-    args: [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-    ],
+    args: chromiumArguments,
   })
 }

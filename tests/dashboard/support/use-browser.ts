@@ -1,12 +1,10 @@
-import { afterAll, afterEach, beforeAll, describe, expect } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, expect } from '@jest/globals'
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
+import { describeWith } from '../../support/describe-with.ts'
 import { findChromium, launchChromium } from './chromium.ts'
 
-/** `describe` for suites that need a browser: counted as skipped, and named so, when there is none. */
-export function describeWithChromium(name: string, suite: () => void): void {
-  if (findChromium() === undefined) describe.skip(`${name} (no Chromium)`, suite)
-  else describe(name, suite)
-}
+/** For suites that need a browser. */
+export const describeWithChromium = describeWith('Chromium', findChromium() !== undefined)
 
 /** A browser profile of its own with one page. */
 export interface Visit {
@@ -62,7 +60,7 @@ export function useBrowser(): Visitors {
         permissions: ['clipboard-read', 'clipboard-write'],
         ...options,
       })
-      context.setDefaultTimeout(30_000)
+      context.setDefaultTimeout(60_000)
       contexts.push(context)
       const expected = [signedOut]
       const report = (text: string): void => {

@@ -1,15 +1,16 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { isAlive } from '@sluice/engines/processes'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { describeWith } from '../describe-with.ts'
 import { type LocalKafka, startKafka } from './kafka.ts'
 import { isKafkaCached, kafkaMissing } from './kafka-files.ts'
 import { kafkaAnswers } from './kafka-probe.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'sluice-kafka-'))
-const describeIfRuns = kafkaMissing() === undefined && isKafkaCached() ? describe : describe.skip
+const describeIfRuns = describeWith('Kafka', kafkaMissing() === undefined && isKafkaCached())
 
 afterAll(() => {
   rmSync(root, { recursive: true, force: true })

@@ -2,14 +2,15 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { isAlive } from '@sluice/engines/processes'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { describeWith } from '../describe-with.ts'
 import { type LocalRedis, redisMissing, startRedis } from './redis.ts'
 import { redisAnswers } from './redis-probe.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'sluice-redis-'))
-const describeIfRuns = redisMissing() === undefined ? describe : describe.skip
+const describeIfRuns = describeWith('Redis', redisMissing() === undefined)
 
 afterAll(() => {
   rmSync(root, { recursive: true, force: true })

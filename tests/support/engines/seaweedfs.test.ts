@@ -1,15 +1,16 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { isAlive } from '@sluice/engines/processes'
+import { describeWith } from '../describe-with.ts'
 import { type LocalSeaweedfs, startSeaweedfs } from './seaweedfs.ts'
 import { isSeaweedfsCached, seaweedfsMissing } from './seaweedfs-files.ts'
 import { testS3 } from './test-engines.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'sluice-seaweedfs-'))
-const describeIfRuns = seaweedfsMissing() === undefined ? describe : describe.skip
+const describeIfRuns = describeWith('SeaweedFS', seaweedfsMissing() === undefined)
 
 afterAll(() => {
   rmSync(root, { recursive: true, force: true })

@@ -17,7 +17,7 @@ interface Properties {
  * schema of joi for the known fields, maps for properties, JSON.stringify for texts. Throws the AppError of a bad event.
  */
 export function expectedLine(value: unknown, { receivedAt }: { receivedAt: number }): string {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || JSON.isRawJSON(value)) {
     throw invalidFormat('an event must be a JSON object')
   }
   const entries = Object.entries(value)

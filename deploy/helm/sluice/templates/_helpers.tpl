@@ -42,6 +42,11 @@ uniquelocal
 {{- define "sluice.port" -}}8080{{- end -}}
 {{- define "sluice.metricsPort" -}}9080{{- end -}}
 
+{{/* What the port speaks, for probes: HTTPS with a certificate of its own. */}}
+{{- define "sluice.scheme" -}}
+{{ empty (include "sluice.setting" (dict "root" . "name" "SLUICE_TLS_CERT")) | ternary "HTTP" "HTTPS" }}
+{{- end -}}
+
 {{/* The environment of a process, as the list of a container. Call with (dict "root" $ "variables" …). */}}
 {{- define "sluice.environment" -}}
 {{- $root := .root -}}

@@ -79,10 +79,14 @@ export function useApi<Id extends OperationId>(
   )
 }
 
-/** Asks an operation before a component does, which then takes the answer from the cache. */
-export function prefetch<Id extends OperationId>(id: Id, input: Input<Id>): void {
-  // The component that asks shows the failure.
-  queryClient.query({ queryKey: [id, input], queryFn: ({ signal }) => call(id, input, signal) }).catch(() => undefined)
+/**
+ * Asks an operation before a component does, which then takes the answer from the cache. Resolves when the answer is there
+ * or has failed: the component that asks shows the failure.
+ */
+export async function prefetch<Id extends OperationId>(id: Id, input: Input<Id>): Promise<void> {
+  await queryClient
+    .query({ queryKey: [id, input], queryFn: ({ signal }) => call(id, input, signal) })
+    .catch(() => undefined)
 }
 
 /** Asks something that is made of several calls; `key` names the question. `null` as key asks nothing yet. */

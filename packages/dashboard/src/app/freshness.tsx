@@ -40,7 +40,8 @@ export function Freshness() {
   useEffect(() => {
     lagMs.value = lag
   }, [lag])
-  const { state, text } = freshnessOf(lag)
+  const isChecking = mayRead && data === undefined && error === undefined
+  const { state, text } = isChecking ? checking : freshnessOf(lag)
   return (
     <div role="status" aria-label={messages.freshness.label} class={`freshness ${state}`} title={text}>
       {state === 'stalled' ? <Icon name="triangle-alert" /> : <span class="dot" />}
@@ -48,6 +49,9 @@ export function Freshness() {
     </div>
   )
 }
+
+/** Shown before the first answer. */
+const checking = { state: 'unknown', text: messages.freshness.checking } as const
 
 function freshnessOf(lag: number | undefined): { state: 'unknown' | 'quiet' | 'behind' | 'stalled'; text: string } {
   const { fresh, behind, stalled, unknown } = messages.freshness

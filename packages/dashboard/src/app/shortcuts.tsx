@@ -1,3 +1,4 @@
+import { Fragment } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import { messages } from '../messages/en.ts'
@@ -107,6 +108,18 @@ export function Shortcuts({ siteId }: { siteId: string | undefined }) {
               <kbd>G</kbd> <kbd>{letter.toUpperCase()}</kbd>
             </dt>
             <dd>{messages.nav[page]}</dd>
+          </div>
+        ))}
+        {messages.shortcuts.clicks.map(({ keys, description }) => (
+          <div key={description}>
+            <dt>
+              {keys.map((key) => (
+                <Fragment key={key}>
+                  <kbd>{key}</kbd>{' '}
+                </Fragment>
+              ))}
+            </dt>
+            <dd>{description}</dd>
           </div>
         ))}
       </dl>

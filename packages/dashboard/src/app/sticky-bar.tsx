@@ -3,7 +3,7 @@ import { useContext, useState } from 'preact/hooks'
 import { formatCustom } from '../format/dates.ts'
 import { rangeLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
-import { useQuestions, useView } from '../state/hooks.ts'
+import { useChosenView, useQuestions, useView } from '../state/hooks.ts'
 import { type Compare, type CustomRange, type Preset, presets, type Range, shifted } from '../state/range.ts'
 import type { SitePage } from '../state/route.ts'
 import { SiteContext, useSession, useSite } from '../state/session.tsx'
@@ -139,7 +139,8 @@ function PresetShortcut({ preset, choose }: { preset: Preset; choose: (range: Ra
 }
 
 function RangeChoice() {
-  const { range, setView } = useView()
+  const { setView } = useView()
+  const { range } = useChosenView()
   const { moment } = useQuestions()
   const [isCustom, setCustom] = useState(false)
   // Another range may not have the chart's unit.
@@ -196,7 +197,8 @@ function RangeChoice() {
 }
 
 function CompareChoice() {
-  const { compare, setView } = useView()
+  const { setView } = useView()
+  const { compare } = useChosenView()
   const [isCustom, setCustom] = useState(false)
   const choose = (chosen: Compare) => {
     setView({ compare: chosen })
@@ -239,7 +241,8 @@ function CompareChoice() {
 }
 
 function ZoneChoice() {
-  const { zone, setView } = useView()
+  const { setView } = useView()
+  const { zone } = useChosenView()
   const site = useSite()
   const own = { value: site.timezone, label: messages.bar.siteZone(site.timezone) }
   return (
@@ -261,7 +264,8 @@ function ZoneChoice() {
 }
 
 function EnvironmentChoice() {
-  const { env, setView } = useView()
+  const { setView } = useView()
+  const { env } = useChosenView()
   const { environment: own } = useSession()
   return (
     <Select

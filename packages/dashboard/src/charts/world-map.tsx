@@ -1,4 +1,4 @@
-import { type ExtendedFeatureCollection, geoNaturalEarth1, geoPath } from 'd3-geo'
+import { geoNaturalEarth1, geoPath } from 'd3-geo'
 import { useMemo } from 'preact/hooks'
 import { feature } from 'topojson-client'
 import atlas from 'world-atlas/countries-110m.json' with { type: 'json' }
@@ -20,8 +20,7 @@ export interface WorldMapProps {
 /** A map of the world, tinted by values. Whoever can't see or point at it has the same numbers in the table. */
 export default function WorldMap({ values, describe, label, onPick }: WorldMapProps) {
   const countries = useMemo(() => {
-    const topology = atlas as unknown as Parameters<typeof feature>[0]
-    const { features } = feature(topology, 'countries') as unknown as ExtendedFeatureCollection
+    const { features } = feature(atlas, atlas.objects.countries)
     // Antarctica has no visitors and takes a fifth of the map.
     const inhabited = features.filter(({ id }) => id !== '010')
     const path = geoPath(

@@ -29,6 +29,10 @@ export const formatSeconds = (ms: number, zone: string): string =>
 /** `20 May 2015, 14:05`. */
 export const formatDateTime = (ms: number, zone: string): string => format(zone, { ...day, ...time }).format(ms)
 
+/** `20 May 2015, 14:05 CEST`: for places that do not name the time zone. */
+export const formatZoned = (ms: number, zone: string): string =>
+  format(zone, { ...day, ...time, timeZoneName: 'short' }).format(ms)
+
 /** ISO 8601 with the offset of the zone, `2026-11-22T14:05:09+01:00`, for CSV. */
 export const formatIso = (ms: number, zone: string): string =>
   temporal()

@@ -55,8 +55,8 @@ describe('what is taken away', () => {
   })
 
   test('curl quotes for a shell and holds no secret', () => {
-    expect(toCurl({ method: 'GET', path: `/api/v1/stats?filter=it's` })).toBe(
-      String.raw`curl -sS "$SLUICE_URL"'/api/v1/stats?filter=it'\''s' \
+    expect(toCurl({ method: 'GET', path: `/api/v1/stats?filter=it's` }, 'https://sluice.example')).toBe(
+      String.raw`curl -sS 'https://sluice.example/api/v1/stats?filter=it'\''s' \
   -H "Authorization: Bearer $SLUICE_KEY"`,
     )
   })

@@ -110,6 +110,7 @@ export const messages = {
   },
   freshness: {
     label: 'Freshness',
+    checking: 'Checking whether the numbers are up to date',
     fresh: 'Up to date',
     behind: (seconds: number) => `${seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`} behind`,
     stalled:
@@ -118,6 +119,7 @@ export const messages = {
     oldRows: 'Events with old timestamps are still arriving, so numbers of this range may grow.',
   },
   filters: {
+    clear: 'Clear the filters',
     remove: (text: string) => `Remove filter: ${text}`,
     edit: (text: string) => `Edit filter: ${text}`,
     property: 'Property',
@@ -127,7 +129,6 @@ export const messages = {
     apply: 'Apply filter',
     removeButton: 'Remove filter',
     title: 'Filter',
-    clear: 'Clear all',
     none: '(none)',
     missingProperty: 'Choose what to filter by.',
     invalidValue: (isPattern: boolean) =>
@@ -195,16 +196,21 @@ export const messages = {
   },
   shortcuts: {
     title: 'Keyboard shortcuts',
-    off: 'They can be switched off under Session.',
+    off: 'Single keys can be turned off under Session.',
     keys: { ArrowLeft: '←', ArrowRight: '→', Escape: 'Esc', ' ': 'Space' } as Readonly<Record<string, string>>,
     range: (name: string) => `Time range: ${name}`,
     custom: 'Choose days',
-    compare: 'Compare: on, off',
-    back: 'The range before',
-    forth: 'The range after',
+    compare: 'Compare on or off',
+    back: 'Previous range',
+    forth: 'Next range',
     filter: 'Add a filter',
     dropFilter: 'Remove the last filter',
-    menu: 'Take the numbers away: the menu “More”',
+    menu: 'Copy or download: the menu “More”',
+    clicks: [
+      { keys: ['Click'], description: 'On a row: filter by this value only' },
+      { keys: ['Shift', 'Click'], description: 'On a row: add this value to the filter' },
+      { keys: ['Alt', 'Click'], description: 'On a row: exclude this value' },
+    ],
   },
   ui: {
     copy: 'Copy',

@@ -1,14 +1,16 @@
+import { signal } from '@preact/signals'
 import { useContext, useMemo } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import type { Filter } from '@sluice/contracts/conditions'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { Metric, TimeUnit } from '@sluice/contracts/stats'
 import type { StatsQuestion } from '../api/wire.ts'
+import { afterPaint } from './after-paint.ts'
 import { clock } from './clock.ts'
 import { type Bounds, boundsOf, comparedBoundsOf, type Moment, unitFor, unitsFor } from './range.ts'
 import { routeOf, type SitePage, sitePath } from './route.ts'
 import { SiteContext, useSession } from './session.tsx'
-import { formatView, parseView, type View, type ViewProblem } from './view.ts'
+import { formatView, parseView, type View, type ViewChanges, type ViewProblem } from './view.ts'
 
 export interface ViewState extends View {
   /** The site of the address; `''` on pages without one. */
@@ -16,20 +18,25 @@ export interface ViewState extends View {
   /** Parameters of the address that can't be understood. */
   problems: ViewProblem[]
   /** Changes the view: one entry of the browser's history for each call. `undefined` takes a default back. */
-  setView: (patch: Changes) => void
+  setView: (patch: ViewChanges) => void
   /** The address of the view with changes, on this page or another of the site. */
-  hrefOf: (patch: Changes, page?: SitePage) => string
+  hrefOf: (patch: ViewChanges, page?: SitePage) => string
 }
-
-type Changes = { [Name in keyof View]?: View[Name] | undefined }
 
 /** Commas, colons and slashes stand as they are, so that people can read the address. */
 const readable = (parameters: string) => parameters.replaceAll('%2C', ',').replaceAll('%3A', ':').replaceAll('%2F', '/')
 
-const patched = (view: View, patch: Changes): View =>
-  Object.fromEntries(
-    Object.entries({ ...view, ...patch }).filter(([, value]) => value !== undefined),
-  ) as unknown as View
+/** The view that was chosen and is not in the address yet, if any. */
+const chosen = signal<View | undefined>(undefined)
+
+/**
+ * The view that was chosen last. It changes before `useView`, which follows the address and changes after the next paint. Use it
+ * in controls, so that they respond at once, and `useView` for everything that takes time to render.
+ */
+export function useChosenView(): View {
+  const view = useView()
+  return chosen.value ?? view
+}
 
 /** What the page shows, from its address, and how to change it. */
 export function useView(): ViewState {
@@ -39,15 +46,20 @@ export function useView(): ViewState {
     const { view, problems } = parseView(search)
     const current = routeOf(path)
     const siteId = 'siteId' in current ? current.siteId : ''
-    const hrefOf = (patch: Changes, page?: SitePage) => {
+    const hrefOf = (patch: ViewChanges, page?: SitePage) => {
       // Parameters of one page mean nothing on another.
-      const parameters = formatView(patched(view, patch), page === undefined ? search : undefined).toString()
+      const parameters = formatView({ ...view, ...patch }, page === undefined ? search : undefined).toString()
       const to = page === undefined ? path : sitePath(siteId, page)
       return parameters === '' ? to : `${to}?${readable(parameters)}`
     }
-    const setView = (patch: Changes) => {
+    const setView = (patch: ViewChanges) => {
       const href = hrefOf(patch)
-      if (href !== url) route(href)
+      if (href === url) return
+      chosen.value = parseView(new URL(href, location.origin).searchParams).view
+      afterPaint(() => {
+        chosen.value = undefined
+        route(href)
+      })
     }
     return { ...view, siteId, problems, setView, hrefOf }
   }, [url])

@@ -32,6 +32,9 @@ export interface View {
   exact: boolean
 }
 
+/** A view, or changes of a view; an undefined member takes its default. */
+export type ViewChanges = { [Name in keyof View]?: View[Name] | undefined }
+
 /** A parameter of the address that can't be understood. */
 export interface ViewProblem {
   parameter: 'range' | 'compare' | 'zone' | 'env' | 'metric' | 'by' | 'f' | 'exact'
@@ -63,7 +66,7 @@ function parseCustom(text: string): CustomRange | undefined {
  * The parameters of a view in the address. What equals the default is left out. Parameters that are no part of the view
  * are kept from `others`.
  */
-export function formatView(view: View, others: URLSearchParams = new URLSearchParams()): URLSearchParams {
+export function formatView(view: ViewChanges, others: URLSearchParams = new URLSearchParams()): URLSearchParams {
   const search = new URLSearchParams()
   const set = (name: string, value: string | undefined, fallback?: string) => {
     if (value !== undefined && value !== fallback) search.set(name, value)
@@ -74,8 +77,8 @@ export function formatView(view: View, others: URLSearchParams = new URLSearchPa
   set('env', view.env)
   set('metric', view.metric, defaultView.metric)
   set('by', view.by)
-  for (const each of view.filters) search.append('f', formatCondition(each))
-  if (view.exact) search.set('exact', 'true')
+  for (const each of view.filters ?? []) search.append('f', formatCondition(each))
+  if (view.exact === true) search.set('exact', 'true')
   for (const [name, value] of others) if (!isOneOf(parameters, name)) search.append(name, value)
   return search
 }

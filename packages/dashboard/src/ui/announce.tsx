@@ -22,6 +22,13 @@ export function toast(text: string): void {
   }, toastMs)
 }
 
+/** Moves the visible toast above a dialog that was opened after it. */
+export function raiseToast(): void {
+  const toast = document.querySelector<HTMLElement>('.toast:popover-open')
+  toast?.hidePopover()
+  toast?.showPopover()
+}
+
 /** The one polite region and the place of toasts; the frame renders it. */
 export function Announcements() {
   return (
@@ -34,7 +41,9 @@ export function Announcements() {
           class="toast"
           key={shown.value.id}
           popover="manual"
-          ref={(element: HTMLElement | null) => element?.showPopover()}
+          ref={(element: HTMLElement | null) => {
+            if (element?.matches(':popover-open') === false) element.showPopover()
+          }}
         >
           <Icon name="check" />
           {shown.value.text}

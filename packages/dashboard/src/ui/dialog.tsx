@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import { messages } from '../messages/en.ts'
+import { raiseToast } from './announce.tsx'
 import { Button } from './button.tsx'
 
 export interface DialogProps {
@@ -28,6 +29,7 @@ export function Dialog({ title, onClose, children, actions, isDismissible = true
     const element = dialog.current
     if (element?.open === false) {
       element.showModal()
+      raiseToast()
       // The first field, rather than the close button, which stands before it.
       const field = element.querySelector<HTMLElement>(
         '.dialog-content :is(input, select, textarea, button, a, [tabindex="0"])',

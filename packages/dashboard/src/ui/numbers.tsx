@@ -75,9 +75,11 @@ export function MoreMenu({ source }: { source: NumberSource }) {
               <Action onSelect={copies(toCsv(rows()), what.csv)} detail={messages.more.copyCsvRows(rows().length)}>
                 {messages.more.copyCsv}
               </Action>
-              <Action onSelect={copies(toCurl(request), what.curl)}>{messages.more.copyCurl}</Action>
+              <Action onSelect={copies(toCurl(request, location.origin), what.curl)}>{messages.more.copyCurl}</Action>
               {relativeRequest === undefined ? null : (
-                <Action onSelect={copies(toCurl(relativeRequest), what.curl)}>{messages.more.copyRelativeCurl}</Action>
+                <Action onSelect={copies(toCurl(relativeRequest, location.origin), what.curl)}>
+                  {messages.more.copyRelativeCurl}
+                </Action>
               )}
               <Action onSelect={copies(location.href, what.link)}>{messages.more.copyLink}</Action>
               <Action

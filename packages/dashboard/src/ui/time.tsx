@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { serverNow } from '../api/client.ts'
-import { formatDateTime, formatRelative } from '../format/dates.ts'
+import { formatDateTime, formatRelative, formatZoned } from '../format/dates.ts'
 import { formatDuration } from '../format/numbers.ts'
 
 /** The browser's time zone: of times on pages without a site. */
@@ -24,7 +24,7 @@ export function useNow(everyMs = 1_000): number {
 export function Ago({ ms, zone = ownZone() }: { ms: number; zone?: string }) {
   const now = useNow(10_000)
   return (
-    <time dateTime={new Date(ms).toISOString()} title={formatDateTime(ms, zone)} class="nowrap">
+    <time dateTime={new Date(ms).toISOString()} title={formatZoned(ms, zone)} class="nowrap">
       {formatRelative(ms, Math.max(now, serverNow()))}
     </time>
   )
@@ -34,17 +34,17 @@ export function Ago({ ms, zone = ownZone() }: { ms: number; zone?: string }) {
 export function Until({ ms, zone = ownZone() }: { ms: number; zone?: string }) {
   const now = useNow()
   return (
-    <time dateTime={new Date(ms).toISOString()} title={formatDateTime(ms, zone)} class="nowrap">
+    <time dateTime={new Date(ms).toISOString()} title={formatZoned(ms, zone)} class="nowrap">
       {formatDuration(Math.max(0, Math.floor((ms - now) / 1000)))}
     </time>
   )
 }
 
-/** A moment by its date and time. */
-export function At({ ms, zone = ownZone() }: { ms: number; zone?: string }) {
+/** Date, time and short name of the time zone; `isBare`: without the zone, when the column's header names it. */
+export function At({ ms, zone = ownZone(), isBare = false }: { ms: number; zone?: string; isBare?: boolean }) {
   return (
     <time dateTime={new Date(ms).toISOString()} class="nowrap">
-      {formatDateTime(ms, zone)}
+      {isBare ? formatDateTime(ms, zone) : formatZoned(ms, zone)}
     </time>
   )
 }

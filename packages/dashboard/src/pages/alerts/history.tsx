@@ -34,8 +34,8 @@ export function History({ of }: { of: AlertResource }) {
   const columns: Column<AlertHistoryEntry>[] = [
     {
       id: 'timestamp',
-      header: texts.historyColumns.at,
-      cell: (entry) => <At ms={entry.timestamp} zone={site.timezone} />,
+      header: `${texts.historyColumns.at} (${site.timezone})`,
+      cell: (entry) => <At ms={entry.timestamp} zone={site.timezone} isBare />,
     },
     { id: 'to', header: texts.historyColumns.change, cell: (entry) => <ChangeOf entry={entry} /> },
     {

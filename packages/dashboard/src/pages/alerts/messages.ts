@@ -5,7 +5,7 @@ import { messages } from '../../messages/en.ts'
 /** The texts of the alerts' page. */
 export const texts = {
   sentence:
-    'A rule looks at a metric each minute. It tells once when it crosses a threshold, and once when it is over.',
+    'A rule checks a metric every minute. It notifies you once when the metric crosses a threshold, and once when it is back.',
   create: 'New alert',
   submit: 'Create alert',
   save: 'Save',
@@ -78,7 +78,7 @@ export const texts = {
     state: 'State',
     value: 'Last value',
     fired: 'Last fired',
-    notify: 'Tells by',
+    notify: 'Notifies by',
   },
   sentenceOf: (what: string, operator: string, threshold: string, window: string) =>
     `${what} ${operator} ${threshold} in ${window}`,

@@ -2,13 +2,11 @@ import type { AlertResource } from '@sluice/contracts/alerts'
 import { useApi } from '../../api/hooks.ts'
 import { kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
+import { ResourceList } from '../../parts/resource-list.tsx'
 import { usePageParameter } from '../../state/hooks.ts'
 import { useSite } from '../../state/session.tsx'
-import { Button } from '../../ui/button.tsx'
-import { listSource } from '../../ui/list-source.ts'
-import { MoreMenu, Num } from '../../ui/numbers.tsx'
-import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
-import { type Column, DataTable } from '../../ui/table.tsx'
+import { Num } from '../../ui/numbers.tsx'
+import type { Column } from '../../ui/table.tsx'
 import { Ago } from '../../ui/time.tsx'
 import { AlertState } from './alert-state.tsx'
 import { texts } from './messages.ts'
@@ -34,47 +32,26 @@ function RuleList({ onOpen }: { onOpen: (id: string) => void }) {
   const { site_id: siteId } = useSite()
   const query = { query: { site_id: siteId, limit: 1000 } }
   const alerts = useApi('listAlerts', query, { refetchMs: refreshMs, staleMs: 0 })
-  const records = alerts.data?.alerts ?? []
-  const create = (
-    <Button
-      kind="primary"
-      icon="plus"
-      onClick={() => {
-        onOpen('new')
-      }}
-    >
-      {texts.create}
-    </Button>
-  )
   return (
-    <>
-      <PageTitle
-        title={messages.nav.alerts}
-        sentence={texts.sentence}
-        actions={
-          records.length === 0 ? undefined : (
-            <>
-              <MoreMenu source={listSource(messages.nav.alerts, ['listAlerts', query], records, [siteId, 'alerts'])} />
-              {create}
-            </>
-          )
-        }
-      />
-      {alerts.error === undefined ? null : <ErrorPanel error={alerts.error} onRetry={alerts.retry} />}
-      {alerts.isLoading ? <SkeletonRows rows={4} /> : null}
-      {alerts.data === undefined ? null : (
-        <DataTable
-          caption={messages.nav.alerts}
-          columns={columns}
-          rows={records}
-          rowKey={(rule) => rule.rule_id}
-          onOpen={(rule) => {
-            onOpen(rule.rule_id)
-          }}
-          empty={<EmptyState icon="bell" title={texts.none} why={texts.noneWhy} action={create} />}
-        />
-      )}
-    </>
+    <ResourceList
+      title={messages.nav.alerts}
+      sentence={texts.sentence}
+      question={['listAlerts', query]}
+      answer={alerts}
+      records={alerts.data?.alerts}
+      fileParts={[siteId, 'alerts']}
+      create={{
+        label: texts.create,
+        icon: 'plus',
+        onClick: () => {
+          onOpen('new')
+        },
+      }}
+      empty={{ icon: 'bell', title: texts.none, why: texts.noneWhy }}
+      columns={columns}
+      rowKey={(rule) => rule.rule_id}
+      onOpen={onOpen}
+    />
   )
 }
 

@@ -33,7 +33,6 @@ export const texts = {
       ? 'This site has not received an event in this environment yet.'
       : `The range and the filters leave nothing. The last event of the site was ${last}.`,
   showAll: 'Show all time',
-  clear: 'Clear the filters',
   toLive: 'Wait for one under Live',
   copyJson: 'Copy JSON',
   json: 'Event',

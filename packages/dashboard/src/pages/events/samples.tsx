@@ -7,6 +7,7 @@ import { fileNameOf } from '../../format/csv.ts'
 import { formatDateTime, formatRelative, formatSeconds } from '../../format/dates.ts'
 import { eventRows, fieldsOf, placeOf } from '../../format/events.ts'
 import { valueLabel } from '../../format/sentences.ts'
+import { messages } from '../../messages/en.ts'
 import { EventFields } from '../../parts/event-fields.tsx'
 import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
@@ -185,7 +186,7 @@ function NoEvents() {
           setView(filters.length > 0 ? { filters: [] } : { range: 'all' })
         }}
       >
-        {filters.length > 0 ? texts.clear : texts.showAll}
+        {filters.length > 0 ? messages.filters.clear : texts.showAll}
       </Button>
     )
   return <EmptyState title={texts.none} why={texts.noneWhy(last)} action={action} />

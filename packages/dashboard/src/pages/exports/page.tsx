@@ -3,14 +3,11 @@ import type { ExportResource } from '@sluice/contracts/exports'
 import { useApi } from '../../api/hooks.ts'
 import { formatBytes, formatPercent } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
+import { ResourceList } from '../../parts/resource-list.tsx'
 import { usePageParameter } from '../../state/hooks.ts'
 import { useSite } from '../../state/session.tsx'
-import { Button } from '../../ui/button.tsx'
-import { listSource } from '../../ui/list-source.ts'
-import { MoreMenu, Num } from '../../ui/numbers.tsx'
-import { Pager } from '../../ui/pager.tsx'
-import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
-import { type Column, DataTable } from '../../ui/table.tsx'
+import { Num } from '../../ui/numbers.tsx'
+import type { Column } from '../../ui/table.tsx'
 import { Ago } from '../../ui/time.tsx'
 import { ExportDrawer } from './export-drawer.tsx'
 import { ExportForm } from './export-form.tsx'
@@ -31,58 +28,35 @@ export default function Page() {
     staleMs: 0,
     refetchMs: (data) => (data?.exports.some(isUnderWay) === true ? pollMs : false),
   })
-  const records = exports.data?.exports ?? []
-  const create = (
-    <Button
-      kind="primary"
-      icon="plus"
-      onClick={() => {
-        setNew(true)
-      }}
-    >
-      {texts.create}
-    </Button>
-  )
   return (
     <>
-      <PageTitle
+      <ResourceList
         title={messages.nav.exports}
         sentence={texts.sentence}
-        actions={
-          records.length === 0 ? undefined : (
-            <>
-              <MoreMenu
-                source={listSource(messages.nav.exports, ['listExports', query], records, [siteId, 'exports'])}
-              />
-              {create}
-            </>
-          )
-        }
+        question={['listExports', query]}
+        answer={exports}
+        records={exports.data?.exports}
+        fileParts={[siteId, 'exports']}
+        create={{
+          label: texts.create,
+          icon: 'plus',
+          onClick: () => {
+            setNew(true)
+          },
+        }}
+        empty={{ icon: 'file-down', title: texts.none, why: texts.noneWhy }}
+        columns={columns}
+        rowKey={(each) => each.export_id}
+        openKey={openId}
+        onOpen={setOpen}
+        pager={{
+          ...query.query,
+          total: exports.data?.total ?? 0,
+          onChange: (offset) => {
+            setFrom(offset === 0 ? undefined : String(offset))
+          },
+        }}
       />
-      {exports.error === undefined ? null : <ErrorPanel error={exports.error} onRetry={exports.retry} />}
-      {exports.isLoading ? <SkeletonRows rows={6} /> : null}
-      {exports.data === undefined ? null : (
-        <>
-          <DataTable
-            caption={messages.nav.exports}
-            columns={columns}
-            rows={records}
-            rowKey={(each) => each.export_id}
-            openKey={openId}
-            onOpen={(each) => {
-              setOpen(each.export_id)
-            }}
-            empty={<EmptyState icon="file-down" title={texts.none} why={texts.noneWhy} action={create} />}
-          />
-          <Pager
-            {...query.query}
-            total={exports.data.total}
-            onChange={(offset) => {
-              setFrom(offset === 0 ? undefined : String(offset))
-            }}
-          />
-        </>
-      )}
       {openId === undefined ? null : (
         <ExportDrawer
           key={openId}

@@ -14,23 +14,12 @@ export function snippetsOf(origin: string, key: string, siteId: string): Record<
   -H 'Authorization: Bearer ${key}' \\
   -H 'Content-Type: application/json' \\
   -d '${shell}'`,
-    // A text needs no preflight; `</script` inside the script would end it.
-    browser: `<script>
-  // One session for each tab, so that visitors and sessions are counted.
-  const sessionId = sessionStorage.getItem('session_id') ?? Math.random().toString(36).slice(2)
-  sessionStorage.setItem('session_id', sessionId)
-  fetch('${origin}/collect?api_key=${key}', {
-    method: 'POST',
-    keepalive: true,
-    body: JSON.stringify({
-      site_id: ${site.replaceAll('<', String.raw`\u003c`)},
-      event_type: 'page_view',
-      url: location.href,
-      referrer: document.referrer,
-      session_id: sessionId,
-    }),
-  })
-</script>`,
+    browser: `<script
+  defer
+  src="${origin}/sluice.js"
+  data-site="${attribute(siteId)}"
+  data-key="${key}"
+></script>`,
     node: `const response = await fetch('${origin}/collect', {
   method: 'POST',
   headers: {
@@ -47,4 +36,10 @@ export function snippetsOf(origin: string, key: string, siteId: string): Record<
 })
 console.log(response.status) // 202`,
   }
+}
+
+/** A text as the value of an attribute of HTML in double quotes. */
+function attribute(text: string): string {
+  const named: Record<string, string> = { '&': '&amp;', '"': '&quot;', '<': '&lt;', '>': '&gt;' }
+  return text.replaceAll(/[&"<>]/g, (mark) => named[mark] ?? mark)
 }

@@ -20,7 +20,6 @@ export const texts = {
   within: durationLabel,
   counted: 'Count',
   chips: 'Filters of other pages don’t apply to funnels. A step has conditions of its own.',
-  clear: 'Clear the filters',
   suggested: 'Suggested from your most frequent events: change the steps to ask your own question.',
   steps: 'Steps',
   step: (place: number) => `Step ${place}`,

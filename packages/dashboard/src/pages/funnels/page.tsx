@@ -4,6 +4,8 @@ import { fileNameOf } from '../../format/csv.ts'
 import { formatBounds } from '../../format/dates.ts'
 import { rangeLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
+import { AddressProblems } from '../../parts/address-problems.tsx'
+import { UnusedFilters } from '../../parts/unused-filters.tsx'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
 import { useQuestions, useView } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
@@ -23,7 +25,7 @@ type StepResult = FunnelResult['steps'][number]
 
 /** Where people stop on the way through two to eight steps. */
 export default function Page() {
-  const { filters, setView, hrefOf, range } = useView()
+  const { hrefOf, range } = useView()
   const funnel = useFunnel()
   useMenuKey()
   const { seen, steps, isSuggested, problems } = funnel
@@ -31,24 +33,8 @@ export default function Page() {
     <>
       <PageTitle title={messages.nav.funnels} sentence={texts.sentence(rangeLabel(range))} />
       <div class="stack funnels">
-        {filters.length === 0 ? null : (
-          <div class="notice">
-            <p class="grow">{texts.chips}</p>
-            <Button
-              kind="quiet"
-              onClick={() => {
-                setView({ filters: [] })
-              }}
-            >
-              {texts.clear}
-            </Button>
-          </div>
-        )}
-        {problems.map(([parameter, value]) => (
-          <p key={parameter} class="notice" role="alert">
-            <bdi>{messages.errors.parameter(parameter, value)}</bdi>
-          </p>
-        ))}
+        <UnusedFilters why={texts.chips} />
+        <AddressProblems problems={problems} />
         {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
         {steps.length > 0 ? (
           <>

@@ -2,14 +2,11 @@ import { useState } from 'preact/hooks'
 import type { ImportResource } from '@sluice/contracts/imports'
 import { useApi } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
+import { ResourceList } from '../../parts/resource-list.tsx'
 import { usePageParameter } from '../../state/hooks.ts'
 import { useSite } from '../../state/session.tsx'
-import { Button } from '../../ui/button.tsx'
-import { listSource } from '../../ui/list-source.ts'
-import { MoreMenu, Num } from '../../ui/numbers.tsx'
-import { Pager } from '../../ui/pager.tsx'
-import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
-import { type Column, DataTable } from '../../ui/table.tsx'
+import { Num } from '../../ui/numbers.tsx'
+import type { Column } from '../../ui/table.tsx'
 import { Ago } from '../../ui/time.tsx'
 import { ImportDrawer } from './import-drawer.tsx'
 import { ImportStatus, isUnderWay } from './import-status.tsx'
@@ -30,58 +27,35 @@ export default function Page() {
     staleMs: 0,
     refetchMs: (data) => (data?.imports.some(isUnderWay) === true ? pollMs : false),
   })
-  const records = imports.data?.imports ?? []
-  const start = (
-    <Button
-      kind="primary"
-      icon="file-up"
-      onClick={() => {
-        setNew(true)
-      }}
-    >
-      {texts.start}
-    </Button>
-  )
   return (
     <>
-      <PageTitle
+      <ResourceList
         title={messages.nav.imports}
         sentence={texts.sentence}
-        actions={
-          records.length === 0 ? undefined : (
-            <>
-              <MoreMenu
-                source={listSource(messages.nav.imports, ['listImports', query], records, [siteId, 'imports'])}
-              />
-              {start}
-            </>
-          )
-        }
+        question={['listImports', query]}
+        answer={imports}
+        records={imports.data?.imports}
+        fileParts={[siteId, 'imports']}
+        create={{
+          label: texts.start,
+          icon: 'file-up',
+          onClick: () => {
+            setNew(true)
+          },
+        }}
+        empty={{ icon: 'file-up', title: texts.none, why: texts.noneWhy }}
+        columns={columns}
+        rowKey={(each) => each.job_id}
+        openKey={openId}
+        onOpen={setOpen}
+        pager={{
+          ...query.query,
+          total: imports.data?.total ?? 0,
+          onChange: (offset) => {
+            setFrom(offset === 0 ? undefined : String(offset))
+          },
+        }}
       />
-      {imports.error === undefined ? null : <ErrorPanel error={imports.error} onRetry={imports.retry} />}
-      {imports.isLoading ? <SkeletonRows rows={6} /> : null}
-      {imports.data === undefined ? null : (
-        <>
-          <DataTable
-            caption={messages.nav.imports}
-            columns={columns}
-            rows={records}
-            rowKey={(each) => each.job_id}
-            openKey={openId}
-            onOpen={(each) => {
-              setOpen(each.job_id)
-            }}
-            empty={<EmptyState icon="file-up" title={texts.none} why={texts.noneWhy} action={start} />}
-          />
-          <Pager
-            {...query.query}
-            total={imports.data.total}
-            onChange={(offset) => {
-              setFrom(offset === 0 ? undefined : String(offset))
-            }}
-          />
-        </>
-      )}
       {openId === undefined ? null : (
         <ImportDrawer
           key={openId}

@@ -1,11 +1,20 @@
 import type { KeyResource } from '@sluice/contracts/keys'
+import { limitMax, type RateLimits } from '@sluice/contracts/rate-limits'
 import type { Environment, Scope } from '@sluice/contracts/scopes'
 import { texts } from './messages.ts'
-import { originsOf, type Preset, presetOf, presets } from './presets.ts'
+import { originsOf, type Preset, presetOf, presets, wrongOrigin } from './presets.ts'
 
 export const expiries = ['never', '7', '30', '90', '365', 'date'] as const
 /** Days from now, never, a day, or as it was. */
 export type Expiry = (typeof expiries)[number] | 'keep'
+
+export const limitNames = [
+  'events_per_minute',
+  'events_per_minute_per_address',
+  'queries_per_minute',
+  'admin_per_minute',
+] as const satisfies readonly (keyof RateLimits)[]
+export type LimitName = (typeof limitNames)[number]
 
 /** A key while it is made or edited. */
 export interface KeyDraft {
@@ -20,7 +29,16 @@ export interface KeyDraft {
   /** The last day, `2026-11-22`, of the browser's zone. */
   day: string
   origins: string
+  /** As they were typed; nothing: the default. */
+  limits: Readonly<Record<LimitName, string>>
 }
+
+const limitsOf = (limits: RateLimits | null): KeyDraft['limits'] => ({
+  events_per_minute: String(limits?.events_per_minute ?? ''),
+  events_per_minute_per_address: String(limits?.events_per_minute_per_address ?? ''),
+  queries_per_minute: String(limits?.queries_per_minute ?? ''),
+  admin_per_minute: String(limits?.admin_per_minute ?? ''),
+})
 
 /** The draft of a new key; it gets the environment and the sites of its maker. */
 export const newDraft = (environment: Environment, siteIds: readonly string[] | null): KeyDraft => ({
@@ -32,6 +50,7 @@ export const newDraft = (environment: Environment, siteIds: readonly string[] | 
   expiry: 'never',
   day: '',
   origins: '',
+  limits: limitsOf(null),
 })
 
 /** The draft of a key that exists. */
@@ -44,6 +63,7 @@ export const draftOf = (of: KeyResource): KeyDraft => ({
   expiry: of.expires_at === null ? 'never' : 'keep',
   day: '',
   origins: of.allowed_origins?.join('\n') ?? '',
+  limits: limitsOf(of.rate_limits),
 })
 
 /** What the draft grants. */
@@ -62,14 +82,33 @@ function expiresAtOf({ expiry, day }: KeyDraft, now: number, kept: number | null
   return expiry === 'date' ? new Date(`${day}T23:59:59.999`).getTime() : now + Number(expiry) * dayMs
 }
 
+/** Whether a text is empty or a valid limit. */
+function isLimit(text: string): boolean {
+  const value = Number(text)
+  return text.trim() === '' || (Number.isInteger(value) && value >= 1 && value <= limitMax)
+}
+
+/** The limits of the form; null if all fields are empty. */
+function rateLimitsOf(limits: KeyDraft['limits']): RateLimits | null {
+  const typed = limitNames.filter((name) => limits[name].trim() !== '')
+  return typed.length === 0 ? null : Object.fromEntries(typed.map((name) => [name, Number(limits[name])]))
+}
+
 /** What is missing or wrong at a time (Unix ms), by the name of the field in the interface. */
 export function problemsOf(draft: KeyDraft, now: number): Readonly<Record<string, string | undefined>> {
+  const origin = wrongOrigin(draft.origins)
   const isPast = draft.expiry === 'date' && !((expiresAtOf(draft, now, null) ?? 0) > now)
   return {
     name: draft.name.trim() === '' ? texts.missingName : undefined,
     scopes: scopesOf(draft).length === 0 ? texts.missingScope : undefined,
     site_ids: draft.siteIds?.length === 0 ? texts.missingSite : undefined,
     expires_at: isPast ? texts.wrongExpiry : undefined,
+    allowed_origins: origin === undefined || !sendsEvents(draft) ? undefined : texts.wrongOrigin(origin),
+    ...Object.fromEntries(
+      limitNames
+        .filter((name) => !isLimit(draft.limits[name]))
+        .map((name) => [`rate_limits.${name}`, texts.wrongLimit(limitMax)]),
+    ),
   }
 }
 
@@ -80,6 +119,7 @@ export interface KeyBody {
   site_ids: string[] | null
   expires_at: number | null
   allowed_origins: string[] | null
+  rate_limits: RateLimits | null
 }
 
 /** The body of a draft at a time (Unix ms); `of` is the key that is edited. */
@@ -92,5 +132,6 @@ export function bodyOf(draft: KeyDraft, now: number, of: KeyResource | undefined
     expires_at: expiresAtOf(draft, now, of?.expires_at ?? null),
     // An empty list, which allows no page, can't be told from an empty field: it stays as it was.
     allowed_origins: origins ?? (of?.allowed_origins?.length === 0 ? [] : null),
+    rate_limits: rateLimitsOf(draft.limits),
   }
 }

@@ -2,14 +2,13 @@ import { useState } from 'preact/hooks'
 import type { KeyResource } from '@sluice/contracts/keys'
 import { serverNow } from '../../api/client.ts'
 import { useChange } from '../../api/hooks.ts'
+import { OverlapField } from '../../parts/overlap-field.tsx'
 import { useSession } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Details } from '../../ui/details.tsx'
 import { Drawer } from '../../ui/dialog.tsx'
-import { Field } from '../../ui/field.tsx'
 import { ConfirmDialog, FormDialog } from '../../ui/form-dialog.tsx'
-import { Select } from '../../ui/select.tsx'
 import { Ago, At } from '../../ui/time.tsx'
 import { KeyForm } from './key-form.tsx'
 import { KeyState } from './key-state.tsx'
@@ -92,7 +91,7 @@ export function KeyDrawer({ of, onClose, onReveal }: KeyDrawerProps) {
                   <bdi>{origins.join(', ')}</bdi>
                 ),
               ],
-              [texts.limits, of.rate_limits === null ? texts.defaultLimits : texts.ownLimits({ ...of.rate_limits })],
+              [texts.limits, of.rate_limits === null ? texts.defaultLimits : texts.ownLimits(of.rate_limits)],
               [texts.columns.created, <At ms={of.created_at} />],
               [texts.columns.id, <code>{of.key_id}</code>],
             ]}
@@ -146,19 +145,7 @@ function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
       }}
     >
       <p>{texts.rotateText}</p>
-      <Field label={texts.overlap}>
-        {(attributes) => (
-          <Select
-            {...attributes}
-            value={overlap}
-            options={(Object.keys(texts.overlaps) as Overlap[]).map((value) => ({
-              value,
-              label: texts.overlaps[value],
-            }))}
-            onChange={setOverlap}
-          />
-        )}
-      </Field>
+      <OverlapField label={texts.overlap} overlaps={texts.overlaps} value={overlap} onChange={setOverlap} />
     </FormDialog>
   )
 }

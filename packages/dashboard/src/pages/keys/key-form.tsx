@@ -19,6 +19,8 @@ import {
   type Expiry,
   type KeyBody,
   type KeyDraft,
+  type LimitName,
+  limitNames,
   newDraft,
   problemsOf,
   scopesOf,
@@ -27,7 +29,14 @@ import {
 import { texts } from './messages.ts'
 import { type Preset, presets } from './presets.ts'
 
-const fields = ['name', 'scopes', 'site_ids', 'expires_at', 'allowed_origins']
+const fields = [
+  'name',
+  'scopes',
+  'site_ids',
+  'expires_at',
+  'allowed_origins',
+  ...limitNames.map((name) => `rate_limits.${name}`),
+]
 
 interface KeyFormProps {
   /** The key that is edited; absent: a new one is made. */
@@ -106,6 +115,7 @@ export function KeyForm({ of, onSubmit, onClose, isBusy, error }: KeyFormProps) 
       />
       <ExpiryChoice {...parts} kept={of?.expires_at ?? null} />
       <Origins {...parts} />
+      <Limits {...parts} isOpen={of !== undefined && of.rate_limits !== null} />
     </FormDialog>
   )
 }
@@ -194,6 +204,42 @@ function Origins({ draft, set, errorOf }: PartProps) {
       }}
       error={errorOf('allowed_origins')}
     />
+  )
+}
+
+/** The limits of the key. A limit that does not apply to its scopes has a field only if it is set. */
+function Limits({ draft, set, errorOf, isOpen }: PartProps & { isOpen: boolean }) {
+  const isAdmin = scopesOf(draft).includes('admin')
+  const reads = isAdmin || scopesOf(draft).some((scope) => scope !== 'events:write')
+  const isUsed: Record<LimitName, boolean> = {
+    events_per_minute: sendsEvents(draft),
+    events_per_minute_per_address: sendsEvents(draft),
+    queries_per_minute: reads,
+    admin_per_minute: reads,
+  }
+  const shown = limitNames.filter((name) => isUsed[name] || draft.limits[name] !== '')
+  const isWrong = shown.some((name) => errorOf(`rate_limits.${name}`) !== undefined)
+  return (
+    <details open={isOpen || isWrong}>
+      <summary>{texts.limits}</summary>
+      <div class="stack key-limits">
+        <p class="muted small">{texts.limitsHint}</p>
+        {shown.map((name) => (
+          <TextField
+            key={name}
+            label={texts.limitNames[name]}
+            hint={texts.limitHints[name]}
+            inputMode="numeric"
+            autocomplete="off"
+            value={draft.limits[name]}
+            onInput={(text) => {
+              set({ limits: { ...draft.limits, [name]: text } })
+            }}
+            error={errorOf(`rate_limits.${name}`)}
+          />
+        ))}
+      </div>
+    </details>
   )
 }
 

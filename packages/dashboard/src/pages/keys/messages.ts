@@ -1,5 +1,14 @@
+import { defaultLimits, type RateLimits } from '@sluice/contracts/rate-limits'
 import type { Scope } from '@sluice/contracts/scopes'
+import { formatNumber } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
+
+const limitNames = {
+  events_per_minute: 'Events per minute',
+  events_per_minute_per_address: 'Events per minute and IP address',
+  queries_per_minute: 'Queries per minute',
+  admin_per_minute: 'Changes per minute',
+} satisfies Record<keyof RateLimits, string>
 
 /** The texts of the keys' page. */
 export const texts = {
@@ -50,15 +59,29 @@ export const texts = {
   },
   expiryDay: 'Last day',
   origins: 'Allowed origins',
-  originsHint: 'One on each line. Pages of other origins can’t send events with it. Empty: any page can.',
+  originsHint: 'One on each line. Pages of other origins can’t send events with it. If empty, any page can.',
+  wrongOrigin: (text: string) =>
+    `“${text}” is not an origin. Enter scheme and host without a path, such as https://shop.example.`,
   originsExample: 'https://shop.example',
   anyOrigin: 'Any',
   noOrigin: 'None',
   columns: { key: 'Key', lastUsed: 'Last used', state: 'State', expiresAt: 'Expires', created: 'Created', id: 'ID' },
   limits: 'Limits',
-  ownLimits: (limits: Record<string, number>) =>
-    Object.entries(limits)
-      .map(([name, value]) => `${name.replaceAll('_', ' ')}: ${messages.count(value, '').trim()}`)
+  limitsHint: 'Requests above a limit get status 429 until the next minute. Leave a field empty for the default.',
+  limitNames,
+  limitHints: {
+    events_per_minute: `Events of all requests with this key. Default: ${formatNumber(defaultLimits.events)}.`,
+    events_per_minute_per_address:
+      'Events from one IP address. Set it for keys in web pages, which everybody can read. Default: no limit.',
+    queries_per_minute: `Requests that read data; each query of a batch counts. Default: ${formatNumber(defaultLimits.queries)}.`,
+    admin_per_minute: `Requests that change something, such as creating a cohort or a key. Default: ${formatNumber(defaultLimits.admin)}.`,
+  } satisfies Record<keyof RateLimits, string>,
+  wrongLimit: (highest: number) =>
+    `Enter a whole number from 1 to ${formatNumber(highest)}, or leave the field empty for the default.`,
+  ownLimits: (limits: RateLimits) =>
+    (Object.keys(limitNames) as (keyof RateLimits)[])
+      .filter((name) => limits[name] !== undefined)
+      .map((name) => `${limitNames[name]}: ${formatNumber(limits[name] ?? 0)}`)
       .join('; '),
   defaultLimits: 'Default',
   never: 'Never',

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals'
-import { originsOf, presetOf, stateOf } from './presets.ts'
+import { originsOf, presetOf, stateOf, wrongOrigin } from './presets.ts'
 
 it('a key is a preset by its scopes', () => {
   expect(presetOf({ scopes: ['events:write'], allowed_origins: null })).toBe('server')
@@ -14,6 +14,16 @@ it('origins stand on lines or between commas, each once; none is null', () => {
     'https://b.example',
   ])
   expect(originsOf(' \n')).toBeNull()
+})
+
+it('origins get the form that browsers send, and an invalid one is found', () => {
+  expect(originsOf('https://Shop.example/ http://localhost:3000')).toStrictEqual([
+    'https://shop.example',
+    'http://localhost:3000',
+  ])
+  expect(wrongOrigin('https://shop.example/\nhttp://localhost:3000')).toBeUndefined()
+  for (const text of ['shop.example', 'https://shop.example/path', 'ftp://shop.example', 'https://shop.example?a'])
+    expect(wrongOrigin(`https://a.example ${text}`)).toBe(text)
 })
 
 it('a key that expires is expiring until then', () => {

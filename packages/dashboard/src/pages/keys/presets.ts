@@ -23,11 +23,24 @@ export function presetOf({
   return isSame(scopes, presets.admin) ? 'admin' : 'custom'
 }
 
-/** The origins of a text with one on each line; null for none. */
+const linesOf = (text: string) => text.split(/[\s,]+/).filter((each) => each !== '')
+
+/** A URL as an origin in the form that browsers send; undefined if it has a path or is no http(s) URL. */
+function originOf(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined
+  const { origin, href, protocol } = new URL(text)
+  return /^https?:$/.test(protocol) && href === `${origin}/` ? origin : undefined
+}
+
+/** The origins of a text with one on each line, as browsers send them; null for none. */
 export function originsOf(text: string): string[] | null {
-  const origins = text.split(/[\s,]+/).filter((each) => each !== '')
+  const origins = linesOf(text).map((each) => originOf(each) ?? each)
   return origins.length === 0 ? null : [...new Set(origins)]
 }
+
+/** The first line of a text that is not an origin; undefined if all lines are. */
+export const wrongOrigin = (text: string): string | undefined =>
+  linesOf(text).find((each) => originOf(each) === undefined)
 
 /** Whether a key is accepted at a time (Unix ms), or why not. */
 export function stateOf(

@@ -29,7 +29,6 @@ export const texts = {
       : `The last event was ${last}. New ones appear here within seconds.`,
   noneFiltered: 'No event of the last 24 hours matches the filters.',
   showAll: 'Show all environments',
-  clear: 'Clear the filters',
   toEvents: 'Look at older events',
   spoken: (visitors: number, events: number) =>
     `${count(visitors, 'visitor')} and ${count(events, 'event')} in the last five minutes`,

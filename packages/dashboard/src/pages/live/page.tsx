@@ -186,7 +186,7 @@ function NoEvents() {
               setView({ filters: [] })
             }}
           >
-            {texts.clear}
+            {messages.filters.clear}
           </Button>
         }
       />

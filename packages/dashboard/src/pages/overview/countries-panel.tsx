@@ -1,8 +1,7 @@
-import { useState } from 'preact/hooks'
 import { formatNumber } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { filtersAfterClick } from '../../state/conditions.ts'
-import { type Questions, useView } from '../../state/hooks.ts'
+import { type Questions, usePageParameter, useView } from '../../state/hooks.ts'
 import { lazyPage } from '../../ui/lazy-page.tsx'
 import { Select } from '../../ui/select.tsx'
 import { texts } from './messages.ts'
@@ -12,10 +11,11 @@ const WorldMap = lazyPage(() => import('../../charts/world-map.tsx'))
 /** There are 249 codes of countries. */
 const mapCountries = 300
 
-/** Countries as rows or as a map, whose code is fetched when it is chosen. */
+/** Countries as a table or as a map, whose code is loaded when it is chosen. The choice is part of the address. */
 export function CountriesPanel({ questions, isAsked }: { questions: Questions; isAsked: boolean }) {
   const { filters, setView } = useView()
-  const [form, setForm] = useState<'table' | 'map'>('table')
+  const [chosen, setChosen] = usePageParameter('countries')
+  const form = chosen === 'map' ? 'map' : 'table'
   const title = texts.panels.country
   return (
     <Panel
@@ -32,7 +32,9 @@ export function CountriesPanel({ questions, isAsked }: { questions: Questions; i
             { value: 'table', label: texts.table },
             { value: 'map', label: texts.map },
           ]}
-          onChange={setForm}
+          onChange={(value) => {
+            setChosen(value === 'map' ? value : undefined)
+          }}
         />
       }
       {...(form === 'table'

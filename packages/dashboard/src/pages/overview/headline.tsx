@@ -3,6 +3,7 @@ import type { StatsResult } from '@sluice/contracts/stats'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { formatExact, formatValue, kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
+import { useChosenView } from '../../state/hooks.ts'
 import { type HeadlineMetric, headlineMetrics } from '../../state/view.ts'
 import { announce } from '../../ui/announce.tsx'
 import { Change, MoreMenu, Num } from '../../ui/numbers.tsx'
@@ -27,8 +28,9 @@ interface HeadlinesProps {
 /** The six numbers; as radio buttons they choose what the chart shows. */
 export function Headlines({ headlines, metric, onChoose }: HeadlinesProps) {
   const group = useRef<HTMLDivElement>(null)
-  const chosen = headlines[metric]
-  const value = chosen.isOld ? undefined : chosen.result?.value
+  const { metric: chosen } = useChosenView()
+  const shown = headlines[metric]
+  const value = shown.isOld ? undefined : shown.result?.value
   useEffect(() => {
     if (value !== undefined) announce(texts.spoken(messages.metrics[metric], formatExact(value, kindOf(metric))))
   }, [metric, value])
@@ -48,7 +50,7 @@ export function Headlines({ headlines, metric, onChoose }: HeadlinesProps) {
           key={each}
           metric={each}
           {...headlines[each]}
-          isChosen={each === metric}
+          isChosen={each === chosen}
           onChoose={() => {
             onChoose(each)
           }}

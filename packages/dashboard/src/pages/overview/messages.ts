@@ -73,7 +73,7 @@ export const texts = {
   next: 'Next panel',
   previous: 'Previous panel',
   menu: 'Menu of the panel',
-  showTable: 'Table of the chart',
+  showTable: 'Chart as a table',
   live: 'Live',
   rows: (rows: number) => messages.count(rows, 'row'),
 } as const

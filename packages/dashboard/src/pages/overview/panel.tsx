@@ -5,7 +5,7 @@ import { type ApiState, useApi } from '../../api/hooks.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { type FilterClick, filtersAfterClick, valuesOf } from '../../state/conditions.ts'
-import { type Questions, useView } from '../../state/hooks.ts'
+import { type Questions, useChosenView, useView } from '../../state/hooks.ts'
 import { Button } from '../../ui/button.tsx'
 import { MoreMenu, Num } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
@@ -110,8 +110,9 @@ function Pending({ answer }: { answer: ApiState<StatsResult> }) {
 /** A row with a bar as long as its share of the first; it is a button that filters. */
 function Rows({ dimension, rows }: { dimension: Dimension; rows: readonly PanelRow[] }) {
   const { filters, setView } = useView()
+  const { filters: chosenFilters } = useChosenView()
   const highest = Math.max(...rows.map((row) => row.value), 1)
-  const chosen = filters.filter((each) => each.property === dimension).flatMap(valuesOf)
+  const chosen = chosenFilters.filter((each) => each.property === dimension).flatMap(valuesOf)
   return (
     <ol class="bars">
       {rows.map(({ key, value, estimated }) => (

@@ -9,7 +9,6 @@ export const texts = {
     'Users or visitors by the week of their first event, and how many came back. The time range and the filters don’t apply here; a cohort narrows the users.',
   chips:
     'Filters don’t apply to retention: it looks at everything that a user did. To narrow the users, choose a cohort.',
-  clear: 'Clear the filters',
   weeks: 'Weeks',
   lastWeeks: (weeks: number) => `Last ${count(weeks, 'week')}`,
   returnEvent: 'Coming back is',

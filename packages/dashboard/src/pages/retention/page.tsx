@@ -6,6 +6,8 @@ import { Curve, type CurveLine } from '../../charts/curve.tsx'
 import { fileNameOf } from '../../format/csv.ts'
 import { formatDate } from '../../format/dates.ts'
 import { messages } from '../../messages/en.ts'
+import { AddressProblems } from '../../parts/address-problems.tsx'
+import { UnusedFilters } from '../../parts/unused-filters.tsx'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
 import { useQuestions, useView } from '../../state/hooks.ts'
 import { Button } from '../../ui/button.tsx'
@@ -20,7 +22,7 @@ const refreshMs = 60_000
 
 /** Who returns, week by week. */
 export default function Page() {
-  const { siteId, filters, setView } = useView()
+  const { siteId } = useView()
   const { environment, zone } = useQuestions()
   const settings = useSettings()
   useMenuKey()
@@ -56,24 +58,8 @@ export default function Page() {
         }
       />
       <div class="stack">
-        {filters.length === 0 ? null : (
-          <div class="notice">
-            <p class="grow">{texts.chips}</p>
-            <Button
-              kind="quiet"
-              onClick={() => {
-                setView({ filters: [] })
-              }}
-            >
-              {texts.clear}
-            </Button>
-          </div>
-        )}
-        {settings.problems.map(([parameter, value]) => (
-          <p key={parameter} class="notice" role="alert">
-            <bdi>{messages.errors.parameter(parameter, value)}</bdi>
-          </p>
-        ))}
+        <UnusedFilters why={texts.chips} />
+        <AddressProblems problems={settings.problems} />
         <Settings settings={settings} />
         {retention.error === undefined ? null : <ErrorPanel error={retention.error} onRetry={retention.retry} />}
         {retention.isLoading ? <SkeletonRows rows={weeks + 6} /> : null}

@@ -60,6 +60,7 @@ export default function Page() {
         <h2>{texts.look}</h2>
         <Theme />
         <KeyboardShortcuts />
+        <Licences />
       </div>
     </>
   )
@@ -85,6 +86,19 @@ function Theme() {
         remember('theme', chosen === 'system' ? undefined : chosen)
       }}
     />
+  )
+}
+
+/** Link to the licences of the bundled packages, a file of the build that index.html names. */
+function Licences() {
+  const file = document.querySelector<HTMLLinkElement>('link[rel="license"]')
+  if (file === null) return null
+  return (
+    <p class="small">
+      <a href={file.href} target="_blank" rel="noreferrer">
+        {texts.licences}
+      </a>
+    </p>
   )
 }
 

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { useLocation } from 'preact-iso'
+import { useLocation } from 'preact-iso/router'
 import { useChange } from '../../api/hooks.ts'
 import { useSite } from '../../state/session.tsx'
 import { remember } from '../../state/storage.ts'

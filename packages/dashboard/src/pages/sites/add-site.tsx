@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
-import { useLocation } from 'preact-iso'
+import { useLocation } from 'preact-iso/router'
+import { asApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange } from '../../api/hooks.ts'
 import { sitePath } from '../../state/route.ts'
@@ -10,6 +11,8 @@ import { ownZone } from '../../ui/time.tsx'
 import { texts } from './messages.ts'
 
 const idLengthMax = 64
+/** The status of the answer if the site already exists. */
+const conflict = 409
 
 /** Registers a site and leads to it. */
 export function AddSite({ onClose }: { onClose: () => void }) {
@@ -19,6 +22,8 @@ export function AddSite({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('')
   const [zone, setZone] = useState(ownZone)
   const [isTried, setTried] = useState(false)
+  // The id for which the server has answered that it exists.
+  const [taken, setTaken] = useState<string>()
   const errors = fieldErrors(create.error, ['site_id', 'name', 'timezone'])
   const isWrong = id.trim() === '' || Array.from(id.trim()).length > idLengthMax
   return (
@@ -27,15 +32,19 @@ export function AddSite({ onClose }: { onClose: () => void }) {
       submit={texts.add}
       onClose={onClose}
       isBusy={create.isBusy}
-      error={errors.rest}
+      error={create.error?.status === conflict ? undefined : errors.rest}
       onSubmit={async () => {
         setTried(true)
         if (isWrong) return
-        const { site_id: siteId } = await create.run({
-          body: { site_id: id.trim(), timezone: zone, ...(name.trim() === '' ? {} : { name: name.trim() }) },
-        })
+        const body = { site_id: id.trim(), timezone: zone, ...(name.trim() === '' ? {} : { name: name.trim() }) }
+        try {
+          await create.run({ body })
+        } catch (error) {
+          if (asApiError(error).status === conflict) setTaken(body.site_id)
+          return
+        }
         onClose()
-        route(sitePath(siteId))
+        route(sitePath(body.site_id))
       }}
     >
       <TextField
@@ -47,7 +56,11 @@ export function AddSite({ onClose }: { onClose: () => void }) {
         autofocus
         autocomplete="off"
         spellcheck={false}
-        error={(isTried && isWrong ? texts.missingId : undefined) ?? errors.of('site_id')}
+        error={
+          (isTried && isWrong ? texts.missingId : undefined) ??
+          (taken === id.trim() ? texts.taken(taken) : undefined) ??
+          errors.of('site_id')
+        }
       />
       <TextField
         label={texts.name}

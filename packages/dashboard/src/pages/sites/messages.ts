@@ -5,11 +5,12 @@ export const texts = {
   sentence: (count: number) => `${messages.count(count, 'site')}. Visitors are those of the last 24 hours.`,
   add: 'Add a site',
   id: 'Site ID',
-  idHint: 'What your events name as site_id. It can’t be changed.',
+  idHint: 'The site_id of your events. It can’t be changed.',
   idExample: 'my-site',
   name: 'Name',
   zone: 'Time zone',
   missingId: 'Enter an ID of at most 64 characters.',
+  taken: (id: string) => `A site “${id}” already exists. Choose another ID.`,
   columns: {
     site: 'Site',
     visitors: 'Visitors',

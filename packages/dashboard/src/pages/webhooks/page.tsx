@@ -2,15 +2,13 @@ import { useState } from 'preact/hooks'
 import type { WebhookResource } from '@sluice/contracts/webhooks'
 import { useApi, useRefresh } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
+import { ResourceList } from '../../parts/resource-list.tsx'
 import { usePageParameter } from '../../state/hooks.ts'
 import { useSite } from '../../state/session.tsx'
-import { Button } from '../../ui/button.tsx'
 import { SecretDialog } from '../../ui/form-dialog.tsx'
 import { InView } from '../../ui/in-view.tsx'
-import { listSource } from '../../ui/list-source.ts'
-import { MoreMenu } from '../../ui/numbers.tsx'
-import { EmptyState, ErrorPanel, PageTitle, Skeleton, SkeletonRows } from '../../ui/states.tsx'
-import { type Column, DataTable } from '../../ui/table.tsx'
+import { Skeleton } from '../../ui/states.tsx'
+import type { Column } from '../../ui/table.tsx'
 import { texts } from './messages.ts'
 import { Strip } from './strip.tsx'
 import { WebhookDrawer } from './webhook-drawer.tsx'
@@ -28,50 +26,29 @@ export default function Page() {
   const [openId, setOpen] = usePageParameter('open')
   const [isNew, setNew] = useState(false)
   const [secret, setSecret] = useState<string>()
-  const records = webhooks.data?.webhooks ?? []
-  const open = records.find((each) => each.webhook_id === openId)
-  const create = (
-    <Button
-      kind="primary"
-      icon="plus"
-      onClick={() => {
-        setNew(true)
-      }}
-    >
-      {texts.create}
-    </Button>
-  )
+  const open = webhooks.data?.webhooks.find((each) => each.webhook_id === openId)
   return (
     <>
-      <PageTitle
+      <ResourceList
         title={messages.nav.webhooks}
         sentence={texts.sentence}
-        actions={
-          records.length === 0 ? undefined : (
-            <>
-              <MoreMenu
-                source={listSource(messages.nav.webhooks, ['listWebhooks', query], records, [siteId, 'webhooks'])}
-              />
-              {create}
-            </>
-          )
-        }
+        question={['listWebhooks', query]}
+        answer={webhooks}
+        records={webhooks.data?.webhooks}
+        fileParts={[siteId, 'webhooks']}
+        create={{
+          label: texts.create,
+          icon: 'plus',
+          onClick: () => {
+            setNew(true)
+          },
+        }}
+        empty={{ icon: 'webhook', title: texts.none, why: texts.noneWhy }}
+        columns={columns}
+        rowKey={(each) => each.webhook_id}
+        openKey={openId}
+        onOpen={setOpen}
       />
-      {webhooks.error === undefined ? null : <ErrorPanel error={webhooks.error} onRetry={webhooks.retry} />}
-      {webhooks.isLoading ? <SkeletonRows rows={4} /> : null}
-      {webhooks.data === undefined ? null : (
-        <DataTable
-          caption={messages.nav.webhooks}
-          columns={columns}
-          rows={records}
-          rowKey={(each) => each.webhook_id}
-          openKey={openId}
-          onOpen={(each) => {
-            setOpen(each.webhook_id)
-          }}
-          empty={<EmptyState icon="webhook" title={texts.none} why={texts.noneWhy} action={create} />}
-        />
-      )}
       {open === undefined ? null : (
         <WebhookDrawer
           key={open.webhook_id}

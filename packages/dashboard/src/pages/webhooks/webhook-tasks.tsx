@@ -4,10 +4,10 @@ import { serverNow } from '../../api/client.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange } from '../../api/hooks.ts'
 import { localTime } from '../../format/dates.ts'
+import { OverlapField } from '../../parts/overlap-field.tsx'
 import { toast } from '../../ui/announce.tsx'
-import { Field, TextField } from '../../ui/field.tsx'
+import { TextField } from '../../ui/field.tsx'
 import { ConfirmDialog, FormDialog } from '../../ui/form-dialog.tsx'
-import { Select } from '../../ui/select.tsx'
 import { texts } from './messages.ts'
 
 interface TaskProps {
@@ -70,19 +70,7 @@ export function RotateSecret({ of, onClose, onSecret }: TaskProps & { onSecret: 
       }}
     >
       <p>{texts.rotateText}</p>
-      <Field label={texts.overlap}>
-        {(attributes) => (
-          <Select
-            {...attributes}
-            value={overlap}
-            options={(Object.keys(texts.overlaps) as Overlap[]).map((value) => ({
-              value,
-              label: texts.overlaps[value],
-            }))}
-            onChange={setOverlap}
-          />
-        )}
-      </Field>
+      <OverlapField label={texts.overlap} overlaps={texts.overlaps} value={overlap} onChange={setOverlap} />
     </FormDialog>
   )
 }

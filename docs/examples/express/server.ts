@@ -1,0 +1,31 @@
+// A shop with Express. `SLUICE_URL=… SLUICE_KEY=… PORT=3000 node server.ts`
+import express from 'express'
+import { createSluice } from '@sluice/node'
+
+interface ShopEvents {
+  order: { total: number }
+}
+
+const { SLUICE_URL = 'http://localhost:8080', SLUICE_KEY = '', SLUICE_SPOOL, PORT = '3000' } = process.env
+const sluice = createSluice<ShopEvents>({ url: SLUICE_URL, key: SLUICE_KEY, site: 'shop', spool: SLUICE_SPOOL })
+
+const app = express()
+app.use(express.json())
+// Events that are tracked in a request get the session and the anonymous id of the page that has sent it.
+app.use(sluice.middleware())
+
+app.post('/orders', (request, response) => {
+  const { total } = request.body as { total: number }
+  // The page also tracks the order, with the id and the time of this receipt: Sluice stores one event.
+  const receipt = sluice.track('order', { total })
+  response.status(201).json({ total, receipt })
+})
+
+const server = app.listen(Number(PORT))
+
+process.once('SIGTERM', () => {
+  server.close(() => {
+    void sluice.close()
+  })
+  server.closeIdleConnections()
+})

@@ -1,0 +1,41 @@
+import joi from 'joi'
+import { eventLimits } from '@sluice/contracts/event-limits'
+
+// Bodies of Segment's clients in the OpenAPI document. The gateway does not validate with these schemas:
+// services/gateway/segment/map-message.ts reads each message and keeps its unknown fields as properties.
+
+const fields = {
+  event: joi.string().example('Order Completed').description('The name of the event; required in `track` only.'),
+  messageId: joi
+    .string()
+    .example('ajs-next-1795419743042-c023dfcf')
+    .description('Messages with the same `messageId` and `timestamp` are stored once.'),
+  timestamp: joi
+    .string()
+    .example('2026-01-31T12:00:00.000Z')
+    .description('The time of the event, ISO 8601. It is not corrected by `sentAt`. Default: the time of receipt.'),
+  userId: joi.string().example('ada'),
+  anonymousId: joi.string(),
+  properties: joi.object().example({ revenue: 12.5 }).description('Of `track`, `page` and `screen`.'),
+  traits: joi.object().description('Of `identify` and `group`.'),
+  context: joi.object().example({ page: { url: 'https://example.com/pricing' } }),
+  writeKey: joi.string().description('The key, for clients that do not send it in a header.'),
+}
+
+export const messageBody = joi.object(fields).unknown().id('SegmentMessage')
+
+const batchedMessage = joi
+  .object({
+    type: joi.string().valid('track', 'page', 'screen', 'identify', 'group', 'alias').required(),
+    ...fields,
+  })
+  .unknown()
+  .id('SegmentBatchedMessage')
+
+export const messagesBody = joi
+  .object({
+    batch: joi.array().items(batchedMessage).min(1).max(eventLimits.batchEventsMax).required(),
+    context: joi.object().description('Its members are added to every message whose own context lacks them.'),
+    writeKey: fields.writeKey,
+  })
+  .unknown()

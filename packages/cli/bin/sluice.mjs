@@ -1,0 +1,41 @@
+#!/usr/bin/env node
+// Starts main.ts, which needs a Node that runs TypeScript: the one of the shell, or else the one that the installation of
+// the repository brought. Plain JavaScript for Node 18 with the modules of Node alone.
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import module from 'node:module'
+import { constants } from 'node:os'
+import process from 'node:process'
+import { fileURLToPath, URL } from 'node:url'
+
+const nodeMajorMin = 24
+const main = new URL('../main.ts', import.meta.url)
+
+if (Number.parseInt(process.versions.node, 10) >= nodeMajorMin) {
+  // Keeps what was compiled in a folder for temporary files: the next start is faster.
+  module.enableCompileCache()
+  await import(main.href)
+} else {
+  const node = fileURLToPath(new URL('../../../node_modules/.bin/node', import.meta.url))
+  if (existsSync(node)) runWith(node)
+  else {
+    process.stderr.write(
+      `sluice: Node ${nodeMajorMin} or later is needed, this is ${process.versions.node}: install it, or run "npm run setup" in the repository.\n`,
+    )
+    process.exitCode = 1
+  }
+}
+
+function runWith(node) {
+  const child = spawn(node, [fileURLToPath(main), ...process.argv.slice(2)], { stdio: 'inherit' })
+  // The terminal sends SIGINT to both processes; the child decides what it means. Others reach this process alone.
+  process.on('SIGINT', () => {})
+  for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  child.once('error', (error) => {
+    process.stderr.write(`sluice: ${node} could not be started: ${error.message}\n`)
+    process.exit(1)
+  })
+  child.once('close', (code, signal) => {
+    process.exit(signal === null ? (code ?? 1) : 128 + constants.signals[signal])
+  })
+}

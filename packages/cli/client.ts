@@ -1,0 +1,218 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import pRetry from 'p-retry'
+import type { SessionResource } from '@sluice/contracts/session'
+import { connectionFailure, isServerAbsent, isTransient } from './connection-failure.ts'
+import { exitCodes, Failure } from './failure.ts'
+
+export interface Answer<T> {
+  data: T
+  status: number
+  headers: Headers
+  /** The server's clock, Unix ms. */
+  timestamp: number
+}
+
+export interface RequestOptions {
+  query?: Readonly<Record<string, string | number | boolean | undefined>>
+  json?: unknown
+  /** Called once for each attempt: a stream can be sent once. */
+  body?: () => NonNullable<RequestInit['body']>
+  headers?: Readonly<Record<string, string>>
+  /** 0: the request may take as long as it takes. */
+  timeoutMs?: number
+  /** False: the request is not sent again, because a second one would do more than the first. */
+  isRepeatable?: boolean
+}
+
+/** A refusal of the server, in its words. */
+export class Refusal extends Failure {
+  readonly status: number
+  readonly data: unknown
+  readonly retryAfterMs: number | undefined
+
+  constructor(message: string, { status, data, retryAfterMs }: Pick<Refusal, 'status' | 'data' | 'retryAfterMs'>) {
+    super(message, status === 401 || status === 403 ? exitCodes.authentication : exitCodes.failure)
+    this.status = status
+    this.data = data
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+/**
+ * How long a request is sent again: `none` never; `some` a few times, while an answer is likely; `long` for ten minutes,
+ * also while nothing listens.
+ */
+export type RetryPolicy = 'none' | 'some' | 'long'
+
+export interface ClientOptions {
+  url: string
+  key: string | undefined
+  signal: AbortSignal
+  /** Told before a request is sent again, with the reason and the wait. */
+  onRetry: (reason: string, waitMs: number) => void
+  retries: RetryPolicy
+}
+
+export interface Client {
+  readonly url: string
+  /** Sends a request and resolves with its successful answer. Throws a Refusal, or a Failure when there is no answer. */
+  request<T>(method: string, path: string, options?: RequestOptions): Promise<Answer<T>>
+  /** Who the key is, and where events go. */
+  session(): Promise<SessionResource>
+}
+
+interface Envelope {
+  success: boolean
+  timestamp: number
+  error?: unknown
+  data?: unknown
+}
+
+const defaultTimeoutMs = 30_000
+const waitMsMax = { none: 0, some: 90_000, long: 10 * 60_000 } as const
+const retriesMax = { none: 0, some: 4, long: Infinity } as const
+
+/** Requests to one service of Sluice with one key, sent again while that may help. */
+export function openClient({ url, key, signal, onRetry, retries }: ClientOptions): Client {
+  const send = async <T>(method: string, path: string, options: RequestOptions): Promise<Answer<T>> => {
+    const { query = {}, json, body, headers, timeoutMs = defaultTimeoutMs } = options
+    const target = new URL(url + path)
+    for (const [name, value] of Object.entries(query)) {
+      if (value !== undefined) target.searchParams.set(name, String(value))
+    }
+    const timeout = timeoutMs === 0 ? [] : [AbortSignal.timeout(timeoutMs)]
+    const content = json === undefined ? body?.() : JSON.stringify(json)
+    let response: Response
+    let text: string
+    try {
+      response = await fetch(target, {
+        method,
+        headers: {
+          ...(key !== undefined && { Authorization: `Bearer ${key}` }),
+          ...(json !== undefined && { 'Content-Type': 'application/json' }),
+          ...headers,
+        },
+        ...(content !== undefined && { body: content, duplex: 'half' }),
+        // A redirect would turn a POST into a GET, or carry the key elsewhere.
+        redirect: 'manual',
+        signal: AbortSignal.any([signal, ...timeout]),
+      })
+      text = await response.text()
+    } catch (error) {
+      signal.throwIfAborted()
+      throw connectionFailure(error, url)
+    }
+    const envelope = parseEnvelope(text)
+    if (!envelope) throw notSluice(url, response)
+    if (!response.ok) throw refusal(envelope, response, url)
+    // The contract says what the data of each operation is.
+    return {
+      data: envelope.data as T,
+      status: response.status,
+      headers: response.headers,
+      timestamp: envelope.timestamp,
+    }
+  }
+
+  const request = async <T>(method: string, path: string, options: RequestOptions = {}): Promise<Answer<T>> => {
+    const { isRepeatable = true } = options
+    const mayRepeat = (error: Error): boolean =>
+      isBusy(error) ||
+      (isRepeatable && (isServerFailure(error) || isTransient(error) || (retries === 'long' && isServerAbsent(error))))
+    const until = Date.now() + waitMsMax[retries]
+    return pRetry(() => send<T>(method, path, options), {
+      retries: retriesMax[retries],
+      minTimeout: 300,
+      maxTimeout: 10_000,
+      randomize: true,
+      signal,
+      shouldRetry: ({ error }) => mayRepeat(error) && Date.now() < until,
+      onFailedAttempt: async ({ error, retryDelay }) => {
+        if (!mayRepeat(error) || retryDelay === 0 || Date.now() >= until) return
+        const asked = error instanceof Refusal ? error.retryAfterMs : undefined
+        onRetry(error.message, (asked ?? 0) + retryDelay)
+        if (asked) await delay(Math.min(asked, until - Date.now()), undefined, { signal })
+      },
+    })
+  }
+  return { url, request, session: async () => (await request<SessionResource>('GET', '/api/v1/session')).data }
+}
+
+/** The server asks to come back later; the request cost and did nothing. */
+function isBusy(error: unknown): boolean {
+  return (
+    error instanceof Refusal && (error.status === 429 || (error.status === 503 && error.retryAfterMs !== undefined))
+  )
+}
+
+function isServerFailure(error: unknown): boolean {
+  return error instanceof Refusal && error.status >= 500
+}
+
+/** What Sluice answers, or undefined when the text is none of its answers. */
+export function parseEnvelope(text: string): Envelope | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  return isEnvelope(value) ? value : undefined
+}
+
+function isEnvelope(value: unknown): value is Envelope {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'success' in value &&
+    typeof value.success === 'boolean' &&
+    'timestamp' in value &&
+    typeof value.timestamp === 'number'
+  )
+}
+
+/** What answers is another program, or something in front of Sluice. */
+export function notSluice(url: string, response: Response): Failure {
+  const location = response.headers.get('Location')
+  if (location !== null) {
+    return new Failure(`${url} redirects to ${location}: set SLUICE_URL to the address at which Sluice itself answers.`)
+  }
+  const type = response.headers.get('Content-Type') ?? 'no content type'
+  // A proxy answers these in place of a Sluice that is away.
+  if ([502, 503, 504].includes(response.status)) {
+    return new Failure(
+      `A proxy at ${url} answers ${response.status} instead of Sluice: see whether Sluice runs behind it.`,
+    )
+  }
+  return new Failure(`${url} is not Sluice (it answers ${response.status}, ${type}): set SLUICE_URL to its address.`)
+}
+
+function refusal(envelope: Envelope, response: Response, url: string): Refusal {
+  const { status, headers } = response
+  const seconds = Number(headers.get('Retry-After') ?? Number.NaN)
+  const details = {
+    status,
+    data: envelope.data,
+    retryAfterMs: Number.isFinite(seconds) ? seconds * 1_000 : undefined,
+  }
+  const said = typeof envelope.error === 'string' ? envelope.error : 'no reason given'
+  return new Refusal(advice(said, status, url, headers.get('X-Request-Id')), details)
+}
+
+/** The server's words, with what to do. */
+function advice(said: string, status: number, url: string, requestId: string | null): string {
+  if (status === 401) {
+    return `${url} does not accept the API key: set SLUICE_API_KEY to a valid one, or run "sluice login".`
+  }
+  const scope = /^Insufficient scope: requires (\S+)$/.exec(said)?.[1]
+  if (scope !== undefined) return `The API key lacks the scope ${scope}: use a key that has it.`
+  if (said === 'Key is not allowed for this site') {
+    return 'The API key is bound to other sites: use a key of this site, or name one of its sites with --site.'
+  }
+  if (said === 'Site not found') return 'Site not found: it has no events yet, or the API key may not read it.'
+  if (said === 'Key not found') return 'Key not found: "sluice keys list --all" shows the ids of keys.'
+  if (said === 'Import not found') return 'Import not found: check the job_id, or use a key that may read its site.'
+  if (status >= 500)
+    return `Sluice failed (${status}: ${said}); its log names the cause, request ${requestId ?? 'unknown'}.`
+  return said
+}

@@ -1,0 +1,289 @@
+import { createWriteStream } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Command, Option } from 'commander'
+import {
+  type ImportError,
+  importLimits,
+  type ImportResource,
+  type ImportType,
+  importTypes,
+} from '@sluice/contracts/imports'
+import { type ListOf, pageDefaults } from '@sluice/contracts/paging'
+import { allowsSite, grants } from '@sluice/contracts/scopes'
+import type { Client } from '../client.ts'
+import type { Context } from '../context.ts'
+import { examples } from '../examples.ts'
+import { exitCodes, Failure, messageOf, usageFailure } from '../failure.ts'
+import { converters, convertFile, type PreparedFile, type Product, stampFile } from '../imports/prepare-file.ts'
+import { kindOfFile, sizeOfFile } from '../imports/source-file.ts'
+import { uploadFile } from '../imports/upload-file.ts'
+import { openConnection } from '../open-connection.ts'
+import { csvLine } from '../output/csv.ts'
+import { countOf, formatBytes, formatCount } from '../output/format.ts'
+import { openProgress } from '../output/progress.ts'
+import { safeJson, safeText } from '../output/safe-text.ts'
+import type { Terminal } from '../output/terminal.ts'
+import { parseTime } from '../parse-options.ts'
+import { addConnectionOptions, addSiteOption, refuseKeyOnInput, requireSite, type SiteOptions } from '../settings.ts'
+
+interface ImportOptions extends SiteOptions {
+  type: ImportType
+  from?: Product
+  timestamp?: number
+  wait: boolean
+  job?: string
+  errorsFile?: string
+  json?: boolean
+}
+
+const pollMsMin = 100
+const pollMsMax = 1_000
+const shownErrorsMax = 20
+/** Errors that are held for --json and --errors-file. */
+const heldErrorsMax = 100_000
+
+export function addImport(program: Command, context: Context): void {
+  const command = program
+    .command('import')
+    .summary('import a file of events or users')
+    .description(
+      'Uploads CSV, JSON or NDJSON, also compressed by gzip, waits until statistics count its records, and names the lines ' +
+        'that could not be stored. The same content imported again stores nothing twice: events without an event_id get ' +
+        'one from the content and their place in it.',
+    )
+    .argument('[file]', 'a file, or - for standard input')
+  addSiteOption(command)
+    .addOption(new Option('--type <type>', 'what the records are').choices(importTypes).default('events'))
+    .addOption(new Option('--from <product>', 'the file is an export of this product').choices(Object.keys(converters)))
+    .addOption(
+      new Option('-t, --timestamp <time>', 'the time of events without one, in NDJSON')
+        .argParser(parseTime)
+        .conflicts('from'),
+    )
+    .option('--no-wait', 'end after the upload, and print the job_id')
+    .option('--job <job_id>', 'wait for an import that was uploaded before, instead of a file')
+    .option('--errors-file <file>', 'write the errors of all lines to a CSV file')
+    .option('--json', 'print the record of the import with its errors as JSON')
+  addConnectionOptions(command)
+    .addHelpText(
+      'after',
+      examples([
+        ['sluice import events.csv --site shop', 'a file with the columns event_type and timestamp_ms'],
+        ['zcat logs/*.ndjson.gz | sluice import - --site shop', 'NDJSON from other programs'],
+        [
+          'sluice import --from plausible imported_pages_20240101_20241231.csv --site shop',
+          'the history of another product',
+        ],
+      ]),
+    )
+    .action((file: string | undefined, options: ImportOptions) => runImport(context, file, options))
+}
+
+async function runImport(context: Context, file: string | undefined, options: ImportOptions): Promise<void> {
+  if ((file === undefined) === (options.job === undefined)) {
+    throw usageFailure('Give one of a file, - for standard input, and --job <job_id>.')
+  }
+  if (options.type === 'users' && (options.from !== undefined || options.timestamp !== undefined)) {
+    throw usageFailure('--from and --timestamp are for events: leave them out with --type users.')
+  }
+  if (file === '-') refuseKeyOnInput(options)
+  // A file that can't be written must not show after an import of an hour.
+  if (options.errorsFile !== undefined) await writeErrors(options.errorsFile, [])
+  const { settings, client } = await openConnection(context, options, { retries: 'long' })
+  if (file === undefined) {
+    const prepared = { path: '', lineOf: (line: number) => line, problems: [] }
+    await follow(context, client, { jobId: options.job ?? '', prepared, options })
+    return
+  }
+  const siteId = requireSite(settings)
+  if (file !== '-') await sizeOfFile(file)
+  // A large upload that is refused in its middle ends without an answer.
+  await checkRights(client, siteId, options.type)
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-import-'))
+  try {
+    const prepared = await prepare(context, file, { folder, options })
+    const printProblems = (): void => {
+      const { problems } = prepared
+      printErrors(context.terminal, problems.slice(0, shownErrorsMax), { failed: problems.length, options })
+    }
+    const jobId = await upload(context, client, { prepared, siteId, options }).catch((error: unknown) => {
+      printProblems()
+      throw error
+    })
+    if (options.wait) {
+      await follow(context, client, { jobId, prepared, options })
+      return
+    }
+    printProblems()
+    context.terminal.print(options.json ? safeJson({ job_id: jobId }) : jobId)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function checkRights(client: Client, siteId: string, type: ImportType): Promise<void> {
+  const { scopes, site_ids: siteIds } = await client.session()
+  const required = type === 'users' ? 'admin' : 'events:write'
+  if (!grants(scopes, required)) {
+    throw new Failure(`The API key lacks the scope ${required}: use a key that has it.`, exitCodes.authentication)
+  }
+  if (!allowsSite(siteIds, siteId)) {
+    throw new Failure(
+      `The API key is bound to other sites than ${siteId}: use a key of this site, or name one of ${siteIds?.join(', ') ?? ''}.`,
+      exitCodes.authentication,
+    )
+  }
+}
+
+/** The file to upload: the given one, standard input as a file, or what it was converted to. */
+async function prepare(
+  { input, terminal, signal }: Context,
+  file: string,
+  { folder, options }: { folder: string; options: ImportOptions },
+): Promise<PreparedFile> {
+  let path = file
+  if (file === '-') {
+    // Ids come from the whole content, and a repeated upload reads it again: it is kept until the end.
+    path = join(folder, 'standard-input')
+    await pipeline(input, createWriteStream(path, { mode: 0o600 }), { signal })
+  }
+  const named = (error: unknown): never => {
+    throw error instanceof Failure && file === '-'
+      ? new Failure(error.message.replaceAll(path, 'Standard input'), error.exitCode)
+      : error
+  }
+  await kindOfFile(path).catch(named)
+  const progress = openProgress(terminal)
+  if (options.from !== undefined || options.timestamp !== undefined) progress.update(0, 0, 'Converting the file')
+  const prepared =
+    options.from !== undefined
+      ? await convertFile(path, options.from, folder).catch(named)
+      : options.timestamp !== undefined
+        ? await stampFile(path, options.timestamp, folder).catch(named)
+        : { path, lineOf: (line: number) => line, problems: [] }
+  progress.end()
+  return prepared
+}
+
+async function upload(
+  { terminal }: Context,
+  client: Client,
+  { prepared, siteId, options }: { prepared: PreparedFile; siteId: string; options: ImportOptions },
+): Promise<string> {
+  const size = await sizeOfFile(prepared.path)
+  if (size > importLimits.fileBytesMax) {
+    throw new Failure(`The file has ${formatBytes(size)}, and an import takes 2 GiB: compress it by gzip, or split it.`)
+  }
+  const progress = openProgress(terminal)
+  try {
+    const { job_id: jobId } = await uploadFile(client, {
+      path: prepared.path,
+      type: options.type,
+      siteId,
+      onProgress: (bytes) => {
+        progress.update(bytes, size, `Uploading ${formatBytes(bytes)} of ${formatBytes(size)}`)
+      },
+    })
+    return jobId
+  } finally {
+    progress.end()
+  }
+}
+
+/** Waits for the end of an import and reports it. Throws a Failure when records, or all of it, failed. */
+async function follow(
+  context: Context,
+  client: Client,
+  { jobId, prepared, options }: { jobId: string; prepared: PreparedFile; options: ImportOptions },
+): Promise<void> {
+  const { terminal, signal } = context
+  const job = await waitForEnd(context, client, jobId).catch((error: unknown) => {
+    if (signal.aborted)
+      terminal.note(`The import goes on without this command: "sluice import --job ${jobId}" waits for it.`)
+    throw error
+  })
+  const failed = job.failed_records + prepared.problems.length
+  const isComplete = options.json === true || options.errorsFile !== undefined
+  const errors =
+    failed === 0 ? [] : await readErrors(client, jobId, { prepared, max: isComplete ? heldErrorsMax : shownErrorsMax })
+  if (options.errorsFile !== undefined) await writeErrors(options.errorsFile, errors)
+  const noun = job.type === 'users' ? 'user' : 'event'
+  const processed = job.processed_records + prepared.problems.length
+  const total = job.total_records + prepared.problems.length
+  if (options.json) terminal.print(safeJson({ ...job, errors }, 2))
+  else {
+    printErrors(terminal, errors.slice(0, shownErrorsMax), { failed, options })
+    // The server does not say how many are new: a record that was stored before is processed like any other.
+    terminal.print(
+      `${jobId} ${job.status}: ${formatCount(processed)} of ${countOf(total, noun)} processed, ${formatCount(failed)} failed.`,
+    )
+  }
+  if (job.status === 'failed') throw new Failure(`The import failed: ${safeText(job.error ?? 'no reason given')}`)
+  if (job.status === 'cancelled') throw new Failure('The import was cancelled; what it had stored stays.')
+  if (failed > 0) {
+    throw new Failure(`${countOf(failed, 'record')} could not be stored: correct the lines and import them again.`)
+  }
+}
+
+async function waitForEnd({ terminal, signal }: Context, client: Client, jobId: string): Promise<ImportResource> {
+  const progress = openProgress(terminal)
+  try {
+    for (let pollMs = pollMsMin; ; pollMs = Math.min(pollMsMax, pollMs * 1.5)) {
+      const { data } = await client.request<ImportResource>('GET', `/api/v1/imports/${encodeURIComponent(jobId)}`)
+      if (['completed', 'failed', 'cancelled'].includes(data.status)) return data
+      const { processed_records: processed, total_records: total } = data
+      progress.update(processed, total, `Storing ${formatCount(processed)} of ${countOf(total, 'record')}`)
+      await delay(pollMs, undefined, { signal })
+    }
+  } finally {
+    progress.end()
+  }
+}
+
+/** Up to `max` of the records that failed here or at the server, in the order of the original's lines. */
+async function readErrors(
+  client: Client,
+  jobId: string,
+  { prepared, max }: { prepared: PreparedFile; max: number },
+): Promise<ImportError[]> {
+  const errors: ImportError[] = []
+  for (;;) {
+    const { data } = await client.request<ListOf<'errors', ImportError>>(
+      'GET',
+      `/api/v1/imports/${encodeURIComponent(jobId)}/errors`,
+      { query: { limit: Math.min(max, pageDefaults.limitMax), offset: errors.length } },
+    )
+    errors.push(...data.errors.map((error) => ({ ...error, line: prepared.lineOf(error.line) })))
+    if (data.errors.length === 0 || errors.length >= Math.min(max, data.total)) break
+  }
+  return [...errors, ...prepared.problems].toSorted((a, b) => a.line - b.line)
+}
+
+function printErrors(
+  terminal: Terminal,
+  errors: readonly ImportError[],
+  { failed, options }: { failed: number; options: ImportOptions },
+): void {
+  for (const { line, message } of errors) terminal.note(`Line ${line}: ${safeText(message)}`)
+  const rest = failed - errors.length
+  if (rest > 0) {
+    const where = options.errorsFile ?? 'a file that you name with --errors-file'
+    terminal.note(`… and ${countOf(rest, 'further line')}; all of them are in ${where}.`)
+  }
+}
+
+async function writeErrors(file: string, errors: readonly ImportError[]): Promise<void> {
+  const lines = [
+    csvLine(['line', 'field', 'message']),
+    ...errors.map(({ line, field = '', message }) => csvLine([line, field, message])),
+  ]
+  try {
+    await writeFile(file, `${lines.join('\n')}\n`)
+  } catch (error) {
+    throw new Failure(`${file} can't be written: ${messageOf(error)}`)
+  }
+}

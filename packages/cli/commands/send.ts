@@ -1,0 +1,132 @@
+import type { Command } from 'commander'
+import { missingFields } from '../complete-event.ts'
+import type { Context } from '../context.ts'
+import { examples } from '../examples.ts'
+import { usageFailure } from '../failure.ts'
+import { clientFor, collectUrlOf, openConnection } from '../open-connection.ts'
+import { safeJson, safeText } from '../output/safe-text.ts'
+import { collectProperty, parseTime } from '../parse-options.ts'
+import { sendLines } from '../send-lines.ts'
+import { addConnectionOptions, addSiteOption, refuseKeyOnInput, requireSite, type SiteOptions } from '../settings.ts'
+
+/** Fields of an event that have an option of their own. */
+interface EventOptions {
+  user?: string
+  session?: string
+  anonymous?: string
+  pageUrl?: string
+  referrer?: string
+  country?: string
+  device?: string
+  property?: Record<string, unknown>
+  timestamp?: number
+  eventId?: string
+}
+
+type SendOptions = SiteOptions & EventOptions & { json?: boolean }
+
+const exampleEvent = `'{"event_type":"signup"}'`
+
+export function addSend(program: Command, context: Context): void {
+  const command = program
+    .command('send')
+    .summary('send one event, or the events of standard input')
+    .description(
+      'Sends an event and prints its id and timestamp (Unix ms). <event> is its type, or the whole event as JSON, or - ' +
+        'for standard input with one JSON object a line.',
+    )
+    .argument('<event>', 'an event type, a JSON object, or -')
+  addSiteOption(command)
+    .option('-u, --user <id>', 'user_id')
+    .option('--session <id>', 'session_id')
+    .option('--anonymous <id>', 'anonymous_id')
+    .option('--page-url <url>', 'url of the event')
+    .option('--referrer <url>', 'referrer')
+    .option('--country <code>', 'country, two letters')
+    .option('--device <type>', 'device_type: desktop, mobile or tablet')
+    .option(
+      '-p, --property <name=value>',
+      'a property (repeatable); name:=json gives numbers and booleans',
+      collectProperty,
+    )
+    .option('-t, --timestamp <time>', 'Unix ms or ISO 8601, instead of now', parseTime)
+    .option('--event-id <id>', 'the id, instead of a new one')
+    .option('--json', 'print a JSON object for each event')
+  addConnectionOptions(command)
+    .addHelpText(
+      'after',
+      examples([
+        ['sluice send signup --site shop --user ada -p plan=pro -p seats:=5', 'an event with two properties'],
+        [`sluice send '{"event_type":"signup","user_id":"ada"}' --site shop`, 'the same event as JSON'],
+        ['tail -f events.ndjson | sluice send - --site shop', 'events as a program writes them'],
+      ]),
+    )
+    .action((event: string, options: SendOptions) => send(context, event, options))
+}
+
+async function send(context: Context, event: string, options: SendOptions): Promise<void> {
+  const print = (id: unknown, timestamp: unknown): void => {
+    const line = options.json
+      ? safeJson({ event_id: id, timestamp })
+      : `${safeText(String(id))}\t${safeText(String(timestamp))}`
+    context.terminal.print(line)
+  }
+  const given = fieldsOf(options)
+  if (event === '-') {
+    refuseKeyOnInput(options)
+    const [name] = Object.keys(given)
+    if (name !== undefined) {
+      throw usageFailure(
+        `The option for ${name} is for a single event: the events on standard input have their own fields.`,
+      )
+    }
+    const connection = await openConnection(context, options)
+    const { settings } = connection
+    const client = clientFor(context, settings, { url: await collectUrlOf(connection), retries: 'long' })
+    await sendLines({ context, client, siteId: settings.site, onStored: print })
+    return
+  }
+  const fields: Record<string, unknown> = {
+    ...parseEvent(event),
+    ...given,
+    ...(options.site && { site_id: options.site }),
+  }
+  const connection = await openConnection(context, options)
+  const { settings } = connection
+  const complete = { ...fields, ...missingFields(fields, 'site_id' in fields ? undefined : requireSite(settings)) }
+  const client = clientFor(context, settings, { url: await collectUrlOf(connection), retries: 'some' })
+  await client.request('POST', '/collect', { json: complete })
+  print(complete.event_id, complete.timestamp)
+}
+
+/** The fields of an event that is given as JSON, or as its type alone. */
+function parseEvent(text: string): object {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    if (!text.trimStart().startsWith('{')) return { event_type: text }
+    throw usageFailure(`The event is not valid JSON: give an object like ${exampleEvent}.`)
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  throw usageFailure(
+    `The event is JSON, but not an object: give one like ${exampleEvent}, also for an event type that looks like JSON.`,
+  )
+}
+
+/** The fields that options give. */
+function fieldsOf(options: SendOptions): Record<string, unknown> {
+  const fields = {
+    user_id: options.user,
+    session_id: options.session,
+    anonymous_id: options.anonymous,
+    url: options.pageUrl,
+    referrer: options.referrer,
+    country: options.country,
+    device_type: options.device,
+    properties: options.property,
+    timestamp: options.timestamp,
+    event_id: options.eventId,
+  }
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+}

@@ -1,0 +1,244 @@
+import { Argument, type Command, Option } from 'commander'
+import { defaultConversionEvent, type SiteResource } from '@sluice/contracts/sites'
+import {
+  type BreakdownEntry,
+  comparisons,
+  groupFields,
+  type Metric,
+  metrics,
+  periods,
+  statsLimits,
+  type StatsResult,
+  timeUnits,
+} from '@sluice/contracts/stats'
+import type { Client } from '../client.ts'
+import type { Context } from '../context.ts'
+import { examples } from '../examples.ts'
+import { openConnection } from '../open-connection.ts'
+import { csvLine } from '../output/csv.ts'
+import { formatTime } from '../output/format.ts'
+import { safeJson, safeText } from '../output/safe-text.ts'
+import { type TableColumn, tableLines } from '../output/table.ts'
+import { parseCount, parseFilter, parseTime } from '../parse-options.ts'
+import { addConnectionOptions, addSiteOption, requireSite, type SiteOptions } from '../settings.ts'
+
+interface StatsOptions extends SiteOptions {
+  period?: string
+  start?: number
+  end?: number
+  groupBy?: string
+  eventType?: string
+  country?: string
+  device?: string
+  filter?: string
+  target?: string
+  timezone?: string
+  compare?: string
+  environment?: string
+  limit?: number
+  exact?: boolean
+  json?: boolean
+  csv?: boolean
+}
+
+export function addStats(program: Command, context: Context): void {
+  const command = program
+    .command('stats')
+    .summary('print a metric')
+    .description(
+      'Prints a metric of a site: its value over the whole range, and with --group-by its breakdown. Times are in the time ' +
+        'zone of the site, unless --timezone names another.',
+    )
+    .addArgument(new Argument('[metric]', 'what is measured').choices(metrics).default('event_count'))
+  addSiteOption(command)
+    .addOption(
+      new Option('--period <period>', 'the time until now, or until --end (default: 24h)')
+        .choices(Object.keys(periods))
+        // A range with a start has its length: the server ignores the period.
+        .conflicts('start'),
+    )
+    .option('--start <time>', 'start of the range, Unix ms or ISO 8601', parseTime)
+    .option('--end <time>', 'end of the range, which is not included (default: now)', parseTime)
+    .option('-g, --group-by <what>', `${timeUnits.join(', ')}, ${groupFields.join(', ')} or properties.<name>`)
+    .option('--event-type <type>', 'only events of this type')
+    .option('--country <code>', 'only this country')
+    .option('--device <type>', 'only this device_type')
+    .option('--filter <conditions>', 'only what meets a JSON list of conditions', parseFilter)
+    .option('--target <type>', 'the event type that conversion_rate counts (default: that of the site, or purchase)')
+    .option('--timezone <name>', 'time zone, e.g. Europe/Berlin (default: that of the site)')
+    .addOption(new Option('--compare <range>', 'compare with another range').choices(comparisons))
+    .addOption(
+      new Option('--environment <name>', 'the environment of the events (default: that of the key)').choices([
+        'prod',
+        'dev',
+        'all',
+      ]),
+    )
+    .option('--limit <n>', 'how many groups are listed (default: 100)', parseCount(1, statsLimits.groupsMax))
+    .option('--exact', 'exact numbers, never estimates')
+    .addOption(new Option('--json', 'print the answer as JSON').conflicts('csv'))
+    .option('--csv', 'print the breakdown as CSV')
+  addConnectionOptions(command)
+    .addHelpText(
+      'after',
+      examples([
+        ['sluice stats visitors --site shop --period 7d --group-by day', 'visitors by day'],
+        ['sluice stats event_count --site shop -g properties.plan --csv', 'events by a property, as CSV'],
+        ['sluice stats bounce_rate --site shop --start 2026-01-01 --end 2026-02-01', 'one number for a month'],
+      ]),
+    )
+    .action((metric: string, options: StatsOptions) => stats(context, metric, options))
+}
+
+async function stats({ terminal, ...context }: Context, metric: string, options: StatsOptions): Promise<void> {
+  const { settings, client } = await openConnection({ ...context, terminal }, options)
+  const { data } = await client.request<StatsResult>('GET', '/api/v1/stats', {
+    query: {
+      site_id: requireSite(settings),
+      metric,
+      period: options.period,
+      start_date: options.start,
+      end_date: options.end,
+      group_by: options.groupBy,
+      event_type: options.eventType,
+      country: options.country,
+      device_type: options.device,
+      filter: options.filter,
+      target_event: options.target,
+      timezone: options.timezone,
+      compare: options.compare,
+      environment: options.environment,
+      limit: options.limit,
+      exact: options.exact,
+    },
+  })
+  if (options.json) {
+    terminal.print(safeJson(data, 2))
+    return
+  }
+  if (options.csv) {
+    for (const line of csvOf(data)) terminal.print(line)
+    return
+  }
+  const target =
+    data.metric === 'conversion_rate' ? (options.target ?? (await targetOf(client, data.site_id))) : undefined
+  for (const line of summaryOf(data, target)) terminal.print(line)
+  if (data.breakdown === undefined) return
+  terminal.print('')
+  if (data.breakdown.length === 0) {
+    terminal.print('No events in this range.')
+    return
+  }
+  const [titles = '', ...rows] = tableLines(columnsOf(data), rowsOf(data), terminal.width)
+  terminal.print(terminal.style('bold', titles))
+  for (const row of rows) terminal.print(row)
+}
+
+/** The event type that `conversion_rate` counts unless the question names one. */
+async function targetOf(client: Client, siteId: string): Promise<string> {
+  const { data } = await client.request<SiteResource>('GET', `/api/v1/sites/${encodeURIComponent(siteId)}`)
+  return data.conversion_event ?? defaultConversionEvent
+}
+
+/** `target`: the event type that was counted, for `conversion_rate`. */
+function summaryOf(data: StatsResult, target: string | undefined): string[] {
+  const time = (at: number): string => formatTime(at, data.timezone)
+  const compared = data.compare && {
+    value: formatValue(data.metric, data.compare.value),
+    range: `${time(data.compare.start_date)} to ${time(data.compare.end_date)}`,
+  }
+  return [
+    `${data.metric} of ${safeText(data.site_id)}: ${formatValue(data.metric, data.value)}${data.estimated ? ' (estimated)' : ''}`,
+    `${time(data.start_date)} to ${time(data.end_date)}, ${data.timezone}`,
+    ...(target === undefined ? [] : [`sessions with an event of the type ${safeText(target)}`]),
+    ...(compared ? [`before: ${compared.value}, ${compared.range}`] : []),
+  ]
+}
+
+function columnsOf(data: StatsResult): TableColumn[] {
+  const [first] = data.breakdown ?? []
+  return [
+    ...(isByTime(data) ? [{ title: titleOfTime(data) }] : []),
+    ...(first?.key === undefined ? [] : [{ title: keyTitle(data), isFlexible: true as const }]),
+    ...dimensionsBeside(data).map((title) => ({ title, isFlexible: true as const })),
+    { title: data.metric, isNumber: true as const },
+    ...(isComparable(data) ? [{ title: 'before', isNumber: true as const }] : []),
+  ]
+}
+
+function rowsOf(data: StatsResult): string[][] {
+  const before = beforeOf(data)
+  return (data.breakdown ?? []).map((entry, at) => [
+    ...(isByTime(data) ? [formatBucket(entry.timestamp, data)] : []),
+    ...(entry.key === undefined ? [] : [entry.key === '' ? '(none)' : entry.key]),
+    ...dimensionsBeside(data).map((name) => textOf(entry, name)),
+    formatValue(data.metric, entry.value),
+    ...(isComparable(data) ? [before(entry, at)] : []),
+  ])
+}
+
+/** The value of the same group, or of the bucket at the same place, in the range that the answer is compared with. */
+function beforeOf(data: StatsResult): (entry: BreakdownEntry, at: number) => string {
+  const entries = data.compare?.breakdown ?? []
+  const byKey = new Map(entries.map((entry) => [entry.key, entry.value]))
+  return ({ key }, at) => {
+    const value = key === undefined ? entries[at]?.value : byKey.get(key)
+    return value === undefined ? '' : formatValue(data.metric, value)
+  }
+}
+
+/** Types that are split further can't be matched by one key. */
+function isComparable(data: StatsResult): boolean {
+  return (
+    data.compare?.breakdown !== undefined && !(data.metric === 'event_count_by_type' && data.group_by !== undefined)
+  )
+}
+
+function isByTime({ group_by: grouping }: StatsResult): boolean {
+  return timeUnits.some((unit) => unit === grouping)
+}
+
+function titleOfTime({ group_by: grouping }: StatsResult): string {
+  return grouping ?? 'time'
+}
+
+function keyTitle({ metric, group_by: grouping }: StatsResult): string {
+  return metric === 'event_count_by_type' || grouping === undefined ? 'event_type' : grouping
+}
+
+/** Types by country or device have a second name beside the key. */
+function dimensionsBeside({ metric, group_by: grouping }: StatsResult): string[] {
+  const isSplit = metric === 'event_count_by_type' && grouping !== undefined && grouping !== 'event_type'
+  return isSplit && !timeUnits.some((unit) => unit === grouping) ? [grouping] : []
+}
+
+function textOf(entry: BreakdownEntry, name: string): string {
+  const value: unknown = Object.entries(entry).find(([key]) => key === name)?.[1]
+  return typeof value === 'string' && value !== '' ? value : '(none)'
+}
+
+function formatBucket(timestamp: number, { timezone, group_by: grouping }: StatsResult): string {
+  return formatTime(timestamp, timezone, grouping === 'hour' || grouping === 'minute' ? 'minute' : 'day')
+}
+
+function formatValue(metric: Metric, value: number): string {
+  if (metric === 'bounce_rate' || metric === 'conversion_rate') return `${value.toFixed(2)} %`
+  if (metric === 'avg_session_duration') return `${value.toFixed(1)} s`
+  return value.toLocaleString('en-US')
+}
+
+/** One line of the whole range, or one of each entry. Times are Unix ms. */
+function* csvOf(data: StatsResult): Generator<string> {
+  if (data.breakdown === undefined) {
+    yield csvLine(['start_date', 'end_date', 'value'])
+    yield csvLine([data.start_date, data.end_date, data.value])
+    return
+  }
+  const hasKeys = data.breakdown.some(({ key }) => key !== undefined)
+  const beside = dimensionsBeside(data)
+  yield csvLine(['timestamp', ...(hasKeys ? [keyTitle(data)] : []), ...beside, 'value'])
+  for (const entry of data.breakdown) {
+    const dimensions = beside.map((name) => textOf(entry, name))
+    yield csvLine([entry.timestamp, ...(hasKeys ? [entry.key ?? ''] : []), ...dimensions, entry.value])
+  }
+}

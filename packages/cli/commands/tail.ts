@@ -1,0 +1,173 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Command, Option } from 'commander'
+import { liveLimits, type LiveResult } from '@sluice/contracts/live'
+import type { StatsResult } from '@sluice/contracts/stats'
+import type { StoredEvent } from '@sluice/contracts/stored-event'
+import type { Client } from '../client.ts'
+import type { Context } from '../context.ts'
+import { examples } from '../examples.ts'
+import { openConnection } from '../open-connection.ts'
+import { countOf, formatTime, localTimeZone } from '../output/format.ts'
+import { safeJson, safeText } from '../output/safe-text.ts'
+import { cut } from '../output/table.ts'
+import type { Terminal } from '../output/terminal.ts'
+import { parseCount, parseFilter } from '../parse-options.ts'
+import { addConnectionOptions, addSiteOption, requireSite, type SiteOptions } from '../settings.ts'
+
+interface TailOptions extends SiteOptions {
+  lines: number
+  eventType?: string
+  filter?: string
+  environment?: string
+  follow: boolean
+  json?: boolean
+}
+
+/** What every request of one `tail` asks for. */
+interface Question {
+  site_id: string
+  environment: string | undefined
+  filter: string | undefined
+}
+
+const pollMs = 1_000
+/** The list of the latest events goes back so far. */
+const listedMs = liveLimits.lastEventsHours * 3_600_000
+
+export function addTail(program: Command, context: Context): void {
+  const command = program
+    .command('tail')
+    .summary('follow events as they arrive')
+    .description(
+      'Prints the latest events of a site and then each new one, the oldest first, until Ctrl-C. What arrives faster than ' +
+        `${liveLimits.lastEventsMax} events a second is skipped, and the number of skipped events is printed to standard error. ` +
+        'Events that are older than the latest ones are not shown.',
+    )
+  addSiteOption(command)
+    .option(
+      '-n, --lines <n>',
+      'how many of the latest events are printed first',
+      parseCount(0, liveLimits.lastEventsMax),
+      10,
+    )
+    .option('--event-type <type>', 'only events of this type')
+    .option('--filter <conditions>', 'only events that meet a JSON list of conditions', parseFilter)
+    .addOption(
+      new Option('--environment <name>', 'the environment of the events (default: that of the key)').choices([
+        'prod',
+        'dev',
+        'all',
+      ]),
+    )
+    .option('--no-follow', 'print the latest events and end')
+    .option('--json', 'print each event as a line of JSON')
+  addConnectionOptions(command)
+    .addHelpText(
+      'after',
+      examples([
+        ['sluice tail --site shop', 'everything that happens'],
+        ['sluice tail --site shop --event-type purchase --json | jq .properties.total', 'one number for each purchase'],
+      ]),
+    )
+    .action((options: TailOptions) => tail(context, options))
+}
+
+async function tail(context: Context, options: TailOptions): Promise<void> {
+  const { terminal, signal } = context
+  const { settings, client } = await openConnection(context, options, { retries: options.follow ? 'long' : 'some' })
+  const question = {
+    site_id: requireSite(settings),
+    environment: options.environment,
+    filter: filterOf(options),
+  }
+  const print = (events: readonly StoredEvent[]): Promise<void> => {
+    for (const event of events) terminal.print(options.json ? safeJson(event) : lineOf(event, terminal))
+    return terminal.drained()
+  }
+  let { events: latest, readAt } = await readLatest(client, question)
+  await print(options.lines === 0 ? [] : latest.slice(-options.lines))
+  if (!options.follow) return
+  if (latest.length === 0)
+    terminal.note(`No events in the last day. Waiting for events of ${safeText(question.site_id)}…`)
+  for (;;) {
+    await delay(pollMs, undefined, { signal })
+    const seen = new Set(latest.map(identityOf))
+    const next = await readLatest(client, question)
+    const fresh = next.events.filter((event) => !seen.has(identityOf(event)))
+    if (fresh.length === liveLimits.lastEventsMax) {
+      const skipped = await countSkipped(client, question, {
+        latest,
+        since: latest.at(-1)?.timestamp ?? readAt - listedMs,
+        fresh,
+      })
+      if (skipped > 0) {
+        const text = `Skipped ${countOf(skipped, 'event')}: more arrive than can be shown.`
+        terminal.note(terminal.style('yellow', text, 'notes'))
+      }
+    }
+    // What had left a full list because of newer events must not come back when these are erased.
+    const horizon = latest.length < liveLimits.lastEventsMax ? 0 : (latest.at(0)?.timestamp ?? 0)
+    await print(fresh.filter(({ timestamp }) => timestamp >= horizon))
+    if (next.events.length > 0) latest = next.events
+    readAt = next.readAt
+  }
+}
+
+/** The latest events, the oldest first, and the server's time (Unix ms). */
+async function readLatest(client: Client, question: Question): Promise<{ events: StoredEvent[]; readAt: number }> {
+  const { data, timestamp } = await client.request<LiveResult>('GET', '/api/v1/live', { query: { ...question } })
+  return { events: data.last_events.toReversed(), readAt: timestamp }
+}
+
+/** How many events lie between the list that was shown, `latest`, which ends at `since`, and the one that follows. */
+async function countSkipped(
+  client: Client,
+  question: Question,
+  { latest, since, fresh }: { latest: readonly StoredEvent[]; since: number; fresh: readonly StoredEvent[] },
+): Promise<number> {
+  const until = fresh.at(0)?.timestamp ?? 0
+  if (until < since) return 0
+  const { data } = await client.request<StatsResult>('GET', '/api/v1/stats', {
+    query: { ...question, metric: 'event_count', start_date: since, end_date: until + 1, exact: true },
+  })
+  // Both ends are counted, because several events may have the same millisecond; those that are shown are taken off.
+  const shown = [
+    ...latest.filter(({ timestamp }) => timestamp >= since),
+    ...fresh.filter(({ timestamp }) => timestamp <= until),
+  ]
+  return data.value - shown.length
+}
+
+function filterOf({ eventType, filter }: TailOptions): string | undefined {
+  if (eventType === undefined) return filter
+  const conditions = filter === undefined ? [] : (JSON.parse(filter) as unknown[])
+  return JSON.stringify([{ property: 'event_type', operator: 'equals', value: eventType }, ...conditions])
+}
+
+function identityOf({ event_id: id, timestamp, environment }: StoredEvent): string {
+  return `${timestamp} ${environment} ${id}`
+}
+
+/** `12:30:05.123  page_view  https://…  user_id=ada  {"plan":"pro"}`, cut to the terminal. */
+function lineOf(event: StoredEvent, terminal: Terminal): string {
+  const { timestamp, event_type: type, url, user_id: user, anonymous_id: anonymous, session_id: session } = event
+  const who = user
+    ? `user_id=${user}`
+    : anonymous
+      ? `anonymous_id=${anonymous}`
+      : session
+        ? `session_id=${session}`
+        : ''
+  const ms = String(timestamp % 1_000).padStart(3, '0')
+  const time = `${formatTime(timestamp, localTimeZone(), 'second')}.${ms}`
+  const properties = event.properties === undefined ? '' : JSON.stringify(event.properties)
+  const rest = [url, who, properties]
+    .filter((text) => text !== undefined && text !== '')
+    .map((text) => safeText(text ?? ''))
+  const head = `${time}  ${safeText(type)}`
+  const line = cut([head, ...rest].join('  '), terminal.width)
+  // Styled after the cut: codes of the terminal have no width.
+  return line.startsWith(head)
+    ? `${terminal.style('dim', time)}  ${terminal.style('bold', safeText(type))}${line.slice(head.length)}`
+    : line
+}

@@ -1,0 +1,26 @@
+import { randomUUID } from 'node:crypto'
+
+/** The fields that an event lacks: with an id and a timestamp of its own, a repeated request stores nothing twice. */
+export function missingFields(
+  event: Readonly<Record<string, unknown>>,
+  siteId: string | undefined,
+): Record<string, unknown> {
+  return {
+    ...(isAbsent(event.event_id) && { event_id: randomUUID() }),
+    ...(isAbsent(event.timestamp) && { timestamp: Date.now() }),
+    ...(isAbsent(event.site_id) && siteId !== undefined && { site_id: siteId }),
+  }
+}
+
+/** Whether Sluice takes the value of a field for none. */
+export function isAbsent(value: unknown): boolean {
+  return value === undefined || value === null || value === ''
+}
+
+/** The JSON of an object with further members. Its own text stays as it is: numbers keep digits that a double can't hold. */
+export function withMembers(json: string, members: Readonly<Record<string, unknown>>): string {
+  const added = JSON.stringify(members).slice(1, -1)
+  if (added === '') return json
+  const inner = json.slice(1, -1).trim()
+  return `{${inner}${inner === '' ? '' : ','}${added}}`
+}

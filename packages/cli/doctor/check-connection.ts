@@ -1,0 +1,74 @@
+import { lookup } from 'node:dns/promises'
+import { connect as connectTcp, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { connectionFailure } from '../connection-failure.ts'
+import { messageOf } from '../failure.ts'
+import { formatTime } from '../output/format.ts'
+import { failure, type Finding, ok, warning } from './check.ts'
+
+const timeoutMs = 5_000
+const certificateWarningDays = 14
+const dayMs = 86_400_000
+
+/** Resolves the name, opens a connection, and over HTTPS judges the certificate. Ends at the first failure. */
+export async function* checkConnection(address: string): AsyncGenerator<Finding> {
+  const url = new URL(address)
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80))
+  let addresses: string[]
+  try {
+    addresses = (await lookup(host, { all: true })).map(({ address: each }) => each)
+  } catch (error) {
+    yield failure(
+      'name',
+      `${host} can't be resolved (${codeOf(error)})`,
+      'Check the address in SLUICE_URL, and the DNS of this machine.',
+    )
+    return
+  }
+  yield ok('name', `${host} is ${addresses.join(', ')}`)
+  const begin = performance.now()
+  try {
+    ;(await open(connectTcp({ host, port }), 'connect')).destroy()
+  } catch (error) {
+    const advice = connectionFailure(error, address).message
+    yield failure('connection', `port ${port} can't be reached (${codeOf(error)})`, advice)
+    return
+  }
+  yield ok('connection', `port ${port} answers in ${Math.ceil(performance.now() - begin)} ms`)
+  if (url.protocol === 'https:') yield await checkCertificate(host, port, address)
+}
+
+async function checkCertificate(host: string, port: number, address: string): Promise<Finding> {
+  // An address has no server name.
+  const socket = connectTls({ host, port, ...(/^[\d.]+$|:/.test(host) ? {} : { servername: host }) })
+  try {
+    await open(socket, 'secureConnect')
+    const until = Date.parse(socket.getPeerCertificate().valid_to)
+    const detail = `${socket.getProtocol() ?? 'TLS'}, certificate valid until ${formatTime(until, 'UTC', 'day')}`
+    return until - Date.now() < certificateWarningDays * dayMs
+      ? warning('TLS', detail, 'Renew the certificate before that day.')
+      : ok('TLS', detail)
+  } catch (error) {
+    return failure('TLS', `no secure connection (${codeOf(error)})`, connectionFailure(error, address).message)
+  } finally {
+    socket.destroy()
+  }
+}
+
+function open<S extends Socket>(socket: S, event: 'connect' | 'secureConnect'): Promise<S> {
+  return new Promise((resolve, reject) => {
+    socket.setTimeout(timeoutMs, () => {
+      socket.destroy(Object.assign(new Error(`no answer within ${timeoutMs / 1_000} s`), { code: 'ETIMEDOUT' }))
+    })
+    socket.once('error', reject)
+    socket.once(event, () => {
+      resolve(socket)
+    })
+  })
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof AggregateError) return codeOf(error.errors[0])
+  return error instanceof Error && 'code' in error ? String(error.code) : messageOf(error)
+}

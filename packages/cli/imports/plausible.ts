@@ -1,0 +1,136 @@
+import { Failure } from '../failure.ts'
+import {
+  type Conversion,
+  type Converter,
+  countryOf,
+  deviceOf,
+  propertiesOf,
+  RecordError,
+  requiredText,
+  requiredTime,
+  type SourceRecord,
+  textOf,
+  withScheme,
+} from './converted-event.ts'
+
+const eventProperties = {
+  referrer_source: 'source',
+  utm_source: 'utm_source',
+  utm_medium: 'utm_medium',
+  utm_campaign: 'utm_campaign',
+  utm_content: 'utm_content',
+  utm_term: 'utm_term',
+  browser: 'browser',
+  browser_version: 'browser_version',
+  operating_system: 'os',
+  operating_system_version: 'os_version',
+  subdivision1_code: 'region',
+}
+
+/** Plausible sends one whenever a visitor scrolls or leaves; nobody did anything that counts. */
+const engagement = 'engagement'
+
+const noonMs = 12 * 3_600_000
+
+/**
+ * Plausible: the table `events_v2` of a self-hosted installation as CSV, which holds the events themselves, or of the
+ * export of its settings the files of pages and custom events, which hold totals of days.
+ */
+export const plausible: Converter = {
+  choose: (fields) => {
+    const has = (...names: string[]): boolean => names.every((name) => fields.includes(name))
+    if (has('name', 'timestamp', 'pathname', 'user_id')) return eventOf
+    if (has('date', 'page', 'pageviews')) return pageTotalOf
+    if (has('date', 'name', 'events')) return customEventTotalOf
+    if (has('date', 'visitors')) {
+      throw new Failure(
+        'This file of the Plausible export holds totals that are no events: import imported_pages_… and imported_custom_events_… instead.',
+      )
+    }
+    throw new Failure(
+      'The file is not an export of Plausible: give imported_pages_….csv, imported_custom_events_….csv, or events_v2 as CSVWithNames.',
+    )
+  },
+}
+
+function eventOf(record: SourceRecord): Conversion {
+  const name = requiredText(record, 'name')
+  if (name === engagement) return undefined
+  const hostname = textOf(record, 'hostname')
+  const path = textOf(record, 'pathname') ?? ''
+  return {
+    event_type: name === 'pageview' ? 'page_view' : name,
+    timestamp_ms: requiredTime(record, 'timestamp'),
+    anonymous_id: textOf(record, 'user_id'),
+    session_id: textOf(record, 'session_id'),
+    url: withScheme(hostname === undefined ? path || undefined : hostname + path),
+    referrer: withScheme(textOf(record, 'referrer')),
+    country: countryOf(textOf(record, 'country_code')),
+    device_type: deviceOf(textOf(record, 'screen_size')),
+    properties: { ...propertiesOf(record, eventProperties), ...metaOf(record) },
+  }
+}
+
+/** Custom properties, which ClickHouse writes as two lists, `['plan','total']`. */
+function metaOf(record: SourceRecord): Record<string, string> {
+  const keys = listOf(textOf(record, 'meta.key') ?? '[]')
+  const values = listOf(textOf(record, 'meta.value') ?? '[]')
+  if (keys.length !== values.length) throw new RecordError('meta.key and meta.value differ in length')
+  return Object.fromEntries(keys.map((key, at) => [key, values[at] ?? '']))
+}
+
+function listOf(text: string): string[] {
+  if (!/^\[.*\]$/s.test(text)) throw new RecordError('meta.key or meta.value is not a list')
+  return [...text.matchAll(/'((?:[^'\\]|\\.|'')*)'/gs)].map(([, item = '']) =>
+    item.replaceAll("''", "'").replaceAll(/\\(.)/gs, (_all, character: string) => {
+      switch (character) {
+        case 'n':
+          return '\n'
+        case 't':
+          return '\t'
+        case 'r':
+          return '\r'
+        default:
+          return character
+      }
+    }),
+  )
+}
+
+function pageTotalOf(record: SourceRecord): Conversion {
+  const hostname = textOf(record, 'hostname')
+  const page = requiredText(record, 'page')
+  return {
+    event: {
+      event_type: 'page_view',
+      timestamp_ms: noonOf(record),
+      url: withScheme(hostname === undefined ? page : hostname + page),
+    },
+    count: requiredCount(record, 'pageviews'),
+  }
+}
+
+function customEventTotalOf(record: SourceRecord): Conversion {
+  const name = requiredText(record, 'name')
+  const count = requiredCount(record, 'events')
+  if (name === engagement) return undefined
+  return {
+    event: {
+      event_type: name,
+      timestamp_ms: noonOf(record),
+      properties: propertiesOf(record, { link_url: 'link_url', path: 'path' }),
+    },
+    count,
+  }
+}
+
+/** Noon of a day in UTC has the same date from the west coast of America to that of New Zealand in winter. */
+function noonOf(record: SourceRecord): number {
+  return requiredTime(record, 'date') + noonMs
+}
+
+function requiredCount(record: SourceRecord, name: string): number {
+  const count = Number(requiredText(record, name))
+  if (!Number.isSafeInteger(count) || count < 0) throw new RecordError(`${name} is not a count`)
+  return count
+}

@@ -1,0 +1,58 @@
+import { readFileSync } from 'node:fs'
+import process from 'node:process'
+import { CommanderError } from 'commander'
+import type { Context } from './context.ts'
+import { exitCodes, Failure, messageOf } from './failure.ts'
+import { openTerminal } from './output/terminal.ts'
+import { createProgram } from './program.ts'
+
+const interruption = new AbortController()
+const terminal = openTerminal(process.stdout, process.stderr)
+const context: Context = { env: process.env, input: process.stdin, terminal, signal: interruption.signal }
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    // A second signal does not wait for the command to end.
+    if (interruption.signal.aborted) process.exit(exitCodes.interrupted)
+    interruption.abort()
+  })
+}
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    // The reader of the pipe, `head` for example, has what it wants.
+    if (error.code === 'EPIPE') process.exit(exitCodes.ok)
+    throw error
+  })
+}
+
+process.exitCode = await run()
+// A request that was given up, or standard input, may still be open; what was written goes out first.
+process.stdout.write('', () => {
+  process.stderr.write('', () => process.exit())
+})
+
+async function run(): Promise<number> {
+  try {
+    await createProgram(context, readVersion()).parseAsync()
+    return exitCodes.ok
+  } catch (error) {
+    terminal.status(null)
+    return report(error)
+  }
+}
+
+/** Writes why a command ended, unless it was written already, and returns the exit code. */
+function report(error: unknown): number {
+  // Commander has written its message, or its help.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
+  if (interruption.signal.aborted) return exitCodes.interrupted
+  terminal.note(terminal.style('red', `sluice: ${messageOf(error)}`, 'notes'))
+  if (error instanceof Failure) return error.exitCode
+  if (process.env.SLUICE_DEBUG && error instanceof Error) terminal.note(error.stack ?? '')
+  return exitCodes.failure
+}
+
+function readVersion(): string {
+  const file: unknown = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8'))
+  return typeof file === 'object' && file !== null && 'version' in file ? String(file.version) : 'unknown'
+}

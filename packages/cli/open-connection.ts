@@ -1,0 +1,47 @@
+import { type Client, openClient, type RetryPolicy } from './client.ts'
+import type { Context } from './context.ts'
+import { formatDuration } from './output/format.ts'
+import { readSettings, requireKey, type Settings, type SiteOptions } from './settings.ts'
+
+export interface Connection {
+  settings: Settings
+  client: Client
+}
+
+/** The settings of a command and a client of the query service. Throws a Failure without a key. */
+export async function openConnection(
+  context: Context,
+  options: SiteOptions,
+  { retries = 'some' }: { retries?: RetryPolicy } = {},
+): Promise<Connection> {
+  const settings = await readSettings(context, options)
+  return { settings, client: clientFor(context, settings, { url: settings.url, retries }) }
+}
+
+/** A client of one of the services with the key of the settings. */
+export function clientFor(
+  { terminal, signal }: Context,
+  settings: Settings,
+  { url, retries }: { url: string; retries: RetryPolicy },
+): Client {
+  return openClient({
+    url,
+    key: requireKey(settings),
+    signal,
+    retries,
+    onRetry: (reason, waitMs) => {
+      terminal.note(terminal.style('dim', `${reason} Trying again in ${formatDuration(waitMs)}.`, 'notes'))
+    },
+  })
+}
+
+/** The gateway: named by the settings, or by the query service, or the same address when that serves events alone. */
+export async function collectUrlOf({ settings, client }: Connection): Promise<string> {
+  if (settings.collectUrl !== undefined) return settings.collectUrl
+  try {
+    return (await client.session()).collect_url
+  } catch (error) {
+    if (error instanceof Error && 'status' in error && error.status === 404) return settings.url
+    throw error
+  }
+}

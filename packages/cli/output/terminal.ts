@@ -1,0 +1,66 @@
+import type { Writable } from 'node:stream'
+import { styleText } from 'node:util'
+
+type Style = 'bold' | 'dim' | 'green' | 'red' | 'yellow'
+
+/** A stream of the process; `isTTY` says whether a person looks at it. */
+export type OutputStream = Writable & { isTTY?: boolean; columns?: number }
+
+/** Where a command writes: data to standard output, everything about it to standard error. */
+export interface Terminal {
+  /** Whether a person looks at the data. */
+  readonly isTty: boolean
+  /** Columns of the terminal; Infinity when the data goes into a file or a pipe, where nothing may be cut. */
+  readonly width: number
+  /** Writes lines of data. */
+  print(text: string): void
+  /** Writes lines about the data. */
+  note(text: string): void
+  /** Shows a line that the next call replaces, and null removes. Without a terminal nothing is shown. */
+  status(text: string | null): void
+  /** Whether `status` shows anything. */
+  readonly showsStatus: boolean
+  /** Columns of the line that `status` shows. */
+  readonly statusWidth: number
+  /** The text with a style of the terminal, or as it is: outside of terminals, and with NO_COLOR. */
+  style(style: Style, text: string, on?: 'data' | 'notes'): string
+  /** Resolves when standard output can take more. */
+  drained(): Promise<void>
+}
+
+const defaultColumns = 80
+const clearLine = '\r\u001b[2K'
+
+/** The terminal of the two streams, usually `process.stdout` and `process.stderr`. */
+export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
+  let shown: string | null = null
+  const showsStatus = err.isTTY === true
+  const around = (write: () => void): void => {
+    if (shown !== null) err.write(clearLine)
+    write()
+    if (shown !== null) err.write(shown)
+  }
+  return {
+    isTty: out.isTTY === true,
+    get width() {
+      return out.isTTY === true ? (out.columns ?? defaultColumns) : Infinity
+    },
+    print: (text) => {
+      around(() => out.write(`${text}\n`))
+    },
+    note: (text) => {
+      around(() => err.write(`${text}\n`))
+    },
+    status: (text) => {
+      if (!showsStatus || text === shown) return
+      err.write(text === null ? clearLine : clearLine + text)
+      shown = text
+    },
+    showsStatus,
+    get statusWidth() {
+      return err.columns ?? defaultColumns
+    },
+    style: (style, text, on = 'data') => styleText(style, text, { stream: on === 'data' ? out : err }),
+    drained: () => (out.writableNeedDrain ? new Promise((resolve) => out.once('drain', resolve)) : Promise.resolve()),
+  }
+}

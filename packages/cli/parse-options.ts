@@ -1,0 +1,86 @@
+import { InvalidArgumentError } from 'commander'
+
+const durationPattern = /^(\d+)(s|m|h|d)$/
+const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** Date.parse alone takes almost anything: `-5` is a day in 2001. */
+const isoPattern = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$/
+
+/** A time as Unix ms: `1767225600000`, `2026-01-01`, `2026-01-01T12:00:00Z`. A time without a zone is that of this machine, a day is UTC's. */
+export function parseTime(value: string): number {
+  const time = /^\d+$/.test(value) ? Number(value) : isoPattern.test(value) ? Date.parse(value) : Number.NaN
+  if (!Number.isSafeInteger(time)) {
+    throw new InvalidArgumentError('Give Unix milliseconds, or a time like 2026-01-31T12:00:00Z.')
+  }
+  return time
+}
+
+/** `90s`, `15m`, `12h`, `7d`, in ms. */
+export function parseDuration(value: string): number {
+  const [, count = '', unit = ''] = durationPattern.exec(value) ?? []
+  const size = unitMs[unit]
+  if (size === undefined) throw new InvalidArgumentError('Give a duration like 90s, 15m, 12h or 7d.')
+  return Number(count) * size
+}
+
+/** A duration as it is written: the server reads it, too. */
+export function checkDuration(value: string): string {
+  parseDuration(value)
+  return value
+}
+
+/** A time, or a duration from now. */
+export function parseTimeAhead(value: string): number {
+  if (durationPattern.test(value)) return Date.now() + parseDuration(value)
+  try {
+    return parseTime(value)
+  } catch {
+    throw new InvalidArgumentError('Give a duration like 90d, or a time like 2026-01-31T12:00:00Z.')
+  }
+}
+
+/** A whole number of at least `min`. */
+export function parseCount(min: number, max: number): (value: string) => number {
+  return (value) => {
+    const count = Number(value)
+    if (!/^\d+$/.test(value) || count < min || count > max) {
+      throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`)
+    }
+    return count
+  }
+}
+
+/** A JSON list of conditions; what is in it is judged by the server. */
+export function parseFilter(value: string): string {
+  try {
+    if (Array.isArray(JSON.parse(value))) return value
+  } catch {
+    // Reported below.
+  }
+  throw new InvalidArgumentError(
+    'Give a JSON list of conditions, like \'[{"property":"country","operator":"equals","value":"DE"}]\'.',
+  )
+}
+
+/** Collects the values of an option that may be repeated, or hold several separated by commas. */
+export function collectList(value: string, earlier: string[] = []): string[] {
+  return [
+    ...earlier,
+    ...value
+      .split(',')
+      .map((each) => each.trim())
+      .filter((each) => each !== ''),
+  ]
+}
+
+/** Collects `name=text` and `name:=json` into an object. */
+export function collectProperty(value: string, earlier: Record<string, unknown> = {}): Record<string, unknown> {
+  const [, name = '', operator = '', text = ''] = /^([^=]+?)(:?=)(.*)$/s.exec(value) ?? []
+  if (name === '') throw new InvalidArgumentError('Give name=text, or name:=json for numbers and booleans.')
+  if (operator === '=') return { ...earlier, [name]: text }
+  try {
+    return { ...earlier, [name]: JSON.parse(text) as unknown }
+  } catch {
+    throw new InvalidArgumentError(`What follows ":=" is not valid JSON: give a text as ${name}=….`)
+  }
+}

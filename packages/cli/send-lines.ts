@@ -1,0 +1,178 @@
+import type { BatchResult } from '@sluice/contracts/batch-result'
+import { eventLimits } from '@sluice/contracts/event-limits'
+import { type Answer, readAnswer } from '@sluice/sdk-core/read-answer'
+import { type Answer as Response, type Client, Refusal } from './client.ts'
+import { missingFields, withMembers } from './complete-event.ts'
+import type { Context } from './context.ts'
+import { Failure, messageOf, usageFailure } from './failure.ts'
+import { countOf, formatCount } from './output/format.ts'
+import { safeText } from './output/safe-text.ts'
+import { readLines } from './read-lines.ts'
+
+interface PendingEvent {
+  line: number
+  json: string
+  id: unknown
+  timestamp: unknown
+}
+
+type BatchResponse = Response<BatchResult> | Refusal
+
+/** Every error of a batch of this size is listed. */
+const batchEvents = eventLimits.listedErrorsMax
+const batchBytes = 4 * 1024 * 1024
+const waitMsMax = 1_000
+
+export interface SendLinesOptions {
+  context: Context
+  client: Client
+  /** The site of the events that name none. */
+  siteId: string | undefined
+  onStored: (id: unknown, timestamp: unknown) => void
+}
+
+/**
+ * Sends the events of standard input, one a line, at the latest a second after they were read, and waits while the key's
+ * limit is reached. Each gets its id and timestamp before it is sent first, so that a repetition stores nothing twice.
+ * Lines that can't be stored are named on standard error; at the end they are a Failure.
+ */
+export async function sendLines({ context, client, siteId, onStored }: SendLinesOptions): Promise<void> {
+  const { terminal, input } = context
+  let [seen, refused] = [0, 0]
+  let pending: PendingEvent[] = []
+  let bytes = 0
+  let sending = Promise.resolve()
+  let failure: unknown
+
+  const refuse = (line: number, reason: string): void => {
+    refused++
+    terminal.note(`Line ${line}: ${safeText(reason)}`)
+  }
+  const store = async (events: readonly PendingEvent[]): Promise<void> => {
+    const errors = await storeBatch(client, events)
+    for (const event of events) {
+      const error = errors.get(event)
+      if (error === undefined) onStored(event.id, event.timestamp)
+      else refuse(event.line, error)
+    }
+    await terminal.drained()
+  }
+  const flush = (): Promise<void> => {
+    const events = pending
+    pending = []
+    bytes = 0
+    if (events.length > 0) {
+      sending = sending
+        .then(() => store(events))
+        .catch((error: unknown) => {
+          failure ??= error
+          input.destroy()
+        })
+    }
+    return sending
+  }
+  const timer = setInterval(() => void flush(), waitMsMax)
+  try {
+    for await (const { number, text } of readLines(input, eventLimits.eventBytesMax)) {
+      if (failure !== undefined) break
+      if (text?.trim() === '') continue
+      seen++
+      const event = text === undefined ? 'is longer than 32 KiB' : complete(text, siteId)
+      if (typeof event === 'string') {
+        refuse(number, event)
+        continue
+      }
+      pending.push({ line: number, ...event })
+      bytes += event.json.length
+      if (pending.length >= batchEvents || bytes >= batchBytes) await flush()
+    }
+  } catch (error) {
+    // A failed request ends the input; that failure is the one to report.
+    failure ??= error
+  } finally {
+    clearInterval(timer)
+  }
+  if (failure === undefined) await flush()
+  if (failure !== undefined) throw failure instanceof Error ? failure : new Failure(messageOf(failure))
+  if (seen === 0) throw usageFailure('Standard input holds no events: pipe in one JSON object a line.')
+  if (refused > 0)
+    throw new Failure(
+      `${formatCount(refused)} of ${countOf(seen, 'event')} could not be stored: the reasons are above.`,
+    )
+  terminal.note(`Stored ${countOf(seen, 'event')}.`)
+}
+
+/** Sends a batch. Resolves with the reasons of the events that were refused. */
+async function storeBatch(client: Client, events: readonly PendingEvent[]): Promise<Map<PendingEvent, string>> {
+  const response = await post(client, events)
+  const verdict = readAnswer(answerOf(response), events.length)
+  switch (verdict.next) {
+    case 'done': {
+      const reasons = new Map(verdict.refused)
+      const refused = events.flatMap((event, at) => {
+        const reason = reasons.get(at)
+        return reason === undefined ? [] : [[event, reason] as const]
+      })
+      const rest = verdict.more
+        ? await storeBatch(
+            client,
+            events.filter((_event, at) => !reasons.has(at)),
+          )
+        : []
+      return new Map([...refused, ...rest])
+    }
+    case 'split': {
+      const half = Math.ceil(events.length / 2)
+      const first = await storeBatch(client, events.slice(0, half))
+      return new Map([...first, ...(await storeBatch(client, events.slice(half)))])
+    }
+    // The client has sent the request again for as long as it may.
+    case 'repeat':
+    case 'stop':
+      throw response instanceof Refusal ? response : new Failure(verdict.error)
+  }
+}
+
+async function post(client: Client, events: readonly PendingEvent[]): Promise<BatchResponse> {
+  const body = events.map(({ json }) => json).join('\n')
+  try {
+    return await client.request<BatchResult>('POST', '/collect/batch', {
+      body: () => body,
+      headers: { 'Content-Type': 'application/x-ndjson' },
+    })
+  } catch (error) {
+    if (error instanceof Refusal) return error
+    throw error
+  }
+}
+
+/** A response as the SDKs read it. The client keeps to the headers itself. */
+function answerOf(response: BatchResponse): Answer {
+  return {
+    status: response.status,
+    header: () => null,
+    body: {
+      // The contract says what the data of a refused batch is.
+      data: response.data as Partial<BatchResult>,
+      ...(response instanceof Refusal && { error: response.message }),
+    },
+  }
+}
+
+/** The event of a line with the fields that it lacks, or why it is none. */
+function complete(text: string, siteId: string | undefined): Omit<PendingEvent, 'line'> | string {
+  let event: unknown
+  try {
+    event = JSON.parse(text)
+  } catch {
+    return 'is not JSON'
+  }
+  if (typeof event !== 'object' || event === null || Array.isArray(event)) return 'is not a JSON object'
+  const fields: Record<string, unknown> = { ...event }
+  const added = missingFields(fields, siteId)
+  return {
+    json: withMembers(text.trim(), added),
+    id: added.event_id ?? fields.event_id,
+    timestamp: added.timestamp ?? fields.timestamp,
+  }
+}

@@ -1,0 +1,141 @@
+import { type Command, Option } from 'commander'
+import { configFile, readSavedSettings } from './config-file.ts'
+import type { Context } from './context.ts'
+import { exitCodes, Failure, usageFailure } from './failure.ts'
+
+/** The options that `addConnectionOptions` adds. */
+export interface ConnectionOptions {
+  url?: string
+  apiKey?: string
+}
+
+/** The options that `addSiteOption` and `addConnectionOptions` add. */
+export interface SiteOptions extends ConnectionOptions {
+  site?: string
+}
+
+/** Where Sluice is, and who asks: of the options, the environment, and the file of `sluice login`, the first that says so. */
+export interface Settings {
+  /** The query service, without a slash at the end. */
+  url: string
+  urlSource: string
+  key: string | undefined
+  keySource: string
+  site: string | undefined
+  /** The gateway, if it was named. */
+  collectUrl: string | undefined
+}
+
+export const defaultUrl = 'http://localhost:8080'
+
+export function addConnectionOptions(command: Command): Command {
+  return command
+    .addOption(new Option('--url <url>', 'where Sluice is (SLUICE_URL)'))
+    .addOption(new Option('--api-key <key>', 'the API key, or - to read it from standard input (SLUICE_API_KEY)'))
+}
+
+export function addSiteOption(command: Command): Command {
+  return command.addOption(new Option('-s, --site <site>', 'the site (SLUICE_SITE)'))
+}
+
+/** Reads the settings. Throws a usage Failure for a URL that is none. */
+export async function readSettings(
+  { env, input }: Pick<Context, 'env' | 'input'>,
+  options: SiteOptions,
+): Promise<Settings> {
+  const file = configFile(env)
+  const saved = await readSavedSettings(file)
+  const given = firstOf([options.url, '--url'], [env.SLUICE_URL, 'SLUICE_URL'])
+  const [url, urlSource] = given ?? [saved?.url ?? defaultUrl, saved ? file : 'the default']
+  const checkedUrl = checkUrl(url, urlSource)
+  // A saved key belongs to the Sluice that it was saved for, and is sent to no other.
+  const isSavedUrl = saved !== undefined && checkUrl(saved.url, file) === checkedUrl
+  const asked = options.apiKey === '-' ? await readKey(input) : options.apiKey
+  const [key, keySource] = firstOf(
+    [asked, '--api-key'],
+    [env.SLUICE_API_KEY, 'SLUICE_API_KEY'],
+    [isSavedUrl ? saved.api_key : undefined, file],
+  ) ?? [undefined, '']
+  const [site] = firstOf([options.site, ''], [env.SLUICE_SITE, ''], [isSavedUrl ? saved.site : undefined, '']) ?? []
+  const [collectUrl, collectSource = ''] =
+    firstOf([env.SLUICE_COLLECT_URL, 'SLUICE_COLLECT_URL'], [isSavedUrl ? saved.collect_url : undefined, file]) ?? []
+  return {
+    url: checkedUrl,
+    urlSource,
+    key,
+    keySource,
+    site,
+    collectUrl: collectUrl && checkUrl(collectUrl, collectSource),
+  }
+}
+
+/** What a header can hold: fetch refuses other keys with an error that repeats them. */
+const keyPattern = /^[!-~]+$/
+
+/** The key, which every command needs. Throws the Failure that says how to give one, and never holds it. */
+export function requireKey({ key, keySource, url }: Settings): string {
+  if (key !== undefined) {
+    if (keyPattern.test(key)) return key
+    throw new Failure(
+      `The API key from ${keySource} has characters that no API key has: copy it again, without anything around it.`,
+      exitCodes.authentication,
+    )
+  }
+  throw new Failure(
+    `There is no API key for ${url}: set SLUICE_API_KEY, or run "sluice login".`,
+    exitCodes.authentication,
+  )
+}
+
+/** The site. Throws the usage Failure that says how to name one. */
+export function requireSite({ site }: Settings): string {
+  if (site !== undefined) return site
+  throw usageFailure('No site is named: give --site <site>, or set SLUICE_SITE.')
+}
+
+/** Whether `--api-key -` takes standard input, which then holds nothing else. */
+export function refuseKeyOnInput({ apiKey }: ConnectionOptions): void {
+  if (apiKey === '-') {
+    throw usageFailure('Standard input can hold the events or the key, not both: set SLUICE_API_KEY instead.')
+  }
+}
+
+/** A key has some forty bytes; what is longer is another file, or has no end. */
+const inputBytesMax = 4 * 1024
+
+/** Reads the key from standard input. Throws a usage Failure when it holds none, or more than one can be. */
+export async function readKey(input: Context['input']): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of input) {
+    const bytes = chunk as Uint8Array
+    chunks.push(bytes)
+    size += bytes.length
+    if (size > inputBytesMax) throw usageFailure('Standard input holds more than an API key: pipe in the key alone.')
+  }
+  const key = Buffer.concat(chunks).toString('utf8').trim()
+  if (key === '') throw usageFailure('Standard input holds no API key: pipe one in.')
+  return key
+}
+
+function firstOf(...candidates: (readonly [string | undefined, string])[]): [string, string] | undefined {
+  for (const [value, source] of candidates) if (value) return [value, source]
+  return undefined
+}
+
+/** The URL without a slash at its end. */
+function checkUrl(value: string, source: string): string {
+  let url: URL | undefined
+  try {
+    url = new URL(value)
+  } catch {
+    // Reported below.
+  }
+  if (!url || !['http:', 'https:'].includes(url.protocol)) {
+    throw usageFailure(`${source} is not a valid address: give one like https://stats.example.com.`)
+  }
+  if (url.username || url.password) {
+    throw usageFailure(`${source} holds a user name or password: Sluice takes an API key instead.`)
+  }
+  return (url.origin + url.pathname).replace(/\/+$/, '')
+}

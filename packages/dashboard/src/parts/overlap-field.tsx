@@ -1,0 +1,26 @@
+import { Field } from '../ui/field.tsx'
+import { Select } from '../ui/select.tsx'
+
+interface OverlapFieldProps<Overlap extends string> {
+  label: string
+  /** The labels of the durations. */
+  overlaps: Readonly<Record<Overlap, string>>
+  value: Overlap
+  onChange: (overlap: Overlap) => void
+}
+
+/** A choice of how long the old key or secret stays valid beside the new one. */
+export function OverlapField<Overlap extends string>({ label, overlaps, value, onChange }: OverlapFieldProps<Overlap>) {
+  return (
+    <Field label={label}>
+      {(attributes) => (
+        <Select
+          {...attributes}
+          value={value}
+          options={(Object.keys(overlaps) as Overlap[]).map((each) => ({ value: each, label: overlaps[each] }))}
+          onChange={onChange}
+        />
+      )}
+    </Field>
+  )
+}

@@ -1,0 +1,29 @@
+import type { QueryRunner } from '../query-runner.ts'
+
+export interface CopiesSpec {
+  siteId: string
+  /** Unix ms, both inclusive. */
+  start: number
+  end: number
+  /** Prefix of the ids. */
+  idPrefix: string
+  /** Maximum number of ids; the latest events are returned. */
+  limit: number
+}
+
+/**
+ * The number of rows of each event of a site, by `event_id`, in all environments; events without rows are absent. Rows that
+ * ClickHouse has merged count once. Throws the errors of the runner.
+ */
+export async function countCopies(spec: CopiesSpec, runner: QueryRunner): Promise<ReadonlyMap<string, number>> {
+  const { siteId: site, start, end, idPrefix, limit } = spec
+  const { rows } = await runner.query<{ id: string; copies: number }>({
+    sql: `
+SELECT event_id AS id, count() AS copies FROM events
+WHERE site_id = {site:String} AND startsWith(event_id, {id_prefix:String})
+  AND timestamp BETWEEN fromUnixTimestamp64Milli({start:Int64}, 'UTC') AND fromUnixTimestamp64Milli({end:Int64}, 'UTC')
+GROUP BY event_id ORDER BY max(timestamp) DESC LIMIT {limit:UInt32}`,
+    params: { site, start, end, id_prefix: idPrefix, limit },
+  })
+  return new Map(rows.map(({ id, copies }) => [id, copies]))
+}

@@ -1,0 +1,44 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { BuiltFile } from '@sluice/runtime/built-file'
+
+/** Sends a file in a content coding that the client accepts, or 304 if the client has it in that coding. */
+export function sendBuiltFile(
+  { headers }: IncomingMessage,
+  response: ServerResponse,
+  { contentType, hash, encoded }: BuiltFile,
+  cacheHeaders: Readonly<Record<string, string>>,
+): void {
+  const coding = chooseCoding(headers['accept-encoding'])
+  const etag = `"${hash}-${coding}"`
+  const common = { ...cacheHeaders, ETag: etag, Vary: 'Accept-Encoding' }
+  if (isKnown(etag, headers['if-none-match'])) {
+    response.writeHead(304, common).end()
+    return
+  }
+  const body = encoded[coding]
+  response.writeHead(200, {
+    'Content-Type': contentType,
+    'Content-Length': body.length,
+    ...(coding === 'identity' ? {} : { 'Content-Encoding': coding }),
+    'X-Content-Type-Options': 'nosniff',
+    ...common,
+  })
+  response.end(body)
+}
+
+/** Whether `If-None-Match` names the tag; weakly, as RFC 9110 section 13.1.2 requires: proxies that compress weaken tags. */
+export function isKnown(etag: string, ifNoneMatch = ''): boolean {
+  const tags = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
+  return tags.includes(etag) || tags.includes('*')
+}
+
+/** The content coding with the smallest file that the client accepts. `q=0` excludes a coding; other weights are ignored. */
+function chooseCoding(acceptEncoding = ''): 'br' | 'gzip' | 'identity' {
+  const accepted = new Map(
+    acceptEncoding.split(',').map((part) => {
+      const [name = '', ...parameters] = part.split(';').map((each) => each.trim().toLowerCase())
+      return [name, !parameters.some((each) => /^q=0(\.0*)?$/.test(each))] as const
+    }),
+  )
+  return (['br', 'gzip'] as const).find((coding) => accepted.get(coding) ?? accepted.get('*') ?? false) ?? 'identity'
+}

@@ -1,0 +1,106 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { packPackage, publintProblems, typesProblems } from '../../tests/support/npm-package.ts'
+import { bundle } from './bundle.ts'
+import { loadSdk } from './load.ts'
+
+const run = promisify(execFile)
+const gzipBytes = (text: string | Buffer): number => gzipSync(text, { level: 9 }).length
+
+describe('the size', () => {
+  test('of the script for web pages is at most 5 kB', () => {
+    const { file } = loadSdk()
+    expect(file.encoded.gzip.length).toBeLessThanOrEqual(5_000)
+  })
+
+  test('of tracking, pages, queue and sessions alone is at most 2.5 kB', async () => {
+    const others = [
+      'read-browser',
+      'sender',
+      'tab-store',
+      'device-store',
+      'propagate',
+      'watch-outbound',
+      'read-options',
+    ]
+    const code = await bundle('core', { external: others.map((name) => `./${name}.ts`) })
+    const core = code.replaceAll(/import\{[^}]*\}from"[^"]*";/g, '')
+    expect(gzipBytes(core)).toBeLessThanOrEqual(2_500)
+  })
+})
+
+describe('the package for npm', () => {
+  let folder: string
+  let packed: string
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'sluice-browser-'))
+    packed = join(folder, 'package')
+    await run(process.execPath, [fileURLToPath(new URL('pack.ts', import.meta.url)), packed])
+  }, 120_000)
+  afterAll(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  test('has no fault that publint finds', async () => {
+    expect(await publintProblems(packed)).toEqual([])
+  }, 120_000)
+
+  test('has types that every resolution of modules finds, but that of CommonJS, which the package does not serve', async () => {
+    const problems = await typesProblems(await packPackage(packed, folder))
+    expect(problems.filter((each) => typeof each === 'string' || each.kind !== 'CJSResolvesToESM')).toEqual([])
+  }, 120_000)
+
+  test('depends on nothing, and its modules import nothing', () => {
+    expect(JSON.parse(readFileSync(join(packed, 'package.json'), 'utf8'))).not.toHaveProperty('dependencies')
+    expect(readFileSync(join(packed, 'index.js'), 'utf8')).not.toMatch(/\bimport\b/)
+    expect(readFileSync(join(packed, 'index.d.ts'), 'utf8')).not.toMatch(/@sluice/)
+  })
+
+  test('can be imported where there is no page, and does nothing there', async () => {
+    const code = `import { createSluice } from ${JSON.stringify(join(packed, 'index.js'))}
+      const sluice = createSluice({ url: 'https://in.example', key: 'svc_prod_x', site: 'shop' })
+      console.log(JSON.stringify([typeof sluice.track('x').event_id, await sluice.flush(), sluice.context()]))
+      sluice.close()`
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', code])
+    expect(JSON.parse(stdout)).toEqual(['string', { sent: 0, pending: 0, rejected: 0 }, {}])
+  }, 60_000)
+
+  test('checks types of events and their properties', async () => {
+    writeFileSync(
+      join(packed, 'use.ts'),
+      `import { createSluice } from './index.js'
+interface Events { signup: { plan: 'free' | 'team'; seats?: number }; opened: undefined; searched: { text?: string } }
+const sluice = createSluice<Events>({ url: '', key: '', site: '', before: (event) => (event.url ? event : null) })
+const { event_id, timestamp } = sluice.track('signup', { plan: 'team' })
+sluice.track('signup', { plan: 'free', seats: 2 }, { event_id, timestamp })
+sluice.track('opened')
+sluice.track('searched')
+const { sent }: { sent: number } = await sluice.flush()
+// @ts-expect-error -- no such event
+sluice.track('sign-up', { plan: 'team' })
+// @ts-expect-error -- a property is missing
+sluice.track('signup')
+// @ts-expect-error -- another type
+sluice.track('signup', { plan: 'team', seats: String(sent) })
+// @ts-expect-error -- no such option
+createSluice({ url: '', key: '', site: '', storage: 'cookie' })
+createSluice({ url: '', key: '', site: '' }).track('anything', { any: [1, { deep: true }] })
+export {}
+`,
+    )
+    const compiler = createRequire(import.meta.url).resolve('typescript/lib/tsc.js')
+    const options = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext', '--ignoreConfig']
+    const result = await run(process.execPath, [compiler, ...options, join(packed, 'use.ts')], { cwd: packed }).catch(
+      (error: unknown) => error,
+    )
+    expect(result).toMatchObject({ stdout: '' })
+  }, 120_000)
+})

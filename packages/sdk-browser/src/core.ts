@@ -1,0 +1,225 @@
+import { attempt } from './attempt.ts'
+import { openDeviceStore } from './device-store.ts'
+import { makeId } from './make-id.ts'
+import { propagate } from './propagate.ts'
+import { newEntry, openQueue, type Queue } from './queue.ts'
+import { deviceType, wantsPrivacy } from './read-browser.ts'
+import { readOptions } from './read-options.ts'
+import { createSender, type Sender } from './sender.ts'
+import { openTabStore } from './tab-store.ts'
+import type { Consent, Context, EventIdentity, Options, Properties, Sluice, SluiceEvent } from './types.ts'
+import { openVisitor, type Visitor } from './visitor.ts'
+import { watchOutbound } from './watch-outbound.ts'
+import { watchPages } from './watch-pages.ts'
+
+/** An event without the visitor's ids, its time by the device's clock (Unix ms), and whether the caller gave its time. */
+type Draft = [event: SluiceEvent, deviceNow: number, isFixed: boolean]
+
+/** The parts that exist while events may be stored and sent. */
+interface Delivery {
+  visitor: Visitor
+  queue: Queue
+  sender: Sender
+  loaded: Promise<void>
+}
+
+/** The size limit of an event in Sluice. */
+const eventBytesMax = 32 * 1024
+const textMax = 2_048
+const heldMax = 100
+
+/** Creates the SDK. Each failure is reported to `onError`, and each message once on the console. */
+export function createCore(options: Options): Sluice {
+  const warned = new Set<string>()
+  const report = (message: string, event?: SluiceEvent): void => {
+    // eslint-disable-next-line no-console -- where the author of a page looks for errors
+    if (!warned.has(message)) console.warn(`Sluice: ${message}`)
+    warned.add(message)
+    attempt(() => options.onError?.(new Error(message), event))
+  }
+  /** Runs a part of the SDK: an error is reported and never thrown into the page's code. */
+  const guard = <T>(run: () => T): T | undefined =>
+    attempt(run, (error) => {
+      report(String(error))
+    })
+
+  const { site, before, gpc = 'no-ids', storage: wanted = 'tab' } = options
+  // Without a document, a server is rendering the page: the SDK does nothing.
+  const endpoint = typeof document === 'object' ? (guard(() => readOptions(options, report)) ?? '') : ''
+  const hasSignal = endpoint !== '' && gpc !== 'ignore' && wantsPrivacy()
+  let isInert = !endpoint || (hasSignal && gpc === 'off')
+  let decision: Consent = options.consent ?? 'granted'
+  let isPrerendered = !isInert && !!(document as { prerendering?: boolean }).prerendering
+  let delivery: Delivery | undefined
+  let held: Draft[] = []
+  const none = { count: 0, from: 0, to: 0 }
+  let dropped = none
+  const end = new AbortController()
+  const { signal } = end
+
+  const onDrop = (timestamp: number): void => {
+    dropped = { count: dropped.count + 1, from: dropped.from || timestamp, to: timestamp }
+    report('queue full: oldest events dropped')
+  }
+  const reportDrops = (): void => {
+    const properties = dropped
+    dropped = none
+    if (properties.count) track('sluice_dropped', properties)
+  }
+
+  const open = (): Delivery => {
+    const storage = hasSignal ? 'none' : wanted
+    const name = `sluice:${site}`
+    const onFailure = (): void => {
+      report(`${storage} storage fails: events kept in memory`)
+    }
+    const values = guard(() => (storage === 'none' ? undefined : storage === 'tab' ? sessionStorage : localStorage))
+    const store =
+      values && (storage === 'tab' ? openTabStore(values, name, onFailure) : openDeviceStore(name, onFailure))
+    const visitor = openVisitor(values, name, storage === 'device')
+    const queue = openQueue(store, onDrop)
+    const sender = createSender({
+      endpoint,
+      queue,
+      report: (message, entry) => {
+        report(message, entry && (JSON.parse(entry.text) as SluiceEvent))
+      },
+      onTime: (serverNow, tookMs) => {
+        const skew = serverNow - Date.now()
+        // A difference that the duration of the request may explain is no error of the clock.
+        visitor.change({ skew: Math.abs(skew) > tookMs + 1_000 ? skew : 0 })
+      },
+      onRoom: reportDrops,
+    })
+    return { visitor, queue, sender, loaded: queue.load().then(sender.notice) }
+  }
+
+  /** Begins to store and send events, once the visitor consents and prerendering is over. */
+  const begin = (): void => {
+    if (delivery || isPrerendered || isInert || decision !== 'granted') return
+    delivery = open()
+    const drafts = held
+    held = []
+    for (const draft of drafts) {
+      guard(() => {
+        commit(...draft)
+      })
+    }
+    reportDrops()
+  }
+
+  /** Queues an event with the ids of the visitor, or keeps it in memory until storing is allowed. */
+  const commit = (event: SluiceEvent, deviceNow: number, isFixed: boolean): void => {
+    const { site_id, timestamp, event_id, user_id } = event
+    if (!delivery) {
+      // A copy: the page may change the object later.
+      held.push([JSON.parse(JSON.stringify(event)) as SluiceEvent, deviceNow, isFixed])
+      const [oldest] = held.length > heldMax ? (held.shift() ?? []) : []
+      if (oldest) onDrop(oldest.timestamp)
+      return
+    }
+    const { visitor, queue, sender } = delivery
+    if (user_id) visitor.change({ user_id })
+    visitor.touch(deviceNow)
+    const full = { ...event, user_id: undefined, ...context() }
+    const changed = before ? before(full) : full
+    if (!changed) return
+    const entry = newEntry(JSON.stringify({ ...changed, site_id, timestamp, event_id }), isFixed)
+    if (entry.bytes > eventBytesMax) {
+      report(`event not sent: more than ${eventBytesMax} bytes`, full)
+      return
+    }
+    queue.add(entry)
+    sender.notice()
+  }
+
+  const track = (
+    event_type: string,
+    properties?: Properties,
+    at: Partial<EventIdentity> = {},
+    more: Pick<SluiceEvent, 'user_id' | 'referrer'> = {},
+  ): EventIdentity => {
+    const deviceNow = Date.now()
+    const now = deviceNow + (delivery?.visitor.read().skew ?? 0)
+    const { event_id = makeId(now), timestamp = now } = at
+    guard(() => {
+      if (![event_type, event_id, more.user_id ?? 'none'].every(isText) || !(timestamp >= 0)) {
+        report('event not sent: wrong type, id or time')
+      } else if (!isInert && decision !== 'denied') {
+        const url = (options.hash ? location.href : location.href.replace(/#[^]*/, '')).slice(0, textMax)
+        const device_type = deviceType()
+        const event = { site_id: site, event_type, timestamp, event_id, url, device_type, properties, ...more }
+        commit(event, deviceNow, !!at.timestamp)
+      }
+    })
+    return { event_id, timestamp }
+  }
+
+  const page = (properties?: Properties, referrer = document.referrer): EventIdentity =>
+    track(
+      'page_view',
+      { title: document.title.slice(0, textMax), ...properties },
+      {},
+      { referrer: referrer.slice(0, textMax) },
+    )
+
+  const context = (): Context => (hasSignal ? undefined : delivery?.visitor.ids()) ?? {}
+
+  const leave = (): void => {
+    reportDrops()
+    delivery?.sender.leave()
+  }
+
+  const start = (): void => {
+    isPrerendered = false
+    begin()
+    // Events are sent at once when the page is hidden or left, and when it becomes visible or comes online again.
+    for (const type of ['visibilitychange', 'pagehide', 'online']) addEventListener(type, leave, { signal })
+    if (options.autoPage ?? true) watchPages((referrer) => page(undefined, referrer), !!options.hash, signal)
+    if (options.propagate) propagate(options.propagate, context, signal)
+    if (!options.outbound) return
+    watchOutbound((url) => {
+      track('outbound_click', { url: url.slice(0, textMax) })
+      leave()
+    }, signal)
+  }
+  if (isPrerendered) document.addEventListener('prerenderingchange', () => guard(start))
+  else if (!isInert) guard(start)
+
+  return {
+    track: (type, ...[properties, at]) => track(type, properties, at),
+    page: (properties) => page(properties),
+    identify: (user_id, traits) => track('identify', traits, {}, { user_id }),
+    reset: () => delivery?.visitor.forget(),
+    flush: async () => {
+      await delivery?.loaded
+      return (await delivery?.sender.flush()) ?? { sent: 0, pending: held.length, rejected: 0 }
+    },
+    consent: (next) => {
+      if (isInert) return
+      decision = next
+      if (next !== 'denied') {
+        begin()
+        return
+      }
+      // This also deletes what earlier visits have stored.
+      const { visitor, queue, sender } = delivery ?? open()
+      sender.stop()
+      queue.clear()
+      visitor.forget()
+      delivery = undefined
+      held = []
+    },
+    context,
+    close: () => {
+      leave()
+      delivery?.sender.stop()
+      isInert = true
+      end.abort()
+    },
+  }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && /^.{1,64}$/su.test(value)
+}

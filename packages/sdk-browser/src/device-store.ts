@@ -1,0 +1,51 @@
+import type { Store } from './queue.ts'
+
+/** Keeps the queue in IndexedDB, which all tabs of the origin share: the next visit sends events that are still queued. */
+export function openDeviceStore(name: string, onFailure: () => void): Store {
+  const opened = new Promise<IDBDatabase>((resolve, reject) => {
+    const request = indexedDB.open(name, 1)
+    request.onupgradeneeded = () => request.result.createObjectStore(name)
+    request.onerror = reject
+    request.onsuccess = () => {
+      resolve(request.result)
+    }
+  })
+
+  /** Resolves with the result of the request of `use` once the transaction is complete; undefined when it failed. */
+  const run = <T>(use: (store: IDBObjectStore) => IDBRequest<T>): Promise<T | undefined> =>
+    opened
+      .then(
+        (db) =>
+          new Promise<T>((resolve, reject) => {
+            const transaction = db.transaction(name, 'readwrite')
+            const request = use(transaction.objectStore(name))
+            transaction.onabort = reject
+            transaction.oncomplete = () => {
+              resolve(request.result)
+            }
+          }),
+      )
+      .catch(() => {
+        onFailure()
+        return undefined
+      })
+
+  return {
+    put: (each, value) => void run((store) => store.put(value, each)),
+    remove: (each) => void run((store) => store.delete(each)),
+    // Transactions of several tabs run one after the other: only the first one finds the event under its old name.
+    replace: (each, next, value) =>
+      run((store) => {
+        const request = store.getKey(each)
+        request.onsuccess = () => {
+          if (!request.result) return
+          store.delete(each)
+          store.put(value, next)
+        }
+        return request
+      }),
+    load: async (count) =>
+      (await run((store): IDBRequest<string[]> => store.getAll(null, count) as IDBRequest<string[]>)) ?? [],
+    clear: () => void run((store) => store.clear()),
+  }
+}

@@ -1,0 +1,35 @@
+import { attempt } from './attempt.ts'
+import type { Context } from './types.ts'
+
+/**
+ * Adds the header `baggage` with the current ids to the page's requests to these origins, by fetch and XMLHttpRequest, until
+ * `signal` is aborted.
+ */
+export function propagate(origins: readonly string[], context: () => Context, signal: AbortSignal): void {
+  /** The header for a request to this address, under the names that @sluice/node reads; '' for none. */
+  const headerFor = (url: string): string => {
+    const isMeant = attempt(() => origins.includes(new URL(url, document.baseURI).origin))
+    const { session_id, anonymous_id } = context()
+    if (!isMeant || !session_id || signal.aborted) return ''
+    return `sluice.session_id=${session_id}${anonymous_id ? `,sluice.anonymous_id=${anonymous_id}` : ''}`
+  }
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- fetch needs no `this`
+  const { fetch } = window
+  window.fetch = (input, init) => {
+    const request = input instanceof Request ? input : undefined
+    // eslint-disable-next-line @typescript-eslint/no-base-to-string -- a string or a URL here
+    const added = headerFor(request?.url ?? String(input))
+    if (!added) return fetch(input, init)
+    const headers = new Headers(init?.headers ?? request?.headers)
+    headers.append('baggage', added)
+    return fetch(input, { ...init, headers })
+  }
+  const { prototype } = XMLHttpRequest
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- called with the request as `this`
+  const { open } = prototype
+  prototype.open = function (this: XMLHttpRequest, ...call: unknown[]): void {
+    open.apply(this, call as Parameters<typeof open>)
+    const added = headerFor(String(call[1]))
+    if (added) this.setRequestHeader('baggage', added)
+  }
+}

@@ -1,0 +1,16 @@
+/** Whether the browser sends Global Privacy Control or Do Not Track. */
+export function wantsPrivacy(): boolean {
+  const { globalPrivacyControl, doNotTrack } = navigator as {
+    globalPrivacyControl?: boolean
+    doNotTrack?: string | null
+  }
+  return !!globalPrivacyControl || doNotTrack === '1'
+}
+
+/** The device type, from the user agent. An iPad identifies itself as a Mac, but has a touch screen. */
+export function deviceType(): string {
+  const { userAgent, maxTouchPoints } = navigator
+  if (/iPad|Tablet|Android(?!.*Mobile)/.test(userAgent) || (maxTouchPoints > 1 && userAgent.includes('Mac')))
+    return 'tablet'
+  return userAgent.includes('Mobi') ? 'mobile' : 'desktop'
+}

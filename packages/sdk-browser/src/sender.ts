@@ -1,0 +1,191 @@
+import { type Answer, backoffMs, isClockError, limitPauseMs, readAnswer } from '@sluice/sdk-core/read-answer'
+import { gzip } from './gzip.ts'
+import { type Entry, newEntry, type Queue } from './queue.ts'
+import type { Flushed } from './types.ts'
+
+/** The browser limits the running `keepalive` requests of a page to 64 KiB together. */
+const requestBytesMax = 60 * 1024
+const eventsWanted = 20
+const waitMs = 5_000
+/** A request without a response after this time has failed, and its events are sent again. */
+const answerMs = 30_000
+const gzipBytesMin = 8 * 1024
+/** Failures in a row after which a failure is reported. */
+const failuresReported = 3
+const correctionMsMax = 7 * 24 * 3_600_000
+
+export interface SenderDeps {
+  /** The address of /collect/batch with the key. */
+  endpoint: string
+  queue: Queue
+  report: (message: string, entry?: Entry) => void
+  /** Called after each response with Sluice's time (Unix ms) and the duration of the request (ms). */
+  onTime: (serverNow: number, tookMs: number) => void
+  /** Called when events have left the queue. */
+  onRoom: () => void
+}
+
+export interface Sender {
+  /** Called after an event was queued: 20 events are sent at once, fewer after 5 s. */
+  notice: () => void
+  /** Sends the queued events, without waiting for the end of a backoff. */
+  flush: () => Promise<Flushed>
+  /** Sends at once as many events as a page may send when it ends. */
+  leave: () => void
+  stop: () => void
+}
+
+export function createSender({ endpoint, queue, report, onTime, onRoom }: SenderDeps): Sender {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let running: Promise<void> | undefined
+  let isStopped = false
+  /** No request is sent before this time of performance.now(), which a change of the device's clock does not affect. */
+  let pausedUntil = 0
+  let failures = 0
+  /** Maximum number of events in a request, lowered when a request was too large. */
+  let countMax = Infinity
+  let bytesUnderWay = 0
+
+  const isPaused = (): boolean => isStopped || performance.now() < pausedUntil
+  const pause = (ms: number): void => {
+    pausedUntil = Math.max(pausedUntil, performance.now() + ms)
+  }
+
+  /** The oldest events that are in no running request, up to the limits of a request. */
+  const take = (): Entry[] => {
+    let room = requestBytesMax - bytesUnderWay
+    let count = countMax
+    return queue.list.filter(({ isBusy, bytes }) => !isBusy && count-- > 0 && (room -= bytes + 1) > 0)
+  }
+
+  /** Handles a refused event: if its time was refused, it is corrected and sent once more. Others are dropped. */
+  const refuse = async (entry: Entry, error: string, serverNow: number): Promise<void> => {
+    if (entry.isFixed || !isClockError(error)) {
+      queue.remove([entry], 'rejected')
+      report(error, entry)
+      return
+    }
+    const corrected = entry.timestamp + serverNow - Date.now()
+    // If the device's clock was changed since the event, the difference does not apply to it.
+    const isLikely = corrected < serverNow && corrected > serverNow - correctionMsMax
+    const timestamp = isLikely ? corrected : serverNow
+    await queue.replace(entry, newEntry(JSON.stringify({ ...(JSON.parse(entry.text) as object), timestamp }), true))
+  }
+
+  /** Handles the response. Resolves with whether the next request may be sent at once. */
+  const settle = async (batch: readonly Entry[], answer: Answer, serverNow: number): Promise<boolean> => {
+    const verdict = readAnswer(answer, batch.length)
+    if (verdict.next === 'split') countMax = Math.ceil(batch.length / 2)
+    else if (verdict.next === 'done') {
+      failures = 0
+      countMax = Infinity
+      const stored = new Set(batch)
+      for (const [index, error] of verdict.refused) {
+        const entry = batch[index]
+        if (entry && stored.delete(entry)) await refuse(entry, error, serverNow)
+      }
+      if (!verdict.more) queue.remove([...stored], 'sent')
+      onRoom()
+      pause(limitPauseMs(answer, take().length || 1, serverNow))
+    } else {
+      isStopped = verdict.next === 'stop'
+      if (verdict.next === 'repeat') pause(verdict.afterMs ?? 0)
+      if (++failures === failuresReported || isStopped) {
+        report(`events wait: ${verdict.error}`)
+      }
+      return false
+    }
+    return true
+  }
+
+  const post = async (batch: readonly Entry[], text: string, body: string | Blob): Promise<boolean> => {
+    for (const entry of batch) entry.isBusy = true
+    bytesUnderWay += text.length
+    const began = performance.now()
+    const answer: Answer = { status: 0, header: () => null }
+    try {
+      const response = await fetch(endpoint, {
+        method: 'POST',
+        // text/plain needs no CORS preflight. Sluice recognises gzip by the first bytes of the body.
+        headers: { 'Content-Type': 'text/plain' },
+        body,
+        credentials: 'omit',
+        keepalive: true,
+        signal: AbortSignal.timeout(answerMs),
+      })
+      answer.status = response.status
+      answer.header = (name) => response.headers.get(name)
+      answer.body = (await response.json()) as NonNullable<Answer['body']>
+    } catch {
+      // Without a complete response, `answer` has the part that arrived.
+    }
+    bytesUnderWay -= text.length
+    if (isStopped) return false
+    const { timestamp } = answer.body ?? {}
+    if (timestamp) onTime(timestamp, performance.now() - began)
+    const mayGoOn = await settle(batch, answer, timestamp ?? Date.now())
+    for (const entry of batch) entry.isBusy = false
+    return mayGoOn
+  }
+
+  const bodyOf = (batch: readonly Entry[]): string => `{"events":[${batch.map(({ text }) => text).join()}]}`
+
+  /** Sends the events that are queued now, and continues while there is a full batch. */
+  const run = async (): Promise<void> => {
+    const seen = [...queue.list]
+    let mayGoOn = true
+    while (mayGoOn && !isPaused() && (queue.list.length >= eventsWanted || seen.some(({ end }) => !end))) {
+      const batch = take()
+      const text = bodyOf(batch)
+      mayGoOn =
+        batch.length > 0 && (await post(batch, text, gzip && text.length > gzipBytesMin ? await gzip(text) : text))
+    }
+  }
+
+  const send = (): Promise<void> => {
+    clearTimeout(timer)
+    timer = undefined
+    return (running ??= run().finally(() => {
+      running = undefined
+      goOn()
+    }))
+  }
+
+  /** Schedules the sending of the remaining events, unless the end of a running request will do it. */
+  const goOn = (): void => {
+    clearTimeout(timer)
+    if (!queue.list.length || bytesUnderWay || isStopped) return
+    timer = setTimeout(
+      () => void send(),
+      (failures ? backoffMs(failures - 1) : waitMs) + Math.max(0, pausedUntil - performance.now()),
+    )
+  }
+
+  return {
+    notice: () => {
+      if (running || failures) return
+      if (queue.list.length >= eventsWanted) void send()
+      else if (!timer) goOn()
+    },
+    flush: async () => {
+      const seen = [...queue.list]
+      const flushed = { sent: 0, pending: 0, rejected: 0 }
+      await running
+      await send()
+      for (const { end = 'pending' } of seen) flushed[end]++
+      return flushed
+    },
+    leave: () => {
+      const batch = take()
+      if (isPaused() || !batch.length) return
+      const text = bodyOf(batch)
+      if ('keepalive' in Request.prototype) void post(batch, text, text).then(goOn)
+      // The result of a beacon is unknown: its events stay in the queue.
+      else navigator.sendBeacon(endpoint, text)
+    },
+    stop: () => {
+      isStopped = true
+      clearTimeout(timer)
+    },
+  }
+}

@@ -1,0 +1,39 @@
+import { createSluice } from './index.ts'
+import type { Options, Sluice } from './types.ts'
+
+/** A call that was queued before this script was loaded: `['track', 'signup', { plan: 'team' }]`. */
+type Call = [name: string, ...parameters: unknown[]]
+
+declare global {
+  interface Window {
+    sluice?: Partial<Sluice> & { q?: Call[] | { push: (...calls: Call[]) => void } }
+  }
+}
+
+const script = (document.currentScript ?? document.querySelector('script[data-site]')) as HTMLScriptElement
+const { dataset, src } = script
+/** `data-hash`, `data-hash=""` and `data-hash="true"` all mean yes; `undefined`: there is no attribute. */
+const isOn = (value?: string): boolean => !/^(no|off|false|0|undefined)$/i.test(String(value))
+
+const sluice = createSluice({
+  // A proxy may serve the script and /collect below a path.
+  url: new URL('.', src).href,
+  ...(dataset as Partial<Options> & { key: string; site: string }),
+  autoPage: isOn(dataset.autoPage ?? ''),
+  hash: isOn(dataset.hash),
+  outbound: isOn(dataset.outbound),
+  propagate: dataset.propagate?.split(/[\s,]+/),
+})
+
+function run(...calls: Call[]): void {
+  for (const [name, ...parameters] of calls) {
+    const method = Reflect.get(sluice, name) as ((...parameters: unknown[]) => unknown) | undefined
+    // eslint-disable-next-line no-console -- without it a misspelt call would go unnoticed
+    if (!method) console.warn(`Sluice: no method ${name}`)
+    method?.(...parameters)
+  }
+}
+
+const { q } = window.sluice ?? {}
+window.sluice = { ...sluice, q: { push: run } }
+if (Array.isArray(q)) run(...q)

@@ -1,0 +1,35 @@
+import { attempt } from './attempt.ts'
+import type { Store } from './queue.ts'
+
+/** Keeps the queue in sessionStorage until the tab is closed, one item for each event. `name`: prefix of the item names. */
+export function openTabStore(storage: Storage, name: string, onFailure: () => void): Store {
+  const prefix = `${name}:`
+  const names = (): string[] =>
+    Object.keys(storage)
+      .filter((each) => each.startsWith(prefix))
+      .sort()
+  const store: Store = {
+    put: (each, value) =>
+      attempt(() => {
+        storage.setItem(prefix + each, value)
+      }, onFailure),
+    remove: (each) => {
+      storage.removeItem(prefix + each)
+    },
+    replace: (each, next, value) => {
+      store.remove(each)
+      store.put(next, value)
+      return true
+    },
+    load: (count) =>
+      names()
+        .slice(0, count)
+        // A duplicated tab has a copy of the queue. If both tabs corrected the time of an event, it would become two
+        // events: so the time of an event from an earlier page is final.
+        .map((each) => String(storage[each]).replace(/^0/, '1')),
+    clear: () => {
+      for (const each of names()) storage.removeItem(each)
+    },
+  }
+  return store
+}

@@ -1,0 +1,60 @@
+import { attempt } from './attempt.ts'
+import { makeId } from './make-id.ts'
+import type { Context } from './types.ts'
+
+/** The stored data of a visitor, as JSON under one name. */
+interface Visit extends Context {
+  /** Unix ms of the session's first and last event, by the device's clock. */
+  began?: number
+  last?: number
+  /** Ms that Sluice's clock is ahead of the device's. */
+  skew?: number
+}
+
+/** A session ends after this time without an event, and at the latest after a day. */
+const idleMs = 30 * 60_000
+const sessionMs = 24 * 3_600_000
+
+export interface Visitor {
+  read: () => Visit
+  change: (fields: Visit) => void
+  /** Continues the session or begins a new one, for an event at `now` (Unix ms by the device's clock). */
+  touch: (now: number) => void
+  ids: () => Context
+  forget: () => void
+}
+
+/**
+ * The ids of a visitor; tabs with the same storage share them. `isLasting`: whether the visitor gets an anonymous id, which
+ * lasts longer than the session.
+ */
+export function openVisitor(storage: Storage | undefined, name: string, isLasting: boolean): Visitor {
+  let memory = '{}'
+  const read = (): Visit => attempt(() => JSON.parse(storage?.getItem(name) ?? memory) as Visit) ?? {}
+  const change = (fields: Visit): void => {
+    memory = JSON.stringify({ ...read(), ...fields })
+    // When the storage is full, the data is kept in memory.
+    attempt(() => storage?.setItem(name, memory))
+  }
+  return {
+    read,
+    change,
+    touch: (now) => {
+      let { session_id, began = 0 } = read()
+      const { last = 0, anonymous_id = isLasting ? makeId(now) : undefined } = read()
+      if (!session_id || now - last > idleMs || now - began > sessionMs) {
+        session_id = makeId(now)
+        began = now
+      }
+      change({ session_id, began, last: now, anonymous_id })
+    },
+    ids: () => {
+      const { session_id, anonymous_id, user_id } = read()
+      return { session_id, anonymous_id, user_id }
+    },
+    forget: () => {
+      memory = '{}'
+      attempt(() => storage?.removeItem(name))
+    },
+  }
+}

@@ -1,0 +1,40 @@
+/**
+ * Calls `onPage` for the current page, when a script changes the path or the query, and when the browser restores the page
+ * from its back/forward cache, until `signal` is aborted. It is called in a later task, after frameworks have set the title.
+ * `hasHash`: whether a change of the hash is a page view.
+ */
+export function watchPages(onPage: (referrer: string) => void, hasHash: boolean, signal: AbortSignal): void {
+  const pageOf = (): string => location.pathname + location.search + (hasHash ? location.hash : '')
+  let current: string | undefined
+  let { referrer } = document
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const check = (): void => {
+    clearTimeout(timer)
+    timer = setTimeout(() => {
+      if (signal.aborted || pageOf() === current) return
+      current = pageOf()
+      onPage(referrer)
+      referrer = location.href
+    })
+  }
+  const onShow = ({ persisted }: PageTransitionEvent): void => {
+    if (!persisted) return
+    current = undefined
+    check()
+  }
+  addEventListener('pageshow', onShow, { signal })
+  const { navigation } = window as { navigation?: EventTarget }
+  if (navigation) navigation.addEventListener('currententrychange', check, { signal })
+  else {
+    for (const name of ['pushState', 'replaceState'] as const) {
+      // eslint-disable-next-line @typescript-eslint/unbound-method -- called with the history as `this`
+      const original = history[name]
+      history[name] = function (...call) {
+        original.apply(this, call)
+        check()
+      }
+    }
+    for (const type of ['popstate', 'hashchange']) addEventListener(type, check, { signal })
+  }
+  check()
+}

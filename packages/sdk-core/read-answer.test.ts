@@ -1,0 +1,101 @@
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { timestampErrors } from '@sluice/contracts/timestamp-errors'
+import { type Answer, backoffMs, isClockError, limitPauseMs, readAnswer } from './read-answer.ts'
+
+/** A response of Sluice; the header names are in lower case. */
+function answer(status: number, body?: Answer['body'], headers: Record<string, string> = {}): Answer {
+  return { status, header: (name) => headers[name] ?? null, ...(body && { body }) }
+}
+
+const rejection = (index: number) => ({ index, error: `Invalid field: ${index}` })
+
+describe('an SDK takes', () => {
+  test('202 as stored, but for the events that the response names', () => {
+    expect(readAnswer(answer(202, { timestamp: 1 }), 1)).toEqual({ next: 'done', refused: [], more: false })
+    const data = { accepted: 3, rejected: 1, errors: [rejection(2)] }
+    expect(readAnswer(answer(202, { data }), 4)).toEqual({
+      next: 'done',
+      refused: [[2, 'Invalid field: 2']],
+      more: false,
+    })
+  })
+
+  test('202 with more rejections than names as a reason to send the others again', () => {
+    const data = { accepted: 300, rejected: 200, errors: Array.from({ length: 100 }, (_, index) => rejection(index)) }
+    expect(readAnswer(answer(202, { data }), 500)).toMatchObject({ next: 'done', more: true })
+  })
+
+  test('400 with names as these refusals, and the others to be sent again', () => {
+    const data = { accepted: 0, rejected: 2, errors: [rejection(0), rejection(1)] }
+    expect(readAnswer(answer(400, { data }), 2)).toMatchObject({ next: 'done', more: false })
+    expect(readAnswer(answer(400, { data }), 3)).toMatchObject({ next: 'done', more: true })
+  })
+
+  test('400 and 413 without names as a request to split, down to the event that is refused', () => {
+    for (const status of [400, 413]) {
+      expect(readAnswer(answer(status, { error: 'why' }), 2)).toEqual({ next: 'split', error: 'why' })
+      expect(readAnswer(answer(status, { error: 'why' }), 1)).toEqual({
+        next: 'done',
+        refused: [[0, 'why']],
+        more: false,
+      })
+    }
+  })
+
+  test('401 and 403 as an end of sending', () => {
+    for (const status of [401, 403])
+      expect(readAnswer(answer(status, { error: 'key' }), 1)).toEqual({ next: 'stop', error: 'key' })
+  })
+
+  test('429 and 503 as a repetition after their Retry-After, and everything else as one after a backoff', () => {
+    expect(readAnswer(answer(429, undefined, { 'retry-after': '7' }), 9)).toMatchObject({
+      next: 'repeat',
+      afterMs: 7000,
+    })
+    for (const status of [0, 200, 302, 404, 408, 500, 502, 503, 504]) {
+      const verdict = readAnswer(answer(status, { data: { errors: [] } }), 3)
+      expect(verdict).toMatchObject({ next: 'repeat' })
+      expect(verdict).not.toHaveProperty('afterMs')
+    }
+  })
+
+  test('no response but 202 as stored, whatever it holds', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 599 }),
+        fc.anything(),
+        fc.integer({ min: 1, max: 9 }),
+        (status, data, count) => {
+          fc.pre(status !== 202 && status !== 400 && status !== 413)
+          const body = { data } as NonNullable<Answer['body']>
+          expect(readAnswer({ status, header: () => null, body }, count).next).not.toBe('done')
+        },
+      ),
+    )
+  })
+})
+
+test('the next request waits while the limit has fewer events left than it would send', () => {
+  const at = { 'x-ratelimit-remaining': '19', 'x-ratelimit-reset': '100' }
+  expect(limitPauseMs(answer(202, undefined, at), 20, 40_000)).toBe(60_000)
+  expect(limitPauseMs(answer(202, undefined, at), 19, 40_000)).toBe(0)
+  expect(limitPauseMs(answer(202, undefined, at), 20, 200_000)).toBe(0)
+  expect(limitPauseMs(answer(202), 20, 0)).toBe(0)
+})
+
+test('a backoff lies between 0 and its bound, which doubles up to a minute', () => {
+  fc.assert(
+    fc.property(fc.nat(2000), (attempt) => {
+      const ms = backoffMs(attempt)
+      expect(ms).toBeGreaterThanOrEqual(0)
+      expect(ms).toBeLessThanOrEqual(Math.min(60_000, 1000 * 2 ** attempt))
+    }),
+  )
+})
+
+test('only the two errors of a wrong clock allow another timestamp', () => {
+  expect(isClockError(`Invalid field: timestamp ${timestampErrors.future}`)).toBe(true)
+  expect(isClockError(`Invalid field: timestamp ${timestampErrors.past}`)).toBe(true)
+  expect(isClockError('Invalid field: timestamp must not be older than the retention_days of its site, 30')).toBe(false)
+})

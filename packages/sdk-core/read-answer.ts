@@ -1,0 +1,71 @@
+import type { BatchResult } from '@sluice/contracts/batch-result'
+
+/** A response of /collect or /collect/batch, or the part of it that arrived. */
+export interface Answer {
+  /** The HTTP status; 0 when no response came. */
+  status: number
+  /** A header of the response by its lower-case name; null when the response does not have it. */
+  header: (name: string) => string | null
+  /** The JSON of the body; undefined when the body is not JSON. */
+  body?: { timestamp?: number; error?: string; data?: Partial<BatchResult> }
+}
+
+/** An event that Sluice refused for good: its index in the request, and the error message. */
+export type Refusal = readonly [index: number, error: string]
+
+/**
+ * What an SDK does with the events of a request:
+ *
+ * - `done`: all events but `refused` are stored. If `more` is set, the response listed only some of the refused events: all
+ *   events that it did not list are sent again, which stores nothing twice.
+ * - `repeat`: the same events are sent again, after `afterMs` or, without it, after the next backoff.
+ * - `split`: the events are sent again in two requests. (A single event in such a request is refused.)
+ * - `stop`: the key may not send events. The events are kept until the application uses another key.
+ */
+export type Verdict =
+  | { next: 'done'; refused: readonly Refusal[]; more: boolean }
+  | { next: 'repeat'; afterMs?: number; error: string }
+  | { next: 'split'; error: string }
+  | { next: 'stop'; error: string }
+
+/**
+ * What to do after a response to a request with `count` events (docs/http-interface.md#batches). Only a 202 means that
+ * events are stored, and only an error for an event means that it is refused: in all other cases the events are sent again.
+ */
+export function readAnswer({ status, header, body }: Answer, count: number): Verdict {
+  const error = body?.error ?? (status ? `HTTP ${status}` : 'no response')
+  const listed = body?.data?.errors ?? []
+  const refused = listed.map((each): Refusal => [each.index, each.error])
+  if (status === 202) return { next: 'done', refused, more: (body?.data?.rejected ?? 0) > refused.length }
+  if (status === 401 || status === 403) return { next: 'stop', error }
+  if (status === 400 && listed.length) return { next: 'done', refused, more: count > refused.length }
+  if (status === 400 || status === 413) return count > 1 ? { next: 'split', error } : refusedAlone(error)
+  const seconds = Number(header('retry-after') ?? Number.NaN)
+  return seconds >= 0 ? { next: 'repeat', afterMs: seconds * 1000, error } : { next: 'repeat', error }
+}
+
+/** The verdict on a request whose only event was refused. */
+function refusedAlone(error: string): Verdict {
+  return { next: 'done', refused: [[0, error]], more: false }
+}
+
+/** How long to wait for the reset of the key's limit when it leaves fewer than `count` events, in ms; otherwise 0. */
+export function limitPauseMs({ header }: Pick<Answer, 'header'>, count: number, now: number): number {
+  const remaining = header('x-ratelimit-remaining')
+  if (remaining === null || Number(remaining) >= count) return 0
+  return Math.max(0, Number(header('x-ratelimit-reset')) * 1000 - now) || 0
+}
+
+/** Milliseconds to wait before retry `attempt` (from 0): a random time below 1 s, doubled up to 60 s (full jitter). */
+export function backoffMs(attempt: number): number {
+  // eslint-disable-next-line no-restricted-properties -- jitter is no secret, and browsers have no node:crypto
+  return Math.random() * Math.min(60_000, 1000 * 2 ** attempt)
+}
+
+/**
+ * Whether an event was refused because of the device's clock, so that it may be sent with a corrected timestamp. It compares
+ * only the ends of the contracts' `timestampErrors`, to keep the browser SDK small.
+ */
+export function isClockError(error: string): boolean {
+  return /timestamp .*( before 1971| hours in the future)$/.test(error)
+}

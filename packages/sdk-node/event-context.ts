@@ -1,0 +1,29 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { readBaggage } from '@sluice/sdk-core/baggage'
+import type { Context, FetchRequest, NodeRequest } from './types.ts'
+
+/** The context of the running code, which promises, timers and callbacks keep. */
+export interface EventContext {
+  context: () => Context
+  withContext: <Result>(context: Context, fn: () => Result) => Result
+  /** Runs `fn` with the ids from the request's header `baggage`. */
+  ofRequest<Result>(request: NodeRequest | FetchRequest, fn: () => Result): Result
+}
+
+/** Creates a separate context: two clients in one process do not share it. */
+export function eventContext(): EventContext {
+  const storage = new AsyncLocalStorage<Context>()
+  const context = (): Context => storage.getStore() ?? {}
+  const withContext = <Result>(added: Context, fn: () => Result): Result => storage.run({ ...context(), ...added }, fn)
+  return {
+    context: () => ({ ...context() }),
+    withContext,
+    ofRequest: (request, fn) => withContext(readBaggage(baggageOf(request)), fn),
+  }
+}
+
+function baggageOf({ headers }: NodeRequest | FetchRequest): string {
+  const header =
+    typeof headers.get === 'function' ? headers.get('baggage') : (headers as NodeRequest['headers']).baggage
+  return typeof header === 'string' ? header : ''
+}

@@ -1,0 +1,21 @@
+import { openSluice } from './open-sluice.ts'
+import type { EventMap, Options, Properties, Receipt, Sluice } from './types.ts'
+
+export type * from './types.ts'
+
+/** The default of `Events`: any event type with any properties. */
+export type AnyEvents = Record<string, Properties>
+
+/**
+ * Creates a client that queues events and sends them in the background. It does not keep the process running and installs no
+ * signal handlers: call `close()` before the process ends. Throws a TypeError that names each wrong option.
+ */
+export function createSluice<Events extends EventMap<Events> = AnyEvents>(
+  options: Options & { onFull: 'wait' },
+): Sluice<Events, Promise<Receipt>>
+export function createSluice<Events extends EventMap<Events> = AnyEvents>(options: Options): Sluice<Events>
+export function createSluice<Events extends EventMap<Events>>(
+  options: Options,
+): Sluice<Events> | Sluice<Events, Promise<Receipt>> {
+  return openSluice<Events>(options)
+}

@@ -1,0 +1,84 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { packPackage, publintProblems, typesProblems } from '../../tests/support/npm-package.ts'
+
+const here = fileURLToPath(new URL('.', import.meta.url))
+const run = promisify(execFile)
+let folder: string
+let built: string
+let packed: string
+
+// The package as npm would publish it, unpacked where another project would have it.
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-package-'))
+  built = join(folder, 'built')
+  await run(process.execPath, [join(here, 'build.ts'), built])
+  packed = await packPackage(built, folder)
+  const target = join(folder, 'project', 'node_modules', '@sluice')
+  await mkdir(target, { recursive: true })
+  await run('tar', ['-xzf', packed, '-C', target])
+  await symlink(join(target, 'package'), join(target, 'node'))
+}, 120_000)
+
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true })
+})
+
+test('the package has no mistake that publint knows', async () => {
+  expect(await publintProblems(built)).toEqual([])
+}, 60_000)
+
+test('its types are found by every kind of import', async () => {
+  expect(await typesProblems(packed)).toEqual([])
+}, 60_000)
+
+test.each(['index.js', 'index.cjs'])('%s has at most 8 kB compressed', async (name) => {
+  expect(gzipSync(await readFile(join(built, name)), { level: 9 }).length).toBeLessThanOrEqual(8_000)
+})
+
+test('it has the licence, a README, and no dependencies', async () => {
+  const manifest = JSON.parse(await readFile(join(built, 'package.json'), 'utf8')) as object
+  expect(manifest).not.toHaveProperty('dependencies')
+  expect(await readdir(built)).toEqual(expect.arrayContaining(['LICENSE', 'README.md']))
+})
+
+const use = `
+const sluice = createSluice({ url: 'http://127.0.0.1:9', key: 'svc_prod_x', site: 'shop' })
+const { event_id } = sluice.track('view')
+console.log(event_id.length)`
+
+test.each([
+  ['import.mjs', `import { createSluice } from '@sluice/node'${use}`],
+  ['require.cjs', `const { createSluice } = require('@sluice/node')${use}`],
+])(
+  '%s loads it, and its timers let the process end',
+  async (name, source) => {
+    await writeFile(join(folder, 'project', name), source)
+    const { stdout } = await run(process.execPath, [name], { cwd: join(folder, 'project'), timeout: 30_000 })
+    expect(stdout).toBe('36\n')
+  },
+  60_000,
+)
+
+test.each([
+  ['a.mts', 'an ES module'],
+  ['a.cts', 'CommonJS'],
+])(
+  '%s, %s, compiles in strict mode with the declared events',
+  async (name) => {
+    const source = `import { createSluice, type Receipt } from '@sluice/node'
+    const sluice = createSluice<{ order: { total: number } }>({ url: '', key: '', site: '' })
+    export const receipt: Receipt = sluice.track('order', { total: 1 })`
+    await writeFile(join(folder, 'project', name), source)
+    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024']
+    const compiled = run(join(here, 'node_modules/.bin/tsc'), [...options, name], { cwd: join(folder, 'project') })
+    await expect(compiled.catch((error: unknown) => error)).resolves.toMatchObject({ stdout: '' })
+  },
+  60_000,
+)

@@ -1,0 +1,209 @@
+import { describe, expect, test } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { useSdk } from '../../tests/sdk-node/use-sdk.ts'
+import { createSluice } from './index.ts'
+import { openSluice } from './open-sluice.ts'
+
+const sdk = useSdk()
+const { errors, idsOf, open, optionsOf, requestsOf } = sdk
+
+describe('requests', () => {
+  test('hold at most 2,000 events, are compressed, and run four at a time', async () => {
+    let most = 0
+    sdk.proxy.treat = () => {
+      most = Math.max(most, requestsOf('many').filter(({ answer }) => answer === undefined).length)
+      // The first four wait for one another, so that a fifth would show.
+      return requestsOf('many').length <= 4 ? { kind: 'together', count: 4 } : { kind: 'forward' }
+    }
+    const sluice = open('many')
+    for (let n = 0; n < 12_000; n++) sluice.track('view', { n })
+    expect(await sluice.flush({ timeoutMs: 60_000 })).toEqual({ sent: 12_000, pending: 0, rejected: 0 })
+    const requests = requestsOf('many')
+    expect(Math.max(...requests.map(({ events }) => events.length))).toBe(2_000)
+    expect(requests.every(({ headers }) => headers['content-encoding'] === 'gzip')).toBe(true)
+    expect(most).toBe(4)
+    expect(new Set(idsOf('many').flat()).size).toBe(12_000)
+  }, 90_000)
+
+  test('of less than 1 KiB are not compressed', async () => {
+    const sluice = open('small')
+    sluice.track('view')
+    await sluice.flush()
+    expect(requestsOf('small')[0]?.headers['content-encoding']).toBeUndefined()
+  })
+
+  test('begin by themselves after a second, or at 500 events', async () => {
+    const sluice = open('alone')
+    sluice.track('view')
+    await waitUntil(() => requestsOf('alone').length === 1, 'the event is sent after a second')
+    for (let n = 0; n < 501; n++) sluice.track('view')
+    await waitUntil(() => requestsOf('alone').length === 3, 'all events are sent')
+    expect(idsOf('alone').map(({ length }) => length)).toEqual([1, 500, 1])
+  })
+})
+
+describe('an answer', () => {
+  test('that does not come has the same events sent again, with the same ids and times', async () => {
+    const faults = [{ kind: 'cut-before' }, { kind: 'cut-after' }, { kind: 'answer', status: 500 }] as const
+    const left = [...faults]
+    sdk.proxy.treat = () => left.shift() ?? { kind: 'forward' }
+    const sluice = open('again')
+    const receipts = [1, 2, 3].map((n) => sluice.track('view', { n }))
+    expect(await sluice.flush({ timeoutMs: 30_000 })).toEqual({ sent: 3, pending: 0, rejected: 0 })
+    const requests = requestsOf('again').map(({ events }) => events)
+    expect(requests).toHaveLength(4)
+    for (const events of requests) expect(events).toEqual(receipts.map((each) => expect.objectContaining(each)))
+    expect(errors.map(({ code }) => code)).toEqual(['unavailable'])
+  })
+
+  test('with Retry-After is waited for, also by flush', async () => {
+    let isFirst = true
+    sdk.proxy.treat = () => {
+      if (!isFirst) return { kind: 'forward' }
+      isFirst = false
+      return { kind: 'answer', status: 429, headers: { 'Retry-After': '1' } }
+    }
+    const sluice = open('later')
+    sluice.track('view')
+    const began = performance.now()
+    expect(await sluice.flush()).toMatchObject({ sent: 1 })
+    expect(performance.now() - began).toBeGreaterThanOrEqual(1_000)
+  })
+
+  test('413 splits the events until they fit', async () => {
+    sdk.proxy.treat = ({ events }) => (events.length > 3 ? { kind: 'answer', status: 413 } : { kind: 'forward' })
+    const sluice = open('halves')
+    for (let n = 0; n < 10; n++) sluice.track('view', { n })
+    expect(await sluice.flush()).toEqual({ sent: 10, pending: 0, rejected: 0 })
+    expect(await sdk.gateway.stored('halves', 10)).toHaveLength(10)
+  })
+
+  test('names the events that are refused, and the others are stored', async () => {
+    const sluice = open('refused')
+    sluice.track('good')
+    const bad = sluice.track('x'.repeat(65))
+    expect(await sluice.flush()).toEqual({ sent: 1, pending: 0, rejected: 1 })
+    expect(errors).toEqual([expect.objectContaining({ code: 'rejected', event: bad })])
+    expect(errors[0]?.message).toContain('event_type')
+  })
+
+  test('401 stops, keeps the events, says why without the key, and flush tries once more', async () => {
+    const key = `${sdk.gateway.keys.prod.slice(0, -4)}xxxx`
+    const sluice = open('unknown-key', { key })
+    sluice.track('view')
+    expect(await sluice.flush()).toEqual({ sent: 0, pending: 1, rejected: 0 })
+    expect(errors.map(({ code, count }) => [code, count])).toEqual([['key_refused', 1]])
+    expect(JSON.stringify(errors.map((error) => [error, String(error.stack)]))).not.toContain(key)
+    expect(await sluice.flush()).toMatchObject({ pending: 1 })
+    expect(requestsOf('unknown-key')).toHaveLength(2)
+  })
+
+  test('with less left of the limit than the next request needs is a pause until the limit begins anew', async () => {
+    const reset = Math.ceil(Date.now() / 1_000) + 2
+    const sentAt: number[] = []
+    sdk.proxy.treat = ({ events }) => {
+      // A late request of the test before is none of this one.
+      if (!events.some(({ site_id: site }) => site === 'limit')) return { kind: 'forward' }
+      const headers = { 'X-RateLimit-Remaining': '1', 'X-RateLimit-Reset': String(reset) }
+      const isFirst = sentAt.push(Date.now()) === 1
+      return isFirst ? { kind: 'answer', status: 202, headers, body: { success: true } } : { kind: 'forward' }
+    }
+    const sluice = open('limit')
+    sluice.track('view')
+    sluice.track('view')
+    await sluice.flush()
+    sluice.track('view')
+    sluice.track('view')
+    expect(await sluice.flush()).toMatchObject({ sent: 2 })
+    expect(sentAt).toHaveLength(2)
+    expect(sentAt[1]).toBeGreaterThanOrEqual(reset * 1_000)
+  })
+})
+
+describe('flush', () => {
+  test('waits for what was tracked before it, while others are under way', async () => {
+    sdk.proxy.treat = () => ({ kind: 'delay', ms: 100 })
+    const sluice = open('flush')
+    sluice.track('view')
+    const first = sluice.flush()
+    sluice.track('view')
+    sluice.track('view')
+    expect(await sluice.flush()).toMatchObject({ pending: 0 })
+    expect(await first).toEqual({ sent: 1, pending: 0, rejected: 0 })
+    expect(idsOf('flush').flat()).toHaveLength(3)
+  })
+
+  test('ends after its time with what is pending', async () => {
+    sdk.proxy.treat = () => ({ kind: 'cut-before' })
+    const sluice = open('patience')
+    sluice.track('view')
+    expect(await sluice.flush({ timeoutMs: 50 })).toEqual({ sent: 0, pending: 1, rejected: 0 })
+  })
+})
+
+describe('a full queue', () => {
+  const full = { queueEventsMax: 3 }
+
+  test('drops new events, reports each, and sends sluice_dropped with their number and times', async () => {
+    sdk.proxy.treat = () => ({ kind: 'cut-before' })
+    const sluice = open('full', full)
+    const receipts = Array.from({ length: 5 }, (_, n) => sluice.track('view', { n }))
+    expect(errors.map(({ code, event }) => [code, event])).toEqual([
+      ['queue_full', receipts[3]],
+      ['queue_full', receipts[4]],
+    ])
+    sdk.proxy.treat = () => ({ kind: 'forward' })
+    expect(await sluice.flush()).toMatchObject({ pending: 0, rejected: 0 })
+    const rows = (await sdk.gateway.stored('full', 4)).map(({ row }) => row)
+    const told = rows.find(({ event_type }) => event_type === 'sluice_dropped')
+    const [from, to] = [receipts[3]?.timestamp, receipts[4]?.timestamp]
+    expect(told?.properties).toEqual({ count: '2', from: String(from), to: String(to) })
+  })
+
+  test("holds track back with onFull: 'wait', and loses nothing", async () => {
+    const sluice = createSluice({ ...optionsOf('wait', full), onFull: 'wait' as const })
+    sdk.closeLater(sluice)
+    sdk.proxy.treat = () => ({ kind: 'cut-before' })
+    let tracked = 0
+    const all = Array.from({ length: 6 }, async (_, n) => {
+      await sluice.track('view', { n })
+      tracked++
+    })
+    await waitUntil(() => tracked === 3, 'three events are queued')
+    sdk.proxy.treat = () => ({ kind: 'forward' })
+    while (tracked < 6) await sluice.flush()
+    await Promise.all(all)
+    await sluice.flush()
+    expect(await sdk.gateway.stored('wait', 6)).toHaveLength(6)
+    expect(errors.filter(({ code }) => code !== 'unavailable')).toEqual([])
+  })
+})
+
+describe('a wrong clock', () => {
+  test.each([
+    ['three days ahead', 3 * 86_400_000],
+    ['at its beginning, in 1970', 0],
+  ])('%s costs no event: those that Sluice refuses get its time, once, and later ones have it', async (_, at) => {
+    const site = `clock-${at}`
+    const wall = at === 0 ? () => 1_000 : () => Date.now() + at
+    const sluice = openSluice<Record<string, object>>(optionsOf(site), wall)
+    sdk.closeLater(sluice)
+    const before = Date.now()
+    void sluice.track('early')
+    await sluice.flush()
+    void sluice.track('late')
+    expect(await sluice.flush()).toMatchObject({ sent: 1, pending: 0, rejected: 0 })
+    const rows = (await sdk.gateway.stored(site, 2)).map(({ row }) => row)
+    expect(rows.map(({ event_type }) => event_type)).toEqual(['early', 'late'])
+    for (const { timestamp } of rows) expect(Math.abs(timestamp - before)).toBeLessThan(60_000)
+    expect(idsOf(site)[0]).toEqual(idsOf(site)[1])
+    expect(errors.map(({ code }) => code)).toEqual(['clock_wrong'])
+  })
+
+  test('changes no timestamp that the caller gave', async () => {
+    const sluice = open('own-time')
+    const own = sluice.track('view', {}, { timestamp: Date.now() + 3 * 86_400_000 })
+    expect(await sluice.flush()).toMatchObject({ rejected: 1 })
+    expect(errors).toEqual([expect.objectContaining({ code: 'rejected', event: own })])
+  })
+})

@@ -1,0 +1,201 @@
+import { type Answer, backoffMs, isClockError, limitPauseMs, readAnswer } from '@sluice/sdk-core/read-answer'
+import type { Report } from './error-reporter.ts'
+import type { EventQueue, WaitingEvent } from './event-queue.ts'
+import type { PostEvents } from './post-events.ts'
+import type { ServerClock } from './server-clock.ts'
+
+/** A request is sent when this many events wait, or this many ms after the first one. */
+const batch = { events: 500, ms: 1_000 } as const
+const requestsMax = 4
+/** The longest pause that a response may ask for, in ms. */
+const pauseMsMax = 600_000
+/** Failed requests in a row after which `unavailable` is reported. */
+const failuresReported = 3
+
+export interface SenderParts {
+  queue: EventQueue
+  post: PostEvents
+  clock: ServerClock
+  report: Report
+  /** Called when an event is stored, or refused for good with `error`, and leaves the queue. */
+  onSettled: (waiting: WaitingEvent, error?: string) => void
+  /** Called when an event was refused because of its time. Returns whether the time was corrected; false: it is refused for good. */
+  onTimeRefused: (waiting: WaitingEvent, behindMs: number) => boolean
+  /** Called when Sluice refuses the key. */
+  onStopped: () => void
+}
+
+/** Sends the events of the queue until Sluice has answered for them. */
+export interface Sender {
+  /** Call it when an event was added to the queue. */
+  wake(): void
+  /** Sends without waiting for more events or for the end of a backoff, until the returned function is called. */
+  hurry(): () => void
+  /** Whether Sluice has refused the key. */
+  isStopped(): boolean
+  /** Stops sending. */
+  close(): void
+}
+
+/** Creates a sender. Its timers do not keep the process running. */
+export function eventSender(parts: SenderParts): Sender {
+  const { queue, post, clock, report, onSettled, onTimeRefused, onStopped } = parts
+  let running = 0
+  let failures = 0
+  let failedAt = -1
+  /** Times of performance.now() until which nothing is sent: `asked` by Retry-After, `backoff` after a failure. */
+  const until = { asked: 0, backoff: 0 }
+  let isDue = false
+  let isStopped = false
+  let isClosed = false
+  let isClockWrong = false
+  let hurrying = 0
+  /** The last response. */
+  let answered: Answer | undefined
+  let timer: NodeJS.Timeout | undefined
+
+  function wakeIn(ms: number): void {
+    timer ??= setTimeout(() => {
+      timer = undefined
+      isDue = true
+      pump()
+    }, ms).unref()
+  }
+
+  function pump(): void {
+    if (isStopped || isClosed) return
+    const pause = Math.max(Math.max(until.asked, until.backoff) - performance.now(), limitPause())
+    if (pause > 0) {
+      clearTimeout(timer)
+      timer = undefined
+      wakeIn(Math.ceil(pause))
+      return
+    }
+    // While requests fail, only one is sent at a time.
+    while (running < (failures > 0 ? 1 : requestsMax)) {
+      if (!queue.isAgain() && !isDue && hurrying === 0 && queue.waiting() < batch.events) break
+      const events = queue.take()
+      if (events.length === 0) break
+      void send(events)
+    }
+    if (queue.waiting() === 0) isDue = false
+    else wakeIn(batch.ms)
+  }
+
+  async function send(events: readonly WaitingEvent[]): Promise<void> {
+    running++
+    const sentAt = performance.now()
+    const answer = await post(events.map(({ event }) => event.json))
+    running--
+    if (isClosed) return
+    const behindMs = learnTime(answer)
+    const verdict = readAnswer(answer, events.length)
+    switch (verdict.next) {
+      case 'done':
+        failures = 0
+        settle(events, verdict, behindMs)
+        break
+      case 'split':
+        failures = 0
+        queue.giveBack(events.slice(0, events.length / 2), events.slice(events.length / 2))
+        break
+      case 'repeat':
+        queue.giveBack(events)
+        fail(sentAt, verdict)
+        break
+      case 'stop':
+        queue.giveBack(events)
+        stop(verdict.error)
+        break
+    }
+    if (answer.status !== 0) answered = answer
+    pump()
+  }
+
+  /** Milliseconds until the key's limit, according to the last response, allows the next request. */
+  function limitPause(): number {
+    const next = Math.min(queue.size(), batch.events)
+    return answered && next > 0 ? Math.min(limitPauseMs(answered, next, clock.now()), pauseMsMax) : 0
+  }
+
+  function learnTime({ body }: Answer): number {
+    if (typeof body?.timestamp !== 'number') return 0
+    const behindMs = clock.learn(body.timestamp)
+    if (behindMs !== 0 && !isClockWrong) {
+      const seconds = Math.round(Math.abs(behindMs) / 1_000)
+      const side = behindMs > 0 ? 'behind' : 'ahead of'
+      report(
+        'clock_wrong',
+        `The clock of this machine is ${seconds} s ${side} that of Sluice; events get the time of Sluice`,
+      )
+    }
+    isClockWrong = behindMs !== 0
+    return behindMs
+  }
+
+  type Done = Extract<ReturnType<typeof readAnswer>, { next: 'done' }>
+
+  function settle(events: readonly WaitingEvent[], { refused, more }: Done, behindMs: number): void {
+    const errors = new Map(refused)
+    const again: WaitingEvent[] = []
+    for (const [index, waiting] of events.entries()) {
+      const error = errors.get(index)
+      if (error === undefined) {
+        if (more) again.push(waiting)
+        else onSettled(waiting)
+      } else if (!waiting.event.isTimeFinal && isClockError(error) && onTimeRefused(waiting, behindMs))
+        again.push(waiting)
+      else onSettled(waiting, error)
+    }
+    queue.giveBack(again)
+  }
+
+  function fail(sentAt: number, { afterMs = 0, error }: { afterMs?: number; error: string }): void {
+    // Concurrent requests that fail together count as one failure.
+    if (sentAt >= failedAt) {
+      failures++
+      failedAt = performance.now()
+      if (failures === failuresReported) {
+        const waiting = queue.size()
+        report('unavailable', `Sluice did not take events ${failures} times (${error}); ${waiting} wait`, {
+          count: waiting,
+        })
+      }
+    }
+    ask(afterMs)
+    // After a Retry-After, a random time of up to a second keeps clients from sending at the same moment.
+    until.backoff = performance.now() + Math.min(afterMs, pauseMsMax) + backoffMs(afterMs > 0 ? 0 : failures - 1)
+  }
+
+  function stop(error: string): void {
+    if (isStopped) return
+    isStopped = true
+    const waiting = queue.size()
+    report('key_refused', `Sluice refuses the key (${error}); ${waiting} events wait`, { count: waiting })
+    onStopped()
+  }
+
+  function ask(ms: number): void {
+    if (ms > 0) until.asked = Math.max(until.asked, performance.now() + Math.min(ms, pauseMsMax))
+  }
+
+  return {
+    wake: pump,
+    hurry: () => {
+      hurrying++
+      isStopped = false
+      until.backoff = 0
+      pump()
+      let isOver = false
+      return () => {
+        if (!isOver) hurrying--
+        isOver = true
+      }
+    },
+    isStopped: () => isStopped,
+    close: () => {
+      isClosed = true
+      clearTimeout(timer)
+    },
+  }
+}

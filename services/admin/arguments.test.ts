@@ -1,0 +1,44 @@
+import { describe, expect, test } from '@jest/globals'
+import { type ProgramName, spawnProgram } from '../../tests/support/service-process.ts'
+
+async function run(name: ProgramName, given: readonly string[]): Promise<{ code: unknown; output: string }> {
+  const program = await spawnProgram(name, {}, { arguments: given })
+  return { code: await program.exited, output: program.output() }
+}
+
+const commands: [name: ProgramName, usage: string][] = [
+  ['admin/migrate/main', 'npm run migrate [-- --plan | --wait]'],
+  ['admin/backup/main', 'npm run backup -- <target>'],
+  ['admin/restore/main', 'npm run restore -- <source>'],
+  ['admin/replay-dead-letters/main', 'npm run replay-dead-letters [-- --list]'],
+  ['standalone/admin-key', 'npm run admin-key'],
+]
+
+describe.each(commands)('%s', (name, usage) => {
+  test('refuses an argument that it does not know, before it reads the configuration', async () => {
+    const { code, output } = await run(name, ['--unknown'])
+    expect({ code, lines: output.split('\n').slice(0, 2) }).toStrictEqual({
+      code: 1,
+      lines: [expect.stringMatching(/^Unknown option '--unknown'/), expect.stringContaining(usage)],
+    })
+  }, 30_000)
+
+  test('prints its usage for --help and does nothing else', async () => {
+    const { code, output } = await run(name, ['--help'])
+    expect({ code, isUsage: output.startsWith(usage) }).toStrictEqual({ code: 0, isUsage: true })
+  }, 30_000)
+})
+
+test.each<[ProgramName, string[], string]>([
+  ['admin/migrate/main', ['--plan', '--wait'], 'give one of them'],
+  ['admin/backup/main', [], 'One target is needed.'],
+  ['admin/backup/main', ['file:a', 'file:b'], 'One target is needed.'],
+  ['admin/backup/main', ['file:a', '--postgres-only', '--base', 'file:b'], 'exclude each other'],
+  ['admin/restore/main', [], 'One source is needed.'],
+])(
+  '%s %j is refused',
+  async (name, given, reason) => {
+    expect(await run(name, given)).toMatchObject({ code: 1, output: expect.stringContaining(reason) as unknown })
+  },
+  30_000,
+)

@@ -1,0 +1,25 @@
+import type { SdkScript } from '@sluice/browser/load'
+import type { Page } from '@sluice/http/app'
+import { sendBuiltFile } from '@sluice/http/send-built-file'
+
+/**
+ * The browser SDK: `/sluice.js` is the latest version, `/sluice.<version>.js` a fixed version, whose contents a page may pin by
+ * hash. Pages of any origin may load them.
+ */
+export function sdkPages({ version, file }: SdkScript): Page[] {
+  const page = (path: string, cacheControl: string): Page => ({
+    path,
+    handle: (request, response) => {
+      sendBuiltFile(request, response, file, {
+        'Cache-Control': cacheControl,
+        'Access-Control-Allow-Origin': '*',
+        // Cross-origin isolated pages load only resources with this header.
+        'Cross-Origin-Resource-Policy': 'cross-origin',
+      })
+    },
+  })
+  return [
+    page('/sluice.js', 'public, max-age=3600'),
+    page(`/sluice.${version}.js`, 'public, max-age=31536000, immutable'),
+  ]
+}

@@ -1,0 +1,67 @@
+import { eventLimits } from '@sluice/contracts/event-limits'
+import type { JsonObject } from '@sluice/events/encode-properties'
+import { parseJson } from '@sluice/http/json-body'
+import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
+import type { BatchEvents, BatchItem } from '../collect-batch/read-events.ts'
+import { mapMessage } from './map-message.ts'
+
+/**
+ * The messages of a batch of Segment's API, `{"batch": [...], "context"?: {...}}`, as events of a site. Members of the
+ * batch's context are added to each message whose context lacks them; the other fields are about the request and are ignored.
+ * Throws AppError 400 if the list is missing, empty or too long.
+ */
+export function readMessages(bytes: Buffer, siteId: string): BatchEvents {
+  const body = bodyOf(parseJson(bytes))
+  let exactBody: BatchBody | undefined
+  const parseAgain = (index: number): unknown => {
+    exactBody ??= bodyOf(parseJson(bytes, parseExactly))
+    return mapMessage(withContext(exactBody, index), siteId).event
+  }
+  return { count: body.messages.length, items: mapMessages(body, siteId, parseAgain) }
+}
+
+interface BatchBody {
+  messages: readonly unknown[]
+  context: JsonObject
+}
+
+function bodyOf(body: unknown): BatchBody {
+  if (!isObject(body)) throw invalidFormat('body must be a JSON object with a list "batch"')
+  const { batch, context } = body
+  if (batch === undefined || batch === null) throw missingField('batch')
+  if (!Array.isArray(batch)) throw invalidField('batch', 'must be a list')
+  if (batch.length === 0) throw invalidField('batch', 'must hold at least 1 message')
+  if (batch.length > eventLimits.batchEventsMax) {
+    throw invalidField('batch', `must hold at most ${eventLimits.batchEventsMax} messages`)
+  }
+  if (context !== undefined && context !== null && !isObject(context)) {
+    throw invalidField('context', 'must be an object')
+  }
+  return { messages: batch, context: context ?? {} }
+}
+
+function* mapMessages(body: BatchBody, siteId: string, parseAgain: (index: number) => unknown): Generator<BatchItem> {
+  for (const index of body.messages.keys()) {
+    const message = withContext(body, index)
+    try {
+      const { event, explain } = mapMessage(message, siteId)
+      yield { value: event, parseAgain: () => parseAgain(index), isLine: false, explain }
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error
+      yield { value: { event_id: isObject(message) ? message.messageId : undefined }, error }
+    }
+  }
+}
+
+function withContext({ messages, context }: BatchBody, index: number): unknown {
+  const message = messages[index]
+  if (!isObject(message) || Object.keys(context).length === 0) return message
+  const own = message.context ?? {}
+  // A context that is no object is refused by the mapping.
+  return isObject(own) ? { ...message, context: { ...context, ...own } } : message
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

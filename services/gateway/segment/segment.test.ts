@@ -1,0 +1,400 @@
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { generateKey } from '@sluice/access/api-key'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
+import { connectRaw, request } from '../../../tests/support/test-service.ts'
+
+let gateway: TestGateway
+let sites = 0
+
+beforeAll(async () => {
+  gateway = await startGateway()
+})
+
+afterAll(async () => {
+  await gateway.stop()
+})
+
+/** A site of its own, and a key that is bound to it. */
+async function newSite(parts: Parameters<TestGateway['createKey']>[0] = {}): Promise<{ siteId: string; key: string }> {
+  const siteId = `segment-${sites++}`
+  return { siteId, key: await gateway.createKey({ siteIds: [siteId], ...parts }) }
+}
+
+const basic = (key: string, password = '') => ({
+  Authorization: `Basic ${Buffer.from(`${key}:${password}`).toString('base64')}`,
+})
+
+function post(path: string, body: unknown, headers: Record<string, string> = {}) {
+  const bytes = typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body)
+  return request(`${gateway.service.url}${path}`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', ...headers },
+    body: bytes,
+  })
+}
+
+const track = { type: 'track', event: 'Signed Up', messageId: 'm1', timestamp: new Date().toISOString() }
+
+describe('the paths of Segment', () => {
+  test('take each call under its long and its short name', async () => {
+    const { siteId, key } = await newSite()
+    const calls = { track: { event: 'x' }, page: {}, screen: {}, identify: {}, group: {}, alias: {} }
+    for (const [name, message] of Object.entries(calls)) {
+      for (const path of [`/v1/${name}`, `/v1/${name.charAt(0)}`]) {
+        const { status, body } = await post(path, { ...message, type: name }, basic(key))
+        expect({ path, status, body }).toStrictEqual({
+          path,
+          status: 200,
+          body: { success: true, timestamp: expect.any(Number) },
+        })
+      }
+    }
+    for (const path of ['/v1/batch', '/v1/b']) {
+      const { status, body } = await post(path, { batch: [track] }, basic(key))
+      expect(status).toBe(200)
+      expect(body).toStrictEqual({
+        success: true,
+        timestamp: expect.any(Number),
+        data: { accepted: 1, rejected: 0, errors: [] },
+      })
+    }
+    const types = (await gateway.stored(siteId, 14)).map(({ row }) => row.event_type).sort()
+    expect(types).toStrictEqual(
+      ['Signed Up', 'alias', 'group', 'identify', 'page_view', 'screen_view', 'x'].flatMap((each) => [each, each]),
+    )
+  })
+
+  test('store the message of a copy under the same event_id and timestamp, whatever sentAt says', async () => {
+    const { siteId, key } = await newSite()
+    for (const sentAt of ['2026-01-01T00:00:00Z', '2030-01-01T00:00:00Z']) {
+      await post('/v1/track', { ...track, sentAt }, basic(key))
+    }
+    const rows = (await gateway.stored(siteId, 2)).map(({ row: { received_at: _, ...row } }) => row)
+    expect(rows[0]).toStrictEqual(rows[1])
+    expect(rows[0]).toMatchObject({ event_id: 'm1', timestamp: Date.parse(track.timestamp) })
+  })
+
+  test('take text/plain and gzip, with Content-Encoding or told by the first bytes of text/plain', async () => {
+    const { siteId, key } = await newSite()
+    const body = JSON.stringify({ batch: [track], writeKey: key })
+    const plain = { 'Content-Type': 'text/plain;charset=UTF-8' }
+    const json = { 'Content-Type': 'application/json; charset=utf-8' }
+    const packed = gzipSync(body)
+    const sent = [
+      post('/v1/b', body, plain),
+      post('/v1/b', packed, plain),
+      post('/v1/b', packed, { ...json, 'Content-Encoding': 'gzip' }),
+      post('/v1/batch', packed, { ...json, ...basic(key), 'Content-Encoding': 'gzip' }),
+    ]
+    for (const { status } of await Promise.all(sent)) expect(status).toBe(200)
+    expect(await gateway.stored(siteId, 4)).toHaveLength(4)
+  })
+
+  test('keep the digits of integers beyond 2^53, alone and in a batch', async () => {
+    const { siteId, key } = await newSite()
+    const message = '{"type":"track","event":"x","userId":9007199254740993,"properties":{"n":9007199254740995}}'
+    // A number of this size as an id needs digits that JSON.parse has lost.
+    const { body } = await post('/v1/track', message, basic(key))
+    expect(body.error).toBe('Invalid field: userId must be a string')
+    const asText = message.replace('9007199254740993', '"9007199254740993"')
+    await post('/v1/track', asText, basic(key))
+    await post('/v1/batch', `{"batch":[${asText}]}`, basic(key))
+    for (const { row } of await gateway.stored(siteId, 2)) {
+      expect(row).toMatchObject({ user_id: '9007199254740993', properties: { n: '9007199254740995' } })
+    }
+  })
+})
+
+describe('the key of a message', () => {
+  test('is the user of Basic, a Bearer, api_key of the query, or writeKey of the body or of its messages', async () => {
+    const { siteId, key } = await newSite()
+    const answers = [
+      post('/v1/track', track, basic(key)),
+      post('/v1/track', track, { Authorization: `Bearer ${key}` }),
+      post(`/v1/track?api_key=${key}`, track),
+      post('/v1/track', { ...track, writeKey: key }),
+      post('/v1/batch', { batch: [track], writeKey: key }),
+      post('/v1/batch', { batch: [{ ...track, writeKey: key }] }),
+      // A header wins over the body.
+      post('/v1/track', { ...track, writeKey: generateKey('prod') }, basic(key)),
+    ]
+    for (const { status } of await Promise.all(answers)) expect(status).toBe(200)
+    for (const { row } of await gateway.stored(siteId, 7)) expect(JSON.stringify(row)).not.toContain(key)
+  })
+
+  test('is 401 when it is missing, unknown or has a password', async () => {
+    const { key } = await newSite()
+    const answers = [
+      post('/v1/track', track),
+      post('/v1/track', track, basic('')),
+      post('/v1/track', track, { Authorization: 'Basic' }),
+      post('/v1/track', track, { Authorization: 'Basic %%%' }),
+      post('/v1/track', track, basic(key, 'password')),
+      post('/v1/track', track, basic(key, ':')),
+      post('/v1/track', track, basic(`${key}\0`)),
+      // A key that is empty is one, too: the body's is not looked for.
+      post('/v1/track?api_key=', { ...track, writeKey: key }),
+      post('/v1/track', track, basic(generateKey('prod'))),
+      post('/v1/track', { ...track, writeKey: generateKey('prod') }),
+      post('/v1/track', { ...track, writeKey: 'a key of Segment' }),
+      post('/v1/track', 'no JSON'),
+      // An invalid header wins over a valid key in the body.
+      post('/v1/track', { ...track, writeKey: key }, basic(generateKey('prod'))),
+    ]
+    for (const { status, body } of await Promise.all(answers)) {
+      expect({ status, error: body.error }).toStrictEqual({ status: 401, error: 'Invalid API key' })
+    }
+  })
+
+  test('is that of the first of several headers', async () => {
+    const { key } = await newSite()
+    const body = JSON.stringify(track)
+    for (const [keys, status] of [
+      [[key, generateKey('prod')], 200],
+      [[generateKey('prod'), key], 401],
+    ] as const) {
+      const connection = await connectRaw(gateway.service.port)
+      const headers = keys.map((each) => `Authorization: ${basic(each).Authorization}`)
+      const type = `Content-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close`
+      connection.send(`POST /v1/track HTTP/1.1\r\nHost: a\r\n${type}\r\n${headers.join('\r\n')}\r\n\r\n${body}`)
+      expect(await connection.closed).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+    }
+  })
+
+  test('is 400 when messages of one body have different ones', async () => {
+    const { key } = await newSite()
+    const other = await newSite()
+    const batch = [
+      { ...track, writeKey: key },
+      { ...track, writeKey: other.key },
+    ]
+    const { status, body } = await post('/v1/batch', { batch })
+    expect({ status, error: body.error }).toStrictEqual({
+      status: 400,
+      error: 'Invalid field: writeKey must be the same in the whole body',
+    })
+  })
+
+  test('is read by Basic at these paths alone', async () => {
+    const { siteId, key } = await newSite()
+    const { status } = await post('/collect', { site_id: siteId, event_type: 'x' }, basic(key))
+    expect(status).toBe(401)
+  })
+
+  test('must be bound to exactly one site, and hold events:write', async () => {
+    const keys = [
+      gateway.keys.prod,
+      await gateway.createKey({ siteIds: ['segment-a', 'segment-b'] }),
+      await gateway.createKey({ siteIds: [] }),
+    ]
+    for (const key of keys) {
+      for (const [path, message] of [
+        ['/v1/track', track],
+        ['/v1/batch', { batch: [track] }],
+      ] as const) {
+        const { status, body } = await post(path, message, basic(key))
+        expect({ status, error: body.error }).toStrictEqual({
+          status: 403,
+          error:
+            'Messages of Segment’s clients contain no site: use a write key that is bound to exactly one site (site_ids of the key)',
+        })
+      }
+    }
+    const { key } = await newSite({ scopes: ['stats:read'] })
+    const { status, body } = await post('/v1/track', { ...track, writeKey: key })
+    expect({ status, error: body.error }).toStrictEqual({
+      status: 403,
+      error: 'Insufficient scope: requires events:write',
+    })
+  })
+
+  test('decides the environment', async () => {
+    const { siteId, key } = await newSite({ environment: 'dev' })
+    await post('/v1/track', { ...track, writeKey: key })
+    expect((await gateway.stored(siteId, 1))[0]?.row.environment).toBe('dev')
+  })
+
+  test('of web pages takes messages of its origins alone, in whichever way it is sent', async () => {
+    const { key } = await newSite({ allowedOrigins: ['https://shop.example'] })
+    const from = (origin: string) => [
+      post('/v1/t', track, { Origin: origin, ...basic(key) }),
+      post('/v1/t', { ...track, writeKey: key }, { Origin: origin, 'Content-Type': 'text/plain' }),
+    ]
+    for (const { status } of await Promise.all(from('https://shop.example'))) expect(status).toBe(200)
+    for (const { status, body } of await Promise.all(from('https://evil.example'))) {
+      expect({ status, error: body.error }).toStrictEqual({ status: 403, error: 'Key is not allowed for this origin' })
+    }
+  })
+})
+
+describe('pages of other origins', () => {
+  test('may send what analytics.js does, retries too, and read the answer', async () => {
+    const response = await fetch(`${gateway.service.url}/v1/t`, {
+      method: 'OPTIONS',
+      headers: {
+        Origin: 'https://shop.example',
+        'Access-Control-Request-Method': 'POST',
+        'Access-Control-Request-Headers': 'authorization,content-type,x-retry-count',
+      },
+    })
+    expect(response.status).toBe(204)
+    expect(response.headers.get('Access-Control-Allow-Headers')?.toLowerCase().split(', ')).toStrictEqual(
+      expect.arrayContaining(['authorization', 'content-type', 'x-retry-count']),
+    )
+    const { headers } = await post('/v1/t', track, { Origin: 'https://shop.example' })
+    expect(headers.get('Access-Control-Allow-Origin')).toBe('*')
+  })
+})
+
+describe('limits', () => {
+  test('have headers in seconds from now, and a batch costs what it holds', async () => {
+    const { key } = await newSite({ rateLimits: { events_per_minute: 5 } })
+    const answers = [
+      await post('/v1/batch', { batch: [track, {}, track] }, basic(key)),
+      await post('/v1/batch', { batch: [track, track, track], writeKey: key }),
+      await post('/v1/track', track, basic(key)),
+      await post('/v1/track', { ...track, writeKey: key }),
+      await post('/v1/track', track, basic(key)),
+    ]
+    expect(answers.map(({ status }) => status)).toStrictEqual([200, 429, 200, 200, 429])
+    for (const { headers } of answers) {
+      expect(headers.get('X-RateLimit-Limit')).toBe('5')
+      const reset = Number(headers.get('X-RateLimit-Reset'))
+      expect(reset).toBeGreaterThanOrEqual(0)
+      expect(reset).toBeLessThanOrEqual(60)
+    }
+    const retryAfter = Number(answers[4]?.headers.get('Retry-After'))
+    expect(retryAfter).toBeGreaterThan(0)
+    expect(retryAfter).toBeLessThanOrEqual(60)
+    const other = await newSite({ rateLimits: { events_per_minute: 5 } })
+    const batch = Array.from({ length: 6 }, () => track)
+    expect((await post('/v1/batch', { batch }, basic(other.key))).status).toBe(413)
+  })
+
+  test('of size: a message of 32 KiB, a body of 64 KiB, a batch of 1 MiB', async () => {
+    const { key } = await newSite()
+    const texts = (bytes: number) =>
+      Object.fromEntries(Array.from({ length: Math.ceil(bytes / 2_000) }, (_, n) => [n, 'x'.repeat(1_990)]))
+    const large = { ...track, properties: texts(33_000) }
+    const answers = [
+      // What is not stored does not count.
+      await post('/v1/track', { ...track, integrations: texts(40_000) }, basic(key)),
+      await post('/v1/track', large, basic(key)),
+      await post('/v1/track', { ...track, integrations: texts(70_000) }, basic(key)),
+      await post('/v1/batch', { batch: [{ ...track, integrations: texts(1_100_000) }] }, basic(key)),
+      await post('/v1/batch', { batch: [{ ...track, integrations: texts(1_100_000) }], writeKey: key }),
+    ]
+    expect(answers.map(({ status, body }) => [status, body.error])).toStrictEqual([
+      [200, undefined],
+      [413, 'Event is larger than 32768 bytes'],
+      [413, 'Request body is larger than 65536 bytes'],
+      [413, 'Request body is larger than 1048576 bytes'],
+      [413, 'Request body is larger than 1048576 bytes'],
+    ])
+    const { status, body } = await post('/v1/batch', { batch: [large, track] }, basic(key))
+    expect({ status, data: body.data }).toStrictEqual({
+      status: 200,
+      data: {
+        accepted: 1,
+        rejected: 1,
+        errors: [{ index: 0, event_id: 'm1', error: 'Event is larger than 32768 bytes' }],
+      },
+    })
+  })
+})
+
+describe('what is refused', () => {
+  async function rejected(): Promise<number> {
+    const { values = [] } = (await gateway.metrics.getSingleMetric('sluice_events_rejected_total')?.get()) ?? {}
+    return values.reduce((sum, { value }) => sum + value, 0)
+  }
+
+  test('in a batch is told by its place, counted and logged, while the rest is stored', async () => {
+    const { siteId, key } = await newSite()
+    const before = await rejected()
+    const batch = [
+      { ...track, messageId: 'good' },
+      { ...track, messageId: 'bad-date', timestamp: 'yesterday' },
+      { ...track, messageId: 'no-name', event: '' },
+      { type: 'page', messageId: 'long-url', properties: { url: 'x'.repeat(2_049) } },
+      'text',
+    ]
+    const { status, body } = await post('/v1/batch', { batch, context: { app: 'a' } }, basic(key))
+    expect(status).toBe(200)
+    expect(body.success).toBe(true)
+    expect(body.data).toStrictEqual({
+      accepted: 1,
+      rejected: 4,
+      errors: [
+        {
+          index: 1,
+          event_id: 'bad-date',
+          error: 'Invalid field: timestamp must be a date of ISO 8601, e.g. 2026-01-31T12:00:00.000Z',
+        },
+        { index: 2, event_id: 'no-name', error: 'Missing required field: event' },
+        { index: 3, event_id: 'long-url', error: 'Invalid field: properties.url exceeds maximum length of 2048' },
+        { index: 4, error: 'Invalid format: a message must be a JSON object' },
+      ],
+    })
+    const [stored] = await gateway.stored(siteId, 1)
+    expect(stored?.row).toMatchObject({ event_id: 'good', properties: { 'context.app': 'a' } })
+    expect((await rejected()) - before).toBe(4)
+    const line = () =>
+      gateway.service.lines().find(({ route, rejected: count }) => route === '/v1/batch' && count === 4)
+    await waitUntil(() => line() !== undefined, 'the refusal is in the log')
+    expect(line()).toMatchObject({
+      level: 'info',
+      status: 200,
+      events: 1,
+      error: 'Invalid field: timestamp must be a date of ISO 8601, e.g. 2026-01-31T12:00:00.000Z',
+    })
+  })
+
+  test('is 400 for a single message, and for a batch without a good one', async () => {
+    const { key } = await newSite()
+    const before = await rejected()
+    const single = await post('/v1/track', { ...track, userId: 'x'.repeat(65) }, basic(key))
+    expect([single.status, single.body.error]).toStrictEqual([
+      400,
+      'Invalid field: userId exceeds maximum length of 64',
+    ])
+    const batch = await post('/v1/batch', { batch: [{}] }, basic(key))
+    expect([batch.status, batch.body.error, batch.body.data]).toStrictEqual([
+      400,
+      'Invalid field: batch holds no valid message, see data.errors',
+      { accepted: 0, rejected: 1, errors: [{ index: 0, error: 'Missing required field: type' }] },
+    ])
+    expect((await rejected()) - before).toBe(2)
+  })
+
+  test.each([
+    ['no list', {}, 'Missing required field: batch'],
+    ['another value than a list', { batch: {} }, 'Invalid field: batch must be a list'],
+    ['an empty list', { batch: [] }, 'Invalid field: batch must hold at least 1 message'],
+    [
+      'too many messages',
+      { batch: Array.from({ length: 2_001 }, () => 0) },
+      'Invalid field: batch must hold at most 2000 messages',
+    ],
+    ['a context that is no object', { batch: [track], context: [] }, 'Invalid field: context must be an object'],
+    ['a list alone', [track], 'Invalid format: body must be a JSON object with a list "batch"'],
+    ['no JSON', '{', 'Invalid format: body is not valid JSON'],
+  ])('is a batch with %s', async (_name, sent, error) => {
+    const { key } = await newSite()
+    const { status, body } = await post('/v1/batch', sent, basic(key))
+    expect([status, body.error]).toStrictEqual([400, error])
+  })
+
+  test('of another media type is 415', async () => {
+    const { key } = await newSite()
+    for (const credential of [basic(key), {}]) {
+      const { status } = await post('/v1/t', 'x=y', {
+        'Content-Type': 'application/x-www-form-urlencoded',
+        ...credential,
+      })
+      expect(status).toBe(415)
+    }
+  })
+})

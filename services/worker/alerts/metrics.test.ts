@@ -1,0 +1,31 @@
+import { expect, test } from '@jest/globals'
+import { alertRuleStore } from '@sluice/postgres/alert-rules'
+import { createMetrics } from '@sluice/runtime/metrics'
+import { addRule } from '../../../tests/support/alert-rules.ts'
+import { openTestPostgres } from '../../../tests/support/test-postgres.ts'
+import { addAlertLag } from './metrics.ts'
+
+const minuteMs = 60_000
+
+test('the lag of alert rules is 0 without rules, and grows while Postgres is away', async () => {
+  const postgres = await openTestPostgres()
+  const rules = alertRuleStore(postgres)
+  const metrics = createMetrics()
+  const clock = { nowMs: Date.now() }
+  let isAway = false
+  const oldestJudged = () => (isAway ? Promise.reject(new Error('away')) : rules.oldestJudged())
+  addAlertLag(metrics, { oldestJudged }, { now: () => clock.nowMs })
+  const lag = async () => Number(/^sluice_worker_alert_lag_seconds (\S+)$/m.exec(await metrics.metrics())?.[1])
+  try {
+    expect(await lag()).toBe(0)
+    await addRule(postgres, { siteId: 'shop' })
+    const judgedAt = (await rules.oldestJudged()) ?? Number.NaN
+    clock.nowMs = judgedAt + minuteMs
+    expect(await lag()).toBe(60)
+    isAway = true
+    clock.nowMs += minuteMs
+    expect(await lag()).toBe(120)
+  } finally {
+    await postgres.drop()
+  }
+})

@@ -1,0 +1,322 @@
+import { spawn } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { program, repository, type Run, type Standalone, startMsMax, startStandalone } from './standalone.ts'
+
+let standalone: Standalone
+
+beforeAll(async () => {
+  standalone = await startStandalone()
+}, startMsMax)
+
+afterAll(() => standalone.stop())
+
+describe('send', () => {
+  it('prints the id and the timestamp of an event that is stored with all of its fields', async () => {
+    const options = ['--user', 'ada', '--session', 's1', '--page-url', 'https://x.example/', '--country', 'de']
+    const properties = ['-p', 'plan=pro', '-p', 'seats:=5', '-p', 'ok:=true', '-p', 'note=a=b']
+    const { code, stdout } = await standalone.run(['send', 'signup', '--site', 'send', ...options, ...properties])
+    expect(code).toBe(0)
+    const [id, timestamp] = stdout.trim().split('\t')
+    const [event] = await standalone.waitForEvents('send', 1)
+    expect(event).toMatchObject({
+      event_id: id,
+      timestamp: Number(timestamp),
+      event_type: 'signup',
+      user_id: 'ada',
+      session_id: 's1',
+      url: 'https://x.example/',
+      country: 'DE',
+      properties: { plan: 'pro', seats: 5, ok: true, note: 'a=b' },
+    })
+  })
+
+  it('takes an event as JSON, and prints JSON', async () => {
+    const event = '{"site_id":"send-json","event_type":"signup","event_id":"e1","timestamp":1767225600000}'
+    const { code, stdout } = await standalone.run(['send', event, '--json'])
+    expect([code, JSON.parse(stdout)]).toEqual([0, { event_id: 'e1', timestamp: 1_767_225_600_000 }])
+    expect(await standalone.waitForEvents('send-json', 1)).toHaveLength(1)
+  })
+
+  it('says what is wrong with an option that an action reads', async () => {
+    expect(await standalone.run(['keys', 'rotate', 'key_x', '--overlap', 'soon'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Give a duration like'),
+    })
+  })
+
+  it('gives an event with an empty id one of its own', async () => {
+    const { code, stdout } = await standalone.run(['send', 'x', '--site', 'send-id', '--event-id', ''])
+    const [id = ''] = stdout.split('\t')
+    expect([code, id]).toEqual([0, expect.stringMatching(/^[\da-f-]{36}$/)])
+    expect(await standalone.waitForEvents('send-id', 1)).toMatchObject([{ event_id: id }])
+  })
+
+  it('prints control characters of an id as text', async () => {
+    const { stdout } = await standalone.run(['send', 'x', '--site', 'send', '--event-id', 'a\u001b[31m\nb'])
+    expect(stdout).toMatch(/^a\\u001b\[31m\\u000ab\t\d+\n$/)
+  })
+
+  it('says what is wrong with an event', async () => {
+    expect(await standalone.run(['send', '{"x', '--site', 'send'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('not valid JSON'),
+    })
+    for (const json of ['[]', '[{"event_type":"x"}]', '5', '"x"', 'null']) {
+      expect([json, await standalone.run(['send', json, '--site', 'send-none'])]).toEqual([
+        json,
+        { code: 2, stdout: '', stderr: expect.stringContaining('not an object: give one like') },
+      ])
+    }
+    expect(await standalone.run(['send', 'x', '--site', 'send', '--country', 'xyz'])).toMatchObject({
+      code: 1,
+      stderr: 'sluice: Invalid field: country must be 2 letters or digits\n',
+    })
+    expect(await standalone.run(['send', 'x', '-p', 'plan'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('name=text'),
+    })
+    expect(await standalone.run(['send', 'x', '--site', 'send', '-t', '-5'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Give Unix milliseconds'),
+    })
+    const otherSite = await standalone.run(['send', 'x', '--site', 'send'], {
+      env: { SLUICE_API_KEY: standalone.shopKey },
+    })
+    expect(otherSite).toMatchObject({ code: 4, stderr: expect.stringContaining('bound to other sites') })
+  })
+
+  it('stores the lines of standard input, names those that it can’t store, and keeps every digit', async () => {
+    const lines = [
+      '{"event_type":"a","timestamp":1767225600000,"big":12345678901234567890}',
+      '',
+      'nope',
+      '{"event_type":""}',
+      `{"event_type":"b","note":"${'x'.repeat(40_000)}"}`,
+      '{"event_type":"c"}',
+    ]
+    const { code, stdout, stderr } = await standalone.run(['send', '-', '--site', 'lines'], { input: lines.join('\n') })
+    expect(code).toBe(1)
+    expect(stdout.trim().split('\n')).toHaveLength(2)
+    expect(stderr.split('\n')).toEqual([
+      'Line 3: is not JSON',
+      'Line 5: is longer than 32 KiB',
+      'Line 4: Missing required field: event_type',
+      'sluice: 3 of 5 events could not be stored: the reasons are above.',
+      '',
+    ])
+    await standalone.waitForEvents('lines', 2)
+    const csv = await standalone.run([
+      'stats',
+      '--site',
+      'lines',
+      '--start',
+      '2025-12-31',
+      '--end',
+      '2026-01-02',
+      '-g',
+      'properties.big',
+      '--csv',
+    ])
+    expect(csv.stdout).toContain(',12345678901234567890,1')
+  })
+})
+
+describe('tail', () => {
+  it('prints the latest events and each new one until Ctrl-C, and control characters as text', async () => {
+    await standalone.run(['send', 'first\u001b[31m', '--site', 'tail'])
+    await standalone.waitForEvents('tail', 1)
+    let sent: Promise<Run> | undefined
+    const { code, stdout } = await standalone.run(['tail', '--site', 'tail'], {
+      until: (output) => {
+        if (output.stdout !== '') sent ??= standalone.run(['send', 'second', '--site', 'tail', '--user', 'ada'])
+        return output.stdout.includes('second')
+      },
+    })
+    await sent
+    expect(code).toBe(130)
+    expect(stdout).toMatch(/first\\u001b\[31m\n.*second {2}user_id=ada\n$/)
+  })
+
+  it('tells how many events it skipped', async () => {
+    const input = Array.from(
+      { length: 100 },
+      (_each, at) => `{"event_type":"fast","timestamp":${Date.now() + at}}`,
+    ).join('\n')
+    let sent: Promise<Run> | undefined
+    const { stderr, stdout } = await standalone.run(['tail', '--site', 'fast', '--json'], {
+      // The key registers the site, which has no events yet.
+      env: { SLUICE_API_KEY: await standalone.createKey('fast', '--sites', 'fast') },
+      until: (output) => {
+        if (output.stderr.includes('Waiting')) sent ??= standalone.run(['send', '-', '--site', 'fast'], { input })
+        return seenAndSkipped(output) === 100
+      },
+    })
+    await sent
+    expect(seenAndSkipped({ stdout, stderr })).toBe(100)
+    expect(stderr).toContain('Skipped 50 events')
+    for (const line of stdout.trim().split('\n')) expect(JSON.parse(line)).toMatchObject({ event_type: 'fast' })
+  })
+
+  it('ends quietly when the reader of its output ends', async () => {
+    const command = `set -o pipefail; "${process.execPath}" "${program}" tail --site tail | head -n 1`
+    const env = { PATH: process.env.PATH, SLUICE_URL: standalone.service.url, SLUICE_API_KEY: standalone.key }
+    const child = spawn('bash', ['-c', command], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+    // The second event meets a closed pipe.
+    const closed = new Promise((resolve) => child.once('close', resolve))
+    const stderr = child.stderr.setEncoding('utf8').toArray()
+    await standalone.run(['send', 'third', '--site', 'tail'])
+    expect([await closed, (await stderr).join('')]).toEqual([0, ''])
+  })
+
+  function seenAndSkipped({ stdout, stderr }: { stdout: string; stderr: string }): number {
+    const skipped = [...stderr.matchAll(/Skipped (\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0)
+    return stdout.split('\n').length - 1 + skipped
+  }
+})
+
+describe('stats', () => {
+  beforeAll(async () => {
+    const input = [
+      '{"event_type":"view","timestamp_ms":1767225600000,"user_id":"u1","country":"DE"}',
+      '{"event_type":"view","timestamp_ms":1767315600000,"user_id":"u2","properties":{"plan":"=1+1"}}',
+      '{"event_type":"buy","timestamp_ms":1767315600001,"user_id":"u2"}',
+    ]
+    await standalone.run(['import', '-', '--site', 'stats'], { input: input.join('\n') })
+  })
+  const ask = (...args: string[]): Promise<Run> =>
+    standalone.run(['stats', ...args, '--site', 'stats', '--start', '2026-01-01', '--end', '2026-01-03'])
+
+  it('prints a table by day, with zeros', async () => {
+    expect(await ask('unique_users', '-g', 'day')).toStrictEqual({
+      code: 0,
+      stderr: '',
+      stdout: [
+        'unique_users of stats: 2',
+        '2026-01-01 00:00 to 2026-01-03 00:00, UTC',
+        '',
+        'day         unique_users',
+        '2026-01-01             1',
+        '2026-01-02             1',
+        '',
+      ].join('\n'),
+    })
+  })
+
+  it('prints types, groups by value and comparisons', async () => {
+    const { stdout } = await ask('event_count_by_type', '--compare', 'previous_period')
+    expect(stdout).toContain('before: 0, 2025-12-30 00:00 to 2026-01-01 00:00')
+    expect(stdout).toMatch(/event_type +event_count_by_type +before\nview +2\nbuy +1\n$/)
+    expect((await ask('event_count', '-g', 'country')).stdout).toMatch(/\(none\) +2\nDE +1\n$/)
+  })
+
+  it('names the event that a conversion rate counts', async () => {
+    expect((await ask('conversion_rate')).stdout).toBe(
+      [
+        'conversion_rate of stats: 0.00 %',
+        '2026-01-01 00:00 to 2026-01-03 00:00, UTC',
+        'sessions with an event of the type purchase',
+        '',
+      ].join('\n'),
+    )
+    expect((await ask('conversion_rate', '--target', 'buy')).stdout).toContain('of the type buy\n')
+    const response = await fetch(`${standalone.service.url}/api/v1/sites/stats`, {
+      method: 'PUT',
+      headers: { Authorization: `Bearer ${standalone.key}`, 'Content-Type': 'application/json' },
+      body: '{"conversion_event":"signup"}',
+    })
+    expect(response.status).toBe(200)
+    expect((await ask('conversion_rate')).stdout).toContain('of the type signup\n')
+  })
+
+  it('prints CSV without formulas, and the answer as JSON', async () => {
+    expect((await ask('event_count', '-g', 'properties.plan', '--csv')).stdout).toBe(
+      "timestamp,properties.plan,value\n1767225600000,,2\n1767225600000,'=1+1,1\n",
+    )
+    expect(JSON.parse((await ask('visitors', '--json')).stdout)).toMatchObject({ metric: 'visitors', value: 2 })
+  })
+
+  it('takes a period as the time before --end', async () => {
+    const range = ['--period', '1h', '--end', '2026-01-01T00:30:00Z']
+    expect((await standalone.run(['stats', '--site', 'stats', ...range])).stdout).toBe(
+      'event_count of stats: 1\n2025-12-31 23:30 to 2026-01-01 00:30, UTC\n',
+    )
+  })
+
+  it('says what is wrong with a question', async () => {
+    expect(await ask('visits')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Allowed choices are event_count'),
+    })
+    expect(await ask('visitors', '-g', 'colour')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('group_by'),
+    })
+    expect(await ask('visitors', '--filter', '{}')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('JSON list'),
+    })
+    expect(await ask('visitors', '--period', '7d')).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/'--period <period>' cannot be used with option '--start <time>'/),
+    })
+    expect(await standalone.run(['stats', '--site', 'nowhere'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('Site not found'),
+    })
+  })
+})
+
+describe('types', () => {
+  it('writes types that tsc accepts, and that refuse other properties', async () => {
+    const input = [
+      '{"event_type":"purchase","properties":{"total":12.5,"items":["a"],"gift":true,"cart":{"size":2}}}',
+      '{"event_type":"purchase","properties":{"total":"12"}}',
+      '{"event_type":"sign up"}',
+    ]
+    await standalone.run(['send', '-', '--site', 'types'], { input: input.join('\n') })
+    await standalone.run(['send', 'sluice_doctor', '--site', 'types'])
+    await standalone.waitForEvents('types', 4)
+    const { code, stderr } = await standalone.run(['types', '--site', 'types', '--out', 'events.ts'])
+    expect([code, stderr]).toEqual([0, expect.stringContaining('Wrote 2 event types to events.ts.')])
+    expect(await readFile(join(standalone.folder, 'events.ts'), 'utf8')).toBe(
+      [
+        '// The events of "types", written by "sluice types".',
+        'export interface Events {',
+        '  purchase: {',
+        '    "cart.size"?: number',
+        '    gift?: boolean',
+        '    items?: string[]',
+        '    total?: number | string',
+        '  }',
+        '  "sign up": Record<string, never>',
+        '}',
+        '',
+      ].join('\n'),
+    )
+    await standalone.write(
+      'use.ts',
+      [
+        `import type { Events } from './events'`,
+        `export const good: Events['purchase'] = { total: 1, 'cart.size': 2 }`,
+        `export const bad: Events['purchase'] = { total: true }`,
+      ].join('\n'),
+    )
+    const tsc = join(repository, 'node_modules/typescript/bin/tsc')
+    const child = spawn(process.execPath, [tsc, '--noEmit', '--strict', '--skipLibCheck', 'use.ts'], {
+      cwd: standalone.folder,
+    })
+    const output = (await child.stdout.setEncoding('utf8').toArray()).join('')
+    expect(output.match(/error TS/g)).toHaveLength(1)
+    expect(output).toContain('use.ts(3,')
+  })
+
+  it('says that a site has no events', async () => {
+    await standalone.createKey('empty', '--sites', 'empty')
+    expect(await standalone.run(['types', '--site', 'empty'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('no events in the last 30d'),
+    })
+  })
+})

@@ -1,0 +1,285 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { type Run, type Standalone, startMsMax, startStandalone } from './standalone.ts'
+
+let standalone: Standalone
+
+beforeAll(async () => {
+  standalone = await startStandalone()
+}, startMsMax)
+
+afterAll(() => standalone.stop())
+
+describe('import', () => {
+  it('stores a file, names the lines that failed, and writes all of them to a file', async () => {
+    const csv = [
+      'event_type,timestamp_ms,event_id',
+      'view,1767225600000,e1',
+      'view,soon,e2',
+      'view,1767225600001,e3',
+      '',
+    ]
+    const file = await standalone.write('events.csv', csv.join('\n'))
+    const { code, stdout, stderr } = await standalone.run([
+      'import',
+      file,
+      '--site',
+      'csv',
+      '--errors-file',
+      'errors.csv',
+    ])
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/^imp_\w+ completed: 3 of 3 events processed, 1 failed\.\n$/)
+    expect(stderr).toContain('Line 3: Invalid field: timestamp_ms must be a number\n')
+    expect(stderr).toContain('sluice: 1 record could not be stored')
+    expect(stderr).toMatch(/^Uploading .*\(100 %\)$/m)
+    expect(await readFile(join(standalone.folder, 'errors.csv'), 'utf8')).toBe(
+      'line,field,message\n3,timestamp_ms,Invalid field: timestamp_ms must be a number\n',
+    )
+    expect((await standalone.eventsOf('csv')).map((event) => event.event_id)).toEqual(['e1', 'e3'])
+  })
+
+  it('sends nothing when the file of errors can’t be written', async () => {
+    const file = await standalone.write('unsent.csv', 'event_type,timestamp_ms\nview,1767225600000\n')
+    expect(
+      await standalone.run(['import', file, '--site', 'unsent', '--errors-file', 'nowhere/errors.csv']),
+    ).toStrictEqual({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/^sluice: nowhere\/errors\.csv can't be written: ENOENT/),
+    })
+    expect((await standalone.run(['stats', '--site', 'unsent'])).stderr).toContain('Site not found')
+  })
+
+  it('stores nothing twice when the same standard input comes again', async () => {
+    const input = Array.from(
+      { length: 1_000 },
+      (_each, at) => `{"event_type":"e","timestamp_ms":${1_767_225_600_000 + at}}`,
+    )
+    for (const time of ['first', 'second']) {
+      const { code, stdout } = await standalone.run(['import', '-', '--site', 'twice'], { input: input.join('\n') })
+      expect([time, code, stdout]).toEqual([
+        time,
+        0,
+        expect.stringContaining('1,000 of 1,000 events processed, 0 failed.'),
+      ])
+      const asked = await standalone.run([
+        'stats',
+        '--site',
+        'twice',
+        '--start',
+        '2026-01-01',
+        '--end',
+        '2026-01-02',
+        '--csv',
+      ])
+      expect(asked.stdout).toContain('1767225600000,1767312000000,1000')
+    }
+  })
+
+  it('refuses lines without a timestamp by their number, or gives them the one of --timestamp, repeatably', async () => {
+    const input = '{"event_type":"dated","timestamp":1767225600000}\n\n{"event_type":"undated"}\n'
+    expect(await standalone.run(['import', '-', '--site', 'undated'], { input })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('Line 3: Missing required field: timestamp_ms'),
+    })
+    for (let time = 0; time < 2; time++) {
+      const { code } = await standalone.run(
+        ['import', '-', '--site', 'stamped', '--timestamp', '2026-01-02T00:00:00Z'],
+        { input },
+      )
+      expect(code).toBe(0)
+    }
+    expect((await standalone.eventsOf('stamped')).map(({ event_type: type, timestamp }) => [type, timestamp])).toEqual([
+      ['dated', 1_767_225_600_000],
+      ['undated', Date.UTC(2026, 0, 2)],
+    ])
+  })
+
+  it('ends after the upload with --no-wait, and --job waits for it', async () => {
+    const file = await standalone.write('more.ndjson.gz', gzipSync('{"event_type":"e","timestamp_ms":1767225600000}\n'))
+    const { code, stdout } = await standalone.run(['import', file, '--site', 'later', '--no-wait'])
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^imp_\w+\n$/)])
+    const waited = await standalone.run(['import', '--job', stdout.trim(), '--json'])
+    expect(waited.code).toBe(0)
+    expect(JSON.parse(waited.stdout)).toMatchObject({ job_id: stdout.trim(), status: 'completed', errors: [] })
+  })
+
+  it('says what to do about a file, a key or a call that it can’t use', async () => {
+    const zip = await standalone.write('export.zip', 'PK\u0003\u0004')
+    const list = await standalone.write('list.json', '[{"event":"x"}]')
+    const cases: [args: string[], code: number, message: string][] = [
+      [['nowhere.csv'], 1, 'nowhere.csv does not exist.'],
+      [[zip], 1, 'unpack it'],
+      [[list, '--from', 'posthog'], 1, 'an object a line'],
+      [['.'], 1, 'is not a file'],
+      [['-'], 1, 'Standard input is empty.'],
+      [[], 2, 'Give one of a file'],
+      [[zip, '--from', 'matomo'], 2, 'Allowed choices are plausible, umami, posthog'],
+    ]
+    await Promise.all(
+      cases.map(async ([args, code, message]) => {
+        const result = await standalone.run(['import', ...args, '--site', 'x'])
+        expect([args, result]).toEqual([args, { code, stdout: '', stderr: expect.stringContaining(message) }])
+      }),
+    )
+    const refused = await standalone.run(['import', list, '--site', 'x'], {
+      env: { SLUICE_API_KEY: standalone.readKey },
+    })
+    expect(refused).toMatchObject({
+      code: 4,
+      stderr: 'sluice: The API key lacks the scope events:write: use a key that has it.\n',
+    })
+    const elsewhere = await standalone.run(['import', list, '--site', 'x'], {
+      env: { SLUICE_API_KEY: standalone.shopKey },
+    })
+    expect(elsewhere).toMatchObject({ code: 4, stderr: expect.stringContaining('name one of shop') })
+  })
+})
+
+describe('import --from', () => {
+  const importFile = async (product: string, file: string): Promise<Run> =>
+    standalone.run(['import', file, '--from', product, '--site', `from-${file}`])
+
+  it('plausible: expands the totals of pages and custom events, whose repetition stores nothing', async () => {
+    const file = await standalone.write(
+      'imported_pages.csv',
+      '"date","hostname","page","visits","visitors","pageviews"\n"2024-01-01","a.example","/",3,2,4\n' +
+        '"2024-01-02","a.example","/x,y",1,1,"many"\n"2024-01-02","a.example","/z",1,1,2\n',
+    )
+    for (let time = 0; time < 2; time++) {
+      const { code, stdout, stderr } = await importFile('plausible', file)
+      expect([code, stdout]).toEqual([1, expect.stringContaining('7 of 7 events processed, 1 failed.')])
+      expect(stderr).toContain('Line 3: pageviews is not a count\n')
+    }
+    const events = await standalone.eventsOf(`from-${file}`)
+    expect(
+      events.map(({ event_type: type, timestamp, url }) => [type, new Date(timestamp).toISOString().slice(0, 10), url]),
+    ).toEqual([
+      ...Array.from({ length: 4 }, () => ['page_view', '2024-01-01', 'https://a.example/']),
+      ...Array.from({ length: 2 }, () => ['page_view', '2024-01-02', 'https://a.example/z']),
+    ])
+    const totals = await standalone.write(
+      'imported_custom_events.csv',
+      '"date","name","link_url","path","visitors","events"\n"2024-01-01","Sign up","","",1,2\n',
+    )
+    expect(await importFile('plausible', totals)).toMatchObject({ code: 0 })
+    expect(await standalone.eventsOf(`from-${totals}`)).toMatchObject([
+      { event_type: 'Sign up' },
+      { event_type: 'Sign up' },
+    ])
+    const visitors = await standalone.write(
+      'imported_visitors.csv',
+      '"date","visitors","pageviews"\n"2024-01-01",1,2\n',
+    )
+    expect(await importFile('plausible', visitors)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('imported_pages_'),
+    })
+  })
+
+  it('plausible: takes the events of a self-hosted installation', async () => {
+    const file = await standalone.write(
+      'events_v2.csv',
+      '"timestamp","name","site_id","hostname","pathname","user_id","session_id","referrer","country_code","screen_size","browser","meta.key","meta.value"\n' +
+        `"2024-05-01 12:00:00","pageview",1,"a.example","/p",18446744073709551615,7,"google.com/search","DE","Laptop","Firefox","[]","[]"\n` +
+        `"2024-05-01 12:00:01","engagement",1,"a.example","/p",18446744073709551615,7,"","ZZ","Laptop","Firefox","[]","[]"\n` +
+        `"2024-05-01 12:00:02","Order",1,"a.example","/p",18446744073709551615,7,"","ZZ","Mobile","Firefox","['plan','it\\'s']","['pro','a, b']"\n`,
+    )
+    expect(await importFile('plausible', file)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('2 of 2 events processed'),
+    })
+    expect(await standalone.eventsOf(`from-${file}`)).toMatchObject([
+      {
+        event_type: 'page_view',
+        timestamp: Date.UTC(2024, 4, 1, 12),
+        anonymous_id: '18446744073709551615',
+        session_id: '7',
+        url: 'https://a.example/p',
+        referrer: 'https://google.com/search',
+        country: 'DE',
+        device_type: 'desktop',
+        properties: { browser: 'Firefox' },
+      },
+      { event_type: 'Order', device_type: 'mobile', properties: { plan: 'pro', "it's": 'a, b' } },
+    ])
+  })
+
+  it('umami: takes website_event, and names the lines of the original', async () => {
+    const file = await standalone.write(
+      'website_event.csv',
+      'website_id,session_id,visit_id,event_id,hostname,browser,device,country,url_path,url_query,referrer_domain,referrer_path,page_title,event_type,event_name,created_at\n' +
+        'w,s1,v1,e1,a.example,chrome,laptop,DE,/p,a=1,google.com,/search,"Two\nlines",1,,2024-05-01 12:00:00\n' +
+        'w,s1,v1,e2,a.example,chrome,laptop,DE,/p,,,,T,2,signup,2024-05-01 14:00:05.25+02\n' +
+        'w,s1,v1,e3,a.example,chrome,laptop,DE,/p,,,,T,2,signup,never\n' +
+        `w,s1,v1,${'e'.repeat(65)},a.example,chrome,laptop,DE,/p,,,,T,2,signup,2024-05-01 12:00:00\n`,
+    )
+    const { code, stdout, stderr } = await importFile('umami', file)
+    expect([code, stdout]).toEqual([1, expect.stringContaining('4 of 4 events processed, 2 failed.')])
+    expect(stderr).toContain('Line 5: created_at is not a time\nLine 6: Invalid field: event_id')
+    expect(await standalone.eventsOf(`from-${file}`)).toMatchObject([
+      {
+        event_id: 'e1',
+        event_type: 'page_view',
+        timestamp: Date.UTC(2024, 4, 1, 12),
+        anonymous_id: 's1',
+        session_id: 'v1',
+        url: 'https://a.example/p?a=1',
+        referrer: 'https://google.com/search',
+        device_type: 'desktop',
+        properties: { title: 'Two\nlines', browser: 'chrome' },
+      },
+      { event_id: 'e2', event_type: 'signup', timestamp: Date.UTC(2024, 4, 1, 12, 0, 5, 250) },
+    ])
+  })
+
+  it('posthog: takes JSON Lines and the CSV of a query', async () => {
+    const properties = {
+      $current_url: 'https://a.example/',
+      $device_id: 'd1',
+      $session_id: 's1',
+      $referrer: '$direct',
+      $browser: 'Chrome',
+      plan: 'pro',
+    }
+    const json = await standalone.write(
+      'posthog.jsonl',
+      [
+        { uuid: 'u1', event: '$pageview', distinct_id: 'ada', timestamp: '2024-05-01T12:00:00.123456Z', properties },
+        { uuid: 'u2', event: 'signup', distinct_id: 'd1', timestamp: '2024-05-01 12:00:01+00:00', properties },
+      ]
+        .map((event) => JSON.stringify(event))
+        .join('\n'),
+    )
+    expect(await importFile('posthog', json)).toMatchObject({ code: 0 })
+    const events = [
+      {
+        event_id: 'u1',
+        event_type: 'page_view',
+        timestamp: Date.UTC(2024, 4, 1, 12, 0, 0, 123),
+        user_id: 'ada',
+        anonymous_id: 'd1',
+        session_id: 's1',
+        url: 'https://a.example/',
+        properties: { browser: 'Chrome', plan: 'pro' },
+      },
+      { event_id: 'u2', event_type: 'signup', anonymous_id: 'd1' },
+    ]
+    const stored = await standalone.eventsOf(`from-${json}`)
+    expect(stored).toMatchObject(events)
+    expect(stored.map((event) => [event.user_id, event.referrer])).toEqual([
+      ['ada', undefined],
+      [undefined, undefined],
+    ])
+    const quoted = JSON.stringify(properties).replaceAll('"', '""')
+    const csv = await standalone.write(
+      'posthog.csv',
+      `uuid,event,properties,timestamp,distinct_id\nu1,$pageview,"${quoted}",2024-05-01T12:00:00.123456Z,ada\nu2,signup,"${quoted}",2024-05-01T12:00:01Z,d1\n`,
+    )
+    expect(await importFile('posthog', csv)).toMatchObject({ code: 0 })
+    expect(await standalone.eventsOf(`from-${csv}`)).toMatchObject(events)
+  })
+})

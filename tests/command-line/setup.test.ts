@@ -1,0 +1,350 @@
+import { spawn } from 'node:child_process'
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { spawnService } from '../support/service-process.ts'
+import { program, repository, type Standalone, startMsMax, startStandalone } from './standalone.ts'
+
+let standalone: Standalone
+
+beforeAll(async () => {
+  standalone = await startStandalone()
+}, startMsMax)
+
+afterAll(() => standalone.stop())
+
+describe('every command', () => {
+  it('has a help text with an example', async () => {
+    const names = ['send', 'tail', 'import', 'stats', 'types', 'keys', 'doctor', 'login', 'logout']
+    const texts = await Promise.all(names.map((name) => standalone.run([name, '--help'])))
+    for (const [at, { code, stdout }] of texts.entries()) {
+      expect([code, stdout]).toEqual([0, expect.stringContaining(`sluice ${names[at] ?? ''}`)])
+      expect(stdout).toContain('Examples:')
+    }
+    expect(await standalone.run(['help', 'send'])).toStrictEqual(texts[0])
+  })
+
+  it('is started by the program that the installation links, whatever Node comes first in the path', async () => {
+    for (const environment of ['', '/usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin ']) {
+      const command = `${environment}node_modules/.bin/sluice --version`
+      const child = spawn('/bin/sh', ['-c', command], { cwd: repository, stdio: ['ignore', 'pipe', 'inherit'] })
+      expect((await child.stdout.setEncoding('utf8').toArray()).join('')).toMatch(/^\d+\.\d+\.\d+\n$/)
+    }
+  })
+
+  it('suggests the nearest name of a command or option that does not exist, and ends with 2', async () => {
+    expect(await standalone.run(['stat'])).toStrictEqual({
+      code: 2,
+      stdout: '',
+      stderr: `sluice: unknown command 'stat': did you mean stats? See "sluice --help".\n`,
+    })
+    expect(await standalone.run(['stats', '--sit', 'x'])).toMatchObject({
+      code: 2,
+      stderr: `sluice: unknown option '--sit': did you mean --site? See "sluice stats --help".\n`,
+    })
+  })
+
+  it('suggests several names that begin as the word does, and none that merely resembles it', async () => {
+    const suggestions = [
+      ['log', `unknown command 'log': did you mean login or logout?`],
+      ['improt', `unknown command 'improt': did you mean import?`],
+      ['export', `unknown command 'export'.`],
+      ['keys remove', `unknown command 'remove'.`],
+      ['stats --event x', `unknown option '--event': did you mean --event-type?`],
+      ['stats --enviroment x', `unknown option '--enviroment': did you mean --environment?`],
+      ['stats --since x', `unknown option '--since'.`],
+      ['stats --page x', `unknown option '--page'.`],
+    ] as const
+    const texts = await Promise.all(suggestions.map(async ([call]) => (await standalone.run(call.split(' '))).stderr))
+    expect(texts.map((text) => text.replace(/ See .*\n/, ''))).toEqual(
+      suggestions.map(([, sentence]) => `sluice: ${sentence}`),
+    )
+  })
+
+  it('says in a sentence what to do without a key, with a wrong one, and without a site', async () => {
+    expect(await standalone.run(['stats', '--site', 'shop'], { env: { SLUICE_API_KEY: '' } })).toStrictEqual({
+      code: 4,
+      stdout: '',
+      stderr: `sluice: There is no API key for ${standalone.service.url}: set SLUICE_API_KEY, or run "sluice login".\n`,
+    })
+    expect(
+      await standalone.run(['stats', '--site', 'shop'], { env: { SLUICE_API_KEY: 'svc_prod_wrong' } }),
+    ).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('does not accept the API key'),
+    })
+    expect(await standalone.run(['stats'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('give --site <site>'),
+    })
+  })
+
+  it('says in a sentence what to do when nothing, or something else, is at the address', async () => {
+    expect(await standalone.run(['stats', '--site', 'shop', '--url', 'http://127.0.0.1:9'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('bad port'),
+    })
+    expect(await standalone.run(['stats', '--site', 'shop'], { env: { SLUICE_URL: 'shop' } })).toMatchObject({
+      code: 2,
+      stderr: 'sluice: SLUICE_URL is not a valid address: give one like https://stats.example.com.\n',
+    })
+  })
+
+  it('takes the key from standard input', async () => {
+    const { code, stdout } = await standalone.run(['keys', 'list', '--api-key', '-'], {
+      input: `${standalone.key}\n`,
+      env: { SLUICE_API_KEY: '' },
+    })
+    expect([code, stdout]).toEqual([0, expect.stringContaining('admin')])
+  })
+
+  it.each(['keys list --api-key -', 'login'])('%s ends when standard input is no key and has no end', async (args) => {
+    const child = spawn('/bin/sh', ['-c', `"${process.execPath}" "${program}" ${args} < /dev/zero`], {
+      env: {
+        PATH: process.env.PATH,
+        SLUICE_URL: standalone.service.url,
+        SLUICE_CONFIG: join(standalone.folder, 'no-config.json'),
+      },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    const closed = new Promise((resolve) => child.once('close', resolve))
+    const stderr = child.stderr.setEncoding('utf8').toArray()
+    expect([await closed, (await stderr).join('')]).toEqual([
+      2,
+      'sluice: Standard input holds more than an API key: pipe in the key alone.\n',
+    ])
+  })
+})
+
+describe('keys', () => {
+  it('prints a new key once and alone, and replaces and revokes it', async () => {
+    const made = await standalone.run([
+      'keys',
+      'create',
+      'ci',
+      '--scope',
+      'stats:read',
+      '--sites',
+      'shop',
+      '--expires',
+      '90d',
+      '--json',
+    ])
+    const first = JSON.parse(made.stdout) as { key: string; key_id: string }
+    expect(first).toMatchObject({ name: 'ci', scopes: ['stats:read'], site_ids: ['shop'] })
+
+    const listed = await standalone.run(['keys', 'list'])
+    expect(listed.stdout).toMatch(
+      new RegExp(`${first.key_id} +ci +svc_prod_….{4} +stats:read +shop +never +active until`),
+    )
+    expect(listed.stdout).not.toContain(first.key)
+
+    const rotated = await standalone.run(['keys', 'rotate', first.key_id, '--overlap', '1h'])
+    const second = rotated.stdout.trim()
+    expect([rotated.code, second.length]).toEqual([0, 43])
+    expect(rotated.stderr).not.toContain(second)
+
+    expect(await standalone.run(['keys', 'revoke', first.key_id])).toStrictEqual({
+      code: 2,
+      stdout: '',
+      stderr: 'sluice: There is no terminal on which to ask for confirmation: add --yes.\n',
+    })
+    expect((await standalone.run(['keys', 'revoke', first.key_id, '--yes'])).stderr).toContain('Revoked the key ci')
+    const ask = async (apiKey: string): Promise<number | null> =>
+      (await standalone.run(['stats', '--site', 'shop'], { env: { SLUICE_API_KEY: apiKey } })).code
+    await waitUntil(async () => (await ask(first.key)) === 4, 'the key is refused')
+    expect(await ask(second)).toBe(0)
+  })
+
+  it('says what to do about an expiry or an id that it can’t use', async () => {
+    expect(await standalone.run(['keys', 'create', 'x', '--expires', 'soon'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Give a duration like 90d'),
+    })
+    expect(await standalone.run(['keys', 'revoke', 'key_x', '--yes'])).toMatchObject({
+      code: 1,
+      stderr: 'sluice: Key not found: "sluice keys list --all" shows the ids of keys.\n',
+    })
+  })
+
+  it('asks before a rotation that ends the old key at once', async () => {
+    const { key_id: id } = JSON.parse((await standalone.run(['keys', 'create', 'now', '--json'])).stdout) as {
+      key_id: string
+    }
+    expect(await standalone.run(['keys', 'rotate', id, '--overlap', '0s'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--yes'),
+    })
+    expect(await standalone.run(['keys', 'rotate', id, '--overlap', '0s', '--yes'])).toMatchObject({ code: 0 })
+  })
+
+  it('needs a key with the scope admin', async () => {
+    expect(await standalone.run(['keys', 'list'], { env: { SLUICE_API_KEY: standalone.readKey } })).toMatchObject({
+      code: 4,
+      stderr: 'sluice: The API key lacks the scope admin: use a key that has it.\n',
+    })
+  })
+})
+
+describe('login', () => {
+  it('saves the settings for their owner alone, and the key is sent to no other address', async () => {
+    const env = { SLUICE_CONFIG: join(standalone.folder, 'settings/config.json'), SLUICE_API_KEY: '' }
+    const { code } = await standalone.run(['login', '--site', 'shop'], { env, input: `${standalone.shopKey}\n` })
+    expect(code).toBe(0)
+    expect((await stat(env.SLUICE_CONFIG)).mode & 0o777).toBe(0o600)
+
+    const saved = { ...env, SLUICE_URL: '' }
+    expect(await standalone.run(['send', 'x'], { env: saved })).toMatchObject({ code: 0 })
+    expect(
+      await standalone.run(['stats', '--url', standalone.service.url.replace('127.0.0.1', 'localhost')], {
+        env: saved,
+      }),
+    ).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('There is no API key for http://localhost'),
+    })
+    expect((await standalone.run(['logout'], { env: saved })).stderr).toContain('Removed')
+    expect(await standalone.run(['send', 'x', '--url', standalone.service.url], { env: saved })).toMatchObject({
+      code: 4,
+    })
+  })
+
+  it('removes no file but its own', async () => {
+    const file = join(standalone.folder, 'not-settings')
+    await writeFile(file, 'somebody else’s\n')
+    expect(await standalone.run(['logout'], { env: { SLUICE_CONFIG: file } })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('does not hold settings of sluice'),
+    })
+    expect(await readFile(file, 'utf8')).toBe('somebody else’s\n')
+  })
+
+  it.each(['svc_prod_…', 'svc_prod_one\nsvc_prod_two'])(
+    'says what is wrong with the key %j, and not the key',
+    async (key) => {
+      for (const command of [
+        ['send', 'x', '--site', 'shop'],
+        ['stats', '--site', 'shop'],
+      ]) {
+        const { code, stderr } = await standalone.run(command, { env: { SLUICE_API_KEY: key } })
+        expect([code, stderr]).toEqual([
+          4,
+          'sluice: The API key from SLUICE_API_KEY has characters that no API key has: copy it again, without anything around it.\n',
+        ])
+      }
+      const { code, stdout } = await standalone.run(['doctor'], { env: { SLUICE_API_KEY: key } })
+      expect([code, stdout]).toEqual([1, expect.stringMatching(/✗ key .*can't be sent\n.*copy it again/)])
+      expect(stdout).not.toContain('svc_prod')
+    },
+  )
+
+  it('saves no key that is not accepted', async () => {
+    const env = { SLUICE_CONFIG: join(standalone.folder, 'wrong/config.json') }
+    expect(await standalone.run(['login'], { env, input: 'svc_prod_wrong\n' })).toMatchObject({ code: 4 })
+    await expect(stat(env.SLUICE_CONFIG)).rejects.toThrow('ENOENT')
+  })
+})
+
+describe('doctor', () => {
+  it('finds nothing wrong, and its event with a query', async () => {
+    const { code, stdout, stderr } = await standalone.run(['doctor', '--site', 'shop'])
+    expect([code, stderr]).toEqual([0, 'Everything works.\n'])
+    expect(stdout).toMatch(/✓ event sent .*accepted in/)
+    expect(stdout).toMatch(/✓ event found/)
+    expect(stdout).not.toMatch(/^[✗!]/m)
+  })
+
+  const broken: [what: string, env: () => Record<string, string>, finding: RegExp][] = [
+    ['a port where nothing listens', () => ({ SLUICE_URL: 'http://127.0.0.1:1' }), /✗ connection .*ECONNREFUSED/],
+    ['a name that does not exist', () => ({ SLUICE_URL: 'http://sluice.invalid' }), /✗ name .*can't be resolved/],
+    [
+      'HTTPS where HTTP is spoken',
+      () => ({ SLUICE_URL: standalone.service.url.replace('http', 'https') }),
+      /✗ TLS[^]*does not speak TLS/,
+    ],
+    ['a wrong key', () => ({ SLUICE_API_KEY: 'svc_prod_wrong' }), /✗ key .*not accepted/],
+    [
+      'a key without events:write',
+      () => ({ SLUICE_API_KEY: standalone.readKey }),
+      /✗ scopes .*not events:write[^]*- event sent/,
+    ],
+    [
+      'a key of another site',
+      () => ({ SLUICE_API_KEY: standalone.shopKey, SLUICE_SITE: 'other' }),
+      /✗ site .*bound to shop, not to other/,
+    ],
+    [
+      'a clock that is hours off',
+      () => ({ NODE_OPTIONS: '--import=data:text/javascript,const{now}=Date;Date.now=()=>now()-3*3600000' }),
+      /✗ clock .*3\.0 h behind the server[^]*✓ event found/,
+    ],
+    ['no key', () => ({ SLUICE_API_KEY: '' }), /✗ key .*none is set/],
+  ]
+  it.each(broken)('finds %s, and ends with 1', async (_what, env, finding) => {
+    const { code, stdout, stderr } = await standalone.run(['doctor'], { env: { SLUICE_SITE: 'shop', ...env() } })
+    expect(stdout).toMatch(finding)
+    expect(stdout).toContain('→')
+    expect([code, stderr]).toEqual([1, expect.stringContaining('failed: what to do is written above.')])
+  })
+
+  it('finds that another program is at the address', async () => {
+    const server = createServer((_request, response) => response.end('<h1>It works!</h1>'))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const { code, stdout } = await standalone.run(['doctor', '--url', `http://127.0.0.1:${port}`])
+    server.close()
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/✗ Sluice .*is not Sluice \(it answers 200/)])
+  })
+
+  it('finds a gateway whose log is away', async () => {
+    const nowhere = '127.0.0.1:9'
+    const gateway = await spawnService('gateway', {
+      SLUICE_LOG_URL: `kafka://${nowhere}/x`,
+      SLUICE_POSTGRES_URL: `postgres://a:b@${nowhere}/x`,
+      SLUICE_REDIS_URL: `redis://${nowhere}`,
+    })
+    try {
+      await waitUntil(
+        async () =>
+          fetch(`${gateway.url}/healthz`).then(
+            () => true,
+            () => false,
+          ),
+        'the gateway answers',
+      )
+      const env = { SLUICE_COLLECT_URL: gateway.url }
+      const { code, stdout } = await standalone.run(['doctor', '--site', 'shop', '--json'], { env })
+      expect(code).toBe(1)
+      const { findings } = JSON.parse(stdout) as { findings: { name: string; state: string; detail: string }[] }
+      expect(findings).toContainEqual(
+        expect.objectContaining({ name: 'gateway', detail: expect.stringContaining('log (') }),
+      )
+      expect(findings).toContainEqual(expect.objectContaining({ name: 'event sent', state: 'failure' }))
+    } finally {
+      gateway.signal('SIGKILL')
+      await gateway.exited
+    }
+  })
+
+  it('finds that ClickHouse is away', async () => {
+    const child = await clickHouseOf(standalone.service.pid)
+    process.kill(child, 'SIGSTOP')
+    try {
+      await waitUntil(async () => !(await fetch(`${standalone.service.url}/readyz`)).ok, 'Sluice misses ClickHouse')
+      const { code, stdout } = await standalone.run(['doctor', '--no-canary'])
+      expect([code, stdout]).toEqual([1, expect.stringMatching(/✗ Sluice .*missing:.*clickhouse \(/)])
+    } finally {
+      process.kill(child, 'SIGCONT')
+    }
+  })
+
+  /** The process of the embedded ClickHouse. */
+  async function clickHouseOf(parent: number): Promise<number> {
+    const child = spawn('ps', ['-o', 'pid=,args=', '--ppid', String(parent)])
+    const lines = (await child.stdout.setEncoding('utf8').toArray()).join('').split('\n')
+    return Number.parseInt(lines.find((line) => line.includes('clickhouse-child')) ?? '', 10)
+  }
+})

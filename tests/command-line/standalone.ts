@@ -1,0 +1,138 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type ServiceProcess, startService } from '../support/service-process.ts'
+
+/** The program `sluice`, as the installation links it. */
+export const program = fileURLToPath(new URL('../../packages/cli/bin/sluice.mjs', import.meta.url))
+
+export const repository = fileURLToPath(new URL('../..', import.meta.url))
+
+export interface Run {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+export interface RunOptions {
+  input?: string
+  env?: Record<string, string>
+  /** Called with what was written so far; true ends the command with SIGINT. */
+  until?: (output: { stdout: string; stderr: string }) => boolean
+}
+
+export interface StoredEvent {
+  event_id: string
+  event_type: string
+  timestamp: number
+  [field: string]: unknown
+}
+
+/** A standalone Sluice, and the commands that talk to it with its admin key. */
+export interface Standalone {
+  service: ServiceProcess
+  /** Where the commands run; it is removed at the end. */
+  folder: string
+  /** The admin key. */
+  key: string
+  /** It sends and reads at the site `shop` alone. */
+  shopKey: string
+  /** It reads alone. */
+  readKey: string
+  /** Runs `sluice` with these arguments until it ends. */
+  run: (args: readonly string[], options?: RunOptions) => Promise<Run>
+  /** Writes a file into the folder and returns its name. */
+  write: (name: string, content: string | Buffer) => Promise<string>
+  /** Creates a key with the options of `sluice keys create`. */
+  createKey: (name: string, ...options: string[]) => Promise<string>
+  /** The stored events of a site, the oldest first. */
+  eventsOf: (site: string) => Promise<StoredEvent[]>
+  /** The stored events of a site, once there are `count`. */
+  waitForEvents: (site: string, count: number) => Promise<StoredEvent[]>
+  stop: () => Promise<void>
+}
+
+/** A hook that starts a standalone may take as long as a loaded machine needs for it. */
+export const startMsMax = 180_000
+
+export async function startStandalone(): Promise<Standalone> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-cli-'))
+  const service = await startService('standalone', { SLUICE_DATA_DIR: join(folder, 'data') })
+  const key = /svc_prod_\w+/.exec(service.output())?.[0] ?? ''
+  const running = new Set<ChildProcess>()
+
+  const run = async (args: readonly string[], { input, env = {}, until }: RunOptions = {}): Promise<Run> => {
+    const child = spawn(process.execPath, [program, ...args], {
+      cwd: folder,
+      env: {
+        PATH: process.env.PATH,
+        TZ: 'UTC',
+        SLUICE_CONFIG: join(folder, 'no-config.json'),
+        SLUICE_URL: service.url,
+        SLUICE_API_KEY: key,
+        ...env,
+      },
+    })
+    running.add(child)
+    const output = { stdout: '', stderr: '' }
+    for (const name of ['stdout', 'stderr'] as const) {
+      child[name].setEncoding('utf8').on('data', (text: string) => {
+        output[name] += text
+        if (until?.(output)) child.kill('SIGINT')
+      })
+    }
+    child.stdin.on('error', () => undefined)
+    child.stdin.end(input ?? '')
+    const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
+    running.delete(child)
+    // No command prints a key that it was given.
+    expect(output.stdout + output.stderr).not.toContain(key)
+    return { code, ...output }
+  }
+
+  const eventsOf = async (site: string): Promise<StoredEvent[]> => {
+    const query = new URLSearchParams({
+      site_id: site,
+      start_date: '31536000000',
+      end_date: '4102444800000',
+      limit: '1000',
+    })
+    const response = await fetch(`${service.url}/api/v1/events?${query.toString()}`, {
+      headers: { Authorization: `Bearer ${key}` },
+    })
+    const { data } = (await response.json()) as { data?: { events: StoredEvent[] } }
+    return data?.events.toReversed() ?? []
+  }
+
+  const createKey = async (name: string, ...options: string[]): Promise<string> =>
+    (await run(['keys', 'create', name, ...options])).stdout.trim()
+
+  return {
+    service,
+    folder,
+    key,
+    shopKey: await createKey('shop', '--sites', 'shop'),
+    readKey: await createKey('reader', '--scope', 'stats:read'),
+    run,
+    write: async (name, content) => {
+      await writeFile(join(folder, name), content)
+      return name
+    },
+    createKey,
+    eventsOf,
+    waitForEvents: async (site, count) => {
+      await waitUntil(async () => (await eventsOf(site)).length >= count, `${count} events of ${site} are stored`)
+      return eventsOf(site)
+    },
+    stop: async () => {
+      // A test that fails may leave a command that waits.
+      for (const child of running) child.kill('SIGKILL')
+      await service.stop()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}

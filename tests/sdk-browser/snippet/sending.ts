@@ -1,0 +1,102 @@
+import { expect, it } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import type { SentEvent } from '../../support/collect-proxy.ts'
+import type { Shop } from './use-shop.ts'
+
+/** How events are sent, and what becomes of those that are not. */
+export function testSending(shop: Shop): void {
+  const { open, sent, tag, visitors } = shop
+
+  it('sends a page that ends its last events', async () => {
+    const { page } = await open()
+    await page.evaluate(`sluice.track('last')`)
+    await page.goto('about:blank')
+    expect(await sent(1, 'last')).toHaveLength(1)
+  })
+
+  it('waits for Retry-After, and for the reset of a limit', async () => {
+    const { page, expectMessages } = await open()
+    expectMessages(/429/)
+    let refusedAt = 0
+    shop.proxy.treat = () => {
+      if (refusedAt) return { kind: 'forward' }
+      refusedAt = Date.now()
+      return { kind: 'answer', status: 429, headers: { 'Retry-After': '2' } }
+    }
+    await page.evaluate(`sluice.track('a'); sluice.flush()`)
+    await page.evaluate(`sluice.track('b'); sluice.flush()`)
+    expect(shop.proxy.requests.filter(({ method }) => method === 'POST')).toHaveLength(1)
+    await waitUntil(() => shop.proxy.events('b').length === 1, 'the events go out again')
+    expect(Date.now() - refusedAt).toBeGreaterThanOrEqual(2_000)
+  })
+
+  it('splits a batch that is too large down to the event that is refused, and says so', async () => {
+    const { page, expectMessages } = await open(
+      {},
+      `<script>window.warned = []; console.warn = (text) => warned.push(text)</script>`,
+    )
+    expectMessages(/413/)
+    const isBad = ({ properties }: SentEvent) => (properties as { bad?: boolean } | undefined)?.bad === true
+    shop.proxy.treat = ({ events }) =>
+      events.some(isBad)
+        ? { kind: 'answer', status: 413, body: { success: false, error: 'too large' } }
+        : { kind: 'forward' }
+    const flushed = await page.evaluate(
+      `for (let n = 0; n < 9; n++) sluice.track('split', { n, bad: n === 5 }); sluice.flush()`,
+    )
+    expect(flushed).toEqual({ sent: 8, pending: 0, rejected: 1 })
+    expect(await page.evaluate('warned')).toEqual(['Sluice: too large'])
+  })
+
+  it('sends large batches compressed, in text/plain, and never more than 60 KiB', async () => {
+    const { page } = await open()
+    const flushed = await page.evaluate(
+      `for (let n = 0; n < 100; n++) sluice.track('large', { n, text: 'wörter '.repeat(200) }); sluice.flush()`,
+    )
+    expect(flushed).toMatchObject({ pending: 0, rejected: 0 })
+    const posts = shop.proxy.requests.filter(({ method }) => method === 'POST')
+    expect(posts.every(({ isGzip }) => isGzip)).toBe(true)
+    for (const { events, headers } of posts) {
+      expect(Buffer.byteLength(JSON.stringify({ events }))).toBeLessThanOrEqual(61_440)
+      expect(headers['content-type']).toBe('text/plain')
+    }
+    expect(new Set(shop.proxy.events('large').map(({ event_id }) => event_id)).size).toBe(100)
+    expect(shop.proxy.requests.map(({ method }) => method)).not.toContain('OPTIONS')
+  })
+
+  it('drops the oldest events when there is no room, and reports how many', async () => {
+    const { page, expectMessages } = await open({ 'data-storage': 'none' })
+    expectMessages(/503/)
+    shop.proxy.treat = () => ({ kind: 'answer', status: 503, headers: { 'Retry-After': '1' } })
+    await page.evaluate(`sluice.track('first'); sluice.flush()`)
+    await page.evaluate(`for (let n = 0; n < 1010; n++) sluice.track('many', { n })`)
+    shop.proxy.treat = () => ({ kind: 'forward' })
+    const [dropped] = await sent(1, 'sluice_dropped')
+    expect(dropped?.properties).toMatchObject({ count: 11, from: expect.any(Number), to: expect.any(Number) })
+  })
+
+  it('corrects a wrong clock by the time of the answers', async () => {
+    const { page } = await open()
+    await page.evaluate(`{ const now = Date.now; Date.now = () => now() + 7_200_000 }`)
+    await page.evaluate(`sluice.track('wrong'); sluice.flush()`)
+    await page.evaluate(`sluice.track('right'); sluice.flush()`)
+    const [wrong, right] = [shop.proxy.events('wrong')[0], shop.proxy.events('right')[0]]
+    expect((wrong?.timestamp ?? 0) - Date.now()).toBeGreaterThan(7_000_000)
+    expect(Math.abs((right?.timestamp ?? 0) - Date.now())).toBeLessThan(60_000)
+  })
+
+  it('stops at a key that may not send, and says why', async () => {
+    shop.site.show(
+      tag({ key: shop.key.replace(/.$/, (last) => (last === 'x' ? 'y' : 'x')), 'data-auto-page': 'false' }),
+    )
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/401/)
+    const warnings: string[] = []
+    page.on('console', (message) => message.type() === 'warning' && warnings.push(message.text()))
+    await page.goto(shop.site.url)
+    await page.evaluate(`sluice.track('x'); sluice.flush()`)
+    expect(await page.evaluate(`sluice.track('y'); sluice.flush()`)).toEqual({ sent: 0, pending: 2, rejected: 0 })
+    await waitUntil(() => warnings.length > 0, 'the console says why')
+    expect(warnings).toEqual([expect.stringMatching(/^Sluice: events wait: .*key/i)])
+  })
+}

@@ -1,0 +1,32 @@
+import { afterAll, beforeAll } from '@jest/globals'
+import { startGateway, type TestGateway } from './gateway.ts'
+import { createTestStores, type RunningWriter, runWriter, type TestStores } from './writer.ts'
+
+export interface StoringGateway {
+  gateway: TestGateway
+  stores: TestStores
+}
+
+/**
+ * One gateway for the tests of a file, whose events a writer stores in ClickHouse, without merges: they could hide what was
+ * stored twice. Both are there once the tests run.
+ */
+export function useStoringGateway(): StoringGateway {
+  const rig = {} as StoringGateway
+  let writer: RunningWriter
+
+  beforeAll(async () => {
+    rig.stores = await createTestStores()
+    await rig.stores.clickHouse.command('SYSTEM STOP MERGES events')
+    writer = runWriter(rig.stores)
+    rig.gateway = await startGateway({ log: rig.stores.log })
+  }, 120_000)
+
+  afterAll(async () => {
+    await writer.stop()
+    await rig.gateway.stop()
+    await rig.stores.drop()
+  }, 60_000)
+
+  return rig
+}
