@@ -23,6 +23,7 @@ export default defineConfig(
       '.cache/',
       'packages/{dashboard,sdk-browser}/dist*/',
       'packages/sdk-node/dist/',
+      'packages/sdk-browser/released/',
     ],
   },
   js.configs.recommended,

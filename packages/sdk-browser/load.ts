@@ -1,31 +1,46 @@
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { BuiltFile } from '@sluice/runtime/built-file'
 import manifest from './package.json' with { type: 'json' }
 
-/** The script for web pages. */
-export interface SdkScript {
-  /** The version of the SDK, in the address of the pinned script: `0.1.0`. */
+/** A version of the script for web pages. */
+export interface SdkVersion {
+  /** As in the address of the pinned script: `0.1.0`. */
   version: string
   file: BuiltFile
+}
+
+/** The script for web pages. */
+export interface SdkScript extends SdkVersion {
   /** The value of the attribute `integrity`: `sha384-…`. */
   integrity: string
+  /** The scripts of earlier releases. */
+  earlier: SdkVersion[]
 }
 
 /**
  * Reads the output of build.ts. Throws when it does not exist. The images do not contain this package's dependencies, so
  * this file imports only modules of Node.
  */
-export function loadSdk(): SdkScript {
-  const path = fileURLToPath(new URL('dist/sluice.js', import.meta.url))
+export function loadSdk(dist = fileURLToPath(new URL('dist', import.meta.url))): SdkScript {
+  const path = join(dist, 'sluice.js')
   if (!existsSync(path)) throw new Error(`The browser SDK is not built: there is no ${path}. Run "npm run setup".`)
+  const file = readScript(path)
+  const integrity = `sha384-${createHash('sha384').update(file.encoded.identity).digest('base64')}`
+  const earlier = readdirSync(dist).flatMap((name) => {
+    const version = /^sluice\.(.+)\.js$/.exec(name)?.[1]
+    return version === undefined ? [] : [{ version, file: readScript(join(dist, name)) }]
+  })
+  return { version: manifest.version, file, integrity, earlier }
+}
+
+function readScript(path: string): BuiltFile {
   const identity = readFileSync(path)
-  const file = {
+  return {
     contentType: 'text/javascript; charset=utf-8',
     hash: createHash('sha256').update(identity).digest('base64url'),
     encoded: { identity, gzip: readFileSync(`${path}.gz`), br: readFileSync(`${path}.br`) },
   }
-  const hash = createHash('sha384').update(identity).digest('base64')
-  return { version: manifest.version, file, integrity: `sha384-${hash}` }
 }

@@ -1,15 +1,16 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { packPackage, publintProblems, typesProblems } from '../../tests/support/npm-package.ts'
 import { bundle } from './bundle.ts'
 import { loadSdk } from './load.ts'
+import { type Scripts, writeScripts } from './write-scripts.ts'
 
 const run = promisify(execFile)
 const gzipBytes = (text: string | Buffer): number => gzipSync(text, { level: 9 }).length
@@ -33,6 +34,44 @@ describe('the size', () => {
     const code = await bundle('core', { external: others.map((name) => `./${name}.ts`) })
     const core = code.replaceAll(/import\{[^}]*\}from"[^"]*";/g, '')
     expect(gzipBytes(core)).toBeLessThanOrEqual(2_500)
+  })
+})
+
+describe('the scripts of releases', () => {
+  let folder: string
+  let scripts: Scripts
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'sluice-scripts-'))
+    mkdirSync(join(folder, 'released'))
+    writeFileSync(join(folder, 'released', 'sluice.0.0.9.js'), 'earlier()')
+    scripts = {
+      latest: { version: '0.1.0', contents: Buffer.from('latest()') },
+      released: join(folder, 'released'),
+      dist: join(folder, 'dist'),
+    }
+  })
+  afterEach(() => {
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  test('are kept beside the latest, as they were released', async () => {
+    writeFileSync(join(scripts.released, 'sluice.0.1.0.js'), 'latest()')
+    await writeScripts(scripts)
+    const { file, earlier } = loadSdk(scripts.dist)
+    expect(file.encoded.identity.toString()).toBe('latest()')
+    expect(earlier.map(({ version }) => version)).toEqual(['0.0.9'])
+    expect(gunzipSync(earlier[0]?.file.encoded.gzip ?? '').toString()).toBe('earlier()')
+  })
+
+  test('may be missing', async () => {
+    await writeScripts({ ...scripts, released: join(folder, 'missing') })
+    expect(loadSdk(scripts.dist).earlier).toEqual([])
+  })
+
+  test('are not built from other sources', async () => {
+    writeFileSync(join(scripts.released, 'sluice.0.1.0.js'), 'before()')
+    await expect(writeScripts(scripts)).rejects.toThrow('Raise the version')
   })
 })
 
