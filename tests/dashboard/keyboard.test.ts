@@ -78,6 +78,30 @@ describeWithChromium('the keyboard alone', () => {
     await page.waitForURL((url) => url.searchParams.get('range') === range)
   })
 
+  it('takes keys that come before the page has been painted, each as a step of the history', async () => {
+    const page = await overview()
+    await page.evaluate(`(async () => {
+      for (const key of ['w', 'x', 'ArrowLeft']) {
+        dispatchEvent(new KeyboardEvent('keydown', { key }))
+        await new Promise((resolve) => setTimeout(resolve))
+      }
+    })()`)
+    const search = () => page.evaluate<string>('decodeURIComponent(location.search)')
+    const rendered = () => page.getByLabel('Time range', { exact: true }).inputValue()
+    await eventually(async () => {
+      const [, from = '', to = ''] = /^\?range=([\d-]{10})\.\.([\d-]{10})&compare=none$/.exec(await search()) ?? []
+      expect(Date.parse(to) - Date.parse(from)).toBe(6 * 86_400_000)
+      expect(await rendered()).toBe('chosen')
+    })
+    await page.goBack()
+    await eventually(async () => {
+      expect(await search()).toBe('?range=7d&compare=none')
+      expect(await rendered()).toBe('7d')
+    })
+    await page.goBack()
+    expect(await search()).toBe('?range=7d')
+  })
+
   it('chooses by F 28 days, by X the comparison, by the arrows the days before and after', async () => {
     const page = await overview()
     await page.keyboard.press('w')

@@ -1,29 +1,42 @@
 /** The task that waits for the next paint. */
-let waiting: (() => void) | undefined
+let waiting: { task: () => void } | undefined
 
 function runWaiting(): void {
-  const task = waiting
+  const task = waiting?.task
   waiting = undefined
   task?.()
 }
 
-// Before the next input is handled, the task of the previous one must have changed the page.
-for (const type of ['pointerdown', 'keydown', 'popstate']) addEventListener(type, runWaiting, { capture: true })
+/** Keys that press the link or button that has the focus. */
+const pressingKeys = ['Enter', ' ']
+
+// A link or button that is pressed must be rendered with the result of the input before.
+addEventListener('pointerdown', runWaiting, { capture: true })
+addEventListener('popstate', runWaiting, { capture: true })
+addEventListener(
+  'keydown',
+  ({ key }) => {
+    if (pressingKeys.includes(key)) runWaiting()
+  },
+  { capture: true },
+)
 
 /**
- * Runs a task after the next paint, so that the immediate response to an input is visible before the task begins. It runs
- * earlier when another input occurs, and at once while the page is hidden, because hidden pages are not painted.
+ * Runs a task after the next paint, so that the immediate response to an input is visible before the task begins. It replaces a
+ * task that waits, so a key that repeats costs one task. The task runs earlier when a link or button is pressed, and at once
+ * while the page is hidden, because hidden pages are not painted.
  */
 export function afterPaint(task: () => void): void {
-  runWaiting()
   if (document.hidden) {
+    waiting = undefined
     task()
     return
   }
-  waiting = task
+  const added = { task }
+  waiting = added
   requestAnimationFrame(() => {
     setTimeout(() => {
-      if (waiting === task) runWaiting()
+      if (waiting === added) runWaiting()
     })
   })
 }

@@ -38,28 +38,35 @@ export function useChosenView(): View {
   return chosen.value ?? view
 }
 
+/** Renders the page again as the address says. */
+function followAddress(): void {
+  chosen.value = undefined
+  // The router reads the address when it changes by the browser's buttons; it has no other way to be told.
+  dispatchEvent(new PopStateEvent('popstate'))
+}
+
 /** What the page shows, from its address, and how to change it. */
 export function useView(): ViewState {
-  const { url, path, route } = useLocation()
+  const { url, path } = useLocation()
   return useMemo(() => {
-    const search = new URL(url, location.origin).searchParams
-    const { view, problems } = parseView(search)
+    const { view, problems } = parseView(new URL(url, location.origin).searchParams)
     const current = routeOf(path)
     const siteId = 'siteId' in current ? current.siteId : ''
     const hrefOf = (patch: ViewChanges, page?: SitePage) => {
+      // The address may be one step ahead of what is rendered.
+      const search = new URL(location.href).searchParams
       // Parameters of one page mean nothing on another.
-      const parameters = formatView({ ...view, ...patch }, page === undefined ? search : undefined).toString()
+      const others = page === undefined ? search : undefined
+      const parameters = formatView({ ...parseView(search).view, ...patch }, others).toString()
       const to = page === undefined ? path : sitePath(siteId, page)
       return parameters === '' ? to : `${to}?${readable(parameters)}`
     }
     const setView = (patch: ViewChanges) => {
       const href = hrefOf(patch)
-      if (href === url) return
-      chosen.value = parseView(new URL(href, location.origin).searchParams).view
-      afterPaint(() => {
-        chosen.value = undefined
-        route(href)
-      })
+      if (href === location.pathname + location.search) return
+      history.pushState(null, '', href)
+      chosen.value = parseView(new URL(location.href).searchParams).view
+      afterPaint(followAddress)
     }
     return { ...view, siteId, problems, setView, hrefOf }
   }, [url])
