@@ -67,6 +67,8 @@ export async function spawnProgram(
     {
       env: {
         PATH: process.env.PATH,
+        // As scripts/prepare.sh sets it for every command.
+        NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
         SLUICE_HOST: '127.0.0.1',
         SLUICE_PORT: String(port),
         SLUICE_METRICS_PORT: '0',
