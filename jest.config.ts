@@ -20,6 +20,8 @@ const config: Config = {
   // For what hangs: tests wait for conditions, which take many times as long on a machine that others use, too.
   testTimeout: 180_000,
   maxWorkers: 2,
+  // The modules of each file stay in the process that ran it: with gigabytes of them, each collection of garbage takes a second.
+  workerIdleMemoryLimit: '1GB',
   // npm run coverage. V8 counts what runs in the processes of jest; services that tests start as processes are not in it.
   coverageProvider: 'v8',
   collectCoverageFrom: ['{packages,services}/**/*.ts', '!**/*.test.ts', '!**/conformance/**'],
