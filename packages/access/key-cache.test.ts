@@ -6,6 +6,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type CapturedLogger, capturedLogger } from '../../tests/support/captured-logger.ts'
+import { startStopwatch } from '../../tests/support/stopwatch.ts'
 import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import {
   createTestKey,
@@ -147,11 +148,11 @@ describe('a revoked key', () => {
     const { key, keyId } = await createKey()
     for (const { cache } of [one, other]) await cache.authenticate(key)
     await store.revoke(keyId, null)
-    const revokedAt = performance.now()
+    const elapsedMs = startStopwatch()
     for (const { cache } of [one, other]) {
       await waitUntil(() => isRefused(cache, key), 'the key is refused')
     }
-    expect(performance.now() - revokedAt).toBeLessThan(2_000)
+    expect(elapsedMs()).toBeLessThan(2_000)
   })
 
   test('is refused at once by a process that has not cached it', async () => {
@@ -299,9 +300,9 @@ describe('an unknown key', () => {
     const key = generateKey('prod')
     expect(await isRefused(cache, key)).toBe(true)
     await store.create({ ...newTestKey().newKey, hash: hashKey(key), hint: keyHint(key) }, null)
-    const createdAt = performance.now()
+    const elapsedMs = startStopwatch()
     await waitUntil(async () => !(await isRefused(cache, key)), 'the key works')
-    expect(performance.now() - createdAt).toBeLessThan(2_000)
+    expect(elapsedMs()).toBeLessThan(2_000)
   })
 
   test('works at once when it was created during a look-up that did not find it', async () => {
@@ -437,9 +438,9 @@ describe('while Postgres hangs', () => {
       },
     }
     const { cache, source } = await startProcess(slow)
-    const started = performance.now()
+    const elapsedMs = startStopwatch()
     await expect(cache.authenticate(key)).rejects.toEqual(away)
-    expect(performance.now() - started).toBeLessThan(2_500)
+    expect(elapsedMs()).toBeLessThan(2_500)
     gate.resolve(undefined)
     expect(await cache.authenticate(key)).toMatchObject({ keyId })
     expect(source.calls.findByHash).toBe(1)

@@ -63,7 +63,7 @@ test('the starts of buckets follow the clocks of the zone', () => {
     }),
     { numRuns: 1_000 },
   )
-}, 60_000)
+})
 
 test('a range is compared with the range of its length before it, or with the same local dates a year before', () => {
   fc.assert(
@@ -73,7 +73,7 @@ test('a range is compared with the range of its length before it, or with the sa
     }),
     { numRuns: 1_000 },
   )
-}, 60_000)
+})
 
 test('the clock of the oracle shows the local times of known moments', () => {
   expect(new Date(wallTime(Date.UTC(2011, 11, 30, 9, 59, 59), 'Pacific/Apia')).toISOString()).toBe(

@@ -296,7 +296,7 @@ test('the longest filter is accepted with any characters', async () => {
     expect(bytes).toBeGreaterThan(textBytesMax * 0.9)
     expect(await metConditions({ url: value[7] ?? '' }, [{ type: 'or', conditions }])).toHaveLength(1)
   }
-}, 30_000)
+})
 
 describe('patterns', () => {
   test.each([

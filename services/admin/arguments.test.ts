@@ -21,12 +21,12 @@ describe.each(commands)('%s', (name, usage) => {
       code: 1,
       lines: [expect.stringMatching(/^Unknown option '--unknown'/), expect.stringContaining(usage)],
     })
-  }, 30_000)
+  })
 
   test('prints its usage for --help and does nothing else', async () => {
     const { code, output } = await run(name, ['--help'])
     expect({ code, isUsage: output.startsWith(usage) }).toStrictEqual({ code: 0, isUsage: true })
-  }, 30_000)
+  })
 })
 
 test.each<[ProgramName, string[], string]>([
@@ -35,10 +35,6 @@ test.each<[ProgramName, string[], string]>([
   ['admin/backup/main', ['file:a', 'file:b'], 'One target is needed.'],
   ['admin/backup/main', ['file:a', '--postgres-only', '--base', 'file:b'], 'exclude each other'],
   ['admin/restore/main', [], 'One source is needed.'],
-])(
-  '%s %j is refused',
-  async (name, given, reason) => {
-    expect(await run(name, given)).toMatchObject({ code: 1, output: expect.stringContaining(reason) as unknown })
-  },
-  30_000,
-)
+])('%s %j is refused', async (name, given, reason) => {
+  expect(await run(name, given)).toMatchObject({ code: 1, output: expect.stringContaining(reason) as unknown })
+})

@@ -42,4 +42,4 @@ test('a first start on a port in use reports the port and prints the new admin k
     other.close()
     await rm(folder, { recursive: true, force: true })
   }
-}, 60_000)
+})

@@ -122,4 +122,4 @@ test('a stop ends within 10 s, whatever a unit does, and leaves its job to the o
   expect(seconds).toBeLessThan(10)
   const taken = await store.leases.take(Date.now(), 1)
   expect(taken.map(({ id }) => id)).toStrictEqual([importId])
-}, 20_000)
+})

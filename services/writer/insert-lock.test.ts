@@ -59,7 +59,7 @@ describe('copies of an event in two partitions, as gateways with 4 and with 8 pa
     await waitUntil(() => stores.isDrained(), 'the log is drained', 60_000)
     expect(await stores.stored()).toStrictEqual(ids)
     expect(most).toBe(1)
-  }, 90_000)
+  })
 
   test('are stored once when two writers insert them at the same moment', async () => {
     // Of three members, two have the two partitions.
@@ -83,5 +83,5 @@ describe('copies of an event in two partitions, as gateways with 4 and with 8 pa
     expect(await stores.stored()).toStrictEqual(ids)
     // One of the two was excluded, or ended by the other, and tried again.
     expect(arrived).toBeGreaterThan(2)
-  }, 90_000)
+  })
 })

@@ -34,7 +34,7 @@ describeWithKafka('with Kafka', () => {
       await waitUntil(async () => (await store.stored()).length >= ids.length, `all events in store ${index + 1}`)
       expect(await store.stored()).toStrictEqual(ids)
     }
-  }, 90_000)
+  })
 })
 
 describe('with a file', () => {
@@ -48,5 +48,5 @@ describe('with a file', () => {
       await waitUntil(async () => (await store.stored()).length >= ids.length, 'all events in the store')
       expect(await store.stored()).toStrictEqual(ids)
     }
-  }, 90_000)
+  })
 })

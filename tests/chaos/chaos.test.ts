@@ -19,11 +19,11 @@ describeWithServices('Sluice under faults', () => {
 
   beforeAll(async () => {
     rig = await startRig()
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await rig.stop()
-  }, 60_000)
+  })
 
   function expectNoProblems({ problems, details, figures }: Outcome): void {
     if (problems.length > 0) console.error(JSON.stringify({ figures, said, details }, undefined, 2))

@@ -192,5 +192,5 @@ describe('in the document of today', () => {
     })
     expect(schemas.length).toBeGreaterThan(20)
     expect(unnoticed).toStrictEqual([])
-  }, 30_000)
+  })
 })

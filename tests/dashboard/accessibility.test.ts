@@ -26,7 +26,7 @@ describeWithChromium('axe finds nothing', () => {
     await rig.send(seededEvents({ siteId, now: Date.now() }))
     await addResources(rig, siteId)
     await rig.call('POST', '/api/v1/sites', { site_id: 'empty', name: 'Nothing yet' })
-  }, 90_000)
+  })
   afterAll(() => rig.stop())
 
   const expectNothing = async (page: Page, shown: readonly Look[] = looks): Promise<void> => {
@@ -58,13 +58,9 @@ describeWithChromium('axe finds nothing', () => {
     return page
   }
 
-  it.each(Object.entries(routesOf(siteId)))(
-    'on the page %s, light and dark, wide and narrow',
-    async (_, path) => {
-      await expectNothing(await open(path))
-    },
-    60_000,
-  )
+  it.each(Object.entries(routesOf(siteId)))('on the page %s, light and dark, wide and narrow', async (_, path) => {
+    await expectNothing(await open(path))
+  })
 
   it('on the sign-in page and on a first page without events', async () => {
     const { page } = await visitors.open()
@@ -72,7 +68,7 @@ describeWithChromium('axe finds nothing', () => {
     await page.getByLabel('API key').waitFor()
     await expectNothing(page)
     await expectNothing(await open('/sites/empty'))
-  }, 60_000)
+  })
 
   const press = (name: string) => (page: Page) => page.getByRole('button', { name, exact: true }).first().click()
   const openRow = (text: string | RegExp) => (page: Page) =>
@@ -110,17 +106,13 @@ describeWithChromium('axe finds nothing', () => {
     ['a new webhook', `${site}/webhooks`, press('New webhook')],
   ]
 
-  it.each(openers)(
-    'while the dialog of %s is open',
-    async (_, path, opener) => {
-      for (const isWide of [true, false]) {
-        const shown = looks.filter(({ width }) => width > 1000 === isWide)
-        const page = await open(path, shown[0])
-        await opener(page, isWide)
-        await page.getByRole('dialog').or(page.locator('.popover:popover-open')).first().waitFor()
-        await expectNothing(page, shown)
-      }
-    },
-    60_000,
-  )
+  it.each(openers)('while the dialog of %s is open', async (_, path, opener) => {
+    for (const isWide of [true, false]) {
+      const shown = looks.filter(({ width }) => width > 1000 === isWide)
+      const page = await open(path, shown[0])
+      await opener(page, isWide)
+      await page.getByRole('dialog').or(page.locator('.popover:popover-open')).first().waitFor()
+      await expectNothing(page, shown)
+    }
+  })
 })

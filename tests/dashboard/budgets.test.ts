@@ -15,7 +15,7 @@ describeWithChromium('the first load', () => {
   beforeAll(async () => {
     rig = await startRig()
     await rig.send(seededEvents({ siteId, now: Date.now(), sessions: 150 }))
-  }, 90_000)
+  })
   afterAll(() => rig.stop())
 
   /** Loads the overview as a browser that knows nothing yet; returns the page and the addresses of what is not data. */

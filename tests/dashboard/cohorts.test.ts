@@ -21,7 +21,7 @@ describeWithChromium('cohorts', () => {
   beforeAll(async () => {
     rig = await startRig()
     await rig.send(events)
-  }, 90_000)
+  })
   afterAll(() => rig.stop())
 
   /** The users with an event that meets a condition. */
@@ -73,7 +73,7 @@ describeWithChromium('cohorts', () => {
     await eventually(async () => {
       expect(await numberOf(page.getByRole('dialog'))).toBe(buyers.size)
     })
-  }, 90_000)
+  })
 
   it('keep a draft through a reload', async () => {
     const { page } = await visitors.open()

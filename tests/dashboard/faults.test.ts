@@ -19,7 +19,7 @@ describeWithChromium('faults', () => {
   beforeAll(async () => {
     rig = await startRig()
     await rig.send(seededEvents({ siteId, now, sessions: 150 }))
-  }, 90_000)
+  })
   afterAll(() => rig.stop())
 
   const visit = async (): Promise<Visit> => {
@@ -58,7 +58,7 @@ describeWithChromium('faults', () => {
       expect(await retry.count()).toBe(0)
       expect(await headline(page, 'Events')).toBeGreaterThan(0)
     }, 45_000)
-  }, 150_000)
+  })
 
   it('shows why one question of a batch has no answer, and asks again by itself until it has', async () => {
     const { page } = await visit()

@@ -21,7 +21,7 @@ describeWithChromium('the first minute', () => {
       link = /http:\/\/localhost:\d+\/#code=\S+/.exec(rig.sluice.output())?.[0] ?? ''
       expect(link).not.toBe('')
     })
-  }, 60_000)
+  })
   afterAll(() => rig.stop())
 
   it('leads from the printed link to the first event within 60 s', async () => {

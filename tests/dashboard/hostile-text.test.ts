@@ -36,7 +36,7 @@ describeWithChromium('text that would be markup', () => {
     }))
     await rig.send(events)
     await addResources(rig, siteId, `${payload}${script}`)
-  }, 90_000)
+  })
   afterAll(() => rig.stop())
 
   it('would be noticed: as markup it sets the canary', async () => {
@@ -81,6 +81,5 @@ describeWithChromium('text that would be markup', () => {
       }
       await expectNothing()
     },
-    60_000,
   )
 })

@@ -15,7 +15,7 @@ describeWithChromium('the keyboard alone', () => {
   beforeAll(async () => {
     rig = await startRig()
     await rig.send(seededEvents({ siteId, now: Date.now(), sessions: 300 }))
-  }, 90_000)
+  })
   afterAll(() => rig.stop())
 
   const overview = async (): Promise<Page> => {

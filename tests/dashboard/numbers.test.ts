@@ -17,7 +17,7 @@ describeWithChromium('every number', () => {
     rig = await startRig()
     await rig.send(seededEvents({ siteId, now: Date.now() }))
     await addResources(rig, siteId)
-  }, 90_000)
+  })
   afterAll(() => rig.stop())
 
   const open = async (path: string) => {
@@ -43,7 +43,6 @@ describeWithChromium('every number', () => {
       expect(mismatches).toEqual([])
       expect(checked).toBeGreaterThanOrEqual(least[name] ?? 0)
     },
-    120_000,
   )
 
   it('of the headline is the value that its curl command prints, also under a filter', async () => {

@@ -45,7 +45,7 @@ describeWithChromium('the overview', () => {
     raw = rawEvents(events)
     await rig.send(events)
     await rig.send(longDay)
-  }, 90_000)
+  })
   afterAll(() => rig.stop())
 
   const overview = async (search = '', site = siteId): Promise<Page> => {

@@ -14,11 +14,11 @@ const isComplete = kafkaMissing() === undefined && redisMissing() === undefined 
 
     beforeAll(async () => {
       rig = await startDrillRig()
-    }, 120_000)
+    })
 
     afterAll(async () => {
       await rig.stop()
-    }, 60_000)
+    })
 
     test('a destroyed installation answers as before, without the person who was erased and the key that was revoked', async () => {
       const { problems } = await drill(rig, { seed: 18, events: 1_500, say: () => undefined })

@@ -18,12 +18,12 @@ beforeAll(async () => {
   await mkdir(disk)
   clickHouse = await startClickHouse({ dir: join(folder, 'clickhouse'), backupsDir: disk })
   await migrateClickHouse(clickHouse.url)
-}, 120_000)
+})
 
 afterAll(async () => {
   await clickHouse.stop()
   await rm(folder, { recursive: true })
-}, 60_000)
+})
 
 /** A proxy in front of ClickHouse that cuts the connections of the first `count` queries for the state of a backup. */
 async function cuttingProxy(count: number) {
@@ -71,7 +71,7 @@ test('a backup is finished although the connection breaks while ClickHouse write
     await store.close()
     await proxy.close()
   }
-}, 60_000)
+})
 
 test('what ClickHouse refuses is not tried again', async () => {
   const store = openStoreBackup(clickHouse.url)
@@ -82,4 +82,4 @@ test('what ClickHouse refuses is not tried again', async () => {
   } finally {
     await store.close()
   }
-}, 60_000)
+})

@@ -47,7 +47,7 @@ describeWithServices('complete_until', () => {
     frozenGateway = frozen
     sluice = client({ gatewayUrl: gateway.url, queryUrl: query.url, key })
     throughFrozen = client({ gatewayUrl: frozen.url, queryUrl: query.url, key })
-  }, 120_000)
+  })
 
   afterAll(async () => {
     const started = await Promise.allSettled(services)
@@ -150,5 +150,5 @@ describeWithServices('complete_until', () => {
       expect(at).toBeGreaterThan(startedAt - acceptance.clockMarginMs)
       expect(at).toBeLessThan(endedAt + acceptance.clockMarginMs)
     }
-  }, 120_000)
+  })
 })

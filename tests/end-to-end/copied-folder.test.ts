@@ -27,4 +27,4 @@ test('standalone is backed up by a copy of its data folder while it is stopped',
     await sluice.stop()
     await rm(folder, { recursive: true, force: true })
   }
-}, 180_000)
+})

@@ -21,7 +21,7 @@ describeWithServices('after the next release has migrated', () => {
     cluster = await createCluster()
     folder = await mkdtemp(join(tmpdir(), 'sluice-next-'))
     await cp(migrationFolder, folder, { recursive: true })
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await rm(folder, { recursive: true })
@@ -53,7 +53,7 @@ describeWithServices('after the next release has migrated', () => {
         expect(await service.stop()).toBe(0)
       }),
     )
-  }, 60_000)
+  })
 
   it('this one ends and says what to do if a migration needs a newer build', async () => {
     await migrateWith('999-later', thisBuild + 1)
@@ -64,5 +64,5 @@ describeWithServices('after the next release has migrated', () => {
         expect(service.output()).toContain(`999-later needs build ${thisBuild + 1}). Run the newer build.`)
       }),
     )
-  }, 60_000)
+  })
 })

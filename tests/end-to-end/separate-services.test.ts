@@ -18,7 +18,7 @@ describeWithServices('gateway, writer, query and worker as separate processes', 
     const worker = await startService('worker', cluster.environment.worker)
     services = { gateway, writer, query, worker }
     sluice = client({ gatewayUrl: gateway.url, queryUrl: query.url, key: cluster.key })
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await Promise.all(Object.values(services).map((service) => service.stop()))
@@ -30,7 +30,7 @@ describeWithServices('gateway, writer, query and worker as separate processes', 
     await expectWebLogAnswers(sluice)
     await sendWebLog(sluice)
     await expectWebLogAnswers(sluice)
-  }, 60_000)
+  })
 
   it.each(['gateway', 'writer', 'query', 'worker'] as const)(
     'include %s, whose /healthz succeeds and which exits with 0 within 10 s of a SIGTERM',

@@ -31,7 +31,7 @@ describeWithServices('two gateways', () => {
   beforeAll(async () => {
     cluster = await createCluster()
     query = await startService('query', cluster.environment.query)
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await query.stop()

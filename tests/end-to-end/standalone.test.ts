@@ -21,7 +21,7 @@ describe('standalone on embedded engines', () => {
     environment = { SLUICE_DATA_DIR: join(folder, 'data') }
     sluice = await startService('standalone', environment)
     key = adminKeyIn(sluice.output()) ?? ''
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await sluice.stop()
@@ -46,14 +46,14 @@ describe('standalone on embedded engines', () => {
     const answer = await promisify(execFile)('bash', ['-c', command], { env })
     expect(JSON.parse(answer.stdout)).toMatchObject({ success: true, data: { value: 1_862 } })
     await expectWebLogAnswers(asClient())
-  }, 60_000)
+  })
 
   it('answers every query on the web log as expected, however often the log was sent', async () => {
     await sendWebLog(asClient())
     await expectWebLogAnswers(asClient())
     await sendWebLog(asClient())
     await expectWebLogAnswers(asClient())
-  }, 60_000)
+  })
 
   it('refuses a second process on its data folder and names the folder', async () => {
     const second = await spawnService('standalone', environment)
@@ -67,7 +67,7 @@ describe('standalone on embedded engines', () => {
     sluice = await startService('standalone', environment)
     expect(adminKeyIn(sluice.output())).toBeUndefined()
     await expectWebLogAnswers(asClient())
-  }, 60_000)
+  })
 
   it('serves the dashboard at /, whose files are all there and whose scripts are all files', async () => {
     const page = await fetch(`${sluice.url}/`)
@@ -117,7 +117,7 @@ describe('standalone on embedded engines', () => {
         expect([command, answer.error]).toEqual([command, expect.stringMatching(/not found|registered already/)])
     }
     await rm(folder, { recursive: true })
-  }, 180_000)
+  })
 
   it('refuses the old admin key once npm run admin-key has created a new one', async () => {
     const made = await spawnProgram('standalone/admin-key', environment)
@@ -135,7 +135,7 @@ describe('standalone on embedded engines', () => {
     sluice.signal('SIGINT')
     expect(await sluice.exited).toBe(0)
     sluice = await startService('standalone', environment)
-  }, 30_000)
+  })
 })
 
 function adminKeyIn(output: string): string | undefined {

@@ -20,7 +20,7 @@ describeWithServices('a process that is stopped', () => {
     cluster = await createCluster()
     // The query service takes over the admin key.
     await (await startService('query', cluster.environment.query)).stop()
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await cluster.drop()
@@ -61,7 +61,7 @@ describeWithServices('a process that is stopped', () => {
       await closeAll()
     }
     expect([...new Set([...kept.outcomes, ...opened.outcomes])]).toEqual([202])
-  }, 120_000)
+  })
 
   it.each(['gateway', 'query', 'writer', 'worker'] as const)(
     'ends with 0 within 10 s while Postgres hangs: %s',
@@ -82,7 +82,6 @@ describeWithServices('a process that is stopped', () => {
         await closeAll()
       }
     },
-    60_000,
   )
 
   it('answers a question that takes longer than 10 s: query', async () => {
@@ -110,7 +109,7 @@ describeWithServices('a process that is stopped', () => {
     } finally {
       await closeAll()
     }
-  }, 120_000)
+  })
 })
 
 /** Uses the key, so that the service has something to write to Postgres when it stops. */

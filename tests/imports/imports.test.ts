@@ -65,7 +65,7 @@ describe('an import of events', () => {
     expect(await rig.blobNames()).toStrictEqual([0, 1, 2].map((n) => `imports/${importId}/errors/${n}`))
     expect(await figure(metrics, 'sluice_worker_import_rows_total', 'accepted')).toBe(4_000)
     expect(await figure(metrics, 'sluice_worker_import_rows_total', 'failed')).toBe(400)
-  }, 60_000)
+  })
 
   test('and the same file twice at once, without ids, store every record once', async () => {
     await start()
@@ -80,7 +80,7 @@ describe('an import of events', () => {
     const hash = twice[0]?.sha256.slice(0, 32) ?? ''
     const named = events.map((each, n) => ({ ...each, id: `imp_${hash}_${n + 1}` }))
     expect(await storedRows(rig.clickHouse, 'twice')).toStrictEqual(expectedRows(named))
-  }, 60_000)
+  })
 
   test('refuses events that are older than the site keeps them', async () => {
     await start()
@@ -97,7 +97,7 @@ describe('an import of events', () => {
     const message = 'Invalid field: timestamp_ms must not be older than the retention_days of its site, 30'
     expect(await errorsOf(importId)).toStrictEqual([{ line: 3, field: 'timestamp_ms', message }])
     expect(await storedRows(rig.clickHouse, 'short')).toStrictEqual(expectedRows(events.slice(0, 1)))
-  }, 60_000)
+  })
 
   test('whose file is gone fails with a text that says so', async () => {
     const { importId } = await uploadFile(rig, csvOf(generateEvents(5)))
@@ -108,7 +108,7 @@ describe('an import of events', () => {
       status: 'failed',
       error: expect.stringContaining('no longer there from line 2 on') as unknown,
     })
-  }, 60_000)
+  })
 
   test('that is cancelled keeps what is stored, and leaves no file', async () => {
     await start()
@@ -125,7 +125,7 @@ describe('an import of events', () => {
     const stored = await waitUntilStored(siteId, processedRecords - failedRecords)
     expect(new Set(expectedRows(events))).toStrictEqual(new Set([...expectedRows(events), ...stored]))
     expect((await rig.blobNames()).filter((name) => name.includes(`${importId}/segments`))).toStrictEqual([])
-  }, 60_000)
+  })
 
   test('waits while live events do, and goes on when they are stored', async () => {
     const first = await rig.startWriter()
@@ -146,7 +146,7 @@ describe('an import of events', () => {
     stops.push(await rig.startWriter())
     expect((await rig.ended(importId)).status).toBe('completed')
     expect(await storedRows(rig.clickHouse, siteId)).toStrictEqual(expectedRows(events))
-  }, 60_000)
+  })
 
   test('keeps its counts when the connection is lost between a segment and its import', async () => {
     const { db } = rig.postgres
@@ -173,7 +173,7 @@ describe('an import of events', () => {
     } finally {
       await sql`DROP FUNCTION cut CASCADE`.execute(db)
     }
-  }, 60_000)
+  })
 })
 
 /** The stored rows of a site once there are so many, or more. */
@@ -217,5 +217,5 @@ describe('an import of users', () => {
       { ...empty, environment: 'prod', user_id: 'bob', email: 'bob@x.example', plan: 'free' },
       { ...empty, environment: 'dev', user_id: 'ada', plan: 'test' },
     ])
-  }, 60_000)
+  })
 })

@@ -99,11 +99,11 @@ test('a worker that is killed at 10, 50 and 90 % of an import stores every recor
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
-}, 120_000)
+})
 
 describeWithS3('with its files in S3', () => {
   test('so does one whose worker is killed as often', async () => {
     const { url, credentials } = testS3()
     await killThrice(10_000, url, credentials)
-  }, 120_000)
+  })
 })

@@ -62,4 +62,4 @@ test('processes that are stopped and continued, or killed, record every segment 
   const ended = new Promise((resolve) => frozen.process.once('exit', resolve))
   frozen.process.kill('SIGTERM')
   expect(await ended).toBe(0)
-}, 60_000)
+})

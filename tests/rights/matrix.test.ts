@@ -41,7 +41,7 @@ beforeAll(async () => {
     }
   }
   await sluice.sites.register([sites.own, sites.foreign])
-}, 60_000)
+})
 
 afterAll(async () => {
   await sluice.stop()
@@ -152,36 +152,32 @@ const granted: Partial<Record<OperationId, readonly number[]>> = {
 }
 
 describe.each(Object.values(operations) as Operation[])('the rights of $method $path', (operation) => {
-  test.each(transports)(
-    'are those of the table when the credential is sent by %s',
-    async (transport) => {
-      const wrong: object[] = []
-      for (const holder of holders) {
-        const bodies: Partial<Record<Owner, string>> = {}
-        for (const owner of owners) {
-          const target = await targetOf(operation, owner, holder)
-          const { status, body } = await send(operation, target, holder, transport)
-          const rule = expected(operation, holder, owner, transport)
-          const { scope, isBound } = holder
-          const cell = { scope, isBound, owner, status, rule, error: body.error }
-          const right =
-            rule === 'granted'
-              ? (granted[operation.id as OperationId] ?? [operation.response.status]).includes(status)
-              : status === rule
-          if (!right) wrong.push(cell)
-          if (isBound && owner !== 'own') bodies[owner] = JSON.stringify({ ...body, timestamp: 0, data: undefined })
-          // No response shows anything of a site that the key is not bound to.
-          if (isBound && JSON.stringify(body.data ?? null).includes(sites.foreign)) {
-            if (owner === 'own' || operation.rights.of === 'list') wrong.push({ ...cell, leak: true })
-          }
+  test.each(transports)('are those of the table when the credential is sent by %s', async (transport) => {
+    const wrong: object[] = []
+    for (const holder of holders) {
+      const bodies: Partial<Record<Owner, string>> = {}
+      for (const owner of owners) {
+        const target = await targetOf(operation, owner, holder)
+        const { status, body } = await send(operation, target, holder, transport)
+        const rule = expected(operation, holder, owner, transport)
+        const { scope, isBound } = holder
+        const cell = { scope, isBound, owner, status, rule, error: body.error }
+        const right =
+          rule === 'granted'
+            ? (granted[operation.id as OperationId] ?? [operation.response.status]).includes(status)
+            : status === rule
+        if (!right) wrong.push(cell)
+        if (isBound && owner !== 'own') bodies[owner] = JSON.stringify({ ...body, timestamp: 0, data: undefined })
+        // No response shows anything of a site that the key is not bound to.
+        if (isBound && JSON.stringify(body.data ?? null).includes(sites.foreign)) {
+          if (owner === 'own' || operation.rights.of === 'list') wrong.push({ ...cell, leak: true })
         }
-        // A foreign object and an absent one get the same response.
-        if (bodies.foreign !== bodies.absent) wrong.push({ scope: holder.scope, ...bodies })
       }
-      expect(wrong).toStrictEqual([])
-    },
-    60_000,
-  )
+      // A foreign object and an absent one get the same response.
+      if (bodies.foreign !== bodies.absent) wrong.push({ scope: holder.scope, ...bodies })
+    }
+    expect(wrong).toStrictEqual([])
+  })
 })
 
 test('every operation but those that collect events refuses a parameter that is not known', async () => {
@@ -196,4 +192,4 @@ test('every operation but those that collect events refuses a parameter that is 
     if (isRefused !== operation.path.startsWith('/api/v1/')) accepted.push({ id: operation.id, status, body })
   }
   expect(accepted).toStrictEqual([])
-}, 60_000)
+})

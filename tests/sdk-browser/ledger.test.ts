@@ -29,7 +29,7 @@ describeWithChromium('what a page has stored on the device', () => {
     }
     sound = start({ rounds: soundRounds, seed: 1, say: console.info })
     mutated = sdkMutations.map(({ rounds, edits }) => start({ rounds, edits, seed: 2 }))
-  }, 120_000)
+  })
   afterAll(() => rig.stop())
 
   it('is in Sluice once and unchanged, whatever happens to browser, network, clock and storage', async () => {

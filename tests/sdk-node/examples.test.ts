@@ -67,7 +67,7 @@ describe('the examples of the Node SDK', () => {
     } finally {
       server.kill('SIGKILL')
     }
-  }, 60_000)
+  })
 
   test('nextjs: the route handler does the same, without the server of Next.js', async () => {
     process.env.SLUICE_URL = rig.gateway.service.url
@@ -87,5 +87,5 @@ describe('the examples of the Node SDK', () => {
       { event_id: receipt.event_id, session_id: 'session-1', anonymous_id: 'anonymous-1' },
     ])
     await sluice.close()
-  }, 60_000)
+  })
 })

@@ -47,7 +47,7 @@ export function useSdk(): SdkRig {
   beforeAll(async () => {
     rig.gateway = await startGateway()
     rig.proxy = await startCollectProxy(rig.gateway.service.url)
-  }, 60_000)
+  })
 
   afterEach(async () => {
     await Promise.all(opened.splice(0).map((each) => each.close({ timeoutMs: 0 })))
@@ -58,7 +58,7 @@ export function useSdk(): SdkRig {
   afterAll(async () => {
     await rig.proxy.stop()
     await rig.gateway.stop()
-  }, 60_000)
+  })
 
   return rig
 }

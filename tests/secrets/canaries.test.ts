@@ -15,7 +15,7 @@ describeWithRedis('secrets', () => {
 
   beforeAll(async () => {
     sluice = await startTestSluice({ redisUrl: testRedis()?.url ?? '' })
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await sluice.stop()
@@ -139,7 +139,7 @@ describeWithRedis('secrets', () => {
       secrets.filter((secret) => text.includes(secret)).map((secret) => `${place}: ${secret.slice(0, 12)}…`),
     )
     expect(found).toStrictEqual([])
-  }, 60_000)
+  })
 })
 
 interface RequestParts {

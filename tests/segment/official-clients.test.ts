@@ -21,7 +21,7 @@ let failing: FailingRequests
 beforeAll(async () => {
   proxy = await startCollectProxy(rig.gateway.service.url)
   failing = failFirstAttempts(proxy)
-}, 60_000)
+})
 
 afterAll(async () => {
   await proxy.stop()

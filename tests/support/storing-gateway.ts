@@ -20,13 +20,13 @@ export function useStoringGateway(): StoringGateway {
     await rig.stores.clickHouse.command('SYSTEM STOP MERGES events')
     writer = runWriter(rig.stores)
     rig.gateway = await startGateway({ log: rig.stores.log })
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await writer.stop()
     await rig.gateway.stop()
     await rig.stores.drop()
-  }, 60_000)
+  })
 
   return rig
 }

@@ -66,7 +66,7 @@ describeWithOpenssl('TLS by URL, with an authority of its own', () => {
     const payloads = [Buffer.from('{"n":2}\n{"n":3}\n')]
     const query = { sql, structure: 'n UInt8', payloads, parameters: {}, timeoutMs: 10_000 }
     expect((await inserts.post(query)).text).toBe('5\n')
-  }, 30_000)
+  })
 
   test('Postgres', async () => {
     const database = await testPostgres()
@@ -83,7 +83,7 @@ describeWithOpenssl('TLS by URL, with an authority of its own', () => {
     await expect(open(url.href).check()).rejects.toThrow(/certificate/)
     url.searchParams.set('sslrootcert', certificate.cert)
     await open(url.href).check()
-  }, 30_000)
+  })
 
   testWith('programs of PostgreSQL', postgresPrograms() !== undefined)(
     'pg_dump is as strict as the services, whatever the mode is called',
@@ -123,7 +123,7 @@ describeWithOpenssl('TLS by URL, with an authority of its own', () => {
       })
       url.searchParams.set('ca', certificate.cert)
       await (await open(url.href)).check()
-    }, 30_000)
+    })
   })
 })
 

@@ -66,74 +66,70 @@ function hangingReceivers(clock: VirtualClock) {
   return { outbound, most: () => ({ mostAtOne, mostAtAll }) }
 }
 
-test.each([1, 25])(
-  'while %d of 50 receivers hang, the others get their deliveries within 2 s',
-  async (count) => {
-    const clock = virtualClock(noon)
-    const { outbound, most } = hangingReceivers(clock)
-    const metrics = createMetrics()
-    let underWay = 0
-    const queue = deliveryQueue(postgres)
-    const counted = async <T>(work: Promise<T>): Promise<T> => {
-      underWay += 1
-      return work.finally(() => (underWay -= 1))
-    }
-    const stopping = new AbortController()
-    const endpoints: string[] = []
-    for (let n = 0; n < endpointCount; n += 1) {
-      endpoints.push(await addWebhook(postgres, { url: `http://127.0.0.1/${n < count ? 'hang' : 'ok'}/${n}` }))
-    }
-    /** Queues a delivery for each of the endpoints. */
-    let queued = 0
-    const addTo = (endpointIds: readonly string[]): Promise<unknown> => {
-      const deliveries = endpointIds.map((endpointId) => {
-        return { endpointId, source: `source ${(queued += 1)}`, kind: 'alert', body: Buffer.from('{}') } as const
-      })
-      return queueDeliveries(postgres.db, deliveries, clock.now())
-    }
-    await addTo(Array.from({ length: backlog }, (_, n) => endpoints[n % count] ?? ''))
-    const running = deliverySender({
-      queue: {
-        ...queue,
-        take: (...call) => counted(queue.take(...call)),
-        record: (...call) => counted(queue.record(...call)),
-      },
-      outbound,
-      secrets: testSecrets,
-      clock,
-      logger: capturedLogger().logger,
-      metrics: deliveryMetrics(metrics),
-      leases: leaseMetrics(metrics),
-    }).run?.(stopping.signal)
-    /** Time stands while Postgres works. */
-    const pass = async (ms: number): Promise<void> => {
-      await clock.advance(ms)
-      let calm = 0
-      await waitUntil(() => (calm = underWay === 0 ? calm + 1 : 0) > 1, 'Postgres has answered')
-    }
-    for (let second = 0; second < seconds; second += 1) {
-      // Each healthy receiver gets a delivery a second, and those that hang get more to wait with.
-      await addTo(endpoints)
-      for (let part = 0; part < 2; part += 1) await pass(500)
-    }
-    await pass(2_000)
+test.each([1, 25])('while %d of 50 receivers hang, the others get their deliveries within 2 s', async (count) => {
+  const clock = virtualClock(noon)
+  const { outbound, most } = hangingReceivers(clock)
+  const metrics = createMetrics()
+  let underWay = 0
+  const queue = deliveryQueue(postgres)
+  const counted = async <T>(work: Promise<T>): Promise<T> => {
+    underWay += 1
+    return work.finally(() => (underWay -= 1))
+  }
+  const stopping = new AbortController()
+  const endpoints: string[] = []
+  for (let n = 0; n < endpointCount; n += 1) {
+    endpoints.push(await addWebhook(postgres, { url: `http://127.0.0.1/${n < count ? 'hang' : 'ok'}/${n}` }))
+  }
+  /** Queues a delivery for each of the endpoints. */
+  let queued = 0
+  const addTo = (endpointIds: readonly string[]): Promise<unknown> => {
+    const deliveries = endpointIds.map((endpointId) => {
+      return { endpointId, source: `source ${(queued += 1)}`, kind: 'alert', body: Buffer.from('{}') } as const
+    })
+    return queueDeliveries(postgres.db, deliveries, clock.now())
+  }
+  await addTo(Array.from({ length: backlog }, (_, n) => endpoints[n % count] ?? ''))
+  const running = deliverySender({
+    queue: {
+      ...queue,
+      take: (...call) => counted(queue.take(...call)),
+      record: (...call) => counted(queue.record(...call)),
+    },
+    outbound,
+    secrets: testSecrets,
+    clock,
+    logger: capturedLogger().logger,
+    metrics: deliveryMetrics(metrics),
+    leases: leaseMetrics(metrics),
+  }).run?.(stopping.signal)
+  /** Time stands while Postgres works. */
+  const pass = async (ms: number): Promise<void> => {
+    await clock.advance(ms)
+    let calm = 0
+    await waitUntil(() => (calm = underWay === 0 ? calm + 1 : 0) > 1, 'Postgres has answered')
+  }
+  for (let second = 0; second < seconds; second += 1) {
+    // Each healthy receiver gets a delivery a second, and those that hang get more to wait with.
+    await addTo(endpoints)
+    for (let part = 0; part < 2; part += 1) await pass(500)
+  }
+  await pass(2_000)
 
-    const rows = await postgres.db
-      .selectFrom('deliveries')
-      .leftJoin('attempts', 'attempts.delivery_id', 'deliveries.delivery_id')
-      .select(['deliveries.status', 'created_at', 'at', 'endpoint_id'])
-      .where('endpoint_id', 'in', endpoints.slice(count))
-      .execute()
-    const delays = rows.map(({ at, created_at }) => (at?.getTime() ?? Infinity) - created_at.getTime())
-    expect(delays).toHaveLength(seconds * (endpointCount - count))
-    const [p99 = Infinity] = delays.sort((a, b) => a - b).slice(Math.ceil(delays.length * 0.99) - 1)
-    expect(p99).toBeLessThanOrEqual(2_000)
-    expect(most().mostAtOne).toBe(4)
-    expect(most().mostAtAll).toBeLessThanOrEqual(4 * count)
+  const rows = await postgres.db
+    .selectFrom('deliveries')
+    .leftJoin('attempts', 'attempts.delivery_id', 'deliveries.delivery_id')
+    .select(['deliveries.status', 'created_at', 'at', 'endpoint_id'])
+    .where('endpoint_id', 'in', endpoints.slice(count))
+    .execute()
+  const delays = rows.map(({ at, created_at }) => (at?.getTime() ?? Infinity) - created_at.getTime())
+  expect(delays).toHaveLength(seconds * (endpointCount - count))
+  const [p99 = Infinity] = delays.sort((a, b) => a - b).slice(Math.ceil(delays.length * 0.99) - 1)
+  expect(p99).toBeLessThanOrEqual(2_000)
+  expect(most().mostAtOne).toBe(4)
+  expect(most().mostAtAll).toBeLessThanOrEqual(4 * count)
 
-    stopping.abort()
-    for (let n = 0; n < 40; n += 1) await clock.advance(500)
-    await running
-  },
-  60_000,
-)
+  stopping.abort()
+  for (let n = 0; n < 40; n += 1) await clock.advance(500)
+  await running
+})

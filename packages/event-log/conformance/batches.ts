@@ -12,7 +12,7 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
         Array.from({ length: 10 }, (_, index) => block(0, String(index), { rows: 30 })),
         { timeoutMs },
       )
-      const reader = collect(log, 'group', { maxBatchRows: 100, lingerMs: 100 })
+      const reader = collect(log, 'group', { maxBatchRows: 100, lingerMs: 1_000 })
       await waitUntilTrue('all blocks', () => reader.committed.length === 10)
       expect(reader.batches.map(({ rows }) => rows)).toEqual([90, 90, 90, 30])
     })
@@ -24,7 +24,7 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
         sizes.map((bytes, index) => block(0, String(index), {}, bytes)),
         { timeoutMs },
       )
-      const reader = collect(log, 'group', { maxBatchBytes: 1000, lingerMs: 100 })
+      const reader = collect(log, 'group', { maxBatchBytes: 1000, lingerMs: 1_000 })
       await waitUntilTrue('all blocks', () => reader.committed.length === sizes.length)
       expect(reader.batches.map(({ bytes }) => bytes)).toEqual([800, 400, 3000, 10])
       expect(reader.names).toEqual(['0', '1', '2', '3', '4'])

@@ -18,7 +18,7 @@ beforeAll(async () => {
      FROM numbers(${count})`,
     { params: { noon } },
   )
-}, 120_000)
+})
 
 afterAll(async () => {
   await database.drop()

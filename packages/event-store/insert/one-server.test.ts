@@ -36,7 +36,7 @@ describe('two servers behind one address', () => {
     servers = await startBalancedClickHouses()
     for (const url of servers.urls) await migrateClickHouse(url)
     clients = servers.urls.map((url) => openClickHouse(url))
-  }, 60_000)
+  })
 
   afterAll(async () => {
     for (const client of clients) await client.close()
@@ -60,7 +60,7 @@ describe('two servers behind one address', () => {
         internal: expect.stringMatching(/another ClickHouse server .* put its own address there, not that of a load/),
       })
     }
-  }, 60_000)
+  })
 })
 
 describe('the store', () => {

@@ -48,7 +48,7 @@ describe('the command that replaces the admin key of servers', () => {
     const stored = async (key = '') => (await keys.findByHash(hashKey(key))) ?? undefined
     expect(await stored(first.key)).toMatchObject({ scopes: ['admin'], revokedAt: expect.any(Date) as unknown })
     expect(await stored(second.key)).toMatchObject({ scopes: ['admin'], siteIds: null, revokedAt: null })
-  }, 30_000)
+  })
 
   test('refuses an argument, and the key that is in use stays', async () => {
     const { key = '' } = await run({ SLUICE_POSTGRES_URL: database.url })
@@ -58,7 +58,7 @@ describe('the command that replaces the admin key of servers', () => {
       output: expect.stringMatching(/^Unknown option '--list'[^]*\nnpm run admin-key /) as unknown,
     })
     expect(await keyStore(database).findByHash(hashKey(key))).toMatchObject({ revokedAt: null })
-  }, 30_000)
+  })
 
   test('ends with 1 and names the variable when no URL is given', async () => {
     const { code, output, key } = await run({})
@@ -84,5 +84,5 @@ describe('the command that replaces the admin key of servers', () => {
     } finally {
       await rm(folder, { recursive: true })
     }
-  }, 30_000)
+  })
 })

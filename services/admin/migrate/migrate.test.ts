@@ -95,7 +95,7 @@ function describeTakeover(name: string, createUrl: () => Promise<string>): void 
     const last = await open()
     expect((await last.positions(group)).map(({ next, end }) => end - next)).toStrictEqual([0n, 0n])
     await last.close()
-  }, 90_000)
+  })
 }
 
 describe('with a file', () => {

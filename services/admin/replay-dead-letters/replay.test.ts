@@ -74,7 +74,7 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
       expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 11, rows: 11, copies: 0, foreign: 0 })
       await waitUntilDrained(stores)
       expect(await stores.stored()).toHaveLength(storable.length)
-    }, 60_000)
+    })
 
     test('copies of a letter are replayed once, and listed once', async () => {
       stores = await createTestStores(await createUrl())
@@ -91,7 +91,7 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
       const ends = await deadLetters.ends()
       expect(ends.reduce((sum, end) => sum + end, 0n)).toBe(4n)
       expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 1, rows: 1, copies: 0, foreign: 0 })
-    }, 60_000)
+    })
 
     test('letters are published to their partition byte for byte, and foreign records are left out', async () => {
       stores = await createTestStores(await createUrl())
@@ -110,7 +110,7 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
       writer = runWriter(stores)
       await waitUntilDrained(stores)
       expect(await stores.dead()).toMatchObject([{ reason: 'row_count' }])
-    }, 60_000)
+    })
   })
 }
 
@@ -147,7 +147,7 @@ describeWithKafka('kafka', () => {
     expect(await replayDeadLetters(logs)).toMatchObject({ letters: 1, rows: 1 })
     expect(await replayDeadLetters(logs)).toMatchObject({ letters: 0 })
     await postgres.drop()
-  }, 60_000)
+  })
 })
 
 describe('the command', () => {
@@ -214,5 +214,5 @@ describe('the command', () => {
     expect(await readdir(empty)).toStrictEqual([])
     await rm(empty, { recursive: true })
     await rm('/nowhere', { recursive: true, force: true })
-  }, 60_000)
+  })
 })

@@ -44,7 +44,7 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
 
   afterAll(async () => {
     await rig.stop()
-  }, 60_000)
+  })
 
   async function insert(users: readonly string[]): Promise<void> {
     const clickHouse = openClickHouse(rig.engines().clickHouseUrl)
@@ -137,7 +137,7 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     expect(finishedAt).toBeGreaterThan(0)
     const again = await rig.command('admin/backup/main', [`file:${backup}`])
     expect(again).toMatchObject({ code: 1, output: containing('is not empty') })
-  }, 60_000)
+  })
 
   test('an address without a backup is a mistake, and no folder is made for it', async () => {
     const nowhere = join(rig.backups, 'nowhere')
@@ -154,7 +154,7 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     expect(within).toMatchObject({ code: 1, output: containing('lie within each other') })
     expect(existsSync(nowhere)).toBe(false)
     expect(existsSync(join(folderOf(rig.engines().blobsUrl), 'backup'))).toBe(false)
-  }, 60_000)
+  })
 
   test('the dump of Postgres is not renewed under another key than that of the backup', async () => {
     const copy = join(rig.backups, 'other-key')
@@ -163,13 +163,13 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     const { code, output } = await rig.command('admin/backup/main', [`file:${copy}`, '--postgres-only'])
     expect({ code, output }).toMatchObject({ code: 1, output: containing('SLUICE_SECRETS_KEY is not the key') })
     await rm(copy, { recursive: true })
-  }, 60_000)
+  })
 
   test('data is never restored over', async () => {
     const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`])
     expect({ code, output }).toMatchObject({ code: 1, output: containing('holds tables') })
     expect(await users()).toStrictEqual(['ann', 'bob', 'cid'])
-  }, 60_000)
+  })
 
   test('a backup that is not whole changes nothing; a whole one is restored, and what was erased since stays erased', async () => {
     await rig.destroyEngines()
@@ -239,7 +239,7 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`, '--clickhouse-only'])
     expect({ code, output }).toMatchObject({ code: 0, output: containing('is restored') })
     expect(await users()).toStrictEqual(['ann', 'cid'])
-  }, 120_000)
+  })
 })
 
 test('a failure after the data were restored says that they are, and what is left to do', async () => {

@@ -3,6 +3,7 @@ import type { SiteStore } from '@sluice/access/sites'
 import { siteStore } from '@sluice/postgres/sites'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
+import { startStopwatch } from '../../../tests/support/stopwatch.ts'
 import { type TcpProxy, tcpProxy } from '../../../tests/support/tcp-proxy.ts'
 
 const day = 86_400_000
@@ -103,12 +104,12 @@ describe('a key that is bound to sites', () => {
     const { keyId } = (await gateway.keyStore.list({ limit: 1, offset: 0 }, null)).keys[0] ?? { keyId: '' }
     expect((await gateway.collect(event('later'), { key })).status).toBe(403)
     await gateway.keyStore.update(keyId, { keyId: 'key_admin', siteIds: null }, () => ({ siteIds: ['later'] }))
-    const changedAt = performance.now()
+    const elapsedMs = startStopwatch()
     const isApplied = async () =>
       (await gateway.collect(event('later'), { key })).status === 202 &&
       (await gateway.collect(event('own'), { key })).status === 403
     await waitUntil(isApplied, 'the new binding holds')
-    expect(performance.now() - changedAt).toBeLessThan(2_000)
+    expect(elapsedMs()).toBeLessThan(2_000)
   })
 })
 
@@ -179,10 +180,10 @@ describe('a site with retention_days', () => {
       [null, 202],
     ] as const) {
       await sites.update('changed', { retention_days })
-      const changedAt = performance.now()
+      const elapsedMs = startStopwatch()
       const isApplied = async () => (await gateway.collect(event('changed', parts))).status === expected
       await waitUntil(isApplied, `an old event is ${expected}`)
-      expect(performance.now() - changedAt).toBeLessThan(2_000)
+      expect(elapsedMs()).toBeLessThan(2_000)
     }
   })
 })
@@ -242,9 +243,9 @@ describe('without automatic registration', () => {
   ])('a site that is %s accepts events within 2 s', async (how, register) => {
     expect((await gateway.collect(event(how))).status).toBe(404)
     await register(how)
-    const changedAt = performance.now()
+    const elapsedMs = startStopwatch()
     await waitUntil(async () => (await gateway.collect(event(how))).status === 202, 'it is known')
-    expect(performance.now() - changedAt).toBeLessThan(2_000)
+    expect(elapsedMs()).toBeLessThan(2_000)
   })
 
   test('without Postgres an event or batch gets 202 for a cached site and 503 for others', async () => {

@@ -346,7 +346,7 @@ describe('weeks begin on Monday', () => {
       }),
     )
     expect(rows).toStrictEqual(sites.map(({ zone }) => ({ zone, numbers: [5, 5, 2, 4, 0, 0] })))
-  }, 60_000)
+  })
 })
 
 test('deleted events are removed from the projection of weeks', async () => {

@@ -13,7 +13,7 @@ beforeAll(async () => {
   await migrateClickHouse(query.clickHouse.url)
   store = exportStore(query.postgres)
   await siteStore(query.postgres).register(['shop', 'blog'])
-}, 60_000)
+})
 
 afterAll(async () => {
   await query.stop()

@@ -24,7 +24,7 @@ beforeAll(async () => {
   await migrateClickHouse(query.clickHouse.url)
   store = exportStore(query.postgres)
   await siteStore(query.postgres).register(['shop'])
-}, 60_000)
+})
 
 afterAll(async () => {
   await query.stop()
@@ -153,7 +153,7 @@ test('every range is of the bytes that it names', async () => {
     ),
     { numRuns: 40 },
   )
-}, 60_000)
+})
 
 describe('an export without a file', () => {
   async function refusal(exportId: string) {

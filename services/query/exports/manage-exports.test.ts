@@ -21,7 +21,7 @@ beforeAll(async () => {
   store = exportStore(query.postgres)
   await siteStore(query.postgres).register(['shop', 'blog', 'empty'])
   own = await query.createKey({ scopes: ['stats:read'], siteIds: ['shop'] })
-}, 60_000)
+})
 
 afterAll(async () => {
   await query.stop()

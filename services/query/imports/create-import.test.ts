@@ -33,7 +33,7 @@ beforeAll(async () => {
   await migrateClickHouse(query.clickHouse.url)
   await siteStore(query.postgres).register(['shop', 'blog'])
   sender = await query.createKey({ scopes: ['events:write'], siteIds: ['shop'], environment: 'dev' })
-}, 60_000)
+})
 
 afterAll(async () => {
   await query.stop()

@@ -21,7 +21,7 @@ beforeAll(async () => {
   store = importStore(query.postgres)
   await siteStore(query.postgres).register(['shop', 'blog', 'empty'])
   own = await query.createKey({ scopes: ['events:write'], siteIds: ['shop'] })
-}, 60_000)
+})
 
 afterAll(async () => {
   await query.stop()

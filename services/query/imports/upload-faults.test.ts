@@ -25,7 +25,7 @@ beforeAll(async () => {
   query = await startQuery()
   store = importStore(query.postgres)
   await siteStore(query.postgres).register(['shop'])
-}, 60_000)
+})
 
 afterAll(async () => {
   await query.stop()

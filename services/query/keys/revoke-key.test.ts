@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
+import { startStopwatch } from '../../../tests/support/stopwatch.ts'
 import { createTestKey } from '../../../tests/support/test-postgres.ts'
 
 let query: TestQuery
@@ -25,11 +26,11 @@ test('a revoked key is refused within 2 s, and its record has the time of the re
   expect((await query.request('/api/v1/stats', { key })).status).toBe(400)
   const before = Date.now()
   const { status, body } = await revoke(keyId)
-  const respondedAt = performance.now()
+  const elapsedMs = startStopwatch()
   expect(status).toBe(200)
   expect(body).toStrictEqual({ success: true, timestamp: expect.any(Number) })
   await waitUntil(async () => (await query.request('/api/v1/stats', { key })).status === 401, 'the key is refused')
-  expect(performance.now() - respondedAt).toBeLessThan(2_000)
+  expect(elapsedMs()).toBeLessThan(2_000)
   const record = (await query.request(`/api/v1/settings/keys/${keyId}`)).body.data as { revoked_at: number }
   expect(Math.abs(record.revoked_at - before)).toBeLessThan(60_000)
 })

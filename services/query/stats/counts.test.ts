@@ -75,7 +75,6 @@ describe('the projection of counts is used for', () => {
         }
       }
     },
-    60_000,
   )
 })
 

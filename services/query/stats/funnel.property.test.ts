@@ -98,7 +98,7 @@ test('funnels of random events are those of the oracle', async () => {
     }),
     { numRuns: 60 },
   )
-}, 120_000)
+})
 
 async function requestFunnel({ windowMs: _, ...funnel }: RawFunnel, windowSeconds: number): Promise<number[]> {
   const { handle } = funnelRoute({ eventReader: queryRunners(database.reader), ...allSitesKnown() })

@@ -37,7 +37,7 @@ beforeAll(async () => {
     await insert('first', `'start'`, `number * ${gapMs}`, from)
     await insert('second', `if(number % 40 = 1, 'purchase', 'page')`, `number * ${gapMs} + number % 600 * 1000`, from)
   }
-}, 120_000)
+})
 
 afterAll(async () => {
   await database.drop()

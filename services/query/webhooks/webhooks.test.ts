@@ -19,7 +19,7 @@ beforeAll(async () => {
   await migrateClickHouse(query.clickHouse.url)
   await siteStore(query.postgres).register(['shop', 'blog'])
   own = await query.createKey({ scopes: ['admin'], siteIds: ['shop'], environment: 'dev' })
-}, 60_000)
+})
 
 afterAll(async () => {
   await query.stop()

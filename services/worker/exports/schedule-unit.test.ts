@@ -169,7 +169,7 @@ test('over 200 runs with late events and imports, every event is in one run', as
   expect((await rig.exports.runs(exportId, page)).total).toBeGreaterThan(200)
   expect(received.filter(({ importId }) => importId !== null).length).toBeGreaterThan(100)
   expect(received.filter(({ timesExported }) => timesExported !== 1)).toStrictEqual([])
-}, 60_000)
+})
 
 /** Draws integers below `max`, the same ones each time. */
 function drawing(): (max: number) => number {

@@ -13,7 +13,7 @@ let rig: ImportRig
 
 beforeAll(async () => {
   rig = await createImportRig()
-}, 60_000)
+})
 
 afterAll(async () => {
   await rig.drop()
@@ -118,7 +118,7 @@ test('events older than retention_days are deleted, others are not, and projecti
     `SELECT name FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND active AND has_lightweight_delete`,
   )
   expect(masked).toStrictEqual([])
-}, 120_000)
+})
 
 test('the events of very many sites are deleted by several units, each when the one before has ended', async () => {
   const [first, last] = [newId('site'), newId('site')]
@@ -157,7 +157,7 @@ test('the events of very many sites are deleted by several units, each when the 
   expect(await counts(last, raw)).toHaveLength(1)
   expect(await run()).toMatchObject({ events: 1 })
   expect(await counts(last, raw)).toStrictEqual([])
-}, 60_000)
+})
 
 test('the worker does it once it starts, and then twice a day', async () => {
   const site = newId('site')
@@ -181,4 +181,4 @@ test('the worker does it once it starts, and then twice a day', async () => {
   await waitUntil(async () => (await dueAt()) > Date.now(), 'the next run is set')
   expect((await dueAt()) % (dayMs / 2)).toBe(0)
   await stop()
-}, 60_000)
+})

@@ -36,7 +36,7 @@ export function useBrowser(): Visitors {
 
   beforeAll(async () => {
     browser = await launchChromium()
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await browser?.close()

@@ -64,7 +64,7 @@ export function useShop(): Shop {
     shop.site = await startSite()
     const fields = { scopes: ['events:write'], site_ids: [siteId], rate_limits: { events_per_minute: 1_000_000 } }
     shop.key = (await shop.rig.createKey({ name: 'page', ...fields })).key
-  }, 120_000)
+  })
 
   afterEach(() => {
     shop.proxy.requests.length = 0

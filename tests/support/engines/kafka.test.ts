@@ -23,7 +23,7 @@ describeIfRuns('a local Kafka', () => {
 
   beforeAll(async () => {
     kafka = await startKafka({ dir })
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await kafka.stop()

@@ -22,7 +22,7 @@ describeIfRuns('a local SeaweedFS', () => {
 
   beforeAll(async () => {
     server = await startSeaweedfs({ dir })
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await server.stop()

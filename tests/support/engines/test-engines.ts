@@ -78,7 +78,7 @@ export function describeWithKafka(name: string, suite: () => void): void {
   describe(name, () => {
     beforeAll(async () => {
       await waitForKafka(url)
-    }, 60_000)
+    })
     suite()
   })
 }
@@ -132,7 +132,7 @@ export function describeWithS3(name: string, suite: () => void): void {
   describe(name, () => {
     beforeAll(async () => {
       await waitUntil(() => createBucket(url), `S3 at ${new URL(url).host} stores blobs`, 59_000)
-    }, 60_000)
+    })
     suite()
   })
 }
