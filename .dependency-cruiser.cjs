@@ -168,7 +168,7 @@ module.exports = {
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
-    exclude: { path: '^packages/(dashboard|sdk-node)/dist/' },
+    exclude: { path: '^packages/(dashboard|sdk-node)/dist(-pseudo)?/' },
     tsConfig: { fileName: 'tsconfig.json' },
     tsPreCompilationDeps: true,
     enhancedResolveOptions: {

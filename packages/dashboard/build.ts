@@ -1,19 +1,22 @@
 // Builds the dashboard: bundles src/ into dist/, which load.ts reads. scripts/setup.mjs runs this file when the sources
 // have changed; `npm run dashboard [-- <url of a running Sluice>]` runs it with --watch, which builds again at each change of a
-// file and serves the newest build.
+// file and serves the newest build. With --pseudo, the texts are in a pseudo-language and the build is in dist-pseudo/.
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type BuildOptions, type BuildResult, context, type Metafile, type Plugin } from 'esbuild'
 import { writeBuiltFile } from '@sluice/runtime/built-file'
+import { pseudoTexts } from './pseudo-texts.ts'
 import { serveNewest } from './serve-newest.ts'
 import { messages } from './src/messages/en.ts'
 import { thirdPartyLicences } from './third-party-licences.ts'
 
 const root = fileURLToPath(new URL('.', import.meta.url))
 const source = join(root, 'src')
-const dist = join(root, 'dist')
+const isPseudo = process.argv.includes('--pseudo')
+const distName = isPseudo ? 'dist-pseudo' : 'dist'
+const dist = join(root, distName)
 /** The folder of a build that is not complete yet: readers of dist/ see a whole build or the one before. */
 const unfinished = join(root, `dist.${process.pid}`)
 
@@ -45,7 +48,7 @@ const page: BuildOptions = {
   loader: { '.svg': 'copy' },
   format: 'esm',
   splitting: true,
-  plugins: [icons(), oneShared()],
+  plugins: [icons(), oneShared(), ...(isPseudo ? [pseudoLanguage()] : [])],
 }
 
 /** The script that runs before the first paint: no module, which would run after it. */
@@ -73,6 +76,25 @@ function icons(): Plugin {
         )
         if (elements.length === 0) return { errors: [{ text: `${path} has no elements` }] }
         return { contents: JSON.stringify(elements), loader: 'json' }
+      })
+    },
+  }
+}
+
+/** Has every module of messages export its texts in the pseudo-language. */
+function pseudoLanguage(): Plugin {
+  return {
+    name: 'pseudo-language',
+    setup(build) {
+      build.onLoad({ filter: /[\\/]messages(?:[\\/]en)?\.ts$/ }, async ({ path }) => {
+        const plain = await readFile(path, 'utf8')
+        const [, name] = /^export const (messages|texts) = /m.exec(plain) ?? []
+        if (name === undefined) return { errors: [{ text: `${path} exports neither messages nor texts` }] }
+        const module = JSON.stringify(join(root, 'pseudo-texts.ts'))
+        return {
+          contents: `import { pseudoTexts } from ${module}\n${plain.replace(`export const ${name} = `, `const plainTexts = `)}\nexport const ${name} = pseudoTexts(plainTexts)\n`,
+          loader: 'ts',
+        }
       })
     },
   }
@@ -145,7 +167,7 @@ function entriesOf(builds: readonly BuildResult[]): Outputs {
 
 /** index.html with `{{nav live events}}` replaced by these entries of the navigation, without icons and links. */
 function withTexts(template: string): string {
-  const texts: Readonly<Record<string, unknown>> = messages.nav
+  const texts: Readonly<Record<string, unknown>> = isPseudo ? pseudoTexts(messages.nav) : messages.nav
   const textOf = (name: string): string => {
     const text = texts[name]
     if (typeof text !== 'string') throw new Error(`src/index.html names the text ${name}, which is not in messages.nav`)
@@ -168,7 +190,7 @@ function withAddresses(template: string, entries: Outputs): string {
     if (!entry) throw new Error(`src/index.html names ${file}, which is not built`)
     return entry
   }
-  const addressOf = (path: string): string => `/${relative('dist', path)}`
+  const addressOf = (path: string): string => `/${relative(distName, path)}`
   const { path, metafile } = entryOf('src/main.tsx')
   const preload = staticImports(path, metafile).map((each) => `<link rel="modulepreload" href="${addressOf(each)}">`)
   return template

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { findViolations } from './support/axe.ts'
+import { dialogsOf } from './support/dialogs.ts'
 import { addResources } from './support/resources.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { routesOf } from './support/routes.ts'
@@ -70,43 +71,7 @@ describeWithChromium('axe finds nothing', () => {
     await expectNothing(await open('/sites/empty'))
   })
 
-  const press = (name: string) => (page: Page) => page.getByRole('button', { name, exact: true }).first().click()
-  const openRow = (text: string | RegExp) => (page: Page) =>
-    page.getByRole('row').filter({ hasText: text }).getByRole('button').first().click()
-  const site = `/sites/${siteId}`
-  const openers: [string, string, (page: Page, isWide: boolean) => Promise<void>][] = [
-    [
-      'a filter',
-      site,
-      async (page, isWide) => {
-        if (!isWide) await press('View')(page)
-        await press('Filter')(page)
-        await page.getByRole('combobox', { name: 'Property', exact: true }).waitFor()
-      },
-    ],
-    ['the shortcuts', site, (page) => page.keyboard.press('?')],
-    ['the days', site, (page) => page.keyboard.press('c')],
-    ['the menu of a number', site, press('More')],
-    ['the table of the chart', site, (page) => page.keyboard.press('t')],
-    ['all pages', site, press('All')],
-    [
-      'a guest link',
-      site,
-      async (page) => {
-        await press('Share')(page)
-        await page.getByRole('button', { name: /guest/i }).click()
-      },
-    ],
-    ['a new key', '/settings/keys', press('Create key')],
-    ['a key', '/settings/keys', openRow(/Reader/)],
-    ['a cohort', `${site}/cohorts`, openRow(/Readers/)],
-    ['a file to import', `${site}/imports`, press('Import a file')],
-    ['an import', `${site}/imports`, openRow(/Events/)],
-    ['a webhook', `${site}/webhooks`, openRow(/127\.0\.0\.1/)],
-    ['a new webhook', `${site}/webhooks`, press('New webhook')],
-  ]
-
-  it.each(openers)('while the dialog of %s is open', async (_, path, opener) => {
+  it.each(dialogsOf(siteId))('while the dialog of %s is open', async (_, path, opener) => {
     for (const isWide of [true, false]) {
       const shown = looks.filter(({ width }) => width > 1000 === isWide)
       const page = await open(path, shown[0])

@@ -1,6 +1,7 @@
 import type { TimeUnit } from '@sluice/contracts/stats'
 import type { Bounds, CustomRange } from '../state/range.ts'
 import { temporal } from '../state/temporal.ts'
+import { texts } from './messages.ts'
 import { locale } from './numbers.ts'
 
 const formats = new Map<string, Intl.DateTimeFormat>()
@@ -45,7 +46,7 @@ export function formatBucket(ms: number, unit: TimeUnit, zone: string): string {
   if (unit === 'minute') return formatTime(ms, zone)
   if (unit === 'hour') return format(zone, { weekday: 'short', day: 'numeric', month: 'short', ...time }).format(ms)
   if (unit === 'month') return format(zone, { month: 'long', year: 'numeric' }).format(ms)
-  if (unit === 'week') return `Week of ${formatDate(ms, zone)}`
+  if (unit === 'week') return texts.weekOf(formatDate(ms, zone))
   return format(zone, { weekday: 'short', ...day }).format(ms)
 }
 

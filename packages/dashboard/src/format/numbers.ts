@@ -1,4 +1,5 @@
 import type { Metric } from '@sluice/contracts/stats'
+import { texts } from './messages.ts'
 
 /** The language of texts and numbers. */
 export const locale = 'en-GB'
@@ -61,7 +62,7 @@ export function formatValue(value: number, kind: NumberKind): string {
 /** A value with all its digits, for the tooltip and for screen readers. */
 export function formatExact(value: number, kind: NumberKind): string {
   if (kind === 'percent') return `${finePercent.format(value)}%`
-  return kind === 'duration' ? `${whole.format(Math.round(value * 10) / 10)} seconds` : formatNumber(value)
+  return kind === 'duration' ? texts.seconds(whole.format(Math.round(value * 10) / 10)) : formatNumber(value)
 }
 
 /** A change from one value to another: in points for percentages, else in percent of the first; `new` from zero. */
@@ -81,9 +82,9 @@ export function changeOf(before: number, after: number, kind: NumberKind): Numbe
 
 /** `12.4%`, `1.2 points`, `new`, or `no change`; without a sign, which an arrow shows. */
 export function formatChange(change: NumberChange): string {
-  if (change.kind === 'same') return 'no change'
-  if (change.kind === 'new') return 'new'
+  if (change.kind === 'same') return texts.unchanged
+  if (change.kind === 'new') return texts.fromZero
   const { amount } = change
-  if (change.kind === 'points') return `${percent.format(amount)} points`
+  if (change.kind === 'points') return texts.points(percent.format(amount))
   return `${amount >= 1000 ? formatCompact(Math.round(amount)) : percent.format(amount)}%`
 }

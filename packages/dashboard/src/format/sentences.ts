@@ -3,6 +3,7 @@ import { messages } from '../messages/en.ts'
 import { valuesOf } from '../state/conditions.ts'
 import type { Bounds, Compare, Range } from '../state/range.ts'
 import { formatBounds, formatCustom } from './dates.ts'
+import { texts } from './messages.ts'
 import { countryName, orList } from './names.ts'
 
 /** A property as it is named to people: `country`, and `plan` for `properties.plan`. */
@@ -26,34 +27,30 @@ export function conditionLabel(condition: Condition): string {
   return `${label} ${verb} ${values}`
 }
 
-/** A condition as a part of the filter sentence: `from Germany or France`, `paths starting with /blog`. */
-function conditionPhrase(condition: Condition): string {
+/**
+ * A condition as a part of the filter sentence: `from Germany or France`, `paths starting with /blog`. `isAttached`: it follows
+ * what is counted without a comma.
+ */
+function conditionPhrase(condition: Condition): { text: string; isAttached: boolean } {
   const { property, operator } = condition
   const values = orList(valuesOf(condition).map((value) => valueLabel(property, value)))
+  const phrases = texts.conditions
   if (property === 'country' && operator !== 'exists' && operator !== 'not_exists') {
-    if (operator === 'equals' || operator === 'in') return `from ${values}`
-    if (operator === 'not_equals' || operator === 'not_in') return `not from ${values}`
+    if (operator === 'equals' || operator === 'in') return { text: phrases.from(values), isAttached: true }
+    if (operator === 'not_equals' || operator === 'not_in') return { text: phrases.notFrom(values), isAttached: true }
   }
-  if (operator === 'starts_with') return `${propertyLabel(property)}s starting with ${values}`
-  if (operator === 'ends_with') return `${propertyLabel(property)}s ending with ${values}`
-  return `where ${conditionLabel(condition)}`
+  if (operator === 'starts_with') {
+    return { text: phrases.startingWith(propertyLabel(property), values), isAttached: false }
+  }
+  if (operator === 'ends_with') {
+    return { text: phrases.endingWith(propertyLabel(property), values), isAttached: false }
+  }
+  return { text: phrases.where(conditionLabel(condition)), isAttached: true }
 }
 
 /** `last 28 days`, `17–20 May 2015`. */
 export function rangeLabel(range: Range): string {
   return typeof range === 'object' ? formatCustom(range) : messages.bar.ranges[range].toLowerCase()
-}
-
-const compareLabels: Partial<Record<string, string>> = {
-  today: 'against yesterday until the same time',
-  yesterday: 'against the day before',
-  '7d': 'against the 7 before',
-  '28d': 'against the 28 before',
-  '91d': 'against the 91 before',
-  month: 'against the same days of the month before',
-  last_month: 'against the month before',
-  year: 'against the same days of the year before',
-  '12mo': 'against the 12 before',
 }
 
 /** `against the 28 before`; undefined without a comparison. */
@@ -64,9 +61,9 @@ export function compareLabel(
   zone: string,
 ): string | undefined {
   if (compared === undefined) return undefined
-  if (compare === 'year') return 'against the same weekdays a year before'
-  const named = compare === 'previous' && typeof range === 'string' ? compareLabels[range] : undefined
-  return named ?? `against ${formatBounds(compared, zone)}`
+  if (compare === 'year') return texts.compared.weekdays
+  const named = compare === 'previous' && typeof range === 'string' ? texts.compared.ranges[range] : undefined
+  return named ?? texts.compared.with(formatBounds(compared, zone))
 }
 
 export interface Sentence {
@@ -82,11 +79,12 @@ export interface Sentence {
 /** `Visitors from Germany or France, paths starting with /blog, last 28 days, against the 28 before`. */
 export function filterSentence({ subject, filters, range, compare = 'none', compared, zone }: Sentence): string {
   const [first, ...others] = filters.map(conditionPhrase)
-  const head =
-    first === undefined
-      ? subject
-      : first.startsWith('where') || /^(not )?from/.test(first)
-        ? `${subject} ${first}`
-        : `${subject}, ${first}`
-  return [head, ...others, rangeLabel(range), compareLabel(compare, range, compared, zone)].filter(Boolean).join(', ')
+  const head = first === undefined ? subject : `${subject}${first.isAttached ? '' : ','} ${first.text}`
+  const parts = [
+    head,
+    ...others.map(({ text }) => text),
+    rangeLabel(range),
+    compareLabel(compare, range, compared, zone),
+  ]
+  return parts.filter(Boolean).join(', ')
 }

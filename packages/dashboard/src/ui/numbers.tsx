@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import type { ApiRequest } from '../api/request.ts'
 import { type CsvRow, toCsv } from '../format/csv.ts'
 import { toCurl } from '../format/curl.ts'
+import { texts } from '../format/messages.ts'
 import { changeOf, formatChange, formatExact, formatValue, type NumberKind } from '../format/numbers.ts'
 import { messages } from '../messages/en.ts'
 import { Button } from './button.tsx'
@@ -179,7 +180,7 @@ export function Change({ before, after, kind = 'count' }: { before: number; afte
   return (
     <span class="change" title={formatExact(before, kind)}>
       {isMove ? <Icon name={change.isRise ? 'arrow-up-right' : 'arrow-down-right'} size={14} /> : null}
-      {isMove ? <span class="hidden-text">{change.isRise ? 'up ' : 'down '}</span> : null}
+      {isMove ? <span class="hidden-text">{change.isRise ? texts.up : texts.down} </span> : null}
       {formatChange(change)}
     </span>
   )
