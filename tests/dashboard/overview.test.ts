@@ -337,8 +337,15 @@ async function expectChange(page: Page, metric: string, { value, before }: { val
   const radio = page.getByRole('radio', { name, exact: true })
   const change = metric.endsWith('_rate') ? value - before : ((value - before) / before) * 100
   const amount = Math.abs(change)
-  const text = amount < 0.05 ? 'no change' : before === 0 && !metric.endsWith('_rate') ? 'new' : amount.toFixed(1)
+  const words = amount < 0.05 ? 'no change' : before === 0 && !metric.endsWith('_rate') ? 'new' : undefined
   await eventually(async () => {
-    expect((await radio.textContent()) ?? '').toContain(text)
+    const text = (await radio.locator('.change').textContent()) ?? ''
+    if (words !== undefined) {
+      expect(text).toBe(words)
+      return
+    }
+    const shown = Number(/[\d.,]+/.exec(text)?.[0].replaceAll(',', ''))
+    // One digit after the point, none from 1,000 on; a half may be rounded either way.
+    expect(Math.abs(shown - amount)).toBeLessThanOrEqual(amount < 1_000 ? 0.0501 : 0.501)
   })
 }
