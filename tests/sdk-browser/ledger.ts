@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import type { Page } from 'playwright-core'
 import { bundle } from '@sluice/browser/bundle'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -9,7 +8,8 @@ import type { Rig } from '../dashboard/support/rig.ts'
 import { type CollectProxy, type SentEvent, startCollectProxy, type Treatment } from '../support/collect-proxy.ts'
 import { compareRows } from '../support/compare-rows.ts'
 import { type Edit, mutate } from '../support/mutate.ts'
-import { createProfile, type RunningBrowser } from './support/profile.ts'
+import type { Profile, RunningBrowser, Tab } from './support/browser.ts'
+import { createChromiumProfile } from './support/chromium.ts'
 
 /** What happens to the pages of a round. */
 export const faults = [
@@ -44,6 +44,8 @@ export interface LedgerOptions {
   seed: number
   /** Bugs that are put into the SDK. */
   edits?: readonly Edit[]
+  /** The browser, Chromium by default. */
+  createProfile?: () => Promise<Profile>
   say?: (line: string) => void
 }
 
@@ -79,7 +81,7 @@ const correctionMsMax = 7 * dayMs
  */
 export async function keepLedger(
   rig: Rig,
-  { rounds, seed, edits = [], say = () => undefined }: LedgerOptions,
+  { rounds, seed, edits = [], createProfile = createChromiumProfile, say = () => undefined }: LedgerOptions,
 ): Promise<Balance> {
   const random = seededRandom(seed)
   const siteId = `ledger-${seed}-${Date.now().toString(36)}`
@@ -208,8 +210,7 @@ interface RoundParts extends Round {
 
 /** Runs the pages of a round. Resolves with whether the browser has ended. */
 async function runRound(browser: RunningBrowser, round: RoundParts): Promise<boolean> {
-  const { url, fault, network, random } = round
-  const { context } = browser
+  const { url, fault, network, random, proxy } = round
   const offsets: Partial<Record<Fault, number>> = {
     'clock-ahead': 3 * dayMs,
     'clock-never-set': 4 * dayMs - Date.now(),
@@ -220,28 +221,18 @@ async function runRound(browser: RunningBrowser, round: RoundParts): Promise<boo
     ...(fault === 'beacons' && { beacon: '' }),
     ...((fault === 'beacons' || fault === 'hide-tabs') && { hide: '' }),
   })
-  const pages: Page[] = []
+  const pages: Tab[] = []
   const isUnderWay = startRound(round, pages)
   for (let tab = 0; tab < (fault === 'five-tabs' ? tabsMax : 1 + drawBelow(random, 2)); tab++) {
-    const page = await context.newPage()
-    if (fault === 'full-storage') {
-      const session = await context.newCDPSession(page)
-      await session.send('Storage.overrideQuotaForOrigin', { origin: url, quotaSize: 1 })
-    }
+    const page = await browser.openTab()
+    if (fault === 'full-storage') await browser.setStorageFull?.(page, url, true)
     await page.goto(`${url}/?${query.toString()}`)
     pages.push(page)
   }
-  const setOffline = async (offline: boolean): Promise<void> => {
-    for (const page of pages) {
-      const session = await context.newCDPSession(page)
-      await session.send('Network.enable')
-      await session.send('Network.emulateNetworkConditions', {
-        offline,
-        latency: 0,
-        downloadThroughput: -1,
-        uploadThroughput: -1,
-      })
-    }
+  const setOffline = async (isOffline: boolean): Promise<void> => {
+    for (const page of pages) await browser.setOffline?.(page, isOffline)
+    // A browser that can't be told so finds no connection.
+    if (!browser.setOffline) proxy.treat = isOffline ? () => ({ kind: 'cut-before' }) : treatmentsOf(network, random)
   }
   if (fault === 'offline') await setOffline(true)
   await waitUntil(isUnderWay, `${fault}: events are tracked, stored and sent`)
@@ -254,12 +245,8 @@ async function runRound(browser: RunningBrowser, round: RoundParts): Promise<boo
   if (fault === 'kill-pages') await browser.killPages()
   if (fault === 'reload') for (const page of pages) await page.reload()
   if (fault === 'offline') await setOffline(false)
-  if (fault === 'full-storage') {
-    for (const page of pages.slice(0, 1)) {
-      const session = await context.newCDPSession(page)
-      await session.send('Storage.overrideQuotaForOrigin', { origin: url })
-    }
-  }
+  const [first] = pages
+  if (fault === 'full-storage' && first) await browser.setStorageFull?.(first, url, false)
   // A tab that stays open when the browser is killed later is as good as one that is closed now.
   if (fault === 'nothing') return false
   await Promise.all(pages.map((page) => page.close().catch(() => undefined)))
@@ -270,7 +257,7 @@ async function runRound(browser: RunningBrowser, round: RoundParts): Promise<boo
  * Begins a round with `pages`, which get open afterwards. The function resolves with whether they have tracked a number of
  * events by chance, whether their store has as many, and whether a request with events was sent, as far as they can.
  */
-function startRound({ fault, random, reported, proxy }: RoundParts, pages: readonly Page[]): () => Promise<boolean> {
+function startRound({ fault, random, reported, proxy }: RoundParts, pages: readonly Tab[]): () => Promise<boolean> {
   const wanted = eventsMin + drawBelow(random, eventsMin)
   const stores = fault !== 'offline' && fault !== 'full-storage'
   const before = { reported: reported.size, sent: proxy.events().length }
@@ -285,9 +272,9 @@ function startRound({ fault, random, reported, proxy }: RoundParts, pages: reado
 }
 
 /** Opens pages that track nothing, each of which sends what the ones before have left, until the store is empty. */
-async function drain({ context }: RunningBrowser, url: string): Promise<void> {
-  for (const page of context.pages()) await page.close().catch(() => undefined)
-  const page = await context.newPage()
+async function drain(browser: RunningBrowser, url: string): Promise<void> {
+  await browser.closeTabs()
+  const page = await browser.openTab()
   const isEmpty = async (): Promise<boolean> => {
     await page.goto(url)
     await page.evaluate('sluice.flush()')
