@@ -74,7 +74,7 @@ export function describeIdempotency(name: string, createUrl: () => string): void
     })
 
     test('ends a claim by itself and keeps a late result unless there is another', async () => {
-      const { idempotency } = await open({ claimMs: 300 })
+      const { idempotency } = await open({ claimMs: 3_000 })
       const [id, late] = [fresh('i'), fresh('i')]
       await idempotency.claim(id, 'f')
       await idempotency.claim(late, 'f')

@@ -48,7 +48,7 @@ export function describeLimiter(name: string, createUrl: () => string): void {
     })
 
     test('grants the whole limit again after the end of the window', async () => {
-      const limiter = await limiterOf({ limitWindowSeconds: 1 })
+      const limiter = await limiterOf({ limitWindowSeconds: 3 })
       const counter = fresh()
       const { resetAt } = await limiter.consume(counter, 10, 10)
       let last: Consumption | undefined
