@@ -83,7 +83,7 @@ test('a file of 200 MiB is uploaded, and downloaded in parts, with constant memo
 })
 
 /** Timeouts short enough for a test to wait for; the idle timeout is longer than the pauses of the tests. */
-const limits = { headersTimeoutMs: 300, requestTimeoutMs: 300, timeoutCheckMs: 50, idleTimeoutMs: 1_500 }
+const limits = { headersTimeoutMs: 300, requestTimeoutMs: 300, timeoutCheckMs: 50, idleTimeoutMs: 5_000 }
 
 /** A connection that has sent the headers of an upload. */
 async function startUpload(length: number, more: Partial<ServerLimits> = {}) {

@@ -180,7 +180,7 @@ describe('a host that vanishes without a reset', () => {
     ['a transaction', inTransaction],
     ['a check', (postgres: Postgres) => postgres.check()],
   ])('%s that gets no answer fails with 503, and the next one has a new connection', async (_what, work) => {
-    const postgres = openPostgres(proxy.url, { poolSize: 1, queryTimeoutMs: 300 })
+    const postgres = openPostgres(proxy.url, { poolSize: 1, queryTimeoutMs: 2_000 })
     await postgres.check()
     proxy.strand()
     expect(await rejection(work(postgres))).toMatchObject(awayError)
@@ -189,7 +189,7 @@ describe('a host that vanishes without a reset', () => {
   })
 
   test('a transaction whose statement gets no answer fails with 503, and its connection is not used again', async () => {
-    const postgres = openPostgres(proxy.url, { poolSize: 1, queryTimeoutMs: 300 })
+    const postgres = openPostgres(proxy.url, { poolSize: 1, queryTimeoutMs: 2_000 })
     const interrupted = postgres.run((db) =>
       db.transaction().execute(async (transaction) => {
         await sql`SELECT 1`.execute(transaction)
