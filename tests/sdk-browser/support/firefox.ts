@@ -107,17 +107,20 @@ async function openTab(session: BidiSession): Promise<Tab> {
   }
 }
 
-/** The processes of Firefox that run pages (Linux). */
-function pageProcesses(parent: number): number[] {
+/** The processes of a Firefox that run pages (Linux). Throws when there are none. */
+function pageProcesses(group: number): number[] {
   const isOne = (id: number): boolean => {
     try {
-      const parentId = Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${id}/status`, 'utf8'))?.[1])
-      const words = readFileSync(`/proc/${id}/cmdline`, 'utf8').split('\0')
-      return parentId === parent && words.includes('-contentproc') && words.includes('tab')
+      // The fields after the name, which is in brackets: state, parent and group.
+      const [, , groupId] = (readFileSync(`/proc/${id}/stat`, 'utf8').split(') ').at(-1) ?? '').split(' ')
+      const command = readFileSync(`/proc/${id}/cmdline`, 'utf8').replaceAll('\0', ' ').trimEnd()
+      return Number(groupId) === group && command.includes(' -contentproc ') && command.endsWith(' tab')
     } catch {
       // It has ended meanwhile.
       return false
     }
   }
-  return readdirSync('/proc').map(Number).filter(isOne)
+  const found = readdirSync('/proc').map(Number).filter(isOne)
+  if (found.length === 0) throw new Error('Firefox has no process that runs a page')
+  return found
 }

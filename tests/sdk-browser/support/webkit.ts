@@ -23,8 +23,10 @@ async function startWebKit(): Promise<RunningBrowser> {
   const child = spawn('xvfb-run', ['-a', 'WebKitWebDriver', `--port=${port}`], { stdio: 'ignore', detached: true })
   const exited = new Promise((resolve) => child.once('exit', resolve))
   const end = async (): Promise<void> => {
-    killProcess(-(child.pid ?? 0))
+    // xvfb-run removes the files of its display.
+    process.kill(-(child.pid ?? 0), 'SIGTERM')
     await exited
+    killProcess(-(child.pid ?? 0))
   }
   try {
     const session = await openWebDriverSession(`http://127.0.0.1:${port}`, {
