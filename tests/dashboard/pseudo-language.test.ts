@@ -91,7 +91,10 @@ describeWithChromium('in a language that is two fifths longer', () => {
   it.each(Object.entries(routesOf(siteId)))(
     'the page %s has its texts from the messages, and room for them',
     async (_, path) => {
-      for (const width of [1280, 390]) await expectFitting(await open(path, { width, height: 900 }), width)
+      const page = await open(path, { width: 1280, height: 900 })
+      await expectFitting(page, 1280)
+      await page.setViewportSize({ width: 390, height: 844 })
+      await expectFitting(page, 390)
     },
   )
 
