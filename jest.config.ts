@@ -19,7 +19,8 @@ const config: Config = {
   globalTeardown: './tests/support/engines/stop.ts',
   // For what hangs: tests wait for conditions, which take many times as long on a machine that others use, too.
   testTimeout: 180_000,
-  maxWorkers: 2,
+  // Tests wait for engines that restart and for processes that end: three files at a time keep two cores busy.
+  maxWorkers: 3,
   // The modules of each file stay in the process that ran it: with gigabytes of them, each collection of garbage takes a second.
   workerIdleMemoryLimit: '1GB',
   // npm run coverage. V8 counts what runs in the processes of jest; services that tests start as processes are not in it.

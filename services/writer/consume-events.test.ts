@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { type ReadBudget, readBudget } from '@sluice/event-log/consumer/read-budget'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { ClickHouseError } from '@sluice/event-store/errors'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
@@ -171,17 +172,34 @@ test('what arrives while a batch waits for its turn at ClickHouse is stored with
     await gate.promise
     return inserter.insert(...call)
   }
-  writer = runWriter(stores, { inserter: { ...inserter, insert } })
+  /** Bytes of the blocks that the writer has read and not committed. */
+  let held = 0
+  const unlimited = readBudget(Infinity)
+  const budget: ReadBudget = {
+    ...unlimited,
+    open: (onReleased) => {
+      const account = unlimited.open(onReleased)
+      const add = (bytes: number): void => {
+        held += bytes
+        account.add(bytes)
+      }
+      return { ...account, add }
+    },
+  }
+  writer = runWriter(stores, { inserter: { ...inserter, insert }, budget })
   const last = partitions - 1
   for (let partition = 0; partition < last; partition++) await stores.publish(blockOfRows(partition, [event()]))
   await waitUntil(() => Object.keys(inserts).length === last, 'every slot is taken')
+  const heldByInserts = held
   await stores.publish(blockOfRows(last, [event()]))
   const { lag } = writer.consumer
   await waitUntil(
     () => lag().some(({ partition, oldestAppendedAt: at = Infinity }) => partition === last && at + 100 < Date.now()),
     'the batch is due',
   )
+  const heldByBlock = held - heldByInserts
   await stores.publish(blockOfRows(last, [event()]), blockOfRows(last, [event()]))
+  await waitUntil(() => held >= heldByInserts + 2.5 * heldByBlock, 'the writer has read both')
   gate.resolve(undefined)
   await waitUntilDrained()
   expect(inserts[String(last)]).toStrictEqual([3])
