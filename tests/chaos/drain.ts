@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backfillAgeMs } from '@sluice/contracts/lanes'
 import { silent } from '@sluice/event-log/conformance/collect'
+import type { GroupPosition } from '@sluice/event-log/log'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { openClickHouse } from '@sluice/event-store/client'
@@ -29,26 +30,31 @@ const markers = 200
 /**
  * Waits until all events that were sent before are processed. It sends marker events, undated, dated and old, to every
  * partition of both lanes: they follow the earlier events in the log, so the earlier ones have been processed once the
- * markers are visible. Lost markers are replaced by new ones, so that a product that loses events reaches its audit. Old
- * rows of one batch may be stored by several statements, month by month, so the groups of both lanes must be at the end, too.
+ * markers are visible. Lost markers are replaced by new ones, so that a product that loses events reaches its audit: one set of
+ * markers that is complete is enough. Old rows of one batch may be stored by several statements, month by month, so the groups
+ * of both lanes must be at the end, too.
  */
 export async function waitForDrain(rig: DrainedRig, timeoutMs: number): Promise<void> {
   const clickHouse = openClickHouse(rig.clickHouse.url)
-  let prefix = ''
+  const prefixes: string[] = []
   let sentAt = 0
   const areMarkersVisible = async (): Promise<boolean> => {
     if (Date.now() - sentAt > lostAfterMs) {
-      prefix = await sendMarkers(rig)
+      prefixes.push(await sendMarkers(rig))
       sentAt = Date.now()
     }
     const { rows } = await clickHouse.query<{ found: number }>(
-      'SELECT uniqExact(event_id) AS found FROM events WHERE site_id = {site:String} AND startsWith(event_id, {prefix:String})',
-      { site, prefix },
+      `SELECT uniqExact(event_id) AS found FROM events
+       WHERE site_id = {site:String} AND has({prefixes:Array(String)}, substringIndex(event_id, '-', 1))
+       GROUP BY substringIndex(event_id, '-', 1)`,
+      { site, prefixes },
     )
-    return rows[0]?.found === markers
+    return rows.some(({ found }) => found === markers)
   }
   try {
     await waitUntil(areMarkersVisible, 'the log is drained', timeoutMs)
+  } catch (error) {
+    throw new Error(`uncommitted blocks by partition: ${await uncommittedBlocks(rig)}`, { cause: error })
   } finally {
     await clickHouse.close()
   }
@@ -56,17 +62,35 @@ export async function waitForDrain(rig: DrainedRig, timeoutMs: number): Promise<
 }
 
 /** Waits until the writers have committed every block of both lanes. */
-async function waitForGroups({ logUrl, clickHouse }: DrainedRig, timeoutMs: number): Promise<void> {
+async function waitForGroups(rig: DrainedRig, timeoutMs: number): Promise<void> {
+  await withPositions(rig, async (positions) => {
+    const isAtEnd = async (): Promise<boolean> =>
+      (await positions()).every((lane) => lane.every(({ next, end }) => next === end))
+    await waitUntil(isAtEnd, 'the writers are at the ends of both lanes', timeoutMs)
+  })
+}
+
+/** The numbers of blocks that the writers have not committed, for the message of a failure. */
+function uncommittedBlocks(rig: DrainedRig): Promise<string> {
+  return withPositions(rig, async (positions) => {
+    const [live = [], backfill = []] = (await positions()).map((lane) =>
+      lane.map(({ next, end }) => String(end - next)),
+    )
+    return `live ${live.join(' ')}, backfill ${backfill.join(' ')}`
+  })
+}
+
+/** Calls `work` with a function that returns the positions of the writers in the live lane and in that of old events. */
+async function withPositions<T>(
+  { logUrl, clickHouse }: DrainedRig,
+  work: (positions: () => Promise<(readonly GroupPosition[])[]>) => Promise<T>,
+): Promise<T> {
   const inserter = openEventInserter(clickHouse.url)
   const live = await openEventLog(logUrl, { logger: silent })
   const backfill = await openBackfillLog(logUrl, live, { logger: silent })
   try {
     const group = writerGroup(await inserter.storeId())
-    const isAtEnd = async (): Promise<boolean> => {
-      const positions = await Promise.all([live, backfill].map((log) => log.positions(group)))
-      return positions.flat().every(({ next, end }) => next === end)
-    }
-    await waitUntil(isAtEnd, 'the writers are at the ends of both lanes', timeoutMs)
+    return await work(() => Promise.all([live, backfill].map((log) => log.positions(group))))
   } finally {
     await Promise.all([inserter.close(), live.close(), backfill.close()])
   }
@@ -93,14 +117,14 @@ export async function waitForBothWriters(rig: Rig, timeoutMs: number): Promise<v
   })
 }
 
-/** Sends marker events; returns the prefix of their ids. */
+/** Sends marker events; returns what their ids have before the first hyphen. */
 export async function sendMarkers({ gateways, key }: DrainedRig): Promise<string> {
-  const prefix = `${process.hrtime.bigint()}-`
+  const prefix = String(process.hrtime.bigint())
   const sentAt = Date.now()
   const events = Array.from({ length: markers }, (_, n) => ({
     site_id: site,
     event_type: 'x',
-    event_id: `${prefix}${n}`,
+    event_id: `${prefix}-${n}`,
     ...(n % 3 > 0 && { timestamp: sentAt - (n % 3 === 1 ? 0 : 2 * backfillAgeMs) }),
   }))
   const isAccepted = async (): Promise<boolean> => {
