@@ -168,7 +168,8 @@ module.exports = {
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
-    exclude: { path: '^packages/(dashboard|sdk-node)/dist(-pseudo)?/' },
+    // The example of Next.js is a project of its own, with its own packages.
+    exclude: { path: ['^packages/(dashboard|sdk-node)/dist(-pseudo)?/', '^docs/sdk/examples/nextjs/'] },
     tsConfig: { fileName: 'tsconfig.json' },
     tsPreCompilationDeps: true,
     enhancedResolveOptions: {

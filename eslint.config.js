@@ -24,6 +24,8 @@ export default defineConfig(
       'packages/{dashboard,sdk-browser}/dist*/',
       'packages/sdk-node/dist/',
       'packages/sdk-browser/released/',
+      // `next build` checks it by the rules of its own tsconfig.json.
+      'docs/sdk/examples/nextjs/',
     ],
   },
   js.configs.recommended,

@@ -1,5 +1,6 @@
 import { describe } from '@jest/globals'
 import { describeWithChromium } from '../dashboard/support/use-browser.ts'
+import { testNextjs } from './snippet/nextjs.ts'
 import { testPages } from './snippet/pages.ts'
 import { testSending } from './snippet/sending.ts'
 import { testServing } from './snippet/serving.ts'
@@ -20,5 +21,8 @@ describeWithChromium('the script for web pages', () => {
   })
   describe('as it is served: it', () => {
     testServing(shop)
+  })
+  describe('and Next.js: it', () => {
+    testNextjs(shop)
   })
 })

@@ -39,7 +39,7 @@ describe('the examples of the Node SDK', () => {
 
   test('express: an order of the server joins the visit of the page, and is one event with the copy of the page', async () => {
     const port = await findFreePort()
-    const program = fileURLToPath(new URL('../../docs/examples/express/server.ts', import.meta.url))
+    const program = fileURLToPath(new URL('../../docs/sdk/examples/express/server.ts', import.meta.url))
     const { PATH } = process.env
     const env = {
       PATH,
@@ -67,25 +67,5 @@ describe('the examples of the Node SDK', () => {
     } finally {
       server.kill('SIGKILL')
     }
-  })
-
-  test('nextjs: the route handler does the same, without the server of Next.js', async () => {
-    process.env.SLUICE_URL = rig.gateway.service.url
-    process.env.SLUICE_KEY = rig.gateway.keys.prod
-    const { POST } = await import('../../docs/examples/nextjs/app/api/orders/route.ts')
-    const { sluice } = await import('../../docs/examples/nextjs/lib/sluice.ts')
-    const request = new Request('http://localhost/api/orders', {
-      method: 'POST',
-      headers: { baggage },
-      body: JSON.stringify({ total: 99 }),
-    })
-    const response = await POST(request)
-    expect(response.status).toBe(201)
-    const { receipt } = (await response.json()) as { receipt: Receipt }
-    await sendPageCopy(99, receipt)
-    expect(await orders(99)).toEqual([
-      { event_id: receipt.event_id, session_id: 'session-1', anonymous_id: 'anonymous-1' },
-    ])
-    await sluice.close()
   })
 })
