@@ -18,7 +18,7 @@ const config: Config = {
   globalSetup: './tests/support/engines/start.ts',
   globalTeardown: './tests/support/engines/stop.ts',
   // For what hangs: tests wait for conditions, which take many times as long on a machine that others use, too.
-  testTimeout: 180_000,
+  testTimeout: 600_000,
   // Tests wait for engines that restart and for processes that end: three files at a time keep two cores busy.
   maxWorkers: 3,
   // The modules of each file stay in the process that ran it: with gigabytes of them, each collection of garbage takes a second.

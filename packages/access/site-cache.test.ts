@@ -524,7 +524,7 @@ test('an event that a gateway accepts after the deletion of its site registers t
     const erasure = { erasureId: 'era_1', siteId: 'shop', kind: 'site', hashes: null, before: null } as const
     await erasureStore(postgres).createForSite({ ...erasure, requestedAt: Date.now(), keyId: 'key_1' })
     expect(await isKnown()).toBe(false)
-    await waitUntil(async () => (await collect()) === 202 && isKnown(), 'it is registered anew', 3_000)
+    await waitUntil(async () => (await collect()) === 202 && isKnown(), 'it is registered anew')
   } finally {
     await gateway.stop()
   }

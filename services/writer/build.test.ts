@@ -49,7 +49,6 @@ function describeReadiness(createLog: () => Promise<string | undefined>): void {
           () => false,
         ),
       'the writer is ready',
-      30_000,
     )
     abort.abort()
     await running

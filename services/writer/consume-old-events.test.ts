@@ -69,7 +69,7 @@ describe('copies of an event that travel on both lanes', () => {
     }
     start(runWriter, { inserter: stores.proxied })
     start(runOldWriter, { inserter: stores.proxied })
-    await waitUntil(() => stores.isDrained(), 'both logs are drained', 60_000)
+    await waitUntil(() => stores.isDrained(), 'both logs are drained')
     expect(await stores.stored()).toStrictEqual(rows.map(({ event_id: id }) => id))
     // One of the two was excluded, and tried again.
     expect(arrived).toBeGreaterThan(2)
@@ -95,7 +95,7 @@ test('old rows of many months are stored by one statement of each partition whil
   await publishOld(blockOfRows(0, scattered))
   // The first look at the log's end can't tell that it stands.
   const writer = start(runOldWriter, { inserter, log: { ...stores.log, ...quiet } })
-  await waitUntil(() => stores.isDrained(), 'it is drained', 60_000)
+  await waitUntil(() => stores.isDrained(), 'it is drained')
   expect(await stores.stored()).toHaveLength(scattered.length)
   expect(writer.consumer.warnings()).toStrictEqual([])
   expect(statements.flat()).toHaveLength(scattered.length)
@@ -104,7 +104,7 @@ test('old rows of many months are stored by one statement of each partition whil
   await waitUntil(async () => {
     statements.length = 0
     await publishOld(blockOfRows(0, next))
-    await waitUntil(() => stores.isDrained(), 'it is drained', 60_000)
+    await waitUntil(() => stores.isDrained(), 'it is drained')
     return statements.length === 1
   }, 'one statement')
 })
@@ -119,7 +119,7 @@ test('old rows of many months are stored by statements of eight months while liv
       liveLag: () => [{ partition: 0, committed: 0n, blocks: 1, oldestAppendedAt: undefined }],
     },
   })
-  await waitUntil(() => stores.isDrained(), 'it is drained', 60_000)
+  await waitUntil(() => stores.isDrained(), 'it is drained')
   const months = statements.map((rows) => new Set(rows.map(({ timestamp }) => tablePartitionOf(timestamp))).size)
   expect(months).toStrictEqual([8, 8, 4])
   expect(await stores.stored()).toStrictEqual(scattered.map(({ event_id: id }) => id).sort())
@@ -174,6 +174,6 @@ test('a stop during a pause ends at once, and the rows come again', async () => 
   expect(performance.now() - startedAt).toBeLessThan(5_000)
   expect(inserts).toBe(1)
   start(runOldWriter)
-  await waitUntil(() => stores.isDrained(), 'it is drained', 60_000)
+  await waitUntil(() => stores.isDrained(), 'it is drained')
   expect(await stores.stored()).toHaveLength(scattered.length)
 })

@@ -56,7 +56,7 @@ describe('copies of an event in two partitions, as gateways with 4 and with 8 pa
     stores.proxy.slowSeconds = 1
     await publishCopies()
     start()
-    await waitUntil(() => stores.isDrained(), 'the log is drained', 60_000)
+    await waitUntil(() => stores.isDrained(), 'the log is drained')
     expect(await stores.stored()).toStrictEqual(ids)
     expect(most).toBe(1)
   })
@@ -79,7 +79,7 @@ describe('copies of an event in two partitions, as gateways with 4 and with 8 pa
     }
     stores.proxy.slowSeconds = 1
     await publishCopies()
-    await waitUntil(() => stores.isDrained(), 'the log is drained', 60_000)
+    await waitUntil(() => stores.isDrained(), 'the log is drained')
     expect(await stores.stored()).toStrictEqual(ids)
     // One of the two was excluded, or ended by the other, and tried again.
     expect(arrived).toBeGreaterThan(2)

@@ -34,21 +34,21 @@ describeWithServices('Sluice under faults', () => {
   it('loses, duplicates and alters no acknowledged event while every part fails (R1)', async () => {
     const options = { seed: 20_261_121, events: 20_000, eventsPerSecond: 1_500 }
     expectNoProblems(await exactlyOnce(rig, { ...options, faults: smallFaults, say }))
-  }, 600_000)
+  }, 1_200_000)
 
   it('refuses every request in time without Kafka, and keeps the acknowledged events (R2)', async () => {
     expectNoProblems(await kafkaAway(rig, { seed: 2, outageSeconds: 4, refusalMsMax: 10_000, say }))
-  }, 300_000)
+  }, 1_200_000)
 
   it('turns rows that can not be stored into dead letters and delays no other rows (R3)', async () => {
     expectNoProblems(await poison(rig, { seed: 3, events: 5_000, say }))
-  }, 300_000)
+  }, 1_200_000)
 
   it('accepts events without Redis, with limits in each process and sessions refused (R5)', async () => {
     expectNoProblems(await redisAway(rig, { seed: 5, say }))
-  }, 300_000)
+  }, 1_200_000)
 
   it('accepts known keys without Postgres, and refuses a revoked key everywhere once it is back (R6)', async () => {
     expectNoProblems(await postgresAway(rig, { seed: 6, outageSeconds: 6, revokedMsMax: 10_000, say }))
-  }, 300_000)
+  }, 1_200_000)
 })

@@ -42,7 +42,7 @@ export async function sendExportedEvents({ gatewayUrl, queryUrl, ...request }: E
     const { text } = await sendRequest(`${queryUrl}/api/v1/stats?site_id=${site}&metric=event_count`, request)
     return (JSON.parse(text) as { data?: { value: number } }).data?.value === events
   }
-  await waitUntil(isStored, 'the events to export are stored', 120_000)
+  await waitUntil(isStored, 'the events to export are stored')
 }
 
 /** Exports the site continuously, two exports at a time. `onFailure` is called for failed requests and exports. */

@@ -23,7 +23,7 @@ const site = 'sentinel'
 const lostAfterMs = 40_000
 const markerPauseMs = 200
 /** The gateway may still be reconnecting to Kafka. */
-const acceptedTimeoutMs = 30_000
+const acceptedTimeoutMs = 120_000
 /** Enough events for every partition of both lanes to get some of each kind. */
 const markers = 200
 

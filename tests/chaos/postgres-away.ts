@@ -19,7 +19,7 @@ export interface PostgresAwayOptions {
 const eventsPerSecond = 500
 /** Seconds for which events are sent in addition: before the outage, and during the revocation after it. */
 const spareSeconds = 12
-const backTimeoutMs = 30_000
+const backTimeoutMs = 120_000
 
 /**
  * R6: while Postgres is away, cached keys still ingest events and administration answers 503. When Postgres is back, every

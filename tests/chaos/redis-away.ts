@@ -11,7 +11,7 @@ const limit = 1_000
 const spentBefore = 600
 /** The share of the limit by which a process may be wrong (R5). */
 const tolerance = 0.1
-const backTimeoutMs = 30_000
+const backTimeoutMs = 120_000
 
 /**
  * R5: while Redis is away (killed, then frozen) events are accepted, each process enforces a key's limit by itself, and

@@ -23,8 +23,11 @@ export interface LoadOptions {
   say: Say
 }
 
-/** A batch may wait for a group that lost its last member: 10 s for the session, 15 for the rebalance. */
-const drainTimeoutMs = 180_000
+/**
+ * A batch may wait for a group that lost its last member: 10 s for the session, 15 for the rebalance. Old events take a quarter
+ * of the writer's time while live ones arrive: on a busy machine, where each statement takes seconds, many minutes.
+ */
+const drainTimeoutMs = 600_000
 
 /**
  * Sends events while faults happen, one after the other, then compares the store with the sender's list. Events that were

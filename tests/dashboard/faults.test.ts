@@ -57,7 +57,7 @@ describeWithChromium('faults', () => {
     await eventually(async () => {
       expect(await retry.count()).toBe(0)
       expect(await headline(page, 'Events')).toBeGreaterThan(0)
-    }, 45_000)
+    })
   })
 
   it('shows why one question of a batch has no answer, and asks again by itself until it has', async () => {

@@ -97,7 +97,7 @@ describeWithChromium('notifications', () => {
       .click()
     await eventually(async () => {
       expect(await deliveries.filter({ hasText: 'Succeeded' }).count()).toBe(3)
-    }, 30_000)
+    })
   })
 
   it('of alerts came when their preview says that they would have come', async () => {
@@ -105,7 +105,7 @@ describeWithChromium('notifications', () => {
     const fired = async () =>
       (await rig.call<History>('GET', path)).history.find(({ to, test }) => to === 'firing' && !test)
     // Rules are judged each minute.
-    await waitUntil(async () => (await fired()) !== undefined, 'the rule fires', 100_000)
+    await waitUntil(async () => (await fired()) !== undefined, 'the rule fires')
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)
     const previewed = page.waitForResponse((response) => response.url().endsWith('/api/v1/alerts/preview'))

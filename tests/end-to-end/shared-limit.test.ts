@@ -89,5 +89,5 @@ describeWithServices('two gateways', () => {
     expect(Math.abs(sent - refused - limit)).toBeLessThanOrEqual(limit / 100)
     // There is one window for both gateways: its end differs by the rounding alone.
     expect(resets.size).toBeLessThanOrEqual(2)
-  }, 240_000)
+  })
 })

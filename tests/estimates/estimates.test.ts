@@ -46,7 +46,7 @@ beforeAll(async () => {
       { params: { noon, from, count } },
     )
   }
-}, 600_000)
+})
 
 afterAll(async () => {
   await database.drop()

@@ -45,7 +45,7 @@ async function exported(body: object): Promise<ExportResource> {
     record = await call<ExportResource>(`/api/v1/exports/${exportId}`)
     return !['queued', 'processing'].includes(record.status)
   }
-  await waitUntil(hasEnded, `${exportId} has ended`, 50_000)
+  await waitUntil(hasEnded, `${exportId} has ended`)
   expect(record).toMatchObject({ status: 'completed', progress: 100, error: null })
   return record
 }
@@ -159,12 +159,12 @@ test('the runs of a schedule hold every event once', async () => {
     const response = await fetch(`${sluice.url}/api/v1/exports/${exportId}/download?api_key=${key}`)
     return ((await response.json()) as { event_id: string }[]).map(({ event_id }) => event_id).sort()
   }
-  await waitUntil(async () => (await completedRuns()).length === 1, 'the first run is completed', 50_000)
+  await waitUntil(async () => (await completedRuns()).length === 1, 'the first run is completed')
   expect(await latestIds()).toStrictEqual(['a', 'b'])
 
   await send(['c'])
   await call<ExportResource>(`/api/v1/exports/${exportId}`, { scheduled: { next_run: 1 } }, 'PUT')
-  await waitUntil(async () => (await completedRuns()).length === 2, 'the second run is completed', 50_000)
+  await waitUntil(async () => (await completedRuns()).length === 2, 'the second run is completed')
   expect(await latestIds()).toStrictEqual(['c'])
   const [second, first] = await completedRuns()
   expect(second?.start_date).toBe(first?.end_date)

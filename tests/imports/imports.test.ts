@@ -115,7 +115,7 @@ describe('an import of events', () => {
     const events = generateEvents(6_000)
     const { importId, siteId } = await uploadFile(rig, csvOf(events), { segmentRecords: 100 })
     const processed = async () => (await rig.imports.find(importId, null))?.processedRecords ?? 0
-    await waitUntil(async () => (await processed()) >= 300, 'three segments are done', 30_000)
+    await waitUntil(async () => (await processed()) >= 300, 'three segments are done')
     await rig.imports.cancel(importId, null, Date.now())
     // As the query service does.
     await rig.blobs.remove((await rig.imports.segments(importId)).map(({ object }) => object))
@@ -141,7 +141,7 @@ describe('an import of events', () => {
     const events = generateEvents(50)
     const { importId, siteId } = await uploadFile(rig, csvOf(events))
     const paused = async () => (await figure(metrics, 'sluice_worker_import_paused_seconds_total')) ?? 0
-    await waitUntil(async () => (await paused()) > 1, 'the import is paused', 20_000)
+    await waitUntil(async () => (await paused()) > 1, 'the import is paused')
     expect(await rig.backfill.ends()).toStrictEqual(ends)
     stops.push(await rig.startWriter())
     expect((await rig.ended(importId)).status).toBe('completed')
@@ -179,14 +179,10 @@ describe('an import of events', () => {
 /** The stored rows of a site once there are so many, or more. */
 async function waitUntilStored(site: string, count: number): Promise<string[]> {
   let rows: string[] = []
-  await waitUntil(
-    async () => {
-      rows = await storedRows(rig.clickHouse, site)
-      return rows.length >= count
-    },
-    `${count} rows are stored`,
-    20_000,
-  )
+  await waitUntil(async () => {
+    rows = await storedRows(rig.clickHouse, site)
+    return rows.length >= count
+  }, `${count} rows are stored`)
   return rows
 }
 

@@ -62,14 +62,14 @@ async function killThrice(
     for (const share of [0.1, 0.5, 0.9]) {
       const child = startProcess(environment)
       const isThere = async () => (await record()).processedRecords >= share * records
-      await waitUntil(isThere, `${share * 100} % are processed`, 60_000)
+      await waitUntil(isThere, `${share * 100} % are processed`)
       const ended = new Promise((resolve) => child.once('exit', resolve))
       child.kill('SIGKILL')
       await ended
       expect((await record()).status).toBe('processing')
     }
     startProcess(environment)
-    await waitUntil(async () => (await record()).status === 'completed', 'the import is completed', 60_000)
+    await waitUntil(async () => (await record()).status === 'completed', 'the import is completed')
     expect(await record()).toMatchObject({ totalRecords: records, processedRecords: records, failedRecords: failed })
     expect(await storedRows(clickHouse, siteId)).toStrictEqual(expectedRows(events))
 

@@ -198,7 +198,7 @@ test('three workers that freeze, die and lose Postgres at random record every se
     }),
     { numRuns: 12, endOnFailure: true },
   )
-}, 300_000)
+})
 
 test('a worker that was frozen for longer than its lease changes nothing when it wakes', async () => {
   const { importId } = await addImport(store, { segments }, noon)

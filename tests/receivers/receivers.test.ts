@@ -313,8 +313,6 @@ describe('the code of docs/webhook-receivers.md', () => {
           cases.map((each) => ({ name: each.name, accepted: String(each.expected) })),
         )
       },
-      // The first run of Go compiles its standard library.
-      240_000,
     )
   }
 })

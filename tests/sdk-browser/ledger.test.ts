@@ -39,13 +39,12 @@ describeWithChromium('what a page has stored on the device', () => {
     // What failed went out more than once.
     expect(reported).toBeGreaterThan(100)
     expect(sent).toBeGreaterThan(balance.stored)
-  }, 300_000)
+  })
 
   it.each(sdkMutations.map((mutation, place) => ({ ...mutation, place })))(
     'is not when $name',
     async ({ shows, place }) => {
       expect((await mutated[place])?.[shows]).toBeGreaterThan(0)
     },
-    300_000,
   )
 })

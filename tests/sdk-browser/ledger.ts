@@ -280,7 +280,7 @@ async function drain(browser: RunningBrowser, url: string): Promise<void> {
     await page.evaluate('sluice.flush()')
     return page.evaluate<boolean>('readQueue().then((values) => values.length === 0)')
   }
-  await waitUntil(isEmpty, 'the store is empty', 120_000)
+  await waitUntil(isEmpty, 'the store is empty')
 }
 
 async function compare(
@@ -291,14 +291,10 @@ async function compare(
 ): Promise<Balance> {
   const drainedAt = Date.now()
   const range = `start_date=${Date.UTC(1970, 0, 2)}&end_date=${drainedAt + dayMs}`
-  await waitUntil(
-    async () => {
-      const path = `/api/v1/stats?site_id=${siteId}&metric=event_count&${range}`
-      return (await rig.call<{ complete_until: number }>('GET', path)).complete_until > drainedAt
-    },
-    'every event that was accepted is counted',
-    120_000,
-  )
+  await waitUntil(async () => {
+    const path = `/api/v1/stats?site_id=${siteId}&metric=event_count&${range}`
+    return (await rig.call<{ complete_until: number }>('GET', path)).complete_until > drainedAt
+  }, 'every event that was accepted is counted')
   const { rows, lost, twice, altered, differences } = await compareRows([await readRows(rig, siteId, range)], {
     keyOf: ({ event_id }) => event_id,
     expected: reported.keys(),

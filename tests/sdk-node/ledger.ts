@@ -65,9 +65,9 @@ export async function runLedger(target: LedgerTarget, options: LedgerOptions): P
       const random = seededRandom(seed, place + 1)
       for (let n = place; n < kills; n += places) {
         const { child, ended } = start({ ...base, ...drawSettings(random, line), process: n, isLast: false })
-        await waitUntil(() => noted.started.has(n), `process ${n} tracks`, 60_000)
+        await waitUntil(() => noted.started.has(n), `process ${n} tracks`)
         // A bug shows once a request has failed, or with lost answers once it is repeated.
-        if (line) await waitUntil(() => timesSent(proxy, n) >= (line === 'away' ? 1 : 2), `process ${n} sends`, 60_000)
+        if (line) await waitUntil(() => timesSent(proxy, n) >= (line === 'away' ? 1 : 2), `process ${n} sends`)
         else await sleep(200 + drawBelow(random, 1_200))
         child.kill('SIGKILL')
         await ended

@@ -75,14 +75,10 @@ export async function createImportRig(logUrl?: string): Promise<ImportRig> {
     startWorker: (metrics = createMetrics(), options = { deleteEveryMs: 0 }) => run(buildWorker, metrics, options),
     ended: async (importId) => {
       let record: ImportRecord | undefined
-      await waitUntil(
-        async () => {
-          record = await imports.find(importId, null)
-          return record !== undefined && record.finishedAt !== null
-        },
-        `${importId} has ended`,
-        60_000,
-      )
+      await waitUntil(async () => {
+        record = await imports.find(importId, null)
+        return record !== undefined && record.finishedAt !== null
+      }, `${importId} has ended`)
       if (record === undefined) throw new Error('there is no such import')
       return record
     },

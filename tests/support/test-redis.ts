@@ -33,7 +33,7 @@ export function redisOpener(defaults: Partial<OpenRedisOptions> = {}) {
   }
 }
 
-export async function waitUntilRedisAnswers(redis: Redis, timeoutMs = 30_000): Promise<void> {
+export async function waitUntilRedisAnswers(redis: Redis, timeoutMs?: number): Promise<void> {
   await waitUntil(
     () =>
       redis.check().then(

@@ -104,7 +104,6 @@ describeWithOpenssl('TLS by URL, with an authority of its own', () => {
       const reason = await dump().catch((error: unknown) => String(error))
       expect(reason ?? 'server version').toContain('server version')
     },
-    60_000,
   )
 
   describeWithS3('S3', () => {

@@ -18,7 +18,7 @@ export const silent: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'> = {
 }
 
 /** Resolves when `condition` holds; throws an Error that names `what` after `deadlineMs`. */
-export function waitUntilTrue(what: string, condition: () => boolean, deadlineMs = 60_000): Promise<void> {
+export function waitUntilTrue(what: string, condition: () => boolean, deadlineMs?: number): Promise<void> {
   return waitUntil(condition, what, deadlineMs)
 }
 

@@ -43,7 +43,7 @@ test('a process that reads many partitions holds no more than its budget allows'
   await waitUntilTrue('all blocks', () => reader.committed.length === partitions * blocksEach, 120_000)
   await log.close()
   await rm(dir, { recursive: true })
-}, 300_000)
+})
 
 test('claims share a budget: a lone one gets half, and one that holds nothing may always read', () => {
   const budget = readBudget(100)

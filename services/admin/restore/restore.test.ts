@@ -40,7 +40,7 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     const renewed = await rig.command('admin/backup/main', [`file:${backup}`, '--postgres-only'])
     expect(renewed).toMatchObject({ code: 0 })
     finishedAt = await withPostgres((postgres) => backupStore(postgres).lastFinishedAt())
-  }, 240_000)
+  })
 
   afterAll(async () => {
     await rig.stop()
@@ -230,7 +230,7 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     const blobs = await openBlobStore(rig.engines().blobsUrl)
     expect(await blobs.size('exports/a')).toBe('content'.length)
     await blobs.close()
-  }, 300_000)
+  })
 
   test('ClickHouse alone is restored beside the Postgres that is there', async () => {
     const server = openClickHouse(rig.engines().clickHouseUrl.replace(/\w+$/, 'default'))

@@ -129,7 +129,7 @@ test('the pages together are the sorted events, and only the last one is short',
     ),
     { numRuns: 40 },
   )
-}, 240_000)
+})
 
 async function readPages(parameters: Record<string, string>): Promise<EventsResult['events'][]> {
   const pages: EventsResult['events'][] = []

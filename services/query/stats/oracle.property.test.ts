@@ -242,7 +242,7 @@ test('metrics, groupings, filters and ranges of random events are those of the o
     for (const [index, result] of checked.entries())
       if (result.status === 'rejected') await shrinkFailure(seed, first + index, result.reason)
   }
-}, 600_000)
+})
 
 test('a profile of ClickHouse with other settings changes neither an insert nor an answer', async () => {
   const trials = fc.sample(trial, { numRuns: hostileTrialCount, seed: randomInt(2 ** 31) }).map(placed)
@@ -272,7 +272,7 @@ test('a profile of ClickHouse with other settings changes neither an insert nor 
     await owner.close()
     await reader.close()
   }
-}, 600_000)
+})
 
 /** Runs each query after the one before has ended. */
 function oneAtATime(client: ClickHouse): Pick<ClickHouse, 'query'> {

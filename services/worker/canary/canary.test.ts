@@ -92,7 +92,7 @@ test('a worker sends an event every 10 s to a gateway, and finds each in the eve
       canary: { siteId, sender: gatewaySender(gateway.service.url, gateway.keys.prod) },
     }),
   )
-  await waitUntil(async () => (await countOf(metrics, 'found')) >= 2, 'two events are found', 60_000)
+  await waitUntil(async () => (await countOf(metrics, 'found')) >= 2, 'two events are found')
   const states = ['sent', 'acknowledged', 'lost', 'recovered', 'doubled']
   const [sent, acknowledged, ...others] = await Promise.all(states.map((state) => countOf(metrics, state)))
   expect(acknowledged).toBe(sent)
@@ -107,13 +107,13 @@ test('an event counts as lost after its deadline and not before, and as recovere
   const running = await startCanary({ deadlineMs: 6_000 })
   await waitUntil(async () => (await running.count('acknowledged')) === 1, 'an event is acknowledged')
   expect([await running.count('found'), await running.count('lost')]).toStrictEqual([0, 0])
-  await waitUntil(async () => (await running.count('lost')) >= 1, 'the event is lost', 60_000)
+  await waitUntil(async () => (await running.count('lost')) >= 1, 'the event is lost')
   const [line] = running.lines().filter(({ msg }) => msg === 'an acknowledged event of the canary is not stored')
   expect(line).toMatchObject({ level: 'error', site: running.siteId, event_id: expect.stringMatching(/^canary-\d+$/) })
   expect(line?.seconds).toBeGreaterThanOrEqual(6)
   expect([await running.count('found'), await running.count('recovered')]).toStrictEqual([0, 0])
   stops.push(await rig.startWriter())
-  await waitUntil(async () => (await running.count('recovered')) >= 1, 'the event is found late', 60_000)
+  await waitUntil(async () => (await running.count('recovered')) >= 1, 'the event is found late')
   expect(messages(running, 'warn')).toContain('an event of the canary was stored late')
 })
 
@@ -121,15 +121,15 @@ test('an event that is stored twice is counted, once', async () => {
   await rig.clickHouse.command('SYSTEM STOP MERGES events')
   stops.push(await rig.startWriter())
   const running = await startCanary()
-  await waitUntil(async () => (await running.count('found')) >= 1, 'an event is found', 60_000)
+  await waitUntil(async () => (await running.count('found')) >= 1, 'an event is found')
   const [first] = await copies(running.siteId)
   await rig.clickHouse.command('INSERT INTO events SELECT * FROM events WHERE site_id = {site:String}', {
     params: { site: running.siteId },
   })
   expect(await copies(running.siteId)).toContainEqual({ id: first?.id, rows: 2 })
-  await waitUntil(async () => (await running.count('doubled')) >= 1, 'the copy is seen', 60_000)
+  await waitUntil(async () => (await running.count('doubled')) >= 1, 'the copy is seen')
   const found = await running.count('found')
-  await waitUntil(async () => (await running.count('found')) > found, 'another turn has passed', 60_000)
+  await waitUntil(async () => (await running.count('found')) > found, 'another turn has passed')
   expect(await running.count('doubled')).toBe(1)
   expect(messages(running, 'error')).toStrictEqual(['an event of the canary is stored more than once'])
 })
@@ -137,7 +137,7 @@ test('an event that is stored twice is counted, once', async () => {
 test('a key that is refused is a log line that says what to check, without the key, and nothing is lost', async () => {
   const key = generateKey('prod')
   const running = await startCanary({ key, deadlineMs: 1_000 })
-  await waitUntil(async () => (await running.count('sent')) >= 2, 'two events are sent', 60_000)
+  await waitUntil(async () => (await running.count('sent')) >= 2, 'two events are sent')
   const warnings = running.lines().filter(({ level }) => level === 'warn')
   expect(warnings).toMatchObject([
     {
@@ -157,10 +157,10 @@ test('an event whose worker has ended is looked for by the next one', async () =
   const store = canaryStore(rig.postgres)
   await store.add({ siteId, eventId: 'canary-1', timestamp: acknowledgedAt, acknowledgedAt })
   const running = await startCanary({ siteId })
-  await waitUntil(async () => (await running.count('lost')) === 1, 'the event counts as lost', 60_000)
+  await waitUntil(async () => (await running.count('lost')) === 1, 'the event counts as lost')
   const dayAgo = Date.now() - 25 * 3_600_000
   await store.add({ siteId, eventId: 'canary-0', timestamp: dayAgo, acknowledgedAt: dayAgo })
   const ids = async () => (await store.list(siteId)).map(({ eventId }) => eventId)
-  await waitUntil(async () => !(await ids()).includes('canary-0'), 'an event of yesterday is given up', 60_000)
+  await waitUntil(async () => !(await ids()).includes('canary-0'), 'an event of yesterday is given up')
   expect(await ids()).toContain('canary-1')
 })
