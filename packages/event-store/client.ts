@@ -119,6 +119,8 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
     database: address.database,
     application: 'sluice',
     request_timeout: options.requestTimeoutMs ?? 60_000,
+    // Long parameters go into the body: proxies refuse URLs of more than some kilobytes.
+    use_multipart_params_auto: true,
     // Callers log the failures that are thrown; the driver would print them to the terminal as well.
     log: { level: ClickHouseLogLevel.OFF },
     // The driver types them more narrowly than what it sends, which is text.

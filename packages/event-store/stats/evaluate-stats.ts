@@ -1,8 +1,8 @@
 import { statsLimits } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
-import type { QueryResult } from '../client.ts'
 import type { QueryRunner } from '../query-runner.ts'
-import { bucketGroups, type StatsGroup, typeGroups, valueGroups } from './groups.ts'
+import { bucketGroups, type StatsGroup, typeGroups } from './groups.ts'
+import { measureGroups, totalOf } from './measure-groups.ts'
 import { measureSessions, retryAllowingUnusual } from './measure-sessions.ts'
 import { distinctKeyOf, isSessionMetric } from './metric-sql.ts'
 import { planComparison, planStats, type StatsPlan, type StatsSpec } from './spec.ts'
@@ -11,13 +11,10 @@ import {
   bucketsStatement,
   type DistinctBucketsRow,
   distinctBucketsStatement,
-  type GroupRow,
-  groupsStatement,
   type RangeRow,
   rangeStatement,
   type TypeRow,
   typesStatement,
-  type ValueRow,
 } from './statements.ts'
 
 /** A metric over one range. */
@@ -72,8 +69,7 @@ async function runPlan(plan: StatsPlan, runner: QueryRunner): Promise<Omit<Range
     return { value, isEstimated: estimated !== 0 }
   }
   if (isTimeUnit(groupBy)) return runBuckets(plan, runner)
-  const groups = await runner.query<GroupRow>(groupsStatement(plan))
-  return { ...totalOf(groups), groups: valueGroups(plan, groups.rows) }
+  return measureGroups(plan, runner)
 }
 
 async function runBuckets(plan: StatsPlan, runner: QueryRunner): Promise<Omit<RangeNumbers, 'start' | 'end'>> {
@@ -88,10 +84,4 @@ async function runBuckets(plan: StatsPlan, runner: QueryRunner): Promise<Omit<Ra
   const { value = 0, estimated = 0, starts = [], counts = [] } = rows[0] ?? {}
   const values = new Map(starts.map((start, index) => [start, counts[index]]))
   return { value, isEstimated: estimated !== 0, groups: bucketGroups(plan, values) }
-}
-
-/** The value in the row of WITH TOTALS. */
-function totalOf({ totals }: QueryResult<ValueRow>): Pick<RangeNumbers, 'value' | 'isEstimated'> {
-  const { value = 0, estimated = 0 } = totals ?? {}
-  return { value, isEstimated: estimated !== 0 }
 }

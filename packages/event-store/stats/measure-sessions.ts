@@ -1,6 +1,7 @@
 import type { Metric } from '@sluice/contracts/stats'
 import { ClickHouseError } from '../errors.ts'
 import type { QueryRunner } from '../query-runner.ts'
+import { countEvents } from './count-events.ts'
 import { sessionWindowMs, unusualSessionCode } from './row-sources.ts'
 import type { SessionPlan, StatsPlan } from './spec.ts'
 import { type RangeRow, rangeStatement } from './statements.ts'
@@ -36,7 +37,8 @@ export async function measureSessions(
   const { metric } = plan
   const read = (plannedSampleFactor: number): Promise<RangeRow> =>
     retryAllowingUnusual(plannedSampleFactor, (sessions) => readRange({ ...plan, sessions }, runner))
-  if (!plan.exact && (await countEventsAround(plan, runner)) >= eventsMin) {
+  const around = { ...plan, start: plan.start - sessionWindowMs, end: plan.end + sessionWindowMs }
+  if (!plan.exact && (await countEvents(around, runner)) >= eventsMin) {
     const sample = await read(sampleFactor)
     const value = sample[metric] ?? 0
     if (sample.measured >= sampleMin && errorOf(sample, metric) <= relativeErrorMax * value) {
@@ -77,23 +79,6 @@ export async function retryAllowingUnusual<T>(
     if (!(error instanceof ClickHouseError && error.serverCode === unusualSessionCode)) throw error
     return read({ sampleFactor, allowsUnusual: true })
   }
-}
-
-/** An upper bound of the sessions' events without filters, which the projection of counts answers. */
-async function countEventsAround({ start, end, ...plan }: StatsPlan, runner: QueryRunner): Promise<number> {
-  const { event_count: count = 0 } = await readRange(
-    {
-      ...plan,
-      start: start - sessionWindowMs,
-      end: end + sessionWindowMs,
-      metric: 'event_count',
-      metrics: ['event_count'],
-      filters: {},
-      conditions: [],
-    },
-    runner,
-  )
-  return count
 }
 
 async function readRange(plan: StatsPlan, runner: QueryRunner): Promise<RangeRow> {

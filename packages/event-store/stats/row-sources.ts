@@ -33,12 +33,12 @@ export interface RowSource {
 /** Greatest length of a session in ms, and so the time before a range in which its sessions may have begun (docs/http-interface.md#stats-sessions). */
 export const sessionWindowMs = 24 * 3_600_000
 
-/** Rows of the range's events that match the filters. */
-export function eventRows(plan: StatsPlan): RowSource {
+/** Rows of the range's events that match the filters and meet the further conditions, which are SQL. */
+export function eventRows(plan: StatsPlan, further: readonly string[] = []): RowSource {
   const filter = filterSql(plan)
   const params = { ...paramsFor(plan), ...filter.params }
   const { join } = filter
-  const where = (scope: string): string => [scope, ...filter.conditions].join(' AND ')
+  const where = (scope: string): string => [scope, ...further, ...filter.conditions].join(' AND ')
   if (!areBucketsWholeQuarters(plan)) {
     return {
       from: `FROM events ${join} WHERE ${where(scopeCondition(plan))}`,

@@ -58,6 +58,8 @@ export interface StatsPlan extends Required<
   buckets: readonly number[]
   /** For metrics of sessions. */
   sessions: SessionPlan
+  /** The groups by value that may be listed by name: all others are measured together. By default any may be. */
+  leading?: readonly string[] | undefined
 }
 
 /** Completes a spec. Throws QueryTooLargeError for a grouping that makes too many buckets. */

@@ -2,7 +2,7 @@ import type { Metric } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
 import type { Statement } from '../query-runner.ts'
 import { metricSql, rowSourceOf } from './metric-sql.ts'
-import type { RowSource } from './row-sources.ts'
+import { eventRows, type RowSource } from './row-sources.ts'
 import type { StatsPlan } from './spec.ts'
 
 /** A row with the values of the plan's metrics; the totals of `bucketsStatement`. */
@@ -46,6 +46,13 @@ export interface GroupRow extends ValueRow {
   /** The groups that have no name share one row for each place and have an empty `key`. */
   place: Place
   key: string
+}
+
+/** A row of `sampledGroupsStatement`. */
+export interface SampledGroupRow {
+  key: string
+  /** Distinct keys of the sample. */
+  sampled: number
 }
 
 /** A row of `typesStatement`. */
@@ -137,23 +144,56 @@ function metricColumns(plan: StatsPlan, rows: RowSource): string {
 export function groupsStatement(plan: StatsPlan): Statement {
   const rows = rowSourceOf(plan)
   const metric = metricSql(plan, rows)
+  const order = `${metric.fromState} DESC, group`
+  const { leading } = plan
+  // Of the leading groups the place in the list, which begins with 1; 0 for all others.
+  const number = `transform(toString(${rows.group}), {leading:Array(String)}, arrayEnumerate({leading:Array(String)}), 0)`
+  const [grouped, group, place] =
+    leading === undefined
+      ? [rows.group, 'toString(grouped)', placeOf(`row_number() OVER (ORDER BY ${order})`)]
+      : [
+          number,
+          '{leading:Array(String)}[grouped]',
+          `if(grouped = 0, 'other', ${placeOf(`row_number() OVER (ORDER BY grouped = 0, ${order})`)})`,
+        ]
   const estimated = metric.estimatedFromStates === undefined ? '' : `, ${metric.estimatedFromStates} AS estimated`
   return {
     sql: `
 SELECT place, if(place = 'named', group, '') AS key, ${metric.fromStates} AS value${estimated}
 FROM
 (
-    SELECT toString(grouped) AS group, part, ${placeOf(`row_number() OVER (ORDER BY ${metric.fromState} DESC, group)`)} AS place
+    SELECT ${group} AS group, part, ${place} AS place
     FROM
     (
-        SELECT ${rows.group} AS grouped, ${metric.state} AS part
+        SELECT ${grouped} AS grouped, ${metric.state} AS part
         ${rows.from}
         GROUP BY grouped
     )
 )
 GROUP BY place, key WITH TOTALS
 ORDER BY ${inPlace}, value DESC, key`,
-    params: { ...rows.params, limit: plan.limit, offset: plan.offset },
+    params: { ...rows.params, ...(leading && { leading: [...leading] }), limit: plan.limit, offset: plan.offset },
+  }
+}
+
+/**
+ * Selects the groups by value with the most distinct keys among those that are a multiple of `sampleFactor`, the `groupsMax`
+ * greatest first.
+ */
+export function sampledGroupsStatement(
+  plan: StatsPlan,
+  key: string,
+  { sampleFactor, groupsMax }: { sampleFactor: number; groupsMax: number },
+): Statement {
+  const rows = eventRows(plan, [`${key} % ${sampleFactor} = 0`, `${key} != 0`])
+  return {
+    sql: `
+SELECT toString(${rows.group}) AS key, uniqExact(${key}) AS sampled
+${rows.from}
+GROUP BY key
+ORDER BY sampled DESC
+LIMIT {groups_max:UInt32}`,
+    params: { ...rows.params, groups_max: groupsMax },
   }
 }
 
