@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { isDeepStrictEqual } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { Kafka, logLevel } from 'kafkajs'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -137,7 +138,11 @@ describeWithKafka('topics in Kafka', () => {
       expect((await describeDurability(url)).join()).toContain(`${topic}.backfill has 3`)
       expect(await ensureTopics(url)).toEqual([])
       await havePartitions(url, `${topic}.backfill`, 5)
-      expect(await describeTopic(url, `${topic}.backfill`)).toEqual(await describeTopic(url, topic))
+      const { settings } = await describeTopic(url, topic)
+      await waitUntil(async () => {
+        const described = await describeTopic(url, `${topic}.backfill`)
+        return isDeepStrictEqual(described.settings, settings)
+      }, 'the settings of the backfill topic are those of the topic of events')
       expect((await describeDurability(url)).join()).not.toContain('until they are equal')
     })
 
