@@ -76,7 +76,7 @@ async function fillCache(): Promise<void> {
     // Formatting a folder takes 0.7 s; its result is the same each time but for two ids.
     const data = join(draft, 'data')
     const ports = { port: 9092, advertisedPort: 9092, controllerPort: 9093 }
-    const properties = renderProperties({ dataDir: data, ...ports, sessionTimeoutMsMin: 6_000 })
+    const properties = renderProperties({ dataDir: data, ...ports, sessionTimeoutMsMin: 6_000, brokerSessionMs: 2_000 })
     writeFileSync(join(draft, 'server.properties'), properties)
     const format = [
       'kafka.tools.StorageTool',
@@ -104,14 +104,16 @@ export interface KafkaSettings {
   advertisedPort: number
   controllerPort: number
   sessionTimeoutMsMin: number
+  brokerSessionMs: number
 }
 
 /**
  * server.properties of one KRaft node that is broker and controller. Topics are made by whoever needs them.
- * A killed broker may come back only when its session with the controller has ended: with Kafka's 9 s that takes 13 s.
+ * A killed broker may come back only when its session with the controller has ended: with Kafka's 9 s that takes 13 s. One
+ * whose session ends because the machine is busy has no leaders for a while.
  */
 export function renderProperties(settings: KafkaSettings): string {
-  const { dataDir, port, advertisedPort, controllerPort, sessionTimeoutMsMin } = settings
+  const { dataDir, port, advertisedPort, controllerPort, sessionTimeoutMsMin, brokerSessionMs } = settings
   return `process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:${controllerPort}
@@ -121,7 +123,7 @@ controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs=${dataDir}
 auto.create.topics.enable=false
-broker.session.timeout.ms=2000
+broker.session.timeout.ms=${brokerSessionMs}
 broker.heartbeat.interval.ms=500
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=4

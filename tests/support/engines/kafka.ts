@@ -36,6 +36,8 @@ export interface KafkaOptions {
   advertisedPort?: number
   /** Lowest session timeout that consumers may request, in ms. Kafka's own 6,000 makes tests of rebalances slow. */
   sessionTimeoutMsMin?: number
+  /** How long the broker may be silent before it has no partition; as long takes a start after a kill. Default 2,000 ms. */
+  brokerSessionMs?: number
   /** Gives up a start that is under way; startKafka rejects then. */
   signal?: AbortSignal
 }
@@ -54,6 +56,7 @@ export async function startKafka({
   port: askedPort,
   advertisedPort,
   sessionTimeoutMsMin = 1_000,
+  brokerSessionMs = 2_000,
   signal,
 }: KafkaOptions): Promise<LocalKafka> {
   const folder = resolve(dir)
@@ -68,6 +71,7 @@ export async function startKafka({
       advertisedPort: advertisedPort ?? port,
       controllerPort: await findFreePort(),
       sessionTimeoutMsMin,
+      brokerSessionMs,
     })
     writeFileSync(propertiesFile(folder), properties)
     formatFolder(dataDir, files)

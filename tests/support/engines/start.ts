@@ -56,7 +56,13 @@ export default async function start(): Promise<void> {
     }
     const port = await findFreePort()
     const abort = new AbortController()
-    const starting = startKafka({ dir: join(folder, 'kafka'), port, signal: abort.signal })
+    const starting = startKafka({
+      dir: join(folder, 'kafka'),
+      port,
+      // It is never killed, and a machine that is busy for seconds must not take its partitions away.
+      brokerSessionMs: 60_000,
+      signal: abort.signal,
+    })
     engines.push(startedLater('Kafka', starting, abort))
     process.env.SLUICE_TEST_KAFKA_URL = `kafka://127.0.0.1:${port}`
   }
