@@ -161,6 +161,29 @@ test('the watermarks of old rows are reported under the log of live ones, which 
   expect(metrics.getSingleMetric('sluice_writer_backfill_complete_until_age_seconds')).toBeDefined()
 })
 
+test('the watermark moves when blocks are committed, before the ends of the log are requested again', async () => {
+  const gate = Promise.withResolvers<undefined>()
+  await stores.publish(blockOfRows(1, [event('a')]))
+  const { inserter } = stores
+  const insert: typeof inserter.insert = (...call) => gate.promise.then(() => inserter.insert(...call))
+  const writer = startWriter({ inserter: { ...inserter, insert } })
+  await waitUntil(() => writer.consumer.lag().length === partitions, 'it holds all')
+  let requests = 0
+  const log = {
+    id: () => stores.log.id(),
+    ends: () => {
+      requests++
+      return stores.log.ends()
+    },
+  }
+  startReporter(writer, { log, intervalMs: 3_600_000 })
+  await waitUntil(async () => (await storedWatermarks()).length === partitions, 'the other partitions are stored')
+  expect((await storedWatermarks())[1]).toBeUndefined()
+  gate.resolve(undefined)
+  await waitUntil(async () => (await storedWatermarks())[1] !== undefined, 'the partition is complete')
+  expect(requests).toBe(1)
+})
+
 test('a dead letter does not stop the watermark', async () => {
   startReporter(startWriter())
   await stores.publish(blockOfRows(0, [event('bad', { environment: 'moon' })]))

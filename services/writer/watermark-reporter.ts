@@ -9,9 +9,13 @@ import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { metricPrefix } from './metrics.ts'
-import { watermark } from './watermark.ts'
+import { type LogSnapshot, watermark } from './watermark.ts'
 
 const defaultIntervalMs = 250
+/** Time between two comparisons of the group's positions with the ends of the log: they cost no request. */
+const defaultCompareMs = 50
+/** A writer that can report nothing new still registers the partitions that it sees in the log. */
+const registrationMs = 1_000
 /** A Postgres that hangs must not delay a stop. */
 const storeTimeoutMs = 2_000
 
@@ -25,12 +29,15 @@ export interface WatermarkReporterDeps {
   logger: Logger
   metrics: Metrics
   clock: Pick<SynchronizedClock, 'now' | 'earliest'>
+  /** Time between two requests of the log's ends. */
   intervalMs?: number
+  compareMs?: number
 }
 
 /**
- * Stores four times a second in Postgres until when every accepted event is readable, for the partitions that this writer owns
- * (docs/decisions/017-freshness.md). Independent of the inserts: while Postgres is unavailable they continue, and the
+ * Stores in Postgres until when every accepted event is readable, for the partitions that this writer owns
+ * (docs/decisions/017-freshness.md): at most 50 ms after the group has committed up to ends of the log, which are requested
+ * four times a second. Independent of the inserts: while Postgres is unavailable they continue, and the
  * stored watermarks stand.
  */
 export function watermarkReporter({
@@ -42,6 +49,7 @@ export function watermarkReporter({
   metrics,
   clock,
   intervalMs = defaultIntervalMs,
+  compareMs = defaultCompareMs,
 }: WatermarkReporterDeps): Component {
   const rule = watermark()
   const lane: Lane = backfill ? 'backfill' : 'live'
@@ -62,21 +70,38 @@ export function watermarkReporter({
     },
   })
 
-  async function report(): Promise<void> {
-    const logId = await log.id()
+  let newest: Pick<LogSnapshot, 'requestedAt' | 'ends'> | undefined
+  /** `performance.now()` of the last request of the ends, and of the last time that Postgres stored a report. */
+  let askedAt = -Infinity
+  let storedAt = -Infinity
+
+  /** The ends of the log as of at most `intervalMs` ago. */
+  async function recentEnds(): Promise<NonNullable<typeof newest>> {
+    const now = performance.now()
+    if (newest !== undefined && now - askedAt < intervalMs) return newest
     // Taken before the request, because its response may take long.
     const requestedAt = clock.earliest()
-    const ends = await (backfill ?? log).ends()
+    newest = { requestedAt, ends: await (backfill ?? log).ends() }
+    askedAt = now
+    return newest
+  }
+
+  async function report(): Promise<void> {
+    const logId = await log.id()
+    const recent = await recentEnds()
     const committed = new Map(lag().map((each) => [each.partition, each.committed]))
     // Partitions that this writer does not own, and all of them before the clock was compared, have no time.
-    const until = rule({ requestedAt, ends, committed }).map((each) => (each === -Infinity ? undefined : each))
+    const until = rule({ ...recent, committed }).map((each) => (each === -Infinity ? undefined : each))
+    const hasMoved = until.some((each, partition) => each !== undefined && each !== reported[partition])
+    if (!hasMoved && performance.now() - storedAt < registrationMs) return
     await withDeadline(store.advance(logId, until, lane), storeTimeoutMs, () => unavailable('Postgres is slow'))
+    storedAt = performance.now()
     reported = until.map((each, partition) => each ?? reported[partition])
   }
 
   return poller({
     name: backfill ? 'complete until of old events' : 'complete until',
-    intervalMs,
+    intervalMs: compareMs,
     poll: report,
     onUnavailable: (error) => {
       logger.warn({ err: error }, 'complete_until can not be told, it stands')
