@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { program, repository, type Run, type Standalone, startMsMax, startStandalone } from './standalone.ts'
 
 let standalone: Standalone
@@ -140,20 +141,28 @@ describe('tail', () => {
   })
 
   it('tells how many events it skipped', async () => {
-    const input = Array.from(
-      { length: 100 },
-      (_each, at) => `{"event_type":"fast","timestamp":${Date.now() + at}}`,
-    ).join('\n')
-    let sent: Promise<Run> | undefined
+    // Without ids they go to one partition of the log, and become visible at once.
+    const events = Array.from({ length: 100 }, (_each, at) => ({
+      site_id: 'fast',
+      event_type: 'fast',
+      timestamp: Date.now() + at,
+    }))
+    const send = (): Promise<Response> =>
+      fetch(`${standalone.service.url}/collect/batch`, {
+        method: 'POST',
+        headers: { Authorization: `Bearer ${standalone.key}`, 'Content-Type': 'application/json' },
+        body: JSON.stringify({ events }),
+      })
+    let sent: Promise<Response> | undefined
     const { stderr, stdout } = await standalone.run(['tail', '--site', 'fast', '--json'], {
       // The key registers the site, which has no events yet.
       env: { SLUICE_API_KEY: await standalone.createKey('fast', '--sites', 'fast') },
       until: (output) => {
-        if (output.stderr.includes('Waiting')) sent ??= standalone.run(['send', '-', '--site', 'fast'], { input })
+        if (output.stderr.includes('Waiting')) sent ??= send()
         return seenAndSkipped(output) === 100
       },
     })
-    await sent
+    expect((await sent)?.status).toBe(202)
     expect(seenAndSkipped({ stdout, stderr })).toBe(100)
     expect(stderr).toContain('Skipped 50 events')
     for (const line of stdout.trim().split('\n')) expect(JSON.parse(line)).toMatchObject({ event_type: 'fast' })
@@ -163,10 +172,13 @@ describe('tail', () => {
     const command = `set -o pipefail; "${process.execPath}" "${program}" tail --site tail | head -n 1`
     const env = { PATH: process.env.PATH, SLUICE_URL: standalone.service.url, SLUICE_API_KEY: standalone.key }
     const child = spawn('bash', ['-c', command], { env, stdio: ['ignore', 'pipe', 'pipe'] })
-    // The second event meets a closed pipe.
     const closed = new Promise((resolve) => child.once('close', resolve))
     const stderr = child.stderr.setEncoding('utf8').toArray()
-    await standalone.run(['send', 'third', '--site', 'tail'])
+    // An event after the one that `head` prints meets a closed pipe.
+    await waitUntil(async () => {
+      await standalone.run(['send', 'later', '--site', 'tail'])
+      return child.exitCode !== null
+    }, 'the command ends')
     expect([await closed, (await stderr).join('')]).toEqual([0, ''])
   })
 
