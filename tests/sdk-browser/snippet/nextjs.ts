@@ -38,7 +38,8 @@ export function testNextjs(shop: Shop): void {
         filter: (source) => !['node_modules', '.next'].includes(basename(source)),
       })
       const install = ['ci', '--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund']
-      await run('npm', install, { cwd: folder, env })
+      // With all variables: they may name the certificates or the proxy that npm needs.
+      await run('npm', install, { cwd: folder })
       await run(process.execPath, [path('packages/sdk-node/build.ts'), join(folder, 'node_modules/@sluice/node')])
       // Without the variables: the build needs no key.
       await run(process.execPath, [next, 'build'], { cwd: folder, env: { PATH, HOME, NEXT_TELEMETRY_DISABLED: '1' } })
