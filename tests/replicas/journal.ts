@@ -1,0 +1,49 @@
+/** What the counters count: each must really happen in the runs, or they would show nothing. */
+export const occurrences = [
+  'late step',
+  'late insert',
+  'insert refused after its time',
+  'takeover',
+  'repeat by another owner',
+  'repeat by the same owner',
+  'switch',
+  'answer lost',
+  'dropped by its token',
+  'token forgotten',
+  'quorum failed',
+  'quorum timed out',
+  'stored on one replica and not in Keeper',
+  'half stored',
+  'copy left out',
+  'disk lost',
+  'replica restarted',
+  'Keeper session lost',
+  'commit refused',
+  'claim without intent',
+  'group reset',
+  'log recreated',
+  'rows missing after an insert',
+  'token renewed',
+  'batch halved',
+] as const
+
+export type Occurrence = (typeof occurrences)[number]
+
+/** What happened in a run: counted always, told in sentences when somebody reads it. */
+export interface Journal {
+  counts: Map<Occurrence, number>
+  /** The steps in order; undefined when nobody reads them. */
+  steps: string[] | undefined
+}
+
+export function count({ counts }: Journal, occurrence: Occurrence): void {
+  counts.set(occurrence, (counts.get(occurrence) ?? 0) + 1)
+}
+
+/** Writes a step down; the text is only made when it is read. */
+export function tell({ steps }: Journal, text: () => string): void {
+  steps?.push(text())
+}
+
+/** What must never happen, with the reason. */
+export class Violation extends Error {}
