@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { withCommandReference } from './command-line.ts'
 import { configurationPage } from './configuration.ts'
 import { dashboardOperations } from './dashboard-operations.ts'
+import { decisionsPage } from './decisions.ts'
 import { helmVariables } from './helm-variables.ts'
 import { limitsPage } from './limits.ts'
 import { withPackagesDrawing } from './packages.ts'
@@ -10,6 +11,7 @@ import { rightsPage } from './rights.ts'
 import { withPinnedScript } from './sdk-script.ts'
 
 await writeFile(new URL('configuration.md', import.meta.url), configurationPage())
+await writeFile(new URL('decisions/README.md', import.meta.url), decisionsPage())
 await writeFile(new URL('limits.md', import.meta.url), limitsPage())
 await writeFile(new URL('rights.md', import.meta.url), rightsPage())
 await writeFile(new URL('../packages/dashboard/src/api/operations.gen.ts', import.meta.url), dashboardOperations())
