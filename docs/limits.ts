@@ -263,7 +263,7 @@ const alertLimitDescriptions: Readonly<Record<keyof typeof alertLimits, LimitDes
   previewPointsMax: {
     what: 'points and firings that a preview lists',
     value: number(alertLimits.previewPointsMax),
-    beyond: 'of neighbouring points one; the last firings',
+    beyond: 'neighbouring points are merged into one, and the last firings are listed',
   },
 }
 
@@ -325,7 +325,7 @@ Decompression stops at the limit of the body.
 
 ## Conditions
 
-Of a \`filter\`; the criteria of a cohort and the conditions of a funnel's step have the same, under their names.
+These limits are those of a \`filter\`; criteria of cohorts and conditions of funnel steps have the same, under their own names.
 \`packages/api/conditions.test.ts\` tries each limit, and one more.
 
 ${table(conditionLimitDescriptions)}
@@ -339,7 +339,7 @@ ${table(importLimitDescriptions)}
 
 ## Exports
 
-From \`packages/contracts/exports.ts\`. A file may have any number of rows; of a site's exports one is written at a time.
+From \`packages/contracts/exports.ts\`. A file may have any number of rows; one export of a site is written at a time.
 
 ${table(exportLimitDescriptions)}
 

@@ -27,12 +27,12 @@ it is left out, and writing to it is refused (403). A key that is not bound may 
 Each request counts against one of the key's three limits: ${number(defaultLimits.events)} events,
 ${number(defaultLimits.queries)} queries and ${number(defaultLimits.admin)} changes a minute, unless the key has its own.
 
-${row(['Operation', 'Scope', 'Counts as', 'A bound key, elsewhere'])}
+${row(['Operation', 'Scope', 'Counts as', 'A bound key at another site'])}
 ${row(['---', '---', '---', '---'])}
 ${rows.join('\n')}
 
-Every row is asked with every scope, for the key's own, a foreign and an absent site or object, by header, by query, by cookie
-and by nobody: \`tests/rights/matrix.test.ts\`.
+\`tests/rights/matrix.test.ts\` requests every operation with every scope, for the key's own, a foreign and an absent site or
+object, with the key in the header, the query and the cookie, and without a key.
 `
 }
 
@@ -63,7 +63,7 @@ function boundKeyMeets({ rights, limit }: Operation): string {
   }
   if (rights.of !== 'site') return meets[rights.of]
   if (rights.in === 'events') return "the event's error"
-  return rights.in === 'queries' ? "the question's 404" : meets.site
+  return rights.in === 'queries' ? "404 in the query's result" : meets.site
 }
 
 function row(cells: readonly string[]): string {

@@ -90,7 +90,7 @@ const condition = nestedObject(
   }),
 ).description('What makes the rule fire.')
 
-const notificationType = oneOf(notificationTypes).example('webhook').description('How the rule tells.')
+const notificationType = oneOf(notificationTypes).example('webhook').description('Channel of the notifications.')
 
 /** One address without a name; what is beyond the form, the server of the recipient decides. */
 const addressLengthMax = 254
@@ -204,7 +204,9 @@ export const alertResource = joi
     site_id: joi.string().required(),
     name: joi.string().required(),
     description: textOrNull,
-    environment: oneOf(environments).required().description('That of the key that made it: whose events are measured.'),
+    environment: oneOf(environments)
+      .required()
+      .description('Environment of the key that made the rule: its events are measured.'),
     condition: joi
       .object<AlertCondition>({
         metric: oneOf(metrics).required(),
@@ -230,7 +232,7 @@ export const alertResource = joi
       .required(),
     state: state.description('`no_data`: the rule fires because its window has no events.'),
     pending_since: timeOrNull.description('Since when the condition is true, while the rule does not fire yet.'),
-    firing_id: textOrNull.description('Of the firing under way, as its notifications have it.'),
+    firing_id: textOrNull.description('Id of the firing under way, as its notifications have it.'),
     last_value: joi.number().allow(null).required(),
     last_evaluated_at: timeOrNull,
     last_fired_at: timeOrNull,

@@ -83,7 +83,9 @@ export const createExportBody = joi.object<CreateExportBody>({
   ),
   metric: orNull(oneOf(metrics)).description('What a `stats` export measures, and only that.'),
   group_by: groupBy.empty(joi.valid('', null)).description('How a `stats` export is broken down, as for statistics.'),
-  compression: orNull(oneOf(compressions)).description('Of the file; not with `parquet`, which compresses by itself.'),
+  compression: orNull(oneOf(compressions)).description(
+    'Compression of the file; not with `parquet`, which compresses by itself.',
+  ),
   csv_safe: orNull(csvSafe),
 })
 
@@ -124,8 +126,8 @@ export const exportResource = joi
     status: status.description(
       'Of a schedule: that of its latest run, as the fields below; `queued` before the first.',
     ),
-    rows: count.description('That the file holds so far.'),
-    bytes: count.description('Of the file; 0 before it is complete.'),
+    rows: count.description('Rows that the file holds so far.'),
+    bytes: count.description('Size of the file in bytes; 0 before it is complete.'),
     progress: joi.number().min(0).max(100).required().description('Percent, an estimate.'),
     scheduled: joi
       .object<Scheduled>({

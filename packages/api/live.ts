@@ -38,6 +38,6 @@ export const liveResult = joi.object<LiveResult>({
     .items(storedEvent)
     .max(liveLimits.lastEventsMax)
     .required()
-    .description('Of the last 24 hours, newest first.'),
+    .description('Events of the last 24 hours, newest first.'),
   complete_until: completeUntil,
 })

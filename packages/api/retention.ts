@@ -106,6 +106,6 @@ export const retentionResult = joi.object<RetentionMatrix>({
     .array()
     .items(joi.object<RetentionRow>(rowFields))
     .required()
-    .description('Of all cohorts, weighted by size: weeks that are over, no others.'),
+    .description('Average of all cohorts, weighted by size: weeks that are over, no others.'),
   complete_until: completeUntil,
 })

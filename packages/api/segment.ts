@@ -16,8 +16,8 @@ const fields = {
     .description('The time of the event, ISO 8601. It is not corrected by `sentAt`. Default: the time of receipt.'),
   userId: joi.string().example('ada'),
   anonymousId: joi.string(),
-  properties: joi.object().example({ revenue: 12.5 }).description('Of `track`, `page` and `screen`.'),
-  traits: joi.object().description('Of `identify` and `group`.'),
+  properties: joi.object().example({ revenue: 12.5 }).description('Properties of `track`, `page` and `screen`.'),
+  traits: joi.object().description('Traits of `identify` and `group`.'),
   context: joi.object().example({ page: { url: 'https://example.com/pricing' } }),
   writeKey: joi.string().description('The key, for clients that do not send it in a header.'),
 }

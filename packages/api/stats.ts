@@ -126,7 +126,7 @@ export const statsResult = joi
     value: joi
       .number()
       .required()
-      .description('Of the whole range: a count, percent with 2 decimals or seconds with 3.'),
+      .description('Value over the whole range: a count, percent with 2 decimals or seconds with 3.'),
     estimated,
     period: joi.string().valid(...Object.keys(periods)),
     site_id: joi.string().required(),

@@ -115,7 +115,7 @@ const webhookFields = {
     .string()
     .valid(...environments)
     .required()
-    .description('That of the key that made it: what it is told is of this environment.'),
+    .description('Environment of the key that made it: the webhook gets deliveries about this environment.'),
   created_at: joi.number().integer().required(),
   updated_at: joi.number().integer().required(),
   failing_since: atOrNull.description(
@@ -141,7 +141,7 @@ export const webhooksResult = listOf('webhooks', webhookResource)
 const attempt = joi
   .object<AttemptResource>({
     at: joi.number().integer().required(),
-    status: joi.number().integer().allow(null).required().description('Of the response; null: there was none.'),
+    status: joi.number().integer().allow(null).required().description('Status of the response; null: there was none.'),
     latency_ms: joi.number().integer().required(),
     response: joi
       .string()
