@@ -159,7 +159,7 @@ export function siteCache(
     intervalMs: pollIntervalMs,
     poll: () => cachedPolicies.poll(),
     onUnavailable: (error) => {
-      logger.warn({ err: error }, 'sites can not be checked for changes, what is known of them holds')
+      logger.warn({ err: error }, 'sites can not be checked for changes, cached settings are used')
     },
   })
 

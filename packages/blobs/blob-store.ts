@@ -8,7 +8,7 @@ export const probeName = 'check'
  * not at all, also after a crash. Adapters: file/file-store.ts (a folder) and s3/s3-store.ts (a bucket of S3); both pass
  * conformance/conformance.ts.
  *
- * Names are made by Sluice from ids: blob-name.ts has the rule. A name must not be a folder of another one: beside `a/b`
+ * Names are made by Sluice from ids: rules.ts has the rule. A name must not be a folder of another one: beside `a/b`
  * there is no `a`. Every function rejects with a TypeError for a name, a range or a list of parts against the rules.
  *
  * Failures are AppErrors: `unavailable` (retryable) while the store can't be reached or its disk is full, `not_found`,

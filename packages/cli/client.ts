@@ -48,7 +48,7 @@ export interface ClientOptions {
   url: string
   key: string | undefined
   signal: AbortSignal
-  /** Told before a request is sent again, with the reason and the wait. */
+  /** Called before a request is sent again, with the reason and the wait in ms. */
   onRetry: (reason: string, waitMs: number) => void
   retries: RetryPolicy
 }

@@ -67,7 +67,7 @@ test('within the cooldown a condition that turns true again neither fires nor re
   expect(drawn({ cooldownMs: 10 * minuteMs }, 'tftftf')).toBe('+0 -1')
 })
 
-test('what is still true at the end of the cooldown fires', () => {
+test('a condition that is still true at the end of the cooldown fires', () => {
   expect(drawn({ cooldownMs: 5 * minuteMs }, 'tfttttt')).toBe('+0 -1 +5')
 })
 

@@ -46,12 +46,12 @@ export interface AlertCondition {
 
 /** Where a notification goes. `channel` is the caller's name for it, which the notification repeats. */
 export interface NotificationConfig {
-  /** Of `webhook` and `slack`. */
+  /** URL of a `webhook` or `slack` target. */
   url?: string
-  /** Of `email`. */
+  /** Recipients of `email`. */
   to?: string[]
   channel?: string
-  /** Of `webhook`: signs the deliveries. Present in responses only where it was generated for them. */
+  /** Secret that signs the deliveries of a `webhook`. Present in responses only where it was generated for them. */
   secret?: string
 }
 
@@ -125,7 +125,7 @@ export interface AlertResource extends AlertSettings, Pick<AlertState, 'state'> 
 export interface AlertNotification {
   status: 'pending' | 'succeeded' | 'failed'
   attempts: number
-  /** Of the last attempt, as deliveries of webhooks have them. */
+  /** Time and status of the last attempt, as deliveries of webhooks have them. */
   last_attempt_at: number | null
   last_status: number | null
   last_error: string | null

@@ -98,7 +98,7 @@ export interface ExportResource extends Required<Pick<ExportSpec, 'type' | 'form
   group_by: Grouping | null
   status: ExportStatus
   rows: number
-  /** Of the file; 0 before it is complete. */
+  /** Size of the file in bytes; 0 before it is complete. */
   bytes: number
   /** Percent of the work that is done, an estimate. */
   progress: number

@@ -1,7 +1,7 @@
 /** Requests, or events, per minute that a key may make (docs/http-interface.md#rate-limits). */
 export interface RateLimits {
   events_per_minute?: number
-  /** Of one client address under the key, for keys in web pages, which everybody can read. */
+  /** Limit of one client address under the key, for keys in web pages, which everybody can read. */
   events_per_minute_per_address?: number
   queries_per_minute?: number
   admin_per_minute?: number

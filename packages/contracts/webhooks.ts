@@ -103,7 +103,7 @@ export interface NewWebhookResource extends WebhookResource {
 /** One attempt to deliver. */
 export interface AttemptResource {
   at: number
-  /** Of the response; null: there was none. */
+  /** Status of the response; null: there was none. */
   status: number | null
   latency_ms: number
   /** The beginning of the response's body; null: there was none. */

@@ -10,7 +10,7 @@ export interface EventLog {
   partitions(): Promise<number>
   /**
    * Names this log among all that write into one ClickHouse: Kafka's cluster id and the topic, or the id that a
-   * file log got when it was made. Part of the `query_id` that admits one writer per partition. `[A-Za-z0-9._-]+`.
+   * file log got when it was made. Part of the `query_id` by which ClickHouse runs one insert per lock at a time. `[A-Za-z0-9._-]+`.
    */
   id(): Promise<string>
   /**

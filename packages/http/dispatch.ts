@@ -43,8 +43,9 @@ export interface Dispatch {
     response: ServerResponse,
   ): Promise<void>
   /**
-   * Sends the error of a request without a handler: unknown routes, wrong methods, unreadable paths; as a page to who opens
-   * the address in a browser. `sharing`: the rule of its path, without which pages of other origins could not read the error; undefined for a page.
+   * Sends the error of a request without a handler: unknown routes, wrong methods, unreadable paths; as a page when a browser
+   * opens the address. `sharing`: the rule of its path, without which pages of other origins could not read the error;
+   * undefined for a page.
    */
   fail(error: unknown, sharing: SharingRule | undefined, request: IncomingMessage, response: ServerResponse): void
 }

@@ -81,7 +81,7 @@ test('a firing and its resolution are stored with their deliveries, which have o
   ])
 })
 
-test('of three workers that judge one minute one has an effect', async () => {
+test('when three workers judge one minute, one has an effect', async () => {
   const rule = await ruleWith()
   const results = await Promise.all([1, 1, 1].map((minutes) => judge(rule, minutes, value(12))))
   expect(results.flat()).toStrictEqual(['firing'])
@@ -91,7 +91,7 @@ test('of three workers that judge one minute one has an effect', async () => {
   expect(await deliveriesOf(rule.siteId)).toHaveLength(2)
 })
 
-test('what a worker measured that wakes up late changes nothing', async () => {
+test('a measurement of a worker that wakes up late changes nothing', async () => {
   const rule = await ruleWith()
   expect(await judge(rule, 5, value(3))).toStrictEqual(['none'])
   expect(await judge(rule, 4, value(12))).toStrictEqual([])

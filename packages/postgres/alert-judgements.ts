@@ -80,7 +80,7 @@ export async function judgeRules(
 interface Stepped {
   rule: AlertRule
   state: AlertState
-  /** Of the firing that is under way after the step; null: none. */
+  /** Id of the firing that is under way after the step; null: none. */
   firingId: string | null
   transition?: AlertTransition
   hasFailed: boolean
@@ -140,8 +140,8 @@ async function recordTransition(
 ): Promise<void> {
   const { ruleId, siteId, environment, settings, channel, notificationType } = rule
   const source = `alert:${ruleId}:${minute}`
-  // A resolution tells of the firing that it ends.
-  const toldId = firingId ?? rule.firingId ?? newId('fir')
+  // A resolution names the firing that it ends.
+  const noticeFiringId = firingId ?? rule.firingId ?? newId('fir')
   await db
     .insertInto('alert_history')
     .values({
@@ -150,7 +150,7 @@ async function recordTransition(
       from_state: rule.state.state,
       to_state: state.state,
       value: transition.value,
-      firing_id: toldId,
+      firing_id: noticeFiringId,
       source,
     })
     .execute()
@@ -162,13 +162,20 @@ async function recordTransition(
   const notice = alertNotice(
     { ruleId, name: settings.name, condition: settings.condition, channel },
     { siteId, timestamp: at },
-    { state: transition.to, value: transition.value, firingId: toldId },
+    { state: transition.to, value: transition.value, firingId: noticeFiringId },
   )
   const forWebhooks = noticeBody(notice, 'webhook')
-  const told = await queueForWebhooks(db, { siteId, environment, kind: 'alert', source, body: forWebhooks, now: at })
-  const isTold =
-    notificationType === 'webhook' && told.some((fingerprint) => fingerprint.equals(rule.targetFingerprint))
-  if (isTold) return
+  const notified = await queueForWebhooks(db, {
+    siteId,
+    environment,
+    kind: 'alert',
+    source,
+    body: forWebhooks,
+    now: at,
+  })
+  const isAlreadyNotified =
+    notificationType === 'webhook' && notified.some((fingerprint) => fingerprint.equals(rule.targetFingerprint))
+  if (isAlreadyNotified) return
   const body = noticeBody(notice, notificationType)
   await queueDeliveries(db, [{ endpointId: ruleId, source, kind: 'alert', body }], at)
 }

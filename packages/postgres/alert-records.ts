@@ -8,7 +8,7 @@ import type { Tables } from './tables.ts'
 export interface AlertRule {
   ruleId: string
   siteId: string
-  /** Of the key that made the rule: whose events are measured. */
+  /** Environment of the key that made the rule: its events are measured. */
   environment: Environment
   settings: AlertSettings
   notificationType: NotificationType

@@ -80,7 +80,7 @@ test('workers that take at once keep to the slots together', async () => {
   expect(await queue.take(now + 100, all)).toStrictEqual([])
 })
 
-test('what a worker did not record in time is taken by another one, and the first can record nothing more', async () => {
+test('a delivery whose worker did not record in time is taken by another one; the first can record nothing more', async () => {
   await endpointWith(1)
   const [first] = await queue.take(now, all)
   expect(await queue.take(now + leaseMs - 1, all)).toStrictEqual([])

@@ -59,8 +59,9 @@ export interface RecordedAttempt {
  */
 export interface DeliveryQueue {
   /**
-   * Takes up to `max` attempts that are due, each for `leaseMs`, at most `failingMax` of them of failing endpoints: of each
-   * endpoint four at a time over all workers, of a failing one one. What waits at endpoints that are off becomes `failed`.
+   * Takes up to `max` attempts that are due, each for `leaseMs`, at most `failingMax` of them of failing endpoints: at most
+   * four at a time per endpoint over all workers, and one for a failing endpoint. What waits at endpoints that are off becomes
+   * `failed`.
    */
   take(now: number, limits: { max: number; failingMax: number }): Promise<TakenDelivery[]>
   /**
@@ -139,7 +140,7 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
   }
 }
 
-/** What of `deliveries AS delivery` no worker holds and is due. */
+/** SQL: a row of `deliveries AS delivery` is due and under no lease. */
 const isTakeable = (now: Date) => sql`due_at <= ${now} AND (lease_until IS NULL OR lease_until <= ${now})`
 
 /**

@@ -31,7 +31,7 @@ export interface ExportRecord {
   /** Only what was received before then is read; null: a schedule. */
   receivedUntil: Date | null
   rows: number
-  /** Of the file; 0 before it is complete. */
+  /** Size of the file in bytes; 0 before it is complete. */
   bytes: number
   /** Percent of the work that is done, an estimate. */
   progress: number
@@ -40,7 +40,7 @@ export interface ExportRecord {
   uploadId: string | null
   /** The last row that the recorded parts hold; null: they hold none. */
   afterKey: EventKey | null
-  /** Of the file, without quotes; null before it is complete. */
+  /** ETag of the file, without quotes; null before it is complete. */
   etag: string | null
   /** How often the file was begun anew, because its upload could not be completed. */
   restarts: number

@@ -118,7 +118,7 @@ export interface ExportStore {
 
 type Db = Kysely<Tables>
 
-/** Of an export whose file an erasure removed, for users. */
+/** Error, for users, of an export whose file an erasure removed. */
 const takenBackText = 'An erasure removed the file. Export it again.'
 
 export function exportStore(postgres: Postgres): ExportStore {

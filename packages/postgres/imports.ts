@@ -19,7 +19,7 @@ export interface ImportRecord {
   environment: Environment
   type: ImportType
   status: ImportStatus
-  /** Of the unpacked file, in hex. */
+  /** SHA-256 of the unpacked file, in hex. */
   sha256: string
   totalRecords: number
   /** Records dealt with, failed ones included. */

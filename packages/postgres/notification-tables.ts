@@ -68,7 +68,7 @@ export interface AttemptsTable {
   n: number
   /** When it began. */
   at: Date
-  /** Of the response; null: there was none. */
+  /** Status of the response; null: there was none. */
   status: number | null
   latency_ms: number
   response: string | null

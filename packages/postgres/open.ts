@@ -122,9 +122,10 @@ function isQueryTimeout(error: unknown): error is Error {
 }
 
 /**
- * True for failures after which the same statement may succeed later: connection failures of the system (ECONNREFUSED …)
- * and of pg itself (no SQLSTATE), the SQLSTATE classes 08 (connection), 40 (rolled back: deadlocks), 53 (resources),
- * 57P (shutdown), and the time-outs of the server 57014 (statement), 55P03 (lock) and 25P03 (idle transaction). Codes of Node (ERR_INVALID_URL …) are permanent mistakes.
+ * True for failures after which the same statement may succeed later: connection failures of the system (ECONNREFUSED …) and of
+ * pg itself (no SQLSTATE), the SQLSTATE classes 08 (connection), 40 (rolled back: deadlocks), 53 (resources), 57P (shutdown),
+ * and the time-outs of the server 57014 (statement), 55P03 (lock) and 25P03 (idle transaction). Codes of Node (ERR_INVALID_URL
+ * …) are permanent mistakes.
  */
 function isTransientFailure(error: unknown): boolean {
   const code = errorCode(error)

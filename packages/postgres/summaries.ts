@@ -115,7 +115,7 @@ async function followWebhooks(db: Db, now: number): Promise<void> {
     )`.execute(db)
 }
 
-/** Of several webhooks with one URL the oldest that is not disabled, as `queueForWebhooks` chooses. */
+/** Webhooks that take the summary; of several with one URL the oldest that is not disabled, as `queueForWebhooks` chooses. */
 async function takersOf(db: Db, { siteId, environment, interval }: SummaryJob, end: number): Promise<string[]> {
   const { rows } = await sql<{ endpoint_id: string }>`
     SELECT DISTINCT ON (target_fingerprint) endpoint_id FROM endpoints

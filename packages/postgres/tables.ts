@@ -79,7 +79,7 @@ interface ImportsTable extends LeaseColumns {
   environment: Environment
   type: ImportType
   status: ImportStatus
-  /** Of the unpacked bytes, in hex. */
+  /** SHA-256 of the unpacked file, in hex. */
   sha256: string
   total_records: Defaulted<string>
   processed_records: Defaulted<string>

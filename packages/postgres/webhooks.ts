@@ -16,7 +16,7 @@ import type { Tables } from './tables.ts'
 
 export interface AttemptRecord {
   at: Date
-  /** Of the response; null: there was none. */
+  /** Status of the response; null: there was none. */
   status: number | null
   latencyMs: number
   /** The beginning of the response's body. */

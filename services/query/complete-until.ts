@@ -36,12 +36,13 @@ export function completeUntil(
     // The first request must find a value.
     pollsAtStart: true,
     onUnavailable: (error) => {
-      logger.warn({ err: error }, 'complete_until can not be asked for, it stands')
+      logger.warn({ err: error }, 'complete_until can not be read from Postgres, the last value is used')
     },
   })
   return {
     ...polling,
-    // Until `live`, an event was received that is older than `backfillAgeMs` at its receipt, or travelled on the live lane.
+    // An event of the backfill lane that was received until `live` has a timestamp before `live - backfillAgeMs`; a query that
+    // reads nothing earlier does not wait for that lane.
     now: (readsFrom = -Infinity) => (readsFrom >= latest.live - backfillAgeMs ? latest.live : latest.all),
   }
 }

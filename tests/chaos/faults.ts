@@ -70,7 +70,7 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
   'freeze-writer-inserting': async (rig) => {
     const frozen = await holdNextInsert(rig, 'onArrived')
     frozen.writer.freeze()
-    const other = await holdNextInsert(rig, 'onArrived', partitionOf(frozen.insert))
+    const other = await holdNextInsert(rig, 'onArrived', lockOf(frozen.insert))
     const slow = setSlow(rig, slowInsertSeconds)
     frozen.resume()
     await waitUntil(() => hasBegun(rig, frozen.insert), 'the frozen writer’s insert runs', backTimeoutMs)
@@ -87,7 +87,7 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
   'meet-across-lanes': async (rig) => {
     const first = await holdNextInsert(rig, 'onArrived')
     // Its lane inserts nothing more into this partition meanwhile, so that the next insert is the other lane's.
-    const meeting = holdNextInsert(rig, 'onArrived', partitionOf(first.insert))
+    const meeting = holdNextInsert(rig, 'onArrived', lockOf(first.insert))
     await sendMarkers(rig)
     const second = await meeting
     const slow = setSlow(rig, slowInsertSeconds)
@@ -192,11 +192,11 @@ interface HeldInsert {
   resume: () => void
 }
 
-/** Holds the next insert of any writer, or the next of a partition. */
+/** Holds the next insert of any writer, or the next with an insert lock. */
 async function holdNextInsert(
   { proxies, writers }: Rig,
   point: 'onArrived' | 'onAnswered',
-  partition?: number,
+  lock?: number,
 ): Promise<HeldInsert> {
   const { promise, resolve, reject } = Promise.withResolvers<HeldInsert>()
   const release = (): void => {
@@ -205,7 +205,7 @@ async function holdNextInsert(
   for (const [index, proxy] of proxies.clickHouse.entries()) {
     proxy.hooks = {
       [point]: (insert: PassingInsert) => {
-        if (partition !== undefined && partitionOf(insert) !== partition) return Promise.resolve()
+        if (lock !== undefined && lockOf(insert) !== lock) return Promise.resolve()
         release()
         return new Promise<void>((resume) => {
           resolve({ writer: writers[index === 0 ? 0 : 1], insert, resume })
@@ -222,8 +222,8 @@ async function holdNextInsert(
   })
 }
 
-/** Reads the partition from a query id, which begins with `writer-<cluster>.chaos.events-<partition>`. */
-function partitionOf({ queryId }: PassingInsert): number {
+/** Reads the insert lock from a query id, which begins with `writer-<cluster>.chaos.events-<lock>`. */
+function lockOf({ queryId }: PassingInsert): number {
   return Number(/\.chaos\.events-(\d+)/.exec(queryId)?.[1])
 }
 

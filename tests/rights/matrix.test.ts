@@ -47,7 +47,10 @@ afterAll(async () => {
   await sluice.stop()
 })
 
-/** A site, a key, a cohort, an import, an export and a webhook of their own for each cell: some operations use them up, others make an absent site known. */
+/**
+ * A site, a key, a cohort, an import, an export and a webhook of their own for each cell: some operations use them up, others
+ * make an absent site known.
+ */
 async function targetOf(operation: Operation, owner: Owner, { scope }: Holder): Promise<Target> {
   const unique = `${run}-${cells++}`
   const siteId = owner === 'absent' ? `${sites.absent}-${unique}` : sites[owner]

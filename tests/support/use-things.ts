@@ -16,7 +16,7 @@ export interface RequestParts {
 /** A service with routes of every kind, whose handler a test replaces. */
 export interface Things {
   readonly service: TestService
-  /** Of a writer, of a writer of `dev`, of others, and three that are refused. */
+  /** Keys: a writer, a writer of `dev`, a reader, an admin, and three that are refused. */
   readonly keys: Readonly<Record<'key' | 'devKey' | 'reader' | 'admin' | 'revoked' | 'expired' | 'unknown', string>>
   /** Handles the requests of every route; answers 200 at the start of each test. */
   handle: (request: ApiRequest) => Promise<HandlerResult>

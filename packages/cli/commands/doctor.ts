@@ -31,7 +31,7 @@ const nameWidth = 17
 export function addDoctor(program: Command, context: Context): void {
   const command = program
     .command('doctor')
-    .summary('check the connection, the key and the way of an event')
+    .summary('check the connection, the key and the path of an event')
     .description(
       'Checks the connection to Sluice step by step: name, connection, certificate, readiness, clock, key, scopes, site, limits. ' +
         `At the end it sends an event of the type ${canaryType} to the site, and looks for it with a query.`,

@@ -9,7 +9,7 @@ export interface UploadOptions {
   path: string
   type: ImportType
   siteId: string
-  /** Told of the bytes that are sent. */
+  /** Called with the number of bytes that are sent. */
   onProgress: (bytes: number) => void
 }
 

@@ -22,7 +22,8 @@ export function countsEvents({ metric }: Pick<AlertQuestion, 'metric'>): boolean
 }
 
 /**
- * The time before a window from which its answer depends on events, in ms; `previous`: the window before is compared with.
+ * How long before the end of its window the answer depends on events, in ms: two windows, because the previous one may be
+ * compared, and the 24 h in which a session may have begun.
  */
 export function readsBeforeMs({ windowMs }: Pick<AlertQuestion, 'windowMs'>): number {
   return 2 * windowMs + 24 * 3_600_000

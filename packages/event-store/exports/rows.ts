@@ -70,7 +70,7 @@ export function formatStatement(
   }
 }
 
-/** Of `toJSONString`. */
+/** Settings of `toJSONString`. */
 const jsonSettings: ClickHouseSettings = { output_format_json_escape_forward_slashes: 0 }
 
 const csvSettings: ClickHouseSettings = {

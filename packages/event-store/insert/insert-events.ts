@@ -19,7 +19,7 @@ export interface EventBatch {
 }
 
 export interface InsertOptions {
-  /** One per log partition: ClickHouse refuses a second insert of the same id while the first runs (code 216). */
+  /** The lock of the insert: ClickHouse refuses a second insert with the same id while the first runs (code 216). */
   queryId: string
   /** Whether a running insert of the same id is cancelled first; the insert then waits for the end of that one. */
   replaceRunning: boolean

@@ -30,7 +30,10 @@ export interface RowSource {
   params: QueryParams
 }
 
-/** Greatest length of a session in ms, and so the time before a range in which its sessions may have begun (docs/http-interface.md#stats-sessions). */
+/**
+ * Greatest length of a session in ms, and so the time before a range in which its sessions may have begun
+ * (docs/http-interface.md#stats-sessions).
+ */
 export const sessionWindowMs = 24 * 3_600_000
 
 /** Rows of the range's events that match the filters and meet the further conditions, which are SQL. */

@@ -146,7 +146,7 @@ export function groupsStatement(plan: StatsPlan): Statement {
   const metric = metricSql(plan, rows)
   const order = `${metric.fromState} DESC, group`
   const { leading } = plan
-  // Of the leading groups the place in the list, which begins with 1; 0 for all others.
+  // Place of a leading group in the list, from 1; 0 for all others.
   const number = `transform(toString(${rows.group}), {leading:Array(String)}, arrayEnumerate({leading:Array(String)}), 0)`
   const [grouped, group, place] =
     leading === undefined

@@ -26,7 +26,7 @@ export interface Manifest {
   /** The events below these positions are in ClickHouse's part. */
   lanes: { live: LanePositions; backfill: LanePositions }
   schemas: { postgres: AppliedMigrations; clickHouse: AppliedMigrations }
-  /** Of SLUICE_SECRETS_KEY, which the backup does not hold. */
+  /** Fingerprint of SLUICE_SECRETS_KEY, which the backup does not hold. */
   secretsKeyFingerprint: string
   clickHouse: {
     storeId: string

@@ -163,7 +163,7 @@ async function requireEmpty({ postgres, clickHouse, blobs }: RestoreEngines, cli
 }
 
 interface LanePlan {
-  /** Of the lane's topic. */
+  /** URL of the lane's topic. */
   url: string
   offsets: Map<number, bigint>
   losses: string[]

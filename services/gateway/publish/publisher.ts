@@ -171,7 +171,7 @@ export function createPublisher(
     if (account.unacknowledgedBytes >= unacknowledgedBytesMax) {
       return Promise.reject(unavailable('too many bytes wait for the log'))
     }
-    // It would be answered 503 after its publish, which is therefore spared.
+    // A late request would be answered 503 after its publish, so it is not published.
     if (isLate(receivedAt, clock.latest())) return Promise.reject(tooLate())
     encoder ??= blockEncoder({ partitions: partitionCount, defaultPartition: flushNumber++ % partitionCount })
     const bytes = encoder.add(events)

@@ -35,8 +35,8 @@ export interface UnitPace {
  *
  * - Live rows wait less than 0.3 s if the group has everything, or has passed the ends of 0.3 s ago. Under a steady load the
  *   group never has everything, so ends are kept until they are so old; without such ends the answer is no.
- * - How many rows the blocks of the log of old rows hold, it does not tell: they are taken for as large as those to be
- *   published. Other blocks are of gateways, and smaller.
+ * - The log does not tell how many rows its blocks hold: each block of the backfill log is assumed to be as large as those to
+ *   be published. Blocks of gateways are smaller.
  */
 export function publishPace({
   log,

@@ -263,7 +263,7 @@ test('webhooks get what they take since they were made, and none that is off get
   expect(await periodsOf(first)).toEqual([...all, start + 9 * hourMs])
 })
 
-test('of several webhooks with one URL the oldest gets it', async () => {
+test('the oldest of several webhooks with one URL gets the summary', async () => {
   await removeWebhooks()
   const start = Date.UTC(2026, 4, 15, 12)
   const siteId = await siteIn('UTC')

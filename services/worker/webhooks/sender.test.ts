@@ -297,7 +297,7 @@ test('a secret that was stored with another key is an attempt that says so', asy
   expect(attempts).toMatchObject([{ status: null, error: expect.stringMatching(/cannot be decrypted/) }])
 })
 
-test('of a delivery that is sent again and again the last hundred attempts are kept', async () => {
+test('the last hundred attempts of a delivery are kept', async () => {
   const webhookId = await addWebhook(postgres, { url: base })
   const deliveryId = await addDelivery(postgres, webhookId, noon)
   await attempted(deliveryId)

@@ -10,7 +10,7 @@ export interface VirtualRowsProps {
   count: number
   /** The cells of a row; undefined while it is being loaded. */
   cells: (index: number) => readonly ComponentChildren[] | undefined
-  /** Told which rows are on the screen. */
+  /** Called with the rows that are on the screen. */
   onRange?: (first: number, last: number) => void
 }
 
