@@ -55,10 +55,10 @@ export async function writerBacklog(): Promise<object> {
     const curl = await measure(clickHouse, reference.clickHouse, () => postFiles(files, reference.url))
     await clickHouse.settle()
     const ours = await clickHouse.database('sluice_writer')
-    const process_ = await startWriter(logUrl, ours.url, postgres.url)
+    const writerProcess = await startWriter(logUrl, ours.url, postgres.url)
     const writer = await measure(clickHouse, ours.clickHouse, () => Promise.resolve())
-    const figures = await process_.figures()
-    await process_.stop()
+    const figures = await writerProcess.figures()
+    await writerProcess.stop()
     return {
       bar: 0.8,
       ratio: rounded(writer.rowsPerSecond / curl.rowsPerSecond),

@@ -51,7 +51,7 @@ export interface DeadLetter {
   /** Partition and offset (in decimal) of the block in the log of events, or in that of old events. */
   partition: number
   offset: string
-  /** Set when the block came from the log of old events. */
+  /** Set when the block came from the backfill log. */
   lane?: 'backfill'
 }
 

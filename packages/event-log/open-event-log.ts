@@ -35,13 +35,13 @@ export function openDeadLetters(url: string, options: OpenEventLogOptions): Prom
   })
 }
 
-/** URL of the log of old rows: `<topic>.backfill`, or the folder `backfill` in the log's own. */
+/** URL of the backfill log: `<topic>.backfill`, or the folder `backfill` in the log's own. */
 export function backfillUrl(url: string): string {
   return besideLog(url, 'backfill')
 }
 
 /**
- * Opens the log of old rows beside `log`, which `url` names. Both have as many partitions, so that the copies of an event
+ * Opens the backfill log beside `log`, which `url` names. Both have as many partitions, so that the copies of an event
  * meet in partitions of one number: a new folder gets as many as `log`, topics are kept alike by `npm run migrate`.
  */
 export async function openBackfillLog(

@@ -22,7 +22,7 @@ export interface EventQueue {
   /** Takes the events of the next request; none when no event waits. */
   take(): readonly WaitingEvent[]
   /** Returns events of a request that failed: each group is sent again in a request. */
-  giveBack(...groups: readonly (readonly WaitingEvent[])[]): void
+  requeue(...groups: readonly (readonly WaitingEvent[])[]): void
   /** Removes an event; false when it was removed before. */
   remove(waiting: WaitingEvent): boolean
   /** Number of events that were in no request yet. */
@@ -66,7 +66,7 @@ export function eventQueue({ eventsMax, bytesMax }: { eventsMax: number; bytesMa
       return waiting
     },
     take: () => again.shift() ?? takeFresh(),
-    giveBack: (...groups) => {
+    requeue: (...groups) => {
       again.push(...groups.filter(({ length }) => length > 0))
     },
     remove: (waiting) => {

@@ -97,14 +97,14 @@ export function eventSender(parts: SenderParts): Sender {
         break
       case 'split':
         failures = 0
-        queue.giveBack(events.slice(0, events.length / 2), events.slice(events.length / 2))
+        queue.requeue(events.slice(0, events.length / 2), events.slice(events.length / 2))
         break
       case 'repeat':
-        queue.giveBack(events)
+        queue.requeue(events)
         fail(sentAt, verdict)
         break
       case 'stop':
-        queue.giveBack(events)
+        queue.requeue(events)
         stop(verdict.error)
         break
     }
@@ -147,7 +147,7 @@ export function eventSender(parts: SenderParts): Sender {
         again.push(waiting)
       else onSettled(waiting, error)
     }
-    queue.giveBack(again)
+    queue.requeue(again)
   }
 
   function fail(sentAt: number, { afterMs = 0, error }: { afterMs?: number; error: string }): void {

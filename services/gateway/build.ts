@@ -18,7 +18,7 @@ import { watchDurability } from './watch-durability.ts'
 
 export interface GatewayEngines {
   log: EventLog
-  /** The log of old events beside `log`. */
+  /** The backfill log beside `log`. */
   backfill: EventLog
   postgres: Postgres
   redis: Pick<Redis, 'check'>

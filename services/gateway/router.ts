@@ -3,7 +3,7 @@ import { operations } from '@sluice/api/operations'
 import type { Route } from '@sluice/http/route'
 import { eventAcceptor } from './collect/accept-event.ts'
 import { collectHandler } from './collect/collect.ts'
-import { eventsAcceptor } from './collect-batch/accept-events.ts'
+import { batchAcceptor } from './collect-batch/accept-batch.ts'
 import { collectBatchHandler } from './collect-batch/collect-batch.ts'
 import type { CountRejection } from './metrics.ts'
 import type { Publisher } from './publish/publisher.ts'
@@ -17,26 +17,26 @@ export function gatewayRoutes(deps: {
   countRejection: CountRejection
 }): Route[] {
   const acceptEvent = eventAcceptor(deps)
-  const acceptEvents = eventsAcceptor(deps)
-  const takeOne = { acceptEvent, countRejection: deps.countRejection }
-  const message = (type: MessageType) => segmentMessageHandler(type, takeOne)
-  const takeMessages = segmentBatchHandler(acceptEvents)
+  const acceptBatch = batchAcceptor(deps)
+  const singleEventDeps = { acceptEvent, countRejection: deps.countRejection }
+  const segmentMessage = (type: MessageType) => segmentMessageHandler(type, singleEventDeps)
+  const segmentBatch = segmentBatchHandler(acceptBatch)
   return [
-    { ...operations.collect, handle: collectHandler(takeOne) },
-    { ...operations.collectBatch, handle: collectBatchHandler(acceptEvents) },
-    { ...operations.segmentTrack, handle: message('track') },
-    { ...operations.segmentPage, handle: message('page') },
-    { ...operations.segmentScreen, handle: message('screen') },
-    { ...operations.segmentIdentify, handle: message('identify') },
-    { ...operations.segmentGroup, handle: message('group') },
-    { ...operations.segmentAlias, handle: message('alias') },
-    { ...operations.segmentBatch, handle: takeMessages },
-    { ...operations.segmentTrackShort, handle: message('track') },
-    { ...operations.segmentPageShort, handle: message('page') },
-    { ...operations.segmentScreenShort, handle: message('screen') },
-    { ...operations.segmentIdentifyShort, handle: message('identify') },
-    { ...operations.segmentGroupShort, handle: message('group') },
-    { ...operations.segmentAliasShort, handle: message('alias') },
-    { ...operations.segmentBatchShort, handle: takeMessages },
+    { ...operations.collect, handle: collectHandler(singleEventDeps) },
+    { ...operations.collectBatch, handle: collectBatchHandler(acceptBatch) },
+    { ...operations.segmentTrack, handle: segmentMessage('track') },
+    { ...operations.segmentPage, handle: segmentMessage('page') },
+    { ...operations.segmentScreen, handle: segmentMessage('screen') },
+    { ...operations.segmentIdentify, handle: segmentMessage('identify') },
+    { ...operations.segmentGroup, handle: segmentMessage('group') },
+    { ...operations.segmentAlias, handle: segmentMessage('alias') },
+    { ...operations.segmentBatch, handle: segmentBatch },
+    { ...operations.segmentTrackShort, handle: segmentMessage('track') },
+    { ...operations.segmentPageShort, handle: segmentMessage('page') },
+    { ...operations.segmentScreenShort, handle: segmentMessage('screen') },
+    { ...operations.segmentIdentifyShort, handle: segmentMessage('identify') },
+    { ...operations.segmentGroupShort, handle: segmentMessage('group') },
+    { ...operations.segmentAliasShort, handle: segmentMessage('alias') },
+    { ...operations.segmentBatchShort, handle: segmentBatch },
   ]
 }

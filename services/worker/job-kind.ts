@@ -13,7 +13,7 @@ import type { Component } from '@sluice/runtime/supervisor'
 
 export interface WorkerEngines {
   log: EventLog
-  /** The log of old rows beside `log`. */
+  /** The backfill log beside `log`. */
   backfill: EventLog
   inserter: EventInserter
   eraser: EventEraser

@@ -8,7 +8,7 @@ import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { NotReady } from '@sluice/runtime/health'
 import { eventConsumer } from './consume-events.ts'
-import { watchStores } from './watch-stores.ts'
+import { storageMeter } from './measure-storage.ts'
 import { watermarkReporter } from './watermark-reporter.ts'
 
 /** Memory of the process for blocks that are read and not stored yet, whatever the number of partitions. */
@@ -16,7 +16,7 @@ const readBytesMax = 256 * 1024 * 1024
 
 export interface WriterEngines {
   log: EventLog
-  /** The log of old rows beside `log`. */
+  /** The backfill log beside `log`. */
   backfill: EventLog
   /** The log that `deadLetterUrl` names. */
   deadLetters: EventLog
@@ -45,7 +45,7 @@ export function buildWriter(
       watermarkReporter({ ...reported, lag: consumer.lag }),
       // Its first report tells the gateways that old events are read.
       watermarkReporter({ ...reported, backfill, lag: oldConsumer.lag }),
-      watchStores({ deadLetters, positions: replayPositionStore(postgres), inserter, logger, metrics }),
+      storageMeter({ deadLetters, positions: replayPositionStore(postgres), inserter, logger, metrics }),
     ],
     checks: [
       {
@@ -57,7 +57,7 @@ export function buildWriter(
           if (!consumer.hasJoined()) throw new NotReady('the consumer group is not joined yet')
         },
       },
-      // Without the log of old rows, all others are still stored.
+      // Without the backfill log, all others are still stored.
       { name: 'log of old events', required: false, check: () => backfill.check() },
       { name: 'clickhouse', required: true, check: () => inserter.check() },
       // Without the log of dead letters, rows that can be stored are still stored.

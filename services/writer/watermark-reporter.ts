@@ -21,7 +21,7 @@ const storeTimeoutMs = 2_000
 
 export interface WatermarkReporterDeps {
   log: Pick<EventLog, 'id' | 'ends'>
-  /** Given for the backfill lane of `log`: the log of old rows. */
+  /** Given for the backfill lane of `log`: the backfill log. */
   backfill?: Pick<EventLog, 'ends'> | undefined
   /** Consumer lag of the partitions that this writer owns. */
   lag: () => readonly PartitionLag[]

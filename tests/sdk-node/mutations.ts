@@ -11,14 +11,14 @@ export interface SdkMutation extends Pick<Mutation, 'name' | 'edits'> {
 }
 
 const sender = 'packages/sdk-node/sender.ts'
-const repeat = "case 'repeat':\n        queue.giveBack(events)"
+const repeat = "case 'repeat':\n        queue.requeue(events)"
 const post = 'const answer = await post('
 
 /** In each event that is sent again, `from` is replaced. */
 const rewrite = (from: string, to: string) =>
   `case 'repeat':
         for (const each of events) each.event = { ...each.event, json: each.event.json.replace(${from}, () => ${to}) }
-        queue.giveBack(events)`
+        queue.requeue(events)`
 
 export const sdkMutations: readonly SdkMutation[] = [
   {

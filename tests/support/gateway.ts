@@ -43,7 +43,7 @@ export interface TestGateway {
   metrics: Metrics
   postgres: TestPostgres
   log: EventLog
-  /** The log of old events, which no writer reads until the test says so in Postgres. */
+  /** The backfill log, which no writer reads until the test says so in Postgres. */
   backfill: EventLog
   /** A production and a development key that may write events, and a key with all other scopes except `admin`. */
   keys: Record<Environment | 'reader', string>

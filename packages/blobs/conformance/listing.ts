@@ -7,8 +7,8 @@ export function describeListing({ createPlace, open, openNew }: Harness): void {
     test('has more names than fit on a page, and all can be removed', async () => {
       const store = await openNew()
       const names = Array.from({ length: 1_100 }, (_, n) => `many/${Math.floor(n / 600)}/${n}`).sort()
-      const inTurn = concurrencyLimit(16)
-      await Promise.all(names.map((name) => inTurn(() => store.write(name, chunksOf(Buffer.from(name))))))
+      const limit = concurrencyLimit(16)
+      await Promise.all(names.map((name) => limit(() => store.write(name, chunksOf(Buffer.from(name))))))
       await store.write('other', chunksOf(Buffer.from('stays')))
 
       expect((await listAll(store, 'many/')).map(({ name }) => name)).toEqual(names)

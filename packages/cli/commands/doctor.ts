@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { grants } from '@sluice/contracts/scopes'
 import type { Context } from '../context.ts'
-import { failure, type Finding, ok, skipped } from '../doctor/check.ts'
+import { failed, type Finding, ok, skipped } from '../doctor/check.ts'
 import { canaryType, checkCanary } from '../doctor/check-canary.ts'
 import { checkConnection } from '../doctor/check-connection.ts'
 import { checkSession, checkSite, readSession } from '../doctor/check-key.ts'
@@ -82,13 +82,13 @@ async function* examine(context: Context, settings: Settings, options: DoctorOpt
   }
   if (!isSluice) return
   if (settings.key === undefined) {
-    yield failure('key', 'none is set', 'Set SLUICE_API_KEY, or run "sluice login".')
+    yield failed('key', 'none is set', 'Set SLUICE_API_KEY, or run "sluice login".')
     return
   }
   try {
     requireKey(settings)
   } catch (error) {
-    yield failure('key', "can't be sent", messageOf(error))
+    yield failed('key', "can't be sent", messageOf(error))
     return
   }
   const query = clientFor(context, settings, { url: settings.url, retries: 'none' })

@@ -6,7 +6,7 @@ import type { SessionResource } from '@sluice/contracts/session'
 import type { Client } from '../client.ts'
 import { messageOf } from '../failure.ts'
 import { formatDuration } from '../output/format.ts'
-import { failure, type Finding, ok, warning } from './check.ts'
+import { failed, type Finding, ok, warning } from './check.ts'
 import { limitsFinding } from './check-key.ts'
 
 /** The type of the event that a doctor sends. */
@@ -43,7 +43,7 @@ export async function* checkCanary({
     yield ok('event sent', `accepted in ${formatDuration(performance.now() - begin)}`)
     yield limitsFinding('limit of events', headers)
   } catch (error) {
-    yield failure('event sent', 'the test event was not accepted', messageOf(error))
+    yield failed('event sent', 'the test event was not accepted', messageOf(error))
     return
   }
   if (!grants(session.scopes, 'stats:read')) {
@@ -62,13 +62,13 @@ export async function* checkCanary({
       }
       await delay(pollMs, undefined, { signal })
     }
-    yield failure(
+    yield failed(
       'event found',
       `not within ${formatDuration(waitMsMax)}`,
       'The event is safe in the log: see whether the writer runs and ClickHouse answers ("/readyz" of the writer).',
     )
   } catch (error) {
     signal.throwIfAborted()
-    yield failure('event found', 'the query failed', messageOf(error))
+    yield failed('event found', 'the query failed', messageOf(error))
   }
 }

@@ -4,7 +4,7 @@ import { connect as connectTls } from 'node:tls'
 import { connectionFailure } from '../connection-failure.ts'
 import { messageOf } from '../failure.ts'
 import { formatTime } from '../output/format.ts'
-import { failure, type Finding, ok, warning } from './check.ts'
+import { failed, type Finding, ok, warning } from './check.ts'
 
 const timeoutMs = 5_000
 const certificateWarningDays = 14
@@ -19,7 +19,7 @@ export async function* checkConnection(address: string): AsyncGenerator<Finding>
   try {
     addresses = (await lookup(host, { all: true })).map(({ address: each }) => each)
   } catch (error) {
-    yield failure(
+    yield failed(
       'name',
       `${host} can't be resolved (${codeOf(error)})`,
       'Check the address in SLUICE_URL, and the DNS of this machine.',
@@ -32,7 +32,7 @@ export async function* checkConnection(address: string): AsyncGenerator<Finding>
     ;(await open(connectTcp({ host, port }), 'connect')).destroy()
   } catch (error) {
     const advice = connectionFailure(error, address).message
-    yield failure('connection', `port ${port} can't be reached (${codeOf(error)})`, advice)
+    yield failed('connection', `port ${port} can't be reached (${codeOf(error)})`, advice)
     return
   }
   yield ok('connection', `port ${port} answers in ${Math.ceil(performance.now() - begin)} ms`)
@@ -50,7 +50,7 @@ async function checkCertificate(host: string, port: number, address: string): Pr
       ? warning('TLS', detail, 'Renew the certificate before that day.')
       : ok('TLS', detail)
   } catch (error) {
-    return failure('TLS', `no secure connection (${codeOf(error)})`, connectionFailure(error, address).message)
+    return failed('TLS', `no secure connection (${codeOf(error)})`, connectionFailure(error, address).message)
   } finally {
     socket.destroy()
   }

@@ -4,7 +4,7 @@ import { type Client, Refusal } from '../client.ts'
 import { messageOf } from '../failure.ts'
 import { formatDuration } from '../output/format.ts'
 import { safeText } from '../output/safe-text.ts'
-import { failure, type Finding, ok, skipped, warning } from './check.ts'
+import { failed, type Finding, ok, skipped, warning } from './check.ts'
 
 const expiryWarningMs = 7 * 86_400_000
 const fewLeft = 0.1
@@ -16,20 +16,20 @@ export async function readSession(client: Client): Promise<{ session: SessionRes
     return { session: data, limits: limitsFinding('limit of queries', headers) }
   } catch (error) {
     if (error instanceof Refusal && error.status === 404) {
-      return failure(
+      return failed(
         'key',
         'this address serves no queries',
         'Set SLUICE_URL to the query service, and SLUICE_COLLECT_URL to this one.',
       )
     }
     if (error instanceof Refusal && error.status === 401) {
-      return failure(
+      return failed(
         'key',
         'not accepted: unknown, mistyped, expired or revoked',
         'Set SLUICE_API_KEY to a valid key; an administrator makes one with "sluice keys create".',
       )
     }
-    return failure('key', 'could not be checked', messageOf(error))
+    return failed('key', 'could not be checked', messageOf(error))
   }
 }
 
@@ -43,7 +43,7 @@ export function* checkSession(session: SessionResource, keySource: string): Gene
   const lacks = (scope: Scope): boolean => !grants(session.scopes, scope)
   const held = session.scopes.join(', ')
   if (lacks('events:write')) {
-    yield failure(
+    yield failed(
       'scopes',
       `${held}: not events:write`,
       'Events can’t be sent with this key: use one with the scope events:write.',
@@ -67,7 +67,7 @@ export async function checkSite(client: Client, session: SessionResource, site: 
       : skipped('site', `none is named; the key is bound to ${sites}`)
   }
   if (!allowsSite(bound, site)) {
-    return failure(
+    return failed(
       'site',
       `the key is bound to ${sites}, not to ${safeText(site)}`,
       'Use a key of this site, or name one of its sites with --site.',
@@ -79,7 +79,7 @@ export async function checkSite(client: Client, session: SessionResource, site: 
     return ok('site', safeText(site))
   } catch (error) {
     if (!(error instanceof Refusal) || error.status !== 404)
-      return failure('site', 'could not be checked', messageOf(error))
+      return failed('site', 'could not be checked', messageOf(error))
     return warning(
       'site',
       `${safeText(site)} is not there yet`,

@@ -2,7 +2,7 @@ import { notSluice, parseEnvelope } from '../client.ts'
 import { connectionFailure } from '../connection-failure.ts'
 import { formatDuration } from '../output/format.ts'
 import { safeText } from '../output/safe-text.ts'
-import { failure, type Finding, ok, warning } from './check.ts'
+import { failed, type Finding, ok, warning } from './check.ts'
 
 const timeoutMs = 10_000
 const clockWarningMs = 10_000
@@ -25,14 +25,14 @@ export async function* checkService(url: string, name: string): AsyncGenerator<F
     response = await fetch(`${url}/readyz`, { redirect: 'manual', signal: AbortSignal.timeout(timeoutMs) })
     text = await response.text()
   } catch (error) {
-    yield failure(name, 'no answer', connectionFailure(error, url).message)
+    yield failed(name, 'no answer', connectionFailure(error, url).message)
     return
   }
   const end = Date.now()
   const envelope = parseEnvelope(text)
   if (!envelope || !isReadiness(envelope.data)) {
     const [reason = '', advice = ''] = notSluice(url, response).message.split(/: (?=s)/)
-    yield failure(name, reason, `${advice.charAt(0).toUpperCase()}${advice.slice(1)}`)
+    yield failed(name, reason, `${advice.charAt(0).toUpperCase()}${advice.slice(1)}`)
     return
   }
   yield readinessFinding(name, envelope.data, await readVersion(url))
@@ -45,7 +45,7 @@ function readinessFinding(name: string, { status, missing, degraded, warnings }:
       .map(([part, reason]) => `${part} (${reason})`)
       .join(', ')
   if (status !== 'ready') {
-    return failure(
+    return failed(
       name,
       safeText(`not ready, missing: ${list(missing)}`),
       'Start what is missing, or see its log; "/readyz" and docs/runbooks.md say more.',
@@ -68,7 +68,7 @@ function clockFinding(skewMs: number): Finding {
   const size = Math.abs(skewMs)
   const detail = `this machine is ${formatDuration(size)} ${skewMs > 0 ? 'behind' : 'ahead of'} the server`
   const advice = 'Set the clock of this machine, or of the server, by NTP: events get wrong times.'
-  if (size > clockFailureMs) return failure('clock', detail, advice)
+  if (size > clockFailureMs) return failed('clock', detail, advice)
   if (size > clockWarningMs) return warning('clock', detail, advice)
   return ok('clock', size < 1_000 ? 'within a second of the server' : detail)
 }

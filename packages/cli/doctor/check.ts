@@ -16,7 +16,7 @@ export function warning(name: string, detail: string, advice: string): Finding {
   return { name, state: 'warning', detail, advice }
 }
 
-export function failure(name: string, detail: string, advice: string): Finding {
+export function failed(name: string, detail: string, advice: string): Finding {
   return { name, state: 'failure', detail, advice }
 }
 

@@ -7,7 +7,7 @@ import { openBackfillLog, openEventLog, type OpenEventLogOptions } from '../open
 import { block, type Collector, silent } from './collect.ts'
 
 export interface ConformanceSubject {
-  /** Makes a new, empty log with four partitions, and its log of old rows where that is no folder; returns its URL. */
+  /** Makes a new, empty log with four partitions, and its backfill log where that is no folder; returns its URL. */
   createUrl: () => Promise<string>
   /** Options with which the suite opens the log, in this process and in others. */
   options: Omit<OpenEventLogOptions, 'logger'>
@@ -38,7 +38,7 @@ export function createHarness({ createUrl, options }: ConformanceSubject) {
     return log
   }
 
-  /** Without a number of partitions: the log of old rows has that of its log. */
+  /** Without a number of partitions: the backfill log has that of its log. */
   const openBackfill = async (url: string, log: EventLog): Promise<EventLog> => {
     const { file: _, ...others } = options
     const backfill = await openBackfillLog(url, log, { ...others, logger: silent })

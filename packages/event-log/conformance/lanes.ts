@@ -2,9 +2,9 @@ import { describe, expect, test } from '@jest/globals'
 import { block, collect, waitUntilTrue } from './collect.ts'
 import { areAllHeld, type Harness, partitions, timeoutMs } from './harness.ts'
 
-/** The log of old rows beside a log: equal in partitions, independent in everything else. */
+/** The backfill log beside a log: equal in partitions, independent in everything else. */
 export function describeLanes({ createUrl, open, openBackfill, publishEverywhere }: Harness): void {
-  describe('the log of old rows', () => {
+  describe('the backfill log', () => {
     test('has the partitions of its log and keeps its blocks', async () => {
       const url = await createUrl()
       const log = await open(url)

@@ -49,7 +49,7 @@ export function openExportReader(url: string): ExportReader {
 export function openExportReaderAt(address: ClickHouseAddress): ExportReader {
   const client = openClickHouseAt(address, { requestTimeoutMs })
   const runners = queryRunners(client)
-  const poster = externalTableClient(address)
+  const externalTables = externalTableClient(address)
 
   /** The rows of analyses, which are few. */
   async function post(
@@ -57,8 +57,14 @@ export function openExportReaderAt(address: ClickHouseAddress): ExportReader {
     { structure, lines, count }: NonNullable<ExportRows['posted']>,
     statementSettings: ClickHouseSettings,
   ): Promise<ByteResult> {
-    const parameters = { ...asTexts(statementSettings), ...asPlaceholders(params) }
-    const { body } = await poster.post({ sql, structure, payloads: [lines], parameters, timeoutMs: postTimeoutMs })
+    const parameters = { ...asStrings(statementSettings), ...asPlaceholders(params) }
+    const { body } = await externalTables.post({
+      sql,
+      structure,
+      payloads: [lines],
+      parameters,
+      timeoutMs: postTimeoutMs,
+    })
     return { bytes: once(body), rows: count }
   }
 
@@ -72,13 +78,13 @@ export function openExportReaderAt(address: ClickHouseAddress): ExportReader {
         : client.read(sql, params, { signal, settings: statementSettings })
     },
     close: async () => {
-      poster.close()
+      externalTables.close()
       await client.close()
     },
   }
 }
 
-function asTexts(values: object): Record<string, string> {
+function asStrings(values: object): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]))
 }
 

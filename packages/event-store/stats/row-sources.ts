@@ -2,6 +2,7 @@ import type { Dimension, Metric } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
 import type { QueryParams } from '../client.ts'
 import { conditionSql, eventFieldSql } from '../conditions.ts'
+import { clickHouseCode } from '../errors.ts'
 import {
   isWholeQuarter,
   joinUsers,
@@ -134,7 +135,7 @@ export function countRows(plan: StatsPlan): RowSource | undefined {
 const countedDimensions = ['event_type', 'country', 'device_type'] as const
 
 /** ClickHouse's error code of throwIf: the cheap statement does not serve a session of the range. */
-export const unusualSessionCode = 395
+export const unusualSessionCode = clickHouseCode.throwIf
 
 /**
  * One row for each session that starts in the range (docs/http-interface.md#stats-sessions), with the columns started_ms,

@@ -5,16 +5,16 @@ import { isSessionMetric } from './metric-sql.ts'
 import type { StatsSpec } from './spec.ts'
 
 /**
- * For specs that are evaluated at the same time, returns a function that puts each of them into a form in which those that
- * are asked of the same sessions have equal statements: each statement measures all their metrics. With `runningOnce` they
- * cost as much as one of them.
+ * For specs that are evaluated at the same time: the returned function adds to each spec the session metrics that other specs
+ * ask of the same sessions (`sharedMetrics`), so that their statements are equal. `deduplicatingRunner` then runs each
+ * statement once.
  */
 export function shareStatements(specs: readonly StatsSpec[]): <Spec extends StatsSpec>(spec: Spec) => Spec {
   const sharing = Map.groupBy(specs.filter(isShareable), sessionsKey)
   return (spec) => {
     const together = isShareable(spec) ? (sharing.get(sessionsKey(spec)) ?? []) : []
-    const askedTogether = [...new Set(together.map(({ metric }) => metric))].sort()
-    return askedTogether.length < 2 ? spec : { ...spec, askedTogether }
+    const sharedMetrics = [...new Set(together.map(({ metric }) => metric))].sort()
+    return sharedMetrics.length < 2 ? spec : { ...spec, sharedMetrics }
   }
 }
 
@@ -29,7 +29,7 @@ function sessionsKey({ metric: _, ...spec }: StatsSpec): string {
 }
 
 /** A runner that runs equal statements once and gives all their callers the one result. */
-export function runningOnce(runner: QueryRunner): QueryRunner {
+export function deduplicatingRunner(runner: QueryRunner): QueryRunner {
   const results = new Map<string, Promise<QueryResult<never>>>()
   return {
     query: (statement, options) => {

@@ -32,7 +32,7 @@ export interface StatsSpec extends EventScope {
    */
   sessionsUntil?: number
   /** Metrics of sessions that are asked of the same sessions at the same time: one statement measures them all. */
-  askedTogether?: readonly Metric[]
+  sharedMetrics?: readonly Metric[]
 }
 
 /** How sessions are read. */
@@ -48,7 +48,7 @@ export interface SessionPlan {
 
 /** A spec with all defaults and the starts of its buckets: its statements depend on nothing else. */
 export interface StatsPlan extends Required<
-  Omit<StatsSpec, 'groupBy' | 'compare' | 'sessionsUntil' | 'askedTogether'>
+  Omit<StatsSpec, 'groupBy' | 'compare' | 'sessionsUntil' | 'sharedMetrics'>
 > {
   groupBy: Grouping | undefined
   /** The metrics that the statements without groups by value select, the plan's own among them. */
@@ -76,9 +76,9 @@ export function planComparison(spec: StatsSpec, comparison: Comparison): StatsPl
   return { ...withDefaults(spec), ...range, buckets }
 }
 
-function withDefaults({ compare: _, askedTogether, ...spec }: StatsSpec): Omit<StatsPlan, 'buckets'> {
+function withDefaults({ compare: _, sharedMetrics, ...spec }: StatsSpec): Omit<StatsPlan, 'buckets'> {
   return {
-    metrics: askedTogether ?? [spec.metric],
+    metrics: sharedMetrics ?? [spec.metric],
     timeZone: 'UTC',
     filters: {},
     conditions: [],

@@ -1,15 +1,15 @@
 import type { ApiRequest, HandlerResult } from '@sluice/http/route'
-import type { AcceptEvents } from './accept-events.ts'
+import type { AcceptBatch } from './accept-batch.ts'
 import { readEvents } from './read-events.ts'
 
 /**
  * POST /collect/batch: valid events are accepted even if others are invalid. 202 once the log has acknowledged the
  * valid ones, 400 if there are none (docs/http-interface.md#batches).
  */
-export function collectBatchHandler(acceptEvents: AcceptEvents) {
+export function collectBatchHandler(acceptBatch: AcceptBatch) {
   return async (request: ApiRequest): Promise<HandlerResult> => {
     const noneValid = 'Invalid field: events holds no valid event, see data.errors'
-    const accepting = acceptEvents(request, readEvents(request.body), noneValid)
+    const accepting = acceptBatch(request, readEvents(request.body), noneValid)
     return accepting.then((data) => ({ status: 202, data }))
   }
 }

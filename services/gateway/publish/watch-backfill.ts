@@ -11,7 +11,7 @@ export interface BackfillWatch extends Component {
 }
 
 /**
- * Polls Postgres until a writer has reported that it reads the log of old events: writers of an earlier build do not. Logs
+ * Polls Postgres until a writer has reported that it reads the backfill log: writers of an earlier build do not. Logs
  * with different numbers of partitions are not used, because copies of an event must meet in partitions of one number.
  */
 export function watchBackfill({

@@ -7,7 +7,7 @@ import type { ApiRequest, HandlerResult } from '@sluice/http/route'
 import { AppError } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import type { AcceptEvent } from '../collect/accept-event.ts'
-import type { AcceptEvents } from '../collect-batch/accept-events.ts'
+import type { AcceptBatch } from '../collect-batch/accept-batch.ts'
 import type { CountRejection } from '../metrics.ts'
 import { mapMessage, type MessageType } from './map-message.ts'
 import { readMessages } from './read-messages.ts'
@@ -46,10 +46,10 @@ export function segmentMessageHandler(
  * POST /v1/batch: accepts valid messages even if others are invalid. Answers 200 once the log has acknowledged their events,
  * and 400 if no message is valid (docs/http-interface.md#segment-answers).
  */
-export function segmentBatchHandler(acceptEvents: AcceptEvents) {
+export function segmentBatchHandler(acceptBatch: AcceptBatch) {
   return async (request: ApiRequest): Promise<HandlerResult> => {
     const messages = readMessages(request.body.bytes, siteOf(request.credential))
-    const accepting = acceptEvents(request, messages, 'Invalid field: batch holds no valid message, see data.errors')
+    const accepting = acceptBatch(request, messages, 'Invalid field: batch holds no valid message, see data.errors')
     return accepting.then((data) => ({ status: 200, data }))
   }
 }

@@ -10,7 +10,7 @@ import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { toAlertResource } from './alert-resource.ts'
 import { sealAlertTarget } from './alert-target.ts'
-import { requireFittingCondition, requireFittingConfig } from './fitting-fields.ts'
+import { requireFittingCondition, requireFittingConfig } from './require-fitting-fields.ts'
 
 /**
  * POST /api/v1/alerts: makes a rule, with a secret that only this response shows if it posts to a webhook and the body

@@ -9,7 +9,7 @@ import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { durationMs } from '@sluice/runtime/durations'
 import { type AnalysisRunners, type FieldText, runAnalysis } from '../run-analysis.ts'
-import { requireFittingCondition } from './fitting-fields.ts'
+import { requireFittingCondition } from './require-fitting-fields.ts'
 
 const minuteMs = 60_000
 const previewMs = alertLimits.previewDays * 24 * 60 * minuteMs

@@ -11,7 +11,7 @@ import { newSecret } from '../webhooks/new-secret.ts'
 import type { AlertDeps } from './alert-deps.ts'
 import { configOf, toAlertResource } from './alert-resource.ts'
 import { sealAlertTarget } from './alert-target.ts'
-import { requireFittingCondition, requireFittingConfig } from './fitting-fields.ts'
+import { requireFittingCondition, requireFittingConfig } from './require-fitting-fields.ts'
 
 /**
  * PUT /api/v1/alerts/:rule_id: fields left out keep their value. Throws 404 for a missing or hidden rule, 409 when somebody

@@ -3,7 +3,7 @@ import { operations } from '@sluice/api/operations'
 import { batchQuery } from '@sluice/api/stats-batch'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
-import { runningOnce, shareStatements } from '@sluice/event-store/stats/share-statements'
+import { deduplicatingRunner, shareStatements } from '@sluice/event-store/stats/share-statements'
 import { handle } from '@sluice/http/handle'
 import type { ApiRequest, Route } from '@sluice/http/route'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
@@ -80,5 +80,5 @@ function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
 /** Runners that are one runner, by which equal statements run once. All callers must be one. */
 function sharedRunner(runners: AnalysisRunners): AnalysisRunners {
   let shared: QueryRunner | undefined
-  return { as: (caller) => (shared ??= runningOnce(runners.as(caller))) }
+  return { as: (caller) => (shared ??= deduplicatingRunner(runners.as(caller))) }
 }

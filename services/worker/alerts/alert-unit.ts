@@ -34,7 +34,7 @@ const earlyAfterMs = 5_000
 /** What was measured is stored after so long, although other questions of the site are open. */
 const storeEveryMs = 1_000
 /** Questions that one statement measures. */
-const togetherMax = 20
+const rulesPerStatementMax = 20
 /** The pause after a question that failed because ClickHouse is away. */
 const retryMs = 5_000
 
@@ -131,7 +131,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     for (const environment of environments) {
       const group = questions
         .filter(({ question }) => question.environment === environment && isMeasuredTogether(question))
-        .slice(0, togetherMax)
+        .slice(0, rulesPerStatementMax)
       if (group.length < 2) continue
       try {
         const values = await measureTogether(group, minute, runner)

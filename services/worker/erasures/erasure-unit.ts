@@ -20,7 +20,7 @@ export interface ErasureUnitDeps {
 /** The pause before a deletion that is under way is looked at again. */
 const pollMs = 1_000
 /** Erasures whose rows one statement deletes. */
-const togetherMax = 100
+const erasuresPerStatementMax = 100
 
 /**
  * One step of an erasure. Each can be repeated: a worker that dies in the middle leaves it to the next one.
@@ -50,7 +50,7 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
   /** Deletes the rows of this erasure and of the oldest others. The deletion of one of them may have begun meanwhile. */
   async function deleteRows(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
     if (await eraser.isDeleting()) return waitForClickHouse(job)
-    const deletable = await erasures.listDeletable(togetherMax)
+    const deletable = await erasures.listDeletable(erasuresPerStatementMax)
     if (deletable.some(({ erasureId }) => erasureId === job.erasureId)) {
       lease.signal.throwIfAborted()
       await eraser.startDelete(deletable)

@@ -14,7 +14,7 @@ import { AppError } from '@sluice/runtime/errors'
 import { exportBlobName } from './blob-names.ts'
 import { compressor, type FileFrame, fileFrame, isResumable } from './file-format.ts'
 import type { ExportMetrics } from './metrics.ts'
-import { openSource, type SourceDeps } from './open-source.ts'
+import { openExportSource, type SourceDeps } from './open-export-source.ts'
 import { partBuffer, partBytes, partWriter } from './part-writer.ts'
 import { readAhead } from './read-ahead.ts'
 import type { StoredBlocks } from './stored-blocks.ts'
@@ -189,7 +189,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   return async (job, lease) => {
     try {
       await waitUntilStored(job, lease.signal)
-      const source = await openSource(deps, job, reader.runner(lease.signal))
+      const source = await openExportSource(deps, job, reader.runner(lease.signal))
       if ('error' in source) {
         return await failFor(source.error, lease)
       }

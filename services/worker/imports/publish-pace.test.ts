@@ -80,7 +80,7 @@ test('imports wait while live events wait longer, and the wait is measured', asy
   expect(state).toStrictEqual({ clear: true })
 })
 
-test('imports wait while the log of old rows holds some 500,000 rows that are not stored', async () => {
+test('imports wait while the backfill log holds some 500,000 rows that are not stored', async () => {
   const { clock, lanes, wait } = start()
   lanes.old = { next: 0, end: 500 }
   const full = wait()

@@ -11,13 +11,13 @@ const liveWaitMsMax = 300
  * live rows leave free.
  */
 const patienceMs = 30_000
-/** What the log of old rows may hold that is not stored yet. */
+/** What the backfill log may hold that is not stored yet. */
 const lagMax = { rows: 500_000, bytes: 256 * 1024 * 1024 }
 const pollMs = 100
 
 type PositionsLog = Pick<EventLog, 'positions'>
 
-/** Keeps imports from delaying live events, and from filling the log of old rows. */
+/** Keeps imports from delaying live events, and from filling the backfill log. */
 export interface PublishPace {
   /** The pace of one unit of work, which waits for live rows for 30 s at most. */
   startUnit(): UnitPace

@@ -9,7 +9,7 @@ import type { Component } from '@sluice/runtime/supervisor'
 
 const defaultIntervalMs = 30_000
 
-export interface WatchStoresDeps {
+export interface StorageMeterDeps {
   deadLetters: Pick<EventLog, 'id' | 'positions'>
   /** Where Postgres keeps how far dead letters were replayed. */
   positions: Pick<ReplayPositions, 'read'>
@@ -23,14 +23,14 @@ export interface WatchStoresDeps {
  * Measures twice a minute what somebody has to act on: dead letters that wait for a replay, and room on ClickHouse's
  * disks. What can't be measured has no value, and the reason is logged once: the metrics are no reason for a writer to fail.
  */
-export function watchStores({
+export function storageMeter({
   deadLetters,
   positions,
   inserter,
   logger,
   metrics,
   intervalMs = defaultIntervalMs,
-}: WatchStoresDeps): Component {
+}: StorageMeterDeps): Component {
   const measures = [
     {
       gauge: new Gauge({
@@ -61,7 +61,8 @@ export function watchStores({
       each.isUnknown = false
     } catch (error) {
       each.gauge.remove()
-      if (!each.isUnknown) logger.warn({ error: internalMessage(error) }, 'a store can not be measured')
+      if (!each.isUnknown)
+        logger.warn({ error: internalMessage(error) }, 'dead letters or free disk space could not be measured')
       each.isUnknown = true
     }
   }

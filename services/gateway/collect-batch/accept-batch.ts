@@ -12,9 +12,9 @@ import type { BatchEvents } from './read-events.ts'
  * Accepts the valid events of a batch, even if others are invalid: resolves once the log has acknowledged them.
  * `noneValid`: the message of the 400 when there are none.
  */
-export type AcceptEvents = (request: ApiRequest, events: BatchEvents, noneValid: string) => Promise<BatchResult>
+export type AcceptBatch = (request: ApiRequest, events: BatchEvents, noneValid: string) => Promise<BatchResult>
 
-export function eventsAcceptor({
+export function batchAcceptor({
   publisher,
   sites,
   countRejection,
@@ -22,7 +22,7 @@ export function eventsAcceptor({
   publisher: Publisher
   sites: Pick<SiteCache, 'register'>
   countRejection: CountRejection
-}): AcceptEvents {
+}): AcceptBatch {
   const sitesOf = allowedSites()
   return async (request, { count, items }, noneValid) => {
     const bytes = request.body.bytes.length

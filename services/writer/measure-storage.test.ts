@@ -7,7 +7,7 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { blockOfRows, createTestStores, event, type TestStores, timeoutMs } from '../../tests/support/writer.ts'
 import { replayDeadLetters } from '../admin/replay-dead-letters/replay.ts'
-import { watchStores } from './watch-stores.ts'
+import { storageMeter } from './measure-storage.ts'
 
 let stores: TestStores
 let running: Supervisor | undefined
@@ -33,7 +33,7 @@ async function watch(inserter: Pick<TestStores['inserter'], 'freeBytes'>) {
   const metrics = createMetrics()
   const { logger, lines } = capturedLogger()
   const { deadLetters } = stores
-  const component = watchStores({ deadLetters, positions: noPositions, inserter, logger, metrics, intervalMs: 10 })
+  const component = storageMeter({ deadLetters, positions: noPositions, inserter, logger, metrics, intervalMs: 10 })
   running = supervise([component], logger)
   await running.start()
   return { metrics, lines }
@@ -64,7 +64,7 @@ test('a disk that can not be measured has no value, which would be an alarm, and
   })
   await waitUntil(() => calls > 3, 'it was tried again')
   expect(await valueOf(metrics, 'sluice_clickhouse_disk_free_bytes')).toBeUndefined()
-  expect(lines().filter(({ msg }) => msg === 'a store can not be measured')).toMatchObject([
+  expect(lines().filter(({ msg }) => msg === 'dead letters or free disk space could not be measured')).toMatchObject([
     { level: 'warn', error: 'ClickHouse: away' },
   ])
 })

@@ -19,16 +19,16 @@ export interface SourceDeps {
 }
 
 /** Why an export can't be made, for users. */
-export interface Unreadable {
+export interface ExportRefusal {
   error: string
 }
 
 /** What an export reads. */
-export async function openSource(
+export async function openExportSource(
   { cohorts, sites, sliceEventsMax }: SourceDeps,
   job: ExportRecord,
   runner: QueryRunner,
-): Promise<ExportSource | Unreadable> {
+): Promise<ExportSource | ExportRefusal> {
   const { spec } = job
   const criteria = spec.cohort_id && (await cohorts.find(spec.cohort_id, [job.siteId]))?.settings.criteria
   if (spec.cohort_id !== undefined && !criteria) return { error: 'Cohort not found' }
@@ -53,7 +53,7 @@ async function openStats(
   { siteId, spec }: ExportRecord,
   scope: ExportScope,
   runner: QueryRunner,
-): Promise<ExportSource | Unreadable> {
+): Promise<ExportSource | ExportRefusal> {
   if (spec.metric === undefined) return { error: 'The export names no metric' }
   if (scope.cohort) return { error: 'Stats can not be of a cohort' }
   const settings = (await sites.find(siteId))?.settings
