@@ -76,6 +76,28 @@ describeWithChromium('every number', () => {
     expect(Number(rows.find((row) => row[key] === 'DE')?.[value])).toBe(german)
   })
 
+  it('of a filtered panel too, also of a chosen value that is not among the most frequent ones', async () => {
+    const question = new URLSearchParams({
+      site_id: siteId,
+      metric: 'visitors',
+      group_by: 'path',
+      start_date: String(Date.now() - 28 * 86_400_000),
+      filter: JSON.stringify([{ property: 'country', operator: 'in', value: ['DE', 'FR'] }]),
+    })
+    const { breakdown } = await rig.call<{ breakdown: { key: string }[] }>(
+      'GET',
+      `/api/v1/stats?${question.toString()}`,
+    )
+    const rarest = breakdown.filter(({ key }) => key !== '').at(-1)?.key ?? ''
+    const page = await open(`/sites/${siteId}?f=country:in:DE,FR&f=path:equals:${rarest}`)
+    const panel = page.getByRole('region', { name: 'Pages', exact: true })
+    await panel.getByRole('button', { name: rarest, pressed: true }).waitFor()
+    expect(await panel.locator('[aria-pressed=false]').count()).toBe(8)
+    const { checked, mismatches } = await compareNumbers(page, rig)
+    expect(mismatches).toEqual([])
+    expect(checked).toBeGreaterThanOrEqual(30)
+  })
+
   it('can be downloaded as a file named by site, metric, grouping and days', async () => {
     const dayOf = (daysAgo: number) => new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10)
     const [from, to] = [dayOf(9), dayOf(3)]

@@ -199,6 +199,45 @@ describeWithChromium('the overview', () => {
     await expectFilters(['country:equals:DE', 'device_type:equals:mobile'])
   })
 
+  it('lists the other values of a filtered dimension, and adds them by Shift-click', async () => {
+    const page = await overview('?range=28d')
+    const country = (name: string) => page.getByRole('region', { name: 'Countries' }).getByRole('button', { name })
+    const expectChoice = async (filters: string[], pressed: Record<string, boolean>) => {
+      await eventually(() => {
+        expect(new URL(page.url()).searchParams.getAll('f')).toEqual(filters)
+      })
+      for (const [name, isPressed] of Object.entries(pressed)) {
+        await eventually(async () => {
+          expect([name, await country(name).getAttribute('aria-pressed')]).toEqual([name, String(isPressed)])
+        })
+      }
+    }
+    await country('Germany').click()
+    await expectChoice(['country:equals:DE'], { Germany: true, France: false })
+    await country('France').click({ modifiers: ['Shift'] })
+    await expectChoice(['country:in:DE,FR'], { Germany: true, France: true, India: false })
+    const range = { start_date: startOfDay(now, 'UTC') - 27 * dayMs, end_date: Date.now() }
+    const [german, french] = ['DE', 'FR'].map(
+      (each) => oracle({ ...range, metric: 'event_count', country: each }).value,
+    )
+    await eventually(async () => {
+      expect(await headline(page, 'Events')).toBe((german ?? 0) + (french ?? 0))
+    })
+    await country('Germany').click({ modifiers: ['Shift'] })
+    await expectChoice(['country:equals:FR'], { Germany: false, France: true })
+    await country('India').click()
+    await expectChoice(['country:equals:IN'], { India: true, France: false })
+
+    // The list of all values adds them as well, and stays open.
+    await page.getByRole('region', { name: 'Pages', exact: true }).getByRole('button', { name: 'All' }).click()
+    const dialog = page.getByRole('dialog', { name: 'All pages' })
+    await dialog.getByRole('button', { name: '/about', exact: true }).click({ modifiers: ['Shift'] })
+    await dialog.getByRole('button', { name: '/contact', exact: true }).click({ modifiers: ['Shift'] })
+    await expectChoice(['country:equals:IN', 'path:in:/about,/contact'], {})
+    expect(await dialog.getByRole('button', { name: '/contact' }).getAttribute('aria-pressed')).toBe('true')
+    await dialog.getByRole('button', { name: '/shop', exact: true }).waitFor()
+  })
+
   it('keeps in the address that countries are a map, and copies a command with the whole address', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

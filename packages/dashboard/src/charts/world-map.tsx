@@ -14,11 +14,13 @@ export interface WorldMapProps {
   describe: (letters: string, value: number) => string
   /** What the map shows, for screen readers, whose table stands beside it. */
   label: string
+  /** Letters of the countries that the view is filtered by. */
+  chosen: readonly string[]
   onPick: (letters: string, event: MouseEvent) => void
 }
 
 /** A map of the world, tinted by values. Whoever can't see or point at it has the same numbers in the table. */
-export default function WorldMap({ values, describe, label, onPick }: WorldMapProps) {
+export default function WorldMap({ values, describe, label, chosen, onPick }: WorldMapProps) {
   const countries = useMemo(() => {
     const { features } = feature(atlas, atlas.objects.countries)
     // Antarctica has no visitors and takes a fifth of the map.
@@ -40,7 +42,7 @@ export default function WorldMap({ values, describe, label, onPick }: WorldMapPr
           <path
             key={at}
             d={shape}
-            class="counted"
+            class={`counted${chosen.includes(letters) ? ' chosen' : ''}`}
             style={{ '--share': `${share}%` }}
             onClick={(event) => {
               onPick(letters, event)

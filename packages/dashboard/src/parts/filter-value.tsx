@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { valueLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
-import { filtersAfterClick, valuesOf } from '../state/conditions.ts'
+import { clickOf, filtersAfterClick, valuesOf } from '../state/conditions.ts'
 import { useView } from '../state/hooks.ts'
 
 export interface FilterValueProps {
@@ -26,8 +26,7 @@ export function FilterValue({ property, value, children }: FilterValueProps) {
       aria-pressed={isChosen}
       title={messages.filters.clickHint}
       onClick={(event) => {
-        const click = event.altKey ? 'is_not' : event.shiftKey ? 'add' : 'is'
-        setView({ filters: filtersAfterClick(filters, property, value, click) })
+        setView({ filters: filtersAfterClick(filters, property, value, clickOf(event)) })
       }}
     >
       {children ?? <bdi>{valueLabel(property, value)}</bdi>}

@@ -85,9 +85,18 @@ export const isSameCondition = (one: Condition, other: Condition): boolean =>
 /** How a click on a value changes the filters. */
 export type FilterClick = 'is' | 'is_not' | 'add'
 
+/** What a click means by the keys that are held: Alt excludes, Shift adds. */
+export const clickOf = ({ altKey, shiftKey }: Pick<MouseEvent, 'altKey' | 'shiftKey'>): FilterClick =>
+  altKey ? 'is_not' : shiftKey ? 'add' : 'is'
+
+/** Whether a condition chooses values of a property, as clicks do. */
+export const isChoiceOf = (property: string, condition: Condition): boolean =>
+  condition.property === property && isOneOf(['equals', 'in', 'not_exists'], condition.operator)
+
 /**
  * The filters after a click on a value of a property: `is` keeps this value alone, `is_not` excludes it, `add` takes it
- * besides those that are chosen. A click on the only chosen (or an excluded) value removes it.
+ * besides those that are chosen. A click on the only chosen (or an excluded) value removes it. An absent value (`''`) can't
+ * stand in a list: it is chosen alone, and excluded by a condition of its own.
  */
 export function filtersAfterClick(
   filters: readonly Condition[],
@@ -96,16 +105,18 @@ export function filtersAfterClick(
   click: FilterClick,
 ): Condition[] {
   const excludes = click === 'is_not'
-  const kinds = excludes ? ['not_equals', 'not_in', 'exists'] : ['equals', 'in', 'not_exists']
-  const isOfKind = (each: Condition) => each.property === property && kinds.includes(each.operator)
-  const current = filters.find(isOfKind)
+  const exclusions: Operator[] = value === '' ? ['exists'] : ['not_equals', 'not_in']
+  const current = filters.find((each) =>
+    excludes ? each.property === property && exclusions.includes(each.operator) : isChoiceOf(property, each),
+  )
   const chosen = current === undefined ? [] : valuesOf(current)
   const others = filters.filter((each) => each !== current)
   if (chosen.includes(value) && (click !== 'is' || chosen.length === 1)) {
     const left = chosen.filter((each) => each !== value)
     return left.length === 0 ? others : [...others, conditionOf(property, left, excludes)]
   }
-  const next = click === 'is' ? [value] : [...chosen, value]
+  const isAlone = click === 'is' || value === '' || chosen.includes('')
+  const next = isAlone ? [value] : [...chosen, value]
   // The opposite choice of the same value would leave nothing.
   const consistent = others.filter((each) => each.property !== property || !valuesOf(each).includes(value))
   return [...consistent, conditionOf(property, next, excludes)]
@@ -116,6 +127,10 @@ export function valuesOf({ value, operator }: Condition): string[] {
   if (isOneOf(bareOperators, operator)) return ['']
   return value === undefined ? [] : [value].flat()
 }
+
+/** The values of a property that are chosen. */
+export const choiceOf = (filters: readonly Condition[], property: string): string[] =>
+  filters.filter((each) => isChoiceOf(property, each)).flatMap(valuesOf)
 
 /** A condition that a property has one of these values, or none of them; `''` alone stands for an absent value. */
 export function conditionOf(property: string, values: string[], excludes: boolean): Condition {

@@ -165,6 +165,16 @@ describe('a click on a value', () => {
     expect(filtersAfterClick([{ property: 'country', operator: 'not_exists' }], 'country', '', 'is')).toStrictEqual([])
   })
 
+  test('chooses an absent value alone, and excludes it by a condition of its own: no list can contain it', () => {
+    const none: Condition = { property: 'country', operator: 'not_exists' }
+    expect(click([german], '', 'add')).toStrictEqual(['country:not_exists'])
+    expect(click([none], 'DE', 'add')).toStrictEqual(['country:equals:DE'])
+    expect(click([{ property: 'country', operator: 'exists' }], 'FR', 'is_not')).toStrictEqual([
+      'country:exists',
+      'country:not_equals:FR',
+    ])
+  })
+
   test('leaves other properties alone', () => {
     const path: Condition = { property: 'path', operator: 'starts_with', value: '/blog' }
     expect(click([path], 'DE', 'is')).toStrictEqual(['path:starts_with:/blog', 'country:equals:DE'])

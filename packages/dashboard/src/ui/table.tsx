@@ -21,15 +21,26 @@ export interface DataTableProps<Row> {
   rows: readonly Row[]
   rowKey: (row: Row) => string
   /** Opens a row: its first cell becomes a button. */
-  onOpen?: (row: Row) => void
+  onOpen?: (row: Row, event: MouseEvent) => void
   /** The row that is open. */
   openKey?: string | undefined
+  /** Whether a row is chosen: the button of its first cell is a toggle. */
+  isChosen?: (row: Row) => boolean
   /** Shown instead of the table when there are no rows. */
   empty?: ComponentChildren
 }
 
 /** A table that sorts by its headers; on narrow screens each row becomes a block of labelled lines. */
-export function DataTable<Row>({ caption, columns, rows, rowKey, onOpen, openKey, empty }: DataTableProps<Row>) {
+export function DataTable<Row>({
+  caption,
+  columns,
+  rows,
+  rowKey,
+  onOpen,
+  openKey,
+  isChosen,
+  empty,
+}: DataTableProps<Row>) {
   const [sorted, setSorted] = useState<{ id: string; isDown: boolean }>()
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>
   const by = columns.find((column) => column.id === sorted?.id)?.sort
@@ -72,7 +83,7 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, onOpen, openKey
       </thead>
       <tbody>
         {shown.map((row) => (
-          <tr key={rowKey(row)} class={openKey === rowKey(row) ? 'open' : undefined}>
+          <tr key={rowKey(row)} class={openKey === rowKey(row) || isChosen?.(row) === true ? 'open' : undefined}>
             {columns.map((column, at) => (
               <td
                 key={column.id}
@@ -83,8 +94,9 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, onOpen, openKey
                   <button
                     type="button"
                     class="open-row"
-                    onClick={() => {
-                      onOpen(row)
+                    aria-pressed={isChosen?.(row)}
+                    onClick={(event) => {
+                      onOpen(row, event)
                     }}
                   >
                     {column.cell(row)}

@@ -6,7 +6,7 @@ import type { StatsQuestion } from '../../api/wire.ts'
 import { formatNumber, kindOf } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
-import { conditionOf, filtersAfterClick } from '../../state/conditions.ts'
+import { choiceOf, clickOf, conditionOf, filtersAfterClick } from '../../state/conditions.ts'
 import { type Questions, useView } from '../../state/hooks.ts'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -16,7 +16,7 @@ import { MoreMenu, Num } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { type Column, DataTable } from '../../ui/table.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, otherKey, resultOf } from './questions.ts'
+import { breakdownSource, otherKey, resultOf, withoutChoice } from './questions.ts'
 
 const rowsMax = 1_000
 /** Rows whose other metrics are asked for: those that are seen without scrolling far. */
@@ -35,8 +35,9 @@ interface AllDialogProps {
 export function AllDialog({ title, dimension, questions, metric, onClose }: AllDialogProps) {
   const { filters, setView } = useView()
   const [text, setText] = useState('')
-  const question = questions.question(metric, { group_by: dimension, limit: rowsMax })
+  const question = withoutChoice(questions.question(metric, { group_by: dimension, limit: rowsMax }), dimension)
   const answer = useApi('stats', { query: question })
+  const chosen = choiceOf(filters, dimension)
   const result = answer.data
   const entries = useMemo(
     () => (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated })),
@@ -106,11 +107,14 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
             rows={shown}
             rowKey={({ key }) => key}
             empty={<p class="muted">{messages.ui.noMatch}</p>}
-            onOpen={({ key }) => {
+            onOpen={({ key }, event) => {
               if (key === otherKey) return
-              onClose()
-              setView({ filters: filtersAfterClick(filters, dimension, key, 'is') })
+              const click = clickOf(event)
+              // More values can be added one after the other.
+              if (click === 'is') onClose()
+              setView({ filters: filtersAfterClick(filters, dimension, key, click) })
             }}
+            isChosen={({ key }) => chosen.includes(key)}
           />
         )}
         {entries.some(({ key }) => key === otherKey) ? (
@@ -131,7 +135,7 @@ function useDetails(questions: Questions, dimension: Dimension, metric: Metric, 
   const known = keys.filter((key) => key !== '' && key !== otherKey)
   const others = otherMetrics.filter((each) => each !== metric)
   const asked = others.map((each): StatsQuestion => {
-    const question = questions.question(each, { group_by: dimension, limit: rowsMax })
+    const question = withoutChoice(questions.question(each, { group_by: dimension, limit: rowsMax }), dimension)
     return { ...question, filter: [...(question.filter ?? []), conditionOf(dimension, known, false)] }
   })
   const answer = useApi('statsBatch', known.length === 0 ? null : { body: { queries: asked } })

@@ -1,6 +1,6 @@
 import { formatNumber } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
-import { filtersAfterClick } from '../../state/conditions.ts'
+import { clickOf, filtersAfterClick } from '../../state/conditions.ts'
 import { type Questions, usePageParameter, useView } from '../../state/hooks.ts'
 import { lazyPage } from '../../ui/lazy-page.tsx'
 import { Select } from '../../ui/select.tsx'
@@ -41,14 +41,14 @@ export function CountriesPanel({ questions, isAsked }: { questions: Questions; i
         ? {}
         : {
             limit: mapCountries,
-            draw: (rows) => (
+            draw: (rows, chosen) => (
               <WorldMap
                 label={texts.mapLabel}
                 values={new Map(rows.map(({ key, value }) => [key, value]))}
                 describe={(letters, value) => `${valueLabel('country', letters)}: ${formatNumber(value)}`}
-                onPick={(letters, { altKey, shiftKey }) => {
-                  const click = altKey ? 'is_not' : shiftKey ? 'add' : 'is'
-                  setView({ filters: filtersAfterClick(filters, 'country', letters, click) })
+                chosen={chosen}
+                onPick={(letters, event) => {
+                  setView({ filters: filtersAfterClick(filters, 'country', letters, clickOf(event)) })
                 }}
               />
             ),

@@ -4,17 +4,19 @@ import type { Dimension, StatsResult } from '@sluice/contracts/stats'
 import { type ApiState, useApi } from '../../api/hooks.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
-import { type FilterClick, filtersAfterClick, valuesOf } from '../../state/conditions.ts'
+import { choiceOf, clickOf, filtersAfterClick } from '../../state/conditions.ts'
 import { type Questions, useChosenView, useView } from '../../state/hooks.ts'
 import { Button } from '../../ui/button.tsx'
 import { MoreMenu, Num } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { AllDialog } from './all-dialog.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, otherKey, panelMetric } from './questions.ts'
+import { breakdownSource, otherKey, panelMetric, withoutChoice } from './questions.ts'
 
 /** Rows of a panel; narrow screens show six of them. */
 const panelRows = 9
+/** Chosen values that a panel lists besides the most frequent ones, in place of the last of them. */
+const rareRowsMax = 4
 
 /** A group: its value, and how much it counts. */
 export interface PanelRow {
@@ -23,6 +25,9 @@ export interface PanelRow {
   /** The value is an estimate. */
   estimated: boolean
 }
+
+const rowsOf = (result: StatsResult | undefined): PanelRow[] =>
+  (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated }))
 
 interface PanelProps {
   title: string
@@ -35,24 +40,31 @@ interface PanelProps {
   /** Groups that are asked for; nine unless set. */
   limit?: number
   /** Draws the groups otherwise than as rows. */
-  draw?: ((rows: readonly PanelRow[]) => ComponentChildren) | undefined
+  draw?: ((rows: readonly PanelRow[], chosen: readonly string[]) => ComponentChildren) | undefined
 }
 
-/** The values of a dimension, the most frequent first; a click on one filters. */
+/**
+ * The values of a dimension, the most frequent first; a click on one filters. While values are chosen, the others stay, so
+ * that one of them can be chosen as well.
+ */
 export function Panel({ title, dimension, questions, isAsked, choice, limit = panelRows, draw }: PanelProps) {
-  const { metric: chosen } = useView()
+  const { metric: chosenMetric, filters } = useView()
   const [isAll, setAll] = useState(false)
-  const metric = panelMetric(chosen)
-  const question = questions.question(metric, { group_by: dimension, limit })
+  const metric = panelMetric(chosenMetric)
+  const filtered = questions.question(metric, { group_by: dimension, limit })
+  const question = withoutChoice(filtered, dimension)
   const answer = useApi('stats', isAsked ? { query: question } : null)
   const result = answer.data?.group_by === dimension ? answer.data : undefined
-  const groups = (result?.breakdown ?? []).map(({ key = '', value, estimated = false }): PanelRow => ({
-    key,
-    value,
-    estimated,
-  }))
-  const rows = groups.filter(({ key }) => key !== otherKey)
-  const hasMore = groups.length > rows.length
+  const groups = rowsOf(result)
+  const listed = groups.filter(({ key }) => key !== otherKey)
+  const hasMore = groups.length > listed.length
+  // Chosen values that are not among the most frequent ones are asked for alone.
+  const rare = choiceOf(filters, dimension).filter((value) => listed.every(({ key }) => key !== value))
+  const rareQuestion = { ...filtered, limit: rareRowsMax }
+  const isRareAsked = result !== undefined && !answer.isOld && rare.length > 0
+  const rareAnswer = useApi('stats', isRareAsked ? { query: rareQuestion } : null, { keep: false })
+  const rareRows = rowsOf(rareAnswer.data).filter(({ key }) => rare.includes(key))
+  const rows = [...listed.slice(0, limit - rareRows.length), ...rareRows]
   const label = messages.metrics[result?.metric ?? metric]
   return (
     <section
@@ -66,14 +78,23 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
         <h2>{title}</h2>
         {choice}
         <span class="label panel-metric">{label}</span>
-        {result === undefined ? null : <MoreMenu source={breakdownSource(title, question, result)} />}
+        {result === undefined ? null : (
+          <MoreMenu
+            source={breakdownSource(
+              title,
+              question,
+              result,
+              rareRows.length === 0 ? undefined : { question: rareQuestion, rows },
+            )}
+          />
+        )}
       </header>
       {result === undefined ? (
         <Pending answer={answer} />
       ) : rows.length === 0 ? (
         <p class="muted panel-empty">{texts.nothing}</p>
       ) : (
-        (draw?.(rows) ?? <Rows dimension={dimension} rows={rows} />)
+        (draw?.(rows, choiceOf(filters, dimension)) ?? <Rows dimension={dimension} rows={rows} />)
       )}
       {hasMore ? (
         <Button
@@ -112,7 +133,7 @@ function Rows({ dimension, rows }: { dimension: Dimension; rows: readonly PanelR
   const { filters, setView } = useView()
   const { filters: chosenFilters } = useChosenView()
   const highest = Math.max(...rows.map((row) => row.value), 1)
-  const chosen = chosenFilters.filter((each) => each.property === dimension).flatMap(valuesOf)
+  const chosen = choiceOf(chosenFilters, dimension)
   return (
     <ol class="bars">
       {rows.map(({ key, value, estimated }) => (
@@ -123,8 +144,7 @@ function Rows({ dimension, rows }: { dimension: Dimension; rows: readonly PanelR
             title={texts.rowHint}
             aria-pressed={chosen.includes(key)}
             onClick={(event) => {
-              const click: FilterClick = event.altKey ? 'is_not' : event.shiftKey ? 'add' : 'is'
-              setView({ filters: filtersAfterClick(filters, dimension, key, click) })
+              setView({ filters: filtersAfterClick(filters, dimension, key, clickOf(event)) })
             }}
           >
             <span class="bar-fill" style={{ inlineSize: `${(value / highest) * 100}%` }} />

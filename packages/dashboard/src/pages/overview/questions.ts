@@ -6,7 +6,7 @@ import { requestOf } from '../../api/request.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { type CsvRow, fileNameOf } from '../../format/csv.ts'
 import { formatIso } from '../../format/dates.ts'
-import { formatCondition } from '../../state/conditions.ts'
+import { formatCondition, isChoiceOf } from '../../state/conditions.ts'
 import { datesOf } from '../../state/range.ts'
 import type { NumberSource } from '../../ui/numbers.tsx'
 
@@ -45,6 +45,13 @@ function alertHref({ site_id: siteId, metric, filter = [] }: StatsQuestion): str
   return `/sites/${encodeURIComponent(siteId)}/alerts?${search.toString()}`
 }
 
+/** A breakdown's question without the choice of values of its dimension: its answer has the values that could be chosen, too. */
+export function withoutChoice(question: StatsQuestion, dimension: Dimension): StatsQuestion {
+  const { filter = [], ...others } = question
+  const left = filter.filter((each) => !('property' in each) || !isChoiceOf(dimension, each))
+  return left.length === 0 ? others : { ...others, filter: left }
+}
+
 /** What can be taken away of a headline number. */
 export function numberSource(label: string, question: StatsQuestion, result: StatsResult): NumberSource {
   const { timezone: zone } = result
@@ -66,16 +73,31 @@ export function numberSource(label: string, question: StatsQuestion, result: Sta
   }
 }
 
+/** Rows that two questions have fetched together. */
+interface JointRows {
+  /** The second question. */
+  question: StatsQuestion
+  rows: readonly { key: string; value: number }[]
+}
+
 /** What can be taken away of a breakdown: by time for charts, by a dimension for panels. */
-export function breakdownSource(label: string, question: StatsQuestion, result: StatsResult): NumberSource {
+export function breakdownSource(
+  label: string,
+  question: StatsQuestion,
+  result: StatsResult,
+  joint?: JointRows,
+): NumberSource {
   const { timezone: zone, breakdown = [], group_by: by } = result
-  const rowOf = ({ timestamp, key, value }: BreakdownEntry): CsvRow =>
+  const rowOf = ({ timestamp = 0, key, value }: Partial<BreakdownEntry>): CsvRow =>
     key === undefined ? { timestamp: formatIso(timestamp, zone), value } : { [by as Dimension]: key, value }
   return {
     label,
-    request: requestOf('stats', { query: question }),
+    request:
+      joint === undefined
+        ? requestOf('stats', { query: question })
+        : requestOf('statsBatch', { body: { queries: [question, joint.question] } }),
     fileName: fileOf(question, zone),
-    rows: () => breakdown.map(rowOf),
+    rows: () => (joint?.rows ?? breakdown).map(rowOf),
     alertHref: alertHref(question),
   }
 }
