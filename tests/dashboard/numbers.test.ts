@@ -98,6 +98,31 @@ describeWithChromium('every number', () => {
     expect(checked).toBeGreaterThanOrEqual(30)
   })
 
+  it.each([
+    ['the last 28 days', '28d', `/sites/${siteId}`],
+    ['yesterday', 'yesterday', `/sites/${siteId}`],
+    ['a funnel of the last 7 days', '7d', `/sites/${siteId}/funnels`],
+    ['the events of this month', 'month', `/sites/${siteId}/events`],
+  ])('of %s is printed by its curl command with relative dates', async (_, range, path) => {
+    const page = await open(`${path}?range=${range}&compare=none&zone=Europe/Berlin`)
+    const more = page.locator('main').getByRole('button', { name: 'More', exact: true })
+    await more.last().waitFor()
+    const kinds = new Set<string>()
+    for (const menu of await more.all()) {
+      const fixed = await copied(page, menu, 'Copy curl')
+      // What names no dates always is of now.
+      if (!fixed.includes('start_date')) continue
+      const relative = await copied(page, menu, 'Copy curl with relative dates')
+      expect(relative).not.toMatch(/_date(=|":)\d/)
+      expect(relative).toContain(`TZ='Europe/Berlin'`)
+      const printed = await Promise.all([fixed, relative].map((each) => runInShell(each, rig.admin)))
+      const [before = '', after] = printed.map((each) => JSON.stringify(each, withoutTimes))
+      expect(after).toBe(before)
+      kinds.add(/api\/v1\/([a-z]+)/.exec(fixed)?.[1] ?? '')
+    }
+    expect([...kinds]).toEqual([path.split('/')[3]?.replace(/funnels/, 'funnel') ?? 'stats'])
+  })
+
   it('can be downloaded as a file named by site, metric, grouping and days', async () => {
     const dayOf = (daysAgo: number) => new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10)
     const [from, to] = [dayOf(9), dayOf(3)]
@@ -111,3 +136,8 @@ describeWithChromium('every number', () => {
     expect(download.suggestedFilename()).toBe(`shop_visitors_by-path_${from}_${to}.csv`)
   })
 })
+
+/** An answer without the moments of its request, for `JSON.stringify`. */
+function withoutTimes(name: string, value: unknown): unknown {
+  return ['timestamp', 'end_date', 'complete_until'].includes(name) && typeof value === 'number' ? undefined : value
+}

@@ -61,6 +61,21 @@ describe('what is taken away', () => {
     )
   })
 
+  test('curl has its dates from the shell, and texts that look like dates as they are', () => {
+    const dates = { start: 'date -v-6d', end: 'date' }
+    const path = '/api/v1/stats?start_date=1&end_date=2&exact=true'
+    expect(toCurl({ method: 'GET', path, dates }, '')).toBe(
+      String.raw`start=$(date -v-6d)
+end=$(date)
+curl -sS '/api/v1/stats?start_date='"$start"'&end_date='"$end"'&exact=true' \
+  -H "Authorization: Bearer $SLUICE_KEY"`,
+    )
+    const body = { filter: '&start_date=1 "start_date":1', start_date: 1, end_date: 2 }
+    expect(toCurl({ method: 'POST', path: '', body, dates: { end: 'date' } }, '')).toContain(
+      String.raw`-d '{"filter":"&start_date=1 \"start_date\":1","start_date":1,"end_date":'"$end"'}'`,
+    )
+  })
+
   test('file names are safe everywhere', () => {
     expect(fileNameOf(['my-site', 'visitors', 'by-properties.a/b', '2026-11-01'], 'csv')).toBe(
       'my-site_visitors_by-properties.a-b_2026-11-01.csv',

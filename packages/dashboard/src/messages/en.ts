@@ -189,7 +189,7 @@ export const messages = {
     downloadCsv: 'Download CSV',
     showTable: 'Show table',
     alert: 'Alert on this',
-    copyRelativeCurl: 'Copy with relative dates, curl',
+    copyRelativeCurl: 'Copy curl with relative dates',
     copied: (what: string) => `${what} copied`,
     failed: 'The browser did not allow copying. The text is shown instead.',
     what: { value: 'Value', csv: 'CSV', curl: 'curl command', link: 'Link', code: 'Code' },

@@ -10,6 +10,7 @@ import { clock } from './clock.ts'
 import { type Bounds, boundsOf, comparedBoundsOf, type Moment, unitFor, unitsFor } from './range.ts'
 import { routeOf, type SitePage, sitePath } from './route.ts'
 import { SiteContext, useSession } from './session.tsx'
+import { type ShellDates, shellDates } from './shell-dates.ts'
 import { formatView, parseView, type View, type ViewChanges, type ViewProblem } from './view.ts'
 
 export interface ViewState extends View {
@@ -103,6 +104,8 @@ export interface Questions {
   unit: TimeUnit
   units: TimeUnit[]
   moment: Moment
+  /** `bounds` for commands of a shell that are run later; undefined where days are chosen. */
+  dates: ShellDates | undefined
   /** The question for a metric, with more parameters. */
   question: (metric: Metric, more?: Partial<StatsQuestion>) => StatsQuestion
   /** The same question about the compared range; undefined without one. */
@@ -148,6 +151,7 @@ export function useQuestions(): Questions {
       unit,
       units,
       moment,
+      dates: shellDates(range, zone),
       question: questionOf(bounds),
       comparedQuestion: (metric, more) => (compared === undefined ? undefined : questionOf(compared)(metric, more)),
     }

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { ApiRequest } from '../api/request.ts'
 import { type CsvRow, toCsv } from '../format/csv.ts'
-import { toCurl } from '../format/curl.ts'
+import { type CurlRequest, toCurl } from '../format/curl.ts'
 import { texts } from '../format/messages.ts'
 import { changeOf, formatChange, formatExact, formatValue, type NumberKind } from '../format/numbers.ts'
 import { messages } from '../messages/en.ts'
@@ -18,8 +18,8 @@ export interface NumberSource {
   label: string
   /** The question, alone (not as an entry of a batch). */
   request: ApiRequest
-  /** The same question with dates relative to now (`period=7d`), where there is one. */
-  relativeRequest?: ApiRequest
+  /** The same question with dates relative to now, where its dates are chosen so: `period=24h`, or dates of the shell. */
+  relativeRequest?: CurlRequest | undefined
   /** The answer as rows. */
   rows: () => CsvRow[]
   /** File name of the CSV. */

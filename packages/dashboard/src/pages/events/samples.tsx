@@ -4,6 +4,7 @@ import { serverNow } from '../../api/client.ts'
 import { useApi } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
+import { relativeOf } from '../../format/curl.ts'
 import { formatDateTime, formatRelative, formatSeconds } from '../../format/dates.ts'
 import { eventRows, fieldsOf, placeOf } from '../../format/events.ts'
 import { valueLabel } from '../../format/sentences.ts'
@@ -56,11 +57,12 @@ function useSamples() {
 /** The events themselves, newest first, page by page. A row opens all its fields. */
 export function Samples() {
   const { siteId } = useView()
-  const { zone, bounds } = useQuestions()
+  const { zone, bounds, dates } = useQuestions()
   const { query, before, setBefore } = useSamples()
   const [open, setOpen] = usePageParameter('event')
   const found = useApi('events', { query })
   const { data } = found
+  const request = requestOf('events', { query })
   const { from, to } = datesOf(bounds, zone)
   const opened = data?.events.find(({ event_id }) => event_id === open)
   const next = data?.next_before ?? undefined
@@ -74,7 +76,9 @@ export function Samples() {
           <MoreMenu
             source={{
               label: texts.samples,
-              request: requestOf('events', { query }),
+              request,
+              // A later page begins at an event, which the dates leave behind.
+              relativeRequest: before === undefined ? relativeOf(request, dates) : undefined,
               rows: () => eventRows(data.events, zone),
               fileName: fileNameOf([siteId, 'events', from, to], 'csv'),
             }}

@@ -1,6 +1,7 @@
 import { funnelLimits, type FunnelResult } from '@sluice/contracts/funnel'
 import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
+import { relativeOf } from '../../format/curl.ts'
 import { formatBounds } from '../../format/dates.ts'
 import { rangeLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
@@ -63,17 +64,19 @@ export default function Page() {
 
 function Source({ funnel, isCompared = false }: { funnel: Funnel; isCompared?: boolean }) {
   const { siteId } = useView()
-  const { bounds, zone } = useQuestions()
+  const { bounds, zone, dates } = useQuestions()
   const input = isCompared ? funnel.comparedInput : funnel.input
   const { data } = isCompared ? funnel.comparedResult : funnel.result
   const range = isCompared ? funnel.compared : bounds
   if (input === null || data === undefined || range === undefined) return null
   const { from, to } = datesOf(range, zone)
+  const request = requestOf('funnel', input)
   return (
     <MoreMenu
       source={{
         label: isCompared ? texts.compared : texts.label,
-        request: requestOf('funnel', input),
+        request,
+        relativeRequest: isCompared ? undefined : relativeOf(request, dates),
         rows: () =>
           data.steps.map(({ event_type, users, rate_from_first, rate_from_previous }, at) => ({
             step: at + 1,

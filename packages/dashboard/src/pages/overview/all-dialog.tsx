@@ -96,7 +96,7 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
       <div class="stack">
         <div class="all-head">
           <TextField label={texts.search} type="search" value={text} onInput={setText} />
-          {result === undefined ? null : <MoreMenu source={breakdownSource(title, question, result)} />}
+          {result === undefined ? null : <MoreMenu source={breakdownSource(title, question, result, questions)} />}
         </div>
         {answer.error === undefined ? null : <ErrorPanel error={answer.error} onRetry={answer.retry} />}
         {result === undefined && answer.error === undefined ? <SkeletonRows rows={9} /> : null}

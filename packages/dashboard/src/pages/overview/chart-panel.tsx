@@ -34,7 +34,7 @@ export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
     setTable(true)
   })
   const label = messages.metrics[metric]
-  const source = result === undefined ? undefined : breakdownSource(label, question, result)
+  const source = result === undefined ? undefined : breakdownSource(label, question, result, questions)
   return (
     <section
       class={`chart-panel${answer.isOld ? ' old' : ''}${answer.isFetching ? ' refreshing' : ''}`}

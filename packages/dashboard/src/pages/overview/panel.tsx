@@ -80,12 +80,10 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
         <span class="label panel-metric">{label}</span>
         {result === undefined ? null : (
           <MoreMenu
-            source={breakdownSource(
-              title,
-              question,
-              result,
-              rareRows.length === 0 ? undefined : { question: rareQuestion, rows },
-            )}
+            source={breakdownSource(title, question, result, {
+              dates: questions.dates,
+              joint: rareRows.length === 0 ? undefined : { question: rareQuestion, rows },
+            })}
           />
         )}
       </header>

@@ -5,9 +5,11 @@ import { ApiError } from '../../api/error.ts'
 import { requestOf } from '../../api/request.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { type CsvRow, fileNameOf } from '../../format/csv.ts'
+import { relativeOf } from '../../format/curl.ts'
 import { formatIso } from '../../format/dates.ts'
 import { formatCondition, isChoiceOf } from '../../state/conditions.ts'
 import { datesOf } from '../../state/range.ts'
+import type { ShellDates } from '../../state/shell-dates.ts'
 import type { NumberSource } from '../../ui/numbers.tsx'
 
 /** Metrics that groups by value can be ranked by; of rates, a single session would be the highest. */
@@ -53,11 +55,18 @@ export function withoutChoice(question: StatsQuestion, dimension: Dimension): St
 }
 
 /** What can be taken away of a headline number. */
-export function numberSource(label: string, question: StatsQuestion, result: StatsResult): NumberSource {
+export function numberSource(
+  label: string,
+  question: StatsQuestion,
+  result: StatsResult,
+  dates: ShellDates | undefined,
+): NumberSource {
   const { timezone: zone } = result
+  const request = requestOf('stats', { query: question })
   return {
     label,
-    request: requestOf('stats', { query: question }),
+    request,
+    relativeRequest: relativeOf(request, dates),
     value: result.value,
     fileName: fileOf(question, zone),
     alertHref: alertHref(question),
@@ -85,17 +94,19 @@ export function breakdownSource(
   label: string,
   question: StatsQuestion,
   result: StatsResult,
-  joint?: JointRows,
+  { dates, joint }: { dates: ShellDates | undefined; joint?: JointRows | undefined },
 ): NumberSource {
   const { timezone: zone, breakdown = [], group_by: by } = result
   const rowOf = ({ timestamp = 0, key, value }: Partial<BreakdownEntry>): CsvRow =>
     key === undefined ? { timestamp: formatIso(timestamp, zone), value } : { [by as Dimension]: key, value }
+  const request =
+    joint === undefined
+      ? requestOf('stats', { query: question })
+      : requestOf('statsBatch', { body: { queries: [question, joint.question] } })
   return {
     label,
-    request:
-      joint === undefined
-        ? requestOf('stats', { query: question })
-        : requestOf('statsBatch', { body: { queries: [question, joint.question] } }),
+    request,
+    relativeRequest: relativeOf(request, dates),
     fileName: fileOf(question, zone),
     rows: () => (joint?.rows ?? breakdown).map(rowOf),
     alertHref: alertHref(question),
