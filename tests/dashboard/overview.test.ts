@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import type { Locator, Page } from 'playwright-core'
+import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { expectedStats, type RawEvent, type RawStatsQuery } from '../support/oracle/expected-stats.ts'
 import { wallTime } from '../support/oracle/zone-clock.ts'
 import { eventually } from './support/eventually.ts'
@@ -48,8 +48,8 @@ describeWithChromium('the overview', () => {
   })
   afterAll(() => rig.stop())
 
-  const overview = async (search = '', site = siteId): Promise<Page> => {
-    const { page } = await visitors.open()
+  const overview = async (search = '', site = siteId, options: BrowserContextOptions = {}): Promise<Page> => {
+    const { page } = await visitors.open(options)
     await openSession(page, rig.url, rig.admin)
     await page.goto(`${rig.url}/sites/${site}${search}`)
     return page
@@ -148,6 +148,30 @@ describeWithChromium('the overview', () => {
     await eventually(async () => {
       expect((await rows.count()) - 1).toBe(25)
     })
+  })
+
+  it.each([
+    ['Europe/Berlin', ['01:00', '02:00 CEST', '02:00 CET', '03:00']],
+    ['UTC', ['01:00 CEST', '02:00 CEST', '02:00 CET', '03:00 CET']],
+  ])('names the zone of hours in Berlin where a reader in %s could take them for others', async (timezoneId, hours) => {
+    const search = '?range=2026-10-25..2026-10-25&zone=Europe/Berlin&by=hour&metric=event_count'
+    const page = await overview(search, 'berlin', { timezoneId })
+    const chart = page.getByRole('figure').first()
+    await chart.locator('canvas').waitFor()
+    await chart.focus()
+    await page.keyboard.press('Home')
+    for (const hour of hours) {
+      await page.keyboard.press('ArrowRight')
+      expect(await chart.locator('.chart-tip p').first().innerText()).toMatch(new RegExp(`Sun,? 25 Oct, ${hour}\\s+2$`))
+    }
+  })
+
+  it('names the zone of the times in tables, where it is not the browser’s', async () => {
+    const page = await overview('/events?zone=Asia/Kolkata', siteId)
+    const time = page.getByRole('row').locator('time').first()
+    expect(await time.innerText()).toMatch(/, \d\d:\d\d:\d\d GMT\+5:30$/)
+    await page.goto(`${rig.url}/sites/${siteId}/events?zone=UTC`)
+    expect(await time.innerText()).toMatch(/, \d\d:\d\d:\d\d$/)
   })
 
   it('filters by a click on a row, keeps the filter through a reload, and takes it back by Back', async () => {

@@ -20,17 +20,42 @@ function format(zone: string, options: Intl.DateTimeFormatOptions): Intl.DateTim
 const day = { day: 'numeric', month: 'short', year: 'numeric' } as const
 const time = { hour: '2-digit', minute: '2-digit' } as const
 
+/** The browser's time zone: of times on pages without a site. */
+export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone
+
+/** Whether the clocks of the zone show the time of a moment twice, because they are put back. */
+function isShownTwice(ms: number, zone: string): boolean {
+  const shown = temporal().Instant.fromEpochMilliseconds(Math.floor(ms)).toZonedDateTimeISO(zone).toPlainDateTime()
+  const [first, second] = (['earlier', 'later'] as const).map((disambiguation) =>
+    shown.toZonedDateTime(zone, { disambiguation }),
+  )
+  return first?.epochMilliseconds !== second?.epochMilliseconds
+}
+
+/**
+ * A format with a time of day. It names the time zone where the reader could take it for another: the zone is not the
+ * browser's, or its clocks show this time twice. All times of day come from here, except those whose zone is named beside them.
+ */
+function formatClock(ms: number, zone: string, options: Intl.DateTimeFormatOptions): string {
+  const isNamed = zone !== ownZone() || isShownTwice(ms, zone)
+  return format(zone, isNamed ? { ...options, timeZoneName: 'short' } : options).format(ms)
+}
+
+const seconds = { ...time, second: '2-digit' } as const
+
 /** `20 May 2015`. */
 export const formatDate = (ms: number, zone: string): string => format(zone, day).format(ms)
-/** `14:05`. */
-export const formatTime = (ms: number, zone: string): string => format(zone, time).format(ms)
-/** `14:05:09`. */
-export const formatSeconds = (ms: number, zone: string): string =>
-  format(zone, { ...time, second: '2-digit' }).format(ms)
-/** `20 May 2015, 14:05`. */
-export const formatDateTime = (ms: number, zone: string): string => format(zone, { ...day, ...time }).format(ms)
-
-/** `20 May 2015, 14:05 CEST`: for places that do not name the time zone. */
+/** `14:05`, or `14:05 CEST`. */
+export const formatTime = (ms: number, zone: string): string => formatClock(ms, zone, time)
+/** `14:05:09`, or `14:05:09 CEST`. */
+export const formatSeconds = (ms: number, zone: string): string => formatClock(ms, zone, seconds)
+/** `20 May 2015, 14:05`, or `20 May 2015, 14:05 CEST`. */
+export const formatDateTime = (ms: number, zone: string): string => formatClock(ms, zone, { ...day, ...time })
+/** `20 May 2015, 14:05:09`, or `20 May 2015, 14:05:09 CEST`. */
+export const formatDateSeconds = (ms: number, zone: string): string => formatClock(ms, zone, { ...day, ...seconds })
+/** `20 May 2015, 14:05`: for places that name the time zone themselves. */
+export const formatBare = (ms: number, zone: string): string => format(zone, { ...day, ...time }).format(ms)
+/** `20 May 2015, 14:05 CEST`: for records, whose page may have no time zone. */
 export const formatZoned = (ms: number, zone: string): string =>
   format(zone, { ...day, ...time, timeZoneName: 'short' }).format(ms)
 
@@ -44,7 +69,7 @@ export const formatIso = (ms: number, zone: string): string =>
 /** The name of a bucket: `14:00`, `Mon 20 May`, `week of 18 May`, `May 2015`. */
 export function formatBucket(ms: number, unit: TimeUnit, zone: string): string {
   if (unit === 'minute') return formatTime(ms, zone)
-  if (unit === 'hour') return format(zone, { weekday: 'short', day: 'numeric', month: 'short', ...time }).format(ms)
+  if (unit === 'hour') return formatClock(ms, zone, { weekday: 'short', day: 'numeric', month: 'short', ...time })
   if (unit === 'month') return format(zone, { month: 'long', year: 'numeric' }).format(ms)
   if (unit === 'week') return texts.weekOf(formatDate(ms, zone))
   return format(zone, { weekday: 'short', ...day }).format(ms)
@@ -52,7 +77,7 @@ export function formatBucket(ms: number, unit: TimeUnit, zone: string): string {
 
 /** The name of a bucket on an axis, as short as can be. */
 export function formatTick(ms: number, unit: TimeUnit, zone: string): string {
-  if (unit === 'minute' || unit === 'hour') return formatTime(ms, zone)
+  if (unit === 'minute' || unit === 'hour') return format(zone, time).format(ms)
   if (unit === 'month') return format(zone, { month: 'short', year: '2-digit' }).format(ms)
   return format(zone, { day: 'numeric', month: 'short' }).format(ms)
 }

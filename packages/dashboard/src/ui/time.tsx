@@ -1,10 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { serverNow } from '../api/client.ts'
-import { formatDateTime, formatRelative, formatZoned } from '../format/dates.ts'
+import { formatBare, formatRelative, formatZoned, ownZone } from '../format/dates.ts'
 import { formatDuration } from '../format/numbers.ts'
-
-/** The browser's time zone: of times on pages without a site. */
-export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** The server's time, Unix ms, which moves every so many ms. */
 export function useNow(everyMs = 1_000): number {
@@ -44,7 +41,7 @@ export function Until({ ms, zone = ownZone() }: { ms: number; zone?: string }) {
 export function At({ ms, zone = ownZone(), isBare = false }: { ms: number; zone?: string; isBare?: boolean }) {
   return (
     <time dateTime={new Date(ms).toISOString()} class="nowrap">
-      {isBare ? formatDateTime(ms, zone) : formatZoned(ms, zone)}
+      {isBare ? formatBare(ms, zone) : formatZoned(ms, zone)}
     </time>
   )
 }

@@ -5,7 +5,7 @@ import { useApi } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { relativeOf } from '../../format/curl.ts'
-import { formatDateTime, formatRelative, formatSeconds } from '../../format/dates.ts'
+import { formatDateSeconds, formatRelative, formatZoned } from '../../format/dates.ts'
 import { eventRows, fieldsOf, placeOf } from '../../format/events.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
@@ -101,8 +101,8 @@ export function Samples() {
                 id: 'time',
                 header: texts.time,
                 cell: (row) => (
-                  <time class="sample-time" title={formatDateTime(row.timestamp, zone)}>
-                    {formatDateTime(row.timestamp, zone).replace(/, [\d:]+$/, '')}, {formatSeconds(row.timestamp, zone)}
+                  <time class="sample-time" title={formatZoned(row.timestamp, zone)}>
+                    {formatDateSeconds(row.timestamp, zone)}
                   </time>
                 ),
               },

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { CreateExportBody, ExportResource } from '@sluice/contracts/exports'
 import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
-import { formatDateTime, formatZoned } from '../../format/dates.ts'
+import { formatBare, formatZoned } from '../../format/dates.ts'
 import { andList } from '../../format/names.ts'
 import { formatBytes } from '../../format/numbers.ts'
 import { conditionLabel } from '../../format/sentences.ts'
@@ -80,7 +80,7 @@ export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
 const pollOf = (data: ExportResource | undefined) => (data !== undefined && isUnderWay(data) ? pollMs : false)
 
 function rangeOf({ start_date: start, end_date: end }: ExportResource, zone: string): string {
-  if (start !== null && end !== null) return texts.between(formatDateTime(start, zone), formatZoned(end, zone))
+  if (start !== null && end !== null) return texts.between(formatBare(start, zone), formatZoned(end, zone))
   if (start !== null) return texts.since(formatZoned(start, zone))
   return end === null ? texts.everything : texts.until(formatZoned(end, zone))
 }

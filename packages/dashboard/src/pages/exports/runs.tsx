@@ -1,7 +1,7 @@
 import type { ExportResource, ExportRun } from '@sluice/contracts/exports'
 import { useApi } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
-import { formatDateTime, formatZoned } from '../../format/dates.ts'
+import { formatBare, formatZoned } from '../../format/dates.ts'
 import { formatBytes } from '../../format/numbers.ts'
 import { useSite } from '../../state/session.tsx'
 import { Icon } from '../../ui/icon.tsx'
@@ -32,7 +32,7 @@ export function Runs({ of }: { of: ExportResource }) {
       cell: (run) =>
         run.start_date === null
           ? texts.until(formatZoned(run.end_date, site.timezone))
-          : texts.between(formatDateTime(run.start_date, site.timezone), formatZoned(run.end_date, site.timezone)),
+          : texts.between(formatBare(run.start_date, site.timezone), formatZoned(run.end_date, site.timezone)),
     },
     {
       id: 'status',

@@ -1,5 +1,5 @@
 import type { StoredEvent } from '@sluice/contracts/stored-event'
-import { formatDateTime, formatSeconds } from '../../format/dates.ts'
+import { formatDateSeconds } from '../../format/dates.ts'
 import { propertyLabel } from '../../format/sentences.ts'
 import { useSite } from '../../state/session.tsx'
 import { texts } from './messages.ts'
@@ -25,7 +25,7 @@ export function EventCard({ event }: { event: StoredEvent }) {
             <th scope="row">{name}</th>
             <td>
               {times.includes(name) && typeof value === 'number' ? (
-                `${formatDateTime(value, timezone).split(',')[0] ?? ''}, ${formatSeconds(value, timezone)}`
+                formatDateSeconds(value, timezone)
               ) : (
                 <bdi>{String(value)}</bdi>
               )}

@@ -5,13 +5,12 @@ import { serverNow } from '../../api/client.ts'
 import type { ApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useApi } from '../../api/hooks.ts'
-import { formatDate } from '../../format/dates.ts'
+import { formatDate, ownZone } from '../../format/dates.ts'
 import { useSession } from '../../state/session.tsx'
 import { Checkbox, RadioGroup } from '../../ui/choice.tsx'
 import { Field, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
 import { Select } from '../../ui/select.tsx'
-import { ownZone } from '../../ui/time.tsx'
 import {
   bodyOf,
   draftOf,

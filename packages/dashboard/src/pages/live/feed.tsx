@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { useShortcut } from '../../app/shortcuts.tsx'
-import { formatSeconds } from '../../format/dates.ts'
+import { formatSeconds, formatZoned } from '../../format/dates.ts'
 import { placeOf } from '../../format/events.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { EventFields } from '../../parts/event-fields.tsx'
@@ -33,7 +33,9 @@ function Row({
   return (
     <li class={isOpen ? 'open' : undefined}>
       <button type="button" class="feed-row" aria-expanded={isOpen} onClick={onToggle}>
-        <time class="muted">{formatSeconds(event.timestamp, zone)}</time>
+        <time class="muted" title={formatZoned(event.timestamp, zone)}>
+          {formatSeconds(event.timestamp, zone)}
+        </time>
         {cells.map((text, at) => (
           <span key={at} class="truncate">
             <bdi>{text}</bdi>

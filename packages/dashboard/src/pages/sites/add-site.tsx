@@ -3,11 +3,11 @@ import { useLocation } from 'preact-iso/router'
 import { asApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange } from '../../api/hooks.ts'
+import { ownZone } from '../../format/dates.ts'
 import { sitePath } from '../../state/route.ts'
 import { Combobox } from '../../ui/combobox.tsx'
 import { Field, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
-import { ownZone } from '../../ui/time.tsx'
 import { texts } from './messages.ts'
 
 const idLengthMax = 64

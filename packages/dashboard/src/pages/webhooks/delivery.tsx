@@ -1,13 +1,13 @@
 import type { AttemptResource } from '@sluice/contracts/webhooks'
 import { useApi, useChange } from '../../api/hooks.ts'
-import { formatDate, formatSeconds } from '../../format/dates.ts'
+import { formatDateSeconds, ownZone } from '../../format/dates.ts'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { CodeBlock } from '../../ui/copy.tsx'
 import { listSource } from '../../ui/list-source.ts'
 import { MoreMenu } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows, Status } from '../../ui/states.tsx'
-import { At, ownZone, Until } from '../../ui/time.tsx'
+import { At, Until } from '../../ui/time.tsx'
 import { texts } from './messages.ts'
 import { DeliveryState } from './webhook-state.tsx'
 
@@ -88,13 +88,12 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
 }
 
 function Attempt({ of }: { of: AttemptResource }) {
-  const zone = ownZone()
   return (
     <li>
       <div class="row">
         <Status kind={of.error === null ? 'good' : 'danger'}>{texts.attempt(of.status)}</Status>
         <span class="muted small">
-          {formatDate(of.at, zone)}, {formatSeconds(of.at, zone)} · {texts.latency(of.latency_ms)}
+          {formatDateSeconds(of.at, ownZone())} · {texts.latency(of.latency_ms)}
         </span>
       </div>
       {of.error === null ? null : (
