@@ -2,8 +2,10 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { expectedStats, type RawEvent, type RawStatsQuery } from '../support/oracle/expected-stats.ts'
 import { wallTime } from '../support/oracle/zone-clock.ts'
+import { launchChromium } from './support/chromium.ts'
 import { eventually } from './support/eventually.ts'
 import { copied, headline } from './support/numbers.ts'
+import { coloursAt } from './support/pixels.ts'
 import { watchQuestions } from './support/questions.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { sitePages } from './support/routes.ts'
@@ -285,6 +287,45 @@ describeWithChromium('the overview', () => {
     await page.keyboard.press('?')
     await page.getByRole('dialog').waitFor()
     expect(await page.evaluate('globalThis.opened.at(-1)')).toBe('toast')
+  })
+
+  it('has no strip beside a drawer or a backdrop where the scroll bar stood, and moves nothing', async () => {
+    const browser = await launchChromium({ hasScrollBars: true })
+    try {
+      const page = await browser.newPage({ viewport: { width: 1400, height: 900 }, colorScheme: 'light' })
+      await openSession(page, rig.url, rig.admin)
+      await page.goto(`${rig.url}/sites/${siteId}/events`)
+      const row = page.getByRole('table', { name: 'What was sent' }).getByRole('button').first()
+      await row.waitFor()
+      await page.waitForLoadState('networkidle')
+      const gap = () => page.evaluate<number>('innerWidth - document.documentElement.clientWidth')
+      expect(await gap()).toBeGreaterThan(10)
+      const place = await row.boundingBox()
+      await row.click()
+      await page.getByRole('dialog').waitFor()
+      expect(await row.boundingBox()).toEqual(place)
+      const [drawer, beside] = await coloursAt(page, [
+        [1300, 880],
+        [1395, 880],
+      ])
+      expect(beside).toBe(drawer)
+      await page.keyboard.press('Escape')
+      await page.keyboard.press('?')
+      await page.getByRole('dialog').waitFor()
+      const [backdrop, besideIt] = await coloursAt(page, [
+        [1370, 880],
+        [1395, 880],
+      ])
+      expect(besideIt).toBe(backdrop)
+      await page.keyboard.press('Escape')
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+      // A page that has room in the window has nothing to scroll.
+      await page.goto(`${rig.url}/settings/keys`)
+      await page.getByRole('row').first().waitFor()
+      expect(await page.evaluate('document.documentElement.scrollHeight')).toBe(900)
+    } finally {
+      await browser.close()
+    }
   })
 
   it('shows a message above the bottom bar of a narrow page', async () => {

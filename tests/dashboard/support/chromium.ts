@@ -20,12 +20,13 @@ export const chromiumArguments = [
   '--disable-sync',
 ]
 
-/** Starts the browser, without a window. Throws when there is none. */
-export async function launchChromium(): Promise<Browser> {
+/** Starts the browser, without a window, and without scroll bars unless told otherwise. Throws when there is none. */
+export async function launchChromium({ hasScrollBars = false } = {}): Promise<Browser> {
   const executablePath = findChromium()
   if (executablePath === undefined) throw new Error('There is no Chromium: install it, or set SLUICE_TEST_CHROMIUM')
   return chromium.launch({
     executablePath,
     args: chromiumArguments,
+    ignoreDefaultArgs: hasScrollBars ? ['--hide-scrollbars'] : [],
   })
 }
