@@ -22,7 +22,7 @@ import type { Redis } from '@sluice/redis/open'
 import { openSecretBox } from '@sluice/runtime/secret-box'
 import { completeUntil } from './complete-until.ts'
 import { bootstrapAdminKey } from './keys/bootstrap-admin-key.ts'
-import { questionTimes } from './metrics.ts'
+import { analysisTimes } from './metrics.ts'
 import manifest from './package.json' with { type: 'json' }
 import { dashboardPages } from './pages/dashboard.ts'
 import { docsPage } from './pages/docs/page.ts'
@@ -66,7 +66,7 @@ export function buildQuery(
   const document = openApiDocument(operations, { version: manifest.version })
   return {
     routes: queryRoutes({
-      eventReader: { ...eventReader, observeQuestion: questionTimes(metrics) },
+      eventReader: { ...eventReader, observeAnalysis: analysisTimes(metrics) },
       sites,
       siteStore: store,
       keys,

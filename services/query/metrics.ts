@@ -1,14 +1,14 @@
 import type { Metric } from '@sluice/contracts/stats'
 import { Histogram, type Metrics } from '@sluice/runtime/metrics'
 
-/** What a question asks for: a metric of the statistics, or another analysis. Never a name that users chose. */
-export type QuestionKind =
+/** A metric of the statistics, or another analysis. Never a name that users chose. */
+export type AnalysisKind =
   Metric | 'alert_preview' | 'cohort' | 'cohort_preview' | 'events' | 'funnel' | 'live' | 'properties' | 'retention'
 
-/** Notes how long a question took. */
-export type ObserveQuestion = (kind: QuestionKind, seconds: number) => void
+/** Records how long an analysis took, in seconds. */
+export type ObserveAnalysis = (kind: AnalysisKind, seconds: number) => void
 
-export function questionTimes(metrics: Metrics): ObserveQuestion {
+export function analysisTimes(metrics: Metrics): ObserveAnalysis {
   const seconds = new Histogram({
     name: 'sluice_query_question_seconds',
     help: 'Time of a question, with the wait for its turn, that was answered or could not be answered now.',

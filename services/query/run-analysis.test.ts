@@ -5,7 +5,7 @@ import { queryRunners } from '@sluice/event-store/query-runner'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { apiRequest } from '../../tests/support/api-request.ts'
 import { allSitesKnown, hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
-import { questionTimes } from './metrics.ts'
+import { analysisTimes } from './metrics.ts'
 import { statsRoute } from './stats/stats.ts'
 
 let database: StatsDatabase
@@ -71,12 +71,12 @@ describe('the time of a question', () => {
   /** How many questions the histogram has, by their metric. */
   async function timesOf(limit: object): Promise<string[]> {
     const metrics = createMetrics()
-    const observe = questionTimes(metrics)
+    const observe = analysisTimes(metrics)
     const siteId = await database.siteWith([{ at: 0, session_id: 's' }])
     const { handle } = statsRoute({
       eventReader: {
         ...queryRunners(limited(limit)),
-        observeQuestion: (kind, seconds) => {
+        observeAnalysis: (kind, seconds) => {
           expect(seconds).toBeGreaterThan(0)
           observe(kind, seconds)
         },

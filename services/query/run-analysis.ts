@@ -4,12 +4,12 @@ import { refusedPatternPath } from '@sluice/event-store/conditions'
 import { type ExceededLimit, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { QueryRunner, QueryRunners } from '@sluice/event-store/query-runner'
 import { AppError, invalidField, isRetryable } from '@sluice/runtime/errors'
-import type { ObserveQuestion, QuestionKind } from './metrics.ts'
+import type { AnalysisKind, ObserveAnalysis } from './metrics.ts'
 
 /** Makes the runner of the statements of one caller. */
 export interface AnalysisRunners extends Pick<QueryRunners, 'as'> {
-  /** Is told how long each question took that names its kind. */
-  observeQuestion?: ObserveQuestion
+  /** Called with the kind of each analysis that names one, and how long it took. */
+  observeAnalysis?: ObserveAnalysis
 }
 
 /** The field of a request that makes an analysis fail, and the reason that its client reads. */
@@ -32,8 +32,8 @@ const rangeTooLong: FieldText = {
 }
 
 export interface AnalysisOptions extends FieldTexts {
-  /** The kind of the question in the metrics; absent for what Sluice itself wants to know for a request. */
-  question?: QuestionKind
+  /** The kind of the analysis in the metrics; absent for an analysis that Sluice itself needs for a request. */
+  kind?: AnalysisKind
 }
 
 /** The text for cohorts whose members take too much to find; `field` names the cohort in the request. */
@@ -50,18 +50,18 @@ export async function runAnalysis<Numbers>(
   runners: AnalysisRunners,
   { credential, signal }: { credential: Pick<Credential, 'keyId'>; signal: AbortSignal },
   analysis: (runner: QueryRunner) => Promise<Numbers>,
-  { question, ...texts }: AnalysisOptions = {},
+  { kind, ...texts }: AnalysisOptions = {},
 ): Promise<Numbers> {
   const startedAt = performance.now()
   const observe = (): void => {
-    if (question !== undefined) runners.observeQuestion?.(question, (performance.now() - startedAt) / 1000)
+    if (kind !== undefined) runners.observeAnalysis?.(kind, (performance.now() - startedAt) / 1000)
   }
   try {
     const numbers = await analysis(runners.as({ key: credential.keyId, signal, priority: 'interactive' }))
     observe()
     return numbers
   } catch (error) {
-    // A question that was refused took no time that says anything, nor did one whose client left.
+    // The time of an analysis that was refused says nothing, nor does that of one whose client left.
     if (isRetryable(error) && !signal.aborted) observe()
     throw toFieldError(error, texts)
   }

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { previewOf } from '@sluice/contracts/alert-preview'
 import { type AlertTrigger, comparesWindows, newAlertState, step } from '@sluice/contracts/alert-state'
 import type { EventRow } from '@sluice/contracts/event-columns'
-import type { AlertQuestion } from '@sluice/event-store/alerts/alert-question'
 import { measureAlertSeries } from '@sluice/event-store/alerts/alert-series'
+import type { AlertSpec } from '@sluice/event-store/alerts/alert-spec'
 import { measureAlert, type MeasureOptions } from '@sluice/event-store/alerts/measure-alert'
 import { openClickHouse, type QueryResult } from '@sluice/event-store/client'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
@@ -104,7 +104,7 @@ function askingOnce(): QueryRunner {
 
 /** The firings of a rule that was judged at each of the month's 43,200 minutes. */
 async function judgeMonth(
-  question: AlertQuestion,
+  spec: AlertSpec,
   trigger: AlertTrigger,
   options: MeasureOptions,
 ): Promise<{ from: number; to: number | null; value: number }[]> {
@@ -112,7 +112,7 @@ async function judgeMonth(
   const asking = askingOnce()
   let state = newAlertState
   for (let minute = start + minuteMs; minute <= end; minute += minuteMs) {
-    const result = step(trigger, state, minute, await measureAlert(question, minute, options, asking))
+    const result = step(trigger, state, minute, await measureAlert(spec, minute, options, asking))
     state = result.state
     const { transition } = result
     if (transition?.to === 'firing') firings.push({ from: minute, to: null, value: transition.value })
@@ -122,13 +122,13 @@ async function judgeMonth(
   return firings
 }
 
-async function previewAndReality(question: Partial<AlertQuestion>, parts: Partial<AlertTrigger>) {
-  const asked: AlertQuestion = {
+async function previewAndReality(spec: Partial<AlertSpec>, parts: Partial<AlertTrigger>) {
+  const asked: AlertSpec = {
     siteId,
     environment: 'prod',
     metric: 'event_count',
     windowMs: 10 * minuteMs,
-    ...question,
+    ...spec,
   }
   const trigger: AlertTrigger = {
     operator: 'greater_than',
@@ -143,7 +143,7 @@ async function previewAndReality(question: Partial<AlertQuestion>, parts: Partia
   return { preview, happened: await judgeMonth(asked, trigger, options) }
 }
 
-test.each<[string, Partial<AlertQuestion>, Partial<AlertTrigger>]>([
+test.each<[string, Partial<AlertSpec>, Partial<AlertTrigger>]>([
   ['a number of events', {}, { threshold: 1, forMs: 2 * minuteMs, cooldownMs: 30 * minuteMs }],
   [
     'no events',
@@ -151,8 +151,8 @@ test.each<[string, Partial<AlertQuestion>, Partial<AlertTrigger>]>([
     { operator: 'less_than', threshold: 1, noData: 'alert' },
   ],
   ['a rise', { windowMs: hourMs }, { operator: 'increases_by_percent', threshold: 80, noData: 'keep' }],
-])('preview and what happens over a month are equal for %s', async (_, question, trigger) => {
-  const { preview, happened } = await previewAndReality(question, trigger)
+])('preview and what happens over a month are equal for %s', async (_, spec, trigger) => {
+  const { preview, happened } = await previewAndReality(spec, trigger)
   expect(happened.length).toBeGreaterThan(5)
   expect(preview.firings).toStrictEqual(happened)
 })

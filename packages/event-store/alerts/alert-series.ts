@@ -1,6 +1,6 @@
 import type { Measured } from '@sluice/contracts/alert-state'
 import type { QueryRunner } from '../query-runner.ts'
-import { type AlertQuestion, countsEvents } from './alert-question.ts'
+import { type AlertSpec, countsEvents } from './alert-spec.ts'
 import type { MeasureOptions } from './measure-alert.ts'
 import {
   type MinuteRow,
@@ -22,19 +22,19 @@ const minuteMs = 60_000
 const pointsPerWindow = 12
 
 /**
- * Measures a question at many times up to `end` (Unix ms, a whole minute), the first one after `start`, each as
+ * Measures a spec at many times up to `end` (Unix ms, a whole minute), the first one after `start`, each as
  * `measureAlert` does. One statement for numbers of events, else up to three. Throws QueryTooLargeError and whatever else
  * the runner throws.
  */
 export async function measureAlertSeries(
-  question: AlertQuestion,
+  spec: AlertSpec,
   { start, end }: { start: number; end: number },
   options: MeasureOptions,
   runner: QueryRunner,
 ): Promise<AlertSeries> {
-  return countsEvents(question)
-    ? countSeries(question, { start, end }, options, runner)
-    : metricSeries(question, { start, end }, options, runner)
+  return countsEvents(spec)
+    ? countSeries(spec, { start, end }, options, runner)
+    : metricSeries(spec, { start, end }, options, runner)
 }
 
 interface SeriesRange {
@@ -43,13 +43,13 @@ interface SeriesRange {
 }
 
 async function countSeries(
-  question: AlertQuestion,
+  spec: AlertSpec,
   { start, end }: SeriesRange,
   { withPrevious }: MeasureOptions,
   runner: QueryRunner,
 ): Promise<AlertSeries> {
-  const { windowMs } = question
-  const count = await countInWindows(question, { start: start - (withPrevious ? windowMs : 0), end }, runner)
+  const { windowMs } = spec
+  const count = await countInWindows(spec, { start: start - (withPrevious ? windowMs : 0), end }, runner)
   const times = timesOf({ start, end, stepMs: minuteMs })
   const points = times.map((timestamp) => {
     const [value, previous] = [count(timestamp), withPrevious ? count(timestamp - windowMs) : 0]
@@ -63,22 +63,22 @@ async function countSeries(
 }
 
 async function metricSeries(
-  question: AlertQuestion,
+  spec: AlertSpec,
   { start, end }: SeriesRange,
   { withPrevious, distinguishesNoData }: MeasureOptions,
   runner: QueryRunner,
 ): Promise<AlertSeries> {
-  const { windowMs } = question
+  const { windowMs } = spec
   const stepMs = Math.max(minuteMs, Math.floor(windowMs / pointsPerWindow / minuteMs) * minuteMs)
   const times = timesOf({ start, end, stepMs })
   const grid = { first: times[0] ?? end, stepMs, points: times.length }
   const read = async (atGrid: PointGrid): Promise<Map<number, number>> => {
-    const { rows } = await runner.query<PointRow>(pointsStatement(question, atGrid))
+    const { rows } = await runner.query<PointRow>(pointsStatement(spec, atGrid))
     return new Map(rows.map(({ point, value }) => [point, value]))
   }
   const values = await read(grid)
   const previous = withPrevious ? await read({ ...grid, first: grid.first - windowMs }) : undefined
-  const count = distinguishesNoData ? await countInWindows(question, { start, end }, runner) : undefined
+  const count = distinguishesNoData ? await countInWindows(spec, { start, end }, runner) : undefined
   const points = times.map((timestamp, index) => {
     const [value, before] = [values.get(index) ?? 0, previous?.get(index) ?? 0]
     const isEmpty = value === 0 && (count === undefined || count(timestamp) === 0)
@@ -100,13 +100,13 @@ function timesOf({ start, end, stepMs }: SeriesRange & { stepMs: number }): numb
 
 /** The numbers of events in windows, by the time of the window's end, which may be from `start` to `end`. */
 async function countInWindows(
-  question: AlertQuestion,
+  spec: AlertSpec,
   { start, end }: SeriesRange,
   runner: QueryRunner,
 ): Promise<(windowEnd: number) => number> {
-  const { windowMs } = question
+  const { windowMs } = spec
   const first = start - windowMs
-  const { rows } = await runner.query<MinuteRow>(minutesStatement(question, { start: first, end }))
+  const { rows } = await runner.query<MinuteRow>(minutesStatement(spec, { start: first, end }))
   // The number of events before each minute.
   const before = new Float64Array((end - first) / minuteMs + 1)
   for (const { minute, events } of rows) before[minute - first / minuteMs + 1] = events

@@ -11,8 +11,8 @@ import {
   type StoredEvent,
 } from '../../../tests/support/stats-database.ts'
 import { type QueryRunner, queryRunners } from '../query-runner.ts'
-import type { AlertQuestion } from './alert-question.ts'
 import { measureAlertSeries } from './alert-series.ts'
+import type { AlertSpec } from './alert-spec.ts'
 import { measureAlert } from './measure-alert.ts'
 import { measureTogether } from './measure-together.ts'
 
@@ -56,8 +56,8 @@ function randomEvents(seed: number): StoredEvent[] {
   return (drawn ?? []).map((event) => ({ ...event, event_id: randomUUID() }))
 }
 
-function valueByOracle(events: readonly StoredEvent[], question: AlertQuestion, end: number): number {
-  const { siteId, metric, windowMs, eventType, filter } = question
+function valueByOracle(events: readonly StoredEvent[], spec: AlertSpec, end: number): number {
+  const { siteId, metric, windowMs, eventType, filter } = spec
   const known = events
     .map(({ at, ...event }) => ({ ...event, site_id: siteId, environment: 'prod', timestamp: noon + at * hour }))
     .filter(({ timestamp }) => timestamp < end) as RawEvent[]
@@ -72,7 +72,7 @@ function valueByOracle(events: readonly StoredEvent[], question: AlertQuestion, 
   }).value
 }
 
-const variants: (Partial<AlertQuestion> & { windowMs: number })[] = [
+const variants: (Partial<AlertSpec> & { windowMs: number })[] = [
   { windowMs: 5 * minuteMs },
   { windowMs: 37 * minuteMs, eventType: 'purchase' },
   { windowMs: 26 * hour, filter: [{ property: 'country', operator: 'equals', value: 'DE' }] },
@@ -84,16 +84,16 @@ test.each<Metric>(metrics)(
     const events = randomEvents(metric.length)
     const siteId = await database.siteWith(events)
     for (const variant of variants) {
-      const question: AlertQuestion = { siteId, environment: 'prod', metric, ...variant }
+      const spec: AlertSpec = { siteId, environment: 'prod', metric, ...variant }
       const options = { withPrevious: true, distinguishesNoData: true }
       const range = { start: noon - hour, end: noon + 51 * hour }
-      const { points, stepMs } = await measureAlertSeries(question, range, options, runner)
+      const { points, stepMs } = await measureAlertSeries(spec, range, options, runner)
       const judged = points.filter((_, index) => index % Math.max(1, Math.floor((29 * minuteMs) / stepMs)) === 0)
       for (const { timestamp, measured } of judged) {
         const [value, previous] = [timestamp, timestamp - variant.windowMs].map((end) =>
-          valueByOracle(events, question, end),
+          valueByOracle(events, spec, end),
         )
-        const isEmpty = valueByOracle(events, { ...question, metric: 'event_count' }, timestamp) === 0
+        const isEmpty = valueByOracle(events, { ...spec, metric: 'event_count' }, timestamp) === 0
         expect({ timestamp, ...measured }).toStrictEqual({
           timestamp,
           ...(isEmpty ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }),
@@ -101,13 +101,13 @@ test.each<Metric>(metrics)(
       }
       const asked = judged.filter(({ measured }) => measured.outcome === 'value').slice(0, 4)
       for (const { timestamp, measured } of [...asked, ...judged.slice(0, 1)]) {
-        expect(await measureAlert(question, timestamp, options, runner)).toStrictEqual(measured)
+        expect(await measureAlert(spec, timestamp, options, runner)).toStrictEqual(measured)
       }
     }
   },
 )
 
-test('questions that are measured together have the values that each has by itself', async () => {
+test('specs that are measured together have the values that each has by itself', async () => {
   const events = randomEvents(99)
   const siteId = await database.siteWith(events)
   const { filter } = variants[2] ?? {}
@@ -116,22 +116,22 @@ test('questions that are measured together have the values that each has by itse
       { siteId, environment: 'prod' as const, metric, windowMs: 9 * minuteMs },
       { siteId, environment: 'prod' as const, metric, windowMs: hour, eventType: 'purchase', filter },
     ])
-    .flatMap((question) => [
-      { question, options: { withPrevious: true, distinguishesNoData: true } },
-      { question, options: { withPrevious: false, distinguishesNoData: false } },
+    .flatMap((spec) => [
+      { spec, options: { withPrevious: true, distinguishesNoData: true } },
+      { spec, options: { withPrevious: false, distinguishesNoData: false } },
     ])
   for (const end of [noon, noon + 10 * minuteMs, noon + 25 * hour, noon + 49 * hour + 21 * minuteMs]) {
     const alone = []
-    for (const { question, options } of asked) alone.push(await measureAlert(question, end, options, runner))
+    for (const { spec, options } of asked) alone.push(await measureAlert(spec, end, options, runner))
     expect(await measureTogether(asked, end, runner)).toStrictEqual(alone)
   }
 })
 
-test('without the question whether there was no event, 0 counts as no data', async () => {
+test('without the spec whether there was no event, 0 counts as no data', async () => {
   const siteId = await database.siteWith([{ at: 0 }])
-  const question: AlertQuestion = { siteId, environment: 'prod', metric: 'unique_users', windowMs: hour }
+  const spec: AlertSpec = { siteId, environment: 'prod', metric: 'unique_users', windowMs: hour }
   const measure = (distinguishesNoData: boolean) =>
-    measureAlert(question, noon + hour, { withPrevious: false, distinguishesNoData }, runner)
+    measureAlert(spec, noon + hour, { withPrevious: false, distinguishesNoData }, runner)
   expect([await measure(true), await measure(false)]).toStrictEqual([
     { outcome: 'value', value: 0, previous: 0 },
     { outcome: 'no_data', previous: 0 },

@@ -2,7 +2,7 @@ import type { Measured } from '@sluice/contracts/alert-state'
 import type { Metric } from '@sluice/contracts/stats'
 import type { QueryRunner } from '../query-runner.ts'
 import { evaluateStats } from '../stats/evaluate-stats.ts'
-import { type AlertQuestion, countsEvents } from './alert-question.ts'
+import { type AlertSpec, countsEvents } from './alert-spec.ts'
 
 export interface MeasureOptions {
   /** Whether the value over the window before is needed too. */
@@ -12,26 +12,25 @@ export interface MeasureOptions {
 }
 
 /**
- * Measures a question over the window that ends at `end` (Unix ms, a whole minute), as it is at that time: of a session only
+ * Measures a spec over the window that ends at `end` (Unix ms, a whole minute), as it is at that time: of a session only
  * what happened before. Throws as `evaluateStats` does.
  */
 export async function measureAlert(
-  question: AlertQuestion,
+  spec: AlertSpec,
   end: number,
   { withPrevious, distinguishesNoData }: MeasureOptions,
   runner: QueryRunner,
 ): Promise<Exclude<Measured, { outcome: 'failed' }>> {
-  const { windowMs } = question
-  const value = await valueOf(question, question.metric, end, runner)
-  const previous = withPrevious ? await valueOf(question, question.metric, end - windowMs, runner) : 0
+  const { windowMs } = spec
+  const value = await valueOf(spec, spec.metric, end, runner)
+  const previous = withPrevious ? await valueOf(spec, spec.metric, end - windowMs, runner) : 0
   if (value !== 0) return { outcome: 'value', value, previous }
-  const isEmpty =
-    countsEvents(question) || !distinguishesNoData || (await valueOf(question, 'event_count', end, runner)) === 0
+  const isEmpty = countsEvents(spec) || !distinguishesNoData || (await valueOf(spec, 'event_count', end, runner)) === 0
   return isEmpty ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }
 }
 
-async function valueOf(question: AlertQuestion, metric: Metric, end: number, runner: QueryRunner): Promise<number> {
-  const { siteId, environment, windowMs, eventType, filter = [], targetEvent } = question
+async function valueOf(spec: AlertSpec, metric: Metric, end: number, runner: QueryRunner): Promise<number> {
+  const { siteId, environment, windowMs, eventType, filter = [], targetEvent } = spec
   const { value } = await evaluateStats(
     {
       siteId,

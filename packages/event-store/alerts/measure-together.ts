@@ -4,12 +4,12 @@ import { conditionSql } from '../conditions.ts'
 import { joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import type { QueryRunner, Statement } from '../query-runner.ts'
 import { distinctKeyColumns } from '../stats/row-sources.ts'
-import { type AlertQuestion, countsEvents } from './alert-question.ts'
+import { type AlertSpec, countsEvents } from './alert-spec.ts'
 import type { MeasureOptions } from './measure-alert.ts'
 
-/** A question with what its rules need to know. */
+/** A spec with what its rules need to know. */
 export interface MeasuredTogether {
-  question: AlertQuestion
+  spec: AlertSpec
   options: MeasureOptions
 }
 
@@ -18,14 +18,14 @@ const windowMsMax = 3_600_000
 /** Filters travel in the URL of the statement. */
 const filterCharactersMax = 10_000
 
-/** Whether a question may be measured with others of its site: it is of events, over a short window. */
-export function isMeasuredTogether({ metric, windowMs, filter = [] }: AlertQuestion): boolean {
+/** Whether a spec may be measured with others of its site: it is of events, over a short window. */
+export function isMeasuredTogether({ metric, windowMs, filter = [] }: AlertSpec): boolean {
   const isOfSessions = metric === 'avg_session_duration' || metric === 'bounce_rate' || metric === 'conversion_rate'
   return !isOfSessions && windowMs <= windowMsMax && JSON.stringify(filter).length <= filterCharactersMax
 }
 
 /**
- * Measures several questions of one site and environment by one statement, which reads the longest of their windows once:
+ * Measures several specs of one site and environment by one statement, which reads the longest of their windows once:
  * each as `measureAlert` does, in their order. Throws as the runner does.
  */
 export async function measureTogether(
@@ -35,9 +35,9 @@ export async function measureTogether(
 ): Promise<Exclude<Measured, { outcome: 'failed' }>[]> {
   const { rows } = await runner.query<Record<string, number>>(togetherStatement(asked, end))
   const row = rows[0] ?? {}
-  return asked.map(({ question, options: { distinguishesNoData } }, index) => {
+  return asked.map(({ spec, options: { distinguishesNoData } }, index) => {
     const [value, previous, events] = ['value', 'previous', 'events'].map((name) => row[`${name}_${index}`] ?? 0)
-    const isEmpty = value === 0 && (countsEvents(question) || !distinguishesNoData || events === 0)
+    const isEmpty = value === 0 && (countsEvents(spec) || !distinguishesNoData || events === 0)
     return isEmpty
       ? { outcome: 'no_data', previous: previous ?? 0 }
       : { outcome: 'value', value: value ?? 0, previous: previous ?? 0 }
@@ -46,9 +46,9 @@ export async function measureTogether(
 
 function togetherStatement(asked: readonly MeasuredTogether[], end: number): Statement {
   const [first] = asked
-  if (first === undefined) throw new TypeError('there is no question')
-  const { siteId, environment } = first.question
-  const reachMs = Math.max(...asked.map(({ question, options }) => question.windowMs * (options.withPrevious ? 2 : 1)))
+  if (first === undefined) throw new TypeError('there is no spec')
+  const { siteId, environment } = first.spec
+  const reachMs = Math.max(...asked.map(({ spec, options }) => spec.windowMs * (options.withPrevious ? 2 : 1)))
   const scope = { siteId, environment, start: end - reachMs, end }
   const parts = asked.map((each, index) => columnsOf(each, index))
   const userFields = parts.flatMap((part) => part.userFields)
@@ -61,14 +61,14 @@ WHERE ${scopeCondition(scope)}`,
   }
 }
 
-interface QuestionColumns {
+interface SpecColumns {
   columns: string[]
   params: Statement['params']
   userFields: readonly UserField[]
 }
 
-function columnsOf({ question, options }: MeasuredTogether, index: number): QuestionColumns {
-  const { windowMs, eventType, filter = [], metric } = question
+function columnsOf({ spec, options }: MeasuredTogether, index: number): SpecColumns {
+  const { windowMs, eventType, filter = [], metric } = spec
   const condition = conditionSql(filter, { prefix: `filter${index}` })
   const matches = [
     ...(filter.length === 0 ? [] : [condition.sql]),

@@ -4,7 +4,7 @@ import { conditionSql } from '../conditions.ts'
 import { type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
 import { distinctKeyColumns, sessionWindowMs } from '../stats/row-sources.ts'
-import type { AlertQuestion } from './alert-question.ts'
+import type { AlertSpec } from './alert-spec.ts'
 
 /** A row of `minutesStatement`. */
 export interface MinuteRow {
@@ -28,8 +28,8 @@ export interface PointGrid {
 }
 
 /** Selects the number of events in each minute of the range that has any. */
-export function minutesStatement(question: AlertQuestion, { start, end }: { start: number; end: number }): Statement {
-  const events = eventsSql(question, { start, end })
+export function minutesStatement(spec: AlertSpec, { start, end }: { start: number; end: number }): Statement {
+  const events = eventsSql(spec, { start, end })
   return {
     sql: `
 SELECT intDiv(toUnixTimestamp64Milli(timestamp), 60000) AS minute, count() AS events
@@ -43,8 +43,8 @@ GROUP BY minute`,
  * Selects a metric over the window that ends at each point of a grid. Points without users or sessions have no row. The
  * metric is another one than a number of events.
  */
-export function pointsStatement(question: AlertQuestion, grid: PointGrid): Statement {
-  const { metric } = question
+export function pointsStatement(spec: AlertSpec, grid: PointGrid): Statement {
+  const { metric } = spec
   switch (metric) {
     case 'event_count':
     case 'event_count_by_type':
@@ -52,22 +52,22 @@ export function pointsStatement(question: AlertQuestion, grid: PointGrid): State
     case 'unique_users':
     case 'unique_sessions':
     case 'visitors':
-      return distinctStatement(question, grid, distinctKeyColumns[metric])
+      return distinctStatement(spec, grid, distinctKeyColumns[metric])
     // The same measures as in ../stats/metric-sql.ts, over sessions of each window.
     case 'avg_session_duration':
-      return sessionsStatement(question, grid, `floor(sum(arrayMax(times) - started_ms) / count() + 0.5) / 1000`)
+      return sessionsStatement(spec, grid, `floor(sum(arrayMax(times) - started_ms) / count() + 0.5) / 1000`)
     case 'bounce_rate':
-      return sessionsStatement(question, grid, `floor(10000 * countIf(length(times) = 1) / count() + 0.5) / 100`)
+      return sessionsStatement(spec, grid, `floor(10000 * countIf(length(times) = 1) / count() + 0.5) / 100`)
     case 'conversion_rate':
-      return sessionsStatement(question, grid, `floor(10000 * countIf(has(targets, 1)) / count() + 0.5) / 100`)
+      return sessionsStatement(spec, grid, `floor(10000 * countIf(has(targets, 1)) / count() + 0.5) / 100`)
   }
 }
 
 /** A key of a minute counts in every window that the minute lies in, so windows need not begin at a point. */
-function distinctStatement(question: AlertQuestion, grid: PointGrid, key: string): Statement {
-  const { windowMs } = question
+function distinctStatement(spec: AlertSpec, grid: PointGrid, key: string): Statement {
+  const { windowMs } = spec
   const last = grid.first + (grid.points - 1) * grid.stepMs
-  const events = eventsSql(question, { start: grid.first - windowMs, end: last })
+  const events = eventsSql(spec, { start: grid.first - windowMs, end: last })
   return {
     sql: `
 SELECT arrayJoin(${pointsAfter('minute * 60000', grid)}) AS point, uniqExact(key) AS value
@@ -85,10 +85,10 @@ GROUP BY point`,
  * Each session counts in every window that it starts in, with its events before the window's end. It starts at its first
  * event in the window, unless the 24 h before the window have one.
  */
-function sessionsStatement(question: AlertQuestion, grid: PointGrid, value: string): Statement {
-  const { windowMs, targetEvent = defaultConversionEvent } = question
+function sessionsStatement(spec: AlertSpec, grid: PointGrid, value: string): Statement {
+  const { windowMs, targetEvent = defaultConversionEvent } = spec
   const last = grid.first + (grid.points - 1) * grid.stepMs
-  const events = eventsSql(question, { start: grid.first - windowMs - sessionWindowMs, end: last })
+  const events = eventsSql(spec, { start: grid.first - windowMs - sessionWindowMs, end: last })
   return {
     sql: `
 SELECT point, ${value} AS value
@@ -144,13 +144,13 @@ function gridParams({ first, stepMs }: PointGrid, windowMs: number): QueryParams
 interface EventsSql {
   /** `FROM … WHERE …` of the events of the range. */
   from: string
-  /** SQL of the condition that an event matches the question's type and filter. */
+  /** SQL of the condition that an event matches the spec's type and filter. */
   matches: string
   params: QueryParams
 }
 
 function eventsSql(
-  { siteId, environment, eventType, filter = [] }: AlertQuestion,
+  { siteId, environment, eventType, filter = [] }: AlertSpec,
   range: Pick<EventScope, 'start' | 'end'>,
 ): EventsSql {
   const scope: EventScope = { siteId, environment, ...range }

@@ -3,8 +3,8 @@ import { operations } from '@sluice/api/operations'
 import { previewOf } from '@sluice/contracts/alert-preview'
 import { type AlertTrigger, comparesWindows } from '@sluice/contracts/alert-state'
 import { alertLimits, type PreviewAlertBody } from '@sluice/contracts/alerts'
-import { readsBeforeMs } from '@sluice/event-store/alerts/alert-question'
 import { measureAlertSeries } from '@sluice/event-store/alerts/alert-series'
+import { readsBeforeMs } from '@sluice/event-store/alerts/alert-spec'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { durationMs } from '@sluice/runtime/durations'
@@ -40,7 +40,7 @@ export function previewAlertRoute({
     const { conversion_event: conversionEvent } = await readableSite(sites, { credential, signal }, siteId)
 
     const trigger = triggerOf(body)
-    const question = {
+    const spec = {
       siteId,
       environment,
       metric: condition.metric,
@@ -49,7 +49,7 @@ export function previewAlertRoute({
       filter: condition.filter,
       targetEvent: conversionEvent ?? undefined,
     }
-    const completeUntilMs = completeUntil(receivedAt - previewMs - readsBeforeMs(question))
+    const completeUntilMs = completeUntil(receivedAt - previewMs - readsBeforeMs(spec))
     // The workers judge no minute before its end is complete either; 0 is not known, before any writer has reported.
     const until = completeUntilMs === 0 ? receivedAt : Math.min(receivedAt, completeUntilMs)
     const end = Math.floor(until / minuteMs) * minuteMs
@@ -60,9 +60,9 @@ export function previewAlertRoute({
     const series = await runAnalysis(
       eventReader,
       { credential, signal },
-      (runner) => measureAlertSeries(question, { start: end - previewMs, end }, options, runner),
+      (runner) => measureAlertSeries(spec, { start: end - previewMs, end }, options, runner),
       {
-        question: 'alert_preview',
+        kind: 'alert_preview',
         tooLarge: { work: tooLarge, rows: tooLarge },
         conditions: { 'condition.filter': condition.filter ?? [] },
       },

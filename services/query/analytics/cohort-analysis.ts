@@ -35,7 +35,7 @@ export function cohortAnalysisRoute({
     const completeUntilMs = completeUntil()
     const spec = { siteId, environment, now: receivedAt, criteria, weeks }
     const numbers = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseCohort(spec, runner), {
-      question: 'cohort',
+      kind: 'cohort',
       tooLarge: { work: cohortTooLarge('cohort_id') },
       conditions: { criteria },
     })

@@ -51,7 +51,7 @@ export function retentionRoute({
       ...(criteria && { criteria }),
     }
     const matrix = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseRetention(spec, runner), {
-      question: 'retention',
+      kind: 'retention',
       tooLarge: { work: cohort ? cohortTooLarge('cohort_id') : tooManyUsers },
       ...(criteria && { conditions: { criteria } }),
     })

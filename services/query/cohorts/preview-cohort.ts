@@ -31,7 +31,7 @@ export function previewCohortRoute({
       eventReader,
       { credential, signal },
       (runner) => measureCohort(spec, runner),
-      { question: 'cohort_preview', ...texts },
+      { kind: 'cohort_preview', ...texts },
     )
     return { size, share, complete_until: completeUntilMs }
   })

@@ -30,7 +30,7 @@ export function eventsRoute({ eventReader, sites }: { eventReader: AnalysisRunne
       eventReader,
       { credential, signal },
       (runner) => listEvents(spec, runner),
-      { question: 'events', tooLarge, conditions: { filter: conditions } },
+      { kind: 'events', tooLarge, conditions: { filter: conditions } },
     )
     return { events, next_before: next === undefined ? null : encodeEventCursor(next) }
   })

@@ -26,7 +26,7 @@ export function funnelRoute({ eventReader, sites, completeUntil }: FunnelDeps): 
     const completeUntilMs = completeUntil(range.start)
     const spec = { siteId, environment, ...range, steps, windowMs, of }
     const numbers = await runAnalysis(eventReader, { credential, signal }, (runner) => analyseFunnel(spec, runner), {
-      question: 'funnel',
+      kind: 'funnel',
       conditions: Object.fromEntries(
         steps.map(({ conditions = [] }, index) => [`steps.${index}.conditions`, conditions]),
       ),

@@ -25,7 +25,7 @@ export function liveRoute({ eventReader, sites, completeUntil }: LiveDeps): Rout
     const completeUntilMs = completeUntil()
     const spec = { siteId, environment, now: receivedAt, conditions }
     const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner), {
-      question: 'live',
+      kind: 'live',
       conditions: { filter: conditions },
     })
     return {

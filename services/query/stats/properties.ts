@@ -21,7 +21,7 @@ export function propertiesRoute({ eventReader, sites }: { eventReader: AnalysisR
         eventReader,
         { credential, signal },
         (runner) => listObservedProperties(spec, runner),
-        { question: 'properties' },
+        { kind: 'properties' },
       ),
     }
   })

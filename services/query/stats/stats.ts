@@ -68,7 +68,7 @@ export async function statsResult(
   // Taken before the events are read: events that arrive in between may be counted as well.
   const completeUntilMs = completeUntil(earliestRead(spec))
   const numbers = await runAnalysis(eventReader, request, (runner) => evaluateStats(spec, runner), {
-    question: metric,
+    kind: metric,
     tooLarge: statsTooLarge,
     conditions: { filter: spec.conditions },
   })

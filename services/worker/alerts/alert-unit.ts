@@ -1,7 +1,7 @@
 import type { SiteStore } from '@sluice/access/sites'
 import { isMet, type Measured } from '@sluice/contracts/alert-state'
 import { environments } from '@sluice/contracts/scopes'
-import { countsEvents } from '@sluice/event-store/alerts/alert-question'
+import { countsEvents } from '@sluice/event-store/alerts/alert-spec'
 import { measureAlert } from '@sluice/event-store/alerts/measure-alert'
 import { isMeasuredTogether, measureTogether } from '@sluice/event-store/alerts/measure-together'
 import { refusedPatternPath } from '@sluice/event-store/conditions'
@@ -14,8 +14,8 @@ import type { AlertRuleStore, AlertSite } from '@sluice/postgres/alert-rules'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
 import { isRetryable } from '@sluice/runtime/errors'
+import { groupBySpec, type RuleGroup } from './group-rules.ts'
 import type { AlertMetrics } from './metrics.ts'
-import { type AskedQuestion, groupByQuestion } from './questions.ts'
 
 export interface AlertUnitDeps {
   rules: Pick<AlertRuleStore, 'listEnabled' | 'judge' | 'advance'>
@@ -31,11 +31,11 @@ const minuteMs = 60_000
 const waitMs = 1_000
 /** The watermark normally passes the end of a minute within so long; after that, changes of state that late events can't undo are reported early. */
 const earlyAfterMs = 5_000
-/** What was measured is stored after so long, although other questions of the site are open. */
+/** What was measured is stored after so long, although other specs of the site are not measured yet. */
 const storeEveryMs = 1_000
-/** Questions that one statement measures. */
-const rulesPerStatementMax = 20
-/** The pause after a question that failed because ClickHouse is away. */
+/** Rule groups that one statement measures. */
+const groupsPerStatementMax = 20
+/** The pause after an evaluation that failed because ClickHouse is away. */
 const retryMs = 5_000
 
 /**
@@ -58,7 +58,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     const complete = Math.min(newest, startOfMinute(completeUntil))
     const isEarlyDue = complete < newest && now - newest >= earlyAfterMs && askedEarly.get(siteId) !== newest
     const enabled = await rules.listEnabled(siteId)
-    // A rule whose question failed is not asked again before the next minute.
+    // A rule whose evaluation failed is not evaluated again before the next minute.
     const due = judgedMinute < complete ? enabled.filter(({ evaluatedMinute }) => evaluatedMinute < complete) : []
     const judging = judgingOf(siteId, lease)
     const log = { minute: complete, rules: due.length }
@@ -95,17 +95,17 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         judgements = []
         storeAt = clock.now() + storeEveryMs
       }
-      const questions = groupByQuestion(due, site?.settings)
-      const together = await measureGroups(questions, minute, runner)
-      for (const asked of questions) {
-        const measured = together.get(asked) ?? (await measure(asked, minute, runner))
+      const groups = groupBySpec(due, site?.settings)
+      const together = await measureGroups(groups, minute, runner)
+      for (const group of groups) {
+        const measured = together.get(group) ?? (await measure(group, minute, runner))
         lease.signal.throwIfAborted()
         if (measured === 'away') {
           await store()
           return false
         }
         judgements.push(
-          ...asked.rules
+          ...group.rules
             .filter((rule) => accepts(rule, measured.measured))
             .map(({ ruleId, revision }) => ({ ruleId, revision, ...measured })),
         )
@@ -119,45 +119,45 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
   }
 
   /**
-   * What one statement for each environment measures of a site's questions, and nothing of those that fail together: each is
-   * then asked by itself, so that one that is too large fails alone.
+   * The values that one statement for each environment measures for a site's rule groups; none for groups whose statement
+   * fails: each of them is then measured by itself, so that one that is too large fails alone.
    */
   async function measureGroups(
-    questions: readonly AskedQuestion[],
+    groups: readonly RuleGroup[],
     minute: number,
     runner: QueryRunner,
-  ): Promise<Map<AskedQuestion, Pick<Judgement, 'measured'>>> {
-    const measured = new Map<AskedQuestion, Pick<Judgement, 'measured'>>()
+  ): Promise<Map<RuleGroup, Pick<Judgement, 'measured'>>> {
+    const measured = new Map<RuleGroup, Pick<Judgement, 'measured'>>()
     for (const environment of environments) {
-      const group = questions
-        .filter(({ question }) => question.environment === environment && isMeasuredTogether(question))
-        .slice(0, rulesPerStatementMax)
-      if (group.length < 2) continue
+      const together = groups
+        .filter(({ spec }) => spec.environment === environment && isMeasuredTogether(spec))
+        .slice(0, groupsPerStatementMax)
+      if (together.length < 2) continue
       try {
-        const values = await measureTogether(group, minute, runner)
+        const values = await measureTogether(together, minute, runner)
         values.forEach((value, index) => {
-          const asked = group[index]
-          if (asked) measured.set(asked, { measured: value })
+          const group = together[index]
+          if (group) measured.set(group, { measured: value })
         })
-        metrics.evaluations.inc({ result: 'measured' }, group.length)
+        metrics.evaluations.inc({ result: 'measured' }, together.length)
       } catch {
-        // Asked again one by one, where the failure is dealt with.
+        // Measured again one by one, where the failure is dealt with.
       }
     }
     return measured
   }
 
   async function measure(
-    { question, options }: AskedQuestion,
+    { spec, options }: RuleGroup,
     minute: number,
     runner: QueryRunner,
   ): Promise<Pick<Judgement, 'measured' | 'error'> | 'away'> {
     try {
-      const measured = await measureAlert(question, minute, options, runner)
+      const measured = await measureAlert(spec, minute, options, runner)
       metrics.evaluations.inc({ result: 'measured' })
       return { measured }
     } catch (error) {
-      const text = failureText(error, question.filter)
+      const text = failureText(error, spec.filter)
       if (text === undefined && isRetryable(error)) return 'away'
       metrics.evaluations.inc({ result: 'failed' })
       return { measured: { outcome: 'failed' }, error: text ?? 'Internal server error' }
@@ -179,7 +179,7 @@ function isFulfilled({ settings: { condition } }: AlertRule, measured: Measured)
   return measured.outcome === 'value' && isMet(condition, measured.value, 0)
 }
 
-/** What users read of a failure of their question; undefined: it is another one. */
+/** What users read of a failure of their rule; undefined: the failure is not theirs. */
 function failureText(error: unknown, filter: Parameters<typeof refusedPatternPath>[1] = []): string | undefined {
   if (error instanceof QueryTooLargeError || (error instanceof ClickHouseError && error.isOfSize)) {
     return 'The condition asks for more than one evaluation may read: choose a shorter window, or a filter with fewer events'

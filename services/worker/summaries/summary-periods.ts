@@ -9,7 +9,7 @@ const lookAheadMs = 3 * 86_400_000
 const units = { '1h': 'hour', '1d': 'day' } as const
 
 /** Times are Unix ms. */
-export interface PeriodQuestion {
+export interface PeriodSpec {
   interval: SummaryInterval
   timeZone: string
   /** Where the next period starts; null: with the period that holds `since`. */
@@ -30,7 +30,7 @@ export interface DuePeriods {
  * Hours and days begin and end as the zone's clocks say: days of 23 and 25 hours, and both of two hours of the same name.
  * Where the zone of the site was changed, the first period is the first that begins after the last one ended.
  */
-export function duePeriods({ interval, timeZone, nextStart, since, now }: PeriodQuestion): DuePeriods {
+export function duePeriods({ interval, timeZone, nextStart, since, now }: PeriodSpec): DuePeriods {
   const from = nextStart ?? since
   const starts = bucketStarts(
     { start: from, end: Math.max(from, now) + lookAheadMs },

@@ -3,7 +3,7 @@ import type { Environment } from '@sluice/contracts/scopes'
 import type { Metric } from '@sluice/contracts/stats'
 
 /** What an alert rule measures over the window that ends with a minute. */
-export interface AlertQuestion {
+export interface AlertSpec {
   siteId: string
   environment: Environment | 'all'
   metric: Metric
@@ -17,7 +17,7 @@ export interface AlertQuestion {
 }
 
 /** Whether the metric is a number of events, which late events can only raise. */
-export function countsEvents({ metric }: Pick<AlertQuestion, 'metric'>): boolean {
+export function countsEvents({ metric }: Pick<AlertSpec, 'metric'>): boolean {
   return metric === 'event_count' || metric === 'event_count_by_type'
 }
 
@@ -25,6 +25,6 @@ export function countsEvents({ metric }: Pick<AlertQuestion, 'metric'>): boolean
  * How long before the end of its window the answer depends on events, in ms: two windows, because the previous one may be
  * compared, and the 24 h in which a session may have begun.
  */
-export function readsBeforeMs({ windowMs }: Pick<AlertQuestion, 'windowMs'>): number {
+export function readsBeforeMs({ windowMs }: Pick<AlertSpec, 'windowMs'>): number {
   return 2 * windowMs + 24 * 3_600_000
 }

@@ -1,22 +1,22 @@
 import type { SiteDefaults } from '@sluice/access/sites'
 import { comparesWindows } from '@sluice/contracts/alert-state'
-import type { AlertQuestion } from '@sluice/event-store/alerts/alert-question'
+import type { AlertSpec } from '@sluice/event-store/alerts/alert-spec'
 import type { MeasureOptions } from '@sluice/event-store/alerts/measure-alert'
 import type { AlertRule } from '@sluice/postgres/alert-records'
 import { durationMs } from '@sluice/runtime/durations'
 
-/** A question with all rules that ask it. */
-export interface AskedQuestion {
-  question: AlertQuestion
+/** A spec with all rules that need its values. */
+export interface RuleGroup {
+  spec: AlertSpec
   options: MeasureOptions
   rules: AlertRule[]
 }
 
-/** The question of a rule of a site. */
-export function questionOf(
+/** The spec that a rule of a site evaluates. */
+export function alertSpecOf(
   { siteId, environment, settings }: Pick<AlertRule, 'siteId' | 'environment' | 'settings'>,
   site: Pick<SiteDefaults, 'conversion_event'> | undefined,
-): AlertQuestion {
+): AlertSpec {
   const { metric, window, event_type: eventType, filter } = settings.condition
   return {
     siteId,
@@ -29,23 +29,23 @@ export function questionOf(
   }
 }
 
-/** Groups rules by their questions, those with the shortest windows first: they are answered soonest. */
-export function groupByQuestion(
+/** Groups rules by equal specs, those with the shortest windows first: they are evaluated soonest. */
+export function groupBySpec(
   rules: readonly AlertRule[],
   site: Pick<SiteDefaults, 'conversion_event'> | undefined,
-): AskedQuestion[] {
-  const asked = new Map<string, AskedQuestion>()
+): RuleGroup[] {
+  const groups = new Map<string, RuleGroup>()
   for (const rule of rules) {
-    const question = questionOf(rule, site)
+    const spec = alertSpecOf(rule, site)
     const { operator } = rule.settings.condition
     const [withPrevious, distinguishesNoData] = [comparesWindows(operator), rule.settings.no_data !== 'zero']
-    const key = JSON.stringify(question)
-    const known = asked.get(key)
+    const key = JSON.stringify(spec)
+    const known = groups.get(key)
     const options = {
       withPrevious: withPrevious || (known?.options.withPrevious ?? false),
       distinguishesNoData: distinguishesNoData || (known?.options.distinguishesNoData ?? false),
     }
-    asked.set(key, { question, options, rules: [...(known?.rules ?? []), rule] })
+    groups.set(key, { spec, options, rules: [...(known?.rules ?? []), rule] })
   }
-  return [...asked.values()].sort((one, other) => one.question.windowMs - other.question.windowMs)
+  return [...groups.values()].sort((one, other) => one.spec.windowMs - other.spec.windowMs)
 }
