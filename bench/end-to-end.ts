@@ -4,7 +4,7 @@ import { batchRequests } from './batch-requests.ts'
 import { sampleLag, startSluice } from './sluice-rig.ts'
 
 const batchEvents = 500
-const connections = 16
+const connections = 64
 const warmUpSeconds = 10
 /** BENCH_SECONDS=10 for a quick look; BENCH_RATE for another rate, in events a second; BENCH_SITES for one run only. */
 const seconds = Number(process.env.BENCH_SECONDS ?? 60)
