@@ -31,8 +31,8 @@ describeWithChromium('keys', () => {
 
   const open = async (path: string, key = rig.admin): Promise<Page> => {
     const { page, expectMessages } = await visitors.open()
-    // A revoked key's questions get 401.
-    expectMessages(/status of 401/)
+    // A revoked key's questions get 401, and the browser reports what a form is refused, too.
+    expectMessages(/status of (401|400.*\/keys|409.*\/sites)/)
     await openSession(page, rig.url, key)
     await page.goto(rig.url + path)
     return page
@@ -127,6 +127,11 @@ describeWithChromium('keys', () => {
       const ids = (await field(name).getAttribute('aria-describedby'))?.split(' ') ?? []
       return form.locator(`[id="${ids.find((id) => id.endsWith('-error')) ?? ''}"]`).innerText()
     }
+    await field('Name').fill('x'.repeat(129))
+    await form.getByRole('button', { name: 'Create key' }).click()
+    await eventually(async () => {
+      expect(await problemOf('Name')).toBe('Exceeds maximum length of 128')
+    })
     await field('Name').fill('limited')
     await form.getByRole('radio', { name: 'Browser' }).check()
     await field('Allowed origins').fill('https://shop.example/path')
@@ -153,6 +158,20 @@ describeWithChromium('keys', () => {
     await eventually(async () => {
       expect((await keys()).find(({ name }) => name === 'limited')).toMatchObject({ rate_limits: null })
     })
+  })
+
+  it('of an admin add a site, unless its id exists, which is said at the field', async () => {
+    const page = await open('/')
+    await page.getByRole('button', { name: 'Add a site' }).click()
+    const form = page.getByRole('dialog')
+    const id = form.getByRole('textbox', { name: 'Site ID' })
+    await id.fill(siteId)
+    await form.getByRole('button', { name: 'Add a site' }).click()
+    await form.getByText(`A site “${siteId}” already exists. Choose another ID.`).waitFor()
+    expect(await id.getAttribute('aria-invalid')).toBe('true')
+    await id.fill('second')
+    await form.getByRole('button', { name: 'Add a site' }).click()
+    await page.waitForURL(/\/sites\/second$/)
   })
 
   it('are rotated with an overlap, and revoked, from the list', async () => {

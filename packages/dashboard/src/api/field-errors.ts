@@ -1,3 +1,4 @@
+import { messages } from '../messages/en.ts'
 import type { ApiError } from './error.ts'
 
 /** The errors of a form: those of its fields, and what belongs to none. */
@@ -13,6 +14,13 @@ export function fieldOf(message: string): string | undefined {
   return /^(?:Invalid|Missing required) field: ([^\s]+)/.exec(message)?.[1]
 }
 
+/** The interface's sentence as it stands beside the field: without the field's name, `Exceeds maximum length of 64`. */
+function sentenceOf(message: string): string {
+  const problem = /^Invalid field: \S+ (.+)$/s.exec(message)?.[1]
+  if (problem === undefined) return message.startsWith('Missing') ? messages.errors.missingField : message
+  return problem.charAt(0).toUpperCase() + problem.slice(1)
+}
+
 /** Puts the error of a change to the field that it names; `fields` are those that the form shows. */
 export function fieldErrors(error: ApiError | undefined, fields: readonly string[]): FieldErrors {
   const named = error?.status === 400 ? fieldOf(error.message) : undefined
@@ -20,7 +28,7 @@ export function fieldErrors(error: ApiError | undefined, fields: readonly string
   const name = named?.replace(/\[\d+\].*$/, '')
   const field = name !== undefined && fields.includes(name) ? name : undefined
   return {
-    of: (asked) => (asked === field ? error?.message : undefined),
+    of: (asked) => (error !== undefined && asked === field ? sentenceOf(error.message) : undefined),
     rest: field === undefined ? error : undefined,
   }
 }
