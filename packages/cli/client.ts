@@ -196,6 +196,12 @@ function refusal(envelope: Envelope, response: Response, url: string): Refusal {
     retryAfterMs: Number.isFinite(seconds) ? seconds * 1_000 : undefined,
   }
   const said = typeof envelope.error === 'string' ? envelope.error : 'no reason given'
+  if (said === 'Site not found' && new URL(response.url).pathname.startsWith('/collect')) {
+    return new Refusal(
+      'Site not found: only administrators register sites on this server, by POST /api/v1/sites.',
+      details,
+    )
+  }
   return new Refusal(advice(said, status, url, headers.get('X-Request-Id')), details)
 }
 

@@ -1,18 +1,39 @@
 import { InvalidArgumentError } from 'commander'
+import { Temporal } from 'temporal-polyfill'
 
 const durationPattern = /^(\d+)(s|m|h|d)$/
 const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** Date.parse alone takes almost anything: `-5` is a day in 2001. */
-const isoPattern = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$/
+const unixMsPattern = /^\d{1,16}$/
+/** Without the zones in brackets, the week dates and the short forms that Temporal takes, too. */
+const isoPattern = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?$/
 
-/** A time as Unix ms: `1767225600000`, `2026-01-01`, `2026-01-01T12:00:00Z`. A time without a zone is that of this machine, a day is UTC's. */
-export function parseTime(value: string): number {
-  const time = /^\d+$/.test(value) ? Number(value) : isoPattern.test(value) ? Date.parse(value) : Number.NaN
-  if (!Number.isSafeInteger(time)) {
-    throw new InvalidArgumentError('Give Unix milliseconds, or a time like 2026-01-31T12:00:00Z.')
+/** Unix ms, or a date with or without a time of day whose time zone is not given. */
+export type RangeTime = number | Temporal.PlainDateTime
+
+/** A time: `1767225600000`, `2026-01-01T12:00:00Z`; `2026-01-01` and `2026-01-01T12:00` have no zone yet. */
+export function parseRangeTime(value: string): RangeTime {
+  try {
+    if (unixMsPattern.test(value)) return Number(value)
+    if (isoPattern.test(value)) {
+      return /(Z|[+-]\d{2}:?\d{2})$/.test(value.slice('2026-01-01'.length))
+        ? Temporal.Instant.from(value).epochMilliseconds
+        : Temporal.PlainDateTime.from(value)
+    }
+  } catch {
+    // A day or an hour that does not exist.
   }
-  return time
+  throw new InvalidArgumentError('Give Unix milliseconds, or a time like 2026-01-31 or 2026-01-31T12:00:00Z.')
+}
+
+/** A time as Unix ms. Without a zone it is UTC, so that a command means the same on every machine. */
+export function parseTime(value: string): number {
+  return toUnixMs(parseRangeTime(value), 'UTC')
+}
+
+/** Unix ms of `time`, whose zone is `timeZone` if it has none. Throws a RangeError for an unknown zone. */
+export function toUnixMs(time: RangeTime, timeZone: string): number {
+  return typeof time === 'number' ? time : time.toZonedDateTime(timeZone).epochMilliseconds
 }
 
 /** `90s`, `15m`, `12h`, `7d`, in ms. */
@@ -35,7 +56,7 @@ export function parseTimeAhead(value: string): number {
   try {
     return parseTime(value)
   } catch {
-    throw new InvalidArgumentError('Give a duration like 90d, or a time like 2026-01-31T12:00:00Z.')
+    throw new InvalidArgumentError('Give a duration like 90d, or a time like 2026-01-31 or 2026-01-31T12:00:00Z.')
   }
 }
 

@@ -223,6 +223,33 @@ describe('stats', () => {
     expect((await ask('event_count', '-g', 'country')).stdout).toMatch(/\(none\) +2\nDE +1\n$/)
   })
 
+  it('takes times without an offset as those of the site, or of --timezone', async () => {
+    const headers = { Authorization: `Bearer ${standalone.key}`, 'Content-Type': 'application/json' }
+    const body = JSON.stringify({ site_id: 'berlin', timezone: 'Europe/Berlin' })
+    await fetch(`${standalone.service.url}/api/v1/sites`, { method: 'POST', headers, body })
+    const over = async (...args: string[]) =>
+      (await standalone.run(['stats', '--site', 'berlin', ...args, '--csv'], { env: { TZ: 'Asia/Tokyo' } })).stdout
+    expect(await over('--start', '2026-01-01', '--end', '2026-01-02T12:00')).toContain('1767222000000,1767351600000,0')
+    expect(await over('--start', '2026-01-01', '--end', '2026-01-02', '--timezone', 'America/New_York')).toContain(
+      '1767243600000,1767330000000,0',
+    )
+    expect(await over('--start', '2026-01-01T00:00Z', '--end', '1767312000000')).toContain(
+      '1767225600000,1767312000000,0',
+    )
+  })
+
+  it('refuses times that do not exist and zones that are not known', async () => {
+    const refused = async (...args: string[]) => {
+      const { code, stderr } = await standalone.run(['stats', '--site', 'stats', ...args])
+      return [code, stderr]
+    }
+    expect(await refused('--start', '2026-02-30')).toEqual([2, expect.stringContaining('2026-01-31T12:00:00Z')])
+    expect(await refused('--start', '2026-01-01', '--timezone', 'Mars/Base')).toEqual([
+      2,
+      expect.stringContaining('The time zone Mars/Base is not known'),
+    ])
+  })
+
   it('names the event that a conversion rate counts', async () => {
     expect((await ask('conversion_rate')).stdout).toBe(
       [

@@ -257,6 +257,14 @@ describe('doctor', () => {
     expect(stdout).not.toMatch(/^[✗!]/m)
   })
 
+  it('sends no event to a site that is not there, which the event would register', async () => {
+    const { code, stdout } = await standalone.run(['doctor', '--site', 'misspelt'])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/! site .*misspelt is not there yet/)
+    expect(stdout).toMatch(/- event sent .*sluice send/)
+    expect((await standalone.run(['stats', '--site', 'misspelt'])).stderr).toContain('Site not found')
+  })
+
   const broken: [what: string, env: () => Record<string, string>, finding: RegExp][] = [
     ['a port where nothing listens', () => ({ SLUICE_URL: 'http://127.0.0.1:1' }), /✗ connection .*ECONNREFUSED/],
     ['a name that does not exist', () => ({ SLUICE_URL: 'http://sluice.invalid' }), /✗ name .*can't be resolved/],

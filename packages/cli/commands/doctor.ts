@@ -134,6 +134,8 @@ function whyNoCanary({
   if (!options.canary) return '--no-canary'
   if (settings.site === undefined) return 'no site is named'
   if (site.state === 'failure') return 'the key may not use the site'
+  // The event would register a site whose id may be misspelt.
+  if (site.state === 'warning') return 'the site is not there; "sluice send" sends its first event'
   return grants(session.scopes, 'events:write') ? undefined : 'the key may not send'
 }
 

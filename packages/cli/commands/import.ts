@@ -60,7 +60,7 @@ export function addImport(program: Command, context: Context): void {
     .addOption(new Option('--type <type>', 'what the records are').choices(importTypes).default('events'))
     .addOption(new Option('--from <product>', 'the file is an export of this product').choices(Object.keys(converters)))
     .addOption(
-      new Option('-t, --timestamp <time>', 'the time of events without one, in NDJSON')
+      new Option('-t, --timestamp <time>', 'the time of events without one, in NDJSON (UTC without an offset)')
         .argParser(parseTime)
         .conflicts('from'),
     )

@@ -148,7 +148,11 @@ function addCreate(keys: Command, context: Context): void {
     .addOption(
       new Option('--environment <name>', 'the environment in which its events are stored').choices(environments),
     )
-    .option('--expires <time>', 'when the key expires: a duration like 90d, or a time', parseTimeAhead)
+    .option(
+      '--expires <time>',
+      'when the key expires: a duration like 90d, or a time (UTC without an offset)',
+      parseTimeAhead,
+    )
     .option('--origin <origin>', 'for a key in web pages: an origin that may send (repeatable)', collectList)
     .option('--events-per-minute <n>', 'how many events the key may send', parseCount(1, limitMax))
     .option(

@@ -49,7 +49,7 @@ export function addSend(program: Command, context: Context): void {
       'a property (repeatable); name:=json gives numbers and booleans',
       collectProperty,
     )
-    .option('-t, --timestamp <time>', 'Unix ms or ISO 8601, instead of now', parseTime)
+    .option('-t, --timestamp <time>', 'Unix ms or ISO 8601 (UTC without an offset), instead of now', parseTime)
     .option('--event-id <id>', 'the id, instead of a new one')
     .option('--json', 'print a JSON object for each event')
   addConnectionOptions(command)

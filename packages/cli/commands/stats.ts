@@ -14,18 +14,19 @@ import {
 import type { Client } from '../client.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
+import { usageFailure } from '../failure.ts'
 import { openConnection } from '../open-connection.ts'
 import { csvLine } from '../output/csv.ts'
 import { formatTime } from '../output/format.ts'
 import { safeJson, safeText } from '../output/safe-text.ts'
 import { type TableColumn, tableLines } from '../output/table.ts'
-import { parseCount, parseFilter, parseTime } from '../parse-options.ts'
+import { parseCount, parseFilter, parseRangeTime, type RangeTime, toUnixMs } from '../parse-options.ts'
 import { addConnectionOptions, addSiteOption, requireSite, type SiteOptions } from '../settings.ts'
 
 interface StatsOptions extends SiteOptions {
   period?: string
-  start?: number
-  end?: number
+  start?: RangeTime
+  end?: RangeTime
   groupBy?: string
   eventType?: string
   country?: string
@@ -47,7 +48,7 @@ export function addStats(program: Command, context: Context): void {
     .summary('print a metric')
     .description(
       'Prints a metric of a site: its value over the whole range, and with --group-by its breakdown. Times are in the time ' +
-        'zone of the site, unless --timezone names another.',
+        'zone of the site, unless --timezone names another; so are those of --start and --end that have no offset.',
     )
     .addArgument(new Argument('[metric]', 'what is measured').choices(metrics).default('event_count'))
   addSiteOption(command)
@@ -57,8 +58,8 @@ export function addStats(program: Command, context: Context): void {
         // A range with a start has its length: the server ignores the period.
         .conflicts('start'),
     )
-    .option('--start <time>', 'start of the range, Unix ms or ISO 8601', parseTime)
-    .option('--end <time>', 'end of the range, which is not included (default: now)', parseTime)
+    .option('--start <time>', 'start of the range, Unix ms or ISO 8601', parseRangeTime)
+    .option('--end <time>', 'end of the range, which is not included (default: now)', parseRangeTime)
     .option('-g, --group-by <what>', `${timeUnits.join(', ')}, ${groupFields.join(', ')} or properties.<name>`)
     .option('--event-type <type>', 'only events of this type')
     .option('--country <code>', 'only this country')
@@ -92,13 +93,14 @@ export function addStats(program: Command, context: Context): void {
 
 async function stats({ terminal, ...context }: Context, metric: string, options: StatsOptions): Promise<void> {
   const { settings, client } = await openConnection({ ...context, terminal }, options)
+  const siteId = requireSite(settings)
+  const range = await rangeOf(client, siteId, options)
   const { data } = await client.request<StatsResult>('GET', '/api/v1/stats', {
     query: {
-      site_id: requireSite(settings),
+      site_id: siteId,
       metric,
       period: options.period,
-      start_date: options.start,
-      end_date: options.end,
+      ...range,
       group_by: options.groupBy,
       event_type: options.eventType,
       country: options.country,
@@ -134,10 +136,31 @@ async function stats({ terminal, ...context }: Context, metric: string, options:
   for (const row of rows) terminal.print(row)
 }
 
-/** The event type that `conversion_rate` counts unless the question names one. */
+/** `--start` and `--end` as Unix ms. The site is read only for its time zone, when a time has none of its own. */
+async function rangeOf(
+  client: Client,
+  siteId: string,
+  { start, end, timezone }: StatsOptions,
+): Promise<{ start_date: number | undefined; end_date: number | undefined }> {
+  const hasZones = [start, end].every((time) => time === undefined || typeof time === 'number')
+  const zone = hasZones ? 'UTC' : (timezone ?? (await siteOf(client, siteId)).timezone)
+  const at = (time: RangeTime | undefined): number | undefined => {
+    try {
+      return time === undefined ? undefined : toUnixMs(time, zone)
+    } catch {
+      throw usageFailure(`The time zone ${safeText(zone)} is not known: give a name like Europe/Berlin.`)
+    }
+  }
+  return { start_date: at(start), end_date: at(end) }
+}
+
+/** The event type that `conversion_rate` counts unless the query names one. */
 async function targetOf(client: Client, siteId: string): Promise<string> {
-  const { data } = await client.request<SiteResource>('GET', `/api/v1/sites/${encodeURIComponent(siteId)}`)
-  return data.conversion_event ?? defaultConversionEvent
+  return (await siteOf(client, siteId)).conversion_event ?? defaultConversionEvent
+}
+
+async function siteOf(client: Client, siteId: string): Promise<SiteResource> {
+  return (await client.request<SiteResource>('GET', `/api/v1/sites/${encodeURIComponent(siteId)}`)).data
 }
 
 /** `target`: the event type that was counted, for `conversion_rate`. */
