@@ -9,7 +9,10 @@ import { createServer } from 'node:http'
 import process from 'node:process'
 
 const secret = process.env.SLUICE_WEBHOOK_SECRET
-if (!secret) throw new Error('SLUICE_WEBHOOK_SECRET is not set: Sluice shows it once, when the webhook is made')
+if (!secret) {
+  console.error('SLUICE_WEBHOOK_SECRET is not set: Sluice shows it once, when the webhook is made')
+  process.exit(2)
+}
 
 const toleranceMs = 5 * 60 * 1000
 

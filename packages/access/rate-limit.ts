@@ -52,7 +52,9 @@ export class RateLimit {
   /** Counts `cost`. Throws 429 when it does not fit, 413 when it exceeds a whole limit; nothing is counted then. */
   consume(cost: number): void | Promise<void> {
     if (cost > this.limit) {
-      throw tooLarge(`Request counts ${cost} times, the key may make ${this.limit} in ${limitWindowSeconds} seconds`)
+      throw tooLarge(
+        `Request counts ${cost} times, the key may make ${this.limit} in ${limitWindowSeconds} seconds: send smaller requests`,
+      )
     }
     return this.#address ? this.#consumeWithAddress(cost, this.#address) : this.#consumeOfKey(cost)
   }
@@ -69,7 +71,7 @@ export class RateLimit {
   async #consumeWithAddress(cost: number, { counter, limit }: AddressLimit): Promise<void> {
     if (cost > limit) {
       throw tooLarge(
-        `Request counts ${cost} times, one address may make ${limit} with this key in ${limitWindowSeconds} seconds`,
+        `Request counts ${cost} times, one address may make ${limit} with this key in ${limitWindowSeconds} seconds: send smaller requests`,
       )
     }
     const { granted, resetAt } = await this.#limiter.consume(counter, cost, limit)

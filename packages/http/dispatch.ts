@@ -4,7 +4,7 @@ import type { Access } from '@sluice/access/access'
 import type { Credential, Session } from '@sluice/access/credential'
 import { statusOf } from '@sluice/api/error-status'
 import { limitClasses } from '@sluice/contracts/scopes'
-import { AppError } from '@sluice/runtime/errors'
+import { AppError, invalidFormat } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
@@ -181,6 +181,7 @@ export function createDispatch({
           if (pending) await pending
         }
         fields.key_id = context.credential?.keyId
+        requireReadableQuery(request.url ?? '')
         const receivedAt = context.receivedAt ?? clock.now()
         const handled = new AdmittedRequest(context, { requestId, receivedAt, params, response, fields })
         const answer = await invokeHandler(route, handled, context)
@@ -355,6 +356,17 @@ const emptyQuery: Readonly<Record<string, string>> = Object.freeze(Object.create
 function queryOf(url: string): URLSearchParams {
   const mark = url.indexOf('?')
   return mark < 0 ? noQuery : new URLSearchParams(url.slice(mark + 1))
+}
+
+/** Throws 400 for percent-encoding that is not UTF-8: URLSearchParams puts U+FFFD in its place. */
+function requireReadableQuery(url: string): void {
+  const mark = url.indexOf('?')
+  if (mark < 0 || !url.includes('%', mark)) return
+  try {
+    decodeURIComponent(url.slice(mark + 1))
+  } catch {
+    throw invalidFormat('query is not valid percent-encoding')
+  }
 }
 
 /** Without `api_key`; a null prototype, so that `__proto__` is a parameter like any other. */
