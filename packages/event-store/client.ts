@@ -14,12 +14,14 @@ import { strictSettings } from './strict-settings.ts'
 
 export type { ClickHouseSettings }
 
-/** Where a ClickHouse is, from `http(s)://user:password@host:port/database[?ca=<PEM file>]`. */
+/** Where a ClickHouse is, from `http(s)://user:password@host:port/database[?cluster=<name>][&ca=<PEM file>]`. */
 export interface ClickHouseAddress {
   origin: string
   username: string
   password: string
   database: string
+  /** Name of the cluster whose shards hold the store, in `system.clusters`; absent: the store is on this server alone. */
+  cluster?: string
   /** PEM certificates to trust instead of Node's, for `https:`. */
   ca?: string
 }
@@ -79,11 +81,15 @@ export function parseClickHouseUrl(url: string): ClickHouseAddress {
   const database = decodeURIComponent(pathname.slice(1)) || 'sluice'
   if (!/^\w+$/.test(database))
     throw new TypeError('its path must be a database name of letters, digits and underscores')
+  const cluster = searchParams.get('cluster')
+  if (cluster !== null && !/^[\w.-]+$/.test(cluster))
+    throw new TypeError('"cluster" must be a name of letters, digits, underscores, dots and hyphens')
   return {
     origin,
     username: decodeURIComponent(username) || 'default',
     password: decodeURIComponent(password),
     database,
+    ...(cluster !== null && { cluster }),
     ...readCa(protocol, searchParams.get('ca')),
   }
 }

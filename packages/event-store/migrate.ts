@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import {
   type AppliedMigrations,
@@ -5,9 +6,10 @@ import {
   requireWorkableSchema,
   type SchemaVersions,
 } from '@sluice/runtime/schema-versions'
-import { type ClickHouse, openClickHouse, parseClickHouseUrl } from './client.ts'
+import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from './client.ts'
+import { shardsDatabase, storeServers } from './cluster.ts'
 import { clickHouseCode, ClickHouseError } from './errors.ts'
-import { recordServer } from './store-identity.ts'
+import { checkStorePlaces, insertStorePlace, recordServer } from './store-identity.ts'
 
 /** The migrations of this build. */
 export const migrationFolder = new URL('./migrations/', import.meta.url)
@@ -53,43 +55,99 @@ async function schemaVersions(clickHouse: Pick<ClickHouse, 'query'>, folder: URL
 
 /**
  * Creates the database if it is missing, applies the missing migrations in order, and notes the server as the one that the
- * store is on; each statement can be repeated.
+ * store is on; with `?cluster=` on each server of the cluster, where it also makes the tables that reach all shards. Each
+ * statement can be repeated.
  * Callers hold the migration lock of Postgres, so that two migrations never run at the same time.
  * Returns the names of the applied migrations: none on a schema that a newer build left. Throws ClickHouseError, or AppError
- * when this build can't work with the schema.
+ * when this build can't work with the schema or the servers are not those of one store; then nothing is changed.
  */
 export async function migrateClickHouse(url: string, folder = migrationFolder): Promise<readonly string[]> {
-  const { database } = parseClickHouseUrl(url)
-  const serverUrl = new URL(url)
-  serverUrl.pathname = '/default'
-  const server = openClickHouse(serverUrl.href)
-  try {
-    await server.command(`CREATE DATABASE IF NOT EXISTS ${database}`)
-  } finally {
-    await server.close()
-  }
-
-  const clickHouse = openClickHouse(url)
-  try {
-    await clickHouse.command(
-      `CREATE TABLE IF NOT EXISTS schema_migrations (name String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
-       ENGINE = MergeTree ORDER BY name`,
-    )
-    await clickHouse.command('ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS oldest_build Nullable(UInt32)')
-    const missing = missingMigrations(await schemaVersions(clickHouse, folder))
-    for (const name of missing) {
-      const sql = await readFile(new URL(`${name}.sql`, folder), 'utf8')
-      const oldestBuild = oldestBuildOf(sql)
-      for (const statement of statementsOf(sql)) await clickHouse.command(statement)
-      await clickHouse.command(
-        'INSERT INTO schema_migrations (name, oldest_build) VALUES ({name:String}, {oldestBuild:UInt32})',
-        { params: { name, oldestBuild } },
-      )
+  const address = parseClickHouseUrl(url)
+  const servers = await storeServers(address)
+  const places = await checkStorePlaces(servers)
+  const id = places.find((place) => place !== undefined)?.id ?? randomUUID()
+  const applied = new Set<string>()
+  for (const [shard, server] of servers.entries()) {
+    await createDatabase(server)
+    const clickHouse = openClickHouseAt(server)
+    try {
+      if (address.cluster !== undefined && places[shard] === undefined) {
+        await createStoreTable(clickHouse, folder)
+        await insertStorePlace(clickHouse, { id, shard, shards: servers.length })
+      }
+      for (const name of await migrateServer(clickHouse, folder)) applied.add(name)
+    } finally {
+      await clickHouse.close()
     }
-    await recordServer(clickHouse)
-    return missing
+  }
+  if (address.cluster !== undefined) await createShardsTables(servers, address.cluster)
+  return [...applied]
+}
+
+async function createDatabase({ database, ...server }: ClickHouseAddress): Promise<void> {
+  const clickHouse = openClickHouseAt({ ...server, database: 'default' })
+  try {
+    await clickHouse.command(`CREATE DATABASE IF NOT EXISTS ${database}`)
   } finally {
     await clickHouse.close()
+  }
+}
+
+async function migrateServer(clickHouse: ClickHouse, folder: URL): Promise<readonly string[]> {
+  await clickHouse.command(
+    `CREATE TABLE IF NOT EXISTS schema_migrations (name String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
+     ENGINE = MergeTree ORDER BY name`,
+  )
+  await clickHouse.command('ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS oldest_build Nullable(UInt32)')
+  const missing = missingMigrations(await schemaVersions(clickHouse, folder))
+  for (const name of missing) {
+    const sql = await readMigration(folder, name)
+    const oldestBuild = oldestBuildOf(sql)
+    for (const statement of statementsOf(sql)) await clickHouse.command(statement)
+    await clickHouse.command(
+      'INSERT INTO schema_migrations (name, oldest_build) VALUES ({name:String}, {oldestBuild:UInt32})',
+      { params: { name, oldestBuild } },
+    )
+  }
+  await recordServer(clickHouse)
+  return missing
+}
+
+function readMigration(folder: URL, name: string): Promise<string> {
+  return readFile(new URL(`${name}.sql`, folder), 'utf8')
+}
+
+/**
+ * Makes the table of the store's identity before the migrations that do: one of them gives a store that has none an id of its
+ * own, and the shards of a store have the same.
+ */
+async function createStoreTable(clickHouse: ClickHouse, folder: URL): Promise<void> {
+  for (const name of ['005-store', '010-shards']) {
+    const [statement = ''] = statementsOf(await readMigration(folder, name))
+    await clickHouse.command(statement)
+  }
+}
+
+/** Tables over those of all shards. `users` is whole on every shard, so that a join need not leave the server. */
+async function createShardsTables(servers: readonly ClickHouseAddress[], cluster: string): Promise<void> {
+  for (const server of servers) {
+    const { database } = server
+    const shards = shardsDatabase(database)
+    await createDatabase({ ...server, database: shards })
+    const clickHouse = openClickHouseAt({ ...server, database: shards })
+    try {
+      // Replaced each time: the columns are those of the local table.
+      for (const table of ['events', 'store', 'schema_migrations']) {
+        await clickHouse.command(
+          `CREATE OR REPLACE TABLE ${table} AS ${database}.${table} ENGINE = Distributed('${cluster}', '${database}', '${table}')`,
+        )
+      }
+      await clickHouse.command(
+        `CREATE OR REPLACE TABLE users AS ${database}.users ENGINE = Merge('${database}', '^users$')`,
+      )
+    } finally {
+      await clickHouse.close()
+    }
   }
 }
 
@@ -128,16 +186,35 @@ export interface PlannedMigration {
   }[]
 }
 
-/** The missing migrations with their statements; nothing is changed. Throws as `migrateClickHouse` does. */
-export async function planClickHouse(url: string, folder = migrationFolder): Promise<PlannedMigration[]> {
-  const clickHouse = openClickHouse(url)
+/** What `migrateClickHouse` would do on a server. */
+export interface PlannedServer {
+  /** The server's address; undefined without a cluster. */
+  server: string | undefined
+  migrations: readonly PlannedMigration[]
+}
+
+/** The missing migrations of each server with their statements; nothing is changed. Throws as `migrateClickHouse` does. */
+export async function planClickHouse(url: string, folder = migrationFolder): Promise<readonly PlannedServer[]> {
+  const address = parseClickHouseUrl(url)
+  const servers = await storeServers(address)
+  await checkStorePlaces(servers)
+  return Promise.all(
+    servers.map(async (server) => ({
+      server: address.cluster === undefined ? undefined : server.origin,
+      migrations: await planServer(server, folder),
+    })),
+  )
+}
+
+async function planServer(server: ClickHouseAddress, folder: URL): Promise<PlannedMigration[]> {
+  const clickHouse = openClickHouseAt(server)
   try {
     const missing = missingMigrations(await schemaVersionsOrNone(clickHouse, folder))
     return await Promise.all(
       missing.map(async (name) => ({
         name,
         statements: await Promise.all(
-          statementsOf(await readFile(new URL(`${name}.sql`, folder), 'utf8')).map(async (sql) => ({
+          statementsOf(await readMigration(folder, name)).map(async (sql) => ({
             sql,
             bytes: await rewrittenBytes(clickHouse, sql),
           })),

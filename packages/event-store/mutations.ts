@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { AppError } from '@sluice/runtime/errors'
-import { openClickHouse } from './client.ts'
+import { parseClickHouseUrl } from './client.ts'
+import { openStoreServers } from './cluster.ts'
 
 /** A change of the parts of a table that ClickHouse makes in the background. */
 export interface Mutation {
@@ -15,7 +16,7 @@ export interface Mutation {
 const defaults = { pollMs: 1_000, failingMs: 60_000 }
 
 /**
- * Waits until the database has no running mutation. `onProgress` gets those that run, whenever they have changed. Throws
+ * Waits until the database has no running mutation, on any server of its cluster. `onProgress` gets those that run, whenever they have changed. Throws
  * AppError, with what to do, when nothing but failures have happened for `failingMs`.
  */
 export async function waitForMutations(
@@ -23,15 +24,20 @@ export async function waitForMutations(
   onProgress: (running: readonly Mutation[]) => void,
   { pollMs, failingMs }: { pollMs: number; failingMs: number } = defaults,
 ): Promise<void> {
-  const clickHouse = openClickHouse(url)
+  const servers = await openStoreServers(parseClickHouseUrl(url))
   try {
     let before = ''
     let progressAt = performance.now()
     for (;;) {
-      const { rows } = await clickHouse.query<Mutation>(
-        `SELECT table, command, parts_to_do AS parts, latest_fail_reason AS failure FROM system.mutations
-         WHERE database = currentDatabase() AND NOT is_done ORDER BY create_time, mutation_id`,
+      const answers = await Promise.all(
+        servers.map((server) =>
+          server.query<Mutation>(
+            `SELECT table, command, parts_to_do AS parts, latest_fail_reason AS failure FROM system.mutations
+             WHERE database = currentDatabase() AND NOT is_done ORDER BY create_time, mutation_id`,
+          ),
+        ),
       )
+      const rows = answers.flatMap((answer) => answer.rows)
       if (rows.length === 0) return
       const state = JSON.stringify(rows.map(({ table, command, parts }) => [table, command, parts]))
       if (state !== before) {
@@ -44,7 +50,7 @@ export async function waitForMutations(
       await setTimeout(pollMs)
     }
   } finally {
-    await clickHouse.close()
+    await Promise.all(servers.map((server) => server.close()))
   }
 }
 

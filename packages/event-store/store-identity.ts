@@ -1,5 +1,6 @@
 import { AppError } from '@sluice/runtime/errors'
-import type { ClickHouse } from './client.ts'
+import { type ClickHouse, type ClickHouseAddress, openClickHouseAt } from './client.ts'
+import { wrongCluster } from './cluster.ts'
 
 /** Text of a refused insert, with what an operator does about it. */
 export const oneServerText =
@@ -50,7 +51,81 @@ export async function readStoreId(clickHouse: Pick<ClickHouse, 'query'>): Promis
 /** Records the server that the store is on now; after a move it is another one than before. */
 export async function recordServer(clickHouse: Pick<ClickHouse, 'command'>): Promise<void> {
   await clickHouse.command(
-    'INSERT INTO store (id, server) SELECT id, serverUUID() FROM store FINAL WHERE server != serverUUID()',
+    'INSERT INTO store (id, server, shard, shards) SELECT id, serverUUID(), shard, shards FROM store FINAL WHERE server != serverUUID()',
+  )
+}
+
+/** Which part of which store a server holds. */
+export interface StorePlace {
+  id: string
+  /** From 0. */
+  shard: number
+  shards: number
+}
+
+/** The place that each server has noted; undefined on a server without a store. */
+export type StorePlaces = readonly (StorePlace | undefined)[]
+
+/**
+ * Reads the places of a store's servers, which are in the order of their shards. Throws AppError, with what to do, when one of
+ * them has noted another place, or another store than the others; ClickHouseError while they can't answer.
+ */
+export async function checkStorePlaces(servers: readonly ClickHouseAddress[]): Promise<StorePlaces> {
+  const places = await Promise.all(servers.map(readStorePlace))
+  const shards = servers.length
+  for (const [shard, place] of places.entries()) {
+    if (place !== undefined && (place.shard !== shard || place.shards !== shards)) {
+      throw wrongCluster(misplacedText(servers[shard]?.origin ?? '', place, { shard, shards }))
+    }
+  }
+  const ids = new Set(places.flatMap((place) => (place === undefined ? [] : [place.id])))
+  if (ids.size > 1) {
+    throw wrongCluster(
+      `The ClickHouse servers ${servers.map(({ origin }) => origin).join(', ')} hold shards of ${ids.size} stores. Name a ` +
+        'cluster in SLUICE_CLICKHOUSE_URL whose servers hold one store, or none.',
+    )
+  }
+  return places
+}
+
+async function readStorePlace({ database, ...server }: ClickHouseAddress): Promise<StorePlace | undefined> {
+  // The database may not exist yet.
+  const clickHouse = openClickHouseAt({ ...server, database: 'default' })
+  try {
+    const { rows: columns } = await clickHouse.query<{ name: string }>(
+      `SELECT name FROM system.columns WHERE database = {database:String} AND table = 'store'`,
+      { database },
+    )
+    if (columns.length === 0) return undefined
+    const place = columns.some(({ name }) => name === 'shards') ? 'shard, shards' : '0 AS shard, 1 AS shards'
+    const { rows } = await clickHouse.query<StorePlace>(
+      `SELECT toString(id) AS id, ${place} FROM ${database}.store FINAL`,
+    )
+    return rows[0]
+  } finally {
+    await clickHouse.close()
+  }
+}
+
+function misplacedText(origin: string, noted: StorePlace, { shard, shards }: Omit<StorePlace, 'id'>): string {
+  const isChanged =
+    `The ClickHouse server ${origin} holds shard ${noted.shard + 1} of ${noted.shards} of its store, and ` +
+    `SLUICE_CLICKHOUSE_URL makes it shard ${shard + 1} of ${shards}. `
+  if (noted.shards === shards) {
+    return `${isChanged}Give the servers the order in remote_servers that they had when the store was made.`
+  }
+  const wanted =
+    noted.shards > 1
+      ? `name the cluster of its ${noted.shards} shards by "?cluster=" in SLUICE_CLICKHOUSE_URL`
+      : 'take "?cluster=" out of SLUICE_CLICKHOUSE_URL, or name a cluster of new servers'
+  return `${isChanged}The number of shards of a store can't be changed: ${wanted}.`
+}
+
+/** Notes the place of a server that has no store yet. */
+export async function insertStorePlace(clickHouse: Pick<ClickHouse, 'command'>, place: StorePlace): Promise<void> {
+  await clickHouse.command(
+    'INSERT INTO store (id, server, shard, shards) SELECT {id:UUID}, serverUUID(), {shard:UInt16}, {shards:UInt16}',
+    { params: { ...place } },
   )
 }
 

@@ -1,7 +1,9 @@
 import { urlVariable } from '@sluice/runtime/variables'
 import { parseClickHouseUrl } from './client.ts'
 
-const description = 'ClickHouse: http(s)://user:password@host:8123/database[?ca=<PEM file>].'
+const description =
+  'ClickHouse: http(s)://user:password@host:8123/database[?ca=<PEM file>]. With ?cluster=<name>, the events are on the shards ' +
+  'of that cluster (scale-out.md).'
 
 /** SLUICE_CLICKHOUSE_URL of a service that runs alone. */
 export const clickHouseUrl = urlVariable({ schemes: ['http', 'https'], description, checkUrl: requireUsableUrl })

@@ -19,9 +19,12 @@ export async function planText({
   logUrl: string
 }): Promise<string> {
   const topics = logUrl.startsWith('kafka:') ? await missingTopics(logUrl) : []
+  const clickHouse = await planClickHouse(clickHouseUrl)
   return [
     ...section('Postgres', await planPostgres(postgres)),
-    ...section('ClickHouse', await planClickHouse(clickHouseUrl)),
+    ...clickHouse.flatMap(({ server, migrations }) =>
+      section(server === undefined ? 'ClickHouse' : `ClickHouse ${server}`, migrations),
+    ),
     topics.length === 0 ? 'Topics: up to date' : `Topics: would add ${topics.join(', ')}`,
     'Nothing was changed.',
   ].join('\n')

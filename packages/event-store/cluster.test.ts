@@ -1,0 +1,178 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { type ClickHouseCluster, startClickHouseCluster } from '../../tests/support/engines/clickhouse-cluster.ts'
+import { openClickHouse, parseClickHouseUrl } from './client.ts'
+import { migrateClickHouse, planClickHouse } from './migrate.ts'
+
+let cluster: ClickHouseCluster
+let database: string
+let url: string
+
+beforeAll(async () => {
+  cluster = await startClickHouseCluster()
+}, 60_000)
+
+afterAll(async () => {
+  await cluster.stop()
+})
+
+beforeEach(() => {
+  database = `test_${randomBytes(6).toString('hex')}`
+  url = cluster.url(database)
+})
+
+afterEach(async () => {
+  await cluster.drop(database)
+})
+
+async function query<Row>(server: string, sql: string): Promise<Row[]> {
+  const clickHouse = openClickHouse(server)
+  try {
+    return (await clickHouse.query<Row>(sql)).rows
+  } finally {
+    await clickHouse.close()
+  }
+}
+
+async function command(server: string, sql: string): Promise<void> {
+  const clickHouse = openClickHouse(server)
+  try {
+    await clickHouse.command(sql)
+  } finally {
+    await clickHouse.close()
+  }
+}
+
+const serverUrls = (): string[] => cluster.servers.map((server) => server.url(database))
+const withCluster = (name: string): string => {
+  const changed = new URL(url)
+  changed.searchParams.set('cluster', name)
+  return changed.href
+}
+const databases = async (): Promise<number> => {
+  const found = await Promise.all(
+    cluster.servers.map((server) =>
+      query<{ found: number }>(
+        server.url('default'),
+        `SELECT count() AS found FROM system.databases WHERE name LIKE '${database}%'`,
+      ),
+    ),
+  )
+  return found.flat().reduce((sum, row) => sum + row.found, 0)
+}
+const refused = (text: RegExp): unknown =>
+  expect.objectContaining({ code: 'internal', internal: expect.stringMatching(text) as unknown })
+
+test('every server of a cluster gets the same tables and the store, with its own number', async () => {
+  expect(await migrateClickHouse(url)).toContain('001-events')
+  const stores = await Promise.all(
+    serverUrls().map((server) =>
+      query<{ id: string; place: string }>(server, "SELECT id, concat(shard, ' of ', shards) AS place FROM store"),
+    ),
+  )
+  const [[first], [second]] = stores as [[{ id: string; place: string }], [{ id: string; place: string }]]
+  expect([first.place, second.place]).toStrictEqual(['0 of 2', '1 of 2'])
+  expect(first.id).toBe(second.id)
+  expect(await migrateClickHouse(url)).toStrictEqual([])
+})
+
+test('the tables of the second database reach all shards, from every server', async () => {
+  await migrateClickHouse(url)
+  for (const [index, server] of serverUrls().entries()) {
+    await command(
+      server,
+      `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at)
+       SELECT 's', 'prod', 'view', now64(3), toString(${index} * 100 + number), now64(3) FROM numbers(${index + 1})`,
+    )
+  }
+  for (const server of cluster.servers) {
+    const rows = await query(server.url(`${database}_shards`), `SELECT count() AS events FROM events WHERE site = 's'`)
+    expect(rows).toStrictEqual([{ events: 3 }])
+  }
+})
+
+test('a migration that ended on the first server goes on with the same store', async () => {
+  await migrateClickHouse(url)
+  const [id] = await query<{ id: string }>(cluster.servers[0]?.url(database) ?? '', 'SELECT id FROM store')
+  await command(cluster.servers[1]?.url('default') ?? '', `DROP DATABASE ${database} SYNC`)
+  await migrateClickHouse(url)
+  for (const server of serverUrls()) expect(await query(server, 'SELECT DISTINCT id FROM store')).toStrictEqual([id])
+})
+
+test('a plan names the statements of each server', async () => {
+  const planned = await planClickHouse(url)
+  expect(planned.map(({ server }) => server)).toStrictEqual(serverUrls().map((server) => new URL(server).origin))
+  for (const { migrations } of planned) expect(migrations.map(({ name }) => name)).toContain('010-shards')
+  expect(await databases()).toBe(0)
+})
+
+test('a cluster that the server does not know is refused with those that it knows, and nothing is changed', async () => {
+  await expect(migrateClickHouse(withCluster('other'))).rejects.toEqual(
+    refused(/does not know the cluster other .* It knows: test_shards\. Correct the name/),
+  )
+  expect(await databases()).toBe(0)
+})
+
+test('a name that can be no cluster is refused before anything is opened', () => {
+  expect(() => parseClickHouseUrl("http://h/d?cluster=a'b")).toThrow('"cluster" must be a name of letters')
+})
+
+describe('a store whose servers noted other places', () => {
+  test('is refused without the cluster, and with the sentence on what to do', async () => {
+    await migrateClickHouse(url)
+    const alone = cluster.servers[1]?.url(database) ?? ''
+    await expect(migrateClickHouse(alone)).rejects.toEqual(
+      refused(
+        /holds shard 2 of 2 .* makes it shard 1 of 1\. The number of shards .* can't be changed: name the cluster/,
+      ),
+    )
+    await expect(planClickHouse(alone)).rejects.toEqual(refused(/can't be changed/))
+  })
+
+  test('is refused when the cluster has them in another order', async () => {
+    await migrateClickHouse(url)
+    for (const server of serverUrls())
+      await command(server, 'INSERT INTO store SELECT id, server, 1 - shard, shards, now64(3) FROM store')
+    await expect(migrateClickHouse(url)).rejects.toEqual(
+      refused(/shard 2 of 2 .* shard 1 of 2\. Give the servers the order/),
+    )
+  })
+
+  test('is refused when one of them was the only server of a store', async () => {
+    await migrateClickHouse(cluster.servers[1]?.url(database) ?? '')
+    await expect(migrateClickHouse(url)).rejects.toEqual(refused(/holds shard 1 of 1 .* take "\?cluster=" out/))
+    expect(await databases()).toBe(1)
+  })
+
+  test('is refused when they hold two stores', async () => {
+    await migrateClickHouse(url)
+    await command(cluster.servers[1]?.url(database) ?? '', 'TRUNCATE TABLE store')
+    await command(
+      cluster.servers[1]?.url(database) ?? '',
+      'INSERT INTO store (id, server, shard, shards) SELECT generateUUIDv4(), serverUUID(), 1, 2',
+    )
+    await expect(migrateClickHouse(url)).rejects.toEqual(refused(/hold shards of 2 stores/))
+  })
+})
+
+test('a cluster with replicas is refused', async () => {
+  const replicated = await startClickHouseCluster({ shards: 1, replicas: 2 })
+  try {
+    await expect(migrateClickHouse(replicated.url(database))).rejects.toEqual(
+      refused(/more than one replica of a shard/),
+    )
+  } finally {
+    await replicated.stop()
+  }
+}, 60_000)
+
+test('a number of shards that is no power of two is refused', async () => {
+  const three = await startClickHouseCluster({ shards: 3 })
+  try {
+    await expect(migrateClickHouse(three.url(database))).rejects.toEqual(
+      refused(/has 3 shards.* must be a power of two/),
+    )
+  } finally {
+    await three.stop()
+  }
+}, 60_000)

@@ -1,0 +1,178 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type ChildHandle, forkChild } from '@sluice/engines/child-process'
+import { type ClickHouseUser, renderConfig, renderUsers } from '@sluice/engines/clickhouse-config'
+import { findFreePort } from '@sluice/engines/processes'
+import { waitUntil } from '@sluice/runtime/wait-until'
+
+/** A cluster of real ClickHouse servers, each of which is a shard. */
+export interface ClickHouseCluster {
+  /** The servers in the order of their shards. */
+  servers: readonly ClusterServer[]
+  /** The URL of a database `test_…` on all servers, `?cluster=` included. `user` is `sluice` by default. */
+  url(database: string, user?: ClickHouseUser): string
+  /** Removes a database `test_…`, and the one of its Distributed tables, from every server. */
+  drop(database: string): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface ClusterServer {
+  /** The URL of a database on this server alone. */
+  url(database: string): string
+  /** Kills the server; `start` starts it again. */
+  kill(): Promise<void>
+  start(): Promise<void>
+}
+
+/** What the servers' `remote_servers` call the cluster. */
+const clusterName = 'test_shards'
+const childFile = fileURLToPath(import.meta.resolve('@sluice/engines/clickhouse-child'))
+const passwords: Readonly<Record<ClickHouseUser, string>> = { sluice: 'own', sluice_reader: 'reading' }
+
+interface ClusterOptions {
+  shards?: number
+  /** Replicas that `system.clusters` names for each shard; the second one does not exist. */
+  replicas?: 1 | 2
+  /** Whether each server has a disk `backups`. */
+  hasBackups?: boolean
+}
+
+/**
+ * Starts a cluster on 127.0.0.1, 127.0.0.2, …: the servers have one HTTP port, because a URL names one for all of them. Their
+ * native ports differ: a server takes an address of the loopback interface with its own native port for itself.
+ */
+export async function startClickHouseCluster({
+  shards = 2,
+  replicas = 1,
+  hasBackups = false,
+}: ClusterOptions = {}): Promise<ClickHouseCluster> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-cluster-'))
+  const httpPort = await findFreePort()
+  const hosts: { host: string; nativePort: number }[] = []
+  for (let shard = 1; shard <= shards; shard++) {
+    hosts.push({ host: `127.0.0.${shard}`, nativePort: await findFreePort() })
+  }
+  const remoteServers = hosts.map(({ host, nativePort }) =>
+    Array.from(
+      { length: replicas },
+      (_, replica) => `<replica><host>${host}</host><port>${nativePort + replica}</port></replica>`,
+    ).join(''),
+  )
+  const own = hosts.map(
+    ({ host, nativePort }) => `<clickhouse>
+  <listen_host replace="1">${host}</listen_host>
+  <tcp_port>${nativePort}</tcp_port>
+  <remote_servers replace="1"><${clusterName}>
+    <secret>of this cluster</secret>
+    ${remoteServers.map((servers) => `<shard>${servers}</shard>`).join('\n    ')}
+  </${clusterName}></remote_servers>
+</clickhouse>`,
+  )
+  const servers = hosts.map(({ host }, index) =>
+    clusterServer({
+      folder: join(folder, String(index + 1)),
+      origin: `http://${host}:${httpPort}`,
+      httpPort,
+      config: own[index] ?? '',
+      hasBackups,
+    }),
+  )
+  await Promise.all(servers.map((server) => server.start()))
+
+  return {
+    servers,
+    url: (database, user = 'sluice') => {
+      const url = new URL(servers[0]?.url(database) ?? '')
+      url.username = user
+      url.password = passwords[user]
+      url.searchParams.set('cluster', clusterName)
+      return url.href
+    },
+    drop: async (database) => {
+      if (!/^test_\w+$/.test(database)) throw new Error(`${database} is not a test database`)
+      for (const server of servers) {
+        for (const name of [`${database}_shards`, database])
+          await post(server.url(name), `DROP DATABASE IF EXISTS ${name} SYNC`)
+      }
+    },
+    stop: async () => {
+      await Promise.all(servers.map((server) => server.kill()))
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
+function clusterServer({
+  folder,
+  origin,
+  httpPort,
+  config,
+  hasBackups,
+}: {
+  folder: string
+  origin: string
+  httpPort: number
+  config: string
+  hasBackups: boolean
+}): ClusterServer {
+  // ClickHouse merges config.d into config.xml.
+  mkdirSync(join(folder, 'config.d'), { recursive: true })
+  const usersFile = join(folder, 'users.xml')
+  // Only tests may make a server listen on its native port.
+  const users = renderUsers(passwords, { mayBackUp: hasBackups }).replace(
+    'REVOKE SYSTEM SHUTDOWN, SYSTEM LISTEN ON',
+    'REVOKE SYSTEM SHUTDOWN ON',
+  )
+  writeFileSync(usersFile, users)
+  writeFileSync(join(folder, 'config.d', 'cluster.xml'), config)
+  writeFileSync(
+    join(folder, 'config.xml'),
+    renderConfig({
+      dataDir: join(folder, 'data'),
+      logFile: join(folder, 'clickhouse.log'),
+      usersFile,
+      httpPort,
+      ...(hasBackups && { backupsDir: join(folder, 'backups') }),
+    }),
+  )
+  const url = (database: string): string => `${origin.replace('//', `//sluice:${passwords.sluice}@`)}/${database}`
+  let child: ChildHandle | undefined
+  return {
+    url,
+    kill: async () => {
+      child?.kill()
+      await child?.exited
+    },
+    start: async () => {
+      child = forkChild(childFile, [folder], { cwd: folder, stderrFile: join(folder, 'stderr.log') })
+      let failure: string | undefined
+      child.onMessage((message) => {
+        failure = (message as { failed: string }).failed
+      })
+      await waitUntil(
+        async () => {
+          if (failure !== undefined) throw new Error(`ClickHouse did not start: ${failure} (see ${folder}/*.log)`)
+          return (await post(url('default'), 'SELECT 1').catch(() => '')) === '1\n'
+        },
+        `ClickHouse at ${origin} answers`,
+        60_000,
+      )
+      await post(url('default'), 'SYSTEM START LISTEN TCP')
+    },
+  }
+}
+
+async function post(url: string, sql: string): Promise<string> {
+  const { origin, username, password } = new URL(url)
+  const response = await fetch(origin, {
+    method: 'POST',
+    body: sql,
+    headers: { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password },
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(text)
+  return text
+}
