@@ -10,7 +10,7 @@ import {
 import { readCaFile } from '@sluice/runtime/ca-file'
 import { tracedCall } from '@sluice/runtime/tracing'
 import { ClickHouseError } from './errors.ts'
-import { strictSettings } from './strict-settings.ts'
+import { shardSettings, strictSettings } from './strict-settings.ts'
 
 export type { ClickHouseSettings }
 
@@ -130,7 +130,7 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
     // Callers log the failures that are thrown; the driver would print them to the terminal as well.
     log: { level: ClickHouseLogLevel.OFF },
     // The driver types them more narrowly than what it sends, which is text.
-    clickhouse_settings: strictSettings as Readonly<Record<string, string>>,
+    clickhouse_settings: settingsOf(address),
   })
 
   async function run<T>(call: () => Promise<T>): Promise<T> {
@@ -190,6 +190,10 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
       }),
     close: () => client.close(),
   }
+}
+
+function settingsOf({ cluster }: ClickHouseAddress): Readonly<Record<string, string>> {
+  return cluster === undefined ? strictSettings : { ...strictSettings, ...shardSettings }
 }
 
 /** Connections are ended when idle for 2.5 s: ClickHouse ends them itself after 3 to 30 s, depending on its release. */

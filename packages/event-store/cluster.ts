@@ -6,9 +6,12 @@ export function shardsDatabase(database: string): string {
   return `${database}_shards`
 }
 
+/** The table of that database that has the rows of `mergeTreeIndex` of all shards. */
+export const granulesTable = 'event_granules'
+
 /** Where questions about all events go: to a server whose tables reach the others, or to the only one. */
-export function readingAddress({ cluster, ...address }: ClickHouseAddress): ClickHouseAddress {
-  return cluster === undefined ? address : { ...address, database: shardsDatabase(address.database) }
+export function readingAddress(address: ClickHouseAddress): ClickHouseAddress {
+  return address.cluster === undefined ? address : { ...address, database: shardsDatabase(address.database) }
 }
 
 /**
@@ -55,6 +58,35 @@ export async function openStoreServers(
   options?: ClientOptions,
 ): Promise<readonly ClickHouse[]> {
   return (await storeServers(address)).map((server) => openClickHouseAt(server, options))
+}
+
+/**
+ * Makes the tables over those of all shards, on every server, because any of them may be asked. They are replaced each time:
+ * their columns are those of the local tables. `users` is whole on every shard, so that a join need not leave the server.
+ */
+export async function createShardsTables(servers: readonly ClickHouseAddress[], cluster: string): Promise<void> {
+  for (const { database, ...server } of servers) {
+    const shards = shardsDatabase(database)
+    const clickHouse = openClickHouseAt({ ...server, database: 'default' })
+    const overShards = (table: string, of: string, local: string): Promise<void> =>
+      clickHouse.command(
+        `CREATE OR REPLACE TABLE ${shards}.${table} AS ${of}.${local} ENGINE = Distributed('${cluster}', '${of}', '${local}')`,
+      )
+    try {
+      await clickHouse.command(`CREATE DATABASE IF NOT EXISTS ${shards}`)
+      for (const table of ['events', 'store', 'schema_migrations']) await overShards(table, database, table)
+      await clickHouse.command(
+        `CREATE OR REPLACE TABLE ${shards}.users AS ${database}.users ENGINE = Merge('${database}', '^users$')`,
+      )
+      await clickHouse.command(
+        `CREATE OR REPLACE VIEW ${shards}.local_granules AS
+         SELECT site_id, timestamp, rows_in_granule FROM mergeTreeIndex('${database}', 'events')`,
+      )
+      await overShards(granulesTable, shards, 'local_granules')
+    } finally {
+      await clickHouse.close()
+    }
+  }
 }
 
 function withHost(origin: string, host: string): string {

@@ -1,12 +1,17 @@
-import { openClickHouse } from './client.ts'
+import { openClickHouseAt, parseClickHouseUrl } from './client.ts'
+import { readingAddress } from './cluster.ts'
 import { checkClickHouseSchema } from './migrate.ts'
 import { type QueryRunnerOptions, type QueryRunners, queryRunners } from './query-runner.ts'
+import { checkReadPlaces } from './store-identity.ts'
 
 /** The event store for services that read: its URL may name a user with read access only. */
 export interface EventReader extends QueryRunners {
-  /** Resolves when ClickHouse answers a query as this user; throws ClickHouseError otherwise. */
+  /** Resolves when ClickHouse, every server of a cluster, answers a query as this user; throws ClickHouseError otherwise. */
   check(): Promise<void>
-  /** Throws AppError when this build can't work with the schema, and ClickHouseError while it is unknown. */
+  /**
+   * Throws AppError when this build can't work with the schema, or when the URL leads to a part of the store;
+   * ClickHouseError while it is unknown.
+   */
   checkSchema(): Promise<void>
   close(): Promise<void>
 }
@@ -14,13 +19,24 @@ export interface EventReader extends QueryRunners {
 /** ClickHouse ends a statement after 30 s by itself; a ClickHouse that hangs must not hold callers much longer. */
 const requestTimeoutMs = 31_000
 
+/** As long as the check of one server. */
+const checkTimeoutMs = 2_000
+
 /** Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. */
 export function openEventReader(url: string, options: QueryRunnerOptions = {}): EventReader {
-  const client = openClickHouse(url, { requestTimeoutMs })
+  const address = readingAddress(parseClickHouseUrl(url))
+  const client = openClickHouseAt(address, { requestTimeoutMs })
+  const isSharded = address.cluster !== undefined
   return {
-    ...queryRunners(client, options),
-    check: () => client.check(),
-    checkSchema: () => checkClickHouseSchema(client),
+    ...queryRunners(client, { ...options, isSharded }),
+    check: async () => {
+      if (!isSharded) return client.check()
+      await client.query('SELECT count() FROM store', {}, { signal: AbortSignal.timeout(checkTimeoutMs) })
+    },
+    checkSchema: async () => {
+      await checkClickHouseSchema(client, { isSharded })
+      await checkReadPlaces(client)
+    },
     close: () => client.close(),
   }
 }

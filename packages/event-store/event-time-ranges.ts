@@ -1,4 +1,5 @@
 import type { QueryParams } from './client.ts'
+import { granulesTable } from './cluster.ts'
 import type { QueryRunner } from './query-runner.ts'
 
 /** Times of each site's first and last event, Unix ms, in all environments; sites without events are absent. */
@@ -49,7 +50,7 @@ async function findLargeSites(
       site_id AS siteId,
       toUnixTimestamp64Milli(min(timestamp)) AS early,
       toUnixTimestamp64Milli(max(timestamp)) AS late
-    FROM mergeTreeIndex(currentDatabase(), 'events')
+    FROM ${runner.isSharded === true ? granulesTable : `mergeTreeIndex(currentDatabase(), 'events')`}
     WHERE site_id IN {site_ids:Array(String)} GROUP BY site_id HAVING sum(rows_in_granule) > {rows_max:UInt64}`,
     params: { site_ids: siteIds, rows_max: rowsMax },
   })

@@ -7,7 +7,7 @@ import {
   type SchemaVersions,
 } from '@sluice/runtime/schema-versions'
 import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from './client.ts'
-import { shardsDatabase, storeServers } from './cluster.ts'
+import { createShardsTables, storeServers } from './cluster.ts'
 import { clickHouseCode, ClickHouseError } from './errors.ts'
 import { checkStorePlaces, insertStorePlace, recordServer } from './store-identity.ts'
 
@@ -39,7 +39,11 @@ export function statementsOf(sql: string): string[] {
     .filter((statement) => statement !== '')
 }
 
-async function schemaVersions(clickHouse: Pick<ClickHouse, 'query'>, folder: URL): Promise<SchemaVersions> {
+async function schemaVersions(
+  clickHouse: Pick<ClickHouse, 'query'>,
+  folder: URL,
+  { isSharded = false } = {},
+): Promise<SchemaVersions> {
   const versions = { engine: 'ClickHouse', known: await knownMigrations(folder) }
   const { rows: columns } = await clickHouse.query<{ name: string }>(
     `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = 'schema_migrations'`,
@@ -47,8 +51,9 @@ async function schemaVersions(clickHouse: Pick<ClickHouse, 'query'>, folder: URL
   if (columns.length === 0) return { ...versions, applied: new Map() }
   // Builds before number 1 noted no builds.
   const oldestBuild = columns.some(({ name }) => name === 'oldest_build') ? 'max(oldest_build)' : 'NULL'
+  const everywhere = isSharded ? ' HAVING uniqExact(shardNum()) = (SELECT count() FROM store FINAL)' : ''
   const { rows } = await clickHouse.query<{ name: string; oldest: number | null }>(
-    `SELECT name, ${oldestBuild} AS oldest FROM schema_migrations GROUP BY name ORDER BY name`,
+    `SELECT name, ${oldestBuild} AS oldest FROM schema_migrations GROUP BY name${everywhere} ORDER BY name`,
   )
   return { ...versions, applied: new Map(rows.map(({ name, oldest }) => [name, oldest])) }
 }
@@ -128,29 +133,6 @@ async function createStoreTable(clickHouse: ClickHouse, folder: URL): Promise<vo
   }
 }
 
-/** Tables over those of all shards. `users` is whole on every shard, so that a join need not leave the server. */
-async function createShardsTables(servers: readonly ClickHouseAddress[], cluster: string): Promise<void> {
-  for (const server of servers) {
-    const { database } = server
-    const shards = shardsDatabase(database)
-    await createDatabase({ ...server, database: shards })
-    const clickHouse = openClickHouseAt({ ...server, database: shards })
-    try {
-      // Replaced each time: the columns are those of the local table.
-      for (const table of ['events', 'store', 'schema_migrations']) {
-        await clickHouse.command(
-          `CREATE OR REPLACE TABLE ${table} AS ${database}.${table} ENGINE = Distributed('${cluster}', '${database}', '${table}')`,
-        )
-      }
-      await clickHouse.command(
-        `CREATE OR REPLACE TABLE users AS ${database}.users ENGINE = Merge('${database}', '^users$')`,
-      )
-    } finally {
-      await clickHouse.close()
-    }
-  }
-}
-
 /** The migrations that were applied, each with the oldest build that can work with it. Throws ClickHouseError. */
 export async function appliedClickHouseMigrations(clickHouse: Pick<ClickHouse, 'query'>): Promise<AppliedMigrations> {
   return [...(await schemaVersions(clickHouse, migrationFolder)).applied]
@@ -161,14 +143,24 @@ export async function rejectNewerClickHouseSchema(applied: AppliedMigrations): P
   missingMigrations({ engine: 'ClickHouse', applied: new Map(applied), known: await knownMigrations(migrationFolder) })
 }
 
-/** Throws AppError, with what to do, when this build can't work with the schema; ClickHouseError while it is unknown. */
-export async function checkClickHouseSchema(clickHouse: Pick<ClickHouse, 'query'>): Promise<void> {
-  requireWorkableSchema(await schemaVersionsOrNone(clickHouse, migrationFolder))
+/**
+ * Throws AppError, with what to do, when this build can't work with the schema; ClickHouseError while it is unknown. With
+ * `isSharded`, over the tables of all shards: those that one of them lacks are missing.
+ */
+export async function checkClickHouseSchema(
+  clickHouse: Pick<ClickHouse, 'query'>,
+  options?: { isSharded: boolean },
+): Promise<void> {
+  requireWorkableSchema(await schemaVersionsOrNone(clickHouse, migrationFolder, options))
 }
 
 /** As `schemaVersions`; before the first migration the database does not exist. */
-async function schemaVersionsOrNone(clickHouse: Pick<ClickHouse, 'query'>, folder: URL): Promise<SchemaVersions> {
-  return schemaVersions(clickHouse, folder).catch(async (error: unknown) => {
+async function schemaVersionsOrNone(
+  clickHouse: Pick<ClickHouse, 'query'>,
+  folder: URL,
+  options?: { isSharded: boolean },
+): Promise<SchemaVersions> {
+  return schemaVersions(clickHouse, folder, options).catch(async (error: unknown) => {
     if (error instanceof ClickHouseError && error.serverCode === clickHouseCode.unknownDatabase) {
       return { engine: 'ClickHouse', applied: new Map<string, null>(), known: await knownMigrations(folder) }
     }

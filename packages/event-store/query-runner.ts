@@ -23,6 +23,8 @@ export interface QueryRunner {
    * other failure.
    */
   query<Row>(statement: Statement, options?: QueryOptions): Promise<QueryResult<Row>>
+  /** Whether the tables are those over the shards of a cluster, which table functions can't read. */
+  readonly isSharded?: boolean
 }
 
 /** The party on whose behalf statements run. */
@@ -44,6 +46,8 @@ export interface QueryRunnerOptions {
   limits?: FairQueueLimits
   /** Where the gauge of running and waiting statements and the counter of time-outs are registered. */
   metrics?: Metrics
+  /** See `QueryRunner`. */
+  isSharded?: boolean
 }
 
 /** Statements that one process runs in ClickHouse at a time, of all keys and of each; further ones wait. */
@@ -80,7 +84,7 @@ const limitCode = { tooManyRows: 158, memoryLimit: 241, tooManyResultRows: 396 }
  */
 export function queryRunners(
   client: Pick<ClickHouse, 'query'>,
-  { limits = queryLimits, metrics }: QueryRunnerOptions = {},
+  { limits = queryLimits, metrics, isSharded = false }: QueryRunnerOptions = {},
 ): QueryRunners {
   const timeouts = new Counter({
     name: 'sluice_query_timeouts_total',
@@ -96,6 +100,7 @@ export function queryRunners(
       // A lower number goes first. No position in the queue is above concurrencyPerKeyMax.
       const offset = priority === 'interactive' ? 0 : limits.concurrencyPerKeyMax
       return {
+        isSharded,
         query: async ({ sql, params }, { rowsMax } = {}) => {
           // The driver notices a signal only if it aborts after the call.
           if (signal.aborted) throw unavailable('the client left before its question was asked')

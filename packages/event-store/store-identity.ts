@@ -88,6 +88,23 @@ export async function checkStorePlaces(servers: readonly ClickHouseAddress[]): P
   return places
 }
 
+/**
+ * Checks that the tables of a reader are those of the whole store: `clickHouse` reads the tables of all shards, or of the
+ * server that holds all of it. Throws AppError, with what to do, when they are not; ClickHouseError while it is unknown.
+ */
+export async function checkReadPlaces({ address: { origin, cluster }, query }: ClickHouse): Promise<void> {
+  const { rows } = await query<StorePlace & { asked: number }>(
+    `SELECT toString(id) AS id, shard, shards, ${cluster === undefined ? '1' : 'shardNum()'} AS asked FROM store FINAL`,
+  )
+  const shards = cluster === undefined ? 1 : rows.length
+  for (const { asked, ...place } of rows) {
+    if (place.shards === shards && place.shard === asked - 1 && place.id === rows[0]?.id) continue
+    throw wrongCluster(
+      misplacedText(cluster === undefined ? origin : `${asked} of ${cluster}`, place, { shard: asked - 1, shards }),
+    )
+  }
+}
+
 async function readStorePlace({ database, ...server }: ClickHouseAddress): Promise<StorePlace | undefined> {
   // The database may not exist yet.
   const clickHouse = openClickHouseAt({ ...server, database: 'default' })

@@ -98,3 +98,13 @@ export const postedRowSettings = {
   input_format_json_read_objects_as_strings: '1',
   input_format_json_throw_on_bad_escape_sequence: '1',
 } as const
+
+/** Settings of statements over the shards of a cluster, which send their settings to the other servers with them. */
+export const shardSettings = {
+  // Not the default: a nested SELECT reads the events of all shards once, and its result is sent to each of them.
+  distributed_product_mode: 'global',
+  // An answer without the events of a server that is away would be a wrong one.
+  skip_unavailable_shards: '0',
+  distributed_group_by_no_merge: '0',
+  optimize_skip_unused_shards: '0',
+} as const

@@ -2,14 +2,12 @@ import { randomUUID } from 'node:crypto'
 import type { SiteDefaults } from '@sluice/access/sites'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import type { StatsResult } from '@sluice/contracts/stats'
-import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
-import { openEventInserter } from '@sluice/event-store/insert/insert-events'
-import { migrateClickHouse } from '@sluice/event-store/migrate'
+import type { ClickHouse } from '@sluice/event-store/client'
 import { queryRunners } from '@sluice/event-store/query-runner'
 import type { ApiRequest } from '@sluice/http/route'
 import { statsRoute } from '@sluice/query/stats/stats'
 import { apiRequest } from './api-request.ts'
-import { testClickHouse } from './engines/test-engines.ts'
+import { openTestStore, type TestStore } from './test-store.ts'
 
 /** An event to store; `at` counts hours from noon, fields left out get plain values. */
 export type StoredEvent = Partial<EventRow> & { at: number }
@@ -49,24 +47,19 @@ export function allSitesKnown({ timezone = 'UTC', conversion_event = null }: Sit
   }
 }
 
-/** Creates a migrated ClickHouse database, with the stats operation on it. */
-export async function openStatsDatabase(): Promise<StatsDatabase> {
-  const database = testClickHouse()
-  await migrateClickHouse(database.url)
-  const reader = openClickHouse(database.readerUrl)
-  const owner = openClickHouse(database.url)
-  const inserter = openEventInserter(database.url)
+/** Creates a store, on the server of the tests by default, with the stats operation on it. */
+export async function openStatsDatabase(open: () => Promise<TestStore> = openTestStore): Promise<StatsDatabase> {
+  const store = await open()
+  const { reader, owner } = store
 
   return {
     reader,
     owner,
     siteWith: async (events) => {
       const siteId = randomUUID()
-      const lines = events.map(({ at, ...fields }) =>
-        JSON.stringify({ ...plainEvent(siteId, noon + at * hour), ...fields }),
+      await store.insert(
+        events.map(({ at, ...fields }) => JSON.stringify({ ...plainEvent(siteId, noon + at * hour), ...fields })),
       )
-      const batch = { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false }
-      await inserter.insert(batch, { queryId: siteId, replaceRunning: false, timeoutMs: 10_000 })
       return siteId
     },
     queryStats: async (parameters, parts = {}, settings = {}) => {
@@ -76,12 +69,7 @@ export async function openStatsDatabase(): Promise<StatsDatabase> {
       const { data } = await handle(apiRequest({ receivedAt: noon, query, ...parts }))
       return data as StatsResult
     },
-    drop: async () => {
-      await inserter.close()
-      await reader.close()
-      await owner.close()
-      await database.drop()
-    },
+    drop: () => store.drop(),
   }
 }
 

@@ -6,6 +6,7 @@ import {
   parseClickHouseUrl,
   type QueryParams,
 } from '../client.ts'
+import { readingAddress } from '../cluster.ts'
 import { externalTableClient } from '../insert/external-table.ts'
 import { type QueryRunner, queryRunners, type Statement } from '../query-runner.ts'
 import { type ExportRows, formatStatement, type RowsFormat } from './rows.ts'
@@ -46,9 +47,10 @@ export function openExportReader(url: string): ExportReader {
 }
 
 /** As `openExportReader`, for an address whose URL was split already. */
-export function openExportReaderAt(address: ClickHouseAddress): ExportReader {
+export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReader {
+  const address = readingAddress(storeAddress)
   const client = openClickHouseAt(address, { requestTimeoutMs })
-  const runners = queryRunners(client)
+  const runners = queryRunners(client, { isSharded: address.cluster !== undefined })
   const externalTables = externalTableClient(address)
 
   /** The rows of analyses, which are few. */
