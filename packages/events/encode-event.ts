@@ -7,6 +7,7 @@ import { EncodedProperties, eventLevel, type JsonObject, propertiesLevel } from 
 import { newEventId } from './event-id.ts'
 import { validateKnownFields } from './event-schema.ts'
 import { jsonText } from './json-text.ts'
+import { keyHash } from './key-hash.ts'
 
 /** One event for the log: its row as a JSON line, with the values that decide its partition and block. */
 export interface EncodedEvent {
@@ -17,10 +18,10 @@ export interface EncodedEvent {
   /** Hash of (site_id, event_id) when the client sent the id, as copies must be in one partition; undefined otherwise. */
   keyHash: number | undefined
   undated: boolean
+  siteId: string
 }
 
 export interface ValidEvent extends EncodedEvent {
-  siteId: string
   /** Upper bound of the bytes of the event's compact JSON. */
   bytesAtMost: number
 }
@@ -138,7 +139,7 @@ function encodeFields(
   const line = `${json}${properties.toJson()}}\n`
   return {
     line,
-    keyHash: eventId === undefined ? undefined : hashOf(siteId, eventId),
+    keyHash: eventId === undefined ? undefined : keyHash(siteId, eventId),
     undated,
     siteId,
     timestamp: timestamp ?? receivedAt,
@@ -178,15 +179,4 @@ function haveCommonName(object: JsonObject, other: JsonObject): boolean {
 /** Seen only if the schema accepts a field that `encodeFields` refuses. */
 function unexplained(): Error {
   return new Error('an event was refused for a field that its schema accepts')
-}
-
-/** FNV-1a over UTF-16 units, mixed by the last step of MurmurHash3 because partitions use the lowest bits. */
-function hashOf(siteId: string, eventId: string): number {
-  let hash = 0x811c9dc5
-  for (let i = 0; i < siteId.length; i++) hash = Math.imul(hash ^ siteId.charCodeAt(i), 0x01000193)
-  // Separates the two texts: ("a", "bc") and ("ab", "c") are different pairs.
-  hash = Math.imul(hash ^ 0xffff, 0x01000193)
-  for (let i = 0; i < eventId.length; i++) hash = Math.imul(hash ^ eventId.charCodeAt(i), 0x01000193)
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
-  return (hash ^ (hash >>> 13)) >>> 0
 }

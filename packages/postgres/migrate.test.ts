@@ -32,6 +32,7 @@ const all = [
   '021-site-deletions',
   '022-backups',
   '023-canary',
+  '024-shards',
 ]
 
 let postgres: TestPostgres

@@ -28,6 +28,7 @@ import * as exportRestarts from './migrations/020-export-restarts.ts'
 import * as siteDeletions from './migrations/021-site-deletions.ts'
 import * as backups from './migrations/022-backups.ts'
 import * as canary from './migrations/023-canary.ts'
+import * as shards from './migrations/024-shards.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -59,6 +60,7 @@ export const migrations: Migrations = {
   '021-site-deletions': siteDeletions,
   '022-backups': backups,
   '023-canary': canary,
+  '024-shards': shards,
 }
 
 /**

@@ -38,6 +38,7 @@ export interface Tables {
   imports: ImportsTable
   log_watermarks: LogWatermarksTable
   replay_positions: ReplayPositionsTable
+  shards: ShardsTable
   sites: SitesTable
   summaries: SummariesTable
   uploads: UploadsTable
@@ -236,6 +237,10 @@ interface ReplayPositionsTable {
   partition: number
   /** A bigint, which the driver returns as text. */
   next_offset: string
+}
+
+interface ShardsTable {
+  number: number
 }
 
 interface SitesTable {

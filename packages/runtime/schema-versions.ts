@@ -5,7 +5,7 @@ import { AppError } from './errors.ts'
  * schema that it leaves, so that builds before and after it run side by side, and a release can be taken back without
  * touching a database.
  */
-export const thisBuild = 1
+export const thisBuild = 2
 
 /** Names of applied migrations, each with the oldest build that can work with it; null: not noted. */
 export type AppliedMigrations = readonly (readonly [name: string, oldestBuild: number | null])[]

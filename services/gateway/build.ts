@@ -4,15 +4,18 @@ import type { EventLog } from '@sluice/event-log/log'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import type { Postgres } from '@sluice/postgres/open'
+import { shardStore } from '@sluice/postgres/shards'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { Redis } from '@sluice/redis/open'
 import { addDurabilityWarnings, rejectionCounter } from './metrics.ts'
 import { sdkPages } from './pages/sdk.ts'
+import { hashMadeIds } from './publish/hash-made-ids.ts'
 import { publishByAge } from './publish/publish-by-age.ts'
 import { createPublisher, publishAccount } from './publish/publisher.ts'
 import { registeredLog } from './publish/registered-log.ts'
 import { watchBackfill } from './publish/watch-backfill.ts'
+import { watchShards } from './publish/watch-shards.ts'
 import { gatewayRoutes } from './router.ts'
 import { watchDurability } from './watch-durability.ts'
 
@@ -39,24 +42,27 @@ export function buildGateway(
 ): Service {
   const durability = watchDurability(describeDurability, logger)
   addDurabilityWarnings(metrics, durability.warnings)
-  const store = watermarkStore(postgres)
-  const registered = registeredLog(log, store, logger)
-  const backfillWatch = watchBackfill({ log, backfill, store })
+  const watermarks = watermarkStore(postgres)
+  const shards = shardStore(postgres)
+  const shardWatch = watchShards(shards)
+  const registered = registeredLog(log, { watermarks, shards }, logger)
+  const backfillWatch = watchBackfill({ log, backfill, store: watermarks })
   const account = publishAccount(metrics)
   const autoRegister = config.SLUICE_AUTO_REGISTER_SITES
   const sites = siteCache(siteStore(postgres), logger, { autoRegister, registerTimeoutMs })
+  const byAge = publishByAge({
+    live: createPublisher(registered, account, clock),
+    backfill: createPublisher(backfill, account, clock),
+    isBackfillRead: backfillWatch.isRead,
+  })
   return {
     routes: gatewayRoutes({
-      publisher: publishByAge({
-        live: createPublisher(registered, account, clock),
-        backfill: createPublisher(backfill, account, clock),
-        isBackfillRead: backfillWatch.isRead,
-      }),
+      publisher: hashMadeIds(byAge, shardWatch.maySpread),
       sites,
       countRejection: rejectionCounter(metrics),
     }),
     pages: sdkPages(loadSdk()),
-    components: [durability, sites, registered.guard, backfillWatch],
+    components: [durability, sites, registered.guard, backfillWatch, shardWatch],
     warnings: durability.warnings,
     checks: [
       { name: 'log', required: false, check: () => log.check() },

@@ -13,6 +13,7 @@ import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { buildGateway } from '@sluice/gateway/build'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
+import { shardStore } from '@sluice/postgres/shards'
 import { openRedis } from '@sluice/redis/open'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
@@ -77,6 +78,8 @@ export interface GatewayParts {
   trustedProxies?: readonly string[]
   /** False: Postgres does not know the log, as without `npm run migrate`. */
   isRegistered?: boolean
+  /** The number of shards that Postgres has noted, 1 by default; null: none yet. */
+  shards?: number | null
 }
 
 /** Tests send more events in a minute than the default limit allows. */
@@ -91,6 +94,7 @@ export async function startGateway({
   clock = patientClock,
   isRegistered = true,
   trustedProxies = [],
+  shards = 1,
 }: GatewayParts = {}): Promise<TestGateway> {
   const captured = capturedLogger()
   const metrics = createMetrics()
@@ -106,6 +110,7 @@ export async function startGateway({
       await createTestKey(store, { keyId: 'key_reader', scopes: ['stats:read', 'cohorts:read', 'cohorts:write'] })
     ).key,
   }
+  if (shards !== null) await shardStore(database).fix(shards)
   if (isRegistered) await registerLog(database, log)
   const postgres: Postgres = openPostgres((await postgresUrl?.(database.url)) ?? database.url)
   const cache = keyCache(keyStore(postgres), captured.logger)

@@ -6,7 +6,7 @@ import { publishByAge } from './publish-by-age.ts'
 const noon = Date.UTC(2026, 0, 15, 12)
 
 function event(line: string, ageMs: number): EncodedEvent {
-  return { line, timestamp: noon - ageMs, keyHash: undefined, undated: false }
+  return { line, timestamp: noon - ageMs, keyHash: undefined, undated: false, siteId: 'shop' }
 }
 
 const recent = event('recent', backfillAgeMs)

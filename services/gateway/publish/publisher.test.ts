@@ -52,7 +52,7 @@ function scriptedLog(partitions: () => Promise<number> = () => Promise.resolve(4
 }
 
 function event(line: string): EncodedEvent {
-  return { line: `${line}\n`, timestamp: 0, keyHash: undefined, undated: false }
+  return { line: `${line}\n`, timestamp: 0, keyHash: undefined, undated: false, siteId: 'shop' }
 }
 
 /** Publishes events that are received now, unless the test gives a time. */

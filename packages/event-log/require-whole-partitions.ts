@@ -1,0 +1,16 @@
+import { AppError } from '@sluice/runtime/errors'
+
+/**
+ * Throws AppError, with what to do, unless each shard of ClickHouse has the same number of the log's partitions. An event is
+ * in the partition `hash % partitions` and on the shard `partition % shards`: only for a multiple is that `hash % shards`,
+ * whatever the number of partitions was or will be.
+ */
+export function requireWholePartitions(partitions: number, shards: number): void {
+  if (partitions % shards === 0) return
+  throw new AppError('internal', {
+    message: 'Internal server error',
+    internal:
+      `The log has ${partitions} partitions and ClickHouse ${shards} shards: the number of partitions must be a multiple of ` +
+      `${shards}, or copies of an event would be stored on different shards. Add partitions as docs/operations.md describes it.`,
+  })
+}

@@ -1,0 +1,22 @@
+/**
+ * Hash of an event's site and id, which decides its partition: copies of an event have the same. FNV-1a over UTF-16 units,
+ * mixed by the last step of MurmurHash3 because partitions use the lowest bits.
+ */
+export function keyHash(siteId: string, eventId: string): number {
+  let hash = 0x811c9dc5
+  for (let i = 0; i < siteId.length; i++) hash = Math.imul(hash ^ siteId.charCodeAt(i), 0x01000193)
+  // Separates the two texts: ("a", "bc") and ("ab", "c") are different pairs.
+  hash = Math.imul(hash ^ 0xffff, 0x01000193)
+  for (let i = 0; i < eventId.length; i++) hash = Math.imul(hash ^ eventId.charCodeAt(i), 0x01000193)
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+  return (hash ^ (hash >>> 13)) >>> 0
+}
+
+/** The field of an encoded line. No text before it holds this, as quotes within texts are escaped; properties come after it. */
+const eventIdField = ',"event_id":"'
+
+/** As `keyHash`, for the encoded line of an event whose id the gateway made: such ids have no characters to escape. */
+export function keyHashOfMadeId({ siteId, line }: { siteId: string; line: string }): number {
+  const start = line.indexOf(eventIdField) + eventIdField.length
+  return keyHash(siteId, line.slice(start, line.indexOf('"', start)))
+}

@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
+import { thisBuild } from '@sluice/runtime/schema-versions'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { migratePostgres, migrations } from './migrate.ts'
+import { type ShardStore, shardStore } from './shards.ts'
+import { watermarkStore } from './watermarks.ts'
+
+let postgres: TestPostgres
+let store: ShardStore
+
+beforeEach(async () => {
+  postgres = await openTestPostgres({ migrated: false })
+  store = shardStore(postgres)
+})
+
+afterEach(async () => {
+  await postgres.drop()
+})
+
+async function oldestBuild(): Promise<number | undefined> {
+  const { rows } = await sql<{ oldest_build: number }>`
+    SELECT oldest_build FROM migration_builds WHERE name = '024-shards'`.execute(postgres.db)
+  return rows[0]?.oldest_build
+}
+
+test('the number of shards is noted once, and another one is refused with what to do', async () => {
+  await migratePostgres(postgres)
+  expect(await store.read()).toBeUndefined()
+  await store.requireSame(2)
+  await store.fix(2)
+  await store.fix(2)
+  expect(await store.read()).toBe(2)
+  for (const refused of [store.requireSame(4), store.fix(4), store.fix(1)]) {
+    await expect(refused).rejects.toMatchObject({
+      internal: expect.stringContaining('The number of shards can not be changed') as unknown,
+    })
+  }
+  await expect(store.fix(1)).rejects.toMatchObject({
+    internal: expect.stringContaining(
+      'leads to one server, and the events are stored on a cluster of 2 shards',
+    ) as unknown,
+  })
+  expect(await store.read()).toBe(2)
+})
+
+test('a number that is no power of two is refused', async () => {
+  await migratePostgres(postgres)
+  await expect(store.fix(3)).rejects.toThrow('shards_number_check')
+})
+
+test('a database whose log is registered has one shard from the migration on', async () => {
+  const { '024-shards': added, ...before } = migrations
+  expect(added).toBeDefined()
+  await migratePostgres(postgres, before)
+  await watermarkStore(postgres).advance('log', [undefined])
+  await migratePostgres(postgres)
+  expect(await store.read()).toBe(1)
+  await expect(store.fix(2)).rejects.toMatchObject({
+    internal: expect.stringContaining('stored on one server') as unknown,
+  })
+})
+
+test('builds that know no shards can work with one, and with several only this build and later ones', async () => {
+  await migratePostgres(postgres)
+  await store.fix(1)
+  expect(await oldestBuild()).toBe(1)
+  await sql`DELETE FROM shards`.execute(postgres.db)
+  await store.fix(4)
+  expect(await oldestBuild()).toBe(2)
+  expect(thisBuild).toBeGreaterThanOrEqual(2)
+})
