@@ -10,7 +10,8 @@ import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { type ClickHouse, parseClickHouseUrl } from '@sluice/event-store/client'
 import { externalTableUrl } from '@sluice/event-store/insert/external-table'
-import { insertStatement, openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { insertStatement } from '@sluice/event-store/insert/insert-statement'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { startKafka } from '../tests/support/engines/kafka.ts'
@@ -117,7 +118,10 @@ async function writeFiles(folder: string): Promise<string[]> {
 
 async function postFiles(files: readonly string[], url: string): Promise<void> {
   const address = parseClickHouseUrl(url)
-  const target = externalTableUrl(address, { ...insertStatement(false, await storeIdAt(url)), timeoutMs: 60_000 })
+  const target = externalTableUrl(address, {
+    ...insertStatement(false, { id: await storeIdAt(url), place: undefined }),
+    timeoutMs: 60_000,
+  })
   const run = promisify(execFile)
   const waiting = [...files]
   const post = async (): Promise<void> => {

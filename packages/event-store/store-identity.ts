@@ -2,20 +2,48 @@ import { AppError } from '@sluice/runtime/errors'
 import { type ClickHouse, type ClickHouseAddress, openClickHouseAt } from './client.ts'
 import { wrongCluster } from './cluster.ts'
 
-/** Text of a refused insert, with what an operator does about it. */
-export const oneServerText =
+/** Text of an insert that the only server of a store refuses, with what an operator does about it. */
+const oneServerText =
   'SLUICE_CLICKHOUSE_URL leads to another ClickHouse server than the one that "npm run migrate" prepared or that this ' +
   'process found first. Events are stored exactly once on one server only: put its own address there, not that of a ' +
   'load balancer or of a cluster. After a move to another server, run "npm run migrate" and start the writers again.'
 
-/** Selects a store's identity. */
-const storedIdentitySql = '(SELECT (id, server) FROM store FINAL)'
+/** As `oneServerText`, for a server of a cluster. */
+const ownShardText =
+  'An insert reached another ClickHouse server than that of its shard, or one whose data was moved since. Each host of the ' +
+  'cluster in remote_servers must be one server, not a load balancer, and keep its place in the cluster. After a move of a ' +
+  'shard to another server, run "npm run migrate" and start the writers again.'
+
+/** Text of an insert that was refused by another server than its own, with what an operator does about it. */
+export function otherServerText(place: StoreTarget['place']): string {
+  return place === undefined ? oneServerText : ownShardText
+}
+
+/** The store that an insert is for. */
+export interface StoreTarget {
+  /** UUID of the store. */
+  id: string
+  /** The place of the server in a cluster; undefined for the only server of a store. */
+  place: Pick<StorePlace, 'shard' | 'shards'> | undefined
+}
 
 /**
  * A condition of inserts that fails on every other server than that of the store `{store:UUID}`, whichever connection
  * brought the statement there.
  */
-export const isOwnServer = `throwIf(${storedIdentitySql} != ({store:UUID}, serverUUID()), 'another server') = 0`
+export const isOwnServer =
+  "throwIf((SELECT (id, server) FROM store FINAL) != ({store:UUID}, serverUUID()), 'another server') = 0"
+
+/** As `isOwnServer`, for one of the servers of a store: all of them have its UUID, and each its own number. */
+export const isOwnShard =
+  'throwIf((SELECT (id, server, shard, shards) FROM store FINAL) != ' +
+  "({store:UUID}, serverUUID(), {shard:UInt16}, {shards:UInt16}), 'another server') = 0"
+
+/** Parameters of `isOwnServer`, or of `isOwnShard` for a server of a cluster. */
+export function storeParameters({ id, place }: StoreTarget): Readonly<Record<string, string>> {
+  if (place === undefined) return { param_store: id }
+  return { param_store: id, param_shard: String(place.shard), param_shards: String(place.shards) }
+}
 
 /**
  * The only engine that stores events exactly once. The lock of an insert (its `query_id`) and the search for rows that are
@@ -25,11 +53,15 @@ const engineWanted = 'ReplacingMergeTree'
 
 /**
  * The store's UUID, which `migrate` gave it. Throws AppError, with what to do, when the server is not the one that
- * `migrate` prepared, or when `events` is a table of a cluster; ClickHouseError while ClickHouse can't answer.
+ * `migrate` prepared, or has another place than `place`, or when `events` is a table of a cluster; ClickHouseError while
+ * ClickHouse can't answer.
  */
-export async function readStoreId(clickHouse: Pick<ClickHouse, 'query'>): Promise<string> {
-  const { rows } = await clickHouse.query<{ id: string; is_own: number; engine: string }>(
-    `SELECT toString(id) AS id, server = serverUUID() AS is_own,
+export async function readStoreId(
+  clickHouse: Pick<ClickHouse, 'query' | 'address'>,
+  place?: Pick<StorePlace, 'shard' | 'shards'>,
+): Promise<string> {
+  const { rows } = await clickHouse.query<StorePlace & { is_own: number; engine: string }>(
+    `SELECT toString(id) AS id, shard, shards, server = serverUUID() AS is_own,
        (SELECT any(engine) FROM system.tables WHERE database = currentDatabase() AND name = 'events') AS engine
      FROM store FINAL`,
   )
@@ -37,7 +69,10 @@ export async function readStoreId(clickHouse: Pick<ClickHouse, 'query'>): Promis
   if (rows.length !== 1 || store === undefined) {
     throw refused(`The ClickHouse table store has ${rows.length} rows instead of one. Run "npm run migrate".`)
   }
-  if (store.is_own !== 1) throw refused(oneServerText)
+  if (place !== undefined && (store.shard !== place.shard || store.shards !== place.shards)) {
+    throw wrongCluster(misplacedText(clickHouse.address.origin, store, place))
+  }
+  if (store.is_own !== 1) throw refused(otherServerText(store.shards > 1 ? store : undefined))
   // A table that is missing refuses inserts itself.
   if (store.engine !== '' && store.engine !== engineWanted) {
     throw refused(
@@ -143,6 +178,14 @@ export async function insertStorePlace(clickHouse: Pick<ClickHouse, 'command'>, 
   await clickHouse.command(
     'INSERT INTO store (id, server, shard, shards) SELECT {id:UUID}, serverUUID(), {shard:UInt16}, {shards:UInt16}',
     { params: { ...place } },
+  )
+}
+
+/** The error of a server of a cluster that holds a part of another store than the others. */
+export function wrongStore({ origin }: ClickHouseAddress): AppError {
+  return wrongCluster(
+    `The ClickHouse server ${origin} holds a shard of another store than the other servers of its cluster. Name a cluster ` +
+      'in SLUICE_CLICKHOUSE_URL whose servers hold one store.',
   )
 }
 

@@ -3,13 +3,14 @@ import type { Lane } from '@sluice/contracts/lanes'
 import type { Block } from '@sluice/event-log/block'
 import type { ReadBudget } from '@sluice/event-log/consumer/read-budget'
 import type { Claim, EventLog, LogBatch, LogConsumer, PartitionLag } from '@sluice/event-log/log'
+import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Metrics } from '@sluice/runtime/metrics'
 import { retry } from '@sluice/runtime/retry'
-import type { Component } from '@sluice/runtime/supervisor'
+import { type Component, FatalError } from '@sluice/runtime/supervisor'
 import { causesMax, causesOf, isTracing, type SpanContext, traced, tracedCall } from '@sluice/runtime/tracing'
 import { backfillPace } from './backfill-pace.ts'
 import { type InsertSlot, insertSlots } from './insert-slots.ts'
@@ -39,7 +40,7 @@ export interface ConsumeDeps {
   backfill?: { log: EventLog; liveLag: () => readonly PartitionLag[] }
   /** The log of rows that can't be stored, which `deadLetterUrl` names. */
   deadLetters: Pick<EventLog, 'partitions' | 'publish'>
-  inserter: Pick<EventInserter, 'storeId' | 'insert' | 'findBadRows'>
+  inserter: Pick<EventInserter, 'storeId' | 'shards' | 'insert' | 'findBadRows'>
   logger: Logger
   metrics: Metrics
   lingerMs?: number
@@ -69,8 +70,7 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   let consumer: LogConsumer | undefined
   const lag = () => consumer?.lag() ?? []
   const metrics = writerMetrics(deps.metrics, lane, lag)
-  const inserter: Pick<EventInserter, 'storeId' | 'insert' | 'findBadRows'> = {
-    storeId: () => deps.inserter.storeId(),
+  const inserter: Pick<EventInserter, 'insert' | 'findBadRows'> = {
     findBadRows: (lines, options) => deps.inserter.findBadRows(lines, options),
     insert: async (batch, options) => {
       const stopTimer = metrics.insertSeconds.startTimer({ kind: batch.hasUndated ? 'undated' : 'dated' })
@@ -219,7 +219,8 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
       ),
     run: async (stopping) => {
       // The log's id for both lanes: the inserts of a partition exclude each other, as copies of an event travel on either.
-      const [logId, storeId] = await Promise.all([log.id(), inserter.storeId()])
+      const [logId, storeId] = await Promise.all([log.id(), deps.inserter.storeId()])
+      await refuseUnevenPartitions(backfill?.log ?? log, deps.inserter)
       const graceOver = new AbortController()
       const member = (backfill?.log ?? log).consumer({
         group: writerGroup(storeId),
@@ -244,6 +245,19 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
         await member.stop()
       }
     },
+  }
+}
+
+/** Throws FatalError, with what to do, when the log's partitions are not spread evenly over the shards of ClickHouse. */
+async function refuseUnevenPartitions(
+  log: Pick<EventLog, 'partitions'>,
+  inserter: Pick<EventInserter, 'shards'>,
+): Promise<void> {
+  const [partitions, shards] = await Promise.all([log.partitions(), inserter.shards()])
+  try {
+    requireWholePartitions(partitions, shards)
+  } catch (error) {
+    throw new FatalError(internalMessage(error), { cause: error })
   }
 }
 

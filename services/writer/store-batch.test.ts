@@ -120,7 +120,7 @@ test('a batch is one insert, named after log and partition, which returns the nu
     {
       payloads: ['a\n', 'b\n'],
       hasUndated: false,
-      options: { queryId: 'writer-log-1-3', replaceRunning: false, timeoutMs: 60_000 },
+      options: { queryId: 'writer-log-1-3', replaceRunning: false, partition: 3, timeoutMs: 60_000 },
     },
   ])
   expect(retries).toBe(0)

@@ -51,6 +51,7 @@ export interface Stored {
  * Stores the rows of a batch and retries until that succeeds. Repeats are harmless: the insert skips rows that are stored.
  * Rejects only when `signal` aborts: the batch is then another member's, or is read again after a stop.
  *
+ * They are stored on the shard of the partition, where the lock and the look-back of the insert are as on a single server.
  * The `query_id` admits one insert at a time, of either lane and of the partitions that share it (insert-lock.ts). An insert
  * of a member that lost the partition may still run: `replaceRunning` ends it, at the first insert of a claim and after an
  * insert of this writer whose outcome is unknown. An insert that is excluded, or ended, by another one is tried again soon.
@@ -88,7 +89,7 @@ export async function storeBatch(
         hasUndated: blocks.some(({ headers }) => headers.undated),
       }
       try {
-        const result = await inserter.insert(rows, { queryId, replaceRunning, timeoutMs })
+        const result = await inserter.insert(rows, { queryId, replaceRunning, partition, timeoutMs })
         inserted += result.inserted
         replaceRunning = false
       } catch (error) {
@@ -136,7 +137,7 @@ export async function storeBatch(
       }
       if (!mayHoldBadRows(error)) throw error
     }
-    const { good, bad } = await retryUntilDone(() => withSlot(() => splitBadRows(blocks, inserter)))
+    const { good, bad } = await retryUntilDone(() => withSlot(() => splitBadRows(blocks, partition, inserter)))
     await insert(good, true)
     return bad
   }
@@ -173,6 +174,7 @@ function shouldReplaceRunning(error: unknown): boolean | undefined {
 /** Separates the rows that ClickHouse can read from the others, which become dead letters: one per block and reason. */
 async function splitBadRows(
   blocks: readonly BlockAtOffset[],
+  partition: number,
   inserter: Pick<EventInserter, 'findBadRows'>,
 ): Promise<{ good: BlockAtOffset[]; bad: Block[] }> {
   const rows = blocks.flatMap((block) => splitLines(block).map((line) => ({ block, line })))
@@ -180,7 +182,7 @@ async function splitBadRows(
     (
       await inserter.findBadRows(
         rows.map(({ line }) => line),
-        { timeoutMs },
+        { partition, timeoutMs },
       )
     ).map(({ index, ...cause }) => [index, cause]),
   )

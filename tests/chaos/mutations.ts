@@ -23,7 +23,7 @@ export const mutations: readonly Mutation[] = [
     name: 'the insert does not look at what is stored',
     edits: [
       {
-        file: 'packages/event-store/insert/insert-events.ts',
+        file: 'packages/event-store/insert/insert-statement.ts',
         from: '=> `(site_id, environment, event_id, ${time}) NOT IN',
         to: '=> `1 OR (site_id, environment, event_id, ${time}) NOT IN',
       },
@@ -34,7 +34,7 @@ export const mutations: readonly Mutation[] = [
     name: 'the insert of undated events does not look at what is stored',
     edits: [
       {
-        file: 'packages/event-store/insert/insert-events.ts',
+        file: 'packages/event-store/insert/insert-statement.ts',
         from: 'at -> NOT arrayExists(',
         to: 'at -> 1 OR NOT arrayExists(',
       },
@@ -165,7 +165,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'the insert stores what was erased',
     edits: [
-      { file: 'packages/event-store/insert/insert-events.ts', from: 'condition: isKept,', to: "condition: '1'," },
+      { file: 'packages/event-store/insert/insert-statement.ts', from: 'condition: isKept,', to: "condition: '1'," },
     ],
     detectedBy: { testFile: 'services/worker/erasures/erasures.test.ts' },
   },

@@ -1,5 +1,5 @@
 import type { Environment } from '@sluice/contracts/scopes'
-import { isOwnServer } from '../store-identity.ts'
+import { isOwnServer, isOwnShard, storeParameters, type StoreTarget } from '../store-identity.ts'
 import { isNotErased, tombstonesSql } from '../tombstones.ts'
 import type { ExternalTableQuery } from './external-table.ts'
 
@@ -34,18 +34,18 @@ const isKept = isNotErased(['site', 'user_id'], { receivedAt: 'b.imported_at', t
 
 const texts = ['site_id', 'environment', 'user_id', 'email', 'name', 'company', 'plan'] as const
 
-/** The insert of users, which are posted as JSON lines of `UserRow`, into the store `storeId`. */
-export function insertUsersStatement(storeId: string): Pick<ExternalTableQuery, 'sql' | 'structure' | 'parameters'> {
+/** The insert of users, which are posted as JSON lines of `UserRow`. */
+export function insertUsersStatement(store: StoreTarget): Pick<ExternalTableQuery, 'sql' | 'structure' | 'parameters'> {
   const columns = texts.join(', ')
   return {
     sql: `
 INSERT INTO users (${columns}, imported_at, version)
 WITH ${tombstonesSql('imported_at')} AS tombstones
 SELECT ${columns}, fromUnixTimestamp64Milli(b.imported_at, 'UTC') AS imported_at, version FROM b
-WHERE ${isOwnServer} AND ${isKept}`,
+WHERE ${store.place === undefined ? isOwnServer : isOwnShard} AND ${isKept}`,
     structure: [...texts.map((name) => `${name} String`), 'imported_at Int64', 'version UInt64'].join(', '),
     parameters: {
-      param_store: storeId,
+      ...storeParameters(store),
       async_insert: '0',
       // A profile's token would make ClickHouse take every insert for the first one. Copies have the same version.
       insert_deduplicate: '0',

@@ -1,11 +1,15 @@
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import type { EventLog } from '@sluice/event-log/log'
 import { openEventLog } from '@sluice/event-log/open-event-log'
+import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
+import { parseClickHouseUrl } from '@sluice/event-store/client'
+import { storeServers } from '@sluice/event-store/cluster'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
+import { shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 
 const ignore = (): void => undefined
@@ -21,8 +25,10 @@ export interface Migrated {
 
 /**
  * Brings both schemas up to date, creates the log's topics, registers the log, and lets the store's writers continue where
- * those of an earlier build stopped; does nothing where nothing is missing. A `file:` log must not be open. Concurrent
- * calls wait for each other at a lock in Postgres. Throws when this build is too old for a schema.
+ * those of an earlier build stopped; does nothing where nothing is missing. The first call notes the number of shards of
+ * ClickHouse for ever. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres. Throws when
+ * this build is too old for a schema, when the number of shards has changed, and when that of the log's partitions is no
+ * multiple of it.
  */
 export async function migrate({
   postgres,
@@ -34,24 +40,46 @@ export async function migrate({
   logUrl: string
 }): Promise<Migrated> {
   return withMigrationLock(postgres, async () => {
+    const shards = (await storeServers(parseClickHouseUrl(clickHouseUrl))).length
+    const migratedPostgres = await migratePostgres(postgres)
+    // Before anything else is changed: its servers may be the wrong ones.
+    await shardStore(postgres).requireSame(shards)
     const done = {
-      postgres: await migratePostgres(postgres),
+      postgres: migratedPostgres,
       clickHouse: await migrateClickHouse(clickHouseUrl),
-      topics: logUrl.startsWith('kafka:') ? await ensureTopics(logUrl) : [],
+      topics: logUrl.startsWith('kafka:') ? await ensureTopics(logUrl, { partitions: newLogPartitions(shards) }) : [],
     }
-    await prepareLog(postgres, logUrl, clickHouseUrl)
+    await prepareLog({ postgres, logUrl, clickHouseUrl, shards })
     return done
   })
 }
 
+/** Partitions of a new log: 4, or one for each shard. */
+function newLogPartitions(shards: number): number {
+  return Math.max(4, shards)
+}
+
 /**
- * Registers the log, and gives the store's group of writers the positions of the group that all stores behind the log
- * shared before.
+ * Notes the number of shards, registers the log, and gives the store's group of writers the positions of the group that all
+ * stores behind the log shared before.
  */
-async function prepareLog(postgres: Postgres, logUrl: string, clickHouseUrl: string): Promise<void> {
+async function prepareLog({
+  postgres,
+  logUrl,
+  clickHouseUrl,
+  shards,
+}: {
+  postgres: Postgres
+  logUrl: string
+  clickHouseUrl: string
+  shards: number
+}): Promise<void> {
   const inserter = openEventInserter(clickHouseUrl)
   const log = await openEventLog(logUrl, { logger: silent })
   try {
+    requireWholePartitions(await log.partitions(), shards)
+    // Before the log is registered: gateways then publish to it.
+    await shardStore(postgres).fix(shards)
     await registerLog(postgres, log)
     await log.replaceGroup(formerWriterGroup(await log.id()), writerGroup(await inserter.storeId()))
   } finally {
