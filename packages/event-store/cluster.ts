@@ -108,3 +108,23 @@ function unknownCluster(cluster: string, { origin }: ClickHouseAddress, known: r
 export function wrongCluster(internal: string): AppError {
   return new AppError('internal', { message: 'Internal server error', internal })
 }
+
+/** Every server does the work, whatever happens to others; throws the first failure. */
+export async function onEach<Server, T>(
+  servers: readonly Server[],
+  work: (server: Server) => Promise<T>,
+): Promise<T[]> {
+  const working = servers.map(work)
+  await Promise.allSettled(working)
+  return Promise.all(working)
+}
+
+/** Does the work once for all callers, again after a failure. */
+export function untilSuccessful<T>(work: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined
+  return () =>
+    (running ??= work().catch((error: unknown) => {
+      running = undefined
+      throw error
+    }))
+}

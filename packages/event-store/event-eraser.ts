@@ -7,7 +7,9 @@ import {
   parseClickHouseUrl,
   type QueryParams,
 } from './client.ts'
+import { onEach, storeServers, untilSuccessful } from './cluster.ts'
 import { erasedEvents, type ErasedRows, erasedUsers, type RowCondition, tombstoneSql } from './erased-rows.ts'
+import { checkStorePlaces } from './store-identity.ts'
 
 /** The event store for services that delete: everything but the order of the steps, which is services/worker/erasures'. */
 export interface EventEraser {
@@ -54,13 +56,64 @@ const noWait = { lightweight_deletes_sync: '0', mutations_sync: '0' } as const
 /** Sites of one DELETE: a statement has a limited size. */
 const sitesPerDelete = 200
 
-/** Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. */
+/**
+ * Opens no connection before the first use. Throws TypeError for a URL that names no ClickHouse. With a cluster every method
+ * does its work on each of its servers, and fails when one of them does: all methods can be repeated.
+ */
 export function openEventEraser(url: string): EventEraser {
   return openEventEraserAt(parseClickHouseUrl(url))
 }
 
 /** As `openEventEraser`, for an address whose URL was split already. */
 export function openEventEraserAt(address: ClickHouseAddress): EventEraser {
+  return address.cluster === undefined ? openServerEraser(address) : openClusterEraser(address)
+}
+
+function openClusterEraser(address: ClickHouseAddress): EventEraser {
+  let opened: EventEraser[] = []
+  const servers = untilSuccessful(async () => {
+    const addresses = await storeServers(address)
+    // An erasure on servers of another store would end without having erased anything.
+    await checkStorePlaces(addresses)
+    opened = addresses.map(openServerEraser)
+    return opened
+  })
+  const onAll = async <T>(work: (server: EventEraser) => Promise<T>): Promise<T[]> => onEach(await servers(), work)
+  const allDo = async (work: (server: EventEraser) => Promise<void>): Promise<void> => {
+    await onAll(work)
+  }
+  return {
+    storeTombstone: (erased) => allDo((server) => server.storeTombstone(erased)),
+    waitForInserts: (signal) => allDo((server) => server.waitForInserts(signal)),
+    count: async (erased) => {
+      const counts = await onAll((server) => server.count(erased))
+      // Each shard has a copy of every user.
+      return { events: sum(counts.map(({ events }) => events)), users: Math.max(...counts.map(({ users }) => users)) }
+    },
+    startDelete: (erased) => allDo((server) => server.startDelete(erased)),
+    isDeleting: async () => (await onAll((server) => server.isDeleting())).includes(true),
+    retireTombstone: (erased) => allDo((server) => server.retireTombstone(erased)),
+    startExpiry: async (sites) => {
+      const started = await onAll((server) => server.startExpiry(sites))
+      return {
+        partitions: sum(started.map(({ partitions }) => partitions)),
+        events: sum(started.map(({ events }) => events)),
+        isDone: started.every(({ isDone }) => isDone),
+      }
+    },
+    startCleanup: () => allDo((server) => server.startCleanup()),
+    check: () => allDo((server) => server.check()),
+    close: async () => {
+      for (const server of opened.splice(0)) await server.close()
+    },
+  }
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
+}
+
+function openServerEraser(address: ClickHouseAddress): EventEraser {
   const clickHouse = openClickHouseAt(address)
 
   return {
@@ -154,7 +207,7 @@ async function deleteByPartition(
       settings: noWait,
     })
   }
-  return { partitions: rows.length, events: rows.reduce((sum, { events }) => sum + events, 0) }
+  return { partitions: rows.length, events: sum(rows.map(({ events }) => events)) }
 }
 
 async function isDeleting(clickHouse: ClickHouse): Promise<boolean> {

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { eventColumns } from '@sluice/contracts/event-columns'
+import type { EventRow } from '@sluice/contracts/event-columns'
 import {
   type ClickHouse,
   openClickHouse,
@@ -8,8 +8,9 @@ import {
   type QueryParams,
 } from '@sluice/event-store/client'
 import { readingAddress } from '@sluice/event-store/cluster'
-import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { keyHash } from '@sluice/events/key-hash'
 import type { ClickHouseCluster } from './engines/clickhouse-cluster.ts'
 import { testClickHouse } from './engines/test-engines.ts'
 
@@ -41,12 +42,7 @@ export async function openTestStore(): Promise<TestStore> {
     readerUrl: database.readerUrl,
     reader,
     owner,
-    insert: async (lines) => {
-      await inserter.insert(
-        { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false },
-        { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 },
-      )
-    },
+    insert: (lines) => insertInto(inserter, lines, 0),
     command: (sql, params = {}) => owner.command(sql, { params }),
     drop: async () => {
       await inserter.close()
@@ -57,37 +53,29 @@ export async function openTestStore(): Promise<TestStore> {
   }
 }
 
-/** A store on the shards of a cluster. Its events are stored on the first server, and moved to their shards from there. */
+/** A store on the shards of a cluster; each event is on the shard of its partition, as the gateway and the writer place it. */
 export async function openShardedTestStore(cluster: ClickHouseCluster): Promise<TestStore> {
   const database = `test_${randomBytes(6).toString('hex')}`
   const url = cluster.url(database)
+  const readerUrl = cluster.url(database, 'sluice_reader')
   await migrateClickHouse(url)
-  const stagingUrl = cluster.servers[0]?.url(`${database}_staging`) ?? ''
-  await migrateClickHouse(stagingUrl)
-  const inserter = openEventInserter(stagingUrl)
-  const reader = openClickHouseAt(readingAddress(parseClickHouseUrl(cluster.url(database, 'sluice_reader'))))
+  const inserter = openEventInserter(url)
+  const reader = openClickHouseAt(readingAddress(parseClickHouseUrl(readerUrl)))
   const owner = openClickHouseAt(readingAddress(parseClickHouseUrl(url)))
   const servers = cluster.servers.map((server) => openClickHouse(server.url(database)))
-  await owner.command(
-    `CREATE TABLE ${database}_staging.spread AS ${database}.events
-     ENGINE = Distributed('${owner.address.cluster ?? ''}', '${database}', 'events', cityHash64(site_id, event_id))`,
-  )
-  const columns = eventColumns.map(({ name }) => name).join(', ')
   return {
     url,
-    readerUrl: cluster.url(database, 'sluice_reader'),
+    readerUrl,
     reader,
     owner,
     insert: async (lines) => {
-      await inserter.insert(
-        { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false },
-        { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 },
-      )
-      await owner.command(
-        `INSERT INTO ${database}_staging.spread (${columns}) SELECT ${columns} FROM ${database}_staging.events`,
-        { settings: { distributed_foreground_insert: '1' } },
-      )
-      await owner.command(`TRUNCATE TABLE ${database}_staging.events`)
+      for (const partition of servers.keys()) {
+        const own = lines.filter((line) => {
+          const { site_id, event_id } = JSON.parse(line) as EventRow
+          return keyHash(site_id, event_id) % servers.length === partition
+        })
+        if (own.length > 0) await insertInto(inserter, own, partition)
+      }
     },
     command: async (sql, params = {}) => {
       for (const server of servers) await server.command(sql, { params })
@@ -95,8 +83,14 @@ export async function openShardedTestStore(cluster: ClickHouseCluster): Promise<
     drop: async () => {
       await inserter.close()
       for (const client of [reader, owner, ...servers]) await client.close()
-      await cluster.drop(`${database}_staging`)
       await cluster.drop(database)
     },
   }
+}
+
+async function insertInto(inserter: EventInserter, lines: readonly string[], partition: number): Promise<void> {
+  await inserter.insert(
+    { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false },
+    { queryId: randomUUID(), replaceRunning: false, partition, timeoutMs: 60_000 },
+  )
 }

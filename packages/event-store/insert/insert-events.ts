@@ -1,5 +1,5 @@
 import { type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from '../client.ts'
-import { storeServers } from '../cluster.ts'
+import { onEach, storeServers, untilSuccessful } from '../cluster.ts'
 import { clickHouseCode, ClickHouseError } from '../errors.ts'
 import { checkClickHouseSchema } from '../migrate.ts'
 import { otherServerText, readStoreId, type StoreTarget, wrongStore } from '../store-identity.ts'
@@ -103,12 +103,7 @@ export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
     return server
   }
 
-  /** Every server does the work, whatever happens to others; throws the first failure. */
-  async function onAll<T>(work: (server: ServerInserter) => Promise<T>): Promise<T[]> {
-    const working = (await servers()).map(work)
-    await Promise.allSettled(working)
-    return Promise.all(working)
-  }
+  const onAll = async <T>(work: (server: ServerInserter) => Promise<T>): Promise<T[]> => onEach(await servers(), work)
 
   return {
     insert: async (batch, { partition, ...options }) =>
@@ -205,14 +200,4 @@ function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['pla
       await clickHouse.close()
     },
   }
-}
-
-/** Does the work once for all callers, again after a failure. */
-function untilSuccessful<T>(work: () => Promise<T>): () => Promise<T> {
-  let running: Promise<T> | undefined
-  return () =>
-    (running ??= work().catch((error: unknown) => {
-      running = undefined
-      throw error
-    }))
 }
