@@ -2,11 +2,12 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { isRetryable } from '@sluice/runtime/errors'
 import { retry } from '@sluice/runtime/retry'
 import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
-import { openClickHouseAt, parseClickHouseUrl } from './client.ts'
+import { type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from './client.ts'
+import { onEach, storeServers, untilSuccessful } from './cluster.ts'
 import type { ErasedRows } from './erased-rows.ts'
 import { openEventEraserAt } from './event-eraser.ts'
 import { appliedClickHouseMigrations } from './migrate.ts'
-import { readStoreId, recordServer } from './store-identity.ts'
+import { checkStorePlaces, readStoreId, recordServer } from './store-identity.ts'
 
 /** Where ClickHouse itself writes its part of a backup: below a disk of its configuration, or on an S3 server. */
 export type BackupPlace = { kind: 'disk'; disk: string; name: string } | { kind: 's3'; url: string }
@@ -17,21 +18,34 @@ export interface BackupCredentials {
   secretAccessKey: string
 }
 
-/** The ClickHouse of a backup, as an operator's command sees it. Every method throws ClickHouseError. */
+/** What one server of ClickHouse has written. */
+export interface BackupPiece {
+  place: BackupPlace
+  bytes: number
+}
+
+/** The ClickHouse of a backup, on one server or on the shards of a cluster, as an operator's command sees it. Every method throws ClickHouseError. */
 export interface StoreBackup {
   database: string
-  /** As `EventInserter.storeId`. */
+  /** As `EventInserter.storeId`; every server must answer. */
   storeId(): Promise<string>
+  /** Throws an Error, with what to do, when the migrations of the servers differ. */
   appliedMigrations(): Promise<AppliedMigrations>
-  /** Backs the database up to `place`; with `base`, only what has changed since that backup, which stays necessary. */
-  backUp(place: BackupPlace, base?: BackupPlace): Promise<{ bytes: number }>
-  /** Whether the database is missing, or has no tables. */
+  /** Throws an Error, with what to do, when a backup of so many pieces does not fit the number of shards. */
+  requirePieces(pieces: number): Promise<void>
+  /**
+   * Backs the database up to `place`, with several shards a piece of each below it, in their order; with the places of the
+   * pieces of a `base`, only what has changed since that backup, which stays necessary.
+   */
+  backUp(place: BackupPlace, base?: readonly BackupPlace[]): Promise<readonly BackupPiece[]>
+  /** Whether the database is missing, or has no tables, on every server. */
   isEmpty(): Promise<boolean>
   /**
-   * Restores `database` of the backup at `place` beside this one, under a name of its own, and reads all its parts to check
-   * them. Rejects, with nothing left of it, when a part of the backup is missing or damaged, and when it is of another store.
+   * Restores `database` of the pieces at `places` beside this one, under a name of its own, and reads all its parts to check
+   * them. Rejects, with nothing left of it on any server, when a part of the backup is missing or damaged, and when it is of
+   * another store or shard.
    */
-  stage(place: BackupPlace, expected: { database: string; storeId: string }): Promise<void>
+  stage(places: readonly BackupPlace[], expected: { database: string; storeId: string }): Promise<void>
   /** Deletes what the erasures select from the staged database, and stores their tombstones. */
   eraseStaged(erasures: readonly ErasedRows[]): Promise<void>
   /** Puts the staged database in the place of this one, which must be empty. */
@@ -50,7 +64,102 @@ const noTimeLimit = 24 * 3_600_000
 
 export function openStoreBackup(url: string, credentials?: BackupCredentials): StoreBackup {
   const address = parseClickHouseUrl(url)
-  const { database } = address
+  const { database, cluster } = address
+  let opened: ServerBackup[] = []
+  const addresses = untilSuccessful(() => storeServers(address))
+  const servers = untilSuccessful(async () => {
+    opened = (await addresses()).map((server) => openServerBackup(server, credentials))
+    return opened
+  })
+  const allDo = async (work: (server: ServerBackup, shard: number) => Promise<void>): Promise<void> => {
+    await onEach(await servers(), work)
+  }
+  const dropStaged = (): Promise<void> => allDo((server) => server.dropStaged())
+
+  async function isEmpty(): Promise<boolean> {
+    return (await onEach(await servers(), (server) => server.isEmpty())).every(Boolean)
+  }
+
+  async function requirePieces(pieces: number): Promise<void> {
+    const shards = (await addresses()).length
+    if (pieces === shards) return
+    throw new Error(
+      `The backup is of ${pieces} ${pieces === 1 ? 'server' : 'shards'} of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to ` +
+        `${shards}. The number can't be changed: ` +
+        `${pieces === 1 ? 'name a single server' : `name a cluster of ${pieces} shards by "?cluster="`} there.`,
+    )
+  }
+
+  return {
+    database,
+    storeId: async () => {
+      const [first] = await servers()
+      if (cluster === undefined && first !== undefined) return first.storeId()
+      const [place, ...others] = await checkStorePlaces(await addresses())
+      if (place === undefined || others.includes(undefined)) {
+        throw new Error('A ClickHouse server of the cluster holds no shard of the store. Run "npm run migrate".')
+      }
+      return place.id
+    },
+    appliedMigrations: async () => {
+      const [first = [], ...others] = await onEach(await servers(), (server) => server.appliedMigrations())
+      if (others.some((other) => JSON.stringify(other) !== JSON.stringify(first))) {
+        throw new Error('The ClickHouse servers of the cluster have different migrations. Run "npm run migrate".')
+      }
+      return first
+    },
+    requirePieces,
+    backUp: async (place, base) => {
+      const all = await servers()
+      if (base !== undefined) await requirePieces(base.length)
+      return onEach(all, async (server, shard) => {
+        const own = all.length === 1 ? place : placeOfShard(place, shard)
+        return { place: own, ...(await server.backUp(own, base?.[shard])) }
+      })
+    },
+    isEmpty,
+    stage: async (places, expected) => {
+      await requirePieces(places.length)
+      // A restore that was killed may have left it.
+      await dropStaged()
+      try {
+        const shards = places.length
+        const ownPlace = (shard: number): BackupPlace => {
+          const place = places[shard]
+          if (place === undefined) throw new TypeError(`there is no piece of shard ${shard}`)
+          return place
+        }
+        await allDo((server, shard) => server.stage(ownPlace(shard), { ...expected, shard, shards }))
+      } catch (error) {
+        await dropStaged()
+        throw error
+      }
+    },
+    eraseStaged: (erasures) => allDo((server) => server.eraseStaged(erasures)),
+    publishStaged: async () => {
+      // Before the first one is renamed: nothing can be read from a store while a shard is missing.
+      if (!(await isEmpty())) throw new Error(`The ClickHouse database ${database} was filled meanwhile.`)
+      await allDo((server) => server.publishStaged())
+    },
+    dropStaged,
+    close: async () => {
+      for (const server of opened.splice(0)) await server.close()
+    },
+  }
+}
+
+/** The place of a shard's piece. */
+function placeOfShard(place: BackupPlace, shard: number): BackupPlace {
+  const name = `shard-${shard + 1}`
+  if (place.kind === 'disk') return { ...place, name: `${place.name}/${name}` }
+  return { ...place, url: `${place.url.replace(/\/$/, '')}/${name}` }
+}
+
+type ServerBackup = ReturnType<typeof openServerBackup>
+
+/** The backup of one server: the only one of a store, or a shard of it. */
+function openServerBackup(address: ClickHouseAddress, credentials: BackupCredentials | undefined) {
+  const { database, origin } = address
   const staging = `${database}_restoring`
   const clickHouse = openClickHouseAt(address)
   // `database` may not exist.
@@ -107,31 +216,35 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
   }
 
   return {
-    database,
     storeId: () => readStoreId(clickHouse),
     appliedMigrations: () => appliedClickHouseMigrations(clickHouse),
-    backUp: (place, base) =>
+    backUp: (place: BackupPlace, base: BackupPlace | undefined) =>
       runToEnd(
         `BACKUP DATABASE ${database} TO ${placeSql(place, credentials)}` +
           (base === undefined ? '' : ` SETTINGS base_backup = ${placeSql(base, credentials)}`),
       ),
     isEmpty,
-    stage: async (place, expected) => {
-      // A restore that was killed may have left it.
-      await dropStaged()
-      try {
-        await runToEnd(`RESTORE DATABASE ${expected.database} AS ${staging} FROM ${placeSql(place, credentials)}`)
-        await checkStaged()
-        const { rows } = await server.query<{ id: string }>(`SELECT DISTINCT toString(id) AS id FROM ${staging}.store`)
-        if (rows.length !== 1 || rows[0]?.id !== expected.storeId) {
-          throw new Error('ClickHouse has the backup of another store at that place.')
-        }
-      } catch (error) {
-        await dropStaged()
-        throw error
+    stage: async (
+      place: BackupPlace,
+      expected: { database: string; storeId: string; shard: number; shards: number },
+    ): Promise<void> => {
+      await runToEnd(`RESTORE DATABASE ${expected.database} AS ${staging} FROM ${placeSql(place, credentials)}`)
+      await checkStaged()
+      const { storeId, shard, shards } = expected
+      // Backups of one server may be older than the columns.
+      const columns = shards === 1 ? '' : ', shard, shards'
+      const { rows } = await server.query<{ id: string; shard?: number; shards?: number }>(
+        `SELECT DISTINCT toString(id) AS id${columns} FROM ${staging}.store`,
+      )
+      const [store] = rows
+      if (rows.length !== 1 || store?.id !== storeId) {
+        throw new Error('ClickHouse has the backup of another store at that place.')
+      }
+      if (shards > 1 && (store.shard !== shard || store.shards !== shards)) {
+        throw new Error(`ClickHouse ${origin} has the backup of another shard at that place.`)
       }
     },
-    eraseStaged: async (erasures) => {
+    eraseStaged: async (erasures: readonly ErasedRows[]): Promise<void> => {
       const eraser = openEventEraserAt({ ...address, database: staging })
       try {
         for (const erased of erasures) await eraser.storeTombstone(erased)
@@ -147,14 +260,13 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
         await eraser.close()
       }
     },
-    publishStaged: async () => {
-      if (!(await isEmpty())) throw new Error(`The ClickHouse database ${database} was filled meanwhile.`)
+    publishStaged: async (): Promise<void> => {
       await server.command(`DROP DATABASE IF EXISTS ${database} SYNC`)
       await server.command(`RENAME DATABASE ${staging} TO ${database}`)
       await recordServer(clickHouse)
     },
     dropStaged,
-    close: async () => {
+    close: async (): Promise<void> => {
       await clickHouse.close()
       await server.close()
     },

@@ -112,7 +112,7 @@ export function wrongCluster(internal: string): AppError {
 /** Every server does the work, whatever happens to others; throws the first failure. */
 export async function onEach<Server, T>(
   servers: readonly Server[],
-  work: (server: Server) => Promise<T>,
+  work: (server: Server, index: number) => Promise<T>,
 ): Promise<T[]> {
   const working = servers.map(work)
   await Promise.allSettled(working)

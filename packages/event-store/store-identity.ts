@@ -85,8 +85,9 @@ export async function readStoreId(
 
 /** Records the server that the store is on now; after a move it is another one than before. */
 export async function recordServer(clickHouse: Pick<ClickHouse, 'command'>): Promise<void> {
+  // All columns that there are: a restored store may be from before the last migrations.
   await clickHouse.command(
-    'INSERT INTO store (id, server, shard, shards) SELECT id, serverUUID(), shard, shards FROM store FINAL WHERE server != serverUUID()',
+    'INSERT INTO store SELECT * REPLACE (serverUUID() AS server, now64(3) AS noted_at) FROM store FINAL WHERE server != serverUUID()',
   )
 }
 

@@ -10,7 +10,15 @@ import { appliedPostgresMigrations } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { newId } from '@sluice/runtime/ids'
 import { thisBuild } from '@sluice/runtime/schema-versions'
-import { fingerprintOf, type Manifest, readManifest, requireKeyOf, writeManifest } from './manifest.ts'
+import {
+  fingerprintOf,
+  type Manifest,
+  manifestFormat,
+  piecePlaces,
+  readManifest,
+  requireKeyOf,
+  writeManifest,
+} from './manifest.ts'
 import { placeOf } from './target.ts'
 
 export interface BackupEngines {
@@ -66,7 +74,8 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
   say(`Backup ${backupId}`)
   say('ClickHouse…')
   const place = placeOf(target.url, { disk: options.disk, backupId })
-  const { bytes } = await clickHouse.backUp(place, base?.manifest.clickHouse.place)
+  const pieces = await clickHouse.backUp(place, base && piecePlaces(base.manifest))
+  const isSharded = pieces.length > 1
   say('Postgres…')
   const dump = await writeDump(engines, target.store)
   say('Files…')
@@ -75,7 +84,7 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
     throw new Error('A migration ran during the backup, whose parts do not fit therefore. Make another one.')
   }
   const manifest: Manifest = {
-    format: 1,
+    format: isSharded ? manifestFormat.shards : manifestFormat.oneServer,
     backupId,
     at,
     build: thisBuild,
@@ -86,7 +95,8 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
       storeId,
       database: clickHouse.database,
       place,
-      bytes,
+      bytes: pieces.reduce((sum, piece) => sum + piece.bytes, 0),
+      ...(isSharded && { pieces }),
       base: base ? { backupId: base.manifest.backupId, target: base.url } : null,
     },
     postgres: dump,

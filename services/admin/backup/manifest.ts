@@ -2,11 +2,12 @@ import { createHash } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openIfThere, type Piece } from '@sluice/blobs/pieces'
-import type { BackupPlace } from '@sluice/event-store/backup'
+import type { BackupPiece, BackupPlace } from '@sluice/event-store/backup'
 import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
 import { openSecretBox } from '@sluice/runtime/secret-box'
 
-const format = 1
+/** Of a backup of one server, and of one of several shards: builds that know the first alone refuse the second. */
+export const manifestFormat = { oneServer: 1, shards: 2 } as const
 const manifestName = 'manifest.json'
 
 /** Positions of the writers' group on one lane, by partition; bigints as text. */
@@ -31,8 +32,11 @@ export interface Manifest {
   clickHouse: {
     storeId: string
     database: string
+    /** With several shards what contains the places of their pieces. */
     place: BackupPlace
     bytes: number
+    /** With several shards the piece of each, in their order. */
+    pieces?: readonly BackupPiece[]
     /** The backup that this one, an incremental one, needs. */
     base: { backupId: string; target: string } | null
   }
@@ -40,6 +44,11 @@ export interface Manifest {
   postgres: Piece & { at: number }
   /** The list of the blobs, a `Piece` of JSON a line, with the names that they have in the backup. */
   blobs: Piece
+}
+
+/** The places of ClickHouse's pieces, in the order of the shards. */
+export function piecePlaces({ clickHouse: { place, pieces } }: Manifest): readonly BackupPlace[] {
+  return pieces === undefined ? [place] : pieces.map((piece) => piece.place)
 }
 
 /** Says whether two keys are the same without telling them. */
@@ -68,7 +77,7 @@ export async function readManifest(source: Pick<BlobStore, 'read'>, url: string)
     throw new Error(`${url} holds no ${manifestName}: the address is wrong, or the backup was not finished.`)
   }
   const { sha256, manifest } = parse(await text(content), url)
-  if (manifest.format !== format) {
+  if (!Object.values<number>(manifestFormat).includes(manifest.format)) {
     throw new Error(`${url} was written by a newer build (format ${String(manifest.format)}). Run that build.`)
   }
   if (checksum(manifest) !== sha256) throw new Error(`${manifestName} of ${url} is damaged: its checksum differs.`)

@@ -13,7 +13,7 @@ import { requireReadableDump, restorePostgres } from '@sluice/postgres/dump'
 import { checkPostgresSchema, rejectNewerPostgresSchema } from '@sluice/postgres/migrate'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { BackupEngines, OpenTarget } from '../backup/backup.ts'
-import { type LanePositions, type Manifest, readManifest, requireKeyOf } from '../backup/manifest.ts'
+import { type LanePositions, type Manifest, piecePlaces, readManifest, requireKeyOf } from '../backup/manifest.ts'
 import { migrate } from '../migrate/migrate.ts'
 
 export interface RestoreEngines extends BackupEngines {
@@ -52,10 +52,12 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   const { postgres, clickHouse, blobs } = engines
   const { source, clickHouseOnly, say } = options
   const manifest = await readManifest(source.store, source.url)
-  const { storeId, database, place } = manifest.clickHouse
+  const { storeId, database } = manifest.clickHouse
+  const places = piecePlaces(manifest)
   rejectNewerPostgresSchema(manifest.schemas.postgres)
   await rejectNewerClickHouseSchema(manifest.schemas.clickHouse)
   requireKeyOf(manifest, options.secretsKey)
+  await clickHouse.requirePieces(places.length)
   await requireEmpty(engines, clickHouseOnly)
   if (options.acceptLoss) await ensureTopics(engines.logUrl)
   const lanes = await planLanes(engines.logUrl, manifest)
@@ -76,7 +78,7 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   }
 
   say('ClickHouse…')
-  await clickHouse.stage(place, { database, storeId })
+  await clickHouse.stage(places, { database, storeId })
   const written: string[] = []
   let reconciled: Reconciled
   try {

@@ -36,8 +36,8 @@ interface ClusterOptions {
   shards?: number
   /** Replicas that `system.clusters` names for each shard; the second one does not exist. */
   replicas?: 1 | 2
-  /** Whether each server has a disk `backups`. */
-  hasBackups?: boolean
+  /** Folder of the disks `backups` of the servers, one for each; by default there are none. */
+  backupsDir?: string
 }
 
 /**
@@ -47,7 +47,7 @@ interface ClusterOptions {
 export async function startClickHouseCluster({
   shards = 2,
   replicas = 1,
-  hasBackups = false,
+  backupsDir,
 }: ClusterOptions = {}): Promise<ClickHouseCluster> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-cluster-'))
   const httpPort = await findFreePort()
@@ -77,7 +77,7 @@ export async function startClickHouseCluster({
       origin: `http://${host}:${httpPort}`,
       httpPort,
       config: own[index] ?? '',
-      hasBackups,
+      backupsDir: backupsDir === undefined ? undefined : join(backupsDir, String(index + 1)),
     }),
   )
   await Promise.all(servers.map((server) => server.start()))
@@ -110,19 +110,19 @@ function clusterServer({
   origin,
   httpPort,
   config,
-  hasBackups,
+  backupsDir,
 }: {
   folder: string
   origin: string
   httpPort: number
   config: string
-  hasBackups: boolean
+  backupsDir: string | undefined
 }): ClusterServer {
   // ClickHouse merges config.d into config.xml.
   mkdirSync(join(folder, 'config.d'), { recursive: true })
   const usersFile = join(folder, 'users.xml')
   // Only tests may make a server listen on its native port.
-  const users = renderUsers(passwords, { mayBackUp: hasBackups }).replace(
+  const users = renderUsers(passwords, { mayBackUp: backupsDir !== undefined }).replace(
     'REVOKE SYSTEM SHUTDOWN, SYSTEM LISTEN ON',
     'REVOKE SYSTEM SHUTDOWN ON',
   )
@@ -135,7 +135,7 @@ function clusterServer({
       logFile: join(folder, 'clickhouse.log'),
       usersFile,
       httpPort,
-      ...(hasBackups && { backupsDir: join(folder, 'backups') }),
+      backupsDir,
     }),
   )
   const url = (database: string): string => `${origin.replace('//', `//sluice:${passwords.sluice}@`)}/${database}`
