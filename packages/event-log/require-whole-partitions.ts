@@ -1,16 +1,20 @@
 import { AppError } from '@sluice/runtime/errors'
 
 /**
- * Throws AppError, with what to do, unless each shard of ClickHouse has the same number of the log's partitions. An event is
- * in the partition `hash % partitions` and on the shard `partition % shards`: only for a multiple is that `hash % shards`,
+ * What is wrong and what to do, unless each shard of ClickHouse has the same number of the log's partitions. An event is in
+ * the partition `hash % partitions` and on the shard `partition % shards`: only for a multiple is that `hash % shards`,
  * whatever the number of partitions was or will be.
  */
+export function unevenPartitionsText(partitions: number, shards: number): string | undefined {
+  if (partitions % shards === 0) return undefined
+  return (
+    `The log has ${partitions} partitions and ClickHouse ${shards} shards: the number of partitions must be a multiple of ` +
+    `${shards}, or copies of an event would be stored on different shards. Add partitions as docs/operations.md describes it.`
+  )
+}
+
+/** Throws AppError with the text of `unevenPartitionsText`. */
 export function requireWholePartitions(partitions: number, shards: number): void {
-  if (partitions % shards === 0) return
-  throw new AppError('internal', {
-    message: 'Internal server error',
-    internal:
-      `The log has ${partitions} partitions and ClickHouse ${shards} shards: the number of partitions must be a multiple of ` +
-      `${shards}, or copies of an event would be stored on different shards. Add partitions as docs/operations.md describes it.`,
-  })
+  const internal = unevenPartitionsText(partitions, shards)
+  if (internal !== undefined) throw new AppError('internal', { message: 'Internal server error', internal })
 }

@@ -3,7 +3,7 @@ import type { Lane } from '@sluice/contracts/lanes'
 import type { Block } from '@sluice/event-log/block'
 import type { ReadBudget } from '@sluice/event-log/consumer/read-budget'
 import type { Claim, EventLog, LogBatch, LogConsumer, PartitionLag } from '@sluice/event-log/log'
-import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
+import { unevenPartitionsText } from '@sluice/event-log/require-whole-partitions'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import { internalMessage } from '@sluice/runtime/errors'
@@ -254,11 +254,8 @@ async function refuseUnevenPartitions(
   inserter: Pick<EventInserter, 'shards'>,
 ): Promise<void> {
   const [partitions, shards] = await Promise.all([log.partitions(), inserter.shards()])
-  try {
-    requireWholePartitions(partitions, shards)
-  } catch (error) {
-    throw new FatalError(internalMessage(error), { cause: error })
-  }
+  const uneven = unevenPartitionsText(partitions, shards)
+  if (uneven !== undefined) throw new FatalError(uneven)
 }
 
 /** Processes a batch in a span that continues the trace of the first sampled publish in it, and links to the others. */

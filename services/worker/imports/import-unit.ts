@@ -2,6 +2,7 @@ import { addAbortSignal, type Readable } from 'node:stream'
 import type { SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import type { EventLog } from '@sluice/event-log/log'
+import { unevenPartitionsText } from '@sluice/event-log/require-whole-partitions'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { EventInserter } from '@sluice/event-store/insert/insert-events'
 import { errorsName } from '@sluice/imports/blob-names'
@@ -24,7 +25,7 @@ export interface ImportUnitDeps {
   blobs: Pick<BlobStore, 'read' | 'write' | 'remove'>
   log: Pick<EventLog, 'id' | 'partitions'>
   backfill: Pick<EventLog, 'partitions' | 'publish' | 'ends' | 'positions'>
-  inserter: Pick<EventInserter, 'storeId' | 'insertUsers'>
+  inserter: Pick<EventInserter, 'storeId' | 'shards' | 'insertUsers'>
   encoder: SegmentEncoder
   pace: PublishPace
   clock: Clock
@@ -144,7 +145,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
 }
 
 async function taskOf(
-  { sites, log, backfill }: Pick<ImportUnitDeps, 'sites' | 'log' | 'backfill'>,
+  { sites, log, backfill, inserter }: Pick<ImportUnitDeps, 'sites' | 'log' | 'backfill' | 'inserter'>,
   { type, siteId, environment, seq, sha256, acceptedAt }: ImportRecord,
 ): Promise<SegmentTask> {
   const receivedAt = acceptedAt.getTime()
@@ -154,6 +155,8 @@ async function taskOf(
   if (partitions !== live) {
     throw unavailable(`The log of old events has ${partitions} partitions, the log ${live}. Run "npm run migrate".`)
   }
+  const uneven = unevenPartitionsText(partitions, await inserter.shards())
+  if (uneven !== undefined) throw unavailable(uneven)
   // A site that is not known any more keeps what it gets, as it does after an event.
   const retentionDays = (await sites.findKnown([siteId])).get(siteId) ?? Infinity
   return { type, siteId, environment, receivedAt, sha256, retentionMs: retentionDays * dayMs, partitions }
