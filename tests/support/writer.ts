@@ -45,14 +45,17 @@ export interface TestStores {
   drop(): Promise<void>
 }
 
-export async function createTestStores(logUrl?: string, partitionCount = partitions): Promise<TestStores> {
+export async function createTestStores(
+  logUrl?: string,
+  partitionCount = partitions,
+  database: TestClickHouse = testClickHouse(),
+): Promise<TestStores> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-writer-'))
   const url = logUrl ?? `file:${join(folder, 'log')}`
   const { logger } = capturedLogger()
   const log = await openEventLog(url, { logger, file: { partitions: partitionCount } })
   const backfill = await openBackfillLog(url, log, { logger })
   const deadLetters = await openDeadLetters(url, { logger })
-  const database: TestClickHouse = testClickHouse()
   await migrateClickHouse(database.url)
   const clickHouse = openClickHouse(database.url)
   const inserter = openEventInserterAt(clickHouse.address)
