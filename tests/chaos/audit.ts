@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
+import { keyHash } from '@sluice/events/key-hash'
 import { compareRows, type Difference } from '../support/compare-rows.ts'
 import { drawEvent, eventId, idPrefix, type StoredEvent } from './events.ts'
 import { rowIdColumn } from './rig-parts.ts'
@@ -14,6 +15,8 @@ export interface Audit {
   altered: number
   /** Rows of events that were never sent. */
   foreign: number
+  /** Rows on another shard than their own. */
+  misplaced: number
   /** The first differences, with the attempts to send the event. */
   differences: readonly ReportedDifference[]
 }
@@ -37,16 +40,20 @@ const rowsPerQuery = 50_000
 const clockSlackMs = 1_000
 
 /**
- * Compares the store with the list. Throws when ClickHouse has merged parts of a table that replaces copies, which may
- * hide rows that were stored twice.
+ * Compares the store, whose servers are in the order of their shards, with the list. Throws when ClickHouse has merged parts
+ * of a table that replaces copies, which may hide rows that were stored twice.
  */
-export async function audit(clickHouseUrl: string, ledger: Ledger): Promise<Audit> {
-  const clickHouse = openClickHouse(clickHouseUrl)
+export async function audit(serverUrls: readonly string[], ledger: Ledger): Promise<Audit> {
+  const servers = serverUrls.map((url) => openClickHouse(url))
   try {
-    await assertNothingReplaced(clickHouse)
+    for (const server of servers) await assertNothingReplaced(server)
+    let misplaced = 0
+    const notePlace = ({ site_id, event_id }: AuditedRow, shard: number): void => {
+      if (keyHash(site_id, event_id) % servers.length !== shard) misplaced++
+    }
     const prefix = idPrefix(ledger.seed)
     const { differences, ...counts } = await compareRows(
-      readSlices(clickHouse, { prefix, slices: Math.ceil(ledger.events / rowsPerQuery) }),
+      readSlices(servers, { prefix, slices: Math.ceil(ledger.events / rowsPerQuery), notePlace }),
       {
         keyOf: (row) => Number(row.event_id.slice(prefix.length)),
         expected: Array(ledger.events).keys(),
@@ -57,6 +64,7 @@ export async function audit(clickHouseUrl: string, ledger: Ledger): Promise<Audi
     return {
       events: ledger.events,
       ...counts,
+      misplaced,
       differences: differences.map(({ what, key, rows }) => ({
         what,
         id: rows[0]?.event_id ?? eventId(ledger.seed, key),
@@ -65,7 +73,7 @@ export async function audit(clickHouseUrl: string, ledger: Ledger): Promise<Audi
       })),
     }
   } finally {
-    await clickHouse.close()
+    for (const server of servers) await server.close()
   }
 }
 
@@ -81,22 +89,32 @@ async function assertNothingReplaced(clickHouse: ClickHouse): Promise<void> {
   if (rows[0]) throw new Error(`ClickHouse merged parts, e.g. ${rows[0].name}: what it stored twice may be hidden`)
 }
 
-/** The rows by slices: those with the same id are in one of them. */
+/** The rows of all shards by slices: those with the same id are in one of them. */
 async function* readSlices(
-  clickHouse: ClickHouse,
-  { prefix, slices }: { prefix: string; slices: number },
+  servers: readonly ClickHouse[],
+  options: { prefix: string; slices: number; notePlace: (row: AuditedRow, shard: number) => void },
 ): AsyncGenerator<AuditedRow[]> {
+  const { prefix, slices, notePlace } = options
   for (let slice = 0; slice < slices; slice++) {
-    const { rows } = await clickHouse.query<AuditedRow>(
-      `SELECT
-         site_id, toString(environment) AS environment, event_type, toUnixTimestamp64Milli(timestamp) AS timestamp, event_id,
-         undated, session_id, user_id, anonymous_id, url, referrer, country, device_type, properties, property_types,
-         toUnixTimestamp64Milli(received_at) AS received_at
-       FROM events WHERE startsWith(event_id, {prefix:String}) AND event_key % {slices:UInt32} = {slice:UInt32}`,
-      { prefix, slices, slice },
-    )
-    yield rows
+    const found = await Promise.all(servers.map((server) => readSlice(server, { prefix, slices, slice })))
+    for (const [shard, rows] of found.entries()) for (const row of rows) notePlace(row, shard)
+    yield found.flat()
   }
+}
+
+async function readSlice(
+  clickHouse: ClickHouse,
+  params: { prefix: string; slices: number; slice: number },
+): Promise<AuditedRow[]> {
+  const { rows } = await clickHouse.query<AuditedRow>(
+    `SELECT
+       site_id, toString(environment) AS environment, event_type, toUnixTimestamp64Milli(timestamp) AS timestamp, event_id,
+       undated, session_id, user_id, anonymous_id, url, referrer, country, device_type, properties, property_types,
+       toUnixTimestamp64Milli(received_at) AS received_at
+     FROM events WHERE startsWith(event_id, {prefix:String}) AND event_key % {slices:UInt32} = {slice:UInt32}`,
+    params,
+  )
+  return rows
 }
 
 function isAsSent({ received_at, ...row }: AuditedRow, n: number, { seed, beganAt, endedAt }: Ledger): boolean {

@@ -14,7 +14,8 @@ import type { Rig } from './rig.ts'
 export interface DrainedRig {
   key: string
   gateways: readonly [{ url: string }, ...unknown[]]
-  clickHouse: { url: string }
+  /** What services get, and the servers, if these are several. */
+  clickHouse: { url: string; servers?: readonly { url: string }[] }
   logUrl: string
 }
 
@@ -35,7 +36,8 @@ const markers = 200
  * of both lanes must be at the end, too.
  */
 export async function waitForDrain(rig: DrainedRig, timeoutMs: number): Promise<void> {
-  const clickHouse = openClickHouse(rig.clickHouse.url)
+  const { url, servers = [{ url }] } = rig.clickHouse
+  const clients = servers.map((server) => openClickHouse(server.url))
   const prefixes: string[] = []
   let sentAt = 0
   const areMarkersVisible = async (): Promise<boolean> => {
@@ -43,20 +45,23 @@ export async function waitForDrain(rig: DrainedRig, timeoutMs: number): Promise<
       prefixes.push(await sendMarkers(rig))
       sentAt = Date.now()
     }
-    const { rows } = await clickHouse.query<{ found: number }>(
-      `SELECT uniqExact(event_id) AS found FROM events
-       WHERE site_id = {site:String} AND has({prefixes:Array(String)}, substringIndex(event_id, '-', 1))
-       GROUP BY substringIndex(event_id, '-', 1)`,
-      { site, prefixes },
-    )
-    return rows.some(({ found }) => found === markers)
+    const found = new Map<string, number>()
+    for (const client of clients) {
+      const { rows } = await client.query<{ prefix: string; found: number }>(
+        `SELECT substringIndex(event_id, '-', 1) AS prefix, uniqExact(event_id) AS found FROM events
+         WHERE site_id = {site:String} AND has({prefixes:Array(String)}, prefix) GROUP BY prefix`,
+        { site, prefixes },
+      )
+      for (const row of rows) found.set(row.prefix, (found.get(row.prefix) ?? 0) + row.found)
+    }
+    return [...found.values()].includes(markers)
   }
   try {
     await waitUntil(areMarkersVisible, 'the log is drained', timeoutMs)
   } catch (error) {
     throw new Error(`uncommitted blocks by partition: ${await uncommittedBlocks(rig)}`, { cause: error })
   } finally {
-    await clickHouse.close()
+    for (const client of clients) await client.close()
   }
   await waitForGroups(rig, timeoutMs)
 }

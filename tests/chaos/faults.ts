@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isAlive } from '@sluice/engines/processes'
 import { openClickHouse } from '@sluice/event-store/client'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { PassingInsert } from '../support/clickhouse-proxy.ts'
 import { sendMarkers } from './drain.ts'
-import type { Rig } from './rig.ts'
-import type { RestartableService } from './rig-parts.ts'
+import type { Rig, RigServer } from './rig.ts'
+import { backTimeoutMs, killEngine, type RestartableService } from './rig-parts.ts'
 import type { Fault, FaultKind } from './schedule.ts'
 
 /** Causes a fault; resolves when it is over and the process or connection that it hit works again. */
@@ -13,7 +12,6 @@ export async function doFault(rig: Rig, { kind, target }: Pick<Fault, 'kind' | '
   await faults[kind](rig, target)
 }
 
-const backTimeoutMs = 120_000
 /** A group that lost a member inserts again after its session's 10 s and a rebalance of up to 15 s. */
 const insertTimeoutMs = 90_000
 /** Writers send a heartbeat every second; the group removes a member that sent none for 10 s. */
@@ -48,7 +46,7 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
     await kafka.restart()
   },
 
-  'kill-clickhouse': ({ clickHouse }) => killEngine(clickHouse, () => clickHouseAnswers(clickHouse.url)),
+  'kill-clickhouse': (rig, target) => serverOf(rig, target).killAndStart(),
   'kill-postgres': ({ postgres, query }) => killEngine(postgres, () => isReady(query)),
 
   'kill-redis': async ({ redis }) => {
@@ -73,7 +71,7 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
     const other = await holdNextInsert(rig, 'onArrived', lockOf(frozen.insert))
     const slow = setSlow(rig, slowInsertSeconds)
     frozen.resume()
-    await waitUntil(() => hasBegun(rig, frozen.insert), 'the frozen writer’s insert runs', backTimeoutMs)
+    await waitUntil(() => hasBegun(frozen.insert), 'the frozen writer’s insert runs', backTimeoutMs)
     other.resume()
     slow.end()
     frozen.writer.wake()
@@ -92,14 +90,14 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
     const second = await meeting
     const slow = setSlow(rig, slowInsertSeconds)
     first.resume()
-    await waitUntil(() => hasBegun(rig, first.insert), 'the first insert runs', backTimeoutMs)
+    await waitUntil(() => hasBegun(first.insert), 'the first insert runs', backTimeoutMs)
     second.resume()
     await waitUntil(() => first.insert.isOver && second.insert.isOver, 'both inserts were answered', backTimeoutMs)
     slow.end()
   },
 
-  'freeze-clickhouse': async ({ clickHouse }) => {
-    const { pid } = clickHouse
+  'freeze-clickhouse': async (rig, target) => {
+    const pid = serverOf(rig, target).pid()
     process.kill(pid, 'SIGSTOP')
     await sleep(stalledMs)
     process.kill(pid, 'SIGCONT')
@@ -152,7 +150,7 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
     const slow = setSlow(rig, slowInsertSeconds)
     const { insert, resume } = await holdNextInsert(rig, 'onArrived')
     resume()
-    await waitUntil(() => hasBegun(rig, insert), 'the insert runs', backTimeoutMs)
+    await waitUntil(() => hasBegun(insert), 'the insert runs', backTimeoutMs)
     slow.end()
     insert.cut()
   },
@@ -164,17 +162,14 @@ const faults: Record<FaultKind, (rig: Rig, target: 0 | 1) => Promise<void>> = {
   },
 }
 
+/** One of ClickHouse's servers. */
+function serverOf({ clickHouse: { servers } }: Rig, target: number): RigServer {
+  return servers[target % servers.length] ?? servers[0]
+}
+
 async function restartService(place: RestartableService): Promise<void> {
   await place.kill()
   await place.start()
-}
-
-/** Kills an embedded engine, which its supervisor restarts; resolves when the engine is ready again. */
-async function killEngine(engine: { pid: number }, answers: () => Promise<boolean>): Promise<void> {
-  const { pid } = engine
-  process.kill(pid, 'SIGKILL')
-  const isBack = async (): Promise<boolean> => engine.pid !== pid && isAlive(engine.pid) && (await answers())
-  await waitUntil(isBack, 'the killed engine is back', backTimeoutMs)
 }
 
 /** Cuts a connection five times, because a single cut may fall between two requests. */
@@ -237,27 +232,15 @@ function setSlow({ proxies }: Rig, seconds: number): { end: () => void } {
 }
 
 /** True when the insert runs or has ended: a repeated insert has no new rows, so that it may end at once. */
-async function hasBegun({ clickHouse }: Rig, insert: PassingInsert): Promise<boolean> {
+async function hasBegun(insert: PassingInsert): Promise<boolean> {
   if (insert.isOver) return true
-  const client = openClickHouse(clickHouse.url)
+  const client = openClickHouse(insert.serverUrl)
   try {
     const { rows } = await client.query<{ running: number }>(
       'SELECT count() AS running FROM system.processes WHERE query_id = {queryId:String}',
       { queryId: insert.queryId },
     )
     return rows[0]?.running === 1
-  } finally {
-    await client.close()
-  }
-}
-
-async function clickHouseAnswers(url: string): Promise<boolean> {
-  const client = openClickHouse(url)
-  try {
-    await client.check()
-    return true
-  } catch {
-    return false
   } finally {
     await client.close()
   }

@@ -39,6 +39,8 @@ interface Options {
   rolls: number | undefined
   /** Whether services are upgraded from the previous release to this one, and back. */
   previous: boolean
+  /** Servers of ClickHouse, each with a shard of the events. */
+  shards: number
 }
 
 /** A scenario on a rig of its own. */
@@ -56,8 +58,8 @@ interface StartedRig {
 /** A scenario of a whole Sluice. */
 function onRig(run: (rig: Rig, options: Options, say: Say) => Promise<Outcome>): Scenario {
   return {
-    start: async () => {
-      const rig = await startRig()
+    start: async ({ shards }) => {
+      const rig = await startRig({ shards })
       return {
         run: (options, say) => run(rig, options, say),
         outputs: () => [...rig.gateways, ...rig.writers, rig.query].map((place) => place.output()),
@@ -135,7 +137,7 @@ const scenarios = new Map<string, Scenario>([
 ])
 
 const usage = `npm run chaos -- [scenario…] [--seed N] [--events N] [--seconds N] [--faults kind=count,…]
-                 [--kills N] [--blobs file|s3] [--rolls N] [--previous]
+                 [--kills N] [--blobs file|s3] [--rolls N] [--previous] [--shards 1|2|4]
 
 Scenarios: ${[...scenarios.keys()].join(', ')}; all of them when none is named.
 --seed     decides events, faults and their order (1)
@@ -145,7 +147,8 @@ Scenarios: ${[...scenarios.keys()].join(', ')}; all of them when none is named.
 --kills    workers that jobs kills during imports, exports and erasures each; processes that node-sdk kills (20)
 --blobs    where the files of jobs are, file or s3 (file)
 --rolls    how often rolling restarts each process (10; 2 with --previous)
---previous rolling upgrades from the previous release to this one, and goes back in every second round`
+--previous rolling upgrades from the previous release to this one, and goes back in every second round
+--shards   servers of ClickHouse that exactly-once and more-partitions spread the events over (1)`
 
 class UsageError extends Error {}
 
@@ -165,6 +168,7 @@ function readCommand(args: string[]): { named: [string, Scenario][]; options: Op
     blobs: readPlace(values.blobs),
     rolls: values.rolls === undefined ? undefined : readCount('--rolls', values.rolls),
     previous: values.previous,
+    shards: readShards(values.shards, named),
   }
   return {
     named,
@@ -189,6 +193,7 @@ function parse(args: string[]) {
         blobs: { type: 'string', default: 'file' },
         rolls: { type: 'string' },
         previous: { type: 'boolean', default: false },
+        shards: { type: 'string', default: '1' },
       },
     })
   } catch (error) {
@@ -198,6 +203,15 @@ function parse(args: string[]) {
 
 function readCount(name: string, text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`${name} is a number from 1 on, not "${text}"`)
+  return Number(text)
+}
+
+const onShards = ['exactly-once', 'more-partitions']
+
+function readShards(text: string, named: readonly [string, Scenario][]): number {
+  if (!['1', '2', '4'].includes(text)) throw new UsageError(`--shards is 1, 2 or 4, not "${text}"`)
+  if (text !== '1' && named.some(([name]) => !onShards.includes(name)))
+    throw new UsageError(`--shards is for ${onShards.join(' and ')} only`)
   return Number(text)
 }
 

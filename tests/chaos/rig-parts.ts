@@ -1,9 +1,13 @@
 import { chmod, mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { findFreePort } from '@sluice/engines/processes'
+import { findFreePort, isAlive } from '@sluice/engines/processes'
 import { openClickHouse } from '@sluice/event-store/client'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { type ServiceName, type ServiceProcess, spawnProgram, startService } from '../support/service-process.ts'
+
+/** Longest time until something that was killed works again. */
+export const backTimeoutMs = 120_000
 
 export interface StartOptions {
   /** The root of another clone, whose service is started. */
@@ -155,4 +159,24 @@ export function countErrors(processes: readonly RestartableService[]): ReadonlyM
 export function countBusyRefusals(gateways: readonly RestartableService[]): number {
   const isBusy = (text: string): boolean => /^(not acknowledged|the log does not|Kafka|requests wait)/.test(text)
   return [...countErrors(gateways)].reduce((sum, [text, count]) => sum + (isBusy(text) ? count : 0), 0)
+}
+
+/** Kills an embedded engine, which its supervisor restarts; resolves when the engine is ready again. */
+export async function killEngine(engine: { pid: number }, answers: () => Promise<boolean>): Promise<void> {
+  const { pid } = engine
+  process.kill(pid, 'SIGKILL')
+  const isBack = async (): Promise<boolean> => engine.pid !== pid && isAlive(engine.pid) && (await answers())
+  await waitUntil(isBack, 'the killed engine is back', backTimeoutMs)
+}
+
+export async function clickHouseAnswers(url: string): Promise<boolean> {
+  const client = openClickHouse(url)
+  try {
+    await client.check()
+    return true
+  } catch {
+    return false
+  } finally {
+    await client.close()
+  }
 }

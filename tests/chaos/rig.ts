@@ -1,19 +1,22 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { generateKey } from '@sluice/access/api-key'
-import { type EmbeddedClickHouse, startClickHouse } from '@sluice/engines/clickhouse'
+import { startClickHouse } from '@sluice/engines/clickhouse'
 import { type EmbeddedPostgres, startPostgres } from '@sluice/engines/postgres'
 import { findFreePort } from '@sluice/engines/processes'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { type ClickHouseProxy, clickHouseProxy } from '../support/clickhouse-proxy.ts'
+import { startClickHouseCluster } from '../support/engines/clickhouse-cluster.ts'
 import { type LocalKafka, startKafka } from '../support/engines/kafka.ts'
 import { type LocalRedis, startRedis } from '../support/engines/redis.ts'
 import { testSecretsKey } from '../support/secrets-key.ts'
 import type { ServiceName } from '../support/service-process.ts'
 import { type TcpProxy, tcpProxy } from '../support/tcp-proxy.ts'
 import {
+  clickHouseAnswers,
   type Keep,
   keepEveryPart,
+  killEngine,
   makeFolder,
   migrate,
   type RestartableService,
@@ -33,7 +36,7 @@ export interface Rig {
   writers: readonly [RestartableService, RestartableService]
   query: RestartableService
   kafka: LocalKafka
-  clickHouse: EmbeddedClickHouse
+  clickHouse: RigClickHouse
   postgres: EmbeddedPostgres
   redis: LocalRedis
   proxies: {
@@ -52,6 +55,28 @@ export interface Rig {
   stop(): Promise<void>
 }
 
+/** The servers of ClickHouse. */
+export interface RigClickHouse {
+  /** What a service gets: the only server, or the cluster. */
+  url: string
+  /** The servers in the order of their shards. */
+  servers: readonly [RigServer, ...RigServer[]]
+}
+
+export interface RigServer {
+  /** The URL of the store's tables on this server. */
+  url: string
+  /** The id of its process since its last start. */
+  pid(): number
+  /** Kills the server; resolves when it has been started again and answers. */
+  killAndStart(): Promise<void>
+}
+
+export interface RigOptions {
+  /** Servers of ClickHouse, each with a shard of the events; one by default. */
+  shards?: number
+}
+
 /** Two partitions for each writer. More would create more parts, which slow ClickHouse down as they are not merged. */
 const partitions = 4
 
@@ -60,11 +85,11 @@ const partitions = 4
  * SIGKILL, only the services outlive it. ClickHouse merges nothing, so that its ReplacingMergeTree can't hide rows that
  * were stored twice.
  */
-export function startRig(): Promise<Rig> {
-  return startWith(startParts)
+export function startRig({ shards = 1 }: RigOptions = {}): Promise<Rig> {
+  return startWith((keep) => startParts(keep, shards))
 }
 
-async function startParts(keep: Keep): Promise<Omit<Rig, 'stop'>> {
+async function startParts(keep: Keep, shards: number): Promise<Omit<Rig, 'stop'>> {
   const folder = await keep(makeFolder(), (dir) => rm(dir, { recursive: true, force: true }))
   const proxy = (targetUrl: string): Promise<TcpProxy> => keep(tcpProxy(targetUrl), (opened) => opened.close())
   const service = (name: ServiceName, environment: Readonly<Record<string, string>>): Promise<RestartableService> =>
@@ -75,7 +100,7 @@ async function startParts(keep: Keep): Promise<Omit<Rig, 'stop'>> {
   const kafkaOptions = { dir: join(folder, 'kafka'), port: kafkaPort, advertisedPort: kafkaProxy.port }
   const [kafka, clickHouse, postgres, redis] = await together([
     keep(startKafka(kafkaOptions), (engine) => engine.stop()),
-    keep(startClickHouse({ dir: join(folder, 'clickhouse') }), (engine) => engine.stop()),
+    shards === 1 ? startServer(keep, join(folder, 'clickhouse')) : startCluster(keep, shards),
     keep(startPostgres({ dir: join(folder, 'postgres'), durable: false }), (engine) => engine.stop()),
     keep(startRedis({ dir: join(folder, 'redis') }), (engine) => engine.stop()),
   ])
@@ -90,10 +115,18 @@ async function startParts(keep: Keep): Promise<Omit<Rig, 'stop'>> {
   const files = { SLUICE_BLOBS_URL: `file:${join(folder, 'blobs')}`, SLUICE_SECRETS_KEY: testSecretsKey }
   await ensureTopics(logUrl, { partitions })
   await migrate({ ...log, ...database, ...store })
-  await keepEveryPart(clickHouse.url)
+  for (const { url } of clickHouse.servers) await keepEveryPart(url)
 
   const pair = <T>(start: () => Promise<T>): Promise<[T, T]> => together([start(), start()])
-  const clickHouseProxies = await pair(() => keep(clickHouseProxy(clickHouse.url), (opened) => opened.close()))
+  const clickHouseProxies = await pair(() =>
+    keep(
+      clickHouseProxy(
+        clickHouse.url,
+        clickHouse.servers.map(({ url }) => url),
+      ),
+      (opened) => opened.close(),
+    ),
+  )
   const query = await service('query', { ...database, ...store, ...counters, ...files, SLUICE_ADMIN_KEY: key })
   const gateways = await pair(() => service('gateway', { ...log, ...database, ...counters }))
   const [first, second] = clickHouseProxies
@@ -104,4 +137,30 @@ async function startParts(keep: Keep): Promise<Omit<Rig, 'stop'>> {
   const clients = await together([proxy(gateways[0].url), proxy(gateways[1].url)])
   const proxies = { clients, kafka: kafkaProxy, postgres: postgresProxy, clickHouse: clickHouseProxies }
   return { key, gateways, writers, query, kafka, clickHouse, postgres, redis, proxies: proxies, logUrl }
+}
+
+async function startServer(keep: Keep, dir: string): Promise<RigClickHouse> {
+  const engine = await keep(startClickHouse({ dir }), (started) => started.stop())
+  const { url } = engine
+  const server = {
+    url,
+    pid: () => engine.pid,
+    killAndStart: () => killEngine(engine, () => clickHouseAnswers(url)),
+  }
+  return { url, servers: [server] }
+}
+
+async function startCluster(keep: Keep, shards: number): Promise<RigClickHouse> {
+  const database = 'sluice'
+  const cluster = await keep(startClickHouseCluster({ shards }), (started) => started.stop())
+  const [first, ...others] = cluster.servers.map((server) => ({
+    url: server.url(database),
+    pid: () => server.pid(),
+    killAndStart: async () => {
+      await server.kill()
+      await server.start()
+    },
+  }))
+  if (first === undefined) throw new Error('a cluster has a shard at least')
+  return { url: cluster.url(database), servers: [first, ...others] }
 }

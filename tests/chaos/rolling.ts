@@ -97,7 +97,7 @@ export async function rolling(
   if (failures.length > 0) details.push(...errorLines)
   const stored: Omit<Audit, 'differences'>[] = []
   for (const ledger of ledgers) {
-    const { differences, ...counts } = await audit(rig.clickHouse.url, ledger)
+    const { differences, ...counts } = await audit([rig.clickHouse.url], ledger)
     stored.push(counts)
     details.push(...differences)
   }

@@ -71,7 +71,10 @@ export async function underLoad(
 
   // The result includes inserts that still run, for example of a writer that was frozen.
   await Promise.all(rig.writers.map((writer) => writer.stop()))
-  const { differences, ...counts } = await audit(rig.clickHouse.url, ledger)
+  const { differences, ...counts } = await audit(
+    rig.clickHouse.servers.map(({ url }) => url),
+    ledger,
+  )
   await Promise.all(rig.writers.map((writer) => writer.start()))
   return {
     ledger,
@@ -130,8 +133,8 @@ function synchronise(
   }
 }
 
-function judgeCounts({ lost, twice, altered, foreign }: Omit<Audit, 'differences'>): string[] {
-  return Object.entries({ lost, twice, altered, foreign }).flatMap(([what, count]) =>
+function judgeCounts({ lost, twice, altered, foreign, misplaced }: Omit<Audit, 'differences'>): string[] {
+  return Object.entries({ lost, twice, altered, foreign, misplaced }).flatMap(([what, count]) =>
     count > 0 ? [`${count} ${what}`] : [],
   )
 }

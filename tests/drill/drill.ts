@@ -69,7 +69,7 @@ export async function drill(rig: DrillRig, { seed, events, say }: DrillOptions):
   await waitUntilStored(rig, [first, second])
 
   const problems: string[] = []
-  for (const ledger of [first, second]) problems.push(...judge(await audit(rig.engines().clickHouseUrl, ledger)))
+  for (const ledger of [first, second]) problems.push(...judge(await audit([rig.engines().clickHouseUrl], ledger)))
   const restored = await ask(rig, services, paths)
   for (const [question, answer] of answers) {
     const now = restored.get(question)

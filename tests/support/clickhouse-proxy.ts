@@ -1,9 +1,11 @@
-import { createServer, type IncomingMessage, request as httpRequest, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, request as httpRequest, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /** An insert on its way from a writer to ClickHouse. */
 export interface PassingInsert {
   readonly queryId: string
+  /** URL of the server that the insert is for. */
+  readonly serverUrl: string
   /** ClickHouse has answered it, or can't any more. */
   readonly isOver: boolean
   /** Ends the writer's connection. ClickHouse does what it was given all the same. */
@@ -27,16 +29,21 @@ export interface ClickHouseProxy {
   close(): Promise<void>
 }
 
-/** Stands between a writer and ClickHouse, so that something can happen at an exact point of an insert. */
-export async function clickHouseProxy(clickHouseUrl: string): Promise<ClickHouseProxy> {
-  const target = new URL(clickHouseUrl)
+/**
+ * Stands between a writer and ClickHouse, so that something can happen at an exact point of an insert. `serverUrls` are given
+ * for a cluster, whose servers have hosts of their own and one port: the proxy listens on the same hosts.
+ */
+export async function clickHouseProxy(
+  clickHouseUrl: string,
+  serverUrls: readonly string[] = [clickHouseUrl],
+): Promise<ClickHouseProxy> {
   const state: Pick<ClickHouseProxy, 'hooks' | 'slowSeconds'> = { hooks: {}, slowSeconds: 0 }
 
-  async function forward(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? '/', target.origin)
+  async function forward(serverUrl: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', new URL(serverUrl).origin)
     const queryId = url.searchParams.get('query_id') ?? ''
     const isInsert = queryId.startsWith('writer-')
-    const insert = { queryId, isOver: false, cut: () => request.socket.destroy() }
+    const insert = { queryId, serverUrl, isOver: false, cut: () => request.socket.destroy() }
     const isCut = (): boolean => request.socket.destroyed
     const body = await readAll(request)
     if (isInsert) await state.hooks.onArrived?.(insert)
@@ -52,22 +59,33 @@ export async function clickHouseProxy(clickHouseUrl: string): Promise<ClickHouse
     response.end(answer.body)
   }
 
-  const server = createServer((request, response) => {
-    // ClickHouse is away, or the writer is: the line between them breaks.
-    forward(request, response).catch(() => request.socket.destroy())
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  let port = 0
+  const servers: Server[] = []
+  for (const serverUrl of serverUrls) {
+    const server = createServer((request, response) => {
+      // ClickHouse is away, or the writer is: the line between them breaks.
+      forward(serverUrl, request, response).catch(() => request.socket.destroy())
+    })
+    await new Promise<void>((resolve) => server.listen(port, new URL(serverUrl).hostname, resolve))
+    port = (server.address() as AddressInfo).port
+    servers.push(server)
+  }
   const url = new URL(clickHouseUrl)
-  url.port = String((server.address() as AddressInfo).port)
+  url.port = String(port)
   return Object.assign(state, {
     url: url.href,
-    close: () =>
-      new Promise<void>((resolve) => {
-        server.close(() => {
-          resolve()
-        })
-        server.closeAllConnections()
-      }),
+    close: async () => {
+      await Promise.all(servers.map(closeServer))
+    },
+  })
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => {
+      resolve()
+    })
+    server.closeAllConnections()
   })
 }
 

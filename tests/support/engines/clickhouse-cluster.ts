@@ -22,6 +22,8 @@ export interface ClickHouseCluster {
 export interface ClusterServer {
   /** The URL of a database on this server alone. */
   url(database: string): string
+  /** Id of the server's process since its last start. */
+  pid(): number
   /** Kills the server; `start` starts it again. */
   kill(): Promise<void>
   start(): Promise<void>
@@ -142,6 +144,7 @@ function clusterServer({
   let child: ChildHandle | undefined
   return {
     url,
+    pid: () => child?.pid ?? -1,
     kill: async () => {
       child?.kill()
       await child?.exited
