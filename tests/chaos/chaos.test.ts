@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import { describeWithServices } from '../support/engines/test-engines.ts'
-import { exactlyOnce, smallFaults } from './exactly-once.ts'
+import { exactlyOnce, faultsOfShards, smallFaults } from './exactly-once.ts'
 import { kafkaAway } from './kafka-away.ts'
 import { poison } from './poison.ts'
 import { postgresAway } from './postgres-away.ts'
@@ -50,5 +50,25 @@ describeWithServices('Sluice under faults', () => {
 
   it('accepts known keys without Postgres, and refuses a revoked key everywhere once it is back (R6)', async () => {
     expectNoProblems(await postgresAway(rig, { seed: 6, outageSeconds: 6, revokedMsMax: 10_000, say }))
+  }, 1_200_000)
+})
+
+describeWithServices('Sluice on two shards under faults', () => {
+  let rig: Rig
+
+  beforeAll(async () => {
+    rig = await startRig({ shards: 2 })
+  })
+
+  afterAll(async () => {
+    await rig.stop()
+  })
+
+  it('loses, duplicates and misplaces no acknowledged event while servers and writers fail (R1)', async () => {
+    const said: string[] = []
+    const options = { seed: 7, events: 3_000, eventsPerSecond: 1_500, faults: faultsOfShards }
+    const { problems, details, figures } = await exactlyOnce(rig, { ...options, say: (line) => said.push(line) })
+    if (problems.length > 0) console.error(JSON.stringify({ figures, said, details }, undefined, 2))
+    expect(problems).toEqual([])
   }, 1_200_000)
 })

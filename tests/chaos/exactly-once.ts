@@ -55,6 +55,13 @@ export const smallFaults: FaultCounts = {
   'cut-insert-answer': 1,
 }
 
+/** A short run on two shards has the faults whose outcome depends on the server that an insert goes to. */
+export const faultsOfShards: FaultCounts = {
+  'kill-writer-after-insert': 1,
+  'kill-clickhouse': 2,
+  'cut-insert-answer': 1,
+}
+
 /**
  * R1: events are sent while every part fails, one fault after the other. Every event that was answered 202 must be
  * stored once and unaltered, although each also comes by the other lane.

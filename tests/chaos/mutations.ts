@@ -75,6 +75,28 @@ export const mutations: readonly Mutation[] = [
     detectedBy: { faults: 'meet-across-lanes=6', shows: 'twice' },
   },
   {
+    name: 'ids that gateways made to any partition, with several shards',
+    edits: [
+      {
+        file: 'services/gateway/publish/watch-shards.ts',
+        from: 'maySpread: () => shards !== 1',
+        to: 'maySpread: () => false',
+      },
+    ],
+    detectedBy: { testFile: 'tests/shards/sent-again.test.ts' },
+  },
+  {
+    name: 'copies of an event to different shards',
+    edits: [
+      {
+        file: 'services/writer/store-batch.ts',
+        from: 'inserter.insert(rows, { queryId, replaceRunning, partition, timeoutMs })',
+        to: 'inserter.insert(rows, { queryId, replaceRunning, partition: partition + Math.round(performance.now()), timeoutMs })',
+      },
+    ],
+    detectedBy: { testFile: 'services/writer/shards.test.ts' },
+  },
+  {
     name: '202 before the log has acknowledged',
     edits: [
       {

@@ -1,14 +1,18 @@
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import type { EventLog } from '@sluice/event-log/log'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
+import { openClickHouse } from '@sluice/event-store/client'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
 import { openPostgres } from '@sluice/postgres/open'
+import { shardStore } from '@sluice/postgres/shards'
 import { capturedLogger } from '../../../tests/support/captured-logger.ts'
+import { type ClickHouseCluster, startClickHouseCluster } from '../../../tests/support/engines/clickhouse-cluster.ts'
 import {
   describeWithKafka,
   type TestClickHouse,
@@ -107,5 +111,74 @@ describeWithKafka('with Kafka', () => {
     const url = testKafka()?.url ?? ''
     await ensureTopics(url, { partitions: 2 })
     return url
+  })
+})
+
+describe('with a cluster', () => {
+  let cluster: ClickHouseCluster
+  let database: string
+
+  beforeAll(async () => {
+    cluster = await startClickHouseCluster({ shards: 2 })
+  }, 120_000)
+
+  afterAll(async () => {
+    await cluster.stop()
+  })
+
+  beforeEach(() => {
+    database = `test_${randomBytes(6).toString('hex')}`
+  })
+
+  afterEach(async () => {
+    await cluster.drop(database)
+  })
+
+  async function notedShards(): Promise<number | undefined> {
+    const postgres = openPostgres(postgresDatabase.url)
+    return shardStore(postgres)
+      .read()
+      .finally(() => postgres.close())
+  }
+
+  async function databases(): Promise<number> {
+    const clickHouse = openClickHouse(cluster.servers[0]?.url('default') ?? '')
+    const { rows } = await clickHouse.query<{ count: number }>(
+      'SELECT count() AS count FROM system.databases WHERE name = {database:String}',
+      { database },
+    )
+    await clickHouse.close()
+    return rows[0]?.count ?? NaN
+  }
+
+  test('the number of shards is noted at the first migration, and one server is refused from then on', async () => {
+    const url = `file:${folder}/log`
+    const group = await migrateStore(url, cluster.url(database))
+    expect(await notedShards()).toBe(2)
+    expect(await migrateStore(url, cluster.url(database))).toBe(group)
+    const [store] = stores
+    await expect(migrateStore(url, store?.url ?? '')).rejects.toMatchObject({
+      internal: expect.stringMatching(/leads to one server, and the events are stored on a cluster of 2 shards/),
+    })
+    expect(await notedShards()).toBe(2)
+  })
+
+  test('a cluster is refused where the events are on one server, and nothing is changed there', async () => {
+    await migrateStore(`file:${folder}/log`, stores[0]?.url ?? '')
+    expect(await notedShards()).toBe(1)
+    await expect(migrateStore(`file:${folder}/log`, cluster.url(database))).rejects.toMatchObject({
+      internal: expect.stringMatching(/leads to a cluster of 2 shards, and the events are stored on one server/),
+    })
+    expect(await databases()).toBe(0)
+  })
+
+  test('a log whose partitions are not spread evenly over the shards is refused', async () => {
+    const url = `file:${folder}/log`
+    const { logger } = capturedLogger()
+    await (await openEventLog(url, { logger, file: { partitions: 3 } })).close()
+    await expect(migrateStore(url, cluster.url(database))).rejects.toMatchObject({
+      internal: expect.stringMatching(/The log has 3 partitions and ClickHouse 2 shards.*must be a multiple of 2/),
+    })
+    expect(await notedShards()).toBeUndefined()
   })
 })
