@@ -99,6 +99,22 @@ test('a migration that ended on the first server goes on with the same store', a
   for (const server of serverUrls()) expect(await query(server, 'SELECT DISTINCT id FROM store')).toStrictEqual([id])
 })
 
+test('a server that has lost its shard is refused, and gets no new one', async () => {
+  await migrateClickHouse(url)
+  const [first, second] = cluster.servers
+  await command(
+    first?.url(database) ?? '',
+    `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at)
+     VALUES ('s', 'prod', 'view', now64(3), 'e', now64(3))`,
+  )
+  await command(second?.url('default') ?? '', `DROP DATABASE ${database} SYNC`)
+  await expect(migrateClickHouse(url)).rejects.toEqual(refused(/holds no shard, and other servers .* Restore its data/))
+  await expect(planClickHouse(url)).rejects.toEqual(refused(/holds no shard/))
+  expect(
+    await query(second?.url('default') ?? '', `SELECT 1 FROM system.databases WHERE name = '${database}'`),
+  ).toStrictEqual([])
+})
+
 test('a plan names the statements of each server', async () => {
   const planned = await planClickHouse(url)
   expect(planned.map(({ server }) => server)).toStrictEqual(serverUrls().map((server) => new URL(server).origin))

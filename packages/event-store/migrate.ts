@@ -9,7 +9,7 @@ import {
 import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from './client.ts'
 import { createShardsTables, storeServers } from './cluster.ts'
 import { clickHouseCode, ClickHouseError } from './errors.ts'
-import { checkStorePlaces, insertStorePlace, recordServer } from './store-identity.ts'
+import { checkStorePlaces, insertStorePlace, recordServer, requireNoLostShard } from './store-identity.ts'
 
 /** The migrations of this build. */
 export const migrationFolder = new URL('./migrations/', import.meta.url)
@@ -70,6 +70,7 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
   const address = parseClickHouseUrl(url)
   const servers = await storeServers(address)
   const places = await checkStorePlaces(servers)
+  await requireNoLostShard(servers, places)
   const id = places.find((place) => place !== undefined)?.id ?? randomUUID()
   const applied = new Set<string>()
   for (const [shard, server] of servers.entries()) {
@@ -189,7 +190,7 @@ export interface PlannedServer {
 export async function planClickHouse(url: string, folder = migrationFolder): Promise<readonly PlannedServer[]> {
   const address = parseClickHouseUrl(url)
   const servers = await storeServers(address)
-  await checkStorePlaces(servers)
+  await requireNoLostShard(servers, await checkStorePlaces(servers))
   return Promise.all(
     servers.map(async (server) => ({
       server: address.cluster === undefined ? undefined : server.origin,

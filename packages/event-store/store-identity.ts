@@ -87,7 +87,7 @@ export async function readStoreId(
 export async function recordServer(clickHouse: Pick<ClickHouse, 'command'>): Promise<void> {
   // All columns that there are: a restored store may be from before the last migrations.
   await clickHouse.command(
-    'INSERT INTO store SELECT * REPLACE (serverUUID() AS server, now64(3) AS noted_at) FROM store FINAL WHERE server != serverUUID()',
+    'INSERT INTO store SELECT * REPLACE (serverUUID() AS server, now64(3) AS noted_at) FROM store FINAL WHERE store.server != serverUUID()',
   )
 }
 
@@ -138,6 +138,34 @@ export async function checkReadPlaces({ address: { origin, cluster }, query }: C
     throw wrongCluster(
       misplacedText(cluster === undefined ? origin : `${asked} of ${cluster}`, place, { shard: asked - 1, shards }),
     )
+  }
+}
+
+/**
+ * Throws AppError, with what to do, when a server has no store while another one has events: it has lost its shard, and a new
+ * one would make answers complete without it. Without events a first migration was interrupted.
+ */
+export async function requireNoLostShard(servers: readonly ClickHouseAddress[], places: StorePlaces): Promise<void> {
+  const lost = servers.filter((_, shard) => places[shard] === undefined)
+  if (lost.length === 0 || lost.length === servers.length) return
+  const filled = await Promise.all(servers.map(hasStoredEvents))
+  if (!filled.includes(true)) return
+  throw wrongCluster(
+    `The ClickHouse server ${lost[0]?.origin ?? ''} holds no shard, and other servers of its store hold events. Restore its ` +
+      'data (docs/scale-out.md), or correct its host in remote_servers.',
+  )
+}
+
+async function hasStoredEvents({ database, ...server }: ClickHouseAddress): Promise<boolean> {
+  const clickHouse = openClickHouseAt({ ...server, database: 'default' })
+  try {
+    const { rows } = await clickHouse.query<{ events: number | null }>(
+      `SELECT sum(total_rows) AS events FROM system.tables WHERE database = {database:String} AND name = 'events'`,
+      { database },
+    )
+    return (rows[0]?.events ?? 0) > 0
+  } finally {
+    await clickHouse.close()
   }
 }
 

@@ -11,6 +11,7 @@ import { backupStore } from '@sluice/postgres/backups'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { openPostgres } from '@sluice/postgres/open'
 import { folderOf } from '@sluice/runtime/file-url'
+import { thisBuild } from '@sluice/runtime/schema-versions'
 import { type DrillRig, startDrillRig } from '../../../tests/drill/rig.ts'
 import { kafkaMissing } from '../../../tests/support/engines/kafka-files.ts'
 import { postgresPrograms } from '../../../tests/support/engines/postgres-programs.ts'
@@ -183,7 +184,7 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     await expectRefusal((folder) => writeFile(join(folder, 'manifest.json'), 'null'), 'is damaged')
     await expectRefusal(async (folder) => {
       const file = join(folder, 'manifest.json')
-      await writeFile(file, (await readFile(file, 'utf8')).replace('"build": 1', '"build": 2'))
+      await writeFile(file, (await readFile(file, 'utf8')).replace(`"build": ${thisBuild}`, '"build": 0'))
     }, 'is damaged')
     await expectRefusal(async (folder) => rm(await dumpIn(folder)), 'is missing')
     await expectRefusal(async (folder) => writeFile(await dumpIn(folder), 'PGDMP'), 'its checksum differs')
@@ -207,10 +208,10 @@ suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
     await expectRefusal(
       (folder) =>
         changeManifest(folder, (manifest) => {
-          const postgres = [...manifest.schemas.postgres, ['999-of-tomorrow', 2] as const]
+          const postgres = [...manifest.schemas.postgres, ['999-of-tomorrow', thisBuild + 1] as const]
           return { ...manifest, schemas: { ...manifest.schemas, postgres } }
         }),
-      'The Postgres schema is newer than this build, 1 (unknown: 999-of-tomorrow needs build 2)',
+      `The Postgres schema is newer than this build, ${thisBuild} (unknown: 999-of-tomorrow needs build ${thisBuild + 1})`,
     )
     const [part = ''] = await readdir(rig.disk)
     const away = join(rig.backups, 'away')
