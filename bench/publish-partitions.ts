@@ -27,7 +27,13 @@ function prepareBatches(): EncodedEvent[][] {
     Array.from({ length: batchEvents }, (_, index) => {
       const row = benchRow(batch * batchEvents + index, thousandSites)
       const keyHash = createHash('md5').update(row.event_id).digest().readUInt32LE()
-      return { line: `${JSON.stringify(row)}\n`, timestamp: row.timestamp, keyHash, undated: false, siteId: row.site_id }
+      return {
+        line: `${JSON.stringify(row)}\n`,
+        timestamp: row.timestamp,
+        keyHash,
+        undated: false,
+        siteId: row.site_id,
+      }
     }),
   )
 }

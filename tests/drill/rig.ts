@@ -5,6 +5,7 @@ import { startClickHouse } from '@sluice/engines/clickhouse'
 import { startPostgres } from '@sluice/engines/postgres'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import { type Keep, keepEveryPart, makeFolder, startRestartable, startWith } from '../chaos/rig-parts.ts'
+import { startClickHouseCluster } from '../support/engines/clickhouse-cluster.ts'
 import { startKafka } from '../support/engines/kafka.ts'
 import { postgresPrograms, postgresProgramsMissing } from '../support/engines/postgres-programs.ts'
 import { startRedis } from '../support/engines/redis.ts'
@@ -17,7 +18,7 @@ export interface DrillRig {
   key: string
   /** Where backups may be written. */
   backups: string
-  /** The folder of ClickHouse's disk for backups. */
+  /** The folder of ClickHouse's disk for backups; with several shards it holds a folder for each, `1`, `2` and so on. */
   disk: string
   engines(): Engines
   /** Runs a command of operators; returns its exit code and output. */
@@ -30,6 +31,8 @@ export interface DrillRig {
 
 export interface Engines {
   clickHouseUrl: string
+  /** The URLs of the servers of ClickHouse themselves, in the order of the shards. */
+  clickHouseServers: readonly string[]
   postgresUrl: string
   logUrl: string
   blobsUrl: string
@@ -41,12 +44,31 @@ export interface Services {
   kill(): Promise<void>
 }
 
-/** Starts the engines; throws with what to install when something is missing. */
-export function startDrillRig(): Promise<DrillRig> {
-  return startWith(startParts)
+/** Starts the engines, ClickHouse on one server or on so many shards; throws with what to install when something is missing. */
+export function startDrillRig({ shards = 1 }: { shards?: number } = {}): Promise<DrillRig> {
+  return startWith((keep) => startParts(keep, shards))
 }
 
-async function startParts(keep: Keep): Promise<Omit<DrillRig, 'stop'>> {
+interface DrillClickHouse {
+  url: string
+  servers: readonly string[]
+  stop(): Promise<void>
+}
+
+async function startDrillClickHouse(shards: number, dir: string, backupsDir: string): Promise<DrillClickHouse> {
+  if (shards === 1) {
+    const engine = await startClickHouse({ dir, backupsDir })
+    return { url: engine.url, servers: [engine.url], stop: () => engine.stop() }
+  }
+  const cluster = await startClickHouseCluster({ shards, backupsDir })
+  return {
+    url: cluster.url('sluice'),
+    servers: cluster.servers.map((server) => server.url('sluice')),
+    stop: () => cluster.stop(),
+  }
+}
+
+async function startParts(keep: Keep, shards: number): Promise<Omit<DrillRig, 'stop'>> {
   const programs = postgresPrograms()
   if (programs === undefined) throw new Error(`PostgreSQL with pg_dump is missing: ${postgresProgramsMissing}`)
   const folder = await keep(makeFolder(), (dir) => rm(dir, { recursive: true, force: true }))
@@ -63,7 +85,7 @@ async function startParts(keep: Keep): Promise<Omit<DrillRig, 'stop'>> {
   const startEngines = async () => {
     const own = join(folder, `engines-${generation++}`)
     await mkdir(own, { mode: 0o711 })
-    const clickHouse = await startClickHouse({ dir: join(own, 'clickhouse'), backupsDir: disk })
+    const clickHouse = await startDrillClickHouse(shards, join(own, 'clickhouse'), disk)
     const postgres = await startPostgres({ dir: join(own, 'postgres'), durable: false, programs })
     const redis = await startRedis({ dir: join(own, 'redis') })
     return {
@@ -95,7 +117,7 @@ async function startParts(keep: Keep): Promise<Omit<DrillRig, 'stop'>> {
   }
   const migrated = await command('admin/migrate/main')
   if (migrated.code !== 0) throw new Error(migrated.output)
-  await keepEveryPart(engines.clickHouse.url)
+  for (const server of engines.clickHouse.servers) await keepEveryPart(server)
 
   return {
     key,
@@ -103,6 +125,7 @@ async function startParts(keep: Keep): Promise<Omit<DrillRig, 'stop'>> {
     disk,
     engines: () => ({
       clickHouseUrl: engines.clickHouse.url,
+      clickHouseServers: engines.clickHouse.servers,
       postgresUrl: engines.postgres.url,
       logUrl,
       blobsUrl: engines.blobsUrl,

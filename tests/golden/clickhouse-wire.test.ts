@@ -26,7 +26,9 @@ const storeId = '0190f1b2-0000-7000-8000-000000000001'
 /** The response to an inserter's question for its store; undefined for any other request. */
 function storeResponse({ body }: ReceivedRequest): GivenResponse | undefined {
   if (!body.includes('AS is_own')) return undefined
-  return { body: `{"meta":[],"data":[{"id":"${storeId}","shard":0,"shards":1,"is_own":1,"engine":"ReplacingMergeTree"}],"rows":1}` }
+  return {
+    body: `{"meta":[],"data":[{"id":"${storeId}","shard":0,"shards":1,"is_own":1,"engine":"ReplacingMergeTree"}],"rows":1}`,
+  }
 }
 
 /** Headers that ClickHouse reads; the others come from the HTTP client and contain versions. */
