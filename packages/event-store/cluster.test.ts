@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { type ClickHouseCluster, startClickHouseCluster } from '../../tests/support/engines/clickhouse-cluster.ts'
 import { openClickHouse, parseClickHouseUrl } from './client.ts'
+import { openEventReader } from './event-reader.ts'
 import { migrateClickHouse, planClickHouse } from './migrate.ts'
 
 let cluster: ClickHouseCluster
@@ -168,6 +169,46 @@ describe('a store whose servers noted other places', () => {
       'INSERT INTO store (id, server, shard, shards) SELECT generateUUIDv4(), serverUUID(), 1, 2',
     )
     await expect(migrateClickHouse(url)).rejects.toEqual(refused(/hold shards of 2 stores/))
+    const reader = openEventReader(cluster.url(database, 'sluice_reader'))
+    await expect(reader.checkSchema()).rejects.toEqual(refused(/hold shards of 2 stores/))
+    await reader.close()
+  })
+})
+
+describe('readers', () => {
+  async function checkSchema(readerUrl: string): Promise<void> {
+    const reader = openEventReader(readerUrl)
+    try {
+      await reader.checkSchema()
+    } finally {
+      await reader.close()
+    }
+  }
+
+  test('refuse a cluster that is not migrated, and one of whose servers lacks a migration', async () => {
+    const reader = cluster.url(database, 'sluice_reader')
+    await expect(checkSchema(reader)).rejects.toEqual(refused(/missing: 001-events.* Run "npm run migrate"/))
+    await migrateClickHouse(url)
+    await checkSchema(reader)
+    await command(
+      cluster.servers[1]?.url(database) ?? '',
+      `ALTER TABLE schema_migrations DELETE WHERE name = '010-shards' SETTINGS mutations_sync = 2`,
+    )
+    await expect(checkSchema(reader)).rejects.toEqual(refused(/missing: 010-shards\)\. Run "npm run migrate"/))
+  })
+
+  test('refuse a URL that leads to one shard alone, and servers that are not those of one store', async () => {
+    await migrateClickHouse(url)
+    await expect(checkSchema(cluster.servers[1]?.url(database) ?? '')).rejects.toEqual(
+      refused(/holds shard 2 of 2 .* name the cluster of its 2 shards/),
+    )
+    await command(
+      cluster.servers[1]?.url(database) ?? '',
+      'INSERT INTO store SELECT id, server, 0, shards, now64(3) FROM store',
+    )
+    await expect(checkSchema(cluster.url(database, 'sluice_reader'))).rejects.toEqual(
+      refused(/holds shard 1 of 2 .* makes it shard 2 of 2/),
+    )
   })
 })
 

@@ -114,14 +114,20 @@ export async function checkStorePlaces(servers: readonly ClickHouseAddress[]): P
       throw wrongCluster(misplacedText(servers[shard]?.origin ?? '', place, { shard, shards }))
     }
   }
-  const ids = new Set(places.flatMap((place) => (place === undefined ? [] : [place.id])))
-  if (ids.size > 1) {
-    throw wrongCluster(
-      `The ClickHouse servers ${servers.map(({ origin }) => origin).join(', ')} hold shards of ${ids.size} stores. Name a ` +
-        'cluster in SLUICE_CLICKHOUSE_URL whose servers hold one store, or none.',
-    )
-  }
+  requireOneStore(
+    places.flatMap((place) => (place === undefined ? [] : [place.id])),
+    servers.map(({ origin }) => origin).join(', '),
+  )
   return places
+}
+
+function requireOneStore(ids: readonly string[], servers: string): void {
+  const stores = new Set(ids).size
+  if (stores <= 1) return
+  throw wrongCluster(
+    `The ClickHouse servers ${servers} hold shards of ${stores} stores. Name a cluster in SLUICE_CLICKHOUSE_URL whose servers ` +
+      'hold one store, or none.',
+  )
 }
 
 /**
@@ -134,11 +140,17 @@ export async function checkReadPlaces({ address: { origin, cluster }, query }: C
   )
   const shards = cluster === undefined ? 1 : rows.length
   for (const { asked, ...place } of rows) {
-    if (place.shards === shards && place.shard === asked - 1 && place.id === rows[0]?.id) continue
+    const shard = asked - 1
+    if (place.shards === shards && place.shard === shard) continue
     throw wrongCluster(
-      misplacedText(cluster === undefined ? origin : `${asked} of ${cluster}`, place, { shard: asked - 1, shards }),
+      misplacedText(cluster === undefined ? origin : `${asked} of ${cluster}`, place, { shard, shards }),
     )
   }
+  if (cluster !== undefined)
+    requireOneStore(
+      rows.map(({ id }) => id),
+      `of ${cluster}`,
+    )
 }
 
 /**
