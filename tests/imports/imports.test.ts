@@ -1,9 +1,10 @@
 import { text } from 'node:stream/consumers'
 import { createGunzip } from 'node:zlib'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { sql } from 'kysely'
 import type { ImportError } from '@sluice/contracts/imports'
 import { siteStore } from '@sluice/postgres/sites'
+import { watermarkStore } from '@sluice/postgres/watermarks'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { createImportRig, type ImportRig } from '../support/import-rig.ts'
@@ -142,6 +143,28 @@ describe('an import of events', () => {
     const { importId, siteId } = await uploadFile(rig, csvOf(events))
     const paused = async () => (await figure(metrics, 'sluice_worker_import_paused_seconds_total')) ?? 0
     await waitUntil(async () => (await paused()) > 1, 'the import is paused')
+    expect(await rig.backfill.ends()).toStrictEqual(ends)
+    stops.push(await rig.startWriter())
+    expect((await rig.ended(importId)).status).toBe('completed')
+    expect(await storedRows(rig.clickHouse, siteId)).toStrictEqual(expectedRows(events))
+  })
+
+  test('publishes nothing while the partitions are not spread evenly over the shards', async () => {
+    const { inserter } = rig
+    await watermarkStore(rig.postgres).advance(await rig.log.id(), [undefined], 'backfill')
+    const ends = await rig.backfill.ends()
+    // The rig has three partitions.
+    const two = jest.spyOn(inserter, 'shards').mockResolvedValue(2)
+    stops.push(await rig.startWorker())
+    const events = generateEvents(20)
+    const { importId, siteId } = await uploadFile(rig, csvOf(events))
+    await waitUntil(async () => {
+      const { rows } = await sql<{ tries: number }>`
+        SELECT tries FROM imports WHERE import_id = ${importId}`.execute(rig.postgres.db)
+      return (rows[0]?.tries ?? 0) > 0
+    }, 'a unit of the import failed').finally(() => {
+      two.mockRestore()
+    })
     expect(await rig.backfill.ends()).toStrictEqual(ends)
     stops.push(await rig.startWriter())
     expect((await rig.ended(importId)).status).toBe('completed')
