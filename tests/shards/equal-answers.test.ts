@@ -205,18 +205,18 @@ test(
 test(
   'alerts, over one window and many',
   async () => {
-    const question = { siteId: 'site', environment: 'all', windowMs: 3_600_000 } as const
+    const spec = { siteId: 'site', environment: 'all', windowMs: 3_600_000 } as const
     const options = { withPrevious: true, distinguishesNoData: true }
     for (const metric of metrics) {
       await expectEqual((runner) =>
-        measureAlertSeries({ ...question, metric, filter: byUser }, { start: now - dayMs, end: now }, options, runner),
+        measureAlertSeries({ ...spec, metric, filter: byUser }, { start: now - dayMs, end: now }, options, runner),
       )
     }
-    const asked = (['event_count', 'unique_users', 'visitors'] as const).map((metric) => ({
-      question: { ...question, metric },
+    const groups = (['event_count', 'unique_users', 'visitors'] as const).map((metric) => ({
+      spec: { ...spec, metric },
       options,
     }))
-    await expectEqual((runner) => measureTogether(asked, now, runner))
+    await expectEqual((runner) => measureTogether(groups, now, runner))
   },
   longMs,
 )

@@ -73,7 +73,9 @@ describe('a limit of events of one address', () => {
     const answer = await gateway.collectBatch(batch(4), { key, headers: from('203.0.113.3') })
     expect(answer).toMatchObject({
       status: 413,
-      body: { error: 'Request counts 4 times, one address may make 3 with this key in 60 seconds: send smaller requests' },
+      body: {
+        error: 'Request counts 4 times, one address may make 3 with this key in 60 seconds: send smaller requests',
+      },
     })
     expect((await gateway.collectBatch(batch(3), { key, headers: from('203.0.113.3') })).status).toBe(202)
   })
