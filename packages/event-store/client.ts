@@ -43,7 +43,7 @@ export interface QueryResult<Row> {
 
 /**
  * A ClickHouse by the driver. Services use EventReader and EventInserter, which are made of it; only
- * insert/external-table.ts uses HTTP itself.
+ * external-table.ts uses HTTP itself.
  */
 export interface ClickHouse {
   readonly address: ClickHouseAddress

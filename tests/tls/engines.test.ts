@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { blobsUrl } from '@sluice/blobs/variables'
 import { openClickHouse } from '@sluice/event-store/client'
-import { externalTableClient } from '@sluice/event-store/insert/external-table'
+import { externalTableClient } from '@sluice/event-store/external-table'
 import { clickHouseUrl } from '@sluice/event-store/variables'
 import { requireDumpable } from '@sluice/postgres/dump'
 import { openPostgres } from '@sluice/postgres/open'

@@ -3,7 +3,7 @@ import type { UserField } from '@sluice/contracts/conditions'
 import { conditionSql } from '../conditions.ts'
 import { joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import type { QueryRunner, Statement } from '../query-runner.ts'
-import { distinctKeyColumns } from '../stats/row-sources.ts'
+import { distinctKeyOf, isSessionMetric } from '../stats/metric-sql.ts'
 import { type AlertSpec, countsEvents } from './alert-spec.ts'
 import type { MeasureOptions } from './measure-alert.ts'
 
@@ -20,8 +20,7 @@ const filterCharactersMax = 10_000
 
 /** Whether a spec may be measured with others of its site: it is of events, over a short window. */
 export function isMeasuredTogether({ metric, windowMs, filter = [] }: AlertSpec): boolean {
-  const isOfSessions = metric === 'avg_session_duration' || metric === 'bounce_rate' || metric === 'conversion_rate'
-  return !isOfSessions && windowMs <= windowMsMax && JSON.stringify(filter).length <= filterCharactersMax
+  return !isSessionMetric(metric) && windowMs <= windowMsMax && JSON.stringify(filter).length <= filterCharactersMax
 }
 
 /**
@@ -68,13 +67,13 @@ interface SpecColumns {
 }
 
 function columnsOf({ spec, options }: MeasuredTogether, index: number): SpecColumns {
-  const { windowMs, eventType, filter = [], metric } = spec
+  const { windowMs, eventType, filter = [] } = spec
   const condition = conditionSql(filter, { prefix: `filter${index}` })
   const matches = [
     ...(filter.length === 0 ? [] : [condition.sql]),
     ...(eventType === undefined ? [] : [`event_type = {event_type_${index}:String}`]),
   ]
-  const key = metric in distinctKeyColumns ? distinctKeyColumns[metric as keyof typeof distinctKeyColumns] : undefined
+  const key = distinctKeyOf(spec)
   const measureOver = (...window: string[]): string => {
     const counted = [...window, ...matches].join(' AND ')
     return key === undefined ? `countIf(${counted})` : `uniqExactIf(${key}, ${key} != 0 AND ${counted})`

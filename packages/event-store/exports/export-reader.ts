@@ -7,7 +7,7 @@ import {
   type QueryParams,
 } from '../client.ts'
 import { readingAddress } from '../cluster.ts'
-import { externalTableClient } from '../insert/external-table.ts'
+import { externalTableClient } from '../external-table.ts'
 import { type QueryRunner, queryRunners, type Statement } from '../query-runner.ts'
 import { type ExportRows, formatStatement, type RowsFormat } from './rows.ts'
 

@@ -14,7 +14,7 @@ export interface ExportRows {
   /** A SELECT of the columns, named `c0`, `c1`, …, in the order of the rows. */
   sql: string
   params: QueryParams
-  /** Rows that are not stored, which the SELECT reads as table `b` (../insert/external-table.ts). */
+  /** Rows that are not stored, which the SELECT reads as table `b` (../external-table.ts). */
   posted?: {
     /** Columns of `b` with their types. */
     structure: string

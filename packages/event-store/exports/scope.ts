@@ -5,6 +5,7 @@ import { membersStatement } from '../cohorts/members.ts'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, joinUsers } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
+import { timeSql } from '../time-sql.ts'
 
 /** The events that an export reads, or whose users and sessions it holds. All times are Unix ms. */
 export interface ExportScope extends Pick<EventScope, 'siteId' | 'environment'> {
@@ -72,9 +73,4 @@ function cohortSql(
 ): Statement {
   const { sql, params } = membersStatement(criteria, { siteId, environment, now })
   return { sql: `user_key IN (SELECT user_key FROM (${sql}))`, params }
-}
-
-/** SQL of a time in Unix ms as DateTime64. */
-export function timeSql(ms: string): string {
-  return `fromUnixTimestamp64Milli(${ms}, 'UTC')`
 }

@@ -1,8 +1,8 @@
 import { propertyTypes } from '@sluice/contracts/event-columns'
 import { environments } from '@sluice/contracts/scopes'
 import { ClickHouseError } from '../errors.ts'
+import type { ExternalTableClient } from '../external-table.ts'
 import { eventTableStructure } from './event-table-structure.ts'
-import type { ExternalTableClient } from './external-table.ts'
 
 /** A line that ClickHouse can't read as an event. */
 export interface BadRow {

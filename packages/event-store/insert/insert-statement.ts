@@ -1,9 +1,10 @@
 import { eventColumns } from '@sluice/contracts/event-columns'
 import { eventLimits } from '@sluice/contracts/event-limits'
+import type { ExternalTableQuery } from '../external-table.ts'
 import { isOwnServer, isOwnShard, storeParameters, type StoreTarget } from '../store-identity.ts'
+import { timeSql } from '../time-sql.ts'
 import { isNotErased, noTombstoneApplies, tombstonesSql } from '../tombstones.ts'
 import { eventTableStructure } from './event-table-structure.ts'
-import type { ExternalTableQuery } from './external-table.ts'
 
 type ExternalTableStatement = Pick<ExternalTableQuery, 'sql' | 'structure' | 'parameters'>
 
@@ -28,10 +29,6 @@ const isStoredKept = isNotErased(erasable, {
   receivedAt: 'toUnixTimestamp64Milli(received_at)',
   timestamp: 'toUnixTimestamp64Milli(timestamp)',
 })
-
-function timeSql(column: string): string {
-  return `fromUnixTimestamp64Milli(${column}, 'UTC')`
-}
 
 /**
  * True for rows of which none is stored with their (site_id, environment, event_id, timestamp): events of a dev key must

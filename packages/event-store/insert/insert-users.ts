@@ -1,7 +1,7 @@
 import type { Environment } from '@sluice/contracts/scopes'
+import type { ExternalTableQuery } from '../external-table.ts'
 import { isOwnServer, isOwnShard, storeParameters, type StoreTarget } from '../store-identity.ts'
 import { isNotErased, tombstonesSql } from '../tombstones.ts'
-import type { ExternalTableQuery } from './external-table.ts'
 
 /** A user's record to store, in place of the ones of lower versions. Empty texts are stored too: they clear a field. */
 export interface UserRow {

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
-import type { ClickHouseAddress } from '../client.ts'
-import { ClickHouseError } from '../errors.ts'
-import { postedRowSettings, strictSettings } from '../strict-settings.ts'
+import type { ClickHouseAddress } from './client.ts'
+import { ClickHouseError } from './errors.ts'
+import { postedRowSettings, strictSettings } from './strict-settings.ts'
 
 export interface ExternalTableQuery {
   /** The statement; it reads the posted rows as table `b`. */
