@@ -66,15 +66,16 @@ async function build({ name, folder, sources }) {
 /** Runs a program in the root folder. Its output is kept for the case of a failure; signals are passed on to it. */
 function run(command, args) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
-    let output = ''
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
+    // Before the program starts: without a handler, a signal would end this process and leave the program running.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
       process.once(signal, () => {
         child.kill(signal)
         process.exit(128 + constants.signals[signal])
       })
     }
+    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
     child.once('error', (error) => resolve({ failure: error.message, output }))
     child.once('close', (code, signal) =>
       resolve({ failure: code === 0 ? undefined : `${command} ended with ${signal ?? `code ${code}`}`, output }),
