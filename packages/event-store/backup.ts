@@ -131,7 +131,8 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
         }
         await allDo((server, shard) => server.stage(ownPlace(shard), { ...expected, shard, shards }))
       } catch (error) {
-        await dropStaged()
+        // A server that is away keeps what it has, and must not hide the reason.
+        await dropStaged().catch(() => undefined)
         throw error
       }
     },
@@ -216,7 +217,8 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
   }
 
   return {
-    storeId: () => readStoreId(clickHouse),
+    // As the only server of its store: a shard without the others is no backup.
+    storeId: () => readStoreId(clickHouse, { shard: 0, shards: 1 }),
     appliedMigrations: () => appliedClickHouseMigrations(clickHouse),
     backUp: (place: BackupPlace, base: BackupPlace | undefined) =>
       runToEnd(

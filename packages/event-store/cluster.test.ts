@@ -77,6 +77,18 @@ test('every server of a cluster gets the same tables and the store, with its own
   expect(await migrateClickHouse(url)).toStrictEqual([])
 })
 
+test('builds that know no shards are refused by every server', async () => {
+  await migrateClickHouse(url)
+  await migrateClickHouse(url)
+  for (const server of serverUrls()) {
+    const rows = await query(
+      server,
+      'SELECT max(oldest_build) AS oldest, count() - uniqExact(name) AS more FROM schema_migrations',
+    )
+    expect(rows).toStrictEqual([{ oldest: 2, more: 1 }])
+  }
+})
+
 test('the tables of the second database reach all shards, from every server', async () => {
   await migrateClickHouse(url)
   for (const [index, server] of serverUrls().entries()) {

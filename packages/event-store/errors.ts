@@ -2,6 +2,7 @@ import { AppError } from '@sluice/runtime/errors'
 
 /** ClickHouse's error codes that callers handle. */
 export const clickHouseCode = {
+  attemptToReadAfterEof: 32,
   unknownDatabase: 81,
   timeoutExceeded: 159,
   queryWithSameIdIsAlreadyRunning: 216,
@@ -71,6 +72,11 @@ const sizeCodes = new Set<number>([
   396, // TOO_MANY_ROWS_OR_BYTES
 ])
 
+/** Whether another server of the cluster ended in the middle of the statement: its packets then end too early. */
+function isLostShard(serverCode: number, text: string): boolean {
+  return serverCode === clickHouseCode.attemptToReadAfterEof && text.includes('while receiving packet from')
+}
+
 /** A statement that failed in ClickHouse, or whose result did not arrive. */
 export class ClickHouseError extends AppError {
   /** ClickHouse's own error code, or undefined when no answer came (connection refused, cut, timed out). */
@@ -81,7 +87,7 @@ export class ClickHouseError extends AppError {
   readonly isOfSize: boolean
 
   constructor(serverCode: number | undefined, internal: string, cause?: unknown) {
-    const retryable = serverCode === undefined || retryableCodes.has(serverCode)
+    const retryable = serverCode === undefined || retryableCodes.has(serverCode) || isLostShard(serverCode, internal)
     super(retryable ? 'unavailable' : 'internal', {
       message: retryable ? 'Service temporarily unavailable' : 'Internal server error',
       internal: `ClickHouse: ${internal}`,

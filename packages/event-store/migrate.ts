@@ -14,6 +14,9 @@ import { checkStorePlaces, insertStorePlace, recordServer, requireNoLostShard } 
 /** The migrations of this build. */
 export const migrationFolder = new URL('./migrations/', import.meta.url)
 
+/** The oldest build that can work with a store on several shards; packages/postgres/shards.ts has the same. */
+const oldestBuildOfShards = 2
+
 /** Names of the migrations in a folder, in order: `001-events`, … */
 async function knownMigrations(folder: URL): Promise<string[]> {
   const files = await readdir(folder)
@@ -82,6 +85,7 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
         await insertStorePlace(clickHouse, { id, shard, shards: servers.length })
       }
       for (const name of await migrateServer(clickHouse, folder)) applied.add(name)
+      if (servers.length > 1) await noteOldestBuildOfShards(clickHouse)
     } finally {
       await clickHouse.close()
     }
@@ -117,6 +121,15 @@ async function migrateServer(clickHouse: ClickHouse, folder: URL): Promise<reado
   }
   await recordServer(clickHouse)
   return missing
+}
+
+/** Earlier builds know no shards: they would store all events on one of them. */
+async function noteOldestBuildOfShards(clickHouse: ClickHouse): Promise<void> {
+  await clickHouse.command(
+    `INSERT INTO schema_migrations (name, oldest_build) SELECT '010-shards', {oldestBuild:UInt32}
+     WHERE (SELECT max(oldest_build) FROM schema_migrations WHERE name = '010-shards') < {oldestBuild:UInt32}`,
+    { params: { oldestBuild: oldestBuildOfShards } },
+  )
 }
 
 function readMigration(folder: URL, name: string): Promise<string> {

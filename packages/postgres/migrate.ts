@@ -85,7 +85,9 @@ async function noteOldestBuilds({ db }: Postgres, wanted: Migrations): Promise<v
     CREATE TABLE IF NOT EXISTS migration_builds (name text PRIMARY KEY, oldest_build integer NOT NULL)`.execute(db)
   await sql`
     INSERT INTO migration_builds SELECT * FROM unnest(${Object.keys(wanted)}::text[], ${oldestBuilds}::integer[])
-    ON CONFLICT (name) DO UPDATE SET oldest_build = excluded.oldest_build`.execute(db)
+    ON CONFLICT (name) DO UPDATE SET oldest_build = greatest(migration_builds.oldest_build, excluded.oldest_build)`.execute(
+    db,
+  )
 }
 
 /** Throws AppError, with what to do, when this build can't work with the schema; 503 while Postgres is away. */

@@ -68,5 +68,9 @@ test('builds that know no shards can work with one, and with several only this b
   await sql`DELETE FROM shards`.execute(postgres.db)
   await store.fix(4)
   expect(await oldestBuild()).toBe(2)
+  // A later migration does not admit them again.
+  const later = { ...migrations, '999-later': { up: () => Promise.resolve(), oldestBuild: 1 } }
+  await migratePostgres(postgres, later)
+  expect(await oldestBuild()).toBe(2)
   expect(thisBuild).toBeGreaterThanOrEqual(2)
 })

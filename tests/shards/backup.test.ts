@@ -185,6 +185,15 @@ test('another number of shards is refused with the sentence on what to do', asyn
   expect(await databases()).toStrictEqual([])
 })
 
+test('one shard by itself is refused, because it is no backup of the store', async () => {
+  const [first] = cluster.servers
+  const single = openStoreBackup(first?.url(database) ?? '')
+  await expect(single.storeId()).rejects.toMatchObject({
+    internal: expect.stringMatching(/holds shard 1 of 2 of its store.*name the cluster of its 2 shards/),
+  })
+  await single.close()
+})
+
 test('servers with other migrations are refused, and so is one without a shard', async () => {
   const [, second] = cluster.servers
   await migrateClickHouse(cluster.url(target))

@@ -181,4 +181,16 @@ describe('with a cluster', () => {
     })
     expect(await notedShards()).toBeUndefined()
   })
+
+  test('a log that holds events of another store is refused', async () => {
+    const url = `file:${folder}/log`
+    const { logger } = capturedLogger()
+    const log = await openEventLog(url, { logger })
+    await log.publish([blockOfRows(0, [event()])], { timeoutMs })
+    await log.close()
+    await expect(migrateStore(url, cluster.url(database))).rejects.toMatchObject({
+      internal: expect.stringMatching(/The log holds events .* Name a new topic in SLUICE_LOG_URL/),
+    })
+    expect(await notedShards()).toBeUndefined()
+  })
 })

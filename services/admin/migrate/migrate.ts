@@ -1,6 +1,6 @@
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import type { EventLog } from '@sluice/event-log/log'
-import { openEventLog } from '@sluice/event-log/open-event-log'
+import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
 import { parseClickHouseUrl } from '@sluice/event-store/client'
@@ -11,6 +11,7 @@ import { migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
+import { AppError } from '@sluice/runtime/errors'
 
 const ignore = (): void => undefined
 /** A failure is thrown. */
@@ -78,6 +79,7 @@ async function prepareLog({
   const log = await openEventLog(logUrl, { logger: silent })
   try {
     requireWholePartitions(await log.partitions(), shards)
+    if (shards > 1 && (await shardStore(postgres).read()) === undefined) await requireUnusedLog(logUrl, log)
     // Before the log is registered: gateways then publish to it.
     await shardStore(postgres).fix(shards)
     await registerLog(postgres, log)
@@ -85,6 +87,26 @@ async function prepareLog({
   } finally {
     await log.close()
     await inserter.close()
+  }
+}
+
+/**
+ * Throws AppError, with what to do, when a log or its backfill log has records before the number of shards is noted: gateways of
+ * a store with one server put the ids that they make into any partition, which would be stored on any shard.
+ */
+async function requireUnusedLog(logUrl: string, log: EventLog): Promise<void> {
+  const backfill = await openBackfillLog(logUrl, log, { logger: silent })
+  try {
+    const ends = [...(await log.ends()), ...(await backfill.ends())]
+    if (ends.every((end) => end === 0n)) return
+    throw new AppError('internal', {
+      message: 'Internal server error',
+      internal:
+        'The log holds events that were accepted for a store on one ClickHouse server, or for another store. Name a new ' +
+        'topic in SLUICE_LOG_URL: a store on several shards begins with a log of its own.',
+    })
+  } finally {
+    await backfill.close()
   }
 }
 
