@@ -57,7 +57,7 @@ test('a shard gets the limits of a question, and ends with it when the client le
   }
   const client = new AbortController()
   const slow = runner(client.signal).query({
-    sql: 'SELECT sum(sleepEachRow(0.01)) FROM events SETTINGS max_block_size = 100, max_threads = 1',
+    sql: 'SELECT sum(sleepEachRow(0.002)) FROM events SETTINGS max_block_size = 100, max_threads = 1',
     params: {},
   })
   slow.catch(() => undefined)
@@ -75,6 +75,29 @@ test('a shard gets the limits of a question, and ends with it when the client le
 
 test('a question that takes a shard too long fails', async () => {
   const sql =
-    'SELECT sum(sleepEachRow(0.01)) FROM events SETTINGS max_block_size = 100, max_threads = 1, max_execution_time = 1'
+    'SELECT sum(sleepEachRow(0.002)) FROM events SETTINGS max_block_size = 100, max_threads = 1, max_execution_time = 1'
   await expect(runner().query({ sql, params: {} })).rejects.toMatchObject({ code: 'unavailable', retryAfterSeconds: 1 })
+})
+
+test('a question whose shard is killed meanwhile can be asked again', async () => {
+  const [, second] = cluster.servers
+  const shard = openClickHouse(second?.url(stores.database) ?? '')
+  const slow = runner().query({
+    sql: 'SELECT sum(sleepEachRow(0.002)) FROM events SETTINGS max_block_size = 100, max_threads = 1',
+    params: {},
+  })
+  slow.catch(() => undefined)
+  await waitUntil(async () => {
+    const { rows } = await shard.query(
+      `SELECT 1 FROM system.processes WHERE query LIKE '%sleepEachRow%' AND NOT is_initial_query`,
+    )
+    return rows.length > 0
+  }, 'the shard works on the question')
+  await shard.close()
+  await second?.kill()
+  try {
+    await expect(slow).rejects.toMatchObject({ code: 'unavailable', retryAfterSeconds: 1 })
+  } finally {
+    await second?.start()
+  }
 })
