@@ -250,7 +250,9 @@ describe('while Postgres is unavailable', () => {
       const young = await age()
       await waitUntil(async () => (await age()) > young, 'it looks older')
       expect(await storedWatermarks()).toStrictEqual(before)
-      expect(lines()).toMatchObject([{ level: 'warn', msg: 'complete_until can not be stored in Postgres, it does not advance' }])
+      expect(lines()).toMatchObject([
+        { level: 'warn', msg: 'complete_until can not be stored in Postgres, it does not advance' },
+      ])
       await proxy.mend()
       await waitUntilComplete()
       expect(lines()).toHaveLength(1)
