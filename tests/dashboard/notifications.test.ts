@@ -6,6 +6,8 @@ import { openSession, type Rig, startRig } from './support/rig.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 
 const siteId = 'shop'
+/** A site of its own, because the webhook of the other one would get the rule's notifications, too. */
+const alarmSiteId = 'alarms'
 
 interface Preview {
   times_fired: number
@@ -22,7 +24,7 @@ describeWithChromium('notifications', () => {
   const receiving = { isHealthy: false }
   /** Fires at the first full minute after the events. */
   const rule = {
-    site_id: siteId,
+    site_id: alarmSiteId,
     name: 'Alarms',
     condition: { metric: 'event_count', operator: 'greater_than', threshold: 4, window: '5m', event_type: 'alarm' },
     notification_type: 'webhook',
@@ -37,11 +39,11 @@ describeWithChromium('notifications', () => {
     receiver = await serveLocally((_request, response) => {
       response.writeHead(receiving.isHealthy ? 200 : 500).end(receiving.isHealthy ? 'thank you' : 'out of order')
     })
-    await rig.call('POST', '/api/v1/sites', { site_id: siteId })
+    for (const id of [siteId, alarmSiteId]) await rig.call('POST', '/api/v1/sites', { site_id: id })
     ruleId = (await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', rule)).rule_id
     const now = Date.now()
     const alarms = Array.from({ length: 5 }, (_, n) => ({
-      site_id: siteId,
+      site_id: alarmSiteId,
       event_type: 'alarm',
       timestamp: now - n,
       event_id: `alarm-${n}`,
@@ -109,7 +111,7 @@ describeWithChromium('notifications', () => {
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)
     const previewed = page.waitForResponse((response) => response.url().endsWith('/api/v1/alerts/preview'))
-    await page.goto(`${rig.url}/sites/${siteId}/alerts`)
+    await page.goto(`${rig.url}/sites/${alarmSiteId}/alerts`)
     await page.getByRole('row').filter({ hasText: 'Alarms' }).getByText('Alarms').first().click()
     const { data } = (await (await previewed).json()) as { data: Preview }
     expect(data.times_fired).toBe(1)
