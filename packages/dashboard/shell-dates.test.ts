@@ -8,10 +8,10 @@ await loadTemporal()
 
 const run = (command: string): number => Number(execFileSync('sh', ['-c', command], { encoding: 'utf8' }))
 
-describe('dates of a shell', () => {
+describe('commands of a shell that print the ends of a range', () => {
   test.each(
     presets.flatMap((preset) => ['UTC', 'Europe/Berlin', 'Asia/Kolkata'].map((zone) => [preset, zone] as const)),
-  )('of %s in %s are those of the range', (preset, zone) => {
+  )('for %s in %s, they print the bounds of the range', (preset, zone) => {
     const dates = shellDates(preset, zone)
     const bounds = boundsOf(preset, { now: Date.now(), zone, firstEventAt: null })
     if (preset !== 'all') expect(run(dates?.start ?? '')).toBe(bounds.startMs)
@@ -20,7 +20,7 @@ describe('dates of a shell', () => {
     else expect(end).toBe(bounds.endMs)
   })
 
-  test('are none of chosen days', () => {
+  test('there are none for chosen days, which do not move', () => {
     expect(shellDates({ from: '2026-11-01', to: '2026-11-09' }, 'UTC')).toBeUndefined()
   })
 })

@@ -217,8 +217,8 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
   }
 
   return {
-    // As the only server of its store: a shard without the others is no backup.
-    storeId: () => readStoreId(clickHouse, { shard: 0, shards: 1 }),
+    // Refused by a server that is not the only one of its store: a shard without the others is no backup.
+    storeId: () => readStoreId(clickHouse),
     appliedMigrations: () => appliedClickHouseMigrations(clickHouse),
     backUp: (place: BackupPlace, base: BackupPlace | undefined) =>
       runToEnd(

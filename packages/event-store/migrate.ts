@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import {
   type AppliedMigrations,
   missingMigrations,
+  oldestBuildOfShards,
   requireWorkableSchema,
   type SchemaVersions,
 } from '@sluice/runtime/schema-versions'
@@ -13,9 +14,6 @@ import { checkStorePlaces, insertStorePlace, recordServer, requireNoLostShard } 
 
 /** The migrations of this build. */
 export const migrationFolder = new URL('./migrations/', import.meta.url)
-
-/** The oldest build that can work with a store on several shards; packages/postgres/shards.ts has the same. */
-const oldestBuildOfShards = 2
 
 /** Names of the migrations in a folder, in order: `001-events`, … */
 async function knownMigrations(folder: URL): Promise<string[]> {
@@ -123,7 +121,7 @@ async function migrateServer(clickHouse: ClickHouse, folder: URL): Promise<reado
   return missing
 }
 
-/** Earlier builds know no shards: they would store all events on one of them. */
+/** A build that knows no shards may start while Postgres, which refuses it, is away. */
 async function noteOldestBuildOfShards(clickHouse: ClickHouse): Promise<void> {
   await clickHouse.command(
     `INSERT INTO schema_migrations (name, oldest_build) SELECT '010-shards', {oldestBuild:UInt32}

@@ -51,6 +51,9 @@ export function storeParameters({ id, place }: StoreTarget): Readonly<Record<str
  */
 const engineWanted = 'ReplacingMergeTree'
 
+/** The place of the server of a store that has no others. */
+const onlyServer = { shard: 0, shards: 1 }
+
 /**
  * The store's UUID, which `migrate` gave it. Throws AppError, with what to do, when the server is not the one that
  * `migrate` prepared, or has another place than `place`, or when `events` is a table of a cluster; ClickHouseError while
@@ -58,7 +61,7 @@ const engineWanted = 'ReplacingMergeTree'
  */
 export async function readStoreId(
   clickHouse: Pick<ClickHouse, 'query' | 'address'>,
-  place?: Pick<StorePlace, 'shard' | 'shards'>,
+  place: Pick<StorePlace, 'shard' | 'shards'> = onlyServer,
 ): Promise<string> {
   const { rows } = await clickHouse.query<StorePlace & { is_own: number; engine: string }>(
     `SELECT toString(id) AS id, shard, shards, server = serverUUID() AS is_own,
@@ -69,7 +72,7 @@ export async function readStoreId(
   if (rows.length !== 1 || store === undefined) {
     throw refused(`The ClickHouse table store has ${rows.length} rows instead of one. Run "npm run migrate".`)
   }
-  if (place !== undefined && (store.shard !== place.shard || store.shards !== place.shards)) {
+  if (store.shard !== place.shard || store.shards !== place.shards) {
     throw wrongCluster(misplacedText(clickHouse.address.origin, store, place))
   }
   if (store.is_own !== 1) throw refused(otherServerText(store.shards > 1 ? store : undefined))

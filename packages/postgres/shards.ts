@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { AppError } from '@sluice/runtime/errors'
+import { oldestBuildOfShards } from '@sluice/runtime/schema-versions'
 import type { Postgres } from './open.ts'
 
 /**
@@ -14,9 +15,6 @@ export interface ShardStore {
   /** Notes the number for ever. Throws as `requireSame` does. */
   fix(shards: number): Promise<void>
 }
-
-/** Earlier builds insert into one server, whichever the events belong to, and place made ids anywhere. */
-const oldestBuildOfShards = 2
 
 export function shardStore(postgres: Postgres): ShardStore {
   const read = () =>

@@ -15,7 +15,6 @@ import { publishByAge } from './publish/publish-by-age.ts'
 import { createPublisher, publishAccount } from './publish/publisher.ts'
 import { registeredLog } from './publish/registered-log.ts'
 import { watchBackfill } from './publish/watch-backfill.ts'
-import { watchShards } from './publish/watch-shards.ts'
 import { gatewayRoutes } from './router.ts'
 import { watchDurability } from './watch-durability.ts'
 
@@ -43,9 +42,7 @@ export function buildGateway(
   const durability = watchDurability(describeDurability, logger)
   addDurabilityWarnings(metrics, durability.warnings)
   const watermarks = watermarkStore(postgres)
-  const shards = shardStore(postgres)
-  const shardWatch = watchShards(shards)
-  const registered = registeredLog(log, { watermarks, shards }, logger)
+  const registered = registeredLog(log, { watermarks, shards: shardStore(postgres) }, logger)
   const backfillWatch = watchBackfill({ log, backfill, store: watermarks })
   const account = publishAccount(metrics)
   const autoRegister = config.SLUICE_AUTO_REGISTER_SITES
@@ -57,12 +54,12 @@ export function buildGateway(
   })
   return {
     routes: gatewayRoutes({
-      publisher: hashMadeIds(byAge, shardWatch.maySpread),
+      publisher: hashMadeIds(byAge, registered.maySpread),
       sites,
       countRejection: rejectionCounter(metrics),
     }),
     pages: sdkPages(loadSdk()),
-    components: [durability, sites, registered.guard, backfillWatch, shardWatch],
+    components: [durability, sites, registered.guard, backfillWatch],
     warnings: durability.warnings,
     checks: [
       { name: 'log', required: false, check: () => log.check() },

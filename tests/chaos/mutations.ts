@@ -78,7 +78,7 @@ export const mutations: readonly Mutation[] = [
     name: 'ids that gateways made to any partition, with several shards',
     edits: [
       {
-        file: 'services/gateway/publish/watch-shards.ts',
+        file: 'services/gateway/publish/registered-log.ts',
         from: 'maySpread: () => shards !== 1',
         to: 'maySpread: () => false',
       },

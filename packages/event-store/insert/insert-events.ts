@@ -143,7 +143,7 @@ function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['pla
   const client = externalTableClient(address)
   const clickHouse = openClickHouseAt(address)
   /** One question for all first inserts: two answers could come from two servers. */
-  const storeId = untilSuccessful(() => readStoreId(clickHouse, place ?? { shard: 0, shards: 1 }))
+  const storeId = untilSuccessful(() => readStoreId(clickHouse, place))
   /** Until then (`performance.now()`) the inserts compare tombstones at once: one applied a moment ago. */
   let compareTombstonesUntil = 0
 

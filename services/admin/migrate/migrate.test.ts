@@ -189,7 +189,7 @@ describe('with a cluster', () => {
     await log.publish([blockOfRows(0, [event()])], { timeoutMs })
     await log.close()
     await expect(migrateStore(url, cluster.url(database))).rejects.toMatchObject({
-      internal: expect.stringMatching(/The log holds events .* Name a new topic in SLUICE_LOG_URL/),
+      internal: expect.stringMatching(/The log has held events .* Name a new topic in SLUICE_LOG_URL/),
     })
     expect(await notedShards()).toBeUndefined()
   })

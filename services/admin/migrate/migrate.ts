@@ -102,7 +102,7 @@ async function requireUnusedLog(logUrl: string, log: EventLog): Promise<void> {
     throw new AppError('internal', {
       message: 'Internal server error',
       internal:
-        'The log holds events that were accepted for a store on one ClickHouse server, or for another store. Name a new ' +
+        'The log has held events that were accepted for a store on one ClickHouse server, or for another store. Name a new ' +
         'topic in SLUICE_LOG_URL: a store on several shards begins with a log of its own.',
     })
   } finally {

@@ -1,9 +1,9 @@
 import { afterEach, expect, test } from '@jest/globals'
 import { keyHash } from '@sluice/events/key-hash'
-import { shardStore } from '@sluice/postgres/shards'
 import { FatalError } from '@sluice/runtime/supervisor'
-import { waitUntil } from '@sluice/runtime/wait-until'
+import { capturedLogger } from '../../../tests/support/captured-logger.ts'
 import { startGateway, type StoredRow, type TestGateway } from '../../../tests/support/gateway.ts'
+import { registeredLog } from './registered-log.ts'
 
 let gateway: TestGateway | undefined
 
@@ -42,20 +42,24 @@ test('with one shard, events of a request with ids that the gateway made are in 
   expect(new Set(made.map(({ block }) => block)).size).toBe(1)
 })
 
-test('a gateway places made ids by their hash until it knows that there is one shard', async () => {
-  gateway = await startGateway({ shards: null })
-  const { postgres, collectBatch, stored } = gateway
-  const rows = await sendBatch(gateway)
-  for (const row of rows) expect(row.partition).toBe(await hashed(gateway, row))
+test.each([1, 2])('until it has read that there are %i, a gateway reckons with several shards', async (shards) => {
+  const log = {
+    id: () => Promise.resolve('log'),
+    partitions: () => Promise.resolve(4),
+    publish: () => Promise.resolve(),
+  }
+  const stores = {
+    watermarks: { isRegistered: () => Promise.resolve(true) },
+    shards: { read: () => Promise.resolve(shards) },
+  }
+  const registered = registeredLog(log, stores, capturedLogger().logger)
+  expect(registered.maySpread()).toBe(true)
+  await registered.partitions()
+  expect(registered.maySpread()).toBe(shards > 1)
+})
 
-  await shardStore(postgres).fix(1)
-  let sent = count
-  await waitUntil(async () => {
-    expect((await collectBatch(batch)).status).toBe(202)
-    sent += count
-    const made = (await stored('shop', sent)).slice(-count).filter(isMade)
-    return new Set(made.map(({ block }) => block)).size === 1
-  }, 'one block of made ids')
+test('a gateway does not start on a log whose number of shards is not noted', async () => {
+  await expect(startGateway({ shards: null })).rejects.toThrow('Run "npm run migrate"')
 })
 
 test('a gateway does not start when the partitions are not spread evenly over the shards, and says what to do', async () => {

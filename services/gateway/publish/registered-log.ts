@@ -16,6 +16,8 @@ import type { PublishLog } from './publisher.ts'
 export interface RegisteredLog extends PublishLog {
   /** Ends the service when the log can't be used; looks again while Postgres or the log is away. */
   guard: Component
+  /** Whether ClickHouse has several shards, or may have: the number, which never changes, is not read yet. */
+  maySpread: () => boolean
 }
 
 export function registeredLog(
@@ -23,21 +25,23 @@ export function registeredLog(
   stores: { watermarks: Pick<WatermarkStore, 'isRegistered'>; shards: Pick<ShardStore, 'read'> },
   logger: Pick<Logger, 'warn'>,
 ): RegisteredLog {
-  let isUsable = false
+  let shards: number | undefined
 
   async function check(): Promise<void> {
-    if (isUsable) return
-    if (!(await stores.watermarks.isRegistered(await log.id()))) {
+    if (shards !== undefined) return
+    // `migrate` notes the number of shards before it registers the log.
+    const noted = await stores.shards.read()
+    if (noted === undefined || !(await stores.watermarks.isRegistered(await log.id()))) {
       const internal = 'This log is not registered in Postgres. Run "npm run migrate".'
       throw new AppError('internal', { message: 'Internal server error', internal })
     }
-    // `migrate` notes the number of shards before it registers the log.
-    requireWholePartitions(await log.partitions(), (await stores.shards.read()) ?? 1)
-    isUsable = true
+    requireWholePartitions(await log.partitions(), noted)
+    shards = noted
   }
 
   return {
     guard: schemaGuard('log', check, logger),
+    maySpread: () => shards !== 1,
     // The publisher asks until it gets the number: this is before the first publish, which may be before the guard's.
     partitions: async () => {
       await check().catch((error: unknown) => {
