@@ -1,18 +1,13 @@
 import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { readManifest } from '@sluice/admin/backup/manifest'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openClickHouse } from '@sluice/event-store/client'
 import { type DrillRig, startDrillRig } from '../drill/rig.ts'
-import { kafkaMissing } from '../support/engines/kafka-files.ts'
-import { postgresPrograms } from '../support/engines/postgres-programs.ts'
-import { redisMissing } from '../support/engines/redis.ts'
+import { describeWithInstallation } from '../support/describe-with-installation.ts'
 
-const isComplete = kafkaMissing() === undefined && redisMissing() === undefined && postgresPrograms() !== undefined
-const suite = isComplete ? describe : describe.skip
-
-suite('backup and restore of shards (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
+describeWithInstallation('backup and restore of shards', () => {
   let rig: DrillRig
   let backup: string
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { cp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { writePiece } from '@sluice/blobs/pieces'
 import { openClickHouse } from '@sluice/event-store/client'
@@ -13,17 +13,12 @@ import { openPostgres } from '@sluice/postgres/open'
 import { folderOf } from '@sluice/runtime/file-url'
 import { thisBuild } from '@sluice/runtime/schema-versions'
 import { type DrillRig, startDrillRig } from '../../../tests/drill/rig.ts'
-import { kafkaMissing } from '../../../tests/support/engines/kafka-files.ts'
-import { postgresPrograms } from '../../../tests/support/engines/postgres-programs.ts'
-import { redisMissing } from '../../../tests/support/engines/redis.ts'
+import { describeWithInstallation } from '../../../tests/support/describe-with-installation.ts'
 import { type Manifest, readManifest, writeManifest } from '../backup/manifest.ts'
 import { finishRestore } from './restore.ts'
 
 const containing = (text: string): unknown => expect.stringContaining(text)
-const isComplete = kafkaMissing() === undefined && redisMissing() === undefined && postgresPrograms() !== undefined
-const suite = isComplete ? describe : describe.skip
-
-suite('restore (needs Kafka, Redis and the PostgreSQL of the machine)', () => {
+describeWithInstallation('restore', () => {
   let rig: DrillRig
   let backup: string
   let finishedAt: number | undefined
