@@ -7,6 +7,7 @@ import { buildGateway } from '@sluice/gateway/build'
 import { runService } from '@sluice/http/run-service'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
+import { shardStore } from '@sluice/postgres/shards'
 import { postgresTime } from '@sluice/postgres/time'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { watermarkStore } from '@sluice/postgres/watermarks'
@@ -42,6 +43,7 @@ await runService({
   build: async (config, context) => {
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const log = await openEventLog(process.env.LOG_URL ?? '', { logger: context.logger })
+    await shardStore(postgres).fix(1)
     const partitions = Array.from({ length: await log.partitions() }, () => undefined)
     await watermarkStore(postgres).advance(await log.id(), partitions)
     const backfill = await openBackfillLog(process.env.LOG_URL ?? '', log, { logger: context.logger })

@@ -20,6 +20,7 @@ import { erasureStore } from '@sluice/postgres/erasures'
 import { exportStore } from '@sluice/postgres/exports'
 import { importStore } from '@sluice/postgres/imports'
 import { keyStore } from '@sluice/postgres/keys'
+import { shardStore } from '@sluice/postgres/shards'
 import { siteStore } from '@sluice/postgres/sites'
 import { buildQuery } from '@sluice/query/build'
 import { openRedis } from '@sluice/redis/open'
@@ -80,6 +81,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
   const backfill = await openBackfillLog(`file:${folder}`, log, { logger: captured.logger })
   const postgres = await openTestPostgres()
+  await shardStore(postgres).fix(1)
   await registerLog(postgres, log)
   const database = testClickHouse()
   await migrateClickHouse(database.url)
