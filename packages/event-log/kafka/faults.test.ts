@@ -382,8 +382,12 @@ describeWithKafka('a Kafka broker', () => {
       expect(await log.positions('first')).toMatchObject([{ next: 0n }, { next: 0n }])
     })
 
-    test('may take longer than the timeout of a request', async () => {
+    test.each([
+      ['connects', () => Promise.resolve()],
+      ['is connected', (log: EventLog) => log.positions('before')],
+    ])('may take longer than the timeout of a request, when the log %s', async (_, prepare) => {
       const log = await open(url)
+      await prepare(log)
       kafka.pause()
       const positions = log.positions('second')
       positions.catch(() => undefined)

@@ -22,8 +22,19 @@ const checkTimeoutMs = 2000
 const adminCallTimeoutMs = 5000
 /** A broker that never had a group first creates the topic for the positions, which takes seconds. */
 const positionsTimeoutMs = 20_000
-/** Errors of a broker that has just started, or has just made the topic of the groups' positions: they pass. */
-const uncoordinatedTypes = ['GROUP_LOAD_IN_PROGRESS', 'GROUP_COORDINATOR_NOT_AVAILABLE', 'NOT_COORDINATOR_FOR_GROUP']
+/**
+ * Errors that pass: of a broker that does not answer yet, has just started, or has just made the topic of the groups'
+ * positions. kafkajs itself does not repeat requests for metadata that time out.
+ */
+const transientTypes = [
+  'GROUP_LOAD_IN_PROGRESS',
+  'GROUP_COORDINATOR_NOT_AVAILABLE',
+  'NOT_COORDINATOR_FOR_GROUP',
+  'KafkaJSGroupCoordinatorNotFound',
+  'KafkaJSRequestTimeoutError',
+  'KafkaJSConnectionError',
+  'KafkaJSConnectionClosedError',
+]
 const coordinationDelays = { firstMs: 200, longestMs: 200 }
 
 export interface KafkaLogOptions extends Partial<KafkaGroupTimes> {
@@ -94,10 +105,10 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     return unavailable(isMissing ? `Kafka has no topic ${topic}: npm run migrate makes it` : `Kafka: ${reason}`, error)
   }
 
-  /** Runs requests about a group, whose coordinator may not be ready yet. */
+  /** Runs requests about a group, whose coordinator may not be ready or may not answer yet, for 20 s. */
   const coordinated = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
     retry(() => slowAdmin.use(work, positionsTimeoutMs), {
-      isPermanent: (error) => !uncoordinatedTypes.includes(kafkaErrorType(error) ?? ''),
+      isPermanent: (error) => !transientTypes.includes(kafkaErrorType(error) ?? ''),
       delays: coordinationDelays,
       timeoutMs: positionsTimeoutMs,
     })
