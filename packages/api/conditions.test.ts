@@ -5,6 +5,7 @@ import { propertyLimits } from '@sluice/contracts/event-limits'
 import { AppError } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
 import { conditionLimitDescriptions } from '../../docs/limits.ts'
+import { startCpuStopwatch } from '../../tests/support/stopwatch.ts'
 import { criteriaSchema, filterOrText } from './conditions.ts'
 import { statusOf } from './error-status.ts'
 import { toJsonSchema } from './openapi/schema.ts'
@@ -319,9 +320,9 @@ describe('the pattern', () => {
     '(((a{10}){10}){10})'.repeat(25),
     '\\Q[\\E'.concat('(a{1000})'.repeat(50)),
   ])('%s is rejected before it is compiled', (pattern) => {
-    const startedAt = performance.now()
+    const elapsedMs = startCpuStopwatch()
     for (let i = 0; i < 400; i += 1) expect(patternProblem(pattern)).toContain('too heavy')
-    expect(performance.now() - startedAt).toBeLessThan(10_000)
+    expect(elapsedMs()).toBeLessThan(10_000)
   })
 
   test('is not rejected for repetitions in quoted text, classes and escapes, which are literal', () => {

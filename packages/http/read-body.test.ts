@@ -16,6 +16,7 @@ import {
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
 import { contentEncodings } from '@sluice/contracts/media-types'
+import { startCpuStopwatch } from '../../tests/support/stopwatch.ts'
 import {
   connectRaw,
   keysInMemory,
@@ -215,12 +216,12 @@ describe('a body is refused with 415 for', () => {
 })
 
 test('a Content-Type header full of spaces is parsed quickly', async () => {
-  const started = performance.now()
+  const elapsedMs = startCpuStopwatch()
   for (let n = 0; n < 20; n++) {
     const type = `application/json; a${' '.repeat(15_000)}b; charset = utf-8`
     expect((await post('/small', '{}', { 'Content-Type': type })).status).toBe(200)
   }
-  expect(performance.now() - started).toBeLessThan(10_000)
+  expect(elapsedMs()).toBeLessThan(10_000)
 })
 
 test.each([
@@ -299,7 +300,7 @@ describe('the response 413', () => {
       await expectRefused(post('/small', bomb.subarray(0, 1_000), headers), 413, tooLarge)
 
       const before = process.memoryUsage().rss
-      const started = performance.now()
+      const elapsedMs = startCpuStopwatch()
       const answers = await Promise.all(Array.from({ length: 16 }, () => post('/large', bomb, headers)))
       // A busy machine may be too slow to look at the last ones in time.
       const looked = answers.filter(({ status }) => status !== 503)
@@ -310,7 +311,7 @@ describe('the response 413', () => {
       expect(looked.map(({ status }) => status)).toStrictEqual(looked.map(() => 413))
       // Four bodies at a time of at most 10 MiB each, and the compressed bodies: far below 16 GiB.
       expect(process.memoryUsage().rss - before).toBeLessThan(300 * mebibyte)
-      expect(performance.now() - started).toBeLessThan(10_000)
+      expect(elapsedMs()).toBeLessThan(10_000)
       await expectServing()
     },
   )

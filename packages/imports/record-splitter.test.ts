@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { allOf, chunksOf, streamOf } from '../../tests/support/chunks.ts'
+import { startCpuStopwatch } from '../../tests/support/stopwatch.ts'
 import { fileLimits } from './file-limits.ts'
 import { splitRecords } from './record-splitter.ts'
 
@@ -102,9 +103,9 @@ describe('records of CSV', () => {
 
   test('are all counted, and read in linear time, in a file that opens a quote in every line', async () => {
     const lines = 1_500_000
-    const startedAt = performance.now()
+    const elapsedMs = startCpuStopwatch()
     const found = await recordsOf(`a,b\n${'x","\n'.repeat(lines)}${'y,z\n'.repeat(lines)}`)
-    expect(performance.now() - startedAt).toBeLessThan(10_000)
+    expect(elapsedMs()).toBeLessThan(10_000)
     expect(found.at(0)).toMatch(/^2! /)
     // Lines are counted however many of them a failure took.
     expect(found.at(-1)).toBe(`${2 * lines + 1}: y,z`)

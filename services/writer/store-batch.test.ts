@@ -156,11 +156,11 @@ describe('an insert', () => {
 
   test('that another one excludes waits a short fixed time, which is no failure', async () => {
     const excluded = Array.from({ length: 12 }, (_, n) => (n % 4 === 3 ? cancelled : busy))
-    const startedAt = performance.now()
+    const elapsedMs = startStopwatch()
     const { inserted, retries, lines } = await store(singleBlock, [...excluded, 1])
     expect([inserted, retries, lines.length]).toStrictEqual([1, 0, 0])
     // Delays that double would add up to minutes.
-    expect(performance.now() - startedAt).toBeLessThan(10_000)
+    expect(elapsedMs()).toBeLessThan(10_000)
   })
 
   test('replaces none after ClickHouse refused the previous one', async () => {

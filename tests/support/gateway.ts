@@ -85,6 +85,12 @@ export interface GatewayParts {
 /** Tests send more events in a minute than the default limit allows. */
 const rateLimits = { events_per_minute: limitMax }
 
+/** Waits for the disk of a busy machine for longer than a gateway does. */
+const patientLog = (log: EventLog): EventLog => ({
+  ...log,
+  publish: (blocks) => log.publish(blocks, { timeoutMs: 30_000 }),
+})
+
 /** A gateway on a real SQLite log, a real Postgres and the real HTTP server. */
 export async function startGateway({
   log: sharedLog,
@@ -99,7 +105,7 @@ export async function startGateway({
   const captured = capturedLogger()
   const metrics = createMetrics()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
-  const log = sharedLog ?? (await openEventLog(`file:${folder}`, { logger: captured.logger }))
+  const log = sharedLog ?? patientLog(await openEventLog(`file:${folder}`, { logger: captured.logger }))
   const backfill = await openBackfillLog(`file:${folder}`, log, { logger: captured.logger })
   const database = await openTestPostgres()
   const store = keyStore(database)

@@ -22,3 +22,15 @@ export function startStopwatch(): () => number {
     return totalMs
   }
 }
+
+/**
+ * Measures the processor time of this process, for work that keeps the event loop busy. Returns a function that gives the time
+ * so far in ms.
+ */
+export function startCpuStopwatch(): () => number {
+  const start = process.cpuUsage()
+  return () => {
+    const { user, system } = process.cpuUsage(start)
+    return (user + system) / 1000
+  }
+}

@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
+import { startCpuStopwatch } from '../../../tests/support/stopwatch.ts'
 
 let gateway: TestGateway
 
@@ -365,10 +366,10 @@ describe('the service goes on after it has quickly rejected', () => {
   ]
 
   test.each(hostile)('%s', async (_what, body, options) => {
-    const started = performance.now()
+    const elapsedMs = startCpuStopwatch()
     const answer = await gateway.collectBatch(body, options)
     expect(answer.status).toBe(400)
-    expect(performance.now() - started).toBeLessThan(10_000)
+    expect(elapsedMs()).toBeLessThan(10_000)
     expect((await gateway.collectBatch({ events: events('alive', 1) })).status).toBe(202)
   })
 })

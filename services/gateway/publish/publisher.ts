@@ -190,7 +190,10 @@ export function createPublisher(
   }
 
   async function enqueueAfterPartitions(events: readonly EncodedEvent[], receivedAt: number): Promise<void> {
-    partitions = await log.partitions()
+    // A log that was never reached may take longer to respond than the sender waits.
+    partitions = await withDeadline(log.partitions(), publishTimeoutMs.max, () =>
+      unavailable('the log does not answer'),
+    )
     const counted = Math.min(countedPartitions.max, Math.max(countedPartitions.min, partitions))
     flushBytesMax = flushBytesPerPartition * counted
     lingerMs = lingerMsPerPartition * counted
@@ -198,13 +201,8 @@ export function createPublisher(
   }
 
   return {
-    publish: (events, receivedAt) => {
-      if (partitions !== undefined) return enqueue(events, receivedAt, partitions)
-      // A log that was never reached may take longer to respond than the sender waits.
-      return withDeadline(enqueueAfterPartitions(events, receivedAt), publishTimeoutMs.max, () =>
-        unavailable('the log does not answer'),
-      )
-    },
+    publish: (events, receivedAt) =>
+      partitions === undefined ? enqueueAfterPartitions(events, receivedAt) : enqueue(events, receivedAt, partitions),
   }
 }
 
