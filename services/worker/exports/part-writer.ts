@@ -1,4 +1,5 @@
 import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
+import { collectBuffers } from '@sluice/runtime/collect-buffers'
 
 /** Bytes of a part. Stores take 10,000 parts of 5 MiB at least, so a file may have 80 GB. */
 export const partBytes = 8 * 1024 * 1024
@@ -38,6 +39,8 @@ export function partWriter(
     signal.throwIfAborted()
     const n = firstPart + parts.length
     const { etag } = await blobs.writePart(upload, n, buffer.subarray(0, length))
+    // The chunks that were copied into the part.
+    collectBuffers()
     parts.push({ n, etag, bytes: length })
     buffer.copyWithin(0, length, buffered)
     buffered -= length

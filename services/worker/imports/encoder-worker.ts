@@ -1,6 +1,7 @@
 // The thread of segment-encoder.ts.
 import { once } from 'node:events'
 import { type MessagePort, parentPort, type Transferable } from 'node:worker_threads'
+import { collectBuffers } from '@sluice/runtime/collect-buffers'
 import { internalMessage } from '@sluice/runtime/errors'
 import { encodeSegment, type RowBatch } from './encode-segment.ts'
 import { type EncodeAnswer, type EncodeRequest, ownBytes, release } from './encoder-protocol.ts'
@@ -19,6 +20,7 @@ parentPort?.on('message', ({ port, content, task }: EncodeRequest) => {
 
   async function answer(): Promise<void> {
     const answered = await nextAnswer()
+    collectBuffers()
     port.postMessage(answered, answered.kind === 'batch' ? buffersOf(answered.batch) : [])
   }
 

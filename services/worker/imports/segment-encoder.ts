@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { MessageChannel, Worker } from 'node:worker_threads'
+import { collectBuffers } from '@sluice/runtime/collect-buffers'
 import { AppError } from '@sluice/runtime/errors'
 import type { RowBatch, SegmentOutcome, SegmentTask } from './encode-segment.ts'
 import { type EncodeAnswer, type EncodeRequest, ownBytes, release } from './encoder-protocol.ts'
@@ -72,6 +73,8 @@ export function openSegmentEncoder({ onThread }: { onThread?: (thread: Worker) =
           const batch = withBuffers(answer.batch)
           await store(batch)
           releaseBatch(batch)
+          // What Kafka's client made of the batch.
+          collectBuffers()
           answer = await following
         }
         if (answer.kind === 'failure') throw source.failure() ?? unreadable(answer.message)
