@@ -3,7 +3,8 @@ import { sleep } from '@sluice/runtime/supervisor'
 import { createClaimSet } from '../consumer/claim-set.ts'
 import type { ConsumerOptions, LogConsumer } from '../log.ts'
 import { describeKafkaError, type KafkaAdmin, type KafkaClient, kafkaErrorType } from './client.ts'
-import { type KafkaGroupTimes, type KafkaSession, openKafkaSession } from './session.ts'
+import type { KafkaGroupTimes } from './group-times.ts'
+import { type KafkaSession, openKafkaSession } from './session.ts'
 
 const rejoinMsMin = 250
 const rejoinMsMax = 5000

@@ -7,9 +7,9 @@ import type { EventLog, LogConsumer } from '../log.ts'
 import { createKafkaAdmin, createKafkaClient, describeKafkaError, kafkaErrorType } from './client.ts'
 import { createKafkaConsumer } from './consumer.ts'
 import { forwardKafkaLogs } from './forward-logs.ts'
+import type { KafkaGroupTimes } from './group-times.ts'
 import { copyPositions, fetchOffsets, kafkaGroup, startOffset } from './offsets.ts'
 import { createKafkaPublisher } from './producer.ts'
-import type { KafkaGroupTimes } from './session.ts'
 import type { KafkaAddress } from './url.ts'
 
 /** A request without a response for so long fails, and its connection is destroyed. */

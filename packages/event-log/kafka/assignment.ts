@@ -1,0 +1,217 @@
+import type { EachBatchPayload } from 'kafkajs'
+import type { Logger } from '@sluice/runtime/logger'
+import { retry } from '@sluice/runtime/retry'
+import { type ClaimFeed, createClaimFeed } from '../consumer/claim-feed.ts'
+import type { ClaimSet } from '../consumer/claim-set.ts'
+import type { ConsumerOptions, PartitionLag } from '../log.ts'
+import { describeKafkaError, type KafkaAdmin } from './client.ts'
+import type { OffsetCommitter } from './commit-offset.ts'
+import type { FetchControl } from './fetch-control.ts'
+import { fetchOffsets, type PartitionOffsets, startOffset } from './offsets.ts'
+import { decodeRecord } from './record.ts'
+
+/** What the assignments of a session have in common. */
+export interface AssignmentContext {
+  topic: string
+  /** The consumer group as Kafka knows it. */
+  group: string
+  /** Number of partitions of the topic. */
+  topicPartitions: number
+  limits: Pick<ConsumerOptions, 'maxBatchBytes' | 'maxBatchRows' | 'lingerMs' | 'budget'>
+  admin: KafkaAdmin
+  claims: ClaimSet
+  fetching: FetchControl
+  committer: OffsetCommitter
+  /** Aborted when the session is closing. */
+  closed: AbortSignal
+  /** Aborted when the member is stopping: no further claim may begin. */
+  draining: AbortSignal
+  /** Called with an error after which the session can't continue. */
+  onFailure: (error: unknown) => void
+  logger: Pick<Logger, 'warn' | 'error'>
+}
+
+/** The partitions that the group gave to this member in one rebalance, and the member's claims on them. */
+export interface Assignment {
+  readonly partitions: readonly number[]
+  /** Pauses the partitions, then begins a claim on each at its committed position and resumes them. */
+  begin(): void
+  /** Must return at once: until then kafkajs fetches nothing from any partition of the broker. */
+  receive(payload: EachBatchPayload): void
+  /** Ends the claims, because other members may own the partitions: pending work of this assignment is void. */
+  lose(reason: string): void
+  lag(): readonly PartitionLag[]
+}
+
+interface HeldClaim {
+  feed: ClaimFeed
+  /** The only offset at which a fetched batch may begin. */
+  expectedOffset: bigint
+  highWatermark: bigint
+  /** Consecutive batches that were dropped because they began at another offset. */
+  mismatches: number
+  isSeeking: boolean
+}
+
+const adminTimeoutMs = 5000
+const offsetDelays = { firstMs: 100, longestMs: 2000 }
+const mismatchesMax = 5
+
+export function createAssignment(partitions: readonly number[], context: AssignmentContext): Assignment {
+  const { topic, group, admin, claims, fetching, committer, closed, draining, onFailure, logger } = context
+  const heldClaims = new Map<number, HeldClaim>()
+  let isLost = false
+
+  const isCurrent = () => !isLost && !closed.aborted && !draining.aborted
+
+  const lose = (reason: string) => {
+    isLost = true
+    heldClaims.clear()
+    claims.loseAll(reason)
+  }
+
+  const commitRight = {
+    isLost: () => isLost,
+    onFenced: (reason: string) => {
+      lose(reason)
+      fetching.pause(partitions)
+    },
+  }
+
+  /** Requests the group's positions until Kafka answers; undefined when the assignment has ended meanwhile. */
+  async function fetchGroupOffsets(): Promise<Map<number, PartitionOffsets> | undefined> {
+    const request = async () => {
+      if (!isCurrent()) return undefined
+      return admin.use((kafkajsAdmin) => fetchOffsets(kafkajsAdmin, group, topic), adminTimeoutMs)
+    }
+    try {
+      return await retry(request, {
+        signal: closed,
+        delays: offsetDelays,
+        onFailedAttempt: (error) => {
+          logger.warn({ group, reason: describeKafkaError(error) }, 'positions of the group are not known yet')
+        },
+      })
+    } catch (error) {
+      if (isCurrent()) throw error
+      return undefined
+    }
+  }
+
+  async function beginClaims(): Promise<void> {
+    const offsets = await fetchGroupOffsets()
+    if (offsets === undefined || !isCurrent()) return
+    for (const partition of partitions) {
+      const known = offsets.get(partition)
+      if (known === undefined) throw new Error(`Kafka does not know partition ${partition} of ${topic}`)
+      beginClaim(partition, known)
+    }
+    fetching.resume(partitions)
+  }
+
+  function beginClaim(partition: number, known: PartitionOffsets): void {
+    const start = startOffset(known)
+    if (known.committed !== undefined && known.committed !== start) {
+      logger.error(
+        {
+          group,
+          partition,
+          committed: String(known.committed),
+          low: String(known.low),
+          highWatermark: String(known.high),
+        },
+        'the committed position lies outside of what Kafka keeps: blocks were deleted unread, or come again',
+      )
+    }
+    const feed = createClaimFeed({
+      partition,
+      startOffset: start,
+      limits: context.limits,
+      partitions: context.topicPartitions,
+      store: (nextOffset) => committer.commit(partition, nextOffset, commitRight),
+      onSpaceAvailable: () => {
+        if (isCurrent()) fetching.resume([partition])
+      },
+    })
+    heldClaims.set(partition, {
+      feed,
+      expectedOffset: start,
+      highWatermark: known.high,
+      mismatches: 0,
+      isSeeking: false,
+    })
+    fetching.seek(partition, start)
+    claims.start(feed)
+  }
+
+  /** Seeks back to the claim's offset after a batch that began elsewhere, or past the blocks that Kafka has deleted. */
+  async function seekToExpected(partition: number, claim: HeldClaim): Promise<void> {
+    claim.isSeeking = true
+    fetching.pause([partition])
+    const known = (await fetchGroupOffsets())?.get(partition)
+    if (known === undefined || !isCurrent()) return
+    if (claim.expectedOffset < known.low) {
+      logger.error(
+        { group, partition, expectedOffset: String(claim.expectedOffset), low: String(known.low) },
+        'blocks were deleted by the topic’s retention before they were read',
+      )
+      claim.expectedOffset = known.low
+      claim.feed.skipTo(known.low)
+    }
+    claim.isSeeking = false
+    fetching.seek(partition, claim.expectedOffset)
+    if (!claim.feed.isFull()) fetching.resume([partition])
+  }
+
+  /** Drops a batch that begins at another offset than the claim's next one. */
+  function dropMismatch(partition: number, claim: HeldClaim): void {
+    claim.mismatches++
+    if (claim.mismatches > mismatchesMax) {
+      onFailure(
+        new Error(`Partition ${partition} can't be read from ${claim.expectedOffset} on: is ${topic} compacted?`),
+      )
+    } else seekToExpected(partition, claim).catch(onFailure)
+  }
+
+  return {
+    partitions,
+    begin() {
+      fetching.pause(partitions)
+      if (isCurrent()) beginClaims().catch(onFailure)
+    },
+    receive(payload) {
+      const { batch } = payload
+      const { partition } = batch
+      const claim = heldClaims.get(partition)
+      const last = batch.messages.at(-1)
+      // The batch is dropped without being resolved: the partition's next owner will fetch it again.
+      if (claim === undefined || claim.feed.hasEnded() || claim.isSeeking || last === undefined) {
+        if (claim?.feed.hasEnded() !== false) fetching.pause([partition])
+        return
+      }
+      // This may be a batch that was fetched for an earlier claim. With it, this claim could commit a position past
+      // blocks that no handler has received.
+      const { fetchedOffset } = batch as unknown as { fetchedOffset: string }
+      if (BigInt(fetchedOffset) !== claim.expectedOffset) {
+        dropMismatch(partition, claim)
+        return
+      }
+      claim.mismatches = 0
+      claim.expectedOffset = BigInt(batch.lastOffset()) + 1n
+      claim.highWatermark = BigInt(batch.highWatermark)
+      claim.feed.push(batch.messages.map((message) => decodeRecord(partition, message)))
+      payload.resolveOffset(last.offset)
+      if (claim.feed.isFull()) fetching.pause([partition])
+    },
+    lose,
+    lag: () =>
+      [...heldClaims.values()]
+        .filter(({ feed }) => !feed.hasEnded())
+        .map(({ feed, highWatermark }) => ({
+          partition: feed.claim.partition,
+          committed: feed.committed(),
+          blocks: Math.max(0, Number(highWatermark - feed.committed())),
+          oldestAppendedAt: feed.oldestAppendedAt(),
+        })),
+  }
+}
