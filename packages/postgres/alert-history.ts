@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { AlertState } from '@sluice/contracts/alert-state'
 import type { AlertHistoryEntry } from '@sluice/contracts/alerts'
 import type { DeliveryStatus } from '@sluice/contracts/webhooks'
+import type { Page } from './page.ts'
 import type { Tables } from './tables.ts'
 
 interface HistoryRow {
@@ -22,7 +23,7 @@ interface HistoryRow {
 export async function readHistory(
   db: Kysely<Tables>,
   ruleId: string,
-  { limit, offset }: { limit: number; offset: number },
+  { limit, offset }: Page,
 ): Promise<{ history: AlertHistoryEntry[]; total: number }> {
   const { rows } = await sql<HistoryRow>`
     SELECT

@@ -1,4 +1,4 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import type { Kysely, Selectable } from 'kysely'
 import type { AlertState } from '@sluice/contracts/alert-state'
 import type { AlertSettings, NotificationType } from '@sluice/contracts/alerts'
 import type { Environment } from '@sluice/contracts/scopes'
@@ -41,10 +41,6 @@ export function selectRules(db: Db) {
     .innerJoin('endpoints', 'endpoints.endpoint_id', 'alert_rules.rule_id')
     .selectAll('alert_rules')
     .select(['endpoints.channel', 'endpoints.target_box', 'endpoints.target_fingerprint'])
-}
-
-export function siteCondition(siteIds: readonly string[] | null) {
-  return siteIds === null ? sql<boolean>`true` : sql<boolean>`alert_rules.site_id = ANY (${[...siteIds]}::text[])`
 }
 
 export function settingsColumns({ condition, no_data, ...settings }: AlertSettings) {

@@ -11,12 +11,14 @@ import type { LeaseTable } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
 import { readHistory } from './alert-history.ts'
 import { type Judged, type Judgement, judgeRules } from './alert-judgements.ts'
-import { type AlertRule, selectRules, settingsColumns, siteCondition, toRule } from './alert-records.ts'
+import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
 import { queueDeliveries } from './deliveries.ts'
 import { deleteEndpoint, insertEndpoint, updateEndpoint } from './endpoints.ts'
 import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
+import { type Page, selectPage } from './page.ts'
 import type { Tables } from './tables.ts'
+import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** Where a rule's notifications go. The caller seals (packages/runtime/secret-box.ts). */
 export interface AlertTarget {
@@ -55,8 +57,6 @@ export interface AlertSite {
   judgedMinute: number
 }
 
-type SiteIds = readonly string[] | null
-
 /** Alert rules in Postgres. Times `at` are Unix ms of the caller's clock. Every method throws AppError 503 while Postgres is away. */
 export interface AlertRuleStore {
   /** The sites that have rules, as jobs. One never fails for good. */
@@ -65,7 +65,7 @@ export interface AlertRuleStore {
   create(rule: NewAlertRule, at: number): Promise<AlertRule | undefined>
   find(ruleId: string, siteIds: SiteIds): Promise<AlertRule | undefined>
   /** Lists the rules of one site, newest first; `total` counts all of them. */
-  list(siteId: string, page: { limit: number; offset: number }): Promise<{ rules: AlertRule[]; total: number }>
+  list(siteId: string, page: Page): Promise<{ rules: AlertRule[]; total: number }>
   /**
    * Replaces the settings: what is pending begins anew, and a rule that is switched off fires no more. `changed`: somebody
    * else changed the rule since that revision. Undefined where `find` returns undefined.
@@ -79,10 +79,7 @@ export interface AlertRuleStore {
   /** Removes a rule with its history and its deliveries; false where `find` returns undefined. */
   delete(ruleId: string, siteIds: SiteIds): Promise<boolean>
   /** A page of the rule's transitions and tests, newest first. */
-  history(
-    ruleId: string,
-    page: { limit: number; offset: number },
-  ): Promise<{ history: AlertHistoryEntry[]; total: number }>
+  history(ruleId: string, page: Page): Promise<{ history: AlertHistoryEntry[]; total: number }>
   /** Queues a test notification at the rule's own target. */
   queueTest(rule: AlertRule, at: number): Promise<void>
   /** The rules of a site that are switched on. */
@@ -111,15 +108,11 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
     leases: siteLeases(postgres),
     create: (rule, at) => inTransaction((transaction) => insertRule(transaction, rule, at)),
     find: (ruleId, siteIds) => postgres.run((db) => findRule(db, ruleId, siteIds)),
-    list: (siteId, { limit, offset }) =>
+    list: (siteId, page) =>
       postgres.run(async (db) => {
-        const rows = await selectRules(db)
-          .where('alert_rules.site_id', '=', siteId)
-          .orderBy('alert_rules.seq', 'desc')
-          .limit(limit)
-          .offset(offset)
-          .execute()
-        return { rules: rows.map(toRule), total: await countRules(db, siteId) }
+        const newestFirst = selectRules(db).where('alert_rules.site_id', '=', siteId).orderBy('alert_rules.seq', 'desc')
+        const { rows, total } = await selectPage(newestFirst, page)
+        return { rules: rows.map(toRule), total }
       }),
     update: (ruleId, siteIds, changes, at) =>
       inTransaction(async (transaction) => {
@@ -165,27 +158,22 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
 }
 
 function siteLeases(postgres: Postgres): LeaseTable<AlertSite> {
-  const leases = leaseTable(postgres, 'alert_sites', (row) => ({
-    siteId: row.site_id,
-    judgedMinute: row.judged_minute.getTime(),
-  }))
   return {
-    ...leases,
+    ...leaseTable(postgres, 'alert_sites', (row) => ({
+      siteId: row.site_id,
+      judgedMinute: row.judged_minute.getTime(),
+    })),
     fail: (lease, _error, now) =>
       postgres.run((db) =>
         updateHeld(db, 'alert_sites', lease, sql`failures = 0, due_at = ${new Date(now + failedRetryMs)}`),
       ),
-    release: (lease, dueAt, options) =>
-      dueAt === null
-        ? postgres.run((db) => updateHeld(db, 'alert_sites', lease, sql`lease_until = NULL, lease = lease + 1`))
-        : leases.release(lease, dueAt, options),
   }
 }
 
 async function findRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<AlertRule | undefined> {
   const row = await selectRules(db)
     .where('alert_rules.rule_id', '=', ruleId)
-    .where(siteCondition(siteIds))
+    .where(siteCondition(siteIds, 'alert_rules.site_id'))
     .executeTakeFirst()
   return row && toRule(row)
 }

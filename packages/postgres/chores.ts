@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { LeaseTable } from '@sluice/leases/lease-table'
-import { leaseEnd, leaseTable, updateHeld } from './leases.ts'
+import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 
 /** Work that recurs, once for all workers; its name is the job. Each name is a row that a migration makes. */
@@ -18,18 +18,11 @@ export function choreLeases(
   postgres: Postgres,
   { table = 'chores', retryMs = failedRetryMs }: { table?: 'chores' | 'canary_runs'; retryMs?: number } = {},
 ): LeaseTable<Chore> {
-  const leases = leaseTable(postgres, table, ({ name }) => ({ name }))
   return {
-    ...leases,
+    ...leaseTable(postgres, table, ({ name }) => ({ name })),
     fail: (lease, _error, now) =>
       postgres.run((db) =>
         updateHeld(db, table, lease, sql`status = 'failed', failures = 0, due_at = ${new Date(now + retryMs)}`),
       ),
-    release: (lease, dueAt, options) =>
-      dueAt === null
-        ? postgres.run((db) =>
-            updateHeld(db, table, lease, sql`due_at = CASE WHEN status = 'failed' THEN due_at END, ${leaseEnd}`),
-          )
-        : leases.release(lease, dueAt, options),
   }
 }

@@ -1,7 +1,9 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import type { CohortSettings } from '@sluice/contracts/cohorts'
 import type { Postgres } from './open.ts'
+import { type Page, selectPage } from './page.ts'
 import type { Tables } from './tables.ts'
+import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** A cohort's record (docs/http-interface.md#cohort-record). */
 export interface CohortRecord {
@@ -12,15 +14,12 @@ export interface CohortRecord {
   updatedAt: Date
 }
 
-/** The sites whose cohorts are visible; null: all sites. */
-type SiteIds = readonly string[] | null
-
 /** Cohorts in Postgres; those of other sites than `siteIds` are absent. Every method throws AppError 503 while Postgres is away. */
 export interface CohortStore {
   create(cohort: { cohortId: string; siteId: string; settings: CohortSettings }): Promise<CohortRecord>
   find(cohortId: string, siteIds: SiteIds): Promise<CohortRecord | undefined>
   /** Lists the cohorts of one site, newest first; `total` counts all of them. */
-  list(siteId: string, page: { limit: number; offset: number }): Promise<{ cohorts: CohortRecord[]; total: number }>
+  list(siteId: string, page: Page): Promise<{ cohorts: CohortRecord[]; total: number }>
   /** Changes the settings that are present; undefined where `find` returns undefined. */
   update(cohortId: string, siteIds: SiteIds, settings: Partial<CohortSettings>): Promise<CohortRecord | undefined>
   /** Returns false where `find` returns undefined. */
@@ -56,20 +55,16 @@ export function cohortStore(postgres: Postgres): CohortStore {
           .executeTakeFirst()
         return row && toRecord(row)
       }),
-    list: (siteId, { limit, offset }) =>
+    list: (siteId, page) =>
       postgres.run(async (db) => {
-        const listed = db.selectFrom('cohorts').where('site_id', '=', siteId)
-        const rows = await listed
+        const newestFirst = db
+          .selectFrom('cohorts')
           .selectAll()
+          .where('site_id', '=', siteId)
           .orderBy('created_at', 'desc')
           .orderBy('cohort_id', 'desc')
-          .limit(limit)
-          .offset(offset)
-          .execute()
-        const { total } = await listed
-          .select((select) => select.fn.countAll<string>().as('total'))
-          .executeTakeFirstOrThrow()
-        return { cohorts: rows.map(toRecord), total: Number(total) }
+        const { rows, total } = await selectPage(newestFirst, page)
+        return { cohorts: rows.map(toRecord), total }
       }),
     update: (cohortId, siteIds, settings) =>
       postgres.run(async (db) => {
@@ -92,10 +87,6 @@ export function cohortStore(postgres: Postgres): CohortStore {
         return numDeletedRows > 0n
       }),
   }
-}
-
-function siteCondition(siteIds: SiteIds) {
-  return siteIds === null ? sql<boolean>`true` : sql<boolean>`site_id = ANY (${[...siteIds]}::text[])`
 }
 
 /** The columns of those settings that are present. */

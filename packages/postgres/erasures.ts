@@ -3,7 +3,7 @@ import type { ErasureKind, ErasureStatus } from '@sluice/contracts/erasures'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { deleteSiteEndpoints } from './endpoints.ts'
 import { type ExportFiles, filesOf } from './exports.ts'
-import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
+import { leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { Tables } from './tables.ts'
 
@@ -66,26 +66,12 @@ export interface ErasureStore {
 
 type Db = Kysely<Tables>
 
-const failedRetry = sql`interval '1 hour'`
-
 export function erasureStore(postgres: Postgres): ErasureStore {
-  const leases = leaseTable(postgres, 'erasures', toErasureRecord)
   return {
     leases: {
-      ...leases,
+      ...leaseTable(postgres, 'erasures', toErasureRecord),
       fail: (lease, _error, at) =>
         postgres.run((db) => updateHeld(db, 'erasures', lease, sql`failed_at = ${new Date(at)}, failures = 0`)),
-      release: (lease, dueAt, options) =>
-        dueAt !== null
-          ? leases.release(lease, dueAt, options)
-          : postgres.run((db) =>
-              updateHeld(
-                db,
-                'erasures',
-                lease,
-                sql`due_at = CASE WHEN status = 'completed' THEN NULL ELSE failed_at + ${failedRetry} END, ${leaseEnd}`,
-              ),
-            ),
     },
     create: (erasure) => postgres.run((db) => insert(db, erasure)),
     createForSite: (erasure) =>

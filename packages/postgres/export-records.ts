@@ -1,6 +1,7 @@
 import { type Insertable, type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
 import type { EventKey, ExportResource, ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
 import type { Postgres } from './open.ts'
+import type { Page } from './page.ts'
 import type { Tables } from './tables.ts'
 
 /** The schedule of a record that defines one. */
@@ -60,14 +61,6 @@ export type NewExport = Pick<ExportRecord, 'exportId' | 'siteId' | 'keyId' | 'na
 }
 
 type Db = Kysely<Tables>
-
-/** The sites whose exports are visible; null: all sites. */
-export type SiteIds = readonly string[] | null
-
-export interface Page {
-  limit: number
-  offset: number
-}
 
 /** What differs between a one-off export, a schedule and its runs. */
 type JobColumns = Pick<
@@ -148,10 +141,6 @@ export function listRecords(
     const counted = await sql<{ total: string }>`SELECT count(*) AS total FROM exports WHERE ${condition}`.execute(db)
     return { records: rows.map(toRecord), total: Number(counted.rows[0]?.total) }
   })
-}
-
-export function siteCondition(siteIds: SiteIds) {
-  return siteIds === null ? sql<boolean>`true` : sql<boolean>`site_id = ANY (${[...siteIds]}::text[])`
 }
 
 export function toRecord(row: RecordRow): ExportRecord {

@@ -8,10 +8,7 @@ import {
   insertExport,
   listRecords,
   type NewExport,
-  type Page,
   selectRecords,
-  siteCondition,
-  type SiteIds,
   toExportResource,
   toRecord,
 } from './export-records.ts'
@@ -26,7 +23,9 @@ import {
 } from './export-schedules.ts'
 import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
+import type { Page } from './page.ts'
 import type { Tables } from './tables.ts'
+import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** A part of the file, as the store of blobs completes it. */
 export interface ExportPart {

@@ -7,8 +7,10 @@ import { lockCutoff } from './cutoff-lock.ts'
 import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
+import { type Page, selectPage } from './page.ts'
 import type { LogPositions, Tables } from './tables.ts'
 import { type UploadStore, uploadStore } from './uploads.ts'
+import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 /** An import's record, which is also the job of the worker. */
 export interface ImportRecord {
@@ -68,9 +70,6 @@ export interface SegmentProgress {
 
 export interface ImportSegment extends NewSegment, SegmentProgress {}
 
-/** The sites whose imports are visible; null: all sites. */
-type SiteIds = readonly string[] | null
-
 /**
  * Imports in Postgres; those of other sites than `siteIds` are absent. Times `at` are Unix ms of the caller's clock. Every
  * method throws AppError 503 while Postgres is away, and those that take a lease throw LeaseLost without it.
@@ -87,11 +86,7 @@ export interface ImportStore {
   create(created: NewImport, at: number): Promise<ImportRecord>
   find(importId: string, siteIds: SiteIds): Promise<ImportRecord | undefined>
   /** Lists the imports of these types of one site, newest first; `total` counts all of them. */
-  list(
-    siteId: string,
-    types: readonly ImportType[],
-    page: { limit: number; offset: number },
-  ): Promise<{ imports: ImportRecord[]; total: number }>
+  list(siteId: string, types: readonly ImportType[], page: Page): Promise<{ imports: ImportRecord[]; total: number }>
   /**
    * Cancels an import that is not finished and leaves a finished one as it is; returns the record as it is then, undefined
    * where `find` returns undefined. The worker that has it can record nothing more.
@@ -156,20 +151,17 @@ export function importStore(postgres: Postgres): ImportStore {
         const row = await selectVisible(db, importId, siteIds).executeTakeFirst()
         return row && toRecord(row)
       }),
-    list: (siteId, types, { limit, offset }) =>
+    list: (siteId, types, page) =>
       postgres.run(async (db) => {
-        const listed = db.selectFrom('imports').where('site_id', '=', siteId).where('type', 'in', types)
-        const rows = await listed
+        const newestFirst = db
+          .selectFrom('imports')
           .selectAll()
+          .where('site_id', '=', siteId)
+          .where('type', 'in', types)
           .orderBy('created_at', 'desc')
           .orderBy('import_id', 'desc')
-          .limit(limit)
-          .offset(offset)
-          .execute()
-        const { total } = await listed
-          .select((select) => select.fn.countAll<string>().as('total'))
-          .executeTakeFirstOrThrow()
-        return { imports: rows.map(toRecord), total: Number(total) }
+        const { rows, total } = await selectPage(newestFirst, page)
+        return { imports: rows.map(toRecord), total }
       }),
     cancel: (importId, siteIds, at) =>
       postgres.run((db) =>
@@ -287,10 +279,6 @@ async function insertSegments(db: Db, importId: string, segments: readonly NewSe
 
 function selectVisible(db: Db, importId: string, siteIds: SiteIds) {
   return db.selectFrom('imports').selectAll().where('import_id', '=', importId).where(siteCondition(siteIds))
-}
-
-function siteCondition(siteIds: SiteIds) {
-  return siteIds === null ? sql<boolean>`true` : sql<boolean>`site_id = ANY (${[...siteIds]}::text[])`
 }
 
 function toRecord(row: Selectable<Tables['imports']>): ImportRecord {

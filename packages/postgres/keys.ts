@@ -2,6 +2,7 @@ import { type Kysely, type Selectable, sql } from 'kysely'
 import type { Actor, KeyChanges, KeyRecord, KeyStore } from '@sluice/access/keys'
 import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
+import { selectPage } from './page.ts'
 import { registerNamed } from './sites.ts'
 import type { Tables } from './tables.ts'
 
@@ -71,19 +72,14 @@ export function keyStore(postgres: Postgres): KeyStore {
         const row = await selectVisible(db, siteIds).selectAll().where('key_id', '=', keyId).executeTakeFirst()
         return row && toRecord(row)
       }),
-    list: ({ limit, offset }, siteIds) =>
+    list: (page, siteIds) =>
       postgres.run(async (db) => {
-        const rows = await selectVisible(db, siteIds)
+        const newestFirst = selectVisible(db, siteIds)
           .selectAll()
           .orderBy('created_at', 'desc')
           .orderBy('key_id', 'desc')
-          .limit(limit)
-          .offset(offset)
-          .execute()
-        const { total } = await selectVisible(db, siteIds)
-          .select((select) => select.fn.countAll<string>().as('total'))
-          .executeTakeFirstOrThrow()
-        return { keys: rows.map(toRecord), total: Number(total) }
+        const { rows, total } = await selectPage(newestFirst, page)
+        return { keys: rows.map(toRecord), total }
       }),
     update: (keyId, actor, change) =>
       postgres.run((db) =>

@@ -12,7 +12,16 @@ interface WorkTable {
   canTake: (at: Date) => RawBuilder<unknown>
   /** Columns that a take sets besides those of the lease. */
   onTake: RawBuilder<unknown>
+  /** When a job is due again that is released without a time. */
+  dueAfterEnd: RawBuilder<unknown>
 }
+
+/** A job that is released without a time has ended. */
+const never = sql`NULL`
+/** A failed job is due at the time that \`fail\` has set, and a job of these tables ends in no other way. */
+const asSetByFail = sql`due_at`
+/** Likewise, but these jobs may also end without a failure. */
+const asSetByFailOrNever = sql`CASE WHEN status = 'failed' THEN due_at END`
 
 /** The tables of jobs. Each has `status` and the columns of `LeaseColumns` (tables.ts). */
 const workTables = {
@@ -24,10 +33,26 @@ const workTables = {
       WHERE earlier.site_id = job.site_id AND earlier.seq < job.seq AND earlier.status IN ('queued', 'processing')
     )`,
     onTake: sql`status = 'processing'`,
+    dueAfterEnd: never,
   },
-  erasures: { id: 'erasure_id', canTake: () => sql`true`, onTake: sql`status = 'processing'` },
-  chores: { id: 'name', canTake: () => sql`true`, onTake: sql`status = 'processing'` },
-  canary_runs: { id: 'name', canTake: () => sql`true`, onTake: sql`status = 'processing'` },
+  erasures: {
+    id: 'erasure_id',
+    canTake: () => sql`true`,
+    onTake: sql`status = 'processing'`,
+    dueAfterEnd: sql`CASE WHEN status = 'completed' THEN NULL ELSE failed_at + interval '1 hour' END`,
+  },
+  chores: {
+    id: 'name',
+    canTake: () => sql`true`,
+    onTake: sql`status = 'processing'`,
+    dueAfterEnd: asSetByFailOrNever,
+  },
+  canary_runs: {
+    id: 'name',
+    canTake: () => sql`true`,
+    onTake: sql`status = 'processing'`,
+    dueAfterEnd: asSetByFailOrNever,
+  },
   exports: {
     id: 'export_id',
     // A site's exports run one after the other too. One that waits to be tried again lets the later ones pass.
@@ -37,14 +62,26 @@ const workTables = {
         AND (other.seq < job.seq AND other.due_at <= ${at} OR other.seq <> job.seq AND other.lease_until > ${at})
     )`,
     onTake: sql`status = 'processing'`,
+    dueAfterEnd: never,
   },
-  alert_sites: { id: 'site_id', canTake: () => sql`true`, onTake: sql`status = 'active'` },
+  alert_sites: {
+    id: 'site_id',
+    canTake: () => sql`true`,
+    onTake: sql`status = 'active'`,
+    dueAfterEnd: asSetByFail,
+  },
   export_schedules: {
     id: 'schedule_id',
     canTake: () => sql`true`,
     onTake: sql`status = 'active'`,
+    dueAfterEnd: never,
   },
-  summaries: { id: 'summary_id', canTake: () => sql`true`, onTake: sql`status = 'active'` },
+  summaries: {
+    id: 'summary_id',
+    canTake: () => sql`true`,
+    onTake: sql`status = 'active'`,
+    dueAfterEnd: asSetByFail,
+  },
 } as const satisfies Readonly<Record<string, WorkTable>>
 
 export type WorkTableName = keyof typeof workTables
@@ -58,7 +95,7 @@ export function leaseTable<N extends WorkTableName, Job>(
   name: N,
   toJob: (row: Selectable<Tables[N]>) => Job,
 ): Omit<LeaseTable<Job>, 'fail'> {
-  const { id, canTake, onTake } = workTables[name]
+  const { id, canTake, onTake, dueAfterEnd } = workTables[name]
   const table = sql.table(name)
   const idColumn = sql.ref(id)
 
@@ -106,7 +143,7 @@ export function leaseTable<N extends WorkTableName, Job>(
           key,
           sql`
             ${isProgress ? sql`${progress}, ` : sql``}
-            due_at = ${dueAt === null ? null : new Date(dueAt)}, ${leaseEnd}`,
+            due_at = ${dueAt === null ? dueAfterEnd : new Date(dueAt)}, ${leaseEnd}`,
         ),
       ),
     countFailure: (key, { isRetryable }) =>

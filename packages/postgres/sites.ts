@@ -4,7 +4,9 @@ import { eventLimits } from '@sluice/contracts/event-limits'
 import type { SiteSettings } from '@sluice/contracts/sites'
 import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
+import { selectPage } from './page.ts'
 import type { Tables } from './tables.ts'
+import { siteCondition } from './visible-sites.ts'
 
 /** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
 const registrationLock = 5_757_006
@@ -21,23 +23,15 @@ export function siteStore(postgres: Postgres): SiteStore {
         const row = await db.selectFrom('sites').selectAll().where('site_id', '=', siteId).executeTakeFirst()
         return row && toRecord(row)
       }),
-    list: ({ limit, offset }, siteIds) =>
+    list: (page, siteIds) =>
       postgres.run(async (db) => {
-        const listed = db
+        const byId = db
           .selectFrom('sites')
-          .$if(siteIds !== null, (query) =>
-            query.where('site_id', '=', sql<string>`ANY (${[...(siteIds ?? [])]}::text[])`),
-          )
-        const rows = await listed
           .selectAll()
+          .where(siteCondition(siteIds))
           .orderBy(sql`site_id COLLATE "C"`)
-          .limit(limit)
-          .offset(offset)
-          .execute()
-        const { total } = await listed
-          .select((select) => select.fn.countAll<string>().as('total'))
-          .executeTakeFirstOrThrow()
-        return { sites: rows.map(toRecord), total: Number(total) }
+        const { rows, total } = await selectPage(byId, page)
+        return { sites: rows.map(toRecord), total }
       }),
     create: (siteId, settings, keyId) =>
       postgres.run(async (db) => {

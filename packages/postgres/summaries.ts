@@ -61,10 +61,6 @@ export function summaryStore(postgres: Postgres): SummaryStore {
       },
       fail: (lease, _error, now) =>
         postgres.run((db) => updateHeld(db, 'summaries', lease, sql`failures = 0, due_at = ${later(now)}`)),
-      release: (lease, dueAt, options) =>
-        dueAt === null
-          ? postgres.run((db) => updateHeld(db, 'summaries', lease, sql`lease_until = NULL, lease = lease + 1`))
-          : leases.release(lease, dueAt, options),
     },
     finish: (lease, job, { start, end, body }, now) =>
       postgres.run((db) =>

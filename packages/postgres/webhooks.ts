@@ -10,9 +10,10 @@ import {
   toEndpoint,
   updateEndpoint,
 } from './endpoints.ts'
-import type { Page, SiteIds } from './export-records.ts'
 import type { Postgres } from './open.ts'
+import { type Page, selectPage } from './page.ts'
 import type { Tables } from './tables.ts'
+import { siteCondition, type SiteIds } from './visible-sites.ts'
 
 export interface AttemptRecord {
   at: Date
@@ -96,18 +97,16 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         }),
       ),
     find: (webhookId, siteIds) => postgres.run((db) => find(db, webhookId, siteIds)),
-    list: (siteId, { limit, offset }) =>
+    list: (siteId, page) =>
       postgres.run(async (db) => {
-        const rows = await db
+        const newestFirst = db
           .selectFrom('endpoints')
           .selectAll()
           .where('site_id', '=', siteId)
           .where('owner', '=', 'webhook')
           .orderBy('seq', 'desc')
-          .limit(limit)
-          .offset(offset)
-          .execute()
-        return { webhooks: rows.map(toEndpoint), total: await countWebhooks(db, siteId) }
+        const { rows, total } = await selectPage(newestFirst, page)
+        return { webhooks: rows.map(toEndpoint), total }
       }),
     update: (webhookId, siteIds, change, at) =>
       postgres.run((db) =>
@@ -164,7 +163,7 @@ export function webhookStore(postgres: Postgres): WebhookStore {
 async function find(db: Db, webhookId: string, siteIds: SiteIds, locked = sql``): Promise<Endpoint | undefined> {
   const { rows } = await sql<Selectable<Tables['endpoints']>>`
     SELECT * FROM endpoints WHERE endpoint_id = ${webhookId} AND owner = 'webhook'
-      AND ${siteIds === null ? sql`true` : sql`site_id = ANY (${[...siteIds]}::text[])`} ${locked}`.execute(db)
+      AND ${siteCondition(siteIds)} ${locked}`.execute(db)
   return rows[0] && toEndpoint(rows[0])
 }
 

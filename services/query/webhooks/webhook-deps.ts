@@ -1,5 +1,5 @@
 import type { Endpoint } from '@sluice/postgres/endpoints'
-import type { SiteIds } from '@sluice/postgres/export-records'
+import type { SiteIds } from '@sluice/postgres/visible-sites'
 import type { WebhookStore } from '@sluice/postgres/webhooks'
 import { notFound } from '@sluice/runtime/errors'
 import type { SecretBox } from '@sluice/runtime/secret-box'
