@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { openClickHouse, parseClickHouseUrl } from '@sluice/event-store/client'
-import { eventRows } from '@sluice/event-store/exports/events'
+import { eventExportRows } from '@sluice/event-store/exports/events'
 import { formatStatement } from '@sluice/event-store/exports/rows'
 import type { ExportScope } from '@sluice/event-store/exports/scope'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
@@ -94,7 +94,7 @@ async function select(url: string, file: string): Promise<void> {
     filter: [],
     cohort: undefined,
   }
-  const rows = eventRows({ scope, after: undefined, until: undefined })
+  const rows = eventExportRows({ scope, after: undefined, until: undefined })
   const { sql, params, settings } = formatStatement(rows, { format: 'csv', isCsvSafe: true })
   const query = new URLSearchParams({ database })
   for (const [name, value] of Object.entries(params)) query.set(`param_${name}`, String(value))

@@ -12,9 +12,9 @@ import { countCopies } from '@sluice/event-store/events/count-copies'
 import { listEvents } from '@sluice/event-store/events/list-events'
 import type { ExportRows } from '@sluice/event-store/exports/rows'
 import type { ExportScope } from '@sluice/event-store/exports/scope'
-import { sessionRows } from '@sluice/event-store/exports/sessions'
+import { sessionExportRows } from '@sluice/event-store/exports/sessions'
 import { eventSource } from '@sluice/event-store/exports/source'
-import { userRows } from '@sluice/event-store/exports/users'
+import { userExportRows } from '@sluice/event-store/exports/users'
 import { funnelStatement } from '@sluice/event-store/funnel/funnel-statement'
 import { hasEvents } from '@sluice/event-store/has-events'
 import { readLive } from '@sluice/event-store/live/read-live'
@@ -259,8 +259,8 @@ describe('exports', () => {
         }
         return files
       })
-      await expectEqual((_runner, readers) => read(userRows(exported), readers))
-      await expectEqual((_runner, readers) => read(sessionRows(exported), readers))
+      await expectEqual((_runner, readers) => read(userExportRows(exported), readers))
+      await expectEqual((_runner, readers) => read(sessionExportRows(exported), readers))
     },
     longMs,
   )

@@ -2,8 +2,9 @@ import { defaultConversionEvent } from '@sluice/contracts/sites'
 import type { QueryParams } from '../client.ts'
 import { conditionSql } from '../conditions.ts'
 import { type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
+import { distinctKeyColumns } from '../metric-keys.ts'
 import type { Statement } from '../query-runner.ts'
-import { distinctKeyColumns, sessionWindowMs } from '../stats/row-sources.ts'
+import { sessionWindowMs } from '../session-sql.ts'
 import type { AlertSpec } from './alert-spec.ts'
 
 /** A row of `minutesStatement`. */

@@ -42,7 +42,7 @@ export const exportedEventColumns: readonly ExportColumn[] = columns.map(({ name
 const order = 'timestamp, event_id, environment'
 
 /** The events of a slice, in the order of their keys. */
-export function eventRows(slice: EventSlice): ExportRows {
+export function eventExportRows(slice: EventSlice): ExportRows {
   const { join, where, params } = sliceSql(slice)
   return {
     columns: exportedEventColumns,

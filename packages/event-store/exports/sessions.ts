@@ -1,4 +1,4 @@
-import { eventOrder, joinOverlongSessions, sessionWindowMs } from '../stats/row-sources.ts'
+import { eventOrder, joinOverlongSessions, sessionWindowMs } from '../session-sql.ts'
 import { columnList, type ExportRows } from './rows.ts'
 import { type ExportScope, scopeSql } from './scope.ts'
 
@@ -13,10 +13,10 @@ const columns = [
 ] as const
 
 /**
- * The sessions that start in the scope's range, as stats have them (../stats/row-sources.ts), by their start. Country and
+ * The sessions that start in the scope's range, as stats have them (../session-sql.ts), by their start. Country and
  * device are those of the first event; the user is the first one that is named.
  */
-export function sessionRows(scope: ExportScope): ExportRows {
+export function sessionExportRows(scope: ExportScope): ExportRows {
   const { join, events: scoped, filter, cohort, params } = scopeSql(scope, { widenedByMs: sessionWindowMs })
   const events = `${scoped} AND session_key != 0`
   const conditions = [filter, cohort].filter((condition) => condition !== undefined)

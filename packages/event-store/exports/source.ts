@@ -3,7 +3,7 @@ import type { QueryRunner } from '../query-runner.ts'
 import {
   type EdgesRow,
   edgesStatement,
-  eventRows,
+  eventExportRows,
   exportedEventColumns,
   type SliceEndRow,
   sliceEndStatement,
@@ -48,7 +48,7 @@ export function eventSource(
         const [end] = (await runner.query<SliceEndRow>(sliceEndStatement({ scope, after }, eventsMax))).rows
         if (end === undefined || end.events === 0) return
         const until: EventKey = [end.timestamp, end.event_id, end.environment]
-        yield { rows: eventRows({ scope, after, until }), until, progress: progressAt(end.timestamp, edges) }
+        yield { rows: eventExportRows({ scope, after, until }), until, progress: progressAt(end.timestamp, edges) }
         if (end.events < eventsMax) return
         after = until
       }

@@ -1,8 +1,7 @@
 import { type Grouping, type Metric, statsLimits } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
 import type { QueryRunner } from '../query-runner.ts'
-import { evaluateStats } from '../stats/evaluate-stats.ts'
-import type { StatsGroup } from '../stats/groups.ts'
+import { evaluateStats, type StatsNumbers } from '../stats/evaluate-stats.ts'
 import { type EdgesRow, edgesStatement } from './events.ts'
 import type { ExportColumn, ExportRows } from './rows.ts'
 import type { ExportScope } from './scope.ts'
@@ -24,7 +23,7 @@ export interface StatsExport {
  * Without a range: from the site's first event. Groups by value beyond 100,000 are one, as in answers. Throws
  * QueryTooLargeError as `evaluateStats` does.
  */
-export async function statsRows(
+export async function statsExportRows(
   scope: ExportScope,
   { metric, groupBy, timeZone, targetEvent }: StatsExport,
   runner: QueryRunner,
@@ -63,6 +62,8 @@ async function firstEventBefore(scope: ExportScope, end: number, runner: QueryRu
   // No event is from 1970.
   return rows[0]?.first === 0 ? undefined : rows[0]?.first
 }
+
+type StatsGroup = NonNullable<StatsNumbers['groups']>[number]
 
 interface Field extends ExportColumn {
   valueOf: (group: StatsGroup) => string | number

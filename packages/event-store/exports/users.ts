@@ -18,7 +18,7 @@ const imported = ['email', 'name', 'company', 'plan'] as const
  * The users of the scope's events, by id, with the first and last time and the number of these events. Users of imports
  * that have none are rows too, without times, unless a range, a filter or a cohort selects events.
  */
-export function userRows(scope: ExportScope): ExportRows {
+export function userExportRows(scope: ExportScope): ExportRows {
   const { join, events, filter, cohort, params } = scopeSql(scope)
   const { environment, start, end } = scope
   const isAll = start === undefined && end === undefined && filter === undefined && cohort === undefined

@@ -1,5 +1,5 @@
+import { sessionWindowMs } from '../session-sql.ts'
 import { comparedRange } from './compared-range.ts'
-import { sessionWindowMs } from './row-sources.ts'
 import type { StatsSpec } from './spec.ts'
 
 /** The time (Unix ms) before which an evaluation reads no event: sessions may have begun before the range. */

@@ -1,10 +1,10 @@
 import { statsLimits } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
+import { distinctKeyOf, isSessionMetric } from '../metric-keys.ts'
 import type { QueryRunner } from '../query-runner.ts'
 import { bucketGroups, type StatsGroup, typeGroups } from './groups.ts'
 import { measureGroups, totalOf } from './measure-groups.ts'
 import { measureSessions, retryAllowingUnusual } from './measure-sessions.ts'
-import { distinctKeyOf, isSessionMetric } from './metric-sql.ts'
 import { planComparison, planStats, type StatsPlan, type StatsSpec } from './spec.ts'
 import {
   type BucketRow,

@@ -1,9 +1,9 @@
 import type { Grouping } from '@sluice/contracts/stats'
 import type { QueryResult } from '../client.ts'
+import { distinctKeyOf } from '../metric-keys.ts'
 import type { QueryRunner } from '../query-runner.ts'
 import { countEvents } from './count-events.ts'
 import { type StatsGroup, valueGroups } from './groups.ts'
-import { distinctKeyOf } from './metric-sql.ts'
 import type { StatsPlan } from './spec.ts'
 import {
   type GroupRow,

@@ -1,8 +1,9 @@
 import type { Metric } from '@sluice/contracts/stats'
 import { ClickHouseError } from '../errors.ts'
 import type { QueryRunner } from '../query-runner.ts'
+import { sessionWindowMs } from '../session-sql.ts'
 import { countEvents } from './count-events.ts'
-import { sessionWindowMs, unusualSessionCode } from './row-sources.ts'
+import { unusualSessionCode } from './row-sources.ts'
 import type { SessionPlan, StatsPlan } from './spec.ts'
 import { type RangeRow, rangeStatement } from './statements.ts'
 

@@ -1,5 +1,5 @@
-import type { Metric } from '@sluice/contracts/stats'
-import { countRows, distinctKeyColumns, eventRows, type RowSource, sessionRows } from './row-sources.ts'
+import { distinctKeyColumns, isSessionMetric } from '../metric-keys.ts'
+import { countRows, eventRows, type RowSource, sessionRows } from './row-sources.ts'
 import type { StatsPlan } from './spec.ts'
 
 /** SQL of a metric. */
@@ -23,15 +23,6 @@ export interface MetricSql {
 /** Chooses the rows that a plan is evaluated over. */
 export function rowSourceOf(plan: StatsPlan): RowSource {
   return isSessionMetric(plan.metric) ? sessionRows(plan) : (countRows(plan) ?? eventRows(plan))
-}
-
-export function isSessionMetric(metric: Metric): boolean {
-  return metric === 'avg_session_duration' || metric === 'bounce_rate' || metric === 'conversion_rate'
-}
-
-/** The column whose distinct values the plan's metric counts; undefined for other metrics. */
-export function distinctKeyOf({ metric }: Pick<StatsPlan, 'metric'>): string | undefined {
-  return metric in distinctKeyColumns ? distinctKeyColumns[metric as keyof typeof distinctKeyColumns] : undefined
 }
 
 /** Builds the SQL of a plan's metric over its rows. */

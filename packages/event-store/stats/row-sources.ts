@@ -13,6 +13,8 @@ import {
   scopeParts,
   wholeQuarters,
 } from '../event-scope.ts'
+import { distinctKeyColumns } from '../metric-keys.ts'
+import { eventOrder, joinOverlongSessions, sessionWindowMs } from '../session-sql.ts'
 import type { StatsPlan } from './spec.ts'
 
 /**
@@ -30,12 +32,6 @@ export interface RowSource {
   count: string
   params: QueryParams
 }
-
-/**
- * Greatest length of a session in ms, and so the time before a range in which its sessions may have begun
- * (docs/http-interface.md#stats-sessions).
- */
-export const sessionWindowMs = 24 * 3_600_000
 
 /** Rows of the range's events that match the filters and meet the further conditions, which are SQL. */
 export function eventRows(plan: StatsPlan, further: readonly string[] = []): RowSource {
@@ -79,13 +75,6 @@ function measuredColumns(metric: Metric): readonly string[] {
   if (metric === 'event_count_by_type') return ['event_type']
   return metric in distinctKeyColumns ? [distinctKeyColumns[metric as keyof typeof distinctKeyColumns]] : []
 }
-
-/** Columns whose distinct values the metrics count. */
-export const distinctKeyColumns = {
-  unique_users: 'user_key',
-  unique_sessions: 'session_key',
-  visitors: 'visitor_key',
-} as const
 
 /**
  * Rows of events counted by quarter of an hour from the projection `counts` (packages/event-store/migrations); incomplete
@@ -204,25 +193,6 @@ function severalFirstValues(value: string): string {
     `min(bitOr(bitShiftLeft(toUInt128(toUnixTimestamp64Milli(timestamp) + ${2 ** 52}), 64), ${hash}))`
   const hash = `cityHash64(${value})`
   return `toUInt64(${least(hash)}) != bitNot(toUInt64(${least(`bitNot(${hash})`)}))`
-}
-
-/**
- * SQL of the order of events: by time, then id. Aggregate functions take half the time for one text as for a tuple; the
- * added number gives all times the same number of digits.
- */
-export const eventOrder = `concat(hex(toUInt64(toUnixTimestamp64Milli(timestamp)) + ${2 ** 52}), event_id)`
-
-/** SQL of the join that adds closed_ms: the end (Unix ms) of sessions that continue after their 24 h, 0 for the others. */
-export function joinOverlongSessions(events: string): string {
-  return `
-    LEFT JOIN
-    (
-        SELECT session_key, toUnixTimestamp64Milli(min(timestamp)) + ${sessionWindowMs} AS closed_ms
-        FROM events
-        WHERE ${events}
-        GROUP BY session_key
-        HAVING toUnixTimestamp64Milli(max(timestamp)) >= closed_ms
-    ) AS long USING (session_key)`
 }
 
 function paramsFor(plan: StatsPlan): QueryParams {

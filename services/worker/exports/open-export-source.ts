@@ -1,12 +1,12 @@
 import type { SiteStore } from '@sluice/access/sites'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import { QueryTooLargeError } from '@sluice/event-store/errors'
-import { eventRows } from '@sluice/event-store/exports/events'
+import { eventExportRows } from '@sluice/event-store/exports/events'
 import type { ExportScope } from '@sluice/event-store/exports/scope'
-import { sessionRows } from '@sluice/event-store/exports/sessions'
+import { sessionExportRows } from '@sluice/event-store/exports/sessions'
 import { eventSource, type ExportSource, wholeSource } from '@sluice/event-store/exports/source'
-import { statsRows } from '@sluice/event-store/exports/stats'
-import { userRows } from '@sluice/event-store/exports/users'
+import { statsExportRows } from '@sluice/event-store/exports/stats'
+import { userExportRows } from '@sluice/event-store/exports/users'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import type { ExportRecord } from '@sluice/postgres/export-records'
@@ -35,14 +35,14 @@ export async function openExportSource(
   const scope = scopeOf(job, criteria ? { criteria, now: job.createdAt.getTime() } : undefined)
   switch (spec.type) {
     case 'events':
-      if (spec.format === 'parquet') return wholeSource(eventRows({ scope, after: undefined, until: undefined }))
+      if (spec.format === 'parquet') return wholeSource(eventExportRows({ scope, after: undefined, until: undefined }))
       return eventSource(scope, runner, sliceEventsMax === undefined ? {} : { eventsMax: sliceEventsMax })
     case 'users':
-      return wholeSource(userRows(scope))
+      return wholeSource(userExportRows(scope))
     case 'cohort':
-      return scope.cohort ? wholeSource(userRows(scope)) : { error: 'The export names no cohort' }
+      return scope.cohort ? wholeSource(userExportRows(scope)) : { error: 'The export names no cohort' }
     case 'sessions':
-      return wholeSource(sessionRows(scope))
+      return wholeSource(sessionExportRows(scope))
     case 'stats':
       return openStats(sites, job, scope, runner)
   }
@@ -64,7 +64,7 @@ async function openStats(
     targetEvent: settings?.conversion_event ?? undefined,
   }
   try {
-    return wholeSource(await statsRows(scope, stats, runner))
+    return wholeSource(await statsExportRows(scope, stats, runner))
   } catch (error) {
     if (!(error instanceof QueryTooLargeError)) throw error
     return { error: 'The breakdown is too large: export a shorter range, or longer buckets' }
