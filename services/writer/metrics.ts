@@ -76,3 +76,6 @@ export function writerMetrics(metrics: Metrics, lane: Lane, lag: () => readonly 
     }),
   }
 }
+
+/** The metrics that the writer changes as it works; those of its lag are computed at each scrape. */
+export type WriterMetrics = ReturnType<typeof writerMetrics>

@@ -110,9 +110,9 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'the position is committed before the insert',
     edits: [
-      { file: 'services/writer/consume-events.ts', from: 'await claim.commit(batch)', to: '// committed above' },
+      { file: 'services/writer/process-batch.ts', from: 'await claim.commit(batch)', to: '// committed above' },
       {
-        file: 'services/writer/consume-events.ts',
+        file: 'services/writer/process-batch.ts',
         from: 'const started = performance.now()',
         to: 'const started = performance.now(); await claim.commit(batch)',
       },

@@ -1,0 +1,76 @@
+import type { Block } from '@sluice/event-log/block'
+import type { Claim, LogBatch } from '@sluice/event-log/log'
+import { causesMax, causesOf, isTracing, type SpanContext, traced } from '@sluice/runtime/tracing'
+import type { InsertSlot } from './insert-slots.ts'
+import { type BatchContext, processBatch } from './process-batch.ts'
+
+/** A stop of the writer: `requested` ends the attempts, `graceOver` the wait for those that run. */
+export interface WriterStop {
+  requested: AbortSignal
+  graceOver: AbortSignal
+}
+
+/** Processes the batches of a claim, one after the other, until the claim is lost or the writer stops. */
+export async function consumeClaim(claim: Claim, stop: WriterStop, context: BatchContext): Promise<void> {
+  const { reserve, stalledPartitions } = context
+  /** Ends the attempts. */
+  const signal = AbortSignal.any([claim.lost, stop.requested])
+  /** Ends the wait for the running attempt: the partition's next claim ends a running insert. */
+  const cut = AbortSignal.any([claim.lost, stop.graceOver])
+  let firstOfClaim = true
+  let slot: InsertSlot | undefined
+  // What arrives while a batch waits for its slot or its turn is stored with it, and not after another wait.
+  const ready = (): Promise<void> => {
+    const reserved = reserve(claim.partition, signal).then((free) => {
+      if (signal.aborted) free.release()
+      else slot = free
+    })
+    return settledOrAborted(reserved, signal).catch(() => undefined)
+  }
+  try {
+    for await (const batch of claim.batches({ ready })) {
+      // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
+      if (signal.aborted) continue
+      const work = () => processBatch(claim, batch, { firstOfClaim, signal, slot }, context)
+      await settledOrAborted(isTracing() ? tracedBatch(batch, work) : work(), cut)
+        .catch((error: unknown) => {
+          if (!signal.aborted) throw error
+        })
+        .finally(() => stalledPartitions.delete(batch.partition))
+      firstOfClaim = false
+      slot?.release()
+    }
+  } finally {
+    slot?.release()
+  }
+}
+
+/** Processes a batch in a span that continues the trace of the first sampled publish in it, and links to the others. */
+function tracedBatch(batch: LogBatch, work: () => Promise<void>): Promise<void> {
+  const { partition, rows, blocks } = batch
+  const attributes = { 'sluice.partition': partition, 'sluice.rows': rows, 'sluice.blocks': blocks.length }
+  return traced('batch', { kind: 'consumer', attributes, causes: causesOfBlocks(blocks) }, work)
+}
+
+function causesOfBlocks(blocks: readonly Block[]): SpanContext[] {
+  const traceparents = new Set<string>()
+  for (const { headers } of blocks) {
+    if (headers.traceparent !== undefined && traceparents.size < causesMax) traceparents.add(headers.traceparent)
+  }
+  return [...traceparents].flatMap((traceparent) => causesOf({ traceparent }))
+}
+
+/** Settles as `work` does, or rejects with the signal's reason if that aborts first; the work's result is then ignored. */
+async function settledOrAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>()
+  const abort = (): void => {
+    aborted.reject(signal.reason as Error)
+  }
+  if (signal.aborted) abort()
+  signal.addEventListener('abort', abort)
+  try {
+    return await Promise.race([work, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}

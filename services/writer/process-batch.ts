@@ -1,0 +1,77 @@
+import type { Claim, LogBatch } from '@sluice/event-log/log'
+import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import { internalMessage } from '@sluice/runtime/errors'
+import type { BackfillPace } from './backfill-pace.ts'
+import type { InsertSlot } from './insert-slots.ts'
+import type { WriterMetrics } from './metrics.ts'
+import { type DeadLetterContext, publishDeadLetters } from './publish-dead-letters.ts'
+import { storeBatch } from './store-batch.ts'
+
+/** What the batches of a consumer are processed with. */
+export interface BatchContext extends DeadLetterContext {
+  /** Names the log in query ids: `EventLog.id()`. */
+  logId: string
+  inserter: Pick<EventInserter, 'insert' | 'findBadRows'>
+  /** Reserves a slot for the requests of a partition to ClickHouse; also resolves when `signal` aborts. */
+  reserve: (partition: number, signal: AbortSignal) => Promise<InsertSlot>
+  /** Given for old rows. */
+  pace: BackfillPace | undefined
+  metrics: WriterMetrics
+  /** Reasons why batches are not stored yet, by partition. */
+  stalledPartitions: Map<number, string>
+}
+
+/** Inserts a batch, publishes its dead letters, then commits. Rejects when `signal` aborts or the commit is refused. */
+export async function processBatch(
+  claim: Claim,
+  batch: LogBatch,
+  { firstOfClaim, signal, slot }: { firstOfClaim: boolean; signal: AbortSignal; slot: InsertSlot | undefined },
+  context: BatchContext,
+): Promise<void> {
+  const { lane, logId, inserter, reserve, pace, metrics, logger, stalledPartitions } = context
+  const { partition, oldestAppendedAt } = batch
+  const onRetry = (error: Error): void => {
+    metrics.retries.inc()
+    stalledPartitions.set(partition, internalMessage(error))
+    // A failure may last, and must not delay the other partitions.
+    slot?.release()
+  }
+  const started = performance.now()
+  const { inserted, dead } = await storeBatch(
+    batch,
+    { firstOfClaim, signal },
+    {
+      inserter,
+      withSlot: async (work) => (slot ?? (await reserve(partition, signal))).run(work),
+      logId,
+      logger,
+      onRetry,
+      ...(pace && { statements: (blocks) => pace.statements(blocks, { oldestAppendedAt, signal }) }),
+    },
+  )
+  await publishDeadLetters(dead, partition, { signal, onRetry }, context)
+  // After both: a crash in between repeats the batch, which stores nothing twice.
+  await claim.commit(batch)
+
+  const durationMs = performance.now() - started
+  metrics.rows.inc(batch.rows)
+  metrics.inserted.inc(inserted)
+  metrics.seconds.observe(durationMs / 1000)
+  metrics.batchRows.observe(batch.rows)
+  logger.info(
+    {
+      partition,
+      first_offset: String(batch.firstOffset),
+      next_offset: String(batch.nextOffset),
+      blocks: batch.blocks.length,
+      rows: batch.rows,
+      inserted,
+      dead_letters: dead.length,
+      bytes: batch.bytes,
+      duration_ms: Math.round(durationMs),
+      age_ms: Date.now() - oldestAppendedAt,
+      ...(lane === 'backfill' && { lane }),
+    },
+    'batch',
+  )
+}
