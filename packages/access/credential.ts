@@ -18,6 +18,7 @@ export interface Credential {
   expiresAt: number | null
 }
 
+/** The session of a browser that a credential belongs to. */
 export interface Session {
   /** SHA-256 of the session's token. */
   hash: string

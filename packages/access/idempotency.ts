@@ -15,8 +15,13 @@ export interface IdempotencyStore {
   release(id: string): Promise<void>
 }
 
+/**
+ * The outcome of a claim: the key is new, its request is still running, it was used with another body, or its result is
+ * stored.
+ */
 export type ClaimResult = { state: 'new' | 'running' | 'other' } | { state: 'answered'; answer: StoredResult }
 
+/** The answer to a request, as it is repeated for the same idempotency key. */
 export interface StoredResult {
   status: number
   /** Plain JSON. */

@@ -23,6 +23,7 @@ export interface KeyRecord {
   rotatedTo: string | null
 }
 
+/** A key that is to be stored. */
 export interface NewKey extends Omit<KeyRecord, 'createdAt' | 'lastUsedAt' | 'revokedAt' | 'rotatedTo'> {
   /** True for a key that a start or `npm run admin-key` created; `npm run admin-key` revokes all earlier ones. */
   bootstrap: boolean

@@ -17,6 +17,7 @@ export interface Limiter {
   peek(counter: string, limit: number): LimitState
 }
 
+/** How much of a limit is left in its window. */
 export interface LimitState {
   /** Never below 0. */
   remaining: number
@@ -24,6 +25,7 @@ export interface LimitState {
   resetAt: number
 }
 
+/** The outcome of consuming from a limit, and what is left afterwards. */
 export interface Consumption extends LimitState {
   granted: boolean
 }

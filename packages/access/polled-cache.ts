@@ -38,6 +38,7 @@ export interface PolledCache<Value> {
 /** Rows that one statement reads again: some milliseconds of work for this process. */
 const rowsPerRecheck = 500
 
+/** An empty cache. It reads nothing before the first `poll` or lookup. */
 export function polledCache<Value>({
   max,
   unknownMax,

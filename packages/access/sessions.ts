@@ -14,6 +14,7 @@ export interface Sessions {
   delete(tokenHash: string): Promise<void>
 }
 
+/** A session that has not ended. */
 export interface FoundSession {
   keyHash: string
   /** Unix ms at which the session ends unless it is used before. */

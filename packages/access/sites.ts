@@ -40,6 +40,7 @@ export interface SiteStore {
   changedSince(since: ChangeCursor | undefined): Promise<Changes<ChangedSite> & { deleted: readonly string[] }>
 }
 
+/** The outcome of registering the sites of events. */
 export interface Registration {
   /** Sites that were neither registered before nor by this call. */
   refused: readonly string[]
@@ -49,6 +50,7 @@ export interface Registration {
   retentionDays: ReadonlyMap<string, number>
 }
 
+/** A site whose settings have changed, as the caches of gateways read it. */
 export interface ChangedSite {
   siteId: string
   retentionDays: number | null

@@ -71,6 +71,7 @@ export interface ByteRange {
   end: number
 }
 
+/** A blob in a listing. */
 export interface StoredBlob {
   name: string
   bytes: number
@@ -84,6 +85,7 @@ export interface Upload {
   uploadId: string
 }
 
+/** A part that was uploaded, as `completeParts` needs it. */
 export interface UploadedPart {
   n: number
   etag: string

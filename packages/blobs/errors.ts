@@ -1,10 +1,12 @@
 import { AppError } from '@sluice/runtime/errors'
 import type { ByteRange, Upload } from './blob-store.ts'
 
+/** The AppError `not_found` for a blob that does not exist. */
 export function blobNotFound(name: string): AppError {
   return new AppError('not_found', { message: 'File not found', internal: `There is no blob ${name}` })
 }
 
+/** The AppError `range_not_satisfiable` for a range that begins after the end of the blob. */
 export function rangeNotSatisfiable(name: string, { start }: ByteRange): AppError {
   return new AppError('range_not_satisfiable', {
     message: 'Range not satisfiable',

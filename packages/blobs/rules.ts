@@ -30,6 +30,7 @@ export function checkRange(range: ByteRange | undefined): void {
   }
 }
 
+/** Throws a TypeError unless `n` may be the number of a part. */
 export function checkPartNumber(n: number): void {
   if (!Number.isInteger(n) || n < 1 || n > partsMax) throw new TypeError(`${n} is no number of a part`)
 }
@@ -46,6 +47,7 @@ export function checkParts(parts: readonly UploadedPart[]): void {
   }
 }
 
+/** The size of the blob that the parts become. */
 export function totalBytes(parts: readonly UploadedPart[]): number {
   return parts.reduce((sum, { bytes }) => sum + bytes, 0)
 }

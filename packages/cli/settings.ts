@@ -26,14 +26,17 @@ export interface Settings {
   collectUrl: string | undefined
 }
 
+/** Where `npm start` serves Sluice. */
 export const defaultUrl = 'http://localhost:8080'
 
+/** Adds the options that say where Sluice is and with which key requests are made. */
 export function addConnectionOptions(command: Command): Command {
   return command
     .addOption(new Option('--url <url>', 'where Sluice is (SLUICE_URL)'))
     .addOption(new Option('--api-key <key>', 'the API key, or - to read it from standard input (SLUICE_API_KEY)'))
 }
 
+/** Adds the option that names the site of a command. */
 export function addSiteOption(command: Command): Command {
   return command.addOption(new Option('-s, --site <site>', 'the site (SLUICE_SITE)'))
 }

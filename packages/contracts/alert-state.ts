@@ -57,6 +57,7 @@ export interface AlertTransition {
   value: number
 }
 
+/** The state of a rule that was never judged. */
 export const newAlertState: AlertState = {
   state: 'ok',
   pendingSince: null,

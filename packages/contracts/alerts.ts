@@ -4,6 +4,7 @@ import type { Page } from './paging.ts'
 import type { Environment } from './scopes.ts'
 import type { Metric } from './stats.ts'
 
+/** How the receiver of an alert is notified. */
 export const notificationTypes = ['webhook', 'slack', 'email'] as const
 
 export type NotificationType = (typeof notificationTypes)[number]

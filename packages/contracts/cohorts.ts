@@ -44,6 +44,7 @@ export interface ListCohortsQuery extends Page {
   site_id: string
 }
 
+/** Limits of a cohort; lengths count code points. */
 export const cohortLimits = {
   nameLengthMax: 128,
   descriptionLengthMax: 1_024,

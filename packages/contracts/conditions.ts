@@ -88,8 +88,10 @@ export const conditionLimits = {
 export type Property =
   { kind: 'event'; field: EventField } | { kind: 'user'; field: UserField } | { kind: 'property'; name: string }
 
+/** What the name of an event's property begins with in a condition. */
 export const propertyPrefix = 'properties.'
 
+/** What the name of a user's field begins with in a condition. */
 export const userPrefix = 'user.'
 
 /** Parses a condition's `property`; undefined for a name that does not exist. */
@@ -101,6 +103,7 @@ export function propertyOf(property: string): Property | undefined {
   return undefined
 }
 
+/** Whether an item of criteria is a group of conditions rather than a single one. */
 export function isCriteria(item: Condition | Criteria): item is Criteria {
   return 'conditions' in item
 }
@@ -122,6 +125,7 @@ export function numberOf(text: string): number | undefined {
   return Number.isFinite(number) ? number : undefined
 }
 
+/** Whether a value is one of the texts of a list. */
 export function isOneOf<T extends string>(values: readonly T[], value: unknown): value is T {
   return (values as readonly unknown[]).includes(value)
 }

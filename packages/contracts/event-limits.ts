@@ -25,6 +25,7 @@ export const eventLimits = {
   copyWindowMs: 15 * 60_000,
 } as const
 
+/** The values of `device_type`. */
 export const deviceTypes = ['desktop', 'mobile', 'tablet'] as const
 
 /** Limits of `properties` (docs/http-interface.md#event-fields); keys are counted after flattening. */

@@ -15,6 +15,7 @@ export type ExportFormat = (typeof exportFormats)[number]
 export const compressions = ['gzip', 'zstd'] as const
 export type Compression = (typeof compressions)[number]
 
+/** How often a scheduled export runs. */
 export const frequencies = ['hourly', 'daily', 'weekly', 'monthly'] as const
 export type Frequency = (typeof frequencies)[number]
 
@@ -22,6 +23,7 @@ export type Frequency = (typeof frequencies)[number]
 export const exportStatuses = ['queued', 'processing', 'completed', 'failed', 'cancelled', 'expired'] as const
 export type ExportStatus = (typeof exportStatuses)[number]
 
+/** Limits of exports (docs/http-interface.md#exports). */
 export const exportLimits = {
   /** Code points of an export's name. */
   nameLengthMax: 256,

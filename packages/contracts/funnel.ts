@@ -5,6 +5,7 @@ import type { Period } from './stats.ts'
 
 const dayMs = 24 * 3_600_000
 
+/** Limits of funnels: numbers of steps, and times between the first and the last one. */
 export const funnelLimits = {
   stepsMin: 2,
   stepsMax: 8,

@@ -8,6 +8,7 @@ export type ImportType = (typeof importTypes)[number]
 export const importStatuses = ['uploading', 'queued', 'processing', 'completed', 'failed', 'cancelled'] as const
 export type ImportStatus = (typeof importStatuses)[number]
 
+/** Limits of imports. */
 export const importLimits = {
   /** The uploaded file, in bytes. */
   fileBytesMax: 2 * 1024 ** 3,

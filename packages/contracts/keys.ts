@@ -24,10 +24,13 @@ export interface RotateKeyBody {
   overlap: number
 }
 
+/** Code points of a key's name. */
 export const keyNameLengthMax = 128
 
+/** Sites that one key may be limited to. */
 export const keySitesMax = 1_000
 
+/** Origins from which browsers may use a key. */
 export const keyOriginsMax = 100
 
 /** A key in responses (docs/http-interface.md#key-record); times are Unix ms. */

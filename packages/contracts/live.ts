@@ -2,6 +2,7 @@ import type { Filter } from './conditions.ts'
 import type { Environment } from './scopes.ts'
 import type { StoredEvent } from './stored-event.ts'
 
+/** Limits of the live view (`GET /api/v1/live`). */
 export const liveLimits = {
   /** Minutes that are counted one by one. */
   minutes: 30,

@@ -1,3 +1,4 @@
+/** Limits of the list of properties that recent events have. */
 export const observedPropertiesLimits = {
   /** Days whose events are read. */
   days: 30,

@@ -8,4 +8,5 @@ export interface Page {
 export type ListOf<Plural extends string, Item> = Readonly<Record<Plural, readonly Item[]>> &
   Page & { readonly total: number }
 
+/** The `limit` of a list without one, and the greatest. */
 export const pageDefaults = { limit: 50, limitMax: 1_000 } as const

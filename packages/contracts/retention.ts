@@ -1,6 +1,7 @@
 import type { Actor } from './actors.ts'
 import type { Environment } from './scopes.ts'
 
+/** Numbers of weeks of a retention analysis. */
 export const retentionLimits = { weeksMax: 52, weeksDefault: 12 } as const
 
 /** Events that count as a return in a week: one in that week, or one in that week or any later one. */

@@ -19,8 +19,10 @@ export interface CreateSiteBody extends Partial<SiteSettings> {
 /** PUT …/{site_id}: absent fields keep their value; `site_id` may be repeated. */
 export type UpdateSiteBody = Partial<CreateSiteBody>
 
+/** Code points of a site's name. */
 export const siteNameLengthMax = 128
 
+/** Greatest number of days for which a site may keep its events. */
 export const retentionDaysMax = 3_650
 
 /** A site in responses; times are Unix ms, null without events. */

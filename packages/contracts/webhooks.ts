@@ -16,6 +16,7 @@ export type SummaryInterval = (typeof summaryIntervals)[number]
 export const deliveryStatuses = ['pending', 'succeeded', 'failed'] as const
 export type DeliveryStatus = (typeof deliveryStatuses)[number]
 
+/** Limits of webhooks and their deliveries. */
 export const webhookLimits = {
   /** Code points of a URL. */
   urlLengthMax: 2_048,

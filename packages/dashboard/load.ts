@@ -11,6 +11,7 @@ export interface DashboardFiles {
   assets: ReadonlyMap<string, BuiltFile>
 }
 
+/** Content types of the built files, by extension. */
 export const contentTypes: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',

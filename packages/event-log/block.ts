@@ -55,4 +55,5 @@ export interface DeadLetter {
   lane?: 'backfill'
 }
 
+/** Characters of the explanation in a dead letter. */
 export const deadLetterTextMax = 500

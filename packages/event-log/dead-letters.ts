@@ -9,6 +9,7 @@ export interface BlockAtOffset extends Block {
   offset: bigint
 }
 
+/** The blocks of a batch, each with its offset in the log. */
 export function blocksWithOffsets({ blocks, offsets }: LogBatch): BlockAtOffset[] {
   return blocks.map((block, index) => ({ ...block, offset: offsets[index] ?? -1n }))
 }

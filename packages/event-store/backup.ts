@@ -62,6 +62,10 @@ const erasuresPerDelete = 100
 /** Checking a table reads it whole. */
 const noTimeLimit = 24 * 3_600_000
 
+/**
+ * Opens no connection before the first use. `credentials` are for backups to S3. Throws TypeError for a URL that names no
+ * ClickHouse.
+ */
 export function openStoreBackup(url: string, credentials?: BackupCredentials): StoreBackup {
   const address = parseClickHouseUrl(url)
   const { database, cluster } = address

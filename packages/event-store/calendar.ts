@@ -21,6 +21,7 @@ const longestMs: Readonly<Record<TimeUnit, number>> = {
   month: 33 * dayMs,
 }
 
+/** Whether a grouping is by time, and not by the value of a dimension. */
 export function isTimeUnit(grouping: string | undefined): grouping is TimeUnit {
   return (timeUnits as readonly (string | undefined)[]).includes(grouping)
 }

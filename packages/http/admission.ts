@@ -30,6 +30,7 @@ export interface Admission {
 /** Beyond this number, quotas without a reservation are removed. */
 const quotasMax = 10_000
 
+/** An admission with the limits of `serverLimits`. */
 export function createAdmission(metrics: Metrics): Admission {
   const { inFlightBytesMax, publicInFlightBytesMax, bodyKeyInFlightBytesMax, requestBytes } = serverLimits
   const publicQuota: MemoryQuota = { reservedBytes: 0, bytesMax: publicInFlightBytesMax }

@@ -72,6 +72,7 @@ export function decompress(
   })
 }
 
+/** The AppError `too_large` for a body of more than `maxBytes` bytes, before or after decompression. */
 export function bodyTooLarge(maxBytes: number): AppError {
   return tooLarge(`Request body is larger than ${maxBytes} bytes`)
 }

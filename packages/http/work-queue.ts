@@ -45,6 +45,7 @@ interface WaitingRequest {
   reject: (error: AppError) => void
 }
 
+/** An empty queue. Tests give other `times`. */
 export function createWorkQueue(metrics: Metrics, times: WorkQueueTimes = defaultTimes): WorkQueue {
   const { sliceMs, readingMsMax, arrivalWaitMsMax, waitMsMax } = times
   const waiting: WaitingRequest[] = []

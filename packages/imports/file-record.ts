@@ -28,6 +28,7 @@ export interface RecordScanner {
   scan(bytes: Buffer, isLast: boolean, found: FileRecord[]): number
 }
 
+/** The message of a record that is larger than a record may be. */
 export const recordTooLarge = invalidFormat(`record is larger than ${fileLimits.recordBytesMax} bytes`).message
 
 export const newline = 10

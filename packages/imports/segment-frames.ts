@@ -37,6 +37,7 @@ export function frameBytes({ bytes, error }: FileRecord): number {
   return headBytes + (bytes === undefined ? Buffer.byteLength(error) : bytes.length)
 }
 
+/** The first frame of a segment. */
 export function headerFrame(header: SegmentHeader): Buffer {
   const content = Buffer.from(JSON.stringify(header))
   const frame = Buffer.allocUnsafe(headBytes + content.length)

@@ -12,6 +12,7 @@ export interface LeaseMetrics {
   unitSeconds: Histogram<'kind'>
 }
 
+/** Registers the metrics of jobs; to be called once for each process. */
 export function leaseMetrics(metrics: Metrics): LeaseMetrics {
   const registers = [metrics]
   const labelNames = ['kind'] as const

@@ -31,6 +31,7 @@ export interface AlertRule {
 
 type Db = Kysely<Tables>
 
+/** A row of `selectRules`. */
 export type RuleRow = Selectable<Tables['alert_rules']> &
   Pick<Selectable<Tables['endpoints']>, 'channel' | 'target_box' | 'target_fingerprint'>
 
@@ -43,10 +44,12 @@ export function selectRules(db: Db) {
     .select(['endpoints.channel', 'endpoints.target_box', 'endpoints.target_fingerprint'])
 }
 
+/** The columns of `alert_rules` that hold a rule's settings. */
 export function settingsColumns({ condition, no_data, ...settings }: AlertSettings) {
   return { ...settings, no_data, condition: JSON.stringify(condition) }
 }
 
+/** Converts a row of `selectRules`; times become Unix ms. */
 export function toRule(row: RuleRow): AlertRule {
   return {
     ruleId: row.rule_id,

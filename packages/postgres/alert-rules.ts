@@ -101,6 +101,7 @@ type Db = Kysely<Tables>
 const failedRetryMs = 60_000
 const minuteMs = 60_000
 
+/** The alert rules of this Postgres. */
 export function alertRuleStore(postgres: Postgres): AlertRuleStore {
   const inTransaction = <T>(work: (transaction: Db) => Promise<T>): Promise<T> =>
     postgres.run((db) => db.transaction().execute(work))

@@ -28,6 +28,7 @@ export interface BackupStore {
   lastFinishedAt(): Promise<number | undefined>
 }
 
+/** The finished backups that this Postgres knows. */
 export function backupStore(postgres: Postgres): BackupStore {
   return {
     add: ({ backupId, kind, target, startedAt, finishedAt = null }) =>

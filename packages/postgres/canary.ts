@@ -39,6 +39,7 @@ const retryMs = 60_000
 
 const columns = { found: 'found_at', lost: 'lost_at', doubled: 'doubled_at' } as const
 
+/** The canary's events in this Postgres. */
 export function canaryStore(postgres: Postgres): CanaryStore {
   return {
     leases: choreLeases(postgres, { table: 'canary_runs', retryMs }),

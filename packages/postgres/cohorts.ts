@@ -28,6 +28,7 @@ export interface CohortStore {
 
 type Db = Kysely<Tables>
 
+/** The cohorts of this Postgres. */
 export function cohortStore(postgres: Postgres): CohortStore {
   return {
     create: ({ cohortId, siteId, settings }) =>

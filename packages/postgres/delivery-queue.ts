@@ -90,6 +90,7 @@ const failingFrom = 3
 
 type Db = Kysely<Tables>
 
+/** The queue of deliveries in this Postgres. */
 export function deliveryQueue(postgres: Postgres): DeliveryQueue {
   return {
     take: (now, limits) =>

@@ -33,6 +33,7 @@ export interface Endpoint {
   updatedAt: Date
 }
 
+/** An endpoint that is to be stored. */
 export type NewEndpoint = Pick<
   Endpoint,
   | 'endpointId'
@@ -49,6 +50,7 @@ export type NewEndpoint = Pick<
   | 'environment'
 >
 
+/** The fields of an endpoint that are to be changed; absent ones keep their values. */
 export type EndpointChanges = Partial<
   Pick<
     Endpoint,
@@ -66,6 +68,7 @@ export type EndpointChanges = Partial<
 
 type Db = Kysely<Tables>
 
+/** Stores an endpoint that was created at `at` (Unix ms). */
 export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number): Promise<Endpoint> {
   const row = await db
     .insertInto('endpoints')
@@ -151,6 +154,7 @@ function columnsOf(changes: EndpointChanges) {
   }
 }
 
+/** Converts a row of `endpoints`. */
 export function toEndpoint(row: Selectable<Tables['endpoints']>): Endpoint {
   return {
     endpointId: row.endpoint_id,

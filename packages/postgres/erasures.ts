@@ -66,6 +66,7 @@ export interface ErasureStore {
 
 type Db = Kysely<Tables>
 
+/** The erasures of this Postgres. */
 export function erasureStore(postgres: Postgres): ErasureStore {
   return {
     leases: {
@@ -202,6 +203,7 @@ async function insert(db: Db, { hashes, before, requestedAt, ...erasure }: NewEr
   return toErasureRecord(row)
 }
 
+/** Converts a row of `erasures`. */
 export function toErasureRecord(row: Selectable<Tables['erasures']>): ErasureRecord {
   return {
     erasureId: row.erasure_id,

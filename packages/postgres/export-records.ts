@@ -123,12 +123,14 @@ export function selectRecords(
     ) AS run ON schedule.schedule_id IS NOT NULL`
 }
 
+/** The record of an export that this transaction has written or locked. */
 export async function findRecord(db: Db, exportId: string): Promise<ExportRecord> {
   const { rows } = await selectRecords(sql`export_id = ${exportId}`).execute(db)
   if (!rows[0]) throw new Error(`${exportId} has vanished in its transaction`)
   return toRecord(rows[0])
 }
 
+/** A page of the records that meet `condition`, in the order of `order`, and the number of all of them. */
 export function listRecords(
   postgres: Postgres,
   condition: RawBuilder<unknown>,
@@ -143,6 +145,7 @@ export function listRecords(
   })
 }
 
+/** Converts a row of `selectRecords`. */
 export function toRecord(row: RecordRow): ExportRecord {
   const { frequency, next_run: nextRun, paused } = row
   return {

@@ -29,6 +29,7 @@ export interface NewRun {
   nextRun: number
 }
 
+/** The changes of an export by a user; absent fields keep their values. */
 export interface ExportChanges {
   name?: string
   /** Only of schedules; `nextRun` in Unix ms. */
@@ -37,6 +38,7 @@ export interface ExportChanges {
 
 type Db = Kysely<Tables>
 
+/** Stores the schedule of the export `scheduleId`, which is due at its first run unless it is paused. */
 export async function insertSchedule(
   db: Db,
   scheduleId: string,
@@ -67,6 +69,10 @@ export async function updateSchedule(
     WHERE schedule_id = ${scheduleId}`.execute(db)
 }
 
+/**
+ * Stores the next run of a schedule, and moves the schedule on; undefined if this occurrence has its run already. Throws
+ * LeaseLost without the lease.
+ */
 export async function insertRun(
   db: Db,
   lease: LeaseKey,
@@ -115,6 +121,7 @@ async function firstUnfinishedImport(db: Db, siteId: string): Promise<number> {
   return rows[0]?.accepted_at?.getTime() ?? Infinity
 }
 
+/** Converts a row of `export_schedules`. */
 export function toSchedule(row: Selectable<Tables['export_schedules']>): ExportSchedule {
   return {
     scheduleId: row.schedule_id,

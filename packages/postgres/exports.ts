@@ -120,6 +120,7 @@ type Db = Kysely<Tables>
 /** Error, for users, of an export whose file an erasure removed. */
 const takenBackText = 'An erasure removed the file. Export it again.'
 
+/** The exports of this Postgres. */
 export function exportStore(postgres: Postgres): ExportStore {
   const leases: LeaseTable<ExportRecord> = {
     ...leaseTable(postgres, 'exports', toRecord),

@@ -103,6 +103,7 @@ export interface ImportStore {
 
 type Db = Kysely<Tables>
 
+/** The imports of this Postgres. */
 export function importStore(postgres: Postgres): ImportStore {
   const leases: LeaseTable<ImportRecord> = {
     ...leaseTable(postgres, 'imports', toRecord),

@@ -11,6 +11,7 @@ type Db = Kysely<Tables>
 /** `last_used_at` is true within a minute: what is written at most every 20 s may be so much behind the last use. */
 const staleAfter = sql`interval '20 seconds'`
 
+/** The API keys of this Postgres. */
 export function keyStore(postgres: Postgres): KeyStore {
   return {
     create: (key, makerId) =>

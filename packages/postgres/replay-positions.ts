@@ -12,6 +12,7 @@ export interface ReplayPositionStore {
   advance(logId: string, partition: number, next: bigint): Promise<void>
 }
 
+/** The positions of replays in this Postgres. */
 export function replayPositionStore(postgres: Postgres): ReplayPositionStore {
   return {
     read: (logId) =>

@@ -16,6 +16,7 @@ export interface ShardStore {
   fix(shards: number): Promise<void>
 }
 
+/** The number of shards that this Postgres has noted. */
 export function shardStore(postgres: Postgres): ShardStore {
   const read = () =>
     postgres.run(async (db) => (await db.selectFrom('shards').select('number').executeTakeFirst())?.number)

@@ -16,6 +16,7 @@ const lockTimeoutMs = 400
 
 type Db = Kysely<Tables>
 
+/** The sites of this Postgres. */
 export function siteStore(postgres: Postgres): SiteStore {
   return {
     find: (siteId) =>

@@ -46,6 +46,7 @@ const failedRetryMs = 3_600_000
 /** How often the jobs are compared with the webhooks. */
 const followEveryMs = 10_000
 
+/** The summaries of this Postgres. */
 export function summaryStore(postgres: Postgres): SummaryStore {
   const leases = leaseTable(postgres, 'summaries', toJob)
   let followedAt = -Infinity

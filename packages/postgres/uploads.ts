@@ -23,6 +23,7 @@ export interface UploadStore {
   end(importId: string): Promise<boolean>
 }
 
+/** The uploads that this Postgres counts. */
 export function uploadStore(postgres: Postgres): UploadStore {
   return {
     begin: ({ importId, keyId }, max, at) =>

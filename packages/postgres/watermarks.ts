@@ -28,6 +28,7 @@ export interface WatermarkStore {
   isBackfillRead(logId: string): Promise<boolean>
 }
 
+/** The watermarks of this Postgres. */
 export function watermarkStore(postgres: Postgres): WatermarkStore {
   return {
     advance: (logId, completeUntil, lane = 'live') =>

@@ -84,6 +84,7 @@ type Db = Kysely<Tables>
 /** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
 const webhookLock = 5_757_016
 
+/** The webhooks of this Postgres, with their deliveries. */
 export function webhookStore(postgres: Postgres): WebhookStore {
   return {
     create: (endpoint, at, max) =>

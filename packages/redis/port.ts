@@ -33,6 +33,7 @@ export interface Times {
   resultMs: number
 }
 
+/** The lifetimes in production; tests shorten them. */
 export const defaultTimes: Times = {
   limitWindowSeconds,
   sessionIdleMs,

@@ -26,6 +26,7 @@ export interface RedisConnection {
   close(): Promise<void>
 }
 
+/** Connects at once and returns without waiting for the connection. */
 export function connectRedis(
   address: RedisAddress,
   logger: RedisLogger,

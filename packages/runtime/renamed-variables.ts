@@ -34,6 +34,7 @@ export function describeFormerName({ former, present }: FormerName): string {
   return `${former} is the former name of ${present}, and a later release will not read it: rename it`
 }
 
+/** Whether a variable has a value: an empty one is as good as none. */
 export function isSet(value: string | undefined): value is string {
   return value !== undefined && value !== ''
 }

@@ -43,6 +43,7 @@ export interface RestartDelays {
 
 const defaultDelays: RestartDelays = { firstMs: 1_000, longestMs: 30_000 }
 
+/** A supervisor of `components`, none of which is started yet. */
 export function supervise(
   components: readonly Component[],
   logger: Logger,

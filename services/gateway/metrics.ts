@@ -16,6 +16,7 @@ const rejections = [
 /** Counts an error when it refuses an event. */
 export type CountRejection = (error: unknown) => void
 
+/** Registers the counter of refused events; errors that are no refusal of an event count nothing. */
 export function rejectionCounter(metrics: Metrics): CountRejection {
   const counter = new Counter({
     name: 'sluice_events_rejected_total',

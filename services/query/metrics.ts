@@ -8,6 +8,7 @@ export type AnalysisKind =
 /** Records how long an analysis took, in seconds. */
 export type ObserveAnalysis = (kind: AnalysisKind, seconds: number) => void
 
+/** Registers the histogram of the analyses' durations. */
 export function analysisTimes(metrics: Metrics): ObserveAnalysis {
   const seconds = new Histogram({
     name: 'sluice_query_question_seconds',

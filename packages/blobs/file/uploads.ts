@@ -23,6 +23,7 @@ export interface Uploads {
   readonly folder: string
 }
 
+/** The uploads of the store whose folder is `root`. */
 export function uploadsIn(root: string): Uploads {
   const folder = join(root, uploadsName)
   const folderOf = (upload: Upload): string => {

@@ -28,6 +28,7 @@ interface DoctorOptions extends SiteOptions {
 
 const nameWidth = 17
 
+/** Adds the command `sluice doctor`, which checks an installation and says what to do. */
 export function addDoctor(program: Command, context: Context): void {
   const command = program
     .command('doctor')

@@ -46,6 +46,7 @@ const shownErrorsMax = 20
 /** Errors that are held for --json and --errors-file. */
 const heldErrorsMax = 100_000
 
+/** Adds the command `sluice import`, which uploads a file and follows its import. */
 export function addImport(program: Command, context: Context): void {
   const command = program
     .command('import')

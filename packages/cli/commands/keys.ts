@@ -47,6 +47,7 @@ const limitMax = 10_000_000
 const keyIdArgument = new Argument('<key_id>', 'the id that "sluice keys list" shows')
 const yesOption = new Option('-y, --yes', 'do not ask for confirmation')
 
+/** Adds the commands `sluice keys …`, which list, create, rotate and revoke API keys. */
 export function addKeys(program: Command, context: Context): void {
   const keys = program
     .command('keys')

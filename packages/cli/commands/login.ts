@@ -8,6 +8,7 @@ import { clientFor } from '../open-connection.ts'
 import { safeText } from '../output/safe-text.ts'
 import { addSiteOption, readKey, readSettings, type SiteOptions } from '../settings.ts'
 
+/** Adds the command `sluice login`, which saves the address, the API key and the site, and `sluice logout`. */
 export function addLogin(program: Command, context: Context): void {
   const command = program
     .command('login')

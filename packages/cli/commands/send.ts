@@ -27,6 +27,7 @@ type SendOptions = SiteOptions & EventOptions & { json?: boolean }
 
 const exampleEvent = `'{"event_type":"signup"}'`
 
+/** Adds the command `sluice send`, which sends one event, or the events of standard input. */
 export function addSend(program: Command, context: Context): void {
   const command = program
     .command('send')

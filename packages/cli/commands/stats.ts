@@ -42,6 +42,7 @@ interface StatsOptions extends SiteOptions {
   csv?: boolean
 }
 
+/** Adds the command `sluice stats`, which prints a metric. */
 export function addStats(program: Command, context: Context): void {
   const command = program
     .command('stats')

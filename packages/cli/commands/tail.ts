@@ -34,6 +34,7 @@ const pollMs = 1_000
 /** The list of the latest events goes back so far. */
 const listedMs = liveLimits.lastEventsHours * 3_600_000
 
+/** Adds the command `sluice tail`, which prints events as they arrive. */
 export function addTail(program: Command, context: Context): void {
   const command = program
     .command('tail')

@@ -18,6 +18,7 @@ interface TypesOptions extends SiteOptions {
   out?: string
 }
 
+/** Adds the command `sluice types`, which writes a TypeScript type of a site's events. */
 export function addTypes(program: Command, context: Context): void {
   const command = program
     .command('types')

@@ -57,6 +57,7 @@ const adminTimeoutMs = 5000
 const offsetDelays = { firstMs: 100, longestMs: 2000 }
 const mismatchesMax = 5
 
+/** An assignment whose claims have not begun; `begin` begins them. */
 export function createAssignment(partitions: readonly number[], context: AssignmentContext): Assignment {
   const { topic, group, admin, claims, fetching, committer, closed, draining, onFailure, logger } = context
   const heldClaims = new Map<number, HeldClaim>()

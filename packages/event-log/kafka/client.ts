@@ -39,6 +39,7 @@ export interface KafkaClient {
 const connectTimeoutMs = 3000
 const keepAliveDelayMs = 60_000
 
+/** A client without connections; kafkajs makes them when a producer, consumer or admin of it connects. */
 export function createKafkaClient(options: KafkaClientOptions): KafkaClient {
   const { address, logger, requestTimeoutMs } = options
   const sockets = new Map<Socket, string>()
@@ -118,6 +119,7 @@ export interface KafkaAdmin {
   close(): Promise<void>
 }
 
+/** An admin that connects at the first `use`. `create` makes a client for each connection. */
 export function createKafkaAdmin(create: () => KafkaClient): KafkaAdmin {
   interface Connected {
     client: KafkaClient

@@ -21,6 +21,7 @@ export interface OffsetCommitter {
   commit(partition: number, nextOffset: bigint, right: CommitRight): Promise<void>
 }
 
+/** A committer for a consumer that has not run yet: it must see every confirmation of Kafka. */
 export function createOffsetCommitter(
   consumer: Consumer,
   {

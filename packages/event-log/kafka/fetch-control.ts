@@ -9,6 +9,7 @@ export interface FetchControl {
   seek(partition: number, offset: bigint): void
 }
 
+/** The control of a consumer of `topic`; `group` appears in log lines. */
 export function createFetchControl(
   consumer: Consumer,
   { topic, group, logger }: { topic: string; group: string; logger: Pick<Logger, 'debug'> },

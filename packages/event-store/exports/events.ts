@@ -37,6 +37,7 @@ const columns: readonly (ExportColumn & { sql: string })[] = [
   { name: 'properties', kind: 'json', sql: propertiesSql },
 ]
 
+/** The columns of a file of events, in their order. */
 export const exportedEventColumns: readonly ExportColumn[] = columns.map(({ name, kind }) => ({ name, kind }))
 
 const order = 'timestamp, event_id, environment'

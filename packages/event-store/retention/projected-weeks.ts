@@ -2,6 +2,7 @@ import { bucketStarts, type Range } from '../calendar.ts'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
+/** A week, in ms. */
 export const weekMs = 7 * dayMs
 
 /** Starts (Unix ms) of the last `count` calendar weeks of a zone, ascending; the last week is that of `now`. */

@@ -30,6 +30,7 @@ export interface Store {
 
 const encoder = new TextEncoder()
 
+/** The entry of an event's JSON text. */
 export function newEntry(text: string, isFixed: boolean): Entry {
   const { timestamp, event_id } = JSON.parse(text) as { timestamp: number; event_id: string }
   return { text, name: `${timestamp}:${event_id}`, timestamp, bytes: encoder.encode(text).length, isFixed }

@@ -35,6 +35,7 @@ export interface Sender {
   stop: () => void
 }
 
+/** A sender that sends nothing until it is told to. */
 export function createSender({ endpoint, queue, report, onTime, onRoom }: SenderDeps): Sender {
   let timer: ReturnType<typeof setTimeout> | undefined
   let running: Promise<void> | undefined

@@ -65,6 +65,7 @@ export function requireKeyOf({ secretsKeyFingerprint }: Manifest, secretsKey: st
   )
 }
 
+/** Writes the manifest, with a checksum of itself; a backup without one was not finished. */
 export async function writeManifest(target: Pick<BlobStore, 'write'>, manifest: Manifest): Promise<void> {
   const content = JSON.stringify({ sha256: checksum(manifest), manifest }, null, 2)
   await target.write(manifestName, [Buffer.from(`${content}\n`)])

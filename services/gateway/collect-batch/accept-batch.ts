@@ -14,6 +14,7 @@ import type { BatchEvents } from './read-events.ts'
  */
 export type AcceptBatch = (request: ApiRequest, events: BatchEvents, noneValid: string) => Promise<BatchResult>
 
+/** The acceptance of batches, which `collect_batch` and Segment's messages share. */
 export function batchAcceptor({
   publisher,
   sites,

@@ -8,6 +8,7 @@ import type { Publisher } from '../publish/publisher.ts'
 /** Resolves once the log has acknowledged the event of a request; throws AppError when it is refused. */
 export type AcceptEvent = (event: ValidEvent, request: ApiRequest) => Promise<void>
 
+/** The acceptance of single events, which `collect` and Segment's messages share. */
 export function eventAcceptor({
   publisher,
   sites,

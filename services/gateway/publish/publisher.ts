@@ -57,6 +57,7 @@ export interface PublishAccount {
   unacknowledgedBytes: number
 }
 
+/** Registers the metrics of publishes; to be called once for each process. */
 export function publishAccount(metrics: Metrics): PublishAccount {
   const registers = [metrics]
   const account: PublishAccount = {

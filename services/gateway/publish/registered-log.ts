@@ -20,6 +20,7 @@ export interface RegisteredLog extends PublishLog {
   maySpread: () => boolean
 }
 
+/** The log, guarded by what the two stores of Postgres know of it. */
 export function registeredLog(
   log: Pick<EventLog, 'id' | 'partitions' | 'publish'>,
   stores: { watermarks: Pick<WatermarkStore, 'isRegistered'>; shards: Pick<ShardStore, 'read'> },

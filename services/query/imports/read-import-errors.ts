@@ -6,6 +6,7 @@ import type { ImportSegment } from '@sluice/postgres/imports'
 
 type Segments = readonly Pick<ImportSegment, 'failed' | 'errorsObject'>[]
 
+/** The number of errors in all segments. */
 export function countErrors(segments: Segments): number {
   return segments.reduce((sum, { failed }) => sum + failed, 0)
 }

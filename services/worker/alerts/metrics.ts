@@ -8,6 +8,7 @@ export interface AlertMetrics {
   transitions: Counter<'to'>
 }
 
+/** Registers the metrics of alert rules. */
 export function alertMetrics(metrics: Metrics): AlertMetrics {
   const registers = [metrics]
   const evaluations = new Counter({

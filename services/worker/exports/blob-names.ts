@@ -1,6 +1,7 @@
 /** All files of exports. */
 export const exportsPrefix = 'exports/'
 
+/** The name of the blob that holds an export's file. */
 export function exportBlobName(exportId: string): string {
   return `${exportsPrefix}${exportId}`
 }

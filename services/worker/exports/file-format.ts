@@ -13,6 +13,7 @@ export interface FileFrame {
   tail: (hasRows: boolean) => string
 }
 
+/** The frame of a file in the format of its export. */
 export function fileFrame({ format, csv_safe: isCsvSafe }: ExportSpec, columns: readonly ExportColumn[]): FileFrame {
   switch (format) {
     case 'csv': {

@@ -6,6 +6,7 @@ export interface ExportMetrics {
   bytes: Counter
 }
 
+/** Registers the metrics of exports. */
 export function exportMetrics(metrics: Metrics): ExportMetrics {
   const registers = [metrics]
   return {

@@ -6,6 +6,7 @@ export interface ImportMetrics {
   pausedSeconds: Counter
 }
 
+/** Registers the metrics of imports. */
 export function importMetrics(metrics: Metrics): ImportMetrics {
   const registers = [metrics]
   const rows = new Counter({

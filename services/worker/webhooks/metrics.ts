@@ -7,6 +7,7 @@ export interface DeliveryMetrics {
   disabled: Gauge
 }
 
+/** Registers the metrics of deliveries. */
 export function deliveryMetrics(metrics: Metrics): DeliveryMetrics {
   const registers = [metrics]
   const attempts = new Counter({

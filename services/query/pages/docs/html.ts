@@ -3,6 +3,7 @@ export function escape(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 }
 
+/** HTML of a piece of code. */
 export function code(text: string): string {
   return `<code>${escape(text)}</code>`
 }
