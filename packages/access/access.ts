@@ -5,7 +5,7 @@ import type { Limiter } from './limiter.ts'
 import type { Sessions } from './sessions.ts'
 
 /**
- * What the checks before a handler need: key-cache.ts implements `keys`, the adapters of packages/redis implement the
+ * Dependencies of the checks before a handler: key-cache.ts implements `keys`, the adapters of packages/redis implement the
  * rest.
  */
 export interface Access {

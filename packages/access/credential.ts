@@ -4,7 +4,7 @@ import type { Environment, Scope } from '@sluice/contracts/scopes'
 /** The rights of a request, as the checks before the handler found them (docs/http-interface.md#credentials). */
 export interface Credential {
   keyId: string
-  /** What the owner calls the key. */
+  /** The name that the owner gave to the key. */
   name: string
   environment: Environment
   scopes: readonly Scope[]

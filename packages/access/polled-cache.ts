@@ -29,7 +29,7 @@ export interface PolledCache<Value> {
   get(id: string): Value | undefined
   /** True for an id that was looked up a short time ago and has no row. */
   isUnknown(id: string): boolean
-  /** Is called before rows are looked up; the returned function caches what was found, undefined for no row. */
+  /** To be called before rows are looked up; the returned function caches the row that was found, undefined for none. */
   beginLookup(): (id: string, value: Value | undefined) => void
   /** Brings the cached rows up to date. */
   poll(): Promise<void>

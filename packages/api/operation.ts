@@ -15,7 +15,7 @@ export interface Operation {
   path: string
   /** Heading of the operation's section in /docs. */
   section: string
-  /** What the operation does, in one sentence for its callers. */
+  /** The effect of the operation, in one sentence for its callers. */
   summary: string
   /** Scope that the credential needs. `authenticated`: any valid credential; `public`: no credential at all. */
   scope: Scope | 'authenticated' | 'public'

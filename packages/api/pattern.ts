@@ -8,9 +8,9 @@ import { patternLimits } from '@sluice/contracts/conditions'
  */
 export function patternProblem(pattern: string): string | undefined {
   // Checked before the pattern is compiled, which takes up to 200 ms for patterns of this length.
-  if (patternSize(pattern) > patternLimits.patternSizeMax) return tooHeavy
+  if (patternSize(pattern) > patternLimits.patternSizeMax) return patternTooLarge
   try {
-    return RE2JS.compile(pattern).programSize() > patternLimits.patternSizeMax ? tooHeavy : undefined
+    return RE2JS.compile(pattern).programSize() > patternLimits.patternSizeMax ? patternTooLarge : undefined
   } catch (error) {
     if (error instanceof RE2JSException)
       return `is no regular expression that RE2 takes: ${descriptionOf(error, pattern)}`
@@ -18,7 +18,7 @@ export function patternProblem(pattern: string): string | undefined {
   }
 }
 
-const tooHeavy = `is too heavy a regular expression: written out, its repetitions make more than ${patternLimits.patternSizeMax} steps`
+const patternTooLarge = `is too heavy a regular expression: written out, its repetitions make more than ${patternLimits.patternSizeMax} steps`
 
 /** The description of a syntax error, followed by the wrong part of the pattern if re2js reports only a part of it. */
 function descriptionOf(error: RE2JSException, pattern: string): string {

@@ -53,7 +53,7 @@ export interface BlobStore {
   completeParts(upload: Upload, parts: readonly UploadedPart[]): Promise<void>
   /** Drops an upload with its parts; one that was completed or aborted is no error. */
   abortParts(upload: Upload): Promise<void>
-  /** What was begun and neither completed nor aborted, also by `write` in processes that were killed. */
+  /** Lists the uploads that were begun and neither completed nor aborted, also by `write` in processes that were killed. */
   listUploads(): AsyncIterable<Upload & { startedAt: number }>
 
   /** Resolves when blobs can be written and listed; rejects with the reason otherwise. It is cheap: readiness calls it. */

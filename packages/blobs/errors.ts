@@ -22,7 +22,7 @@ export function uploadConflict({ name, uploadId }: Upload, what: string): AppErr
   })
 }
 
-/** What only an operator can mend; `internal` says how. */
+/** The AppError of a store that is not configured correctly; `internal` says what the operator has to change. */
 export function misconfigured(internal: string): AppError {
   return new AppError('internal', { message: 'Internal server error', internal })
 }

@@ -57,7 +57,7 @@ export interface Client {
   readonly url: string
   /** Sends a request and resolves with its successful answer. Throws a Refusal, or a Failure when there is no answer. */
   request<T>(method: string, path: string, options?: RequestOptions): Promise<Answer<T>>
-  /** Who the key is, and where events go. */
+  /** The rights of the key, and the address that events are sent to. */
   session(): Promise<SessionResource>
 }
 
@@ -149,7 +149,7 @@ function isServerFailure(error: unknown): boolean {
   return error instanceof Refusal && error.status >= 500
 }
 
-/** What Sluice answers, or undefined when the text is none of its answers. */
+/** The envelope of Sluice's answer; undefined for any other text. */
 export function parseEnvelope(text: string): Envelope | undefined {
   let value: unknown
   try {
@@ -171,7 +171,7 @@ function isEnvelope(value: unknown): value is Envelope {
   )
 }
 
-/** What answers is another program, or something in front of Sluice. */
+/** The failure when another program than Sluice, or a proxy in front of it, has answered. */
 export function notSluice(url: string, response: Response): Failure {
   const location = response.headers.get('Location')
   if (location !== null) {

@@ -3,7 +3,7 @@ import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Failure, messageOf } from './failure.ts'
 
-/** What `sluice login` keeps. */
+/** The settings that `sluice login` saves. */
 export interface SavedSettings {
   url: string
   api_key: string

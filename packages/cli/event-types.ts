@@ -8,7 +8,7 @@ export interface EventTypeDescription {
   properties: PropertyTypes
 }
 
-/** What the properties of some events hold. */
+/** The types of the properties of some events. */
 export function describeTypes(events: readonly StoredEvent[]): PropertyTypes {
   const types = new Map<string, Set<string>>()
   for (const { properties = {} } of events) {

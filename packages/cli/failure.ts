@@ -3,7 +3,7 @@ export const exitCodes = { ok: 0, failure: 1, usage: 2, authentication: 4, inter
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-/** What ends a command. `message` is the one sentence that the user reads, and says what to do. */
+/** An error that ends a command. `message` is the one sentence that the user reads, and says what to do. */
 export class Failure extends Error {
   readonly exitCode: ExitCode
 

@@ -1,7 +1,7 @@
 import { type AlertOperator, comparesWindows } from './alert-state.ts'
 import type { AlertDelivery, AlertSettings, NotificationType } from './alerts.ts'
 
-/** What a notification tells. Times are Unix ms. */
+/** The content of a notification. Times are Unix ms. */
 export interface AlertNotice {
   siteId: string
   timestamp: number
@@ -10,7 +10,7 @@ export interface AlertNotice {
 
 export type NotifiedRule = Pick<AlertSettings, 'name' | 'condition'> & { ruleId: string; channel: string | null }
 
-/** What is told of a rule that fires or resolves, or of a test. */
+/** Builds the notification of a rule that fires or resolves, or of a test. */
 export function alertNotice(
   { ruleId, name, condition, channel }: NotifiedRule,
   { siteId, timestamp }: Pick<AlertNotice, 'siteId' | 'timestamp'>,

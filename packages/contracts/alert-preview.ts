@@ -6,7 +6,7 @@ export interface PreviewedSeries {
   points: readonly { timestamp: number; measured: Exclude<Measured, { outcome: 'failed' }> }[]
 }
 
-/** What a rule would have done over a series, from a state in which nothing has happened yet. */
+/** Simulates a rule over a series, from the state of a new rule. */
 export function previewOf(
   trigger: AlertTrigger,
   { stepMs, points }: PreviewedSeries,

@@ -12,7 +12,7 @@ export const alertOperators = [
 
 export type AlertOperator = (typeof alertOperators)[number]
 
-/** What a window without events means: the value 0, nothing at all, or that the condition is true. */
+/** The meaning of a window without events: the value 0, nothing at all, or that the condition is true. */
 export const noDataRules = ['zero', 'keep', 'alert'] as const
 
 export type NoDataRule = (typeof noDataRules)[number]
@@ -22,9 +22,9 @@ export interface AlertTrigger {
   operator: AlertOperator
   /** Percent for the percent operators, otherwise in the unit of the metric. */
   threshold: number
-  /** The condition has to be true for so long before the rule fires. */
+  /** Time for which the condition has to be true before the rule fires. */
   forMs: number
-  /** So long after a firing the rule does not fire again. */
+  /** Time after a firing in which the rule does not fire again. */
   cooldownMs: number
   noData: NoDataRule
   /** After minutes without a judgement for longer than this, `forMs` is counted anew; five minutes by default. */

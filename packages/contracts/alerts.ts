@@ -32,7 +32,7 @@ export const alertLimits = {
   previewPointsMax: 1_000,
 } as const
 
-/** What is measured, and what it is compared with (docs/http-interface.md#alert-condition). */
+/** A metric and the threshold that it is compared with (docs/http-interface.md#alert-condition). */
 export interface AlertCondition {
   metric: Metric
   operator: AlertOperator
@@ -122,7 +122,7 @@ export interface AlertResource extends AlertSettings, Pick<AlertState, 'state'> 
   updated_at: number
 }
 
-/** What became of one notification to the rule's own target. */
+/** The outcome of one notification to the rule's own target. */
 export interface AlertNotification {
   status: 'pending' | 'succeeded' | 'failed'
   attempts: number

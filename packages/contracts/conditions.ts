@@ -88,10 +88,10 @@ export const conditionLimits = {
 export type Property =
   { kind: 'event'; field: EventField } | { kind: 'user'; field: UserField } | { kind: 'property'; name: string }
 
-/** What the name of an event's property begins with in a condition. */
+/** The prefix of the name of an event's property in a condition. */
 export const propertyPrefix = 'properties.'
 
-/** What the name of a user's field begins with in a condition. */
+/** The prefix of the name of a user's field in a condition. */
 export const userPrefix = 'user.'
 
 /** Parses a condition's `property`; undefined for a name that does not exist. */

@@ -2,7 +2,7 @@
 export const erasureSelectors = ['user_id', 'session_id', 'event_id', 'before'] as const
 export type ErasureSelector = (typeof erasureSelectors)[number]
 
-/** What an erasure selects; `site`: everything of a site that is deleted. */
+/** Kinds of selections of an erasure; `site`: everything of a site that is deleted. */
 export type ErasureKind = ErasureSelector | 'site'
 
 /** `queued → processing → completed`. */

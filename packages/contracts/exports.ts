@@ -3,7 +3,7 @@ import type { Page } from './paging.ts'
 import type { Environment } from './scopes.ts'
 import type { Grouping, Metric } from './stats.ts'
 
-/** What the rows of a file are. */
+/** Kinds of rows of a file. */
 export const exportTypes = ['events', 'users', 'sessions', 'stats', 'cohort'] as const
 export type ExportType = (typeof exportTypes)[number]
 
@@ -33,7 +33,7 @@ export const exportLimits = {
   runKeptDays: 90,
 } as const
 
-/** What a file holds, in the terms of the request. */
+/** The content and the format of a file, in the terms of the request. */
 export interface ExportSpec {
   type: ExportType
   format: ExportFormat
@@ -117,7 +117,7 @@ export interface ExportResource extends Required<Pick<ExportSpec, 'type' | 'form
 export interface ExportRun {
   export_id: string
   status: ExportStatus
-  /** What the run covers: times of receipt for events, timestamps for stats; null: everything before `end_date`. */
+  /** The range that the run covers: times of receipt for events, timestamps for stats; null: everything before `end_date`. */
   start_date: number | null
   end_date: number
   rows: number

@@ -1,6 +1,6 @@
 import type { Page } from './paging.ts'
 
-/** What the records of a file are. */
+/** Kinds of records of a file. */
 export const importTypes = ['events', 'users'] as const
 export type ImportType = (typeof importTypes)[number]
 

@@ -9,7 +9,7 @@ export interface SiteSettings {
   retention_days: number | null
 }
 
-/** What `conversion_rate` counts at a site that names no `conversion_event`. */
+/** The event type that `conversion_rate` counts at a site that names no `conversion_event`. */
 export const defaultConversionEvent = 'purchase'
 
 export interface CreateSiteBody extends Partial<SiteSettings> {

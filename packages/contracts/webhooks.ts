@@ -1,6 +1,6 @@
 import type { Page } from './paging.ts'
 
-/** What a delivery tells; a webhook takes the kinds that its `events` name. */
+/** Kinds of deliveries; a webhook takes the kinds that its `events` name. */
 export const deliveryKinds = ['alert', 'event_summary', 'import.completed', 'export.completed', 'webhook.test'] as const
 export type DeliveryKind = (typeof deliveryKinds)[number]
 
@@ -27,13 +27,13 @@ export const webhookLimits = {
   deliveriesKeptDays: 30,
   /** How many attempts of a delivery are kept, the last ones. */
   attemptsKeptMax: 100,
-  /** What is read of a response, in bytes. */
+  /** Bytes that are read of a response. */
   responseBytesMax: 4_096,
   /** How long an attempt may take, in ms. */
   attemptTimeoutMs: 15_000,
 } as const
 
-/** What a receiver gets as JSON. */
+/** The JSON that a receiver gets. */
 export interface DeliveryBody {
   event_type: DeliveryKind
   /** Unix ms of what it tells, the same in every attempt. */

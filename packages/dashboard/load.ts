@@ -7,7 +7,7 @@ import type { BuiltFile } from '@sluice/runtime/built-file'
 export interface DashboardFiles {
   /** index.html, the answer to every route of the dashboard. */
   shell: BuiltFile
-  /** What the shell loads, by name; the names hold a hash of the contents. */
+  /** The files that the shell loads, by name; the names hold a hash of the contents. */
   assets: ReadonlyMap<string, BuiltFile>
 }
 

@@ -44,7 +44,7 @@ export function renderConfig({ dataDir, logFile, usersFile, httpPort, backupsDir
 `
 }
 
-/** What docs/backup.md tells operators to configure. */
+/** The configuration that docs/backup.md asks operators to make. */
 function renderBackupDisk(folder: string): string {
   return `
   <storage_configuration><disks>

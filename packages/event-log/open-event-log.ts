@@ -37,7 +37,7 @@ export function openDeadLetters(url: string, options: OpenEventLogOptions): Prom
 
 /** URL of the backfill log: `<topic>.backfill`, or the folder `backfill` in the log's own. */
 export function backfillUrl(url: string): string {
-  return besideLog(url, 'backfill')
+  return siblingLogUrl(url, 'backfill')
 }
 
 /**
@@ -56,10 +56,10 @@ export async function openBackfillLog(
 
 /** URL of the log of dead letters: `<topic>.dead`, or the folder `dead` in the log's own. */
 export function deadLetterUrl(url: string): string {
-  return besideLog(url, 'dead')
+  return siblingLogUrl(url, 'dead')
 }
 
-function besideLog(url: string, name: string): string {
+function siblingLogUrl(url: string, name: string): string {
   if (url.startsWith('file:')) return `file:${resolve(folderOf(url), name)}`
   return url.replace(/^(kafka:\/\/[^/]*\/[^?]*)/, `$1.${name}`)
 }

@@ -1,7 +1,7 @@
 import { AppError } from '@sluice/runtime/errors'
 
 /**
- * What is wrong and what to do, unless each shard of ClickHouse has the same number of the log's partitions. An event is in
+ * The error with its remedy, unless each shard of ClickHouse has the same number of the log's partitions. An event is in
  * the partition `hash % partitions` and on the shard `partition % shards`: only for a multiple is that `hash % shards`,
  * whatever the number of partitions was or will be.
  */

@@ -18,7 +18,7 @@ export interface BackupCredentials {
   secretAccessKey: string
 }
 
-/** What one server of ClickHouse has written. */
+/** The part of a backup that one server of ClickHouse has written. */
 export interface BackupPiece {
   place: BackupPlace
   bytes: number

@@ -3,7 +3,7 @@ import type { QueryParams } from './client.ts'
 import type { QueryRunner } from './query-runner.ts'
 import { tombstoneKeySql, type TombstoneKind } from './tombstones.ts'
 
-/** What an erasure selects, without the value itself. */
+/** The rows that an erasure selects, without the value itself. */
 export interface ErasedRows {
   erasureId: string
   siteId: string
@@ -16,7 +16,7 @@ export interface ErasedRows {
   requestedAt: number
 }
 
-/** What finds rows by a value. */
+/** The hashes by which the rows of a value are found. */
 export interface ValueHashes {
   /** Hash of kind, site and value, 32 hexadecimal digits: the key of the tombstone. */
   key: string

@@ -190,7 +190,7 @@ export interface PlannedMigration {
   }[]
 }
 
-/** What `migrateClickHouse` would do on a server. */
+/** The steps that `migrateClickHouse` would take on a server. */
 export interface PlannedServer {
   /** The server's address; undefined without a cluster. */
   server: string | undefined

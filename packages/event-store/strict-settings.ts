@@ -30,7 +30,7 @@ const rowsRead = {
   use_query_cache: '0',
 } as const
 
-/** What the SQL means. */
+/** Settings that change the meaning of SQL. */
 const semantics = {
   // Sets the other settings back to those of an older version. It is first, so that the others prevail.
   compatibility: '',
@@ -70,9 +70,9 @@ const output = {
 /**
  * Settings of every statement: those by which a profile or user of ClickHouse could change an answer or an insert, each
  * with the value that the statements are written for. They are ClickHouse's own defaults, but for the few that are
- * marked. Left to the server is what makes a statement slower or fail: limits, threads, memory, algorithms, `force_…`.
+ * marked. Settings that make a statement slower or fail are left to the server: limits, threads, memory, algorithms, `force_…`.
  *
- * They were found among the 1,721 settings of ClickHouse 26.7 by giving those that concern local tables, JSON and inserts
+ * The settings were found among the 1,721 settings of ClickHouse 26.7 by giving those that concern local tables, JSON and inserts
  * other values, and comparing answers and stored rows, and by reading what each of them does. The newest of them exist
  * since 25.7, so ClickHouse must be that new: a server refuses a setting that it does not know.
  */

@@ -14,7 +14,7 @@ interface Place {
   /** Names of the objects around it, each with a dot, and the same as it stands in JSON. */
   prefix: string
   jsonPrefix: string
-  /** What precedes a name in error messages: an unknown field is named as it was sent, a property by its path. */
+  /** Text before a name in error messages: an unknown field is named as it was sent, a property by its path. */
   label: '' | 'properties.'
   /** Level of the object's values; the event is the first. */
   depth: number

@@ -1,4 +1,4 @@
-/** What JSON escapes, and half of a surrogate pair, which UTF-8 has no form for. */
+/** Characters that JSON escapes, and halves of surrogate pairs, for which UTF-8 has no form. */
 // eslint-disable-next-line no-control-regex -- JSON escapes control characters
 const special = /[\0-\x1f"\\\ud800-\udfff]/
 

@@ -20,7 +20,7 @@ type BodyOf<O extends Operation> = O extends { body: infer Body }
       : ApiRequest['body']
   : undefined
 
-/** What the steps and the validation made of a request to an operation. */
+/** A request to an operation after the steps and the validation. */
 export type RequestOf<O extends Operation> = Omit<
   O['scope'] extends 'public' ? PublicRequest : ApiRequest,
   'params' | 'query' | 'body' | 'incoming'
@@ -40,7 +40,7 @@ type DataHeaders<Data, Name extends string> = { headers: Readonly<Record<Name, s
   : { data: Data })
 
 /**
- * What the handler of an operation returns: the `data` of the response, nothing for a response without data, a
+ * The result of an operation's handler: the `data` of the response, nothing for a response without data, a
  * FileResult for a file; `{ data, headers }` where the operation declares headers, `{ data }` or `{ file }` where it
  * declares both.
  */

@@ -48,7 +48,7 @@ export interface Client {
   host: string | undefined
 }
 
-/** What a route's handler returns: a file, or the data that the envelope (`success`, `timestamp`) is put around. */
+/** The result of a route's handler: a file, or the data that the envelope (`success`, `timestamp`) is put around. */
 export interface HandlerResult {
   status: 200 | 201 | 202
   data?: unknown

@@ -19,7 +19,7 @@ import { type ListenConfig, serve, type Service } from './service.ts'
 import { stopTimes } from './stop-times.ts'
 import { openTlsCertificate } from './tls.ts'
 
-/** What every build receives besides its configuration. */
+/** Dependencies that every build receives besides its configuration. */
 export interface Context {
   logger: Logger
   metrics: Metrics

@@ -2,7 +2,7 @@ import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { thisBuild } from '@sluice/runtime/schema-versions'
 import manifest from './package.json' with { type: 'json' }
 
-/** What `/readyz` reports, for the gauges. */
+/** The state that `/readyz` reports, for the gauges. */
 export interface ReadinessReport {
   missing: Readonly<Record<string, string>>
   degraded: Readonly<Record<string, string>>

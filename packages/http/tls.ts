@@ -23,9 +23,9 @@ export const tlsSettings = { minVersion: 'TLSv1.2' } as const
 
 /** A certificate that is read again when its files change. */
 export interface TlsCertificate {
-  /** What the files held when they were last in order. */
+  /** The contents of the files when they were last usable. */
   pair(): TlsPair
-  /** Sentences for /readyz: an expired certificate, files that are not in order. */
+  /** Sentences for /readyz: an expired certificate, files that can't be used. */
   warnings(): readonly string[]
   /** Reads the files from time to time; `use` gets each new pair. */
   watch(use: (pair: TlsPair) => void): Component
@@ -50,7 +50,7 @@ export function openTlsCertificate(
   }
   let pair = readPair(certFile, keyFile)
   requirePair(pair)
-  /** What the files held when they were last read, in order or not. */
+  /** The contents of the files when they were last read, usable or not. */
   let seen: TlsPair | undefined = pair
   let mistake: string | undefined
   warnOfExpiry()

@@ -11,7 +11,7 @@ export function errorsName(importId: string, n: number): string {
   return `${importsPrefix}${importId}/errors/${n}`
 }
 
-/** What a blob of an import is; undefined for another blob. */
+/** The import and the kind of a blob; undefined for a blob of no import. */
 export function parseBlobName(name: string): { importId: string; kind: string } | undefined {
   const [, importId, kind] = /^imports\/([^/]+)\/([^/]+)\//.exec(name) ?? []
   return importId === undefined || kind === undefined ? undefined : { importId, kind }

@@ -98,7 +98,7 @@ export class CsvScanner implements RecordScanner {
 
   /** The end of a record that starts at `start` and has a quote in its first line. */
   #endOfQuoted(bytes: Buffer, start: number, isLast: boolean): RecordEnd {
-    // What is found must not depend on how many bytes are there: nothing beyond the limit is looked at.
+    // The result must not depend on how many bytes have been read: nothing beyond the limit is looked at.
     const end = Math.min(bytes.length, start + recordBytesMax + 1)
     const isTooLarge = end - start > recordBytesMax
     let at = start

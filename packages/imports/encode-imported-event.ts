@@ -7,7 +7,7 @@ import { fileLimits } from './file-limits.ts'
 import { attempt, type RecordFields, type RecordParser } from './parse-record.ts'
 import type { SegmentRecord } from './segment-frames.ts'
 
-/** What the records of an import of events have in common. */
+/** The fields that all events of an import share. */
 export interface EventImport {
   siteId: string
   /** Environment of the credential, in which the events are stored. */

@@ -4,7 +4,7 @@ import { fileLimits } from './file-limits.ts'
 /** How a file is told apart by its first byte that is no white space: `[`, `{`, anything else. */
 export type FileFormat = 'json' | 'ndjson' | 'csv'
 
-/** What is needed to read the records of a file. */
+/** The layout of a file, which is needed to read its records. */
 export type FileLayout =
   | { format: 'json' | 'ndjson' }
   | {

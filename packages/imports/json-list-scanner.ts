@@ -5,8 +5,8 @@ import { isWhiteSpace } from './line-scanner.ts'
 
 const { recordBytesMax } = fileLimits
 
-const endsEarly = invalidFormat('the file ends before its list does').message
-const goesOn = invalidFormat('the file goes on after its list').message
+const unterminatedList = invalidFormat('the file ends before its list does').message
+const trailingContent = invalidFormat('the file goes on after its list').message
 
 const comma = 0x2c
 const openBracket = 0x5b
@@ -97,7 +97,7 @@ export class JsonListScanner implements RecordScanner {
   #scanAfter(byte: number | undefined, found: FileRecord[]): void {
     if (byte === newline) this.#line++
     if (isWhiteSpace(byte)) return
-    found.push({ line: this.#line, error: goesOn })
+    found.push({ line: this.#line, error: trailingContent })
     this.#state = 'refused'
   }
 
@@ -115,7 +115,7 @@ export class JsonListScanner implements RecordScanner {
     if (this.#state !== 'within') return
     const isCut = this.#depth > 0 || this.#isInText
     if (this.#start !== undefined && !isCut) this.#endElement(bytes, bytes.length, found)
-    found.push({ line: isCut ? this.#startLine : this.#line, error: endsEarly })
+    found.push({ line: isCut ? this.#startLine : this.#line, error: unterminatedList })
   }
 
   /** The bytes before the element that is being read are dealt with, and those of one that is too large. */

@@ -27,7 +27,7 @@ export type RecordParser = (bytes: Buffer, parseJson?: ParseJson) => RecordField
  *   `properties.<name>` a text. The `'` that an export puts before formulas is taken off (`unguardCell`).
  * - JSON: the members are the columns of CSV, with the types of `/collect`.
  *
- * Of a property that `properties` and `properties.<name>` give, the latter counts. Throws the 400 of `resolveColumns`.
+ * A property in `properties.<name>` prevails over the one of that name in `properties`. Throws the 400 of `resolveColumns`.
  */
 export function recordParser(layout: FileLayout, type: ImportType): RecordParser {
   if (layout.format !== 'csv') return (bytes, parseJson) => readMembers(decode(bytes), type, parseJson)
@@ -36,7 +36,7 @@ export function recordParser(layout: FileLayout, type: ImportType): RecordParser
   return (bytes, parseJson) => readCells(splitFields(decode(bytes), delimiter), fields, parseJson)
 }
 
-/** What a step makes of a record, or the error of a record that could not be read or that the step refuses with an AppError. */
+/** The result of a step, or the error of a record that could not be read or that the step refused with an AppError. */
 export function attempt<T>(
   { line, bytes, error }: SegmentRecord,
   read: (bytes: Buffer) => T,
@@ -126,7 +126,7 @@ class RecordBuilder {
     const { properties } = this.#record
     if (this.#named === undefined) return this.#record
     if (properties === undefined || properties === null || properties === '') this.#record.properties = this.#named
-    // What is no object is refused by the validation of events.
+    // The validation of events refuses other values.
     else if (typeof properties === 'object' && !Array.isArray(properties)) {
       this.#record.properties = Object.assign(Object.create(null), properties, this.#named) as RecordFields
     }

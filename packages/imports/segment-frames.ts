@@ -3,7 +3,7 @@ import type { FileLayout, FileRecord } from './file-record.ts'
 /** A record with its number in the file, from 1. */
 export type SegmentRecord = FileRecord & { number: number }
 
-/** What stands at the start of a segment, so that it can be read by itself. */
+/** The header of a segment, with which it can be read by itself. */
 export interface SegmentHeader {
   v: typeof segmentVersion
   layout: FileLayout

@@ -31,9 +31,9 @@ export interface JobCounts {
 
 /** Units in a row without progress. */
 export interface FailureCounts {
-  /** All of them; the delay before the next one depends on it. */
+  /** All units; the delay before the next one depends on their number. */
   tries: number
-  /** Those whose failure is not retryable. */
+  /** Units whose failure is not retryable. */
   failures: number
 }
 

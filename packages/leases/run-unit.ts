@@ -6,7 +6,7 @@ import { type Leased, type LeaseKey, LeaseLost, type LeaseTable } from './lease-
 import type { LeaseMetrics } from './metrics.ts'
 import { renewLease } from './renew-lease.ts'
 
-/** What a unit of work knows of its lease. Every write of the unit is guarded by the key. */
+/** The lease of a unit of work. Every write of the unit is guarded by its key. */
 export interface Lease extends LeaseKey {
   /**
    * Aborts when the unit has to end: the lease is lost or could not be renewed, the job is cancelled, or the process

@@ -7,7 +7,7 @@ export interface MailOptions {
   timeoutMs: number
 }
 
-/** What is kept of the server's answer, characters. */
+/** Characters that are kept of the server's answer. */
 const maxResponseLength = 4_096
 
 /** One e-mail over a connection of its own. See Outbound.mail. */

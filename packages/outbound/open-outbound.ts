@@ -18,10 +18,10 @@ export function openOutbound({ allowedNetworks, proxy, smtp, ...options }: Outbo
     proxy: proxy === undefined ? undefined : new URL(proxy),
     ca,
   }
-  const whileOpen = (signal: AbortSignal): AbortSignal => AbortSignal.any([signal, closed.signal])
+  const untilClosed = (signal: AbortSignal): AbortSignal => AbortSignal.any([signal, closed.signal])
   return {
-    post: (request, signal) => post(request, { ...guard, timeoutMs, now }, whileOpen(signal)),
-    mail: (message, signal) => mail(message, { smtp, timeoutMs }, whileOpen(signal)),
+    post: (request, signal) => post(request, { ...guard, timeoutMs, now }, untilClosed(signal)),
+    mail: (message, signal) => mail(message, { smtp, timeoutMs }, untilClosed(signal)),
     close: () => {
       closed.abort(new Error('closed'))
       return Promise.resolve()

@@ -40,9 +40,9 @@ export interface AttemptResult {
   latencyMs: number
   /** The first 4 KiB of the response's body, or the SMTP server's line. */
   response: string | null
-  /** What went wrong, as a clause; beside a success, which recipients the SMTP server refused. */
+  /** The error, as a clause; for a success, the recipients that the SMTP server refused. */
   error: string | null
-  /** What `Retry-After` of a failure asks for, ms. */
+  /** The delay that `Retry-After` of a failure asks for, ms. */
   retryAfterMs: number | null
 }
 

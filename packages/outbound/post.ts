@@ -11,13 +11,13 @@ export interface PostOptions extends GuardOptions {
   now: () => number
 }
 
-/** What is read and kept of a response's body, bytes. */
+/** Bytes of a response's body that are read and kept. */
 const maxResponseBytes = 4_096
 /** A receiver that sends more informational responses (1xx) than this is cut off. */
 const maxInformational = 20
 const ignore = (): void => undefined
 
-/** What is known of an attempt while it runs. */
+/** The state of an attempt while it runs. */
 interface Progress {
   status: number | null
   retryAfterMs: number | null
@@ -49,7 +49,7 @@ async function runInTime(
 ): Promise<unknown> {
   const end = new AbortController()
   const timer = setTimeout(() => {
-    end.abort(outOfTime(options.progress, options.timeoutMs))
+    end.abort(timeoutError(options.progress, options.timeoutMs))
   }, options.timeoutMs)
   const either = AbortSignal.any([signal, end.signal])
   try {
@@ -65,7 +65,7 @@ async function runInTime(
   }
 }
 
-function outOfTime({ status }: Progress, timeoutMs: number): OutboundFailure {
+function timeoutError({ status }: Progress, timeoutMs: number): OutboundFailure {
   const limit = `within ${timeoutMs / 1_000} s`
   return new OutboundFailure(status === null ? `no response ${limit}` : `the response was not complete ${limit}`)
 }

@@ -4,11 +4,11 @@ import { toErasureRecord } from './erasures.ts'
 import type { Postgres } from './open.ts'
 import type { Tables } from './tables.ts'
 
-/** What the operator has to look at, and what is to be erased in ClickHouse again. */
+/** Findings for the operator after a restore, and the erasures that ClickHouse must repeat. */
 export interface Reconciled {
   /** Erasures whose rows the backup of ClickHouse may still hold; all are queued again. */
   erasures: ErasureRecord[]
-  /** Those that can't be repeated, because an earlier build forgot the hashes of their values: to be requested again. */
+  /** Erasures that can't be repeated, because an earlier build removed the hashes of their values: to be requested again. */
   forgotten: { erasureId: string; siteId: string }[]
   /** Keys that were revoked since the backup of ClickHouse began. */
   revokedKeys: { keyId: string; name: string; revokedAt: Date }[]

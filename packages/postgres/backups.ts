@@ -18,7 +18,7 @@ export interface FinishedBackup {
  * Maximum number of rows of each kind, so that the table does not grow for ever. Because the limit is for each kind, frequent
  * dumps of Postgres do not remove the last backup of the events, whose age is a metric.
  */
-const keptMax = 1_000
+const rowsPerKindMax = 1_000
 
 /** The backups that were finished. Every method throws AppError 503 while Postgres is away. */
 export interface BackupStore {
@@ -39,7 +39,7 @@ export function backupStore(postgres: Postgres): BackupStore {
           ON CONFLICT (backup_id) DO NOTHING`.execute(db)
         await sql`
           DELETE FROM backups WHERE backup_id IN
-            (SELECT backup_id FROM backups WHERE kind = ${kind} ORDER BY finished_at DESC OFFSET ${keptMax})`.execute(
+            (SELECT backup_id FROM backups WHERE kind = ${kind} ORDER BY finished_at DESC OFFSET ${rowsPerKindMax})`.execute(
           db,
         )
       }),

@@ -6,12 +6,12 @@ import type { Tables } from './tables.ts'
 
 export interface NewDelivery {
   endpointId: string
-  /** What it tells of; an endpoint gets one delivery of each source, however often that is queued. */
+  /** Names the occurrence, e.g. `import:imp_…`: an endpoint gets one delivery of each, however often it is queued. */
   source: string
   kind: DeliveryKind
-  /** What is sent as it is; for e-mail JSON of `{subject, text}`. */
+  /** The bytes that are sent; for e-mail JSON of `{subject, text}`. */
   body: Uint8Array
-  /** Somebody asked for it: one attempt is made whether the endpoint is on or off. */
+  /** A user requested the delivery: one attempt is made whether the endpoint is on or off. */
   requested?: boolean
 }
 
@@ -59,7 +59,7 @@ export function encodeBody(body: DeliveryBody): Buffer {
   return Buffer.from(JSON.stringify(body))
 }
 
-/** What the webhooks of a site are told. */
+/** A message for the webhooks of a site. */
 export interface WebhookNotice {
   siteId: string
   /** `all`: the webhooks of both environments. */

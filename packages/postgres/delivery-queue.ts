@@ -2,7 +2,7 @@ import { type Kysely, type Selectable, sql } from 'kysely'
 import type { Channel, DeliveryKind, DeliveryStatus } from '@sluice/contracts/webhooks'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { type LeaseKey, LeaseLost, leaseMs } from '@sluice/leases/lease-table'
-import { giveUpWaiting } from './endpoints.ts'
+import { failWaitingDeliveries } from './endpoints.ts'
 import type { Postgres } from './open.ts'
 import type { Tables } from './tables.ts'
 
@@ -34,7 +34,7 @@ export interface EndpointHealth {
   exhausted: number
 }
 
-/** What follows from an attempt. */
+/** The consequences of an attempt for its delivery and its endpoint. */
 export interface Verdict {
   status: DeliveryStatus
   /** When the next attempt is due, Unix ms; null: none follows. */
@@ -98,8 +98,8 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
         db.transaction().execute(async (transaction) => {
           const endpoints = await lockEndpoints(transaction, new Date(now), limits)
           const off = endpoints.filter(({ is_on }) => !is_on).map(({ endpoint_id }) => endpoint_id)
-          if (off.length > 0) await giveUpWaiting(transaction, off, now)
-          return takeOf(transaction, endpoints, new Date(now), limits.max)
+          if (off.length > 0) await failWaitingDeliveries(transaction, off, now)
+          return takeDue(transaction, endpoints, new Date(now), limits.max)
         }),
       ),
     record: (taken, attempt, judge, now) =>
@@ -208,7 +208,7 @@ interface TakenRow extends Selectable<Tables['deliveries']> {
 }
 
 /** Takes what is due at locked endpoints: the first of each before the second of any. */
-async function takeOf(db: Db, endpoints: readonly LockedEndpoint[], now: Date, max: number): Promise<TakenDelivery[]> {
+async function takeDue(db: Db, endpoints: readonly LockedEndpoint[], now: Date, max: number): Promise<TakenDelivery[]> {
   if (endpoints.length === 0) return []
   // A statement of its own, so that it sees what workers took before the endpoints were locked.
   const { rows } = await sql<TakenRow>`
@@ -285,8 +285,9 @@ async function storeAttempt(
     INSERT INTO attempts (delivery_id, n, at, status, latency_ms, response, error)
     SELECT ${id}::text, attempts, ${new Date(at)}::timestamptz, ${status}::int, ${latencyMs}::int, ${response}::text, ${error}::text
     FROM held RETURNING n AS attempts`.execute(db)
-  const unkept = (rows[0]?.attempts ?? 0) - webhookLimits.attemptsKeptMax
-  if (unkept > 0) await db.deleteFrom('attempts').where('delivery_id', '=', id).where('n', '<=', unkept).execute()
+  const lastRemoved = (rows[0]?.attempts ?? 0) - webhookLimits.attemptsKeptMax
+  if (lastRemoved > 0)
+    await db.deleteFrom('attempts').where('delivery_id', '=', id).where('n', '<=', lastRemoved).execute()
 }
 
 async function storeHealth(
@@ -311,7 +312,7 @@ async function storeHealth(
     })
     .where('endpoint_id', '=', endpointId)
     .execute()
-  if (isOff) await giveUpWaiting(db, [endpointId], now)
+  if (isOff) await failWaitingDeliveries(db, [endpointId], now)
 }
 
 function toTaken(row: TakenRow): TakenDelivery {

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { errorCode } from '@sluice/runtime/errors'
 
-/** What is kept of the messages of a program. */
+/** Characters that are kept of a program's messages. */
 const messagesMax = 4_000
 
 /** A database, and where its client programs are. */

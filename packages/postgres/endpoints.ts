@@ -115,7 +115,7 @@ export async function updateEndpoint(
     .where('endpoint_id', '=', endpointId)
     .returningAll()
     .executeTakeFirst()
-  if (row && active === false) await giveUpWaiting(db, [endpointId], at)
+  if (row && active === false) await failWaitingDeliveries(db, [endpointId], at)
   return row && toEndpoint(row)
 }
 
@@ -130,8 +130,8 @@ export async function deleteSiteEndpoints(db: Db, siteId: string): Promise<void>
   await db.deleteFrom('endpoints').where('site_id', '=', siteId).execute()
 }
 
-/** Makes the deliveries `failed` that wait at these endpoints, except those that somebody asked for or that are being sent. */
-export async function giveUpWaiting(db: Db, endpointIds: readonly string[], at: number): Promise<void> {
+/** Makes the deliveries that wait at these endpoints `failed`, except requested ones and those that are being sent. */
+export async function failWaitingDeliveries(db: Db, endpointIds: readonly string[], at: number): Promise<void> {
   await sql`
     UPDATE deliveries SET status = 'failed', due_at = NULL, lease_until = NULL, lease = lease + 1
     WHERE endpoint_id = ANY (${[...endpointIds]}::text[]) AND due_at IS NOT NULL AND NOT requested

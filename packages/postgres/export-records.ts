@@ -62,7 +62,7 @@ export type NewExport = Pick<ExportRecord, 'exportId' | 'siteId' | 'keyId' | 'na
 
 type Db = Kysely<Tables>
 
-/** What differs between a one-off export, a schedule and its runs. */
+/** The columns in which a one-off export, a schedule and its runs differ. */
 type JobColumns = Pick<
   Insertable<Tables['exports']>,
   'created_at' | 'due_at' | 'received_from' | 'received_until' | 'schedule_id' | 'occurrence'

@@ -35,7 +35,7 @@ export interface ExportPart {
   bytes: number
 }
 
-/** What a unit of work has added to the file. */
+/** The parts that a unit of work has added to the file. */
 export interface ExportProgress {
   parts: readonly ExportPart[]
   /** The last row that the parts hold. */
@@ -103,10 +103,10 @@ export interface ExportStore {
    */
   removeOldRuns(endedUntil: number, max: number): Promise<number>
   /**
-   * Takes back what a site's exports have read that were made until `at`: completed ones become `expired`, those that are
+   * Withdraws the files of a site's exports that were requested until `at`: completed exports become `expired`, those that are
    * being made begin anew, and the worker that has one can record nothing more. Returns the files, which the caller removes.
    */
-  takeBack(siteId: string, at: number): Promise<ExportFiles>
+  withdraw(siteId: string, at: number): Promise<ExportFiles>
   /**
    * Makes the next run of a schedule and moves the schedule on to the occurrence after it. A run by time of receipt begins
    * where the one before ended; it ends at `completeUntil`, or before the acceptance of the site's oldest unfinished
@@ -118,7 +118,7 @@ export interface ExportStore {
 type Db = Kysely<Tables>
 
 /** Error, for users, of an export whose file an erasure removed. */
-const takenBackText = 'An erasure removed the file. Export it again.'
+const withdrawnText = 'An erasure removed the file. Export it again.'
 
 /** The exports of this Postgres. */
 export function exportStore(postgres: Postgres): ExportStore {
@@ -147,7 +147,7 @@ export function exportStore(postgres: Postgres): ExportStore {
           const { exportId, scheduled } = created
           await insertExport(transaction, created, {
             created_at: new Date(at),
-            // What was received in the millisecond of the request is in the file.
+            // Events that were received in the millisecond of the request are in the file.
             ...(scheduled ? {} : { received_until: new Date(at + 1), due_at: new Date(at) }),
           })
           if (scheduled) await insertSchedule(transaction, exportId, scheduled)
@@ -235,7 +235,7 @@ export function exportStore(postgres: Postgres): ExportStore {
               expires_at = ${new Date(expiresAt)}, upload_id = NULL, ${leaseProgress}`,
             at,
           )
-          await tellWebhooks(transaction, lease.id, at)
+          await queueCompletion(transaction, lease.id, at)
         }),
       ),
     fail: (lease, error, at) => leases.fail(lease, error, at),
@@ -266,12 +266,12 @@ export function exportStore(postgres: Postgres): ExportStore {
           DELETE FROM exports USING old WHERE exports.export_id = old.export_id RETURNING 1`.execute(db)
         return rows.length
       }),
-    takeBack: (siteId, at) =>
+    withdraw: (siteId, at) =>
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           const made = sql`site_id = ${siteId} AND created_at <= ${new Date(at)}`
           const { rows: expired } = await sql<{ object: string | null }>`
-            UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${takenBackText} WHERE ${made} AND status = 'completed'
+            UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText} WHERE ${made} AND status = 'completed'
             RETURNING object`.execute(transaction)
           const { rows: restarted } = await sql<{ export_id: string; object: string | null; upload_id: string | null }>`
             WITH running AS MATERIALIZED (
@@ -294,11 +294,11 @@ export function exportStore(postgres: Postgres): ExportStore {
 async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
   await updateHeld(transaction, 'exports', lease, sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`)
   await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
-  await giveTurn(transaction, lease.id, at)
+  await requeueNext(transaction, lease.id, at)
 }
 
 /** Queues `export.completed` with what is completed: both are stored, or neither. */
-async function tellWebhooks(transaction: Db, exportId: string, now: number): Promise<void> {
+async function queueCompletion(transaction: Db, exportId: string, now: number): Promise<void> {
   const record = await findRecord(transaction, exportId)
   const { siteId, spec } = record
   const kind = 'export.completed'
@@ -313,7 +313,7 @@ async function tellWebhooks(transaction: Db, exportId: string, now: number): Pro
 }
 
 /** Puts the site's next export behind those of the other sites, as imports do (imports.ts). */
-async function giveTurn(db: Db, exportId: string, at: number): Promise<void> {
+async function requeueNext(db: Db, exportId: string, at: number): Promise<void> {
   await sql`
     UPDATE exports SET due_at = greatest(due_at, ${new Date(at)}::timestamptz)
     WHERE due_at IS NOT NULL AND export_id = (

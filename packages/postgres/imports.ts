@@ -57,7 +57,7 @@ export interface NewSegment {
   records: number
 }
 
-/** What has been done of a segment. */
+/** The progress of a segment. */
 export interface SegmentProgress {
   /** Records dealt with, failed ones included. */
   processed: number
@@ -171,7 +171,7 @@ export function importStore(postgres: Postgres): ImportStore {
             UPDATE imports SET status = 'cancelled', finished_at = ${new Date(at)}, due_at = NULL, ${leaseEnd}
             WHERE import_id = ${importId} AND ${siteCondition(siteIds)}
               AND status IN ('queued', 'processing')`.execute(transaction)
-          if (numAffectedRows === 1n) await giveTurn(transaction, importId, at)
+          if (numAffectedRows === 1n) await requeueNext(transaction, importId, at)
           const row = await selectVisible(transaction, importId, siteIds).executeTakeFirst()
           return row && toRecord(row)
         }),
@@ -209,7 +209,7 @@ export function importStore(postgres: Postgres): ImportStore {
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           await finish(transaction, lease, sql`status = 'completed', ${progress}`, at)
-          await tellWebhooks(transaction, lease.id, at)
+          await queueCompletion(transaction, lease.id, at)
         }),
       ),
     fail: (lease, error, at) => leases.fail(lease, error, at),
@@ -231,11 +231,11 @@ async function acceptanceTime(transaction: Db, siteId: string, at: number): Prom
 async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
   const finished = sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`
   await updateHeld(transaction, 'imports', lease, finished)
-  await giveTurn(transaction, lease.id, at)
+  await requeueNext(transaction, lease.id, at)
 }
 
 /** Queues `import.completed` with what is completed: both are stored, or neither. */
-async function tellWebhooks(transaction: Db, importId: string, now: number): Promise<void> {
+async function queueCompletion(transaction: Db, importId: string, now: number): Promise<void> {
   const row = await selectVisible(transaction, importId, null).executeTakeFirstOrThrow()
   const record = toRecord(row)
   const { siteId, environment } = record
@@ -255,7 +255,7 @@ async function tellWebhooks(transaction: Db, importId: string, now: number): Pro
  * thousands of files would otherwise be first again after each of them. Rows are locked in the order of `seq`, so that no
  * two transactions deadlock.
  */
-async function giveTurn(db: Db, importId: string, at: number): Promise<void> {
+async function requeueNext(db: Db, importId: string, at: number): Promise<void> {
   await sql`
     UPDATE imports SET due_at = greatest(due_at, ${new Date(at)}::timestamptz)
     WHERE due_at IS NOT NULL AND import_id = (

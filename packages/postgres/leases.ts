@@ -8,7 +8,7 @@ type Db = Kysely<Tables>
 interface WorkTable {
   /** The column of the job's id. */
   id: string
-  /** What else must hold of a job that is due at `at`, whose row is `job`. */
+  /** SQL of a further condition on the row `job`, without which a job that is due at `at` is not taken. */
   canTake: (at: Date) => RawBuilder<unknown>
   /** Columns that a take sets besides those of the lease. */
   onTake: RawBuilder<unknown>
@@ -18,9 +18,9 @@ interface WorkTable {
 
 /** A job that is released without a time has ended. */
 const never = sql`NULL`
-/** A failed job is due at the time that \`fail\` has set, and a job of these tables ends in no other way. */
+/** A failed job is due at the time that `fail` has set; jobs of these tables end in no other way. */
 const asSetByFail = sql`due_at`
-/** Likewise, but these jobs may also end without a failure. */
+/** A failed job is due at the time that `fail` has set; a job that has ended without a failure is due no more. */
 const asSetByFailOrNever = sql`CASE WHEN status = 'failed' THEN due_at END`
 
 /** The tables of jobs. Each has `status` and the columns of `LeaseColumns` (tables.ts). */
@@ -189,10 +189,10 @@ async function tryUpdate(db: Db, name: WorkTableName, key: LeaseKey, set: RawBui
   return numAffectedRows === 1n
 }
 
-/** What a unit that has recorded progress sets: the count of failures starts anew. */
+/** SQL of the assignments of a unit that has recorded progress: the counts of failures start anew. */
 export const progress = sql`tries = 0, failures = 0`
 
-/** What ends a lease: with another number, nothing that its holder still does can change the row. */
+/** SQL of the assignments that end a lease: with another number, its former holder can no longer change the row. */
 export const leaseEnd = sql`lease_until = NULL, lease = lease + 1`
 
 function isHeld(name: WorkTableName, { id, lease }: LeaseKey) {

@@ -225,7 +225,7 @@ export async function planPostgres(postgres: Postgres, wanted: Migrations = migr
   })
 }
 
-/** What a migration would execute, recorded by a connection that leads nowhere. */
+/** The statements that a migration would execute, recorded by a driver that executes none. */
 async function statementsOf(migration: VersionedMigration | undefined): Promise<string[]> {
   const statements: string[] = []
   const recorder = new Kysely<never>({

@@ -80,13 +80,13 @@ export interface AttemptsTable {
 export interface DeliveriesTable {
   delivery_id: string
   endpoint_id: string
-  /** What it tells of, once for each endpoint, e.g. `import:imp_…`. */
+  /** Names the occurrence that is reported, once for each endpoint, e.g. `import:imp_…`. */
   source: string
   kind: DeliveryKind
   /** The bytes that are sent; for e-mail JSON of `{subject, text}`. */
   body: Buffer
   status: DeliveryStatus
-  /** Somebody asked for it (a test, a replay, a recovery): one attempt is made even at an endpoint that is off. */
+  /** A user requested the delivery (a test, a replay, a recovery): one attempt is made even at an endpoint that is off. */
   requested: Defaulted<boolean>
   /** Attempts so far: the number of the last row of `attempts`. */
   attempts: Defaulted<number>

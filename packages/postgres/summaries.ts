@@ -22,7 +22,7 @@ export interface SummaryJob {
 export interface FinishedPeriod {
   start: number
   end: number
-  /** What the webhooks get; undefined: the period has no summary. */
+  /** The body of the deliveries; undefined: the period has no summary. */
   body: Uint8Array | undefined
 }
 
@@ -44,19 +44,19 @@ type Db = Kysely<Tables>
 
 const failedRetryMs = 3_600_000
 /** How often the jobs are compared with the webhooks. */
-const followEveryMs = 10_000
+const syncIntervalMs = 10_000
 
 /** The summaries of this Postgres. */
 export function summaryStore(postgres: Postgres): SummaryStore {
   const leases = leaseTable(postgres, 'summaries', toJob)
-  let followedAt = -Infinity
+  let syncedAt = -Infinity
   return {
     leases: {
       ...leases,
       take: async (now, max) => {
-        if (now >= followedAt + followEveryMs) {
-          await postgres.run((db) => followWebhooks(db, now))
-          followedAt = now
+        if (now >= syncedAt + syncIntervalMs) {
+          await postgres.run((db) => syncWithWebhooks(db, now))
+          syncedAt = now
         }
         return leases.take(now, max)
       },
@@ -68,7 +68,7 @@ export function summaryStore(postgres: Postgres): SummaryStore {
         db.transaction().execute(async (transaction) => {
           await updateHeld(transaction, 'summaries', lease, sql`next_start = ${new Date(end)}, ${progress}`)
           if (!body) return
-          const endpointIds = await takersOf(transaction, job, end)
+          const endpointIds = await subscribedEndpoints(transaction, job, end)
           const source = `event_summary ${job.interval} ${start}`
           const deliveries = endpointIds.map((endpointId) => ({
             endpointId,
@@ -92,7 +92,7 @@ const takesSummaries = sql`
 /** No part of the id but the site's holds a slash. */
 const summaryId = sql`environment || '/' || summary_interval || '/' || site_id`
 
-async function followWebhooks(db: Db, now: number): Promise<void> {
+async function syncWithWebhooks(db: Db, now: number): Promise<void> {
   await sql`
     INSERT INTO summaries (summary_id, site_id, environment, summary_interval, since, due_at)
     SELECT ${summaryId}, site_id, environment, summary_interval, min(updated_at), ${new Date(now)}::timestamptz
@@ -113,7 +113,11 @@ async function followWebhooks(db: Db, now: number): Promise<void> {
 }
 
 /** Webhooks that take the summary; of several with one URL the oldest that is not disabled, as `queueForWebhooks` chooses. */
-async function takersOf(db: Db, { siteId, environment, interval }: SummaryJob, end: number): Promise<string[]> {
+async function subscribedEndpoints(
+  db: Db,
+  { siteId, environment, interval }: SummaryJob,
+  end: number,
+): Promise<string[]> {
   const { rows } = await sql<{ endpoint_id: string }>`
     SELECT DISTINCT ON (target_fingerprint) endpoint_id FROM endpoints
     WHERE ${takesSummaries} AND site_id = ${siteId} AND environment = ${environment} AND summary_interval = ${interval}

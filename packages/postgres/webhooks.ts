@@ -33,13 +33,13 @@ export interface DeliveryRecord {
   createdAt: Date
   /** When the next attempt is due; null: none follows. */
   dueAt: Date | null
-  /** What is sent; empty in lists. */
+  /** The bytes that are sent; empty in lists. */
   body: Buffer
   /** Ascending. */
   attempts: AttemptRecord[]
 }
 
-/** What a list shows of each response, in characters. */
+/** Characters of each response that a list shows. */
 const listedResponseLength = 200
 
 /**
@@ -178,14 +178,14 @@ async function countWebhooks(db: Db, siteId: string): Promise<number> {
 async function sendAgain(
   postgres: Postgres,
   webhookId: string,
-  which: ReturnType<typeof sql>,
+  condition: ReturnType<typeof sql>,
   at: number,
 ): Promise<number> {
   return postgres.run(async (db) => {
     const now = new Date(at)
     const { numAffectedRows = 0n } = await sql`
       UPDATE deliveries SET status = 'pending', requested = true, tries = 0, due_at = ${now}
-      WHERE endpoint_id = ${webhookId} AND ${which}`.execute(db)
+      WHERE endpoint_id = ${webhookId} AND ${condition}`.execute(db)
     return Number(numAffectedRows)
   })
 }

@@ -27,7 +27,7 @@ export function openMemory(times: Times): Redis {
 
 function memoryLimiter({ limitWindowSeconds }: Times): Limiter {
   const windows = new LRUCache<string, Window>({ max: countersMax })
-  const untouched = new Window(limitWindowSeconds * 1000)
+  const unusedWindow = new Window(limitWindowSeconds * 1000)
 
   const getWindow = (counter: string): Window => {
     let window = windows.get(counter)
@@ -46,7 +46,7 @@ function memoryLimiter({ limitWindowSeconds }: Times): Limiter {
     },
     peek: (counter, limit) => {
       const now = Date.now()
-      const window = windows.get(counter) ?? untouched
+      const window = windows.get(counter) ?? unusedWindow
       return window.stateAfter(window.consumedAt(now), limit, now)
     },
   }

@@ -7,7 +7,7 @@ import { sessionAgeMsMax, sessionIdleMs, signInCodeMs } from '@sluice/contracts/
 import type { Logger } from '@sluice/runtime/logger'
 
 /**
- * What Sluice keeps in Redis: counts of limits, sessions, sign-in codes, results of idempotent requests.
+ * The stores of Sluice in Redis: counts of limits, sessions, sign-in codes, results of idempotent requests.
  * Adapters: redis.ts (production) and memory.ts (embedded, for one process); both pass the suites in conformance/.
  */
 export interface Redis {

@@ -21,7 +21,7 @@ export function clockPoller(
     name: 'clock',
     intervalMs,
     poll: () => withDeadline(clock.compare(readTime), timeoutMs, () => unavailable('Postgres is slow')),
-    // What arrives right after the start needs a clock.
+    // Requests that arrive right after the start need a clock.
     pollsAtStart: true,
   })
 }

@@ -21,11 +21,11 @@ export type ErrorCode =
   | 'internal'
 
 export interface AppErrorOptions {
-  /** What a client reads in `error`. Never holds internals, keys or values of other clients. */
+  /** The text that a client reads in `error`. Never holds internals, keys or values of other clients. */
   message: string
   /** The field that the message names, a dotted path. */
   field?: string
-  /** What an operator reads in the log; defaults to the public message. */
+  /** The text that an operator reads in the log; defaults to the public message. */
   internal?: string
   /** True when the same call may succeed later without a change. */
   retryable?: boolean

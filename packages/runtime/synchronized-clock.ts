@@ -30,7 +30,7 @@ const resolutionMs = 2
 const offsetMsMax = 1_000
 
 interface Comparison {
-  /** What makes the time of Postgres of each of the machine's clocks. */
+  /** The differences that turn each of the machine's clocks into the time of Postgres. */
   wallOffset: number
   steadyOffset: number
   /** The clocks at the comparison. */
@@ -76,9 +76,9 @@ export function synchronizedClock({ wall, steady }: MachineClocks = machineClock
       const time = readAt + roundTripMs / 2
       const error = roundTripMs / 2 + resolutionMs
       // A slow round trip says less than what is known, unless a clock was set since.
-      const saysMore = 2 * error <= latest() - earliest()
+      const isMoreExact = 2 * error <= latest() - earliest()
       const contradicts = time - error > latest() || time + error < earliest()
-      if (!saysMore && !contradicts) return
+      if (!isMoreExact && !contradicts) return
       const at = { wall: wall(), steady: steady() }
       known = { wallOffset: time - at.wall, steadyOffset: time - at.steady, ...at, errorMs: error }
     },

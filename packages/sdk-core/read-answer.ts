@@ -14,7 +14,7 @@ export interface Answer {
 export type Refusal = readonly [index: number, error: string]
 
 /**
- * What an SDK does with the events of a request:
+ * The next step of an SDK for the events of a request:
  *
  * - `done`: all events but `refused` are stored. If `more` is set, the response listed only some of the refused events: all
  *   events that it did not list are sent again, which stores nothing twice.
@@ -29,7 +29,7 @@ export type Verdict =
   | { next: 'stop'; error: string }
 
 /**
- * What to do after a response to a request with `count` events (docs/http-interface.md#batches). Only a 202 means that
+ * Decides the next step after a response to a request with `count` events (docs/http-interface.md#batches). Only a 202 means that
  * events are stored, and only an error for an event means that it is refused: in all other cases the events are sent again.
  */
 export function readAnswer({ status, header, body }: Answer, count: number): Verdict {

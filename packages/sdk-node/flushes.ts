@@ -19,17 +19,17 @@ interface Flush extends FlushResult {
 }
 
 /** The calls of one client. Their timers keep the process running. */
-export function flushes(queue: Pick<EventQueue, 'size' | 'nextSeq'>, sender: Pick<Sender, 'hurry'>): Flushes {
+export function flushes(queue: Pick<EventQueue, 'size' | 'nextSeq'>, sender: Pick<Sender, 'skipDelays'>): Flushes {
   const running = new Set<Flush>()
   return {
     start: (timeoutMs) =>
       new Promise((resolve) => {
-        const calm = sender.hurry()
+        const restoreDelays = sender.skipDelays()
         const finish = (): void => {
           const { sent, pending, rejected } = flush
           running.delete(flush)
           clearTimeout(timer)
-          calm()
+          restoreDelays()
           resolve({ sent, pending, rejected })
         }
         const flush: Flush = { sent: 0, pending: queue.size(), rejected: 0, end: queue.nextSeq(), finish }

@@ -55,7 +55,7 @@ export function openSluice<Events extends EventMap<Events>>(
     report,
     post: eventPoster(settings.url, settings.key, settings.requestTimeoutMs),
     onSettled: settle,
-    onTimeRefused: giveOtherTime,
+    onTimeRefused: replaceRefusedTime,
     onStopped: () => {
       flushing.endAll()
     },
@@ -68,7 +68,7 @@ export function openSluice<Events extends EventMap<Events>>(
   let isClosed = false
 
   let orphans = takeOrphans()
-  const lookingForOrphans = setInterval(() => {
+  const orphanTimer = setInterval(() => {
     orphans = takeOrphans()
   }, orphansEveryMs).unref()
 
@@ -123,7 +123,7 @@ export function openSluice<Events extends EventMap<Events>>(
   }
 
   /** Queues the event that counts the dropped events. A single event may exceed the limits of the queue. */
-  function tellDropped(): void {
+  function queueDropCount(): void {
     if (!dropped) return
     const properties = { ...dropped }
     dropped = undefined
@@ -136,11 +136,11 @@ export function openSluice<Events extends EventMap<Events>>(
     const { event } = waiting
     if (error !== undefined) report('rejected', `Sluice refused the event ${event.event_id}: ${error}`, { event })
     flushing.settle(waiting.seq, error === undefined)
-    if (dropped && queue.hasRoom(0)) tellDropped()
+    if (dropped && queue.hasRoom(0)) queueDropCount()
     waiters.shift()?.()
   }
 
-  function giveOtherTime(waiting: WaitingEvent, behindMs: number): boolean {
+  function replaceRefusedTime(waiting: WaitingEvent, behindMs: number): boolean {
     const { event, file } = waiting
     const now = clock.now()
     // This assumes that the clock was wrong by the same amount when the event was tracked. A clock that was changed since,
@@ -202,7 +202,7 @@ export function openSluice<Events extends EventMap<Events>>(
 
   async function flush({ timeoutMs = flushMs }: Patience = {}): Promise<FlushResult> {
     const endsAt = performance.now() + timeoutMs
-    tellDropped()
+    queueDropCount()
     if (spool) await within(orphans, timeoutMs)
     return flushing.start(Math.max(0, endsAt - performance.now()))
   }
@@ -210,7 +210,7 @@ export function openSluice<Events extends EventMap<Events>>(
   async function close({ timeoutMs = closeMs }: Patience = {}): Promise<FlushResult> {
     const result = await flush({ timeoutMs })
     isClosed = true
-    clearInterval(lookingForOrphans)
+    clearInterval(orphanTimer)
     sender.close()
     for (const resolve of waiters.splice(0)) resolve()
     spoolRest()

@@ -30,7 +30,7 @@ export interface Sender {
   /** Call it when an event was added to the queue. */
   wake(): void
   /** Sends without waiting for more events or for the end of a backoff, until the returned function is called. */
-  hurry(): () => void
+  skipDelays(): () => void
   /** Whether Sluice has refused the key. */
   isStopped(): boolean
   /** Stops sending. */
@@ -49,7 +49,7 @@ export function eventSender(parts: SenderParts): Sender {
   let isStopped = false
   let isClosed = false
   let isClockWrong = false
-  let hurrying = 0
+  let delaySkips = 0
   /** The last response. */
   let answered: Answer | undefined
   let timer: NodeJS.Timeout | undefined
@@ -73,7 +73,7 @@ export function eventSender(parts: SenderParts): Sender {
     }
     // While requests fail, only one is sent at a time.
     while (running < (failures > 0 ? 1 : requestsMax)) {
-      if (!queue.isAgain() && !isDue && hurrying === 0 && queue.waiting() < batch.events) break
+      if (!queue.isAgain() && !isDue && delaySkips === 0 && queue.waiting() < batch.events) break
       const events = queue.take()
       if (events.length === 0) break
       void send(events)
@@ -181,14 +181,14 @@ export function eventSender(parts: SenderParts): Sender {
 
   return {
     wake: pump,
-    hurry: () => {
-      hurrying++
+    skipDelays: () => {
+      delaySkips++
       isStopped = false
       until.backoff = 0
       pump()
       let isOver = false
       return () => {
-        if (!isOver) hurrying--
+        if (!isOver) delaySkips--
         isOver = true
       }
     },

@@ -34,7 +34,7 @@ export interface EventFields extends Context {
   timestamp?: number | undefined
 }
 
-/** What became of the events that were queued when a flush began. */
+/** The outcome of the events that were queued when a flush began. */
 export interface FlushResult {
   /** Events that Sluice has stored (202). */
   sent: number
@@ -88,7 +88,7 @@ export interface Options {
   spool?: string | undefined
   /** Maximum size of all files in `spool`, in bytes. Further events are in memory only. 256 MiB by default. */
   spoolBytesMax?: number | undefined
-  /** What `track` does while the queue is full: `reject` drops the event and counts it, `wait` waits for room. */
+  /** The behaviour of `track` while the queue is full: `reject` drops the event and counts it, `wait` waits for room. */
   onFull?: 'reject' | 'wait' | undefined
   /** Maximum number of events that Sluice has not answered for. 100,000 by default. */
   queueEventsMax?: number | undefined

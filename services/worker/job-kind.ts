@@ -28,7 +28,7 @@ export interface WorkerEngines {
   outbound: Outbound
 }
 
-/** What every kind of job receives besides the engines: most of it for `runLeases`. */
+/** Dependencies of every kind of job besides the engines: most of them for `runLeases`. */
 export interface JobContext extends Required<Pick<LeaseOptions<unknown>, 'clock' | 'logger' | 'metrics' | 'stopping'>> {
   /** For metrics of its own. */
   registry: Metrics

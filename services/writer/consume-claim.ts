@@ -19,7 +19,7 @@ export async function consumeClaim(claim: Claim, stop: WriterStop, context: Batc
   const cut = AbortSignal.any([claim.lost, stop.graceOver])
   let firstOfClaim = true
   let slot: InsertSlot | undefined
-  // What arrives while a batch waits for its slot or its turn is stored with it, and not after another wait.
+  // Blocks that arrive while a batch waits for its slot or its turn are stored with it, and not after another wait.
   const ready = (): Promise<void> => {
     const reserved = reserve(claim.partition, signal).then((free) => {
       if (signal.aborted) free.release()

@@ -1,7 +1,7 @@
 import type { EventLog, PartitionLag } from '@sluice/event-log/log'
 
 /** Live rows arrive while their log has grown within this time, in ms. */
-const quietMsDefault = 5_000
+const idleThresholdMsDefault = 5_000
 
 /**
  * Returns a function that tells whether live rows arrive, at this writer or at another one: they wait to be stored, or the
@@ -10,7 +10,7 @@ const quietMsDefault = 5_000
 export function liveTraffic(
   log: Pick<EventLog, 'ends'>,
   lag: () => readonly PartitionLag[],
-  quietMs = quietMsDefault,
+  idleThresholdMs = idleThresholdMsDefault,
 ): () => Promise<boolean> {
   let known: bigint | undefined
   let grewAt = -Infinity
@@ -19,7 +19,7 @@ export function liveTraffic(
     const end = (await log.ends()).reduce((sum, each) => sum + each, 0n)
     if (end !== known) grewAt = performance.now()
     known = end
-    return performance.now() - grewAt < quietMs
+    return performance.now() - grewAt < idleThresholdMs
   }
 
   return async () => lag().some(({ blocks }) => blocks > 0) || (await hasGrown().catch(() => true))

@@ -7,7 +7,7 @@ import type { WriterMetrics } from './metrics.ts'
 import { type DeadLetterContext, publishDeadLetters } from './publish-dead-letters.ts'
 import { storeBatch } from './store-batch.ts'
 
-/** What the batches of a consumer are processed with. */
+/** Dependencies of the processing of a consumer's batches. */
 export interface BatchContext extends DeadLetterContext {
   /** Names the log in query ids: `EventLog.id()`. */
   logId: string

@@ -8,7 +8,7 @@ import type { WriterMetrics } from './metrics.ts'
 /** Only the partition waits for this publish, which may hold a whole batch. */
 const deadLetterTimeoutMs = 30_000
 
-/** What dead letters are published with. */
+/** Dependencies of the publishing of dead letters. */
 export interface DeadLetterContext {
   lane: Lane
   /** The log of rows that can't be stored. */

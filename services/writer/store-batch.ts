@@ -51,7 +51,7 @@ export interface Stored {
  * Stores the rows of a batch and retries until that succeeds. Repeats are harmless: the insert skips rows that are stored.
  * Rejects only when `signal` aborts: the batch is then another member's, or is read again after a stop.
  *
- * They are stored on the shard of the partition, where the lock and the look-back of the insert are as on a single server.
+ * The rows are stored on the shard of the partition, where the lock and the look-back of the insert are as on a single server.
  * The `query_id` admits one insert at a time, of either lane and of the partitions that share it (insert-lock.ts). An insert
  * of a member that lost the partition may still run: `replaceRunning` ends it, at the first insert of a claim and after an
  * insert of this writer whose outcome is unknown. An insert that is excluded, or ended, by another one is tried again soon.

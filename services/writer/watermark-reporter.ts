@@ -72,17 +72,17 @@ export function watermarkReporter({
 
   let newest: Pick<LogSnapshot, 'requestedAt' | 'ends'> | undefined
   /** `performance.now()` of the last request of the ends, and of the last time that Postgres stored a report. */
-  let askedAt = -Infinity
+  let endsRequestedAt = -Infinity
   let storedAt = -Infinity
 
   /** The ends of the log as of at most `intervalMs` ago. */
   async function recentEnds(): Promise<NonNullable<typeof newest>> {
     const now = performance.now()
-    if (newest !== undefined && now - askedAt < intervalMs) return newest
+    if (newest !== undefined && now - endsRequestedAt < intervalMs) return newest
     // Taken before the request, because its response may take long.
     const requestedAt = clock.earliest()
     newest = { requestedAt, ends: await (backfill ?? log).ends() }
-    askedAt = now
+    endsRequestedAt = now
     return newest
   }
 

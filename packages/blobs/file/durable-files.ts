@@ -1,7 +1,7 @@
 import { type FileHandle, mkdir, open, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { errorCode } from '@sluice/runtime/errors'
-import { unlessMissing } from './files.ts'
+import { undefinedIfMissing } from './files.ts'
 
 /** Only this user may read the files and enter the folders. */
 const fileMode = 0o600
@@ -50,7 +50,7 @@ export async function renameDurably(from: string, to: string): Promise<void> {
       if (errorCode(error) !== 'ENOENT' || attempt === attemptsMax) throw error
     }
   }
-  await unlessMissing(syncFolder(dirname(to)))
+  await undefinedIfMissing(syncFolder(dirname(to)))
 }
 
 /** Creates a folder with those above it, durably. */

@@ -60,7 +60,7 @@ export function openFileStore(folder: string): BlobStore {
         await disk(() => renameDurably(draft, path))
         return { bytes }
       } finally {
-        // What can't be removed costs disk only, and is listed among the uploads.
+        // A file that can't be removed costs disk space only, and is listed among the uploads.
         await uploads.remove(upload).catch(() => undefined)
       }
     },

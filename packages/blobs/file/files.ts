@@ -9,7 +9,7 @@ const readBytes = 128 * 1024
 
 /** A file opened for reading; undefined when there is none. */
 export async function openIfExists(path: string): Promise<FileHandle | undefined> {
-  const file = await unlessMissing(open(path, 'r'))
+  const file = await undefinedIfMissing(open(path, 'r'))
   if (file === undefined || (await file.stat()).isFile()) return file
   await file.close()
   return undefined
@@ -17,7 +17,7 @@ export async function openIfExists(path: string): Promise<FileHandle | undefined
 
 /** Bytes of a file; undefined when there is none. */
 export async function fileSize(path: string): Promise<number | undefined> {
-  const found = await unlessMissing(stat(path))
+  const found = await undefinedIfMissing(stat(path))
   return found?.isFile() ? found.size : undefined
 }
 
@@ -58,7 +58,7 @@ export function streamFile(folder: string, file: FileHandle, { start, end }: Byt
 
 /** Removes a file below `root`, and the folders above it that become empty. */
 export async function removeFile(path: string, root: string): Promise<void> {
-  await unlessMissing(unlink(path))
+  await undefinedIfMissing(unlink(path))
   for (let folder = dirname(path); folder !== root; folder = dirname(folder)) {
     try {
       await rmdir(folder)
@@ -73,7 +73,7 @@ export async function removeFile(path: string, root: string): Promise<void> {
 
 /** The files below `root` whose path begins with `prefix`, apart from those of folders that begin with a dot. */
 export async function* listFiles(root: string, prefix: string, below = ''): AsyncGenerator<StoredBlob> {
-  const folder = await unlessMissing(opendir(join(root, below)))
+  const folder = await undefinedIfMissing(opendir(join(root, below)))
   if (folder === undefined) return
   for await (const entry of folder) {
     const name = `${below}${entry.name}`
@@ -81,14 +81,14 @@ export async function* listFiles(root: string, prefix: string, below = ''): Asyn
     if (entry.isDirectory()) {
       if (prefix.startsWith(`${name}/`) || `${name}/`.startsWith(prefix)) yield* listFiles(root, prefix, `${name}/`)
     } else if (name.startsWith(prefix)) {
-      const found = await unlessMissing(stat(join(root, name)))
+      const found = await undefinedIfMissing(stat(join(root, name)))
       if (found?.isFile()) yield { name, bytes: found.size, modifiedAt: Math.floor(found.mtimeMs) }
     }
   }
 }
 
 /** The result of a call of the file system; undefined when there is no such file. */
-export async function unlessMissing<T>(call: Promise<T>): Promise<T | undefined> {
+export async function undefinedIfMissing<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call
   } catch (error) {

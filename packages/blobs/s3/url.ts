@@ -2,7 +2,7 @@ import { readCaFile } from '@sluice/runtime/ca-file'
 import { checkPrefix } from '../rules.ts'
 
 const parameters = ['region', 'endpoint', 'ca']
-/** What servers other than Amazon's are told when the URL names no region; they ignore it. */
+/** The region in requests to servers other than Amazon's, which ignore it, when the URL names none. */
 const regionOfEndpoints = 'us-east-1'
 
 /** The parts of an `s3:` URL. */

@@ -1,6 +1,6 @@
 import type { Upload, UploadedPart } from '../blob-store.ts'
 
-/** What writeInParts needs of a store. */
+/** The operations of a store that `writeInParts` needs. */
 interface PartWriter {
   begin(): Promise<Upload>
   send(upload: Upload, n: number, content: Buffer): Promise<{ etag: string }>

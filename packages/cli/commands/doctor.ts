@@ -105,7 +105,7 @@ async function* examine(context: Context, settings: Settings, options: DoctorOpt
   yield limits
   const collectUrl = (settings.collectUrl ?? session.collect_url).replace(/\/+$/, '')
   if (collectUrl !== settings.url && (yield* untilFailure(checkGateway(collectUrl)))) return
-  const reason = whyNoCanary({ options, settings, session, site })
+  const reason = canarySkipReason({ options, settings, session, site })
   if (reason !== undefined || settings.site === undefined) {
     yield skipped('event sent', reason ?? 'no site is named')
     return
@@ -121,7 +121,7 @@ async function* checkGateway(url: string): AsyncGenerator<Finding> {
   for await (const finding of checkService(url, 'gateway')) if (finding.name !== 'clock') yield finding
 }
 
-function whyNoCanary({
+function canarySkipReason({
   options,
   settings,
   session,

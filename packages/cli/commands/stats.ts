@@ -191,7 +191,7 @@ function columnsOf(data: StatsResult): TableColumn[] {
 }
 
 function rowsOf(data: StatsResult): string[][] {
-  const before = beforeOf(data)
+  const before = comparedValues(data)
   return (data.breakdown ?? []).map((entry, at) => [
     ...(isByTime(data) ? [formatBucket(entry.timestamp, data)] : []),
     ...(entry.key === undefined ? [] : [entry.key === '' ? '(none)' : entry.key]),
@@ -202,7 +202,7 @@ function rowsOf(data: StatsResult): string[][] {
 }
 
 /** The value of the same group, or of the bucket at the same place, in the range that the answer is compared with. */
-function beforeOf(data: StatsResult): (entry: BreakdownEntry, at: number) => string {
+function comparedValues(data: StatsResult): (entry: BreakdownEntry, at: number) => string {
   const entries = data.compare?.breakdown ?? []
   const byKey = new Map(entries.map((entry) => [entry.key, entry.value]))
   return ({ key }, at) => {

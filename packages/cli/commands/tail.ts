@@ -23,7 +23,7 @@ interface TailOptions extends SiteOptions {
   json?: boolean
 }
 
-/** What every request of one `tail` asks for. */
+/** The parameters of every request of one `tail`. */
 interface Question {
   site_id: string
   environment: string | undefined

@@ -7,7 +7,7 @@ import { safeText } from '../output/safe-text.ts'
 import { failed, type Finding, ok, skipped, warning } from './check.ts'
 
 const expiryWarningMs = 7 * 86_400_000
-const fewLeft = 0.1
+const lowRemainingShare = 0.1
 
 /** The key, or the finding that says why there is none. */
 export async function readSession(client: Client): Promise<{ session: SessionResource; limits: Finding } | Finding> {
@@ -33,7 +33,7 @@ export async function readSession(client: Client): Promise<{ session: SessionRes
   }
 }
 
-/** What the key may do. `keySource`: where it was found. */
+/** Findings about the key's rights. `keySource`: where the key was found. */
 export function* checkSession(session: SessionResource, keySource: string): Generator<Finding> {
   const detail = `${safeText(session.name)} (${session.environment}), from ${keySource}`
   const leftMs = session.expires_at === null ? Infinity : session.expires_at - Date.now()
@@ -88,7 +88,7 @@ export async function checkSite(client: Client, session: SessionResource, site: 
   }
 }
 
-/** What the answer's headers say about one of the limits of the key. */
+/** The finding about one of the key's limits, from the headers of the answer. */
 export function limitsFinding(name: string, headers: Headers): Finding {
   const [limit, left] = ['X-RateLimit-Limit', 'X-RateLimit-Remaining'].map((header) =>
     Number(headers.get(header) ?? Number.NaN),
@@ -96,7 +96,7 @@ export function limitsFinding(name: string, headers: Headers): Finding {
   if (limit === undefined || left === undefined || Number.isNaN(limit) || Number.isNaN(left))
     return skipped(name, 'the answer does not say')
   const detail = `${left.toLocaleString('en-US')} of ${limit.toLocaleString('en-US')} left this minute`
-  return left < limit * fewLeft
+  return left < limit * lowRemainingShare
     ? warning(name, detail, 'Send less often, or have the limits of the key raised (rate_limits).')
     : ok(name, detail)
 }

@@ -1,10 +1,10 @@
-/** What one check found. */
+/** The result of one check. */
 export interface Finding {
   name: string
   state: 'ok' | 'warning' | 'failure' | 'skipped'
-  /** What was seen, in a few words. */
+  /** The observation, in a few words. */
   detail: string
-  /** What to do about it. */
+  /** Advice to the operator. */
   advice?: string
 }
 

@@ -22,7 +22,7 @@ export interface ConvertedTotal {
   count: number
 }
 
-/** What a record becomes; undefined when it stands for nothing that Sluice keeps. */
+/** The event that a record becomes; undefined for a record that Sluice has no use for. */
 export type Conversion = ConvertedEvent | ConvertedTotal | undefined
 
 export interface Converter {

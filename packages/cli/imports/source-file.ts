@@ -54,7 +54,7 @@ export async function openText(path: string): Promise<Readable> {
   return stream.pipe(unpacked)
 }
 
-/** What a file holds, by its first character. */
+/** The kind of a file, by its first character. */
 export async function kindOfFile(path: string): Promise<FileKind> {
   let head = ''
   const stream = await openText(path)

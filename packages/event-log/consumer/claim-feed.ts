@@ -48,7 +48,7 @@ export interface ClaimFeed {
 }
 
 /** Longest wait of a batch for the budget. */
-const patienceMs = 2_000
+const budgetWaitMsMax = 2_000
 
 interface BufferedEntry extends LogEntry {
   arrivedAt: number
@@ -162,9 +162,9 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       if (isReady) return takeBatch(bytes <= bytesMax ? count : measureNextBatch(bytesMax).count)
       if (bytes > bytesMax) {
         refusedAt ??= performance.now()
-        const patienceLeftMs = refusedAt + patienceMs - performance.now()
-        if (patienceLeftMs > 0) {
-          await settledOrAfter(changed.promise, patienceLeftMs)
+        const budgetWaitLeftMs = refusedAt + budgetWaitMsMax - performance.now()
+        if (budgetWaitLeftMs > 0) {
+          await settledOrAfter(changed.promise, budgetWaitLeftMs)
           continue
         }
       }

@@ -10,7 +10,7 @@ import type { FetchControl } from './fetch-control.ts'
 import { fetchOffsets, type PartitionOffsets, startOffset } from './offsets.ts'
 import { decodeRecord } from './record.ts'
 
-/** What the assignments of a session have in common. */
+/** Dependencies that the assignments of a session share. */
 export interface AssignmentContext {
   topic: string
   /** The consumer group as Kafka knows it. */

@@ -67,7 +67,7 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
       })),
     )
     const backfill = `${topic}.backfill`
-    if (!isMissing(backfill)) await makeAlike(admin, backfill, topic)
+    if (!isMissing(backfill)) await alignTopic(admin, backfill, topic)
     else {
       await createTopics(admin, [{ ...(await describeTopic(admin, topic)), name: backfill }])
       missing.push(backfill)
@@ -85,11 +85,11 @@ export async function missingTopics(url: string, logger: Pick<Logger, 'debug' | 
   })
 }
 
-/** What two topics must have in common to be equally durable; partitions, so that copies of an event meet. */
+/** The properties in which two topics must agree to be equally durable; `partitions`, so that copies of an event meet. */
 interface TopicDescription {
   name: string
   partitions: number
-  /** Those of the partition that has the fewest. */
+  /** Replicas of the partition that has the fewest. */
   replicas: number
   /** The settings of the topic itself, by name. */
   configEntries: IResourceConfigEntry[]
@@ -116,7 +116,7 @@ async function createTopics(admin: Admin, topics: readonly TopicDescription[]): 
 }
 
 /** Gives a topic the partitions and the settings of another one. Its replicas stay: `describeDurability` compares them. */
-async function makeAlike(admin: Admin, name: string, model: string): Promise<void> {
+async function alignTopic(admin: Admin, name: string, model: string): Promise<void> {
   const [topic, wanted] = [await describeTopic(admin, name), await describeTopic(admin, model)]
   if (topic.partitions > wanted.partitions) {
     throw new Error(

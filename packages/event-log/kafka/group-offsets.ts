@@ -5,7 +5,7 @@ import { withKafkaAdmin } from './with-admin.ts'
 const ignore = (): void => undefined
 const silent = { debug: ignore, warn: ignore }
 
-/** What a command must know before it moves a group. */
+/** The state of a group, which a command must know before it moves the group. */
 export interface GroupState {
   /** Positions and bounds, by partition. */
   partitions: ReadonlyMap<number, PartitionOffsets>

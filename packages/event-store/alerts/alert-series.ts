@@ -10,7 +10,7 @@ import {
   pointsStatement,
 } from './series-statements.ts'
 
-/** What a rule would have measured, at evenly spaced times. */
+/** The values that a rule would have measured, at evenly spaced times. */
 export interface AlertSeries {
   /** Time between two points, in ms: a minute for numbers of events, else a twelfth of the window. */
   stepMs: number

@@ -2,7 +2,7 @@ import type { Filter } from '@sluice/contracts/conditions'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { Metric } from '@sluice/contracts/stats'
 
-/** What an alert rule measures over the window that ends with a minute. */
+/** The metric that an alert rule measures over the window that ends with a minute, and the events that count. */
 export interface AlertSpec {
   siteId: string
   environment: Environment | 'all'

@@ -28,13 +28,13 @@ export function isMeasuredTogether({ metric, windowMs, filter = [] }: AlertSpec)
  * each as `measureAlert` does, in their order. Throws as the runner does.
  */
 export async function measureTogether(
-  asked: readonly MeasuredTogether[],
+  specs: readonly MeasuredTogether[],
   end: number,
   runner: QueryRunner,
 ): Promise<Exclude<Measured, { outcome: 'failed' }>[]> {
-  const { rows } = await runner.query<Record<string, number>>(togetherStatement(asked, end))
+  const { rows } = await runner.query<Record<string, number>>(combinedStatement(specs, end))
   const row = rows[0] ?? {}
-  return asked.map(({ spec, options: { distinguishesNoData } }, index) => {
+  return specs.map(({ spec, options: { distinguishesNoData } }, index) => {
     const [value, previous, events] = ['value', 'previous', 'events'].map((name) => row[`${name}_${index}`] ?? 0)
     const isEmpty = value === 0 && (countsEvents(spec) || !distinguishesNoData || events === 0)
     return isEmpty
@@ -43,13 +43,13 @@ export async function measureTogether(
   })
 }
 
-function togetherStatement(asked: readonly MeasuredTogether[], end: number): Statement {
-  const [first] = asked
+function combinedStatement(specs: readonly MeasuredTogether[], end: number): Statement {
+  const [first] = specs
   if (first === undefined) throw new TypeError('there is no spec')
   const { siteId, environment } = first.spec
-  const reachMs = Math.max(...asked.map(({ spec, options }) => spec.windowMs * (options.withPrevious ? 2 : 1)))
+  const reachMs = Math.max(...specs.map(({ spec, options }) => spec.windowMs * (options.withPrevious ? 2 : 1)))
   const scope = { siteId, environment, start: end - reachMs, end }
-  const parts = asked.map((each, index) => columnsOf(each, index))
+  const parts = specs.map((each, index) => columnsOf(each, index))
   const userFields = parts.flatMap((part) => part.userFields)
   return {
     sql: `

@@ -105,8 +105,8 @@ function sliceSql({ scope, after, until }: EventSlice): { join: string; where: s
   const { join, events, filter, cohort, params } = scopeSql(scope)
   const conditions = [
     events,
-    ...(after ? [beyond('after', '>')] : []),
-    ...(until ? [beyond('until', '<=')] : []),
+    ...(after ? [keyCondition('after', '>')] : []),
+    ...(until ? [keyCondition('until', '<=')] : []),
     ...[filter, cohort].filter((condition) => condition !== undefined),
   ]
   const keys = { ...(after && keyParams('after', after)), ...(until && keyParams('until', until)) }
@@ -114,7 +114,7 @@ function sliceSql({ scope, after, until }: EventSlice): { join: string; where: s
 }
 
 /** The time is compared alone as well, which the primary key is searched by. */
-function beyond(name: 'after' | 'until', operator: '>' | '<='): string {
+function keyCondition(name: 'after' | 'until', operator: '>' | '<='): string {
   const time = timeSql(`{${name}_time:Int64}`)
   const key = `(${time}, {${name}_id:String}, CAST({${name}_environment:String}, 'Enum8(\\'prod\\' = 1, \\'dev\\' = 2)'))`
   return `timestamp ${operator === '>' ? '>=' : '<='} ${time} AND (timestamp, event_id, environment) ${operator} ${key}`

@@ -20,7 +20,7 @@ export interface ExportSlice {
   progress: number
 }
 
-/** What an export reads. */
+/** The rows that an export reads. */
 export interface ExportSource {
   columns: readonly ExportColumn[]
   /** The slices after a key, or all of them. */

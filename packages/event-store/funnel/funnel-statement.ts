@@ -36,7 +36,7 @@ export function funnelStatement(spec: FunnelSpec): Statement {
     return { ...condition, sql: `(event_type = {type_${index}:String} AND ${condition.sql})` }
   })
   const met = conditions.map(({ sql }) => `toUInt8(${sql})`).join(', ')
-  const ways = steps.map((_, index) => `arrayMap(event -> event.3[${index + 1}], own)`).join(', ')
+  const stepMatches = steps.map((_, index) => `arrayMap(event -> event.3[${index + 1}], own)`).join(', ')
   const window = `${BigInt(windowMs) * BigInt(places) + BigInt(places / 2)}`
   return {
     sql: `
@@ -49,7 +49,7 @@ FROM
             (event, place) -> toUInt64(event.1) * ${places} + least(place, ${places / 2 - 1}),
             own, arrayEnumerate(own)
         ) AS times,
-        arrayReduce('windowFunnel(${window}, \\'strict_once\\')', times, ${ways}) AS level
+        arrayReduce('windowFunnel(${window}, \\'strict_once\\')', times, ${stepMatches}) AS level
     FROM events
     ${joinUsers(
       spec,

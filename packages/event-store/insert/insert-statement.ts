@@ -76,7 +76,7 @@ const isNoCopy = ({ and }: Tombstones): string => `(site_id, environment, event_
 
 /** How a statement treats the tombstones of erasures. */
 interface Tombstones {
-  /** What stands before the SELECT. */
+  /** The WITH clause before the SELECT. */
   with: string
   /** The first condition on rows. */
   condition: string
@@ -149,8 +149,8 @@ export function insertStatement(
       // A batch may hold events of more than 100 months, each of which is a partition.
       throw_on_max_partitions_per_insert_block: '0',
       replace_running_query_max_wait_ms: '10000',
-      // It merges copies within a batch, which the statement leaves out already: 6.2 s of CPU for a million rows with
-      // it, 4.2 s without (batches of 20,000).
+      // The optimization merges copies within a batch, which the statement leaves out already: 6.2 s of CPU for a million
+      // rows with it, 4.2 s without (batches of 20,000).
       optimize_on_insert: '0',
       // The writer inserts several partitions at a time: 4.2 s in threads that wait for each other, 3.7 s in one.
       input_format_parallel_parsing: '0',

@@ -16,7 +16,7 @@ export interface RetentionSpec extends CohortScope {
   /** The present time, Unix ms: stored events are at most 24 hours later. */
   receivedAt: number
   mode: RetentionMode
-  /** Who is counted. */
+  /** The persons that are counted. */
   of: Actor
   /** The event type that counts as a return; every type when absent. */
   returnEvent?: string

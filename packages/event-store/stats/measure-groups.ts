@@ -37,7 +37,7 @@ const defaultThresholds: LeadingThresholds = {
 }
 
 /** Dimensions that have thousands of values on most large sites. Where there are few, the sample is in vain. */
-const manyValued: readonly (Grouping | undefined)[] = ['path', 'url']
+const highCardinality: readonly (Grouping | undefined)[] = ['path', 'url']
 
 export interface GroupedNumbers {
   value: number
@@ -76,7 +76,7 @@ async function leadingGroups(
   { eventsMin, sampleFactor, sampleMin, groupsMin, charactersMax }: LeadingThresholds,
 ): Promise<string[] | undefined> {
   const key = distinctKeyOf(plan)
-  if (key === undefined || plan.exact || !manyValued.includes(plan.groupBy)) return undefined
+  if (key === undefined || plan.exact || !highCardinality.includes(plan.groupBy)) return undefined
   if ((await countEvents(plan, runner)) < eventsMin) return undefined
   const listed = plan.offset + plan.limit
   const groupsMax = groupsMin + 2 * listed

@@ -34,11 +34,11 @@ export interface RowSource {
 }
 
 /** Rows of the range's events that match the filters and meet the further conditions, which are SQL. */
-export function eventRows(plan: StatsPlan, further: readonly string[] = []): RowSource {
+export function eventRows(plan: StatsPlan, extraConditions: readonly string[] = []): RowSource {
   const filter = filterSql(plan)
   const params = { ...paramsFor(plan), ...filter.params }
   const { join } = filter
-  const where = (scope: string): string => [scope, ...further, ...filter.conditions].join(' AND ')
+  const where = (scope: string): string => [scope, ...extraConditions, ...filter.conditions].join(' AND ')
   if (!areBucketsWholeQuarters(plan)) {
     return {
       from: `FROM events ${join} WHERE ${where(scopeCondition(plan))}`,

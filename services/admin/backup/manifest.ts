@@ -6,7 +6,7 @@ import type { BackupPiece, BackupPlace } from '@sluice/event-store/backup'
 import type { AppliedMigrations } from '@sluice/runtime/schema-versions'
 import { openSecretBox } from '@sluice/runtime/secret-box'
 
-/** Of a backup of one server, and of one of several shards: builds that know the first alone refuse the second. */
+/** Formats of backups of one server and of several shards: builds that know the first alone refuse the second. */
 export const manifestFormat = { oneServer: 1, shards: 2 } as const
 const manifestName = 'manifest.json'
 
@@ -16,7 +16,7 @@ export interface LanePositions {
   next: readonly string[]
 }
 
-/** What a backup holds. It is stored last, so that a backup without one was not finished. */
+/** The list of a backup's contents. It is stored last, so that a backup without one was not finished. */
 export interface Manifest {
   format: number
   backupId: string

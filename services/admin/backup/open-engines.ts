@@ -6,7 +6,7 @@ import type { Config } from '@sluice/runtime/config'
 import type { variables } from './config.ts'
 import { openTarget } from './target.ts'
 
-/** What a command has opened; `close` ends it in reverse order. */
+/** The engines that a command has opened; `close` closes them in reverse order. */
 export async function openEngines(config: Config<typeof variables>, searchPath: string | undefined) {
   const credentials = s3CredentialsOf(config)
   const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0 })

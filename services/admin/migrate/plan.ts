@@ -8,7 +8,7 @@ interface Planned {
   statements: readonly { sql: string; bytes: number }[]
 }
 
-/** What `migrate` would do, for a terminal; nothing is changed. */
+/** The steps that `migrate` would take, for a terminal; nothing is changed. */
 export async function planText({
   postgres,
   clickHouseUrl,

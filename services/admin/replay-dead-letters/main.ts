@@ -35,7 +35,7 @@ function openPostgresFor(logUrl: string, postgresUrl: string | undefined): Postg
   return openPostgres(postgresUrl)
 }
 
-/** What is open, to be closed in reverse order. */
+/** The resources that are open, to be closed in reverse order. */
 const opened: { close(): Promise<void> }[] = []
 try {
   const { list } = readArguments(

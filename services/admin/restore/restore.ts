@@ -33,7 +33,7 @@ export interface RestoreOptions {
 
 export interface Restored extends Reconciled {
   manifest: Manifest
-  /** What the log no longer holds, one sentence each; empty without `acceptLoss`. */
+  /** Events since the backup that the log no longer holds, one sentence each; empty without `acceptLoss`. */
   losses: string[]
 }
 
@@ -181,7 +181,7 @@ async function planLanes(logUrl: string, { lanes, clickHouse }: Manifest): Promi
     ].map(async ({ url, positions }) => {
       const log = await openEventLog(url, { logger: silent })
       try {
-        // It also waits for a broker that has had no group yet.
+        // The call also waits for a broker that has had no group yet.
         await log.positions(group).catch(explainMissingTopic)
         const state = await readGroupWithoutMembers(url, group)
         return { url, ...planLane(await log.id(), state, positions) }

@@ -67,7 +67,7 @@ function* parseItems(list: readonly unknown[], items: ReturnType<typeof splitLis
     const item = Array.isArray(value) ? items[value[0] as number] : undefined
     if (item !== undefined) used++
     if (item instanceof AppError) yield { error: item }
-    // What stands in the skeleton itself is no object, and so no event.
+    // A value in the skeleton itself is no object, and so no event.
     else if (item === undefined) yield { value, parseAgain: () => value, isLine: false }
     else yield { value: parseJson(item), parseAgain: () => parseJson(item, parseExactly), isLine: false }
   }

@@ -49,7 +49,7 @@ const answerMsMax = 2_400
 /** Longest and shortest timeout of a publish, the latter for requests that were received long ago. */
 const publishTimeoutMs = { max: 1_900, min: 500 }
 
-/** What the publishers of a process share: metrics, and the limit of unacknowledged bytes. */
+/** State that the publishers of a process share: metrics, and the limit of unacknowledged bytes. */
 export interface PublishAccount {
   published: Counter
   failed: Counter

@@ -2,7 +2,7 @@ import type { AlertRuleStore } from '@sluice/postgres/alert-rules'
 import type { SecretBox } from '@sluice/runtime/secret-box'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
-/** What the operations on alert rules need. */
+/** Dependencies of the operations on alert rules. */
 export interface AlertDeps {
   alertRules: AlertRuleStore
   secrets: SecretBox

@@ -188,7 +188,7 @@ describe('an export without a file', () => {
 
   test('whose file an erasure removed is 410, and says so', async () => {
     const exportId = await finished('a')
-    await query.blobs.remove((await store.takeBack('shop', Date.now())).objects)
+    await query.blobs.remove((await store.withdraw('shop', Date.now())).objects)
     expect(await refusal(exportId)).toStrictEqual([410, null, 'An erasure removed the file. Export it again.'])
   })
 

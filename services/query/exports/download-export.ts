@@ -57,7 +57,7 @@ function fileOf(record: ExportRecord, blobs: Pick<BlobStore, 'read'>, now: numbe
       try {
         return await blobs.read(object, range)
       } catch (failure) {
-        // It was removed since its record was read.
+        // The file was removed since its record was read.
         if (failure instanceof AppError && failure.code === 'not_found') throw fileGone()
         throw failure
       }

@@ -30,7 +30,7 @@ export interface CreateImportDeps {
 
 /** An upload lapses a minute after it was renewed last. */
 const renewMs = 15_000
-/** Nobody knows when an upload will end. */
+/** A guess: the end of an upload can't be predicted. */
 const retryAfterSeconds = 10
 
 /**
@@ -65,7 +65,7 @@ export function createImportRoute({ sites, imports, blobs, clock, limits }: Crea
       await queue(imports, file, created, clock)
       return { job_id: importId, status: 'uploading' as const, total_records: stored.totalRecords }
     } catch (error) {
-      // It would count for another minute.
+      // The upload would count for another minute.
       await uploads.end(importId).catch(() => undefined)
       throw error
     } finally {

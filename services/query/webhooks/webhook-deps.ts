@@ -5,7 +5,7 @@ import { notFound } from '@sluice/runtime/errors'
 import type { SecretBox } from '@sluice/runtime/secret-box'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
-/** What the operations on webhooks need. */
+/** Dependencies of the operations on webhooks. */
 export interface WebhookDeps {
   webhooks: WebhookStore
   secrets: SecretBox

@@ -31,7 +31,7 @@ const minuteMs = 60_000
 const waitMs = 1_000
 /** The watermark normally passes the end of a minute within so long; after that, changes of state that late events can't undo are reported early. */
 const earlyAfterMs = 5_000
-/** What was measured is stored after so long, although other specs of the site are not measured yet. */
+/** Judgements are stored after so long, although other specs of the site are not measured yet. */
 const storeEveryMs = 1_000
 /** Rule groups that one statement measures. */
 const groupsPerStatementMax = 20
@@ -42,13 +42,13 @@ const retryMs = 5_000
  * One unit of a site's alert rules: it judges them for the newest minute before which everything accepted can be read
  * (docs/alerts.md). Minutes that passed meanwhile, because no worker ran or the writers lagged, are never judged.
  *
- * While the writers lag, states stand, but a number of events that is greater than its threshold already is told: late
+ * While the writers lag, states stand, but a number of events that is greater than its threshold already fires: late
  * events can only raise it.
  */
 export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) => Promise<UnitResult> {
   const { rules, sites, watermarks, reader, clock, metrics } = deps
-  /** The last minute for which this process has asked before its end was complete, by site. */
-  const askedEarly = new Map<string, number>()
+  /** The last minute for which this process has measured before its end was complete, by site. */
+  const lastEarlyMinutes = new Map<string, number>()
 
   return async ({ siteId, judgedMinute }, lease) => {
     const now = clock.now()
@@ -56,7 +56,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     const { live: completeUntil } = await watermarks.completeUntil()
     const newest = startOfMinute(now)
     const complete = Math.min(newest, startOfMinute(completeUntil))
-    const isEarlyDue = complete < newest && now - newest >= earlyAfterMs && askedEarly.get(siteId) !== newest
+    const isEarlyDue = complete < newest && now - newest >= earlyAfterMs && lastEarlyMinutes.get(siteId) !== newest
     const enabled = await rules.listEnabled(siteId)
     // A rule whose evaluation failed is not evaluated again before the next minute.
     const due = judgedMinute < complete ? enabled.filter(({ evaluatedMinute }) => evaluatedMinute < complete) : []
@@ -65,12 +65,12 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     if (!(await judging.run(due, complete, () => true))) return { next: clock.now() + retryMs, log }
     if (judgedMinute < complete) await rules.advance(siteId, complete)
     if (complete === newest) {
-      askedEarly.delete(siteId)
+      lastEarlyMinutes.delete(siteId)
       return { next: newest + minuteMs, log }
     }
     if (isEarlyDue) {
-      askedEarly.set(siteId, newest)
-      const early = enabled.filter((rule) => rule.evaluatedMinute < newest && canOnlyRise(rule))
+      lastEarlyMinutes.set(siteId, newest)
+      const early = enabled.filter((rule) => rule.evaluatedMinute < newest && staysTrueWithLateEvents(rule))
       await judging.run(early, newest, isFulfilled)
     }
     return { next: clock.now() + waitMs, log: { ...log, waits: 'for the writers' } }
@@ -170,7 +170,7 @@ function startOfMinute(time: number): number {
 }
 
 /** Whether late events can't make the condition false that is true already. */
-function canOnlyRise({ settings }: AlertRule): boolean {
+function staysTrueWithLateEvents({ settings }: AlertRule): boolean {
   const { metric, operator } = settings.condition
   return countsEvents({ metric }) && (operator === 'greater_than' || operator === 'greater_than_or_equal')
 }
@@ -179,7 +179,7 @@ function isFulfilled({ settings: { condition } }: AlertRule, measured: Measured)
   return measured.outcome === 'value' && isMet(condition, measured.value, 0)
 }
 
-/** What users read of a failure of their rule; undefined: the failure is not theirs. */
+/** The error that users read; undefined: the failure is not caused by their rule. */
 function failureText(error: unknown, filter: Parameters<typeof refusedPatternPath>[1] = []): string | undefined {
   if (error instanceof QueryTooLargeError || (error instanceof ClickHouseError && error.isOfSize)) {
     return 'The condition asks for more than one evaluation may read: choose a shorter window, or a filter with fewer events'

@@ -9,15 +9,15 @@ import type { ExportStore } from '@sluice/postgres/exports'
  */
 export type ExpireExports = (siteId: string, at: number) => Promise<void>
 
-/** What a call leaves when it dies half-way, files that no export names, is removed by exports/export-files.ts. */
+/** Files that no export names, which a call leaves when its process dies, are removed by exports/export-files.ts. */
 export function expireExports({
   exports,
   blobs,
 }: {
-  exports: Pick<ExportStore, 'takeBack'>
+  exports: Pick<ExportStore, 'withdraw'>
   blobs: Pick<BlobStore, 'remove' | 'abortParts'>
 }): ExpireExports {
   return async (siteId, at) => {
-    await removeFiles(blobs, await exports.takeBack(siteId, at))
+    await removeFiles(blobs, await exports.withdraw(siteId, at))
   }
 }

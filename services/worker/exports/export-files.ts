@@ -9,7 +9,7 @@ import { exportsPrefix, parseExportBlobName } from './blob-names.ts'
 
 const intervalMs = 3_600_000
 /** An upload is noted in its export within moments. */
-const unnotedMs = 3_600_000
+const unrecordedMsMax = 3_600_000
 const expiredMax = 500
 const runKeptMs = exportLimits.runKeptDays * 86_400_000
 
@@ -36,7 +36,7 @@ export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDe
     if (record === undefined || !(isUnfinished(record) || record.status === 'completed')) await blobs.remove([name])
   }
   for await (const { startedAt, ...upload } of blobs.listUploads()) {
-    if (!upload.name.startsWith(exportsPrefix) || startedAt >= now - unnotedMs) continue
+    if (!upload.name.startsWith(exportsPrefix) || startedAt >= now - unrecordedMsMax) continue
     const record = await recordOf(exports, upload.name)
     const isUsed = record !== undefined && isUnfinished(record) && record.uploadId === upload.uploadId
     if (!isUsed) await blobs.abortParts(upload)

@@ -30,7 +30,7 @@ export interface ExportUnitDeps extends SourceDeps {
   unitMs?: number
 }
 
-/** What was accepted before an export is waited for so long; then it reads what is stored. */
+/** Longest wait until the events that were accepted before an export are stored; then it reads those that are. */
 const storedWaitMsMax = 30_000
 const unitMsDefault = 10_000
 /** A file that was begun anew so often is given up: writing its parts again is no progress. */
@@ -182,7 +182,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       if (uploadId !== null) await blobs.abortParts({ name, uploadId })
       await blobs.remove([name])
     } catch {
-      // It is removed by export-files.ts later.
+      // export-files.ts removes the file later.
     }
   }
 

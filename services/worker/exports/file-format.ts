@@ -4,7 +4,7 @@ import { guardCell } from '@sluice/contracts/csv-cells'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import type { ExportColumn } from '@sluice/event-store/exports/rows'
 
-/** What stands around the rows of a file. */
+/** The text around the rows of a file. */
 export interface FileFrame {
   head: string
   /** Between the rows of two slices. */

@@ -19,7 +19,7 @@ export async function* readAhead<T, R>(
       const current = await (ahead ?? next())
       if (current === undefined) return
       ahead = mayReadAhead() ? next() : undefined
-      // It is awaited when the caller comes back, who may never do so.
+      // The promise is awaited when the caller requests the next value, which may never happen.
       ahead?.catch(() => undefined)
       yield current.value
     }

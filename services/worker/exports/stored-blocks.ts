@@ -3,7 +3,7 @@ import type { Clock } from '@sluice/runtime/clock'
 
 const pollMs = 100
 
-/** What the logs hold, and the writers have stored. */
+/** Waits for blocks of the logs that the writers have not stored yet. */
 export interface StoredBlocks {
   /**
    * Resolves once the writers have stored every block that was acknowledged before the call, or after `timeoutMs`. Throws

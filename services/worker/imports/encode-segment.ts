@@ -11,7 +11,7 @@ import { type RecordParser, recordParser } from '@sluice/imports/parse-record'
 import type { SegmentRecord } from '@sluice/imports/segment-frames'
 import { readSegment } from '@sluice/imports/segments'
 
-/** What the records of a segment become. */
+/** The rows that the records of a segment become: events, or users. */
 export type SegmentTask = EventTask | UserTask
 
 export interface EventTask extends EventImport {
@@ -35,7 +35,7 @@ export interface UserTask {
 /** Rows that are stored together: blocks for the log, or JSON lines of `UserRow`. */
 export type RowBatch = { blocks: Block[]; users?: never } | { blocks?: never; users: Buffer }
 
-/** What has become of a segment. */
+/** The outcome of a segment. */
 export interface SegmentOutcome {
   /** Records, those that failed included. */
   processed: number

@@ -32,7 +32,7 @@ export interface ImportUnitDeps {
   metrics: Pick<ImportMetrics, 'rows'>
 }
 
-/** Nobody waits for these requests but the import. */
+/** Only the import waits for these requests. */
 const publishTimeoutMs = 30_000
 const insertTimeoutMs = 60_000
 /** The pause before an import that has to wait for something is looked at again. */
@@ -128,7 +128,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     try {
       if ((await imports.find(importId, null))?.status === 'cancelled') await removeSegments(importId)
     } catch {
-      // They are removed by import-files.ts later.
+      // import-files.ts removes the segments later.
     }
   }
 

@@ -11,7 +11,7 @@ const liveWaitMsMax = 300
  * live rows leave free.
  */
 const patienceMs = 30_000
-/** What the backfill log may hold that is not stored yet. */
+/** Rows and bytes that the backfill log may hold and that are not stored yet. */
 const lagMax = { rows: 500_000, bytes: 256 * 1024 * 1024 }
 const pollMs = 100
 

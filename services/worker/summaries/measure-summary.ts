@@ -15,7 +15,7 @@ export async function measureSummary(scope: EventScope, runner: QueryRunner): Pr
     unique_users: await valueOf('unique_users'),
     unique_sessions: await valueOf('unique_sessions'),
     bounce_rate: await valueOf('bounce_rate'),
-    // What follows the named types is all others together.
+    // The last group is that of all other types together.
     top_event_types: (types.groups ?? [])
       .slice(0, topEventTypesMax)
       .map(({ eventType = '', value }) => ({ event_type: eventType, count: value })),

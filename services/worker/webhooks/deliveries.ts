@@ -8,7 +8,7 @@ import { deliverySender } from './sender.ts'
 
 const measureMs = 10_000
 const removalMs = 3_600_000
-const keptMs = webhookLimits.deliveriesKeptDays * 86_400_000
+const retentionMs = webhookLimits.deliveriesKeptDays * 86_400_000
 const removedAtOnce = 2_000
 
 /** The deliveries of webhooks and alert rules, and their figures. */
@@ -46,7 +46,7 @@ export async function removeOldDeliveries(
   queue: Pick<DeliveryQueue, 'removeOld'>,
   { now }: Pick<Clock, 'now'>,
 ): Promise<void> {
-  const before = now() - keptMs
+  const before = now() - retentionMs
   while ((await queue.removeOld(before, removedAtOnce)) === removedAtOnce);
 }
 
