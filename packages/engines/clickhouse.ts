@@ -6,7 +6,7 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { forkChild } from './child-process.ts'
 import { type ClickHouseUser, renderConfig, renderUsers } from './clickhouse-config.ts'
 import { loadOrCreateCredentials } from './credentials.ts'
-import { lockDataFolder } from './data-folder.ts'
+import { startInLockedFolder } from './data-folder.ts'
 import { endOrphan, findFreePort, isFreePort } from './processes.ts'
 import { type EngineProcess, type RestartedEngine, restartOnExit } from './restart-on-exit.ts'
 
@@ -42,9 +42,7 @@ const stopFlushMs = 2_000
  */
 export async function startClickHouse({ dir, log, backupsDir }: ClickHouseOptions): Promise<EmbeddedClickHouse> {
   assertPlatform()
-  const folder = resolve(dir)
-  const lock = lockDataFolder(folder, 'ClickHouse')
-  try {
+  return startInLockedFolder(dir, 'ClickHouse', async (folder, release) => {
     const passwords = loadOrCreateCredentials<ClickHouseUser>(folder, ['sluice', 'sluice_reader'])
     writeFileSync(join(folder, 'users.xml'), renderUsers(passwords, { mayBackUp: backupsDir !== undefined }), {
       mode: 0o600,
@@ -67,13 +65,10 @@ export async function startClickHouse({ dir, log, backupsDir }: ClickHouseOption
       exited: engine.exited,
       stop: async () => {
         await engine.stop()
-        lock.release()
+        release()
       },
     }
-  } catch (error) {
-    lock.release()
-    throw error
-  }
+  })
 }
 
 async function startProcess({

@@ -58,6 +58,27 @@ export function lockDataFolder(dir: string, what: string): DataFolderLock {
   }
 }
 
+/**
+ * Runs `start` with `dir` locked, and gives it the absolute path. A start that fails releases the lock; the engine's own
+ * stop must call `release`. Throws as `lockDataFolder` and `start` do.
+ */
+export async function startInLockedFolder<Engine>(
+  dir: string,
+  what: string,
+  start: (folder: string, release: () => void) => Promise<Engine>,
+): Promise<Engine> {
+  const lock = lockDataFolder(dir, what)
+  const release = (): void => {
+    lock.release()
+  }
+  try {
+    return await start(resolve(dir), release)
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
 /** Throws for a folder with files but without our lock file: its permissions and its content stay as they are. */
 function throwIfForeign(folder: string, what: string): void {
   if (!existsSync(folder)) return

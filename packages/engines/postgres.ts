@@ -6,7 +6,7 @@ import { errorCode } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { loadOrCreateCredentials, readCredentials } from './credentials.ts'
-import { lockDataFolder } from './data-folder.ts'
+import { startInLockedFolder } from './data-folder.ts'
 import { type Runner, unprivilegedRunner } from './postgres-user.ts'
 import { endOrphan, findFreePort, hasCommandLine, isAlive } from './processes.ts'
 import { type EngineProcess, type RestartedEngine, restartOnExit } from './restart-on-exit.ts'
@@ -42,15 +42,8 @@ const stopTimeoutMs = 5_000
  * then owns `dir`. Throws when the folder is in use, when there is no Postgres for the platform, or with the server's log
  * when it could not start.
  */
-export async function startPostgres({
-  dir,
-  log,
-  durable = true,
-  programs,
-}: PostgresOptions): Promise<EmbeddedPostgres> {
-  const folder = resolve(dir)
-  const lock = lockDataFolder(folder, 'Postgres')
-  try {
+export function startPostgres({ dir, log, durable = true, programs }: PostgresOptions): Promise<EmbeddedPostgres> {
+  return startInLockedFolder(dir, 'Postgres', async (folder, release) => {
     const binaries =
       programs === undefined
         ? await findBinaries()
@@ -80,13 +73,10 @@ export async function startPostgres({
       exited: engine.exited,
       stop: async () => {
         await engine.stop()
-        lock.release()
+        release()
       },
     }
-  } catch (error) {
-    lock.release()
-    throw error
-  }
+  })
 }
 
 /**

@@ -1,8 +1,8 @@
 // For tests and benchmarks: no service starts a Kafka of its own.
 import { randomBytes } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
-import { lockDataFolder } from '@sluice/engines/data-folder'
+import { join } from 'node:path'
+import { startInLockedFolder } from '@sluice/engines/data-folder'
 import { endOrphan, findFreePort } from '@sluice/engines/processes'
 import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -51,7 +51,7 @@ const stopTimeoutMs = 5_000
  *
  * Throws when the folder is in use, when Java or Maven is missing (see kafkaMissing), or with Kafka's own message.
  */
-export async function startKafka({
+export function startKafka({
   dir,
   port: askedPort,
   advertisedPort,
@@ -59,9 +59,7 @@ export async function startKafka({
   brokerSessionMs = 2_000,
   signal,
 }: KafkaOptions): Promise<LocalKafka> {
-  const folder = resolve(dir)
-  const lock = lockDataFolder(folder, 'Kafka')
-  try {
+  return startInLockedFolder(dir, 'Kafka', async (folder, release) => {
     const files = await kafkaFiles()
     const port = askedPort ?? (await findFreePort())
     const dataDir = join(folder, 'data')
@@ -100,7 +98,7 @@ export async function startKafka({
       stop: async () => {
         await stopBroker()
         rmSync(pidFile(folder), { force: true })
-        lock.release()
+        release()
       },
       shutDown: stopBroker,
       kill,
@@ -115,10 +113,7 @@ export async function startKafka({
         broker = await startBroker({ folder, port, files })
       },
     }
-  } catch (error) {
-    lock.release()
-    throw error
-  }
+  })
 }
 
 interface Broker {

@@ -1,8 +1,8 @@
 // For tests and benchmarks: no service starts a Redis of its own.
 import { execFileSync } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
-import { lockDataFolder } from '@sluice/engines/data-folder'
+import { join } from 'node:path'
+import { startInLockedFolder } from '@sluice/engines/data-folder'
 import { endOrphan, findFreePort } from '@sluice/engines/processes'
 import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -54,10 +54,8 @@ export function redisMissing(): string | undefined {
  *
  * Throws when the folder is in use, when there is no redis-server (see redisMissing), or with Redis's own message.
  */
-export async function startRedis({ dir, port: askedPort, settings = {} }: RedisOptions): Promise<LocalRedis> {
-  const folder = resolve(dir)
-  const lock = lockDataFolder(folder, 'Redis')
-  try {
+export function startRedis({ dir, port: askedPort, settings = {} }: RedisOptions): Promise<LocalRedis> {
+  return startInLockedFolder(dir, 'Redis', async (folder, release) => {
     const port = askedPort ?? (await findFreePort())
     writeFileSync(configFile(folder), renderConfig(folder, port, settings))
     await endOrphan(readPid(folder), configFile(folder), 'SIGKILL')
@@ -81,7 +79,7 @@ export async function startRedis({ dir, port: askedPort, settings = {} }: RedisO
       stop: async () => {
         await stopServer()
         rmSync(pidFile(folder), { force: true })
-        lock.release()
+        release()
       },
       kill: async () => {
         server.signal('SIGKILL')
@@ -98,10 +96,7 @@ export async function startRedis({ dir, port: askedPort, settings = {} }: RedisO
         server = await startServer(folder, port)
       },
     }
-  } catch (error) {
-    lock.release()
-    throw error
-  }
+  })
 }
 
 async function startServer(folder: string, port: number): Promise<WatchedProgram> {

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { lockDataFolder } from '@sluice/engines/data-folder'
+import { join } from 'node:path'
+import { startInLockedFolder } from '@sluice/engines/data-folder'
 import { endOrphan, findFreePort } from '@sluice/engines/processes'
 import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -49,10 +49,8 @@ export async function seaweedfsUrl(): Promise<string> {
  *
  * Throws when the folder is in use, when Python is missing (see seaweedfsMissing), or with the server's own message.
  */
-export async function startSeaweedfs({ dir, url: askedUrl, signal }: SeaweedfsOptions): Promise<LocalSeaweedfs> {
-  const folder = resolve(dir)
-  const lock = lockDataFolder(folder, 'SeaweedFS')
-  try {
+export function startSeaweedfs({ dir, url: askedUrl, signal }: SeaweedfsOptions): Promise<LocalSeaweedfs> {
+  return startInLockedFolder(dir, 'SeaweedFS', async (folder, release) => {
     const program = await seaweedfsProgram()
     const url = askedUrl ?? (await seaweedfsUrl())
     const { username, password, port: s3Port } = new URL(url)
@@ -80,7 +78,7 @@ export async function startSeaweedfs({ dir, url: askedUrl, signal }: SeaweedfsOp
         await kill()
         removeSockets(ports)
         rmSync(pidFile(folder), { force: true })
-        lock.release()
+        release()
       },
       kill,
       pause: () => {
@@ -94,10 +92,7 @@ export async function startSeaweedfs({ dir, url: askedUrl, signal }: SeaweedfsOp
         server = await start()
       },
     }
-  } catch (error) {
-    lock.release()
-    throw error
-  }
+  })
 }
 
 /** The ports of the servers that SeaweedFS consists of, by the name in its options; each has one for gRPC too. */
