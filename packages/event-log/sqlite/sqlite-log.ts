@@ -1,15 +1,11 @@
 import { withDeadline } from '@sluice/runtime/deadline'
 import { unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
-import type { BlockHeaders } from '../block.ts'
 import { compressBlocks } from '../compression.ts'
-import { type ClaimFeed, createClaimFeed, type LogEntry } from '../consumer/claim-feed.ts'
-import { createClaimSet } from '../consumer/claim-set.ts'
-import { readBudget } from '../consumer/read-budget.ts'
-import type { ConsumerOptions, EventLog, LogConsumer } from '../log.ts'
+import type { EventLog, LogConsumer } from '../log.ts'
+import { createSqliteConsumer, type GroupState, type SqliteConsumerContext } from './consumer.ts'
 import { type SqliteEngine, startSqliteEngine } from './engine.ts'
-import { createGroup, type Group, type Member } from './group.ts'
-import type { StoredBlock } from './protocol.ts'
+import { createGroup } from './group.ts'
 import { createSqliteWrites } from './writes.ts'
 
 const checkTimeoutMs = 2000
@@ -32,12 +28,6 @@ export interface SqliteLogOptions {
   retentionMs?: number
   /** Called with each engine that is started, for tests that end its thread. */
   onEngine?: (engine: SqliteEngine) => void
-}
-
-interface GroupState {
-  members: Group
-  /** Committed positions by partition, as last read from the file or committed here. */
-  positions: number[]
 }
 
 /**
@@ -105,103 +95,18 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     return group.positions
   }
 
-  function consumer(consumerOptions: ConsumerOptions): LogConsumer {
-    const stopped = Promise.withResolvers<undefined>()
-    const group = groupOf(consumerOptions.group)
-    let ran: Promise<void> | undefined
-    let hasJoined = false
-
-    const fail = (error: unknown) => {
-      stopped.reject(error)
-    }
-    // run() rejects with it; without this handler, a consumer that never ran would cause an unhandled rejection.
-    stopped.promise.catch(() => undefined)
-    const claims = createClaimSet(consumerOptions.onClaim, fail, logger)
-
-    const begin = (partition: number) => {
-      let reading = false
-      const fill = () => {
-        if (reading || feed.hasEnded() || feed.isFull() || Number(feed.position()) >= (ends[partition] ?? 0)) return
-        reading = true
-        read(partition, feed, pieceBytes)
-          .then(() => {
-            reading = false
-            fill()
-          })
-          .catch(fail)
-      }
-      const feed = createClaimFeed({
-        partition,
-        startOffset: BigInt(group.positions[partition] ?? 0),
-        limits: consumerOptions,
-        partitions: opened.partitions,
-        async store(nextOffset) {
-          await writes.commit({ group: consumerOptions.group, partition, nextOffset: Number(nextOffset) })
-          group.positions[partition] = Math.max(group.positions[partition] ?? 0, Number(nextOffset))
-        },
-        onSpaceAvailable: fill,
-      })
-      fillers.add(fill)
-      feed.claim.lost.addEventListener('abort', () => fillers.delete(fill))
-      claims.start(feed)
-      fill()
-    }
-
-    /** Bytes of one read. */
-    const pieceBytes = Math.min(
-      consumerOptions.maxBatchBytes,
-      (consumerOptions.budget ?? readBudget(Infinity)).pieceBytes(opened.partitions),
-    )
-    const member: Member = { claims, begin }
-
-    async function run(): Promise<void> {
-      const joined = await engine()
-      await loadPositions(joined, consumerOptions.group)
-      void joined.ended.then(fail)
-      group.members.join(member)
-      hasJoined = true
-      try {
-        await stopped.promise
-      } finally {
-        group.members.startLeaving(member)
-        await claims.drain()
-        claims.loseAll('the consumer stopped')
-        group.members.leave(member)
-        consumers.delete(self)
-      }
-    }
-
-    const self: LogConsumer = {
-      run() {
-        if (closing !== undefined) return Promise.reject(unavailable(`${name} is closed`))
-        if (ran !== undefined) return Promise.reject(new Error('A consumer runs once; make a new one'))
-        consumers.add(self)
-        ran = run()
-        return ran
-      },
-      async stop() {
-        stopped.resolve(undefined)
-        await ran?.catch(() => undefined)
-      },
-      hasJoined: () => hasJoined,
-      lag: () =>
-        claims.current().map((feed) => ({
-          partition: feed.claim.partition,
-          committed: feed.committed(),
-          blocks: Math.max(0, (ends[feed.claim.partition] ?? 0) - Number(feed.committed())),
-          oldestAppendedAt: feed.oldestAppendedAt(),
-        })),
-    }
-    return self
-  }
-
-  async function read(partition: number, feed: ClaimFeed, bytesMax: number): Promise<void> {
-    const from = Number(feed.position())
-    const end = ends[partition] ?? 0
-    const { blocks } = await (await engine()).call('read', { partition, from, bytesMax })
-    feed.push(blocks.map((block) => toEntry(partition, block)))
-    // The blocks were deleted meanwhile: the previous claim's commit succeeded after all, so they have been processed.
-    if (blocks.length === 0) feed.skipTo(BigInt(end))
+  const consumerContext: SqliteConsumerContext = {
+    name,
+    partitions: opened.partitions,
+    engine,
+    groupOf,
+    loadPositions,
+    ends: () => ends,
+    fillers,
+    commit: (commit) => writes.commit(commit),
+    consumers,
+    isClosed: () => closing !== undefined,
+    logger,
   }
 
   async function close(): Promise<void> {
@@ -226,7 +131,7 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       }
       await writes.publish(compressBlocks(blocks), timeoutMs)
     },
-    consumer,
+    consumer: (consumerOptions) => createSqliteConsumer(consumerContext, consumerOptions),
     async positions(group) {
       if (closing !== undefined) throw unavailable(`${name} is closed`)
       const positions = await loadPositions(await engine(), group)
@@ -251,18 +156,6 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
     close() {
       closing ??= close()
       return closing
-    },
-  }
-}
-
-function toEntry(partition: number, { offset, appendedAt, headers, payload }: StoredBlock): LogEntry {
-  return {
-    offset: BigInt(offset),
-    appendedAt,
-    block: {
-      partition,
-      headers: JSON.parse(headers) as BlockHeaders,
-      payload: Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength),
     },
   }
 }

@@ -93,6 +93,42 @@ function pragma(db: DatabaseSync, name: string): number {
   return Number(Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0])
 }
 
+/** Loads the committed positions by group and partition. */
+function loadGroups(db: DatabaseSync, partitions: number): Map<string, number[]> {
+  const groups = new Map<string, number[]>()
+  for (const row of db.prepare('SELECT consumer_group, partition, next_offset FROM positions').all()) {
+    const group = String(row.consumer_group)
+    const positions = groups.get(group) ?? Array.from({ length: partitions }, () => 0)
+    positions[Number(row.partition)] = Number(row.next_offset)
+    groups.set(group, positions)
+  }
+  return groups
+}
+
+/** Loads the offsets of the oldest block and after the newest one, by partition. */
+function loadBounds(
+  db: DatabaseSync,
+  partitions: number,
+  groups: ReadonlyMap<string, readonly number[]>,
+): { starts: number[]; ends: number[] } {
+  const starts: number[] = []
+  const ends: number[] = []
+  for (let partition = 0; partition < partitions; partition++) {
+    const low = partition * partitionStride
+    const row = db
+      .prepare('SELECT min(id) AS low, max(id) AS high FROM blocks WHERE id >= ? AND id < ?')
+      .get(low, low + partitionStride)
+    // Blocks are deleted up to a committed position only, so an empty partition continues at that position.
+    const end = Math.max(
+      row?.high == null ? 0 : Number(row.high) - low + 1,
+      ...[...groups.values()].map((positions) => positions[partition] ?? 0),
+    )
+    ends.push(end)
+    starts.push(row?.low == null ? end : Number(row.low) - low)
+  }
+  return { starts, ends }
+}
+
 function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }: Omit<Opened, 'ends'>): Log {
   const insertBlock = db.prepare('INSERT INTO blocks (id, appended_at, headers, payload) VALUES (?, ?, ?, ?)')
   const selectBlocks = db.prepare(
@@ -110,30 +146,8 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
 
   const deletePositions = db.prepare('DELETE FROM positions WHERE consumer_group = ?')
 
-  /** Committed positions by group and partition. */
-  const groups = new Map<string, number[]>()
-  for (const row of db.prepare('SELECT consumer_group, partition, next_offset FROM positions').all()) {
-    const group = String(row.consumer_group)
-    const positions = groups.get(group) ?? Array.from({ length: partitions }, () => 0)
-    positions[Number(row.partition)] = Number(row.next_offset)
-    groups.set(group, positions)
-  }
-  /** Offsets of the oldest block and after the newest one, by partition. */
-  const starts: number[] = []
-  const ends: number[] = []
-  for (let partition = 0; partition < partitions; partition++) {
-    const low = partition * partitionStride
-    const row = db
-      .prepare('SELECT min(id) AS low, max(id) AS high FROM blocks WHERE id >= ? AND id < ?')
-      .get(low, low + partitionStride)
-    // Blocks are deleted up to a committed position only, so an empty partition continues at that position.
-    const end = Math.max(
-      row?.high == null ? 0 : Number(row.high) - low + 1,
-      ...[...groups.values()].map((positions) => positions[partition] ?? 0),
-    )
-    ends.push(end)
-    starts.push(row?.low == null ? end : Number(row.low) - low)
-  }
+  const groups = loadGroups(db, partitions)
+  const { starts, ends } = loadBounds(db, partitions, groups)
 
   const transaction = (work: () => void) => {
     db.exec('BEGIN IMMEDIATE')

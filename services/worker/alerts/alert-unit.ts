@@ -1,20 +1,15 @@
 import type { SiteStore } from '@sluice/access/sites'
 import { isMet, type Measured } from '@sluice/contracts/alert-state'
-import { environments } from '@sluice/contracts/scopes'
 import { countsEvents } from '@sluice/event-store/alerts/alert-spec'
-import { measureAlert } from '@sluice/event-store/alerts/measure-alert'
-import { isMeasuredTogether, measureTogether } from '@sluice/event-store/alerts/measure-together'
-import { refusedPatternPath } from '@sluice/event-store/conditions'
-import { ClickHouseError, QueryTooLargeError } from '@sluice/event-store/errors'
-import type { QueryRunner, QueryRunners } from '@sluice/event-store/query-runner'
+import type { QueryRunners } from '@sluice/event-store/query-runner'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { Judgement } from '@sluice/postgres/alert-judgements'
 import type { AlertRule } from '@sluice/postgres/alert-records'
 import type { AlertRuleStore, AlertSite } from '@sluice/postgres/alert-rules'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
-import { isRetryable } from '@sluice/runtime/errors'
-import { groupBySpec, type RuleGroup } from './group-rules.ts'
+import { groupBySpec } from './group-rules.ts'
+import { measureGroup, measureGroups } from './measure-groups.ts'
 import type { AlertMetrics } from './metrics.ts'
 
 export interface AlertUnitDeps {
@@ -33,8 +28,6 @@ const waitMs = 1_000
 const earlyAfterMs = 5_000
 /** Judgements are stored after so long, although other specs of the site are not measured yet. */
 const storeEveryMs = 1_000
-/** Rule groups that one statement measures. */
-const groupsPerStatementMax = 20
 /** The pause after an evaluation that failed because ClickHouse is away. */
 const retryMs = 5_000
 
@@ -96,9 +89,9 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         storeAt = clock.now() + storeEveryMs
       }
       const groups = groupBySpec(due, site?.settings)
-      const together = await measureGroups(groups, minute, runner)
+      const together = await measureGroups(groups, minute, runner, metrics)
       for (const group of groups) {
-        const measured = together.get(group) ?? (await measure(group, minute, runner))
+        const measured = together.get(group) ?? (await measureGroup(group, minute, runner, metrics))
         lease.signal.throwIfAborted()
         if (measured === 'away') {
           await store()
@@ -117,52 +110,6 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
 
     return { run }
   }
-
-  /**
-   * The values that one statement for each environment measures for a site's rule groups; none for groups whose statement
-   * fails: each of them is then measured by itself, so that one that is too large fails alone.
-   */
-  async function measureGroups(
-    groups: readonly RuleGroup[],
-    minute: number,
-    runner: QueryRunner,
-  ): Promise<Map<RuleGroup, Pick<Judgement, 'measured'>>> {
-    const measured = new Map<RuleGroup, Pick<Judgement, 'measured'>>()
-    for (const environment of environments) {
-      const together = groups
-        .filter(({ spec }) => spec.environment === environment && isMeasuredTogether(spec))
-        .slice(0, groupsPerStatementMax)
-      if (together.length < 2) continue
-      try {
-        const values = await measureTogether(together, minute, runner)
-        values.forEach((value, index) => {
-          const group = together[index]
-          if (group) measured.set(group, { measured: value })
-        })
-        metrics.evaluations.inc({ result: 'measured' }, together.length)
-      } catch {
-        // Measured again one by one, where the failure is dealt with.
-      }
-    }
-    return measured
-  }
-
-  async function measure(
-    { spec, options }: RuleGroup,
-    minute: number,
-    runner: QueryRunner,
-  ): Promise<Pick<Judgement, 'measured' | 'error'> | 'away'> {
-    try {
-      const measured = await measureAlert(spec, minute, options, runner)
-      metrics.evaluations.inc({ result: 'measured' })
-      return { measured }
-    } catch (error) {
-      const text = failureText(error, spec.filter)
-      if (text === undefined && isRetryable(error)) return 'away'
-      metrics.evaluations.inc({ result: 'failed' })
-      return { measured: { outcome: 'failed' }, error: text ?? 'Internal server error' }
-    }
-  }
 }
 
 function startOfMinute(time: number): number {
@@ -177,13 +124,4 @@ function staysTrueWithLateEvents({ settings }: AlertRule): boolean {
 
 function isFulfilled({ settings: { condition } }: AlertRule, measured: Measured): boolean {
   return measured.outcome === 'value' && isMet(condition, measured.value, 0)
-}
-
-/** The error that users read; undefined: the failure is not caused by their rule. */
-function failureText(error: unknown, filter: Parameters<typeof refusedPatternPath>[1] = []): string | undefined {
-  if (error instanceof QueryTooLargeError || (error instanceof ClickHouseError && error.isOfSize)) {
-    return 'The condition asks for more than one evaluation may read: choose a shorter window, or a filter with fewer events'
-  }
-  const path = refusedPatternPath(error, filter)
-  return path === undefined ? undefined : `condition.filter.${path} is no regular expression that ClickHouse takes`
 }

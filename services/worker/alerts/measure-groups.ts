@@ -1,0 +1,71 @@
+import { environments } from '@sluice/contracts/scopes'
+import { measureAlert } from '@sluice/event-store/alerts/measure-alert'
+import { isMeasuredTogether, measureTogether } from '@sluice/event-store/alerts/measure-together'
+import { refusedPatternPath } from '@sluice/event-store/conditions'
+import { ClickHouseError, QueryTooLargeError } from '@sluice/event-store/errors'
+import type { QueryRunner } from '@sluice/event-store/query-runner'
+import type { Judgement } from '@sluice/postgres/alert-judgements'
+import { isRetryable } from '@sluice/runtime/errors'
+import type { RuleGroup } from './group-rules.ts'
+import type { AlertMetrics } from './metrics.ts'
+
+/** Rule groups that one statement measures. */
+const groupsPerStatementMax = 20
+
+/**
+ * The values that one statement for each environment measures for a site's rule groups; none for groups whose statement
+ * fails: each of them is then measured by itself, so that one that is too large fails alone.
+ */
+export async function measureGroups(
+  groups: readonly RuleGroup[],
+  minute: number,
+  runner: QueryRunner,
+  metrics: AlertMetrics,
+): Promise<Map<RuleGroup, Pick<Judgement, 'measured'>>> {
+  const measured = new Map<RuleGroup, Pick<Judgement, 'measured'>>()
+  for (const environment of environments) {
+    const together = groups
+      .filter(({ spec }) => spec.environment === environment && isMeasuredTogether(spec))
+      .slice(0, groupsPerStatementMax)
+    if (together.length < 2) continue
+    try {
+      const values = await measureTogether(together, minute, runner)
+      values.forEach((value, index) => {
+        const group = together[index]
+        if (group) measured.set(group, { measured: value })
+      })
+      metrics.evaluations.inc({ result: 'measured' }, together.length)
+    } catch {
+      // Measured again one by one, where the failure is handled.
+    }
+  }
+  return measured
+}
+
+/** Measures one rule group; `away`: ClickHouse is away, and nothing is known. */
+export async function measureGroup(
+  { spec, options }: RuleGroup,
+  minute: number,
+  runner: QueryRunner,
+  metrics: AlertMetrics,
+): Promise<Pick<Judgement, 'measured' | 'error'> | 'away'> {
+  try {
+    const measured = await measureAlert(spec, minute, options, runner)
+    metrics.evaluations.inc({ result: 'measured' })
+    return { measured }
+  } catch (error) {
+    const text = failureText(error, spec.filter)
+    if (text === undefined && isRetryable(error)) return 'away'
+    metrics.evaluations.inc({ result: 'failed' })
+    return { measured: { outcome: 'failed' }, error: text ?? 'Internal server error' }
+  }
+}
+
+/** The error that users read; undefined: the failure is not caused by their rule. */
+function failureText(error: unknown, filter: Parameters<typeof refusedPatternPath>[1] = []): string | undefined {
+  if (error instanceof QueryTooLargeError || (error instanceof ClickHouseError && error.isOfSize)) {
+    return 'The condition asks for more than one evaluation may read: choose a shorter window, or a filter with fewer events'
+  }
+  const path = refusedPatternPath(error, filter)
+  return path === undefined ? undefined : `condition.filter.${path} is no regular expression that ClickHouse takes`
+}
