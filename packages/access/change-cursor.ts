@@ -1,6 +1,6 @@
 /**
- * Where the next poll for changes goes on. It skips no change, however late its transaction is committed. Only the store
- * that returned it understands it.
+ * The position at which the next poll for changes continues. The poll skips no change, however late its transaction is
+ * committed. Only the store that returned a cursor can read it.
  */
 export type ChangeCursor = string
 

@@ -56,7 +56,7 @@ export interface ChangedSite {
   retentionDays: number | null
 }
 
-/** The request that a site is looked up for. The look-up takes its turn among the questions of the request's key. */
+/** The request that a site is looked up for. The look-up takes its turn among the statements of the request's key. */
 export interface SiteRequest {
   credential: Pick<Credential, 'keyId' | 'siteIds'>
   /** Aborts when the client leaves. */

@@ -92,7 +92,7 @@ const condition = nestedObject(
 
 const notificationType = oneOf(notificationTypes).example('webhook').description('Channel of the notifications.')
 
-/** One address without a name; what is beyond the form, the server of the recipient decides. */
+/** One address without a name. Its form alone is checked: whether it exists, the recipient's server decides. */
 const addressLengthMax = 254
 const addressPattern = /^[^\s<>@,;:"()[\]\\]+@[^\s<>@,;:"()[\]\\]+$/
 

@@ -37,7 +37,7 @@ export interface BlobStore {
   /** The blobs whose name begins with `prefix`, in no particular order; '' lists all. */
   list(prefix: string): AsyncIterable<StoredBlob>
 
-  /** Begins a blob that is written in parts, with which another process can go on. Nothing is visible until completeParts. */
+  /** Begins a blob that is written in parts, which another process can continue. Nothing is visible until completeParts. */
   beginParts(name: string): Promise<Upload>
   /**
    * Stores part `n`, from 1 to 10,000; each but the last has 5 MiB at least. The caller keeps the `etag`. When a part is
@@ -79,7 +79,7 @@ export interface StoredBlob {
   modifiedAt: number
 }
 
-/** A blob that is written in parts: both fields are all that another process needs to go on. */
+/** A blob that is written in parts: both fields are all that another process needs to continue. */
 export interface Upload {
   name: string
   uploadId: string

@@ -43,7 +43,7 @@ export interface ImportResource {
   type: ImportType
   status: ImportStatus
   total_records: number
-  /** Records dealt with, failed ones included. */
+  /** Records that were processed, failed ones included. */
   processed_records: number
   failed_records: number
   created_at: number

@@ -9,7 +9,7 @@ export function shardsDatabase(database: string): string {
 /** The table of that database that has the rows of `mergeTreeIndex` of all shards. */
 export const granulesTable = 'event_granules'
 
-/** Where questions about all events go: to a server whose tables reach the others, or to the only one. */
+/** Chooses the address for statements on all events: a server whose tables reach the others, or the only server. */
 export function readingAddress(address: ClickHouseAddress): ClickHouseAddress {
   return address.cluster === undefined ? address : { ...address, database: shardsDatabase(address.database) }
 }

@@ -94,7 +94,7 @@ export async function recordServer(clickHouse: Pick<ClickHouse, 'command'>): Pro
   )
 }
 
-/** Which part of which store a server holds. */
+/** The part of a store that a server holds, and the identity of the store. */
 export interface StorePlace {
   id: string
   /** From 0. */

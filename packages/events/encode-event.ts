@@ -33,7 +33,7 @@ export interface EncodeContext {
   environment: Environment
   /**
    * Parses the event again, with `parseExactly`: called for an event with an integer that a double can't hold. Left out
-   * where the event was parsed so already, or where its JSON is not at hand.
+   * where the event was parsed so already, or where its JSON is not available.
    */
   parseAgain?: (() => unknown) | undefined
 }

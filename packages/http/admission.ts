@@ -12,7 +12,7 @@ export interface MemoryQuota {
 /**
  * Bounds the memory of requests in flight. Each request reserves a fixed amount and the size of its body, compressed
  * and decompressed. A client that sends faster than the engines accept is refused before its request is read, while
- * accepted requests go on at full speed. One quota may have at most half of the memory that the other quotas leave, so
+ * accepted requests continue at full speed. One quota may have at most half of the memory that the other quotas leave, so
  * that no client can take all of it.
  */
 export interface Admission {

@@ -20,7 +20,7 @@ export interface PublicRequest {
   accept: string
   /** Node's request, for operations that read their body as a stream. */
   incoming?: IncomingMessage
-  /** Releases the memory that the body has reserved, while the handler goes on without the body. */
+  /** Releases the memory that the body has reserved, while the handler continues without the body. */
   releaseBody(): void
   /** Aborted when the client disconnects before the response is sent. */
   signal: AbortSignal

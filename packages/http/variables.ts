@@ -36,7 +36,7 @@ export function drainSeconds(defaultSeconds: number) {
   )
 }
 
-/** SLUICE_STOP_SECONDS of the query service, whose questions may last 31 s. */
+/** SLUICE_STOP_SECONDS of the query service, whose statements may take 31 s. */
 export const stopSeconds = secondsVariable(
   'Seconds within which the process ends after a SIGTERM, at least 6 more than `SLUICE_DRAIN_SECONDS`. What kills processes that do not end must wait for longer.',
   40,

@@ -22,8 +22,8 @@ export type FileRecord = { line: number; bytes: Buffer; error?: never } | { line
 /** Finds the records of a file in pieces of it. `line` of the records is the line of the file, from 1. */
 export interface RecordScanner {
   /**
-   * Appends the records that `bytes` holds to `found`, and returns how many of the bytes are dealt with: the others stand
-   * at the start of the next call's. `isLast` says that the file ends with these bytes; all of them are then dealt with.
+   * Appends the records that `bytes` holds to `found`, and returns how many of the bytes were consumed: the others stand
+   * at the start of the next call's. `isLast` says that the file ends with these bytes; all of them are then consumed.
    */
   scan(bytes: Buffer, isLast: boolean, found: FileRecord[]): number
 }

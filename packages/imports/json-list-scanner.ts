@@ -118,7 +118,7 @@ export class JsonListScanner implements RecordScanner {
     found.push({ line: isCut ? this.#startLine : this.#line, error: unterminatedList })
   }
 
-  /** The bytes before the element that is being read are dealt with, and those of one that is too large. */
+  /** The bytes before the element that is being read were consumed, and those of an element that is too large. */
   #keep(at: number): number {
     if (this.#start !== undefined && at - this.#start > recordBytesMax) this.#isTooLarge = true
     const used = this.#isTooLarge ? at : (this.#start ?? at)

@@ -51,9 +51,9 @@ export interface LeaseTable<Job> {
    * Ends the lease: the job can be taken from `dueAt` on, never when it is null. `isProgress` resets the counts of failures.
    */
   release(lease: LeaseKey, dueAt: number | null, options: { isProgress: boolean }): Promise<void>
-  /** Counts a unit that failed without progress, and returns the counts with it. The lease goes on. */
+  /** Counts a unit that failed without progress, and returns the counts with it. The lease continues. */
   countFailure(lease: LeaseKey, options: { isRetryable: boolean }): Promise<FailureCounts>
-  /** Notes that the job has failed for good, with a text that users read. The lease goes on. */
+  /** Notes that the job has failed for good, with a text that users read. The lease continues. */
   fail(lease: LeaseKey, error: string, now: number): Promise<void>
   /** Since when the job is due that has been due for the longest time among those that `take` would take; undefined: none. */
   oldestDue(now: number): Promise<number | undefined>

@@ -3,7 +3,7 @@ import { isRetryable } from '@sluice/runtime/errors'
 import { type LeaseKey, leaseMs, type LeaseTable } from './lease-table.ts'
 
 const renewMs = 10_000
-/** Without a renewal for so long the work is aborted, before another worker takes the job. */
+/** Time without a renewal after which the work is aborted, before another worker takes the job. */
 const expiryMs = leaseMs - 5_000
 const retryMs = 1_000
 

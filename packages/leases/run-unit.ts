@@ -17,7 +17,7 @@ export interface Lease extends LeaseKey {
 
 /** How a unit of work ended. */
 export interface UnitResult {
-  /** When the job goes on: `now`, after other jobs that are due; a time in Unix ms; or never, because it is done. */
+  /** When the job continues: `now`, after other jobs that are due; a time in Unix ms; or never, because it is done. */
   next: 'now' | number | 'done'
   /** Counts and ids for the log line of the unit. */
   log?: Readonly<Record<string, unknown>>

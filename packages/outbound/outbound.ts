@@ -49,7 +49,7 @@ export interface AttemptResult {
 /** The only code that opens connections to places that users name. */
 export interface Outbound {
   /**
-   * One POST. Whatever happens is an outcome; only an abort of `signal` rejects, with its reason. Reads at most 4 KiB of the
+   * One POST. Every failure is an outcome; only an abort of `signal` rejects, with its reason. Reads at most 4 KiB of the
    * response, ends within `timeoutMs`, follows no redirect, ignores HTTP_PROXY. Each POST has a connection of its own.
    */
   post(request: PostRequest, signal: AbortSignal): Promise<AttemptResult>

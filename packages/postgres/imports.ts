@@ -24,7 +24,7 @@ export interface ImportRecord {
   /** SHA-256 of the unpacked file, in hex. */
   sha256: string
   totalRecords: number
-  /** Records dealt with, failed ones included. */
+  /** Records that were processed, failed ones included. */
   processedRecords: number
   failedRecords: number
   /** Why the import failed, for users. */
@@ -59,7 +59,7 @@ export interface NewSegment {
 
 /** The progress of a segment. */
 export interface SegmentProgress {
-  /** Records dealt with, failed ones included. */
+  /** Records that were processed, failed ones included. */
   processed: number
   failed: number
   /** The blob of the errors; null: none. */

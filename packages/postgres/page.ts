@@ -1,7 +1,7 @@
 import type { SelectQueryBuilder } from 'kysely'
 import type { Tables } from './tables.ts'
 
-/** Which of the rows of a list are read: up to `limit` after the first `offset`. */
+/** The part of a list that is read: up to `limit` rows after the first `offset`. */
 export interface Page {
   limit: number
   offset: number

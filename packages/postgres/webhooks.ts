@@ -174,7 +174,7 @@ async function countWebhooks(db: Db, siteId: string): Promise<number> {
   return rows[0]?.total ?? 0
 }
 
-/** An attempt that is under way is left to end: its delivery goes on from it. */
+/** An attempt that is under way is not interrupted: its delivery continues from its outcome. */
 async function sendAgain(
   postgres: Postgres,
   webhookId: string,

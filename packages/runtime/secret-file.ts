@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
-/** A secret is a line: whoever names a larger file named a wrong one. */
+/** A secret is one line: a larger file is the wrong file. */
 const secretFileBytesMax = 64 * 1024
 
 /**

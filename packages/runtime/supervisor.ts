@@ -7,7 +7,7 @@ export interface Component {
   /** Opens the component; the next one starts when this resolves. A rejection fails the service's start. */
   start?: () => Promise<void>
   /**
-   * Works until `signal` aborts, then finishes the work at hand and resolves. A run that rejects before that is repeated
+   * Works until `signal` aborts, then finishes the running work and resolves. A run that rejects before that is repeated
    * after a delay (1 s, doubling to 30 s; 1 s again once a run lasted 30 s) and the component is named in `failures`
    * meanwhile. The other components continue.
    */

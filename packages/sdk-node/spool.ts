@@ -63,7 +63,7 @@ export interface Spool {
 
 export interface SpoolParts {
   folder: string
-  /** Which files belong to this client: those of the same site, environment and address. */
+  /** The part of a file's name that stands for the site, environment and address of this client. */
   scope: string
   bytesMax: number
   report: Report

@@ -92,7 +92,7 @@ export function buildQuery(
       { name: 'postgres', required: true, check: () => postgres.check() },
       // Without Redis, rate limits hold for each process and keys work; only sessions do not.
       { name: 'redis', required: false, check: () => redis.check() },
-      // Without it, only uploads of imports fail, the lists of their errors, and downloads of exports.
+      // Without the blobs, only uploads of imports fail, the lists of their errors, and downloads of exports.
       { name: 'blobs', required: false, check: () => blobs.check() },
     ],
   }

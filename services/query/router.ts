@@ -87,7 +87,7 @@ export interface QueryDeps extends WebhookDeps, AlertDeps {
   access: Omit<SessionDeps, 'sessions' | 'collectUrl'> & { sessions: Pick<Sessions, 'create' | 'delete'> }
   /**
    * The time (Unix ms) before which every accepted event can be read. `readsFrom`: the earliest time whose events the
-   * question counts; a recent one need not wait for the backfill lane.
+   * analysis counts; a recent one need not wait for the backfill lane.
    */
   completeUntil: (readsFrom?: number) => number
 }

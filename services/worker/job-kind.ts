@@ -18,7 +18,7 @@ export interface WorkerEngines {
   inserter: EventInserter
   eraser: EventEraser
   exportReader: ExportReader
-  /** For the questions of alert rules. */
+  /** For the measurements of alert rules. */
   eventReader: QueryRunners
   postgres: Postgres
   /** The files of imports and exports. */

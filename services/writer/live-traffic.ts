@@ -5,7 +5,7 @@ const idleThresholdMsDefault = 5_000
 
 /**
  * Returns a function that tells whether live rows arrive, at this writer or at another one: they wait to be stored, or the
- * log has grown lately. Without an answer of the log it tells that they do, and when it is called for the first time.
+ * log has grown lately. It returns true as well when the log does not answer, and at its first call.
  */
 export function liveTraffic(
   log: Pick<EventLog, 'ends'>,

@@ -5,7 +5,7 @@ import { unavailable } from '@sluice/runtime/errors'
 const attemptsMax = 3
 
 /**
- * A stream of the bytes of `first` that goes on when the connection breaks: `reopen` gets the number of bytes received and
+ * A stream of the bytes of `first` that continues when the connection breaks: `reopen` gets the number of bytes received and
  * resolves to the rest. So a reader may be slower than the server's patience. Fails with the error of `reopen`, or with
  * `unavailable` after three connections without a byte.
  */

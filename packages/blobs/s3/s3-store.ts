@@ -29,7 +29,7 @@ const removedAtOnceMax = 1_000
 const checkTimeoutMs = 5_000
 
 export interface S3StoreOptions {
-  /** Without them, the SDK looks for the machine's own (see createClient). */
+  /** By default, the SDK looks for the machine's own (see createClient). */
   credentials?: S3Credentials | undefined
   timeouts?: S3Timeouts | undefined
 }

@@ -24,7 +24,7 @@ interface TailOptions extends SiteOptions {
 }
 
 /** The parameters of every request of one `tail`. */
-interface Question {
+interface TailQuery {
   site_id: string
   environment: string | undefined
   filter: string | undefined
@@ -76,7 +76,7 @@ export function addTail(program: Command, context: Context): void {
 async function tail(context: Context, options: TailOptions): Promise<void> {
   const { terminal, signal } = context
   const { settings, client } = await openConnection(context, options, { retries: options.follow ? 'long' : 'some' })
-  const question = {
+  const tailQuery = {
     site_id: requireSite(settings),
     environment: options.environment,
     filter: filterOf(options),
@@ -85,18 +85,18 @@ async function tail(context: Context, options: TailOptions): Promise<void> {
     for (const event of events) terminal.print(options.json ? safeJson(event) : lineOf(event, terminal))
     return terminal.drained()
   }
-  let { events: latest, readAt } = await readLatest(client, question)
+  let { events: latest, readAt } = await readLatest(client, tailQuery)
   await print(options.lines === 0 ? [] : latest.slice(-options.lines))
   if (!options.follow) return
   if (latest.length === 0)
-    terminal.note(`No events in the last day. Waiting for events of ${safeText(question.site_id)}…`)
+    terminal.note(`No events in the last day. Waiting for events of ${safeText(tailQuery.site_id)}…`)
   for (;;) {
     await delay(pollMs, undefined, { signal })
     const seen = new Set(latest.map(identityOf))
-    const next = await readLatest(client, question)
+    const next = await readLatest(client, tailQuery)
     const fresh = next.events.filter((event) => !seen.has(identityOf(event)))
     if (fresh.length === liveLimits.lastEventsMax) {
-      const skipped = await countSkipped(client, question, {
+      const skipped = await countSkipped(client, tailQuery, {
         latest,
         since: latest.at(-1)?.timestamp ?? readAt - listedMs,
         fresh,
@@ -115,21 +115,21 @@ async function tail(context: Context, options: TailOptions): Promise<void> {
 }
 
 /** The latest events, the oldest first, and the server's time (Unix ms). */
-async function readLatest(client: Client, question: Question): Promise<{ events: StoredEvent[]; readAt: number }> {
-  const { data, timestamp } = await client.request<LiveResult>('GET', '/api/v1/live', { query: { ...question } })
+async function readLatest(client: Client, tailQuery: TailQuery): Promise<{ events: StoredEvent[]; readAt: number }> {
+  const { data, timestamp } = await client.request<LiveResult>('GET', '/api/v1/live', { query: { ...tailQuery } })
   return { events: data.last_events.toReversed(), readAt: timestamp }
 }
 
 /** How many events lie between the list that was shown, `latest`, which ends at `since`, and the one that follows. */
 async function countSkipped(
   client: Client,
-  question: Question,
+  tailQuery: TailQuery,
   { latest, since, fresh }: { latest: readonly StoredEvent[]; since: number; fresh: readonly StoredEvent[] },
 ): Promise<number> {
   const until = fresh.at(0)?.timestamp ?? 0
   if (until < since) return 0
   const { data } = await client.request<StatsResult>('GET', '/api/v1/stats', {
-    query: { ...question, metric: 'event_count', start_date: since, end_date: until + 1, exact: true },
+    query: { ...tailQuery, metric: 'event_count', start_date: since, end_date: until + 1, exact: true },
   })
   // Both ends are counted, because several events may have the same millisecond; those that are shown are taken off.
   const shown = [

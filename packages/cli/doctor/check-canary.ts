@@ -35,7 +35,7 @@ export async function* checkCanary({
   const begin = performance.now()
   let sentAt: number
   try {
-    // Without a time of its own: the clock of this machine may be the trouble.
+    // The event has no timestamp of its own: the clock of this machine may be wrong.
     const { headers, timestamp } = await collect.request('POST', '/collect', {
       json: { site_id: siteId, event_type: canaryType, event_id: id },
     })

@@ -38,7 +38,7 @@ export function createHarness({ createUrl, options }: ConformanceSubject) {
     return log
   }
 
-  /** Without a number of partitions: the backfill log has that of its log. */
+  /** The options hold no number of partitions: the backfill log has that of its log. */
   const openBackfill = async (url: string, log: EventLog): Promise<EventLog> => {
     const { file: _, ...others } = options
     const backfill = await openBackfillLog(url, log, { ...others, logger: silent })

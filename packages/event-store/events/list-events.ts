@@ -16,7 +16,7 @@ export interface EventsPage {
  * range that takes too long to read, and whatever else the runner throws.
  */
 export async function listEvents(spec: EventsSpec, runner: QueryRunner): Promise<EventsPage> {
-  // One row more than asked for says whether there is another page.
+  // One row more than requested shows whether there is another page.
   const { rows } = await runner.query<StoredEventRow>(eventsStatement({ ...spec, limit: spec.limit + 1 }))
   const events = rows.slice(0, spec.limit).map(toStoredEvent)
   const last = rows.length > spec.limit ? events.at(-1) : undefined

@@ -37,7 +37,7 @@ const settings: ClickHouseSettings = {
   max_bytes_before_external_sort: '1000000000',
   max_threads: 2,
   optimize_read_in_order: 1,
-  // A lower number goes first: behind every question of a person (query-runner.ts).
+  // A lower number goes first: behind every interactive statement (query-runner.ts).
   priority: '16',
 }
 

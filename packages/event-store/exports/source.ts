@@ -14,7 +14,7 @@ import type { ExportScope } from './scope.ts'
 /** Some of the rows of an export, in their place among the others. */
 export interface ExportSlice {
   rows: ExportRows
-  /** Where the next slice goes on; undefined: there is no other one. */
+  /** The key after which the next slice begins; undefined: this is the last slice. */
   until: EventKey | undefined
   /** Percent of the work that is done with this slice, an estimate. */
   progress: number

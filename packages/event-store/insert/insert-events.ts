@@ -81,7 +81,7 @@ export function openEventInserter(url: string): EventInserter {
 /** As `openEventInserter`, for an address whose URL was split already. */
 export function openEventInserterAt(address: ClickHouseAddress): EventInserter {
   let opened: ServerInserter[] = []
-  /** Asked for once: later answers could name other servers. */
+  /** Requested once: later answers could name other servers. */
   const servers = untilSuccessful(async () => {
     const addresses = await storeServers(address)
     opened = addresses.map((server, shard) =>
@@ -142,7 +142,7 @@ interface ServerInsertOptions extends Omit<InsertOptions, 'partition'> {
 function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['place']) {
   const client = externalTableClient(address)
   const clickHouse = openClickHouseAt(address)
-  /** One question for all first inserts: two answers could come from two servers. */
+  /** One request for all first inserts: two requests could be answered by two servers. */
   const storeId = untilSuccessful(() => readStoreId(clickHouse, place))
   /** Until then (`performance.now()`) the inserts compare tombstones at once: one applied a moment ago. */
   let compareTombstonesUntil = 0

@@ -36,7 +36,7 @@ const defaultThresholds: LeadingThresholds = {
   charactersMax: 24_576,
 }
 
-/** Dimensions that have thousands of values on most large sites. Where there are few, the sample is in vain. */
+/** Dimensions that have thousands of values on most large sites. Where there are few, reading the sample saves nothing. */
 const highCardinality: readonly (Grouping | undefined)[] = ['path', 'url']
 
 export interface GroupedNumbers {

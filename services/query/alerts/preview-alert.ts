@@ -21,7 +21,7 @@ const tooLarge: FieldText = {
 
 /**
  * POST /api/v1/alerts/preview: what a rule would have done in the last 30 days (docs/http-interface.md#alert-preview).
- * Throws 400 for fields that don't go together and for a question that is too large.
+ * Throws 400 for fields that don't go together and for a preview that reads too much.
  */
 export function previewAlertRoute({
   eventReader,
@@ -30,7 +30,7 @@ export function previewAlertRoute({
 }: {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /** The time (Unix ms) before which every accepted event can be read, for a question that reads none before `readsFrom`. */
+  /** The time (Unix ms) before which every accepted event can be read, for an analysis that reads none before `readsFrom`. */
   completeUntil: (readsFrom: number) => number
 }): Route {
   return handle(operations.previewAlert, async ({ body, credential, receivedAt, signal, log }) => {

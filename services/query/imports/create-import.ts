@@ -89,8 +89,8 @@ function requireType(type: ImportType, { scopes }: Credential): void {
 }
 
 /**
- * Stores the import. A connection that breaks leaves open whether Postgres has stored it, or is still to do so: whoever
- * ends the upload first decides. While nobody can tell, the file is kept.
+ * Stores the import. A connection that breaks leaves open whether Postgres has stored it, or is still to do so: the first
+ * transaction that ends the upload decides. While the outcome is unknown, the file is kept.
  */
 async function queue(
   imports: Imports,

@@ -21,7 +21,7 @@ export interface ExportFilesDeps {
 
 /**
  * Removes the files of exports whose time is over, which become `expired`, and what deleted or failed exports have left:
- * files, and uploads that nobody goes on with; also the records of old runs of schedules. Any number of processes may do so at once.
+ * files, and uploads that no export continues; also the records of old runs of schedules. Any number of processes may do so at once.
  */
 export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDeps): Promise<void> {
   const now = clock.now()

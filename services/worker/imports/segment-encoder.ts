@@ -38,7 +38,7 @@ export function openSegmentEncoder({ onThread }: { onThread?: (thread: Worker) =
       name: 'imports',
       resourceLimits,
     })
-    // The channels of its segments are closed with it, which says so to whoever waits.
+    // The channels of its segments are closed with it, which ends the waits for them.
     thread.on('error', () => undefined)
     thread.once('exit', () => {
       if (running === thread) running = undefined

@@ -49,7 +49,7 @@ export function summaryUnit(deps: SummaryUnitDeps): (job: SummaryJob, lease: Lea
   }
 }
 
-/** Undefined: the question exceeds the limits of one by itself, and would again. */
+/** Undefined: the summary exceeds the limits of a query, and would exceed them again. */
 async function measure(scope: EventScope, runner: QueryRunner): Promise<EventSummary | undefined> {
   try {
     return await measureSummary(scope, runner)

@@ -10,7 +10,7 @@ export interface AttemptDeps {
 }
 
 /**
- * One attempt to deliver, at `now` (Unix ms), signed anew. Whatever happens is an outcome; only an abort of `signal` rejects.
+ * One attempt to deliver, at `now` (Unix ms), signed anew. Every failure is an outcome; only an abort of `signal` rejects.
  * A target that can't be decrypted is an outcome too, so that its owner can read the reason.
  */
 export async function attempt(
