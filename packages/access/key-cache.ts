@@ -9,6 +9,7 @@ import type { Credential } from './credential.ts'
 import type { KeyRecord, KeyStore } from './keys.ts'
 import { polledCache } from './polled-cache.ts'
 
+/** The credentials of keys, from the store or from memory. As a component it polls the store for changes. */
 export interface KeyCache extends Component {
   /**
    * Returns the credential of a key. For a cached key it returns without a promise, so that the hot path awaits nothing.
@@ -21,6 +22,7 @@ export interface KeyCache extends Component {
   refreshedAt(): number
 }
 
+/** Intervals of the polls; tests shorten them. */
 export interface KeyCacheTimes {
   /** Every process obeys a revocation within 2 s: one poll a second, and the duration of the poll. */
   pollIntervalMs: number

@@ -14,6 +14,7 @@ export type SitePolicy = { refusal: AppError } | { retentionMs: number }
 /** Policies by site id. A site that accepts every event has no entry. */
 export type SitePolicies = ReadonlyMap<string, SitePolicy>
 
+/** Registers sites and knows their policies. As a component it polls the store for changes. */
 export interface SiteCache extends Component {
   /**
    * Registers the sites that this process has not seen yet, before their events get a 202

@@ -63,6 +63,7 @@ export interface SiteRequest {
   signal: AbortSignal
 }
 
+/** Finds the site that a request names. */
 export interface SiteLookup {
   /**
    * Returns the record of a registered site and, unless only administrators register sites, of a site with stored events;

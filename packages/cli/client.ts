@@ -4,6 +4,7 @@ import type { SessionResource } from '@sluice/contracts/session'
 import { connectionFailure, isServerAbsent, isTransient } from './connection-failure.ts'
 import { exitCodes, Failure } from './failure.ts'
 
+/** A successful answer of Sluice. */
 export interface Answer<T> {
   data: T
   status: number
@@ -53,6 +54,7 @@ export interface ClientOptions {
   retries: RetryPolicy
 }
 
+/** Sends requests to Sluice with one key. */
 export interface Client {
   readonly url: string
   /** Sends a request and resolves with its successful answer. Throws a Refusal, or a Failure when there is no answer. */

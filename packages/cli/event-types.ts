@@ -3,6 +3,7 @@ import type { StoredEvent } from '@sluice/contracts/stored-event'
 /** The types that each property has among the events of one type, by its name. */
 export type PropertyTypes = ReadonlyMap<string, ReadonlySet<string>>
 
+/** An event type with the properties of its events. */
 export interface EventTypeDescription {
   name: string
   properties: PropertyTypes

@@ -3,6 +3,7 @@ import type { Context } from './context.ts'
 import { formatDuration } from './output/format.ts'
 import { readSettings, requireKey, type Settings, type SiteOptions } from './settings.ts'
 
+/** The settings of a command, and the client that was opened with them. */
 export interface Connection {
   settings: Settings
   client: Client

@@ -8,6 +8,7 @@ export interface AlertNotice {
   data: AlertDelivery
 }
 
+/** The parts of a rule that its notifications name. */
 export type NotifiedRule = Pick<AlertSettings, 'name' | 'condition'> & { ruleId: string; channel: string | null }
 
 /** Builds the notification of a rule that fires or resolves, or of a test. */

@@ -1,6 +1,7 @@
 import { type AlertTrigger, type Measured, newAlertState, step } from './alert-state.ts'
 import { alertLimits, type AlertPreview } from './alerts.ts'
 
+/** The values that a rule would have measured, at evenly spaced times. */
 export interface PreviewedSeries {
   stepMs: number
   points: readonly { timestamp: number; measured: Exclude<Measured, { outcome: 'failed' }> }[]

@@ -69,6 +69,7 @@ export interface AlertSettings {
   enabled: boolean
 }
 
+/** POST /api/v1/alerts. */
 export interface CreateAlertBody extends Partial<Omit<AlertSettings, 'description'>> {
   site_id: string
   name: string
@@ -97,6 +98,7 @@ export interface PreviewAlertBody extends Partial<CreateAlertBody> {
   environment?: Environment | 'all'
 }
 
+/** The validated query of GET /api/v1/alerts. */
 export interface ListAlertsQuery extends Page {
   site_id: string
 }

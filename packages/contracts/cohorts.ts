@@ -40,6 +40,7 @@ export interface CohortPreview {
   complete_until: number
 }
 
+/** The validated query of GET /api/v1/cohorts. */
 export interface ListCohortsQuery extends Page {
   site_id: string
 }

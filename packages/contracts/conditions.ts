@@ -49,6 +49,7 @@ export interface Condition {
   value?: string | string[]
 }
 
+/** Conditions that are combined by `and` or `or` (docs/http-interface.md#criteria). */
 export interface Criteria {
   type: 'and' | 'or'
   /** Only on the outermost criteria: with `user`, each condition may be met by another event of the user. */

@@ -1,6 +1,7 @@
 import { eventLimits } from './event-limits.ts'
 import type { Environment } from './scopes.ts'
 
+/** A column of events, wherever events are stored, sent or read. */
 export interface EventColumn {
   name: string
   /** Type of the column in the rows that an insert posts to ClickHouse (packages/event-store/insert). */

@@ -79,6 +79,7 @@ export interface UpdateExportBody {
   scheduled?: Partial<Scheduled>
 }
 
+/** The validated query of GET /api/v1/exports. */
 export interface ListExportsQuery extends Page {
   site_id: string
 }

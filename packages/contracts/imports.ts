@@ -32,6 +32,7 @@ export interface AcceptedImport {
   total_records: number
 }
 
+/** The validated query of GET /api/v1/imports. */
 export interface ListImportsQuery extends Page {
   site_id: string
 }

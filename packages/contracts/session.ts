@@ -16,6 +16,7 @@ export const sessionAgeMsMax = 7 * 24 * 3_600_000
 /** A sign-in code can be used for this time, in ms. */
 export const signInCodeMs = 10 * 60_000
 
+/** A session, or the key of a request, in responses. */
 export interface SessionResource {
   /** Unix ms. */
   expires_at: number | null

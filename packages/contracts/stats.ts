@@ -35,6 +35,7 @@ export type GroupField = (typeof groupFields)[number]
 /** A field or property that events are grouped by. */
 export type Dimension = GroupField | `properties.${string}`
 
+/** The value of `group_by`. */
 export type Grouping = TimeUnit | Dimension
 
 /** Ranges that a range may be compared with. */

@@ -68,10 +68,12 @@ export interface RecoverBody {
   since: number
 }
 
+/** The validated query of GET /api/v1/webhooks. */
 export interface ListWebhooksQuery extends Page {
   site_id: string
 }
 
+/** The validated query of a webhook's list of deliveries. */
 export interface ListDeliveriesQuery extends Page {
   status?: DeliveryStatus
 }

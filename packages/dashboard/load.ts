@@ -4,6 +4,7 @@ import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { BuiltFile } from '@sluice/runtime/built-file'
 
+/** The built files of the dashboard. */
 export interface DashboardFiles {
   /** index.html, the answer to every route of the dashboard. */
   shell: BuiltFile

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 
+/** The users of the embedded server: one for everything, one that only reads. */
 export type ClickHouseUser = 'sluice' | 'sluice_reader'
 
 export interface ClickHouseConfig {

@@ -10,6 +10,7 @@ import { startInLockedFolder } from './data-folder.ts'
 import { endOrphan, findFreePort, isFreePort } from './processes.ts'
 import { type EngineProcess, type RestartedEngine, restartOnExit } from './restart-on-exit.ts'
 
+/** A ClickHouse server of this process. */
 export interface EmbeddedClickHouse extends RestartedEngine {
   /** `http://sluice:<password>@127.0.0.1:<port>/sluice`. The database need not exist yet; the user may create it. */
   readonly url: string

@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { errorCode } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
 
+/** The lock on an engine's folder. */
 export interface DataFolderLock {
   /** Releases the folder. Idempotent. The operating system does the same when the process ends, however it ends. */
   release(): void

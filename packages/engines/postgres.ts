@@ -12,6 +12,7 @@ import { endOrphan, findFreePort, hasCommandLine, isAlive } from './processes.ts
 import { type EngineProcess, type RestartedEngine, restartOnExit } from './restart-on-exit.ts'
 import { type ProgramOptions, runWithWatchdog } from './run-with-watchdog.ts'
 
+/** A Postgres server of this process. */
 export interface EmbeddedPostgres extends RestartedEngine {
   /** `postgres://sluice:<password>@127.0.0.1:<port>/sluice`; the database exists, the user owns the server. */
   readonly url: string

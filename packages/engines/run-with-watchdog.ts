@@ -17,6 +17,7 @@ export interface ProgramOptions {
 export type WatchdogCommand = { run: ProgramOptions } | { signal: NodeJS.Signals }
 export type WatchdogMessage = { pid: number } | { failed: string }
 
+/** A program that ends with this process. */
 export interface WatchedProgram {
   /** Process id of the program, not of its watchdog. */
   readonly pid: number

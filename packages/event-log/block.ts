@@ -11,6 +11,7 @@ export interface Block {
   payload: Buffer
 }
 
+/** The headers of a block's record (docs/decisions/002-exactly-once.md). */
 export interface BlockHeaders {
   v: typeof blockVersion
   /** Number of rows in the payload. */

@@ -39,6 +39,7 @@ export async function replayedUntil(
   })
 }
 
+/** The reason why rows can't be stored. */
 export type DeadLetterCause = Pick<DeadLetter, 'reason' | 'code' | 'text'>
 
 /** The block for the log of dead letters: its bytes unchanged, its headers with the reason. */

@@ -63,6 +63,7 @@ export interface ConsumerOptions {
   onClaim: (claim: Claim) => Promise<void>
 }
 
+/** A member of a consumer group. */
 export interface LogConsumer {
   /** Joins the group and consumes until `stop`; rejects when the consumer failed (the caller may create another). */
   run(): Promise<void>
@@ -77,6 +78,7 @@ export interface LogConsumer {
   lag(): readonly PartitionLag[]
 }
 
+/** A consumer group's position in one partition. */
 export interface GroupPosition {
   partition: number
   /** Offset of the next block that the group reads. */
@@ -85,6 +87,7 @@ export interface GroupPosition {
   end: bigint
 }
 
+/** The blocks of one partition that a consumer has not committed yet. */
 export interface PartitionLag {
   partition: number
   /** The group's position: all blocks below it were committed, by this member or an earlier one. */
@@ -113,6 +116,7 @@ export interface Claim {
   commit(batch: LogBatch): Promise<void>
 }
 
+/** Consecutive blocks of one partition, which are processed and committed together. */
 export interface LogBatch {
   readonly partition: number
   readonly firstOffset: bigint

@@ -35,6 +35,7 @@ export interface ByteResult {
   rows: number
 }
 
+/** The rows of a statement, and its totals where it has `WITH TOTALS`. */
 export interface QueryResult<Row> {
   rows: Row[]
   /** The row of `WITH TOTALS`; undefined without that clause. */

@@ -42,6 +42,7 @@ export interface EventEraser {
   close(): Promise<void>
 }
 
+/** A site whose events before a time have expired. */
 export interface ExpiredSite {
   siteId: string
   /** Unix ms, exclusive. */

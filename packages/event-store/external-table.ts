@@ -26,6 +26,7 @@ export interface ExternalTableResult {
   readRows: number
 }
 
+/** Posts statements together with the rows of a table that only they see. */
 export interface ExternalTableClient {
   /** Runs the query. Throws ClickHouseError, without `serverCode` when no answer arrived. */
   post(query: ExternalTableQuery): Promise<ExternalTableResult>

@@ -37,6 +37,7 @@ export interface QueryCaller {
   priority: 'interactive' | 'background'
 }
 
+/** Runs statements for several callers, each with its share of ClickHouse. */
 export interface QueryRunners {
   /** Runs statements within the limits of one query, in the fair turn of the caller's key. */
   as(caller: QueryCaller): QueryRunner

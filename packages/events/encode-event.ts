@@ -21,6 +21,7 @@ export interface EncodedEvent {
   siteId: string
 }
 
+/** A valid event in its encoded form, with a bound of its size. */
 export interface ValidEvent extends EncodedEvent {
   /** Upper bound of the bytes of the event's compact JSON. */
   bytesAtMost: number

@@ -9,6 +9,7 @@ import { AppError, invalidApiKey, invalidField } from '@sluice/runtime/errors'
 /** Name of the cookie that holds a session's token. */
 export const sessionCookie = 'session'
 
+/** A session with the credential of its key. */
 export interface Authenticated {
   credential: Credential
   session: Session

@@ -34,6 +34,7 @@ export interface DispatchDeps {
   clock: Pick<SynchronizedClock, 'now'>
 }
 
+/** Handles the requests of routes, and answers those without a route. */
 export interface Dispatch {
   /** Runs the steps and the handler of a route and sends a response in every case. */
   route(

@@ -8,6 +8,7 @@ const preflightSeconds = 86_400
 /** Segment's analytics.js sends `X-Retry-Count` with each retry. */
 const requestHeaders = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id, X-Retry-Count'
 
+/** Headers of a response by name. */
 export type Headers = Readonly<Record<string, string>>
 
 const anyOrigin: Headers = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expose-Headers': exposedHeaders }

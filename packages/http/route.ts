@@ -40,6 +40,7 @@ export interface ApiRequest extends PublicRequest {
   consume(cost: number): void | Promise<void>
 }
 
+/** The sender of a request, as trusted proxies report it. */
 export interface Client {
   address: string
   /** True when the client uses HTTPS, be it up to the service or up to a trusted proxy. */

@@ -8,6 +8,7 @@ import { type ServerLimits, serverLimits } from './server-limits.ts'
 import { type TlsPair, tlsSettings } from './tls.ts'
 import { uploadBytesMax } from './upload.ts'
 
+/** The listener of a service as a component. */
 export interface HttpServer extends Component {
   /** The port that the server listens on, once it has started; the system chooses one for port 0. */
   port(): number

@@ -14,6 +14,7 @@ export type FileLayout =
       columns: string[]
     }
 
+/** The character between the cells of CSV. */
 export type Delimiter = ',' | ';' | '\t'
 
 /** One record of a file: its bytes without the end of its line, or the message of an error where it can't be read. */

@@ -26,6 +26,7 @@ export interface Segment {
   records: number
 }
 
+/** A file of an import after it was stored in segments. */
 export interface SegmentedFile {
   layout: FileLayout
   /** Hexadecimal SHA-256 of the decompressed file. */
@@ -203,6 +204,7 @@ async function feed(gunzip: Gunzip, content: Iterable<Uint8Array> | AsyncIterabl
   }
 }
 
+/** A stored segment that is being read. */
 export interface OpenSegment {
   layout: FileLayout
   /** The records in the order of the file, in lists of those that were read together. */

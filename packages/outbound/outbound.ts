@@ -17,12 +17,14 @@ export interface OutboundOptions {
   ca?: string | undefined
 }
 
+/** A POST to an address that a user named. */
 export interface PostRequest {
   url: string
   headers: Readonly<Record<string, string>>
   body: Uint8Array
 }
 
+/** An e-mail to addresses that a user named. */
 export interface MailMessage {
   to: readonly string[]
   subject: string

@@ -29,6 +29,7 @@ export interface AlertTarget {
   secretBox?: Buffer | null
 }
 
+/** A rule that is to be stored. */
 export interface NewAlertRule {
   ruleId: string
   siteId: string
@@ -39,6 +40,7 @@ export interface NewAlertRule {
   target: AlertTarget
 }
 
+/** The changes of a rule by a user. */
 export interface AlertRuleChanges {
   /** The revision that the changes were made from. */
   revision: number

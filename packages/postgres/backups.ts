@@ -4,6 +4,7 @@ import type { Postgres } from './open.ts'
 /** `postgres`: the dump of Postgres in an earlier backup was replaced by a newer one. */
 export type BackupKind = 'full' | 'incremental' | 'postgres'
 
+/** A backup that is to be recorded. */
 export interface FinishedBackup {
   backupId: string
   kind: BackupKind

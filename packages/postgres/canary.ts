@@ -18,6 +18,7 @@ export interface WatchedCanaryEvent extends CanaryEvent {
   isDoubled: boolean
 }
 
+/** A finding of the canary about one of its events. */
 export type CanaryState = 'found' | 'lost' | 'doubled'
 
 /** The events of the canary that are watched. Every method throws AppError 503 while Postgres can't be reached. */

@@ -4,6 +4,7 @@ import type { DeliveryBody, DeliveryKind } from '@sluice/contracts/webhooks'
 import { newId } from '@sluice/runtime/ids'
 import type { Tables } from './tables.ts'
 
+/** A delivery that is to be queued. */
 export interface NewDelivery {
   endpointId: string
   /** Names the occurrence, e.g. `import:imp_…`: an endpoint gets one delivery of each, however often it is queued. */

@@ -44,6 +44,7 @@ export interface Verdict {
   disabledReason?: string
 }
 
+/** An attempt that is to be recorded. */
 export interface RecordedAttempt {
   /** When it began, Unix ms. */
   at: number

@@ -28,6 +28,7 @@ export interface ErasureRecord {
   completedAt: Date | null
 }
 
+/** An erasure that is to be stored. */
 export type NewErasure = Pick<ErasureRecord, 'erasureId' | 'siteId' | 'kind' | 'hashes' | 'before' | 'requestedAt'> & {
   keyId: string
 }

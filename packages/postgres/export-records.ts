@@ -55,6 +55,7 @@ export interface ExportRecord {
   scheduled: RecordedSchedule | null
 }
 
+/** An export, or the schedule of one, that is to be stored. */
 export type NewExport = Pick<ExportRecord, 'exportId' | 'siteId' | 'keyId' | 'name' | 'spec'> & {
   /** `nextRun` is the first occurrence, Unix ms, from which the others are counted. */
   scheduled?: { frequency: Frequency; nextRun: number; paused: boolean }

@@ -68,6 +68,7 @@ export interface SegmentProgress {
   positions: LogPositions | null
 }
 
+/** A segment with its progress. */
 export interface ImportSegment extends NewSegment, SegmentProgress {}
 
 /**

@@ -200,6 +200,7 @@ export interface PlannedMigration {
   statements: readonly PlannedStatement[]
 }
 
+/** A statement of a migration that was not applied yet. */
 export interface PlannedStatement {
   sql: string
   /** Bytes of the table that the statement reads or writes anew, at most; 0: it changes what the table is described by. */

@@ -4,6 +4,7 @@ import { AppError, errorCode, unavailable } from '@sluice/runtime/errors'
 import { tracedCall } from '@sluice/runtime/tracing'
 import type { Tables } from './tables.ts'
 
+/** A pool of connections to Postgres. */
 export interface Postgres {
   readonly db: Kysely<Tables>
   /**

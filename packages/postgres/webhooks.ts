@@ -15,6 +15,7 @@ import { type Page, selectPage } from './page.ts'
 import type { Tables } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
+/** The record of an attempt to deliver. */
 export interface AttemptRecord {
   at: Date
   /** Status of the response; null: there was none. */
@@ -26,6 +27,7 @@ export interface AttemptRecord {
   error: string | null
 }
 
+/** The record of a delivery. */
 export interface DeliveryRecord {
   deliveryId: string
   kind: DeliveryKind

@@ -18,6 +18,7 @@ export interface Variable<T> {
   secret?: true
 }
 
+/** The variables of a service by name. */
 export type Variables = Readonly<Record<string, Variable<unknown>>>
 
 /** The values of a set of variables, by name. */
@@ -26,6 +27,7 @@ export type Config<V extends Variables> = {
 }
 type ValueOf<V> = V extends Variable<infer T> ? T : never
 
+/** The environment of a process, e.g. `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** All mistakes of a configuration; `mistakes` has one line for operators each. */

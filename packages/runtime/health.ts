@@ -10,6 +10,7 @@ export interface ReadyCheck {
   check: () => Promise<void>
 }
 
+/** The state of a service for `/readyz`: its required dependencies that are missing, and the others. */
 export interface Readiness {
   ready: boolean
   /** Required dependencies that are unavailable, with the reason. */

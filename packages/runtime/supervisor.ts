@@ -21,6 +21,7 @@ export class FatalError extends Error {
   override readonly name = 'FatalError'
 }
 
+/** Starts, runs and stops the components of a service. */
 export interface Supervisor {
   /** Starts all components in order. After a failure stops those that were started, then throws. */
   start(): Promise<void>

@@ -5,6 +5,7 @@ import type { Component } from '@sluice/runtime/supervisor'
 
 const intervalMs = 60_000
 
+/** Watches the replication of the log. */
 export interface DurabilityWatch extends Component {
   /** Reasons why an event with a 202 could still be lost, as of the last successful poll; for `/readyz`. */
   warnings: () => readonly string[]

@@ -6,6 +6,7 @@ import type { Component } from '@sluice/runtime/supervisor'
 
 const defaultIntervalMs = 250
 
+/** The `complete_until` of answers, from the watermarks in Postgres. */
 export interface CompleteUntil extends Component {
   /**
    * The Unix ms up to which every accepted event can be read, as of the last successful poll; 0 before any writer has

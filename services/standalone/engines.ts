@@ -4,6 +4,7 @@ import { folderOf } from '@sluice/runtime/file-url'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Component } from '@sluice/runtime/supervisor'
 
+/** The URLs of the engines, embedded or not. */
 export interface EngineUrls {
   log: string
   clickHouse: string

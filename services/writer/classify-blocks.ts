@@ -14,6 +14,7 @@ import type { LogBatch } from '@sluice/event-log/log'
  */
 const versionsAhead = 9
 
+/** The blocks of a batch by whether they can be read. */
 export interface ClassifiedBlocks {
   /** The blocks of rows. */
   readable: BlockAtOffset[]

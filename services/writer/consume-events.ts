@@ -46,6 +46,7 @@ export interface ConsumeDeps {
   budget?: ReadBudget
 }
 
+/** The consumer of one lane as a component. */
 export interface EventConsumer extends Component {
   /** One line for each partition whose batch is being retried, for /readyz. */
   warnings: () => readonly string[]

@@ -40,6 +40,7 @@ export interface StoreDeps {
   statements?: (blocks: readonly BlockAtOffset[]) => AsyncIterable<readonly BlockAtOffset[]>
 }
 
+/** The outcome of a batch. */
 export interface Stored {
   /** Rows that were new. */
   inserted: number

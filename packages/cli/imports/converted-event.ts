@@ -25,6 +25,7 @@ export interface ConvertedTotal {
 /** The event that a record becomes; undefined for a record that Sluice has no use for. */
 export type Conversion = ConvertedEvent | ConvertedTotal | undefined
 
+/** The conversion of another product's exports. */
 export interface Converter {
   /**
    * Chooses the conversion by the names of the first record's fields. Throws a Failure when they are not those of an

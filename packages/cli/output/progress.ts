@@ -1,6 +1,7 @@
 import { cut } from './table.ts'
 import type { Terminal } from './terminal.ts'
 
+/** The progress bar of a command. */
 export interface Progress {
   /** `done` of `total`, with a few words about both. A total of 0 is not known yet. */
   update(done: number, total: number, text: string): void

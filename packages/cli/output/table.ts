@@ -1,5 +1,6 @@
 import { safeText } from './safe-text.ts'
 
+/** A column of a table in the terminal. */
 export interface TableColumn {
   title: string
   /** Numbers stand at the right. */

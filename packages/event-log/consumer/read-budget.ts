@@ -11,6 +11,7 @@ export interface ReadBudget {
   open(onReleased: () => void): BudgetAccount
 }
 
+/** The memory that one claim uses of the budget. */
 export interface BudgetAccount {
   /** Adds the bytes that the claim holds from now on, or releases them when they are negative. */
   add(bytes: number): void

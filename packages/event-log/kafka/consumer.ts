@@ -20,6 +20,7 @@ const fatalErrorTypes = [
   'KafkaJSSASLAuthenticationError',
 ]
 
+/** The parts of a log that its consumers use. */
 export interface KafkaConsumerContext {
   topic: string
   /** Number of partitions of the topic; rejects while Kafka is unavailable. */

@@ -44,6 +44,7 @@ export interface KafkaPublisherOptions {
   logger: Pick<Logger, 'debug' | 'warn'>
 }
 
+/** Publishes blocks to one topic. */
 export interface KafkaPublisher {
   publish(blocks: readonly Block[], timeoutMs: number): Promise<void>
   /** Waits for the running publishes (each has its deadline), then disconnects. */

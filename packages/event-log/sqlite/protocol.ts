@@ -19,12 +19,14 @@ export interface Append {
   bytes: number
 }
 
+/** A position to be stored: the offset after the last block that the group has processed. */
 export interface Commit {
   group: string
   partition: number
   nextOffset: number
 }
 
+/** A block as the file holds it, with its headers as JSON. */
 export interface StoredBlock {
   offset: number
   appendedAt: number
@@ -42,6 +44,7 @@ export interface Ends {
   ends: number[]
 }
 
+/** The log of the file. */
 export interface Opened extends Ends {
   id: string
   partitions: number
@@ -52,6 +55,7 @@ export interface Written extends Ends {
   appendError: string | undefined
 }
 
+/** The requests to the thread with their responses, by kind. */
 export interface RequestMap {
   write: { request: { appends: Append[]; data: ArrayBuffer; commits: Commit[] }; response: Written }
   read: { request: { partition: number; from: number; bytesMax: number }; response: { blocks: StoredBlock[] } }
@@ -64,6 +68,7 @@ export interface RequestMap {
 
 export type RequestKind = keyof RequestMap
 
+/** A request to the thread; its response has the same `call`. */
 export type WorkerRequest = {
   [Kind in RequestKind]: { call: number; kind: Kind } & RequestMap[Kind]['request']
 }[RequestKind]

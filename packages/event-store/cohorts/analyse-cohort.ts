@@ -15,6 +15,7 @@ export interface CohortWeekNumbers {
   isComplete: boolean
 }
 
+/** The size of a cohort, and how many of its users return. */
 export interface CohortNumbers {
   /** Members of the cohort. */
   size: number

@@ -8,6 +8,7 @@ export interface CohortSizeSpec extends CohortScope {
   criteria: Criteria
 }
 
+/** The number of a cohort's users, and their share of all users. */
 export interface CohortSize {
   /** Users that the criteria describe. */
   size: number

@@ -5,6 +5,7 @@ import { type EventScope, inKeyOrder, joinUsers, scopeCondition, scopeParams } f
 import type { Statement } from '../query-runner.ts'
 import { storedEventColumns } from '../stored-event.ts'
 
+/** A page of events: those of a scope that meet the conditions, before a position. */
 export interface EventsSpec extends EventScope {
   conditions: Filter
   /** Only events that come after this one in the order of the list. */

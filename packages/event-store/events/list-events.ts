@@ -4,6 +4,7 @@ import type { QueryRunner } from '../query-runner.ts'
 import { type StoredEventRow, toStoredEvent } from '../stored-event.ts'
 import { type EventsSpec, eventsStatement } from './events-statement.ts'
 
+/** A page of a site's events. */
 export interface EventsPage {
   /** The newest first. */
   events: StoredEvent[]

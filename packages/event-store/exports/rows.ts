@@ -24,6 +24,7 @@ export interface ExportRows {
   }
 }
 
+/** The format of the rows of a file. */
 export interface RowsFormat {
   format: ExportFormat
   /** Whether CSV cells are guarded (packages/contracts/csv-cells.ts). */

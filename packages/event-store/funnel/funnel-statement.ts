@@ -4,6 +4,7 @@ import { conditionSql } from '../conditions.ts'
 import { actorKeys, type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
 
+/** A funnel over the events of a scope. */
 export interface FunnelSpec extends EventScope {
   steps: readonly FunnelStep[]
   /** Longest time from the event of the first step to that of the last one, in ms. */

@@ -9,6 +9,7 @@ import { storedEventColumns } from '../stored-event.ts'
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 
+/** The latest events of a site, and counts over the minutes before `now`. */
 export interface LiveSpec {
   siteId: string
   environment: Environment | 'all'

@@ -4,6 +4,7 @@ import type { QueryRunner } from '../query-runner.ts'
 import { type StoredEventRow, toStoredEvent } from '../stored-event.ts'
 import { countsStatement, lastEventsStatement, type LiveSpec, type MinuteRow } from './live-statements.ts'
 
+/** Counts of the last minutes, and the latest events. */
 export interface LiveNumbers {
   /** Distinct visitors of the recent minutes. */
   visitors: number

@@ -9,6 +9,7 @@ const dayMs = 24 * 3_600_000
 /** Fields of an event that are offered for conditions; ids are too many to choose from a list. */
 const fields = ['event_type', 'url', 'path', 'referrer', 'referrer_host', 'country', 'device_type'] as const
 
+/** The properties of a site's events of the days before `now`. */
 export interface ObservedPropertiesSpec {
   siteId: string
   environment: Environment | 'all'

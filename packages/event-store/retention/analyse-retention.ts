@@ -8,6 +8,7 @@ import type { QueryRunner } from '../query-runner.ts'
 import { lastWeeks } from './projected-weeks.ts'
 import { retentionStatement, type WeekRow } from './retention-statement.ts'
 
+/** A retention analysis: the new users of each week, and those that return. */
 export interface RetentionSpec extends CohortScope {
   /** Calendar weeks, of which the last is that of `now`; at most 53, as they are the bits of a number. */
   weeks: number

@@ -31,6 +31,7 @@ export interface RangeNumbers {
   groups?: StatsGroup[]
 }
 
+/** A metric over the range of its spec. */
 export interface StatsNumbers extends RangeNumbers {
   /** The numbers of the range that the spec's range is compared with; present with `compare`. */
   compared?: RangeNumbers

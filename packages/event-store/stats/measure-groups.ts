@@ -39,6 +39,7 @@ const defaultThresholds: LeadingThresholds = {
 /** Dimensions that have thousands of values on most large sites. Where there are few, reading the sample saves nothing. */
 const highCardinality: readonly (Grouping | undefined)[] = ['path', 'url']
 
+/** A metric over a range and in each of its groups. */
 export interface GroupedNumbers {
   value: number
   isEstimated: boolean

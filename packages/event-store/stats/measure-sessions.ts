@@ -20,6 +20,7 @@ export interface SamplingThresholds {
 /** A sample represents at least four million sessions (16 × 250,000). */
 const defaultThresholds: SamplingThresholds = { eventsMin: 16_000_000, sampleFactor: 16, sampleMin: 250_000 }
 
+/** A metric of sessions over a range. */
 export interface SessionsNumber {
   value: number
   isEstimated: boolean

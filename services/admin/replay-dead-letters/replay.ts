@@ -6,6 +6,7 @@ import { readDeadLetters } from './read-dead-letters.ts'
 
 const publishTimeoutMs = 30_000
 
+/** The counts of a replay. */
 export interface Replayed {
   letters: number
   rows: number

@@ -31,6 +31,7 @@ export interface RestoreOptions {
   say: (line: string) => void
 }
 
+/** The result of a restore. */
 export interface Restored extends Reconciled {
   manifest: Manifest
   /** Events since the backup that the log no longer holds, one sentence each; empty without `acceptLoss`. */

@@ -9,6 +9,7 @@ import { AppError, siteNotAllowed } from '@sluice/runtime/errors'
 import type { CountRejection } from '../metrics.ts'
 import type { BatchItem } from './read-events.ts'
 
+/** The events of a batch after their validation. */
 export interface EncodedBatch {
   /** The valid events, in the order of the batch. */
   accepted: EncodedBatchEvent[]

@@ -14,6 +14,7 @@ export interface PublishLog {
   publish(blocks: readonly Block[], options: { timeoutMs: number }): Promise<void>
 }
 
+/** Publishes accepted events to the log. */
 export interface Publisher {
   /**
    * Resolves when every event is durable in the log. Throws AppError `unavailable` when the log can't take them now, or

@@ -5,6 +5,7 @@ import type { Component } from '@sluice/runtime/supervisor'
 
 const defaultIntervalMs = 1_000
 
+/** Watches whether a writer reads the backfill log. */
 export interface BackfillWatch extends Component {
   /** True once old events may be published to their own log. */
   isRead: () => boolean

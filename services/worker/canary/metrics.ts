@@ -2,6 +2,7 @@ import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 
 const states = ['sent', 'acknowledged', 'found', 'lost', 'recovered', 'doubled'] as const
 
+/** The metrics of the canary; docs/operations.md says which to watch. */
 export interface CanaryMetrics {
   count: (state: (typeof states)[number]) => void
   foundSeconds: Histogram

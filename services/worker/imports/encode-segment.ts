@@ -14,6 +14,7 @@ import { readSegment } from '@sluice/imports/segments'
 /** The rows that the records of a segment become: events, or users. */
 export type SegmentTask = EventTask | UserTask
 
+/** The rows of a segment of events. */
 export interface EventTask extends EventImport {
   type: 'events'
   /** How long the site keeps events, in ms; Infinity: for ever. */
@@ -22,6 +23,7 @@ export interface EventTask extends EventImport {
   partitions: number
 }
 
+/** The rows of a segment of users. */
 export interface UserTask {
   type: 'users'
   siteId: string

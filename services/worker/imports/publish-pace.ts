@@ -23,6 +23,7 @@ export interface PublishPace {
   startUnit(): UnitPace
 }
 
+/** The pace of one unit of work. */
 export interface UnitPace {
   /**
    * Resolves once these blocks may be published, or when `signal` aborts. Throws AppError `unavailable` while the log is.

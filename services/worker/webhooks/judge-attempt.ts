@@ -30,6 +30,7 @@ const retryAfterFactorMax = 2
 const disabledAfterMs = 120 * hourMs
 const disabledAfterExhausted = 2
 
+/** An attempt with the state of its delivery and its endpoint. */
 export interface JudgedAttempt {
   /** 1 for the first since the schedule began. */
   attempt: number
