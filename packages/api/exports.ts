@@ -16,7 +16,7 @@ import {
 } from '@sluice/contracts/exports'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, metrics } from '@sluice/contracts/stats'
-import { nameText, nestedObject, text } from '@sluice/runtime/validate'
+import { nameText, nestedObject, text, time } from '@sluice/runtime/validate'
 import { filterOrNull, filterSchema } from './conditions.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
@@ -28,7 +28,7 @@ const oneOf = (values: readonly string[]): joi.StringSchema => joi.string().vali
 /** An optional field of a creation, where `null` means absent: records have it for what was not given. */
 const orNull = <T extends joi.Schema>(schema: T): T => schema.empty(null) as T
 
-const time = joi.number().integer().min(0).max(latestMs)
+const date = time.max(latestMs)
 
 const name = nameText(exportLimits.nameLengthMax)
   .example('All events')
@@ -36,7 +36,7 @@ const name = nameText(exportLimits.nameLengthMax)
 
 const schedule = {
   frequency: oneOf(frequencies).example('monthly').description('A run in each of these.'),
-  next_run: time
+  next_run: date
     .example(1_767_225_600_000)
     .description('The first run, from which the others are counted in the site’s time zone; at once if it is over.'),
   paused: joi.boolean().description('`true`: no run until it is `false` again.'),
@@ -68,10 +68,10 @@ export const createExportBody = joi.object<CreateExportBody>({
       }),
     ),
   ).description('Makes a file again and again; without it, there is one file.'),
-  start_date: orNull(time).description(
+  start_date: orNull(date).description(
     'Only events from then on, Unix ms. Of a schedule of events: where its first run begins.',
   ),
-  end_date: orNull(time).description('Only events before then. Not with `scheduled`.'),
+  end_date: orNull(date).description('Only events before then. Not with `scheduled`.'),
   environment: orNull(oneOf([...environments, 'all'])).description(
     'Whose events: those of the key’s own environment unless named.',
   ),

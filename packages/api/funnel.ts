@@ -4,11 +4,11 @@ import { eventLimits } from '@sluice/contracts/event-limits'
 import { type FunnelBody, funnelLimits, type FunnelResult, type FunnelStep } from '@sluice/contracts/funnel'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, periods } from '@sluice/contracts/stats'
-import { duration, nestedObject, text } from '@sluice/runtime/validate'
+import { duration, nestedObject, text, time } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
 import { filterSchema } from './conditions.ts'
 
-const time = joi.number().integer().min(0).max(latestMs)
+const date = time.max(latestMs)
 
 const step = nestedObject(
   joi.object<FunnelStep>({
@@ -38,8 +38,8 @@ export const funnelBody = joi.object<FunnelBody>({
   window: duration(funnelLimits.windowMsMax)
     .example('7d')
     .description('The last step’s event comes at most so long after the first one’s; `7d` unless given.'),
-  start_date: time.description('The range’s first millisecond. With it the range ends at `end_date`, or now.'),
-  end_date: time.description('The range ends before it.'),
+  start_date: date.description('The range’s first millisecond. With it the range ends at `end_date`, or now.'),
+  end_date: date.description('The range ends before it.'),
   period: joi
     .string()
     .valid(...Object.keys(periods))

@@ -2,6 +2,7 @@ import joi from 'joi'
 import { environments } from '@sluice/contracts/scopes'
 import { canonicalTimeZone } from '@sluice/contracts/sites'
 import { latestMs, periods } from '@sluice/contracts/stats'
+import { refusingSeconds } from '@sluice/runtime/validate'
 
 /** The environment whose events are read. */
 export const environmentParameter = word([...environments, 'all']).description(
@@ -13,12 +14,13 @@ export const timezoneParameter = parameter((value, helpers) =>
   canonicalTimeZone(value) === undefined ? helpers.error('parameter.timezone') : value,
 ).meta({ examples: ['Europe/Berlin'] })
 
+/** A date as Unix milliseconds. */
+export const date = refusingSeconds(integer(0, latestMs, 'Unix milliseconds'))
+
 /** The range of a read; by default the last 24 hours. */
 export const rangeParameters = {
-  start_date: integer(0, latestMs, 'Unix milliseconds').description(
-    'The range’s first millisecond. With it the range ends at `end_date`, or now.',
-  ),
-  end_date: integer(0, latestMs, 'Unix milliseconds').description(
+  start_date: date.description('The range’s first millisecond. With it the range ends at `end_date`, or now.'),
+  end_date: date.description(
     'The range ends before it. Without `start_date` it begins a `period`, or 24 hours, earlier.',
   ),
   period: word(Object.keys(periods))

@@ -12,10 +12,9 @@ import {
   type RetentionQuery,
   type RetentionRow,
 } from '@sluice/contracts/retention'
-import { latestMs } from '@sluice/contracts/stats'
 import { text } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
-import { environmentParameter, integer, parameterMessages, timezoneParameter, word } from './parameters.ts'
+import { date, environmentParameter, integer, parameterMessages, timezoneParameter, word } from './parameters.ts'
 import { siteId } from './sites.ts'
 
 const cohortId = text(cohortLimits.idLengthMax)
@@ -52,9 +51,7 @@ export const retentionQuery = joi
     timezone: timezoneParameter.description(
       'IANA name: where weeks begin, on Monday. The site’s unless named, else UTC.',
     ),
-    end_date: integer(0, latestMs, 'Unix milliseconds').description(
-      'As if now were then: later events don’t count. Now unless given.',
-    ),
+    end_date: date.description('As if now were then: later events don’t count. Now unless given.'),
     environment: environmentParameter,
   })
   .messages(parameterMessages)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import joi from 'joi'
 import { AppError } from './errors.ts'
-import { exceeds, text, validate } from './validate.ts'
+import { exceeds, text, time, validate } from './validate.ts'
 
 const schema = joi.object({
   name: text(4).required(),
@@ -70,6 +70,16 @@ test('only the first problem is reported, in the order of the schema with unknow
 
 test.each([null, undefined, [], 'text', 5])('%j is refused because it is no object', (value) => {
   expect(messageFor(value)).toBe('Invalid format: must be an object')
+})
+
+test('a time in seconds is refused, while 0, milliseconds of 1970 before its second day and all from 1971 on are times', () => {
+  const one = joi.object({ at: time })
+  for (const at of [100_000_000, 1_431_820_800, 31_535_999_999]) {
+    expect((): unknown => validate(one, { at })).toThrow(
+      'Invalid field: at must be Unix time in milliseconds, not in seconds',
+    )
+  }
+  for (const at of [0, 1, 86_400_000, 31_536_000_000, 1_431_820_800_000]) expect(validate(one, { at })).toEqual({ at })
 })
 
 test('a schema can define the reasons in its error texts', () => {

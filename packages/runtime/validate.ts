@@ -16,6 +16,7 @@ const reasons: joi.LanguageMessages = Object.fromEntries(
     'string.min': 'must have at least {{#limit}} characters',
     'string.blank': 'must not be blank',
     'string.nul': 'must not contain NUL characters',
+    'time.seconds': 'must be Unix time in milliseconds, not in seconds',
     'number.infinity': 'must be a finite number',
     'number.min': 'must be at least {{#limit}}',
     'number.max': 'must be at most {{#limit}}',
@@ -108,8 +109,23 @@ export function exceeds(value: string, max: number): boolean {
   return Array.from(value).length > max
 }
 
+/** Dates since 1973 in seconds: as milliseconds they lie in 1970, when there were no events. */
+const seconds = { minimum: 100_000_000, exclusiveMaximum: 31_536_000_000 }
+
+/**
+ * Adds to a schema of times in ms that dates in seconds are refused, since a question about them would be answered 0.
+ * Smaller numbers, such as 0, stand for the beginning of time.
+ */
+export function refusingSeconds<S extends joi.AnySchema>(times: S): S {
+  return times
+    .custom((value: number, helpers) =>
+      value >= seconds.minimum && value < seconds.exclusiveMaximum ? helpers.error('time.seconds') : value,
+    )
+    .meta({ not: seconds })
+}
+
 /** Unix time in ms, up to what a Date can hold. */
-export const time = joi.number().integer().min(0).max(8_640_000_000_000_000)
+export const time = refusingSeconds(joi.number().integer().min(0).max(8_640_000_000_000_000))
 
 /** `<n>s|m|h|d`, e.g. `7d` or `0s`, as ms up to `maxMs` (docs/http-interface.md#durations). */
 export function duration(maxMs: number): joi.StringSchema {

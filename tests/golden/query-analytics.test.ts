@@ -174,7 +174,7 @@ test('the matrices of retention have the statements of the golden file', async (
       end_date: String(Date.UTC(2012, 0, 10)),
     }),
     'weeks long ago, of which a bit stands for two': requestOf({ end_date: String(Date.UTC(2020, 0, 10)) }),
-    'weeks that begin in 1970': requestOf({ end_date: String(Date.UTC(1970, 0, 20)) }),
+    'weeks that begin in 1970': requestOf({ end_date: String(Date.UTC(1970, 0, 2)) }),
     'a week or any later one': requestOf({ mode: 'on_or_after' }),
     'an event to come back with': requestOf({ return_event: 'login' }),
     'an event to come back with in a zone': requestOf({

@@ -151,6 +151,10 @@ describe('a wrong body is refused with 400:', () => {
       { ...plain, scheduled: { frequency: 'yearly' } },
     ],
     ['Invalid field: scheduled.next_run must be at least 0', { ...plain, scheduled: { ...hourly, next_run: -1 } }],
+    [
+      'Invalid field: scheduled.next_run must be Unix time in milliseconds, not in seconds',
+      { ...plain, scheduled: { ...hourly, next_run: 1_767_225_600 } },
+    ],
     ['Invalid field: scheduled.cron is not known', { ...plain, scheduled: { ...hourly, cron: '* * *' } }],
     ['Invalid field: scheduled must be an object', { ...plain, scheduled: 'daily' }],
     ['Invalid field: start_date must be before end_date', { ...plain, start_date: 5, end_date: 5 }],

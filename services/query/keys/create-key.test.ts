@@ -145,7 +145,7 @@ describe('POST /api/v1/settings/keys with an invalid body', () => {
     ],
     [
       { name: 'n', expires_at: Math.floor(Date.now() / 1000) + 3_600 },
-      'Invalid field: expires_at must be Unix time in milliseconds, in the future',
+      'Invalid field: expires_at must be Unix time in milliseconds, not in seconds',
     ],
     [{ name: 'n', site_ids: 'shop' }, 'Invalid field: site_ids must be an array'],
     [{ name: 'n', site_ids: [] }, 'Invalid field: site_ids must name at least one site, or be null'],

@@ -68,7 +68,8 @@ describe('POST /api/v1/sites/:site_id/erasures', () => {
     [{ user_id: 5 }, 'Invalid field: user_id must be a string'],
     [{ user_id: 'u'.repeat(65) }, 'Invalid field: user_id exceeds maximum length of 64'],
     [{ before: '2024' }, 'Invalid field: before must be a number'],
-    [{ before: 1_700_000_000 }, 'Invalid field: before must be at least 31536000000'],
+    [{ before: 0 }, 'Invalid field: before must be at least 31536000000'],
+    [{ before: 1_700_000_000 }, 'Invalid field: before must be Unix time in milliseconds, not in seconds'],
     [{ anonymous_id: 'a' }, 'Invalid field: anonymous_id is not known'],
     ['[]', 'Invalid format: must be an object'],
   ])('400 for %j', async (sent, error) => {

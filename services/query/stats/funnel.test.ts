@@ -182,6 +182,7 @@ describe('an invalid request for a funnel', () => {
     [{ ...good, window: '1w' }, 'Invalid field: window must be a number and a unit, s, m, h or d, e.g. 7d'],
     [{ ...good, window: '366d' }, 'Invalid field: window must be at most 365d'],
     [{ ...good, start_date: '0' }, 'Invalid field: start_date must be a number'],
+    [{ ...good, end_date: 1_431_820_800 }, 'Invalid field: end_date must be Unix time in milliseconds, not in seconds'],
     [{ ...good, start_date: 5, end_date: 5 }, 'Invalid field: start_date must be before end_date'],
     [{ ...good, colour: 'red' }, 'Invalid field: colour is not known'],
     [[], 'Invalid format: must be an object'],

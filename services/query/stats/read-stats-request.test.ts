@@ -130,6 +130,7 @@ describe('a request without a required parameter is refused with its name', () =
 })
 
 const dates = 'must be an integer from 0 to 7258118400000 (Unix milliseconds)'
+const seconds = 'must be Unix time in milliseconds, not in seconds'
 
 describe('a wrong value is refused with what is allowed', () => {
   test.each<[Query, string]>([
@@ -143,6 +144,8 @@ describe('a wrong value is refused with what is allowed', () => {
       (date): [Query, string] => [{ start_date: date }, `start_date ${dates}`],
     ),
     [{ end_date: 'now' }, `end_date ${dates}`],
+    [{ start_date: '1431820800' }, `start_date ${seconds}`],
+    [{ end_date: '1431907200' }, `end_date ${seconds}`],
     [{ period: '2h' }, 'period must be one of: 1h, 24h, 7d, 30d'],
     [{ period: '24H' }, 'period must be one of: 1h, 24h, 7d, 30d'],
     [
