@@ -69,7 +69,7 @@ test('only the first problem is reported, in the order of the schema with unknow
 })
 
 test.each([null, undefined, [], 'text', 5])('%j is refused because it is no object', (value) => {
-  expect(messageFor(value)).toBe('Invalid format: must be an object')
+  expect(messageFor(value)).toBe('Invalid format: body must be a JSON object')
 })
 
 test('a time in seconds is refused, while 0, milliseconds of 1970 before its second day and all from 1971 on are times', () => {

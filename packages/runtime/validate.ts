@@ -25,6 +25,8 @@ const reasons: joi.LanguageMessages = Object.fromEntries(
   }).map(([code, reason]) => [code, joi.expression(reason) as string]),
 )
 
+const noObject = 'body must be a JSON object'
+
 /**
  * Checks `value` against `schema` and returns what the schema makes of it (defaults filled in, absent fields left out).
  * Throws a 400 (docs/http-interface.md#errors) for the first problem in the order of the schema's fields, unknown
@@ -35,7 +37,7 @@ const reasons: joi.LanguageMessages = Object.fromEntries(
  * `context` is what custom rules read, e.g. the time of receipt.
  */
 export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context: joi.Context = {}): T {
-  if (value === undefined) throw invalidFormat('must be an object')
+  if (value === undefined) throw invalidFormat(noObject)
   // joi copies objects by assignment, which makes a prototype of it.
   if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')) {
     throw invalidField('__proto__', 'is not known')
@@ -54,7 +56,7 @@ export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context
   if (problem.type === 'any.required') throw missingField(field)
   const isAbsent = problem.type === 'string.empty' || problem.context?.value === null
   if (isAbsent && isRequired(schema, problem.path)) throw missingField(field)
-  if (field === '') throw invalidFormat(problem.message)
+  if (field === '') throw invalidFormat(problem.type === 'object.base' ? noObject : problem.message)
   throw invalidField(field, problem.message)
 }
 

@@ -99,7 +99,7 @@ describe('PUT /api/v1/cohorts/{cohort_id}', () => {
   })
 
   test.each<[unknown, string]>([
-    ['[]', 'Invalid format: must be an object'],
+    ['[]', 'Invalid format: body must be a JSON object'],
     [{ name: null }, 'Invalid field: name must be a string'],
     [{ name: '' }, 'Invalid field: name must not be empty'],
     [{ criteria: null }, 'Invalid field: criteria must be an object {type, conditions}'],

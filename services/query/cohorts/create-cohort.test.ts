@@ -81,7 +81,7 @@ describe('POST /api/v1/cohorts with an invalid body', () => {
     levels === 0 ? condition : { type: 'and', conditions: [nested(levels - 1)] }
 
   test.each<[unknown, string]>([
-    ['[]', 'Invalid format: must be an object'],
+    ['[]', 'Invalid format: body must be a JSON object'],
     [{}, 'Missing required field: site_id'],
     [{ ...good, site_id: 's'.repeat(65) }, 'Invalid field: site_id exceeds maximum length of 64'],
     [{ ...good, name: '' }, 'Missing required field: name'],

@@ -131,8 +131,8 @@ describe('POST /api/v1/settings/keys with an invalid body', () => {
   test.each<[unknown, string]>([
     ['', 'Invalid format: body is empty, a JSON object is expected'],
     ['{', 'Invalid format: body is not valid JSON'],
-    ['[]', 'Invalid format: must be an object'],
-    ['null', 'Invalid format: must be an object'],
+    ['[]', 'Invalid format: body must be a JSON object'],
+    ['null', 'Invalid format: body must be a JSON object'],
     [{}, 'Missing required field: name'],
     [{ name: 'n', scopes: ['everything'] }, `Invalid field: scopes.0 must be one of: ${scopes.join(', ')}`],
     [{ name: 'n', environment: 'staging' }, 'Invalid field: environment must be one of: prod, dev'],

@@ -162,7 +162,7 @@ describe('an invalid body', () => {
 
   test.each<[unknown, string]>([
     ['', 'Invalid format: body is empty, a JSON object is expected'],
-    ['null', 'Invalid format: must be an object'],
+    ['null', 'Invalid format: body must be a JSON object'],
     [{ overlap: 7 }, 'Invalid field: overlap must be a string'],
     [{ overlap: null }, 'Invalid field: overlap must be a string'],
     [{ overlap: '7' }, form],

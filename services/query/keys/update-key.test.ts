@@ -94,7 +94,7 @@ describe('an invalid body', () => {
 
   test.each<[unknown, string]>([
     ['', 'Invalid format: body is empty, a JSON object is expected'],
-    ['[]', 'Invalid format: must be an object'],
+    ['[]', 'Invalid format: body must be a JSON object'],
     [{ name: '' }, 'Invalid field: name must not be empty'],
     [{ name: null }, 'Invalid field: name must be a string'],
     [{ scopes: [] }, 'Invalid field: scopes must name at least one scope'],

@@ -102,7 +102,7 @@ describe('POST /api/v1/sites with an invalid body', () => {
   const zone = 'Invalid field: timezone must be an IANA time zone, e.g. Europe/Berlin'
 
   test.each<[unknown, string]>([
-    ['[]', 'Invalid format: must be an object'],
+    ['[]', 'Invalid format: body must be a JSON object'],
     [{}, 'Missing required field: site_id'],
     [{ site_id: '' }, 'Missing required field: site_id'],
     [{ site_id: 5 }, 'Invalid field: site_id must be a string'],

@@ -71,7 +71,7 @@ describe('POST /api/v1/sites/:site_id/erasures', () => {
     [{ before: 0 }, 'Invalid field: before must be at least 31536000000'],
     [{ before: 1_700_000_000 }, 'Invalid field: before must be Unix time in milliseconds, not in seconds'],
     [{ anonymous_id: 'a' }, 'Invalid field: anonymous_id is not known'],
-    ['[]', 'Invalid format: must be an object'],
+    ['[]', 'Invalid format: body must be a JSON object'],
   ])('400 for %j', async (sent, error) => {
     const { status, body } = await erase(sent)
     expect({ status, error: body.error }).toStrictEqual({ status: 400, error })

@@ -87,7 +87,7 @@ describe('PUT /api/v1/sites/{site_id}', () => {
 describe('PUT /api/v1/sites/{site_id} with an invalid body', () => {
   test.each<[unknown, string]>([
     ['', 'Invalid format: body is empty, a JSON object is expected'],
-    ['null', 'Invalid format: must be an object'],
+    ['null', 'Invalid format: body must be a JSON object'],
     [{ name: '' }, 'Invalid field: name must not be empty'],
     [{ name: null }, 'Invalid field: name must be a string'],
     [{ timezone: '' }, 'Invalid field: timezone must not be empty'],

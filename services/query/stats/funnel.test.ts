@@ -185,7 +185,7 @@ describe('an invalid request for a funnel', () => {
     [{ ...good, end_date: 1_431_820_800 }, 'Invalid field: end_date must be Unix time in milliseconds, not in seconds'],
     [{ ...good, start_date: 5, end_date: 5 }, 'Invalid field: start_date must be before end_date'],
     [{ ...good, colour: 'red' }, 'Invalid field: colour is not known'],
-    [[], 'Invalid format: must be an object'],
+    [[], 'Invalid format: body must be a JSON object'],
   ])('%j is refused with 400', async (funnel, message) => {
     await expect(requestFunnel(funnel)).rejects.toMatchObject({
       code: badRequestCode(message),

@@ -7,7 +7,9 @@ const numbers: ReadonlySet<string> = new Set(['start_date', 'end_date', 'limit',
  * means absent. Throws 400 for a query that is no object.
  */
 export function parametersOf(query: unknown): Readonly<Record<string, unknown>> {
-  if (typeof query !== 'object' || query === null || Array.isArray(query)) throw invalidFormat('must be an object')
+  if (typeof query !== 'object' || query === null || Array.isArray(query)) {
+    throw invalidFormat('query must be a JSON object')
+  }
   const parameters = Object.create(null) as Record<string, unknown>
   for (const [name, value] of Object.entries(query)) {
     const isTyped = numbers.has(name) ? typeof value === 'number' : name === 'exact' && typeof value === 'boolean'

@@ -85,7 +85,7 @@ test('a query that fails does not affect the others', async () => {
     'Invalid field: site_id must be a string',
     expect.stringMatching(/^Invalid field: filter\.0\.property must be one of: event_type, /),
     'Invalid field: colour is not a known parameter',
-    'Invalid format: must be an object',
+    'Invalid format: query must be a JSON object',
   ])
   expect(results.at(-1)).toMatchObject({ success: true, data: { value: 1 } })
 })

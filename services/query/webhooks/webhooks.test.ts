@@ -281,7 +281,7 @@ describe.each([
 
   test.each([
     ['an unknown field', { body: { more: 1 } }, 400, 'Invalid field: more is not known'],
-    ['a list', { body: [] }, 400, 'Invalid format: must be an object'],
+    ['a list', { body: [] }, 400, 'Invalid format: body must be a JSON object'],
     ['no JSON', { body: 'overlap=1d' }, 400, 'Invalid format: body is not valid JSON'],
     [
       'a form',
