@@ -55,8 +55,10 @@ export interface ImportResource {
 
 /** Why a record was not imported. */
 export interface ImportError {
-  /** Line of the file, from 1. */
+  /** Line of the file at which the record begins, from 1. */
   line: number
+  /** Number of the record in the file, from 1. Builds before it was added wrote errors without. */
+  record?: number
   field?: string
   /** Holds no values of the record. */
   message: string

@@ -200,13 +200,13 @@ describe('a record fails', () => {
     ],
   ])('%s', (...[, { value, error }, message, field]) => {
     expect(value).toBeUndefined()
-    expect(error).toEqual({ line: 9, message, ...(field === undefined ? {} : { field }) })
+    expect(error).toEqual({ line: 9, record: 7, message, ...(field === undefined ? {} : { field }) })
   })
 
   test('that could not be found, for the reason of that', () => {
     const parse = recordParser({ format: 'ndjson' }, 'events')
     expect(encodeImportedEvent({ number: 1, line: 2, error: 'x' }, parse, job)).toEqual({
-      error: { line: 2, message: 'x' },
+      error: { line: 2, record: 1, message: 'x' },
     })
   })
 })

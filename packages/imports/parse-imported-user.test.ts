@@ -39,6 +39,6 @@ describe('a user is refused', () => {
     ],
     ['with an unknown member', json('{"user_id":"u1","age":1}'), 'age', 'Invalid field: age is not known'],
   ])('%s', (_what, { error }, field, message) => {
-    expect(error).toEqual({ line: 2, field, message })
+    expect(error).toEqual({ line: 2, record: 1, field, message })
   })
 })

@@ -38,16 +38,16 @@ export function recordParser(layout: FileLayout, type: ImportType): RecordParser
 
 /** The result of a step, or the error of a record that could not be read or that the step refused with an AppError. */
 export function attempt<T>(
-  { line, bytes, error }: SegmentRecord,
+  { line, number, bytes, error }: SegmentRecord,
   read: (bytes: Buffer) => T,
 ): { value: T; error?: never } | { value?: never; error: ImportError } {
-  if (bytes === undefined) return { error: { line, message: error } }
+  if (bytes === undefined) return { error: { line, record: number, message: error } }
   try {
     return { value: read(bytes) }
   } catch (problem) {
     if (!(problem instanceof AppError)) throw problem
     const { field, message } = problem
-    return { error: { line, ...(field === undefined ? {} : { field }), message } }
+    return { error: { line, record: number, ...(field === undefined ? {} : { field }), message } }
   }
 }
 

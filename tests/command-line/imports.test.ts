@@ -32,11 +32,11 @@ describe('import', () => {
     ])
     expect(code).toBe(1)
     expect(stdout).toMatch(/^imp_\w+ completed: 3 of 3 events processed, 1 failed\.\n$/)
-    expect(stderr).toContain('Line 3: Invalid field: timestamp_ms must be a number\n')
+    expect(stderr).toContain('Line 3, record 2: Invalid field: timestamp_ms must be a number\n')
     expect(stderr).toContain('sluice: 1 record could not be stored')
     expect(stderr).toMatch(/^Uploading .*\(100 %\)$/m)
     expect(await readFile(join(standalone.folder, 'errors.csv'), 'utf8')).toBe(
-      'line,field,message\n3,timestamp_ms,Invalid field: timestamp_ms must be a number\n',
+      'line,field,message,record\n3,timestamp_ms,Invalid field: timestamp_ms must be a number,2\n',
     )
     expect((await standalone.eventsOf('csv')).map((event) => event.event_id)).toEqual(['e1', 'e3'])
   })
@@ -83,7 +83,7 @@ describe('import', () => {
     const input = '{"event_type":"dated","timestamp":1767225600000}\n\n{"event_type":"undated"}\n'
     expect(await standalone.run(['import', '-', '--site', 'undated'], { input })).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('Line 3: Missing required field: timestamp_ms'),
+      stderr: expect.stringContaining('Line 3, record 2: Missing required field: timestamp_ms'),
     })
     for (let time = 0; time < 2; time++) {
       const { code } = await standalone.run(

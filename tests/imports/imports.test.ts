@@ -60,6 +60,7 @@ describe('an import of events', () => {
     expect(errors.map(({ line }) => line)).toStrictEqual(badLines(4_000))
     expect(errors[0]).toStrictEqual({
       line: 12,
+      record: 11,
       field: 'timestamp_ms',
       message: expect.stringContaining('timestamp_ms') as unknown,
     })
@@ -96,8 +97,19 @@ describe('an import of events', () => {
     const { importId } = await uploadFile(rig, csvOf(events), { siteId: 'short' })
     expect(await rig.ended(importId)).toMatchObject({ status: 'completed', processedRecords: 2, failedRecords: 1 })
     const message = 'Invalid field: timestamp_ms must not be older than the retention_days of its site, 30'
-    expect(await errorsOf(importId)).toStrictEqual([{ line: 3, field: 'timestamp_ms', message }])
+    expect(await errorsOf(importId)).toStrictEqual([{ line: 3, record: 2, field: 'timestamp_ms', message }])
     expect(await storedRows(rig.clickHouse, 'short')).toStrictEqual(expectedRows(events.slice(0, 1)))
+  })
+
+  test('of a JSON array on one line names each bad record by its number', async () => {
+    await start()
+    const list = JSON.stringify([{ event_type: 'view', timestamp_ms: 1_767_225_600_000 }, { event_type: 'view' }, 5])
+    const { importId } = await uploadFile(rig, list, { siteId: 'one-line' })
+    expect(await rig.ended(importId)).toMatchObject({ status: 'completed', processedRecords: 3, failedRecords: 2 })
+    expect(await errorsOf(importId)).toStrictEqual([
+      { line: 1, record: 2, field: 'timestamp_ms', message: 'Missing required field: timestamp_ms' },
+      { line: 1, record: 3, message: 'Invalid format: record must be a JSON object' },
+    ])
   })
 
   test('whose file is gone fails with a text that says so', async () => {

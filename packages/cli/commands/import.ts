@@ -18,7 +18,14 @@ import type { Client } from '../client.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { exitCodes, Failure, messageOf, usageFailure } from '../failure.ts'
-import { converters, convertFile, type PreparedFile, type Product, stampFile } from '../imports/prepare-file.ts'
+import {
+  converters,
+  convertFile,
+  type PreparedFile,
+  type Product,
+  stampFile,
+  unconverted,
+} from '../imports/prepare-file.ts'
 import { kindOfFile, sizeOfFile } from '../imports/source-file.ts'
 import { uploadFile } from '../imports/upload-file.ts'
 import { openConnection } from '../open-connection.ts'
@@ -96,8 +103,7 @@ async function runImport(context: Context, file: string | undefined, options: Im
   if (options.errorsFile !== undefined) await writeErrors(options.errorsFile, [])
   const { settings, client } = await openConnection(context, options, { retries: 'long' })
   if (file === undefined) {
-    const prepared = { path: '', lineOf: (line: number) => line, problems: [] }
-    await follow(context, client, { jobId: options.job ?? '', prepared, options })
+    await follow(context, client, { jobId: options.job ?? '', prepared: unconverted(''), options })
     return
   }
   const siteId = requireSite(settings)
@@ -165,7 +171,7 @@ async function prepare(
       ? await convertFile(path, options.from, folder).catch(named)
       : options.timestamp !== undefined
         ? await stampFile(path, options.timestamp, folder).catch(named)
-        : { path, lineOf: (line: number) => line, problems: [] }
+        : unconverted(path)
   progress.end()
   return prepared
 }
@@ -258,7 +264,7 @@ async function readErrors(
       `/api/v1/imports/${encodeURIComponent(jobId)}/errors`,
       { query: { limit: Math.min(max, pageDefaults.limitMax), offset: errors.length } },
     )
-    errors.push(...data.errors.map((error) => ({ ...error, line: prepared.lineOf(error.line) })))
+    errors.push(...data.errors.map((error) => prepared.inOriginal(error)))
     if (data.errors.length === 0 || errors.length >= Math.min(max, data.total)) break
   }
   return [...errors, ...prepared.problems].toSorted((a, b) => a.line - b.line)
@@ -269,7 +275,10 @@ function printErrors(
   errors: readonly ImportError[],
   { failed, options }: { failed: number; options: ImportOptions },
 ): void {
-  for (const { line, message } of errors) terminal.note(`Line ${line}: ${safeText(message)}`)
+  for (const { line, record, message } of errors) {
+    const place = record === undefined ? `Line ${line}` : `Line ${line}, record ${record}`
+    terminal.note(`${place}: ${safeText(message)}`)
+  }
   const rest = failed - errors.length
   if (rest > 0) {
     const where = options.errorsFile ?? 'a file that you name with --errors-file'
@@ -279,8 +288,8 @@ function printErrors(
 
 async function writeErrors(file: string, errors: readonly ImportError[]): Promise<void> {
   const lines = [
-    csvLine(['line', 'field', 'message']),
-    ...errors.map(({ line, field = '', message }) => csvLine([line, field, message])),
+    csvLine(['line', 'field', 'message', 'record']),
+    ...errors.map(({ line, field = '', message, record = '' }) => csvLine([line, field, message, record])),
   ]
   try {
     await writeFile(file, `${lines.join('\n')}\n`)

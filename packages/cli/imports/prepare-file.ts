@@ -26,10 +26,15 @@ export type Product = keyof typeof converters
 /** A file as it is uploaded. */
 export interface PreparedFile {
   path: string
-  /** The line of the original for a line of the file. */
-  lineOf(line: number): number
+  /** An error of the server, which is about the file, as one about the original. */
+  inOriginal(error: ImportError): ImportError
   /** Records that could not be converted; they are not in the file. */
   problems: ImportError[]
+}
+
+/** A file that is uploaded as it is. */
+export function unconverted(path: string): PreparedFile {
+  return { path, inOriginal: (error) => error, problems: [] }
 }
 
 /** A line writer that keeps the lines of the original, so that errors of the server name the right ones. */
@@ -97,7 +102,9 @@ async function rewrite(
   } finally {
     await lines.end()
   }
-  return { path: target, lineOf: (line) => lines.lineOf(line), problems }
+  // The numbers of records are those of the file, which may hold more or fewer than the original.
+  const inOriginal = ({ record: _, ...error }: ImportError) => ({ ...error, line: lines.lineOf(error.line) })
+  return { path: target, inOriginal, problems }
 }
 
 function* linesOf(conversion: Conversion, id: string): Generator<string> {

@@ -14,7 +14,7 @@ import { visibleImport } from './visible-import.ts'
 const errorsKeptMs = importLimits.errorsKeptDays * 86_400_000
 
 /**
- * GET /api/v1/imports/:import_id/errors: the records that failed, by their line: a page, or with `Accept: text/csv` all of
+ * GET /api/v1/imports/:import_id/errors: the records that failed, by their line and number: a page, or with `Accept: text/csv` all of
  * them. Throws 404 for a missing or hidden import, 410 when its errors were removed because it ended long ago.
  */
 export function listImportErrorsRoute({
@@ -54,8 +54,10 @@ function toCsvFile(importId: string, segments: readonly ImportSegment[], blobs: 
 }
 
 async function* csvLines(errors: AsyncIterable<ImportError>): AsyncGenerator<string> {
-  yield 'line,field,message\r\n'
-  for await (const { line, field = '', message } of errors) yield `${line},${toCell(field)},${toCell(message)}\r\n`
+  yield 'line,field,message,record\r\n'
+  for await (const { line, field = '', message, record = '' } of errors) {
+    yield `${line},${toCell(field)},${toCell(message)},${record}\r\n`
+  }
 }
 
 /** RFC 4180. Names of fields come from the file, so that no spreadsheet must run them. */

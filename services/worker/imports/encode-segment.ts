@@ -97,7 +97,7 @@ function eventEncoder(parse: RecordParser, task: EventTask): RowEncoder {
     const refusal = value && refusalOf({ retentionMs }, value.timestamp, receivedAt)
     if (!refusal) return value
     const { field = 'timestamp_ms', message } = inTermsOfFiles(refusal)
-    errors.push({ line: record.line, field, message })
+    errors.push({ line: record.line, record: record.number, field, message })
     return undefined
   }
 

@@ -77,13 +77,19 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
       )}
       <VirtualRows
         label={texts.errors}
-        headers={[texts.errorColumns.line, texts.errorColumns.field, texts.errorColumns.message]}
+        headers={[
+          texts.errorColumns.line,
+          texts.errorColumns.record,
+          texts.errorColumns.field,
+          texts.errorColumns.message,
+        ]}
         count={count}
         cells={(index) => {
           const found = pages.get(Math.floor(index / pageSize))?.[index % pageSize]
           if (found === undefined) return undefined
           return [
             formatNumber(found.line),
+            found.record === undefined ? '' : formatNumber(found.record),
             <bdi key="field">{found.field ?? ''}</bdi>,
             <bdi key="message" title={found.message}>
               {found.message}

@@ -57,7 +57,7 @@ export const texts = {
   cancelConfirm: 'Cancel import',
   keepOn: 'Statistics count the events when the import is completed. You can close this page: it goes on.',
   errors: 'Errors',
-  errorColumns: { line: 'Line', field: 'Field', message: 'Message' },
+  errorColumns: { line: 'Line', record: 'Record', field: 'Field', message: 'Message' },
   noErrors: 'No record failed.',
   correct: 'Correct these records in the file and import it again: stored ones are found again by their event_id.',
   errorsOf: (count: number) => `${messages.count(count, 'record')} failed`,
