@@ -105,7 +105,7 @@ function toMeasuredRange({ value, isEstimated, groups }: RangeNumbers, groupBy: 
 }
 
 function toBreakdownEntry(
-  { start, group, eventType, value, isEstimated }: StatsGroup,
+  { start, group, eventType, isOther, value, isEstimated }: StatsGroup,
   groupBy: Grouping | undefined,
 ): BreakdownEntry {
   const key = eventType ?? group
@@ -114,6 +114,7 @@ function toBreakdownEntry(
     ...(key === undefined ? {} : { key }),
     ...(group === undefined || groupBy === undefined || isTimeUnit(groupBy) ? {} : { [groupBy]: group }),
     ...(eventType === undefined ? {} : { event_type: eventType }),
+    ...(isOther ? { other: true } : {}),
     value,
     ...(isEstimated ? { estimated: true } : {}),
   }
