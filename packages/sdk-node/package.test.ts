@@ -49,7 +49,7 @@ test('it has the licence, a README, and no dependencies', async () => {
 })
 
 const use = `
-const sluice = createSluice({ url: 'http://127.0.0.1:9', key: 'svc_prod_x', site: 'shop' })
+const sluice = createSluice({ url: 'http://127.0.0.1:9', key: 'svc_prod_' + 'x'.repeat(34), site: 'shop' })
 const { event_id } = sluice.track('view')
 console.log(event_id.length)`
 

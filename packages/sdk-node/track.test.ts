@@ -159,6 +159,18 @@ describe('createSluice', () => {
     expect(create).not.toThrow('secret')
   })
 
+  test.each([
+    ['is cut off', (key: string) => key.slice(0, -1)],
+    ['has the end of a line', (key: string) => `${key}\n`],
+    ['has another prefix', (key: string) => key.replace('svc_', 'abc_')],
+    ['is the placeholder of the documentation', () => 'svc_prod_…'],
+  ])('refuses a key that %s', (_, spoil) => {
+    const key = spoil(`svc_prod_${'a'.repeat(34)}`)
+    expect(() => createSluice({ ...optionsOf('x'), key })).toThrow(
+      new TypeError('createSluice: key must be an API key: svc_… of 43 characters'),
+    )
+  })
+
   test('names an option that there is not, such as a misspelt one', () => {
     const misspelt = { ...optionsOf('x'), spol: '/tmp/spool', toString: 1 }
     expect(() => createSluice(misspelt)).toThrow(

@@ -8,7 +8,7 @@ interface ShopEvents {
   logout: { reason?: string }
 }
 
-const options = { url: 'http://127.0.0.1:9', key: 'svc_prod_x', site: 'shop', onError: () => undefined }
+const options = { url: 'http://127.0.0.1:9', key: 'svc_prod_' + 'x'.repeat(34), site: 'shop', onError: () => undefined }
 
 test('declared events take their own types and properties alone', async () => {
   const sluice = createSluice<ShopEvents>(options)
