@@ -217,6 +217,7 @@ test.each([
   ['https://shop.example?u=https://other.example/x', 'shop.example', ''],
   ['http://[2001:DB8::1]:80/x', '[2001:db8::1]', '/x'],
   ['android-app://com.example.app/', 'com.example.app', '/'],
+  ['//Shop.Example:8080/a/b', 'shop.example', '/a/b'],
   ['/pricing?plan=pro', '', '/pricing'],
   ['mailto:ada@shop.example', '', ''],
   ['', '', ''],

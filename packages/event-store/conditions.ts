@@ -47,11 +47,12 @@ export const eventFieldSql: Readonly<Record<EventField, string>> = {
 }
 
 /**
- * SQL of the host of an absolute URL in lower case, without user and port. domainRFC() takes half the time, but does not
- * recognise `localhost`. The pattern for URLs with a user, which are rare, is ten times as slow.
+ * SQL of the host of a URL in lower case, without user and port; of `//host/path`, too, which leaves out the scheme.
+ * domainRFC() takes half the time, but does not recognise `localhost`. The pattern for URLs with a user, which are rare,
+ * is ten times as slow.
  */
 function hostSql(url: string): string {
-  const pattern = (user: string) => String.raw`'^[a-zA-Z][a-zA-Z0-9+.-]*://${user}(\\[[^\\]/?#]*\\]|[^\\[/?#:@]*)'`
+  const pattern = (user: string) => String.raw`'^(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//${user}(\\[[^\\]/?#]*\\]|[^\\[/?#:@]*)'`
   return `lower(if(position(${url}, '@') = 0, extract(${url}, ${pattern('')}), extract(${url}, ${pattern('(?:[^/?#]*@)?')})))`
 }
 

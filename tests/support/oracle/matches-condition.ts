@@ -129,7 +129,7 @@ function partsOf(url = ''): { host: string; path: string } {
   const hasAuthority = slash >= 0 && address.startsWith('//', slash)
   const pathStart = hasAuthority ? address.indexOf('/', slash + 2) : slash
   const path = pathStart < 0 ? '' : address.slice(pathStart)
-  if (!hasAuthority || !/^[a-z][a-z0-9+.-]*:$/i.test(address.slice(0, slash))) return { host: '', path }
+  if (!hasAuthority || !/^(?:[a-z][a-z0-9+.-]*:)?$/i.test(address.slice(0, slash))) return { host: '', path }
   const authority = address.slice(slash + 2, pathStart < 0 ? undefined : pathStart)
   const withPort = authority.slice(authority.lastIndexOf('@') + 1)
   const end = withPort.startsWith('[') ? withPort.indexOf(']') + 1 : withPort.search(/[:[]|$/)
