@@ -97,10 +97,14 @@ test('segments have at most 100,000 records and 32 MiB', async () => {
   expect(long.segments.map(({ records }) => records)).toEqual([67, 33])
 })
 
+const headerAlone =
+  'file holds no record: its only line is taken for the header, which names the columns (event_type, timestamp_ms for events; user_id for users)'
+
 describe('a file without a record is refused:', () => {
   test.each([
     ['an empty file', '', 'file is empty'],
-    ['a header only', 'user_id,name\r\n\n', 'file holds no record'],
+    ['a header only', 'user_id,name\r\n\n', headerAlone],
+    ['a record without a header', 'u1,Ada\n', headerAlone],
     ['an empty list', ' [ ] ', 'file holds no record'],
     ['white space', ' \n', 'file holds no record'],
   ])('%s', async (_what, file, problem) => {

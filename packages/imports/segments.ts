@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream'
 import { constants, createGunzip, createGzip, type Gunzip } from 'node:zlib'
+import { importColumns } from '@sluice/contracts/import-columns'
+import { importTypes } from '@sluice/contracts/imports'
 import { invalidFormat } from '@sluice/runtime/errors'
 import { fileLimits } from './file-limits.ts'
 import type { FileLayout, FileRecord } from './file-record.ts'
@@ -47,6 +49,11 @@ export interface SegmentLimits {
 
 /** The upload waits for the compression, so the fastest level. */
 const gzipOptions = { level: constants.Z_BEST_SPEED, chunkSize: 64 * 1024 }
+
+/** The type of the import may follow the file, so the columns of each type are named. */
+const headerAlone = `file holds no record: its only line is taken for the header, which names the columns (${importTypes
+  .map((type) => `${importColumns[type].required.join(', ')} for ${type}`)
+  .join('; ')})`
 
 /**
  * Splits an uploaded file of CSV or JSON, gzip or not, into segments while it is read, and hands each to `write`, one
@@ -95,7 +102,7 @@ export async function writeSegments(
     // A client that stands still must not delay the failure of the store.
     void records.return(undefined).catch(() => undefined)
   }
-  if (totalRecords === 0) throw invalidFormat('file holds no record')
+  if (totalRecords === 0) throw invalidFormat(layout.format === 'csv' ? headerAlone : 'file holds no record')
   return { layout, sha256: hash.digest('hex'), totalRecords, segments }
 }
 

@@ -131,7 +131,12 @@ describe('POST /api/v1/imports refuses, and leaves neither blobs, rows nor files
   test.each<[string, string | Uint8Array<ArrayBuffer>, number, string]>([
     ['an empty file', '', 400, 'Invalid format: file is empty'],
     ['a file of blanks', ' \n\n', 400, 'Invalid format: file holds no record'],
-    ['a header without records', 'event_type,timestamp_ms\n', 400, 'Invalid format: file holds no record'],
+    [
+      'a record without a header',
+      'e1,shop,view,1767225600000\n',
+      400,
+      'Invalid format: file holds no record: its only line is taken for the header, which names the columns (event_type, timestamp_ms for events; user_id for users)',
+    ],
     ['an empty list', '[]', 400, 'Invalid format: file holds no record'],
     [
       'gzip that ends early',
