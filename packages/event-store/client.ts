@@ -9,6 +9,7 @@ import {
 } from '@clickhouse/client'
 import { readCaFile } from '@sluice/runtime/ca-file'
 import { tracedCall } from '@sluice/runtime/tracing'
+import { parameterMistakes } from '@sluice/runtime/url-parameters'
 import { ClickHouseError } from './errors.ts'
 import { shardSettings, strictSettings } from './strict-settings.ts'
 
@@ -82,6 +83,8 @@ export function parseClickHouseUrl(url: string): ClickHouseAddress {
   const database = decodeURIComponent(pathname.slice(1)) || 'sluice'
   if (!/^\w+$/.test(database))
     throw new TypeError('its path must be a database name of letters, digits and underscores')
+  const [mistake] = parameterMistakes(searchParams, ['ca', 'cluster'])
+  if (mistake !== undefined) throw new TypeError(mistake)
   const cluster = searchParams.get('cluster')
   if (cluster !== null && !/^[\w.-]+$/.test(cluster))
     throw new TypeError('"cluster" must be a name of letters, digits, underscores, dots and hyphens')

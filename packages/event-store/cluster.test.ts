@@ -146,6 +146,14 @@ test('a name that can be no cluster is refused before anything is opened', () =>
   expect(() => parseClickHouseUrl("http://h/d?cluster=a'b")).toThrow('"cluster" must be a name of letters')
 })
 
+test.each([
+  ['clsuter=events', 'unknown parameter "clsuter" (known: ca, cluster)'],
+  ['cluster=a&database=b', 'unknown parameter "database" (known: ca, cluster)'],
+  ['cluster=a&cluster=b', 'the parameter "cluster" is given twice'],
+])('a URL with ?%s is refused, which without the parameter would mean one server', (query, mistake) => {
+  expect(() => parseClickHouseUrl(`http://h/d?${query}`)).toThrow(new TypeError(mistake))
+})
+
 describe('a store whose servers noted other places', () => {
   test('is refused without the cluster, and with the sentence on what to do', async () => {
     await migrateClickHouse(url)

@@ -1,4 +1,5 @@
 import { readCaFile } from '@sluice/runtime/ca-file'
+import { parameterMistakes } from '@sluice/runtime/url-parameters'
 import { checkPrefix } from '../rules.ts'
 
 const parameters = ['region', 'endpoint', 'ca']
@@ -35,10 +36,7 @@ export function parseS3Url(text: string): S3Address {
     mistakes.push('the bucket has 3 to 63 lower-case letters, digits, "." and "-"')
   }
   if (hash !== '') mistakes.push('"#" has no meaning here')
-  for (const name of new Set(searchParams.keys())) {
-    if (!parameters.includes(name)) mistakes.push(`unknown parameter "${name}" (known: ${parameters.join(', ')})`)
-    else if (searchParams.getAll(name).length > 1) mistakes.push(`the parameter "${name}" is given twice`)
-  }
+  mistakes.push(...parameterMistakes(searchParams, parameters))
   const endpoint = searchParams.get('endpoint')
   if (endpoint !== null) checkEndpoint(endpoint, mistakes)
   const address: S3Address = {

@@ -1,4 +1,5 @@
 import { readCaFile } from '@sluice/runtime/ca-file'
+import { parameterMistakes } from '@sluice/runtime/url-parameters'
 
 const mechanisms = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
 const parameters = ['tls', 'sasl', 'ca']
@@ -32,10 +33,7 @@ export function parseKafkaUrl(text: string): KafkaAddress {
   const brokers = hosts.split(',').map((host, index) => readBroker(host, `broker ${index + 1}`, mistakes))
   readTopic(topic, mistakes)
   const search = new URLSearchParams(query ?? '')
-  for (const name of new Set(search.keys())) {
-    if (!parameters.includes(name)) mistakes.push(`unknown parameter "${name}" (known: ${parameters.join(', ')})`)
-    else if (search.getAll(name).length > 1) mistakes.push(`the parameter "${name}" is given twice`)
-  }
+  mistakes.push(...parameterMistakes(search, parameters))
   const address: KafkaAddress = {
     brokers,
     topic,
