@@ -76,12 +76,16 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
   })
 }
 
-/** Names of the topics that `ensureTopics` would create. Throws when Kafka can't be reached within 15 s. */
+/** Names of the topics that `ensureTopics` would create. Throws as it does. */
 export async function missingTopics(url: string, logger: Pick<Logger, 'debug' | 'warn'> = silent): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
   return withKafkaAdmin(url, logger, async (admin) => {
+    const backfill = `${topic}.backfill`
     const existing = new Set(await admin.listTopics())
-    return [topic, `${topic}.dead`, `${topic}.backfill`].filter((name) => !existing.has(name))
+    if (existing.has(backfill) && existing.has(topic)) {
+      requireNotMorePartitions(await describeTopic(admin, backfill), await describeTopic(admin, topic))
+    }
+    return [topic, `${topic}.dead`, backfill].filter((name) => !existing.has(name))
   })
 }
 
@@ -118,12 +122,7 @@ async function createTopics(admin: Admin, topics: readonly TopicDescription[]): 
 /** Gives a topic the partitions and the settings of another one. Its replicas stay: `describeDurability` compares them. */
 async function alignTopic(admin: Admin, name: string, model: string): Promise<void> {
   const [topic, wanted] = [await describeTopic(admin, name), await describeTopic(admin, model)]
-  if (topic.partitions > wanted.partitions) {
-    throw new Error(
-      `topic ${name} has ${topic.partitions} partitions and ${model} has ${wanted.partitions}: they must be equal, and ` +
-        `Kafka removes no partitions. Add partitions to ${model} as docs/operations.md describes it`,
-    )
-  }
+  requireNotMorePartitions(topic, wanted)
   if (topic.partitions < wanted.partitions) {
     await admin.createPartitions({ topicPartitions: [{ topic: name, count: wanted.partitions }] })
   }
@@ -133,6 +132,14 @@ async function alignTopic(admin: Admin, name: string, model: string): Promise<vo
       resources: [{ type: topicResource, name, configEntries: wanted.configEntries }],
     })
   }
+}
+
+function requireNotMorePartitions(topic: TopicDescription, wanted: TopicDescription): void {
+  if (topic.partitions <= wanted.partitions) return
+  throw new Error(
+    `topic ${topic.name} has ${topic.partitions} partitions and ${wanted.name} has ${wanted.partitions}: they must be equal, ` +
+      `and Kafka removes no partitions. Add partitions to ${wanted.name} as docs/operations.md describes it`,
+  )
 }
 
 async function describeTopic(admin: Admin, name: string): Promise<TopicDescription> {

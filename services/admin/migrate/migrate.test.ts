@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
 import type { EventLog } from '@sluice/event-log/log'
-import { openEventLog } from '@sluice/event-log/open-event-log'
+import { backfillUrl, openEventLog } from '@sluice/event-log/open-event-log'
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
 import { openClickHouse } from '@sluice/event-store/client'
 import { openEventInserter } from '@sluice/event-store/insert/insert-events'
@@ -23,6 +23,7 @@ import {
 } from '../../../tests/support/engines/test-engines.ts'
 import { blockOfRows, event, timeoutMs } from '../../../tests/support/writer.ts'
 import { migrate } from './migrate.ts'
+import { planText } from './plan.ts'
 
 let folder: string
 let postgresDatabase: TestDatabase
@@ -50,6 +51,12 @@ async function migrateStore(logUrl: string, clickHouseUrl: string): Promise<stri
     await postgres.close()
     await inserter.close()
   }
+}
+
+/** What `npm run migrate -- --plan` prints. */
+async function planOf(logUrl: string, clickHouseUrl: string): Promise<string> {
+  const postgres = openPostgres(postgresDatabase.url)
+  return planText({ postgres, clickHouseUrl, logUrl }).finally(() => postgres.close())
 }
 
 /** Consumes as `group` until it has committed `count` blocks. */
@@ -161,6 +168,9 @@ describe('with a cluster', () => {
       internal: expect.stringMatching(/leads to one server, and the events are stored on a cluster of 2 shards/),
     })
     expect(await notedShards()).toBe(2)
+    await expect(planOf(url, store?.url ?? '')).rejects.toMatchObject({
+      internal: expect.stringMatching(/leads to one server, and the events are stored on a cluster of 2 shards/),
+    })
   })
 
   test('a cluster is refused where the events are on one server, and nothing is changed there', async () => {
@@ -192,5 +202,32 @@ describe('with a cluster', () => {
       internal: expect.stringMatching(/The log has held events .* Name a new topic in SLUICE_LOG_URL/),
     })
     expect(await notedShards()).toBeUndefined()
+  })
+
+  describeWithKafka('a plan is refused as the migration would be', () => {
+    test.each([
+      ['without a word about topics that are missing', undefined, undefined, undefined],
+      [
+        'when partitions are not spread evenly over the shards',
+        3,
+        undefined,
+        /The log has 3 partitions and ClickHouse 2/,
+      ],
+      ['when the log has held events', 4, 'log', /The log has held events .* Name a new topic in SLUICE_LOG_URL/],
+      ['when the backfill log has', 4, 'backfill', /The log has held events .* Name a new topic in SLUICE_LOG_URL/],
+    ])('%s', async (_, partitions, used, refusal) => {
+      const url = testKafka()?.url ?? ''
+      if (partitions !== undefined) await ensureTopics(url, { partitions })
+      if (used !== undefined) {
+        const { logger } = capturedLogger()
+        const log = await openEventLog(used === 'log' ? url : backfillUrl(url), { logger })
+        await log.publish([blockOfRows(0, [event()])], { timeoutMs })
+        await log.close()
+      }
+      const plan = planOf(url, cluster.url(database))
+      if (refusal === undefined) expect(await plan).toContain('Topics: would add ')
+      else await expect(plan).rejects.toMatchObject({ internal: expect.stringMatching(refusal) })
+      expect(await databases()).toBe(0)
+    })
   })
 })

@@ -15,7 +15,7 @@ import { AppError } from '@sluice/runtime/errors'
 
 const ignore = (): void => undefined
 /** A failure is thrown. */
-const silent = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+export const silentLogger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
 /** Names of the migrations that were applied and of the topics that were created. */
 export interface Migrated {
@@ -76,38 +76,43 @@ async function prepareLog({
   shards: number
 }): Promise<void> {
   const inserter = openEventInserter(clickHouseUrl)
-  const log = await openEventLog(logUrl, { logger: silent })
+  const log = await openEventLog(logUrl, { logger: silentLogger })
+  const backfill = await openBackfillLog(logUrl, log, { logger: silentLogger })
   try {
-    requireWholePartitions(await log.partitions(), shards)
-    if (shards > 1 && (await shardStore(postgres).read()) === undefined) await requireUnusedLog(logUrl, log)
+    const areShardsNoted = (await shardStore(postgres).read()) !== undefined
+    await requireFittingLogs([log, backfill], { shards, areShardsNoted })
     // Before the log is registered: gateways then publish to it.
     await shardStore(postgres).fix(shards)
     await registerLog(postgres, log)
     await log.replaceGroup(formerWriterGroup(await log.id()), writerGroup(await inserter.storeId()))
   } finally {
+    await backfill.close()
     await log.close()
     await inserter.close()
   }
 }
 
 /**
- * Throws AppError, with what to do, when a log or its backfill log has records before the number of shards is noted: gateways of
- * a store with one server put the ids that they make into any partition, which would be stored on any shard.
+ * Throws AppError, with what to do, when the partitions of the first of `logs` are not spread evenly over the shards, and when
+ * one of them has records before the number of shards is noted: gateways of a store with one server put the ids that they make
+ * into any partition, which would be stored on any shard.
  */
-async function requireUnusedLog(logUrl: string, log: EventLog): Promise<void> {
-  const backfill = await openBackfillLog(logUrl, log, { logger: silent })
-  try {
-    const ends = [...(await log.ends()), ...(await backfill.ends())]
-    if (ends.every((end) => end === 0n)) return
-    throw new AppError('internal', {
-      message: 'Internal server error',
-      internal:
-        'The log has held events that were accepted for a store on one ClickHouse server, or for another store. Name a new ' +
-        'topic in SLUICE_LOG_URL: a store on several shards begins with a log of its own.',
-    })
-  } finally {
-    await backfill.close()
-  }
+export async function requireFittingLogs(
+  logs: readonly Pick<EventLog, 'partitions' | 'ends'>[],
+  { shards, areShardsNoted }: { shards: number; areShardsNoted: boolean },
+): Promise<void> {
+  const [log] = logs
+  if (log === undefined) return
+  requireWholePartitions(await log.partitions(), shards)
+  if (shards === 1 || areShardsNoted) return
+  const ends = await Promise.all(logs.map((each) => each.ends()))
+  if (ends.flat().every((end) => end === 0n)) return
+  throw new AppError('internal', {
+    message: 'Internal server error',
+    internal:
+      'The log has held events that were accepted for a store on one ClickHouse server, or for another store. Name a new ' +
+      'topic in SLUICE_LOG_URL: a store on several shards begins with a log of its own.',
+  })
 }
 
 /**

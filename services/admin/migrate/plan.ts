@@ -1,14 +1,23 @@
 import { missingTopics } from '@sluice/event-log/kafka/ensure-topics'
+import { parseKafkaUrl } from '@sluice/event-log/kafka/url'
+import { backfillUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { parseClickHouseUrl } from '@sluice/event-store/client'
+import { storeServers } from '@sluice/event-store/cluster'
 import { planClickHouse } from '@sluice/event-store/migrate'
 import { planPostgres } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
+import { shardStore } from '@sluice/postgres/shards'
+import { requireFittingLogs, silentLogger } from './migrate.ts'
 
 interface Planned {
   name: string
   statements: readonly { sql: string; bytes: number }[]
 }
 
-/** The steps that `migrate` would take, for a terminal; nothing is changed. */
+/** Creates the table in which the number of shards is noted. */
+const shardsMigration = '024-shards'
+
+/** What `migrate` would do, for a terminal; nothing is changed. Throws what `migrate` would throw. */
 export async function planText({
   postgres,
   clickHouseUrl,
@@ -18,16 +27,34 @@ export async function planText({
   clickHouseUrl: string
   logUrl: string
 }): Promise<string> {
-  const topics = logUrl.startsWith('kafka:') ? await missingTopics(logUrl) : []
+  const shards = (await storeServers(parseClickHouseUrl(clickHouseUrl))).length
+  const planned = await planPostgres(postgres)
+  const hasShardsTable = planned.every(({ name }) => name !== shardsMigration)
+  if (hasShardsTable) await shardStore(postgres).requireSame(shards)
+  const areShardsNoted = hasShardsTable && (await shardStore(postgres).read()) !== undefined
   const clickHouse = await planClickHouse(clickHouseUrl)
+  const topics = logUrl.startsWith('kafka:') ? await planLog(logUrl, { shards, areShardsNoted }) : []
   return [
-    ...section('Postgres', await planPostgres(postgres)),
+    ...section('Postgres', planned),
     ...clickHouse.flatMap(({ server, migrations }) =>
       section(server === undefined ? 'ClickHouse' : `ClickHouse ${server}`, migrations),
     ),
     topics.length === 0 ? 'Topics: up to date' : `Topics: would add ${topics.join(', ')}`,
     'Nothing was changed.',
   ].join('\n')
+}
+
+/** Names of the topics that are missing. Throws what `migrate` would throw about those that exist. */
+async function planLog(logUrl: string, store: { shards: number; areShardsNoted: boolean }): Promise<string[]> {
+  const missing = await missingTopics(logUrl)
+  const urls = [logUrl, backfillUrl(logUrl)].filter((url) => !missing.includes(parseKafkaUrl(url).topic))
+  const logs = await Promise.all(urls.map((url) => openEventLog(url, { logger: silentLogger })))
+  try {
+    await requireFittingLogs(logs, store)
+  } finally {
+    await Promise.all(logs.map((log) => log.close()))
+  }
+  return missing
 }
 
 function section(engine: string, planned: readonly Planned[]): string[] {
