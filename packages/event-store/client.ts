@@ -23,6 +23,8 @@ export interface ClickHouseAddress {
   database: string
   /** Name of the cluster whose shards hold the store, in `system.clusters`; absent: the store is on this server alone. */
   cluster?: string
+  /** It is one of several servers of a store, so that errors name it. */
+  isShard?: true
   /** PEM certificates to trust instead of Node's, for `https:`. */
   ca?: string
 }
@@ -141,7 +143,7 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
     try {
       return await call()
     } catch (error) {
-      throw toClickHouseError(error)
+      throw toClickHouseError(error, address)
     }
   }
 
@@ -173,7 +175,7 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
         })
         // Also a result that nobody reads any more must not hold its connection.
         addAbortSignal(signal, stream)
-        return { bytes: withClickHouseErrors(stream), rows: Number(summary?.result_rows) }
+        return { bytes: withClickHouseErrors(stream, address), rows: Number(summary?.result_rows) }
       }),
     command: (sql, { params = {}, settings } = {}) =>
       runTraced(sql, async () => {
@@ -210,15 +212,24 @@ function keepAliveAgent({ origin, ca }: ClickHouseAddress): HttpAgent {
     : new HttpAgent(options)
 }
 
-async function* withClickHouseErrors(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* withClickHouseErrors(
+  stream: AsyncIterable<Uint8Array>,
+  address: ClickHouseAddress,
+): AsyncGenerator<Uint8Array> {
   try {
     yield* stream
   } catch (error) {
-    throw toClickHouseError(error)
+    throw toClickHouseError(error, address)
   }
 }
 
-function toClickHouseError(error: unknown): ClickHouseError {
-  if (error instanceof DriverError) return new ClickHouseError(Number(error.code), error.message, error)
-  return new ClickHouseError(undefined, error instanceof Error ? error.message : String(error), error)
+function toClickHouseError(error: unknown, address: ClickHouseAddress): ClickHouseError {
+  const options = { cause: error, server: namedServer(address) }
+  if (error instanceof DriverError) return new ClickHouseError(Number(error.code), error.message, options)
+  return new ClickHouseError(undefined, error instanceof Error ? error.message : String(error), options)
+}
+
+/** The server that an error names; undefined where there is only one. */
+export function namedServer({ isShard, origin }: ClickHouseAddress): string | undefined {
+  return isShard ? origin : undefined
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { type ClickHouseCluster, startClickHouseCluster } from '../../tests/support/engines/clickhouse-cluster.ts'
 import { openClickHouse, parseClickHouseUrl } from './client.ts'
+import { openEventEraser } from './event-eraser.ts'
 import { openEventReader } from './event-reader.ts'
 import { migrateClickHouse, planClickHouse } from './migrate.ts'
 
@@ -140,6 +141,25 @@ test('a cluster that the server does not know is refused with those that it know
     refused(/does not know the cluster other .* It knows: test_shards\. Correct the name/),
   )
   expect(await databases()).toBe(0)
+})
+
+test('an error of one server names it', async () => {
+  await migrateClickHouse(url)
+  const [, second = ''] = serverUrls()
+  await command(second, 'DROP TABLE erasures')
+  const eraser = openEventEraser(url)
+  const erased = {
+    erasureId: 'era_1',
+    siteId: 'shop',
+    kind: 'before',
+    hashes: null,
+    before: 1,
+    requestedAt: 1,
+  } as const
+  const stored = eraser.storeTombstone(erased).finally(() => eraser.close())
+  await expect(stored).rejects.toMatchObject({
+    internal: expect.stringMatching(new RegExp(`^ClickHouse at ${new URL(second).origin}: .*erasures`)),
+  })
 })
 
 test('a name that can be no cluster is refused before anything is opened', () => {

@@ -31,7 +31,11 @@ export async function storeServers({
       'SELECT cluster, host_name AS host, shard_num AS shard FROM system.clusters ORDER BY cluster, shard_num, replica_num',
     )
     const members = rows.filter((row) => row.cluster === cluster)
-    const [first, ...others] = members.map(({ host }) => ({ ...address, origin: withHost(address.origin, host) }))
+    const [first, ...others] = members.map(({ host }) => ({
+      ...address,
+      origin: withHost(address.origin, host),
+      isShard: true as const,
+    }))
     if (first === undefined) throw unknownCluster(cluster, address, [...new Set(rows.map((row) => row.cluster))])
     const shards = new Set(members.map(({ shard }) => shard)).size
     if (shards < members.length) {

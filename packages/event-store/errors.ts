@@ -86,11 +86,16 @@ export class ClickHouseError extends AppError {
   /** Whether a statement with fewer rows may succeed. */
   readonly isOfSize: boolean
 
-  constructor(serverCode: number | undefined, internal: string, cause?: unknown) {
+  /** `server` is named where it is one of several, and its operator has to know which. */
+  constructor(
+    serverCode: number | undefined,
+    internal: string,
+    { cause, server }: { cause?: unknown; server?: string | undefined } = {},
+  ) {
     const retryable = serverCode === undefined || retryableCodes.has(serverCode) || isLostShard(serverCode, internal)
     super(retryable ? 'unavailable' : 'internal', {
       message: retryable ? 'Service temporarily unavailable' : 'Internal server error',
-      internal: `ClickHouse: ${internal}`,
+      internal: `${server === undefined ? 'ClickHouse' : `ClickHouse at ${server}`}: ${internal}`,
       retryable,
       ...(retryable ? { retryAfterSeconds: 1 } : {}),
       cause,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
-import type { ClickHouseAddress } from './client.ts'
+import { type ClickHouseAddress, namedServer } from './client.ts'
 import { ClickHouseError } from './errors.ts'
 import { postedRowSettings, strictSettings } from './strict-settings.ts'
 
@@ -85,7 +85,8 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
           },
         })
         const fail = (error: unknown): void => {
-          reject(new ClickHouseError(undefined, error instanceof Error ? error.message : String(error), error))
+          const text = error instanceof Error ? error.message : String(error)
+          reject(new ClickHouseError(undefined, text, { cause: error, server: namedServer(address) }))
         }
         call.on('error', fail)
         call.on('response', (response) => {
@@ -107,6 +108,7 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
                 new ClickHouseError(
                   code === undefined ? undefined : Number(code),
                   text.slice(0, 2_000) || `HTTP ${response.statusCode ?? 0}`,
+                  { server: namedServer(address) },
                 ),
               )
             }

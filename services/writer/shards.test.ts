@@ -104,7 +104,7 @@ describe('with four partitions on two shards', () => {
     const [writer] = writers
     await waitUntil(() => writer?.consumer.warnings().length === 2, 'its partitions wait', 60_000)
     for (const warning of writer?.consumer.warnings() ?? [])
-      expect(warning).toMatch(/^partition [13] waits: ClickHouse: /)
+      expect(warning).toMatch(/^partition [13] waits: ClickHouse at http:\/\/127\.0\.0\.2:\d+: /)
     await expect(stores.inserter.check()).rejects.toThrow()
     // Those of the other one are read to their end.
     const lag = (): number[] =>
