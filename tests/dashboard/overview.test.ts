@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { expectedStats, type RawEvent, type RawStatsQuery } from '../support/oracle/expected-stats.ts'
-import { wallTime } from '../support/oracle/zone-clock.ts'
 import { launchChromium } from './support/chromium.ts'
 import { eventually } from './support/eventually.ts'
 import { copied, headline } from './support/numbers.ts'
+import { settledHeadline, startOfDay } from './support/overview.ts'
 import { coloursAt } from './support/pixels.ts'
 import { watchQuestions } from './support/questions.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
@@ -176,94 +176,6 @@ describeWithChromium('the overview', () => {
     expect(await time.innerText()).toMatch(/, \d\d:\d\d:\d\d$/)
   })
 
-  it('filters by a click on a row, keeps the filter through a reload, and takes it back by Back', async () => {
-    const page = await overview('?range=28d')
-    const all = await settledHeadline(page, 'Events')
-    await rowOf(page, 'Countries', 'Germany').click()
-    await page.waitForURL(/f=country/)
-    const range = { start_date: startOfDay(now, 'UTC') - 27 * dayMs, end_date: Date.now() }
-    const german = oracle({ ...range, metric: 'event_count', country: 'DE' }).value
-    const expectEvents = (count: number) =>
-      eventually(async () => {
-        expect(await headline(page, 'Events')).toBe(count)
-      })
-    await expectEvents(german)
-    expect(german).toBeLessThan(all)
-    await page
-      .getByText(/from Germany/)
-      .first()
-      .waitFor()
-    await eventually(async () => {
-      expect(await page.title()).toContain('Germany')
-    })
-    await page.reload()
-    await expectEvents(german)
-    await page.goBack()
-    expect(new URL(page.url()).searchParams.getAll('f')).toEqual([])
-    await expectEvents(all)
-    await page.goForward()
-    await expectEvents(german)
-  })
-
-  it('excludes by Alt-click, adds by Shift-click, and removes by a second click', async () => {
-    const page = await overview()
-    const filters = () => new URL(page.url()).searchParams.getAll('f')
-    const expectFilters = (expected: string[]) =>
-      eventually(() => {
-        expect(filters()).toEqual(expected)
-      })
-    await rowOf(page, 'Countries', 'Germany').click()
-    await expectFilters(['country:equals:DE'])
-    await rowOf(page, 'Countries', 'Germany').click()
-    await expectFilters([])
-    await rowOf(page, 'Countries', 'France').click({ modifiers: ['Alt'] })
-    await expectFilters(['country:not_equals:FR'])
-    await page.getByRole('button', { name: /^Remove filter/ }).click()
-    await expectFilters([])
-    await rowOf(page, 'Countries', 'Germany').click()
-    await rowOf(page, 'Devices', 'mobile').click({ modifiers: ['Shift'] })
-    await expectFilters(['country:equals:DE', 'device_type:equals:mobile'])
-  })
-
-  it('lists the other values of a filtered dimension, and adds them by Shift-click', async () => {
-    const page = await overview('?range=28d')
-    const country = (name: string) => page.getByRole('region', { name: 'Countries' }).getByRole('button', { name })
-    const expectChoice = async (filters: string[], pressed: Record<string, boolean>) => {
-      await eventually(() => {
-        expect(new URL(page.url()).searchParams.getAll('f')).toEqual(filters)
-      })
-      for (const [name, isPressed] of Object.entries(pressed)) {
-        await eventually(async () => {
-          expect([name, await country(name).getAttribute('aria-pressed')]).toEqual([name, String(isPressed)])
-        })
-      }
-    }
-    await country('Germany').click()
-    await expectChoice(['country:equals:DE'], { Germany: true, France: false })
-    await country('France').click({ modifiers: ['Shift'] })
-    await expectChoice(['country:in:DE,FR'], { Germany: true, France: true, India: false })
-    const range = { start_date: startOfDay(now, 'UTC') - 27 * dayMs, end_date: Date.now() }
-    const [german, french] = ['DE', 'FR'].map(
-      (each) => oracle({ ...range, metric: 'event_count', country: each }).value,
-    )
-    await eventually(async () => {
-      expect(await headline(page, 'Events')).toBe((german ?? 0) + (french ?? 0))
-    })
-    await country('Germany').click({ modifiers: ['Shift'] })
-    await expectChoice(['country:equals:FR'], { Germany: false, France: true })
-    await country('India').click()
-    await expectChoice(['country:equals:IN'], { India: true, France: false })
-
-    // The list of all values adds them as well, and stays open.
-    await page.getByRole('region', { name: 'Pages', exact: true }).getByRole('button', { name: 'All' }).click()
-    const dialog = page.getByRole('dialog', { name: 'All pages' })
-    await dialog.getByRole('button', { name: '/about', exact: true }).click({ modifiers: ['Shift'] })
-    await dialog.getByRole('button', { name: '/contact', exact: true }).click({ modifiers: ['Shift'] })
-    await expectChoice(['country:equals:IN', 'path:in:/about,/contact'], {})
-    expect(await dialog.getByRole('button', { name: '/contact' }).getAttribute('aria-pressed')).toBe('true')
-    await dialog.getByRole('button', { name: '/shop', exact: true }).waitFor()
-  })
-
   it('keeps in the address that countries are a map, and copies a command with the whole address', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')
@@ -410,23 +322,6 @@ describeWithChromium('the overview', () => {
     await page.waitForURL(`${rig.url}/`)
   })
 })
-
-/** Start of the day of a zone in which a moment lies; for zones without a change of clocks on that day. */
-function startOfDay(at: number, zone: string): number {
-  const wall = wallTime(at, zone)
-  return at - (wall - Math.floor(wall / dayMs) * dayMs)
-}
-
-function rowOf(page: Page, region: string, text: string): Locator {
-  return page.getByRole('region', { name: region, exact: true }).getByText(text, { exact: true }).first()
-}
-
-async function settledHeadline(page: Page, name: string): Promise<number> {
-  await eventually(async () => {
-    expect(await headline(page, name)).not.toBeNaN()
-  })
-  return headline(page, name)
-}
 
 /** Opens the table of the chart by the key of the shortcut. */
 async function tableOfChart(page: Page): Promise<Locator> {

@@ -1,0 +1,125 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import { expectedStats, type RawEvent, type RawStatsQuery } from '../support/oracle/expected-stats.ts'
+import { eventually } from './support/eventually.ts'
+import { headline } from './support/numbers.ts'
+import { rowOf, settledHeadline, startOfDay } from './support/overview.ts'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { rawEvents, seededEvents } from './support/seed.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+
+const siteId = 'shop'
+const dayMs = 86_400_000
+
+describeWithChromium('a filter of the overview', () => {
+  const visitors = useBrowser()
+  const now = Date.now()
+  const events = seededEvents({ siteId, now })
+  let rig: Rig
+  let raw: RawEvent[]
+
+  beforeAll(async () => {
+    rig = await startRig()
+    raw = rawEvents(events)
+    await rig.send(events)
+  })
+  afterAll(() => rig.stop())
+
+  const overview = async (search = ''): Promise<Page> => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}${search}`)
+    return page
+  }
+
+  const oracle = (query: Omit<RawStatsQuery, 'site_id' | 'environment'>) =>
+    expectedStats(raw, { site_id: siteId, environment: 'prod', ...query })
+
+  it('is set by a click on a row, stays through a reload, and is taken back by Back', async () => {
+    const page = await overview('?range=28d')
+    const all = await settledHeadline(page, 'Events')
+    await rowOf(page, 'Countries', 'Germany').click()
+    await page.waitForURL(/f=country/)
+    const range = { start_date: startOfDay(now, 'UTC') - 27 * dayMs, end_date: Date.now() }
+    const german = oracle({ ...range, metric: 'event_count', country: 'DE' }).value
+    const expectEvents = (count: number) =>
+      eventually(async () => {
+        expect(await headline(page, 'Events')).toBe(count)
+      })
+    await expectEvents(german)
+    expect(german).toBeLessThan(all)
+    await page
+      .getByText(/from Germany/)
+      .first()
+      .waitFor()
+    await eventually(async () => {
+      expect(await page.title()).toContain('Germany')
+    })
+    await page.reload()
+    await expectEvents(german)
+    await page.goBack()
+    expect(new URL(page.url()).searchParams.getAll('f')).toEqual([])
+    await expectEvents(all)
+    await page.goForward()
+    await expectEvents(german)
+  })
+
+  it('excludes by Alt-click, is added by Shift-click, and removed by a second click', async () => {
+    const page = await overview()
+    const filters = () => new URL(page.url()).searchParams.getAll('f')
+    const expectFilters = (expected: string[]) =>
+      eventually(() => {
+        expect(filters()).toEqual(expected)
+      })
+    await rowOf(page, 'Countries', 'Germany').click()
+    await expectFilters(['country:equals:DE'])
+    await rowOf(page, 'Countries', 'Germany').click()
+    await expectFilters([])
+    await rowOf(page, 'Countries', 'France').click({ modifiers: ['Alt'] })
+    await expectFilters(['country:not_equals:FR'])
+    await page.getByRole('button', { name: /^Remove filter/ }).click()
+    await expectFilters([])
+    await rowOf(page, 'Countries', 'Germany').click()
+    await rowOf(page, 'Devices', 'mobile').click({ modifiers: ['Shift'] })
+    await expectFilters(['country:equals:DE', 'device_type:equals:mobile'])
+  })
+
+  it('leaves the other values of its dimension listed, which Shift-click adds', async () => {
+    const page = await overview('?range=28d')
+    const country = (name: string) => page.getByRole('region', { name: 'Countries' }).getByRole('button', { name })
+    const expectChoice = async (filters: string[], pressed: Record<string, boolean>) => {
+      await eventually(() => {
+        expect(new URL(page.url()).searchParams.getAll('f')).toEqual(filters)
+      })
+      for (const [name, isPressed] of Object.entries(pressed)) {
+        await eventually(async () => {
+          expect([name, await country(name).getAttribute('aria-pressed')]).toEqual([name, String(isPressed)])
+        })
+      }
+    }
+    await country('Germany').click()
+    await expectChoice(['country:equals:DE'], { Germany: true, France: false })
+    await country('France').click({ modifiers: ['Shift'] })
+    await expectChoice(['country:in:DE,FR'], { Germany: true, France: true, India: false })
+    const range = { start_date: startOfDay(now, 'UTC') - 27 * dayMs, end_date: Date.now() }
+    const [german, french] = ['DE', 'FR'].map(
+      (each) => oracle({ ...range, metric: 'event_count', country: each }).value,
+    )
+    await eventually(async () => {
+      expect(await headline(page, 'Events')).toBe((german ?? 0) + (french ?? 0))
+    })
+    await country('Germany').click({ modifiers: ['Shift'] })
+    await expectChoice(['country:equals:FR'], { Germany: false, France: true })
+    await country('India').click()
+    await expectChoice(['country:equals:IN'], { India: true, France: false })
+
+    // The list of all values adds them as well, and stays open.
+    await page.getByRole('region', { name: 'Pages', exact: true }).getByRole('button', { name: 'All' }).click()
+    const dialog = page.getByRole('dialog', { name: 'All pages' })
+    await dialog.getByRole('button', { name: '/about', exact: true }).click({ modifiers: ['Shift'] })
+    await dialog.getByRole('button', { name: '/contact', exact: true }).click({ modifiers: ['Shift'] })
+    await expectChoice(['country:equals:IN', 'path:in:/about,/contact'], {})
+    expect(await dialog.getByRole('button', { name: '/contact' }).getAttribute('aria-pressed')).toBe('true')
+    await dialog.getByRole('button', { name: '/shop', exact: true }).waitFor()
+  })
+})
