@@ -9,6 +9,7 @@ import { type EventInserter, openEventInserter } from '@sluice/event-store/inser
 import { queryRunners } from '@sluice/event-store/query-runner'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type ClickHouseCluster, startClickHouseCluster } from '../support/engines/clickhouse-cluster.ts'
+import { row, sent } from '../support/event-row.ts'
 import { openShardedTestStore, type TestStore } from '../support/test-store.ts'
 
 let cluster: ClickHouseCluster
@@ -31,7 +32,6 @@ afterAll(async () => {
 })
 
 const hour = 3_600_000
-const sent = Date.now() - hour
 const dayMs = 24 * hour
 const { signal } = new AbortController()
 
@@ -41,23 +41,11 @@ beforeEach(() => {
   site = randomUUID()
 })
 
-const row = (fields: Partial<EventRow>): EventRow => ({
-  site_id: site,
-  environment: 'prod',
-  event_type: 'view',
-  timestamp: sent,
-  event_id: randomUUID(),
-  user_id: 'ada',
-  session_id: 's1',
-  received_at: sent,
-  ...fields,
-})
-
 /** Stores events on each shard. */
 async function storeOnEach(events: readonly Partial<EventRow>[]): Promise<number> {
   let inserted = 0
   for (const partition of cluster.servers.keys()) {
-    const lines = events.map((fields) => JSON.stringify(row(fields)))
+    const lines = events.map((fields) => JSON.stringify(row(site, fields)))
     const stored = await inserter.insert(
       { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false },
       { queryId: randomUUID(), replaceRunning: false, partition, timeoutMs: 20_000 },
@@ -151,7 +139,7 @@ describe('an erasure', () => {
 test('retention deletes on every shard, also when only one has old events', async () => {
   await storeOnEach([{ timestamp: sent - 40 * dayMs }, {}])
   await inserter.insert(
-    { payloads: [Buffer.from(JSON.stringify(row({ timestamp: sent - 90 * dayMs })))], hasUndated: false },
+    { payloads: [Buffer.from(JSON.stringify(row(site, { timestamp: sent - 90 * dayMs })))], hasUndated: false },
     { queryId: randomUUID(), replaceRunning: false, partition: 1, timeoutMs: 20_000 },
   )
   const expired = [{ siteId: site, before: sent - 30 * dayMs }]

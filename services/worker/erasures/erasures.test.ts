@@ -16,6 +16,7 @@ import { exportStore } from '@sluice/postgres/exports'
 import { siteStore } from '@sluice/postgres/sites'
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { row, sent } from '../../../tests/support/event-row.ts'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { finishExport } from '../../../tests/support/finished-export.ts'
 import { createImportRig, type ImportRig } from '../../../tests/support/import-rig.ts'
@@ -53,22 +54,6 @@ function urlOf({ origin, username, password, database }: ClickHouseAddress): str
 
 const hour = 3_600_000
 const dayMs = 24 * hour
-/** Before the requests of the tests. */
-const sent = Date.now() - hour
-
-function row(site: string, fields: Partial<EventRow> = {}): EventRow {
-  return {
-    site_id: site,
-    environment: 'prod',
-    event_type: 'view',
-    timestamp: sent,
-    event_id: randomUUID(),
-    user_id: 'ada',
-    session_id: 's1',
-    received_at: sent,
-    ...fields,
-  }
-}
 
 async function insert(...rows: EventRow[]): Promise<number> {
   const { inserted } = await rig.inserter.insert(
