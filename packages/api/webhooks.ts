@@ -53,7 +53,11 @@ const settings = {
 
 export const createWebhookBody = joi.object<CreateWebhookBody>({
   site_id: siteId.required(),
-  url: url.required(),
+  url: url
+    .required()
+    .description(
+      'Where deliveries are sent, by POST. Private addresses need SLUICE_WEBHOOK_ALLOWED_NETWORKS. Of several webhooks with one URL, the oldest that is on gets each delivery, the others nothing.',
+    ),
   events: events.required(),
   ...settings,
   secret: settings.secret.description(
