@@ -5,6 +5,7 @@ import { expect, test } from '@jest/globals'
 const program = `
 import { runService } from '${new URL('run-service.ts', import.meta.url).href}'
 import { denyAll } from '${new URL('../access/access.ts', import.meta.url).href}'
+import { FatalError } from '${new URL('../runtime/supervisor.ts', import.meta.url).href}'
 import { listenVariables, optionalVariable } from '${new URL('../runtime/variables.ts', import.meta.url).href}'
 
 await runService({
@@ -13,6 +14,7 @@ await runService({
   environment: process.env,
   renamed: new Map([['SLUICE_COLOR', 'SLUICE_COLOUR']]),
   build: async (config, { logger, metrics }) => {
+    if (config.SLUICE_COLOUR === 'fatal') throw new FatalError('Choose another colour.')
     const { values } = await metrics.getSingleMetric('sluice_deprecated_config').get()
     const deprecated = values.map(({ labels, value }) => [labels.name, value])
     logger.warn({ colour: config.SLUICE_COLOUR, deprecated }, 'built')
@@ -21,30 +23,34 @@ await runService({
   },
 })`
 
-/** Runs the service to its end with `environment`; its log as objects, and what it wrote to standard error. */
-async function run(environment: Readonly<Record<string, string>>) {
-  const child = spawn(
-    process.execPath,
-    ['--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', program],
-    {
-      cwd: import.meta.dirname,
-      env: {
-        SLUICE_HOST: '127.0.0.1',
-        SLUICE_PORT: '0',
-        SLUICE_METRICS_PORT: '0',
-        SLUICE_LOG_LEVEL: 'warn',
-        ...environment,
-      },
-      stdio: ['ignore', 'pipe', 'pipe'],
+const command = [process.execPath, '--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', program]
+
+/** Runs `program` to its end with `environment`: its exit code and what it wrote. */
+async function outputOf([file = '', ...args]: readonly string[], environment: Readonly<Record<string, string>>) {
+  const child = spawn(file, args, {
+    cwd: import.meta.dirname,
+    env: {
+      SLUICE_HOST: '127.0.0.1',
+      SLUICE_PORT: '0',
+      SLUICE_METRICS_PORT: '0',
+      SLUICE_LOG_LEVEL: 'warn',
+      ...environment,
     },
-  )
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   const output = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].on('data', (chunk: Buffer) => (output[name] += chunk.toString()))
   }
   const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
-  const lines = output.stdout.split('\n').filter((line) => line !== '')
-  return { code, errors: output.stderr, log: lines.map((line) => JSON.parse(line) as unknown) }
+  return { code, ...output }
+}
+
+/** Runs the service to its end with `environment`; its log as objects, and what it wrote to standard error. */
+async function run(environment: Readonly<Record<string, string>>) {
+  const { code, stdout, stderr } = await outputOf(command, environment)
+  const lines = stdout.split('\n').filter((line) => line !== '')
+  return { code, errors: stderr, log: lines.map((line) => JSON.parse(line) as unknown) }
 }
 
 test('a renamed variable works under its former name, with one warning in the log and a figure of 1', async () => {
@@ -65,6 +71,26 @@ test('a variable under its present name is no reason for a warning or a figure',
   const { code, log } = await run({ SLUICE_COLOUR: 'red' })
   expect(code).toBe(0)
   expect(log).toStrictEqual([expect.objectContaining({ colour: 'red', deprecated: [], msg: 'built' })])
+})
+
+test('a failure is a line of the log and a sentence, at a terminal the sentence alone', async () => {
+  const environment = { SLUICE_COLOUR: 'fatal' }
+  const { code, errors, log } = await run(environment)
+  expect({ code, errors }).toStrictEqual({ code: 1, errors: 'invented: Choose another colour.\n' })
+  expect(log).toStrictEqual([expect.objectContaining({ level: 'fatal', msg: 'failed' })])
+
+  // script runs a command at a terminal of its own; the program would need quotes on its command line.
+  const atTerminal = ['script', '--quiet', '--return', '--command', '"$NODE" $FLAGS --eval "$PROGRAM"', '/dev/null']
+  const [node = '', ...flags] = command.slice(0, -2)
+  expect(
+    await outputOf(atTerminal, {
+      ...environment,
+      NODE: node,
+      FLAGS: flags.join(' '),
+      PROGRAM: program,
+      SHELL: '/bin/sh',
+    }),
+  ).toMatchObject({ code: 1, stdout: 'invented: Choose another colour.\r\n' })
 })
 
 test('two values under both names end the service with 1 before anything is built', async () => {

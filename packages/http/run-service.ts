@@ -1,6 +1,6 @@
 import type { Access } from '@sluice/access/access'
 import { type Config, ConfigError, type Environment, loadConfig, type Variables } from '@sluice/runtime/config'
-import { internalMessage } from '@sluice/runtime/errors'
+import { AppError, internalMessage } from '@sluice/runtime/errors'
 import { createLogger, type Logger } from '@sluice/runtime/logger'
 import { Counter, createMetrics, Gauge, type Metrics } from '@sluice/runtime/metrics'
 import {
@@ -122,7 +122,9 @@ export async function runService<V extends Variables>({
     logger.flush()
     process.exit(0)
   } catch (error) {
-    logger.fatal({ err: error }, 'failed')
+    // At a terminal, a sentence that says what to do would stand below a line of JSON with the same sentence.
+    const isSaid = process.stdout.isTTY && (error instanceof AppError || error instanceof FatalError)
+    if (!isSaid) logger.fatal({ err: error }, 'failed')
     logger.flush()
     process.stderr.write(`${name}: ${internalMessage(error)}\n`)
     process.exit(1)
