@@ -96,6 +96,12 @@ describe('an upload', () => {
   })
 
   test.each<[string, string[], number, string]>([
+    [
+      'has the file as a text',
+      [field('title', 'A'), field('file', 'a,b'), end],
+      400,
+      'Invalid field: file must be sent as a file, with a filename in its part',
+    ],
     ['has no file', [field('title', 'A'), end], 400, 'Missing required field: file'],
     ['lacks a field after its file', [file('file', 'a'), end], 400, 'Missing required field: title'],
     [

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Readable, Writable } from 'node:stream'
 import multer, { type StorageEngine } from 'multer'
 import type { MultipartBodyRule } from '@sluice/api/operation'
-import { AppError, internalMessage, invalidFormat, missingField, tooLarge } from '@sluice/runtime/errors'
+import { AppError, internalMessage, invalidField, invalidFormat, missingField, tooLarge } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
 import { bodyTooLarge } from './decompress.ts'
 import { discard, discardedBytesMax } from './read-body.ts'
@@ -73,7 +73,11 @@ export function createUpload(
       receiving.set(incoming, rule.maxBytes + formBytesMax)
       try {
         const sent = await parseForm(incoming, receiver, rule)
-        if (!receiver.saving) throw missingField(rule.file)
+        if (!receiver.saving) {
+          // Clients that forget the name send the content as a text field: curl -F file=… in place of -F file=@….
+          if (rule.file in sent) throw invalidField(rule.file, 'must be sent as a file, with a filename in its part')
+          throw missingField(rule.file)
+        }
         return { stored: await receiver.saving, fields: validate(rule.fields, { ...sent }) as object }
       } catch (error) {
         await removeStored()
