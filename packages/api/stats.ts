@@ -106,10 +106,6 @@ const breakdownEntry = joi
     timestamp: joi.number().integer().required().description('The bucket’s start; for values the range’s.'),
     key: joi.string().allow('').description('The value; `""` for events without, `(other)` for the rest.'),
     ...Object.fromEntries(groupFields.map((field) => [field, joi.string().allow('')])),
-    other: joi
-      .boolean()
-      .valid(true)
-      .description('Present in the entry of the rest: an event may have the value `(other)` itself.'),
     value: joi.number().required(),
     estimated,
   })

@@ -93,8 +93,6 @@ export interface BreakdownEntry extends Partial<Record<Dimension, string>> {
   timestamp: number
   /** The group's value, `''` when its events have none; absent in buckets. */
   key?: string
-  /** Present in the entry of the groups beyond the limit, whose key is `(other)`; a value may have this name, too. */
-  other?: true
   value: number
   /** Present when the value is an estimate (docs/http-interface.md#precision). */
   estimated?: true

@@ -51,8 +51,8 @@ async function types(context: Context, options: TypesOptions): Promise<void> {
   const counts = await client.request<StatsResult>('GET', '/api/v1/stats', {
     query: { ...query, metric: 'event_count_by_type', limit: statsLimits.groupsMax },
   })
-  const names = (counts.data.breakdown ?? []).flatMap(({ key, other }) =>
-    key === undefined || other || key === canaryType ? [] : [key],
+  const names = (counts.data.breakdown ?? []).flatMap(({ key }) =>
+    key === undefined || ['(other)', canaryType].includes(key) ? [] : [key],
   )
   if (names.length === 0) {
     throw new Failure(

@@ -2,7 +2,7 @@ import { isTimeUnit } from '../calendar.ts'
 import type { StatsPlan } from './spec.ts'
 import type { GroupRow, TypeRow } from './statements.ts'
 
-/** Name of the groups beyond the limit together. A value of this very name has a group of its own, without `isOther`. */
+/** Name of the groups beyond the limit together. A value of this very name has a group of its own. */
 const otherGroups = '(other)'
 
 /** The metric in one bucket, in one group by value, or of one event type in either. */
@@ -13,8 +13,6 @@ export interface StatsGroup {
   group?: string
   /** The event type, for `event_count_by_type` alone. */
   eventType?: string
-  /** Present for the groups beyond the limit together. */
-  isOther?: true
   value: number
   /** Whether the value is an estimate of a distinct count. */
   isEstimated: boolean
@@ -31,7 +29,7 @@ export function valueGroups({ start }: StatsPlan, rows: readonly GroupRow[]): St
     .filter(({ place }) => place !== 'skipped')
     .map(({ place, key, value, estimated = 0 }) => ({
       start,
-      ...(place === 'named' ? { group: key } : { group: otherGroups, isOther: true }),
+      group: place === 'named' ? key : otherGroups,
       value,
       isEstimated: estimated !== 0,
     }))
@@ -41,10 +39,9 @@ export function valueGroups({ start }: StatsPlan, rows: readonly GroupRow[]): St
 export function typeGroups({ start, groupBy }: StatsPlan, rows: readonly TypeRow[]): StatsGroup[] {
   const listed = rows.filter(({ place }) => place !== 'skipped')
   return listed.map(({ part, place, type, value }) => {
-    const named: Pick<StatsGroup, 'eventType' | 'isOther'> =
-      place === 'named' ? { eventType: type } : { eventType: otherGroups, isOther: true }
-    if (isTimeUnit(groupBy)) return { start: Number(part), ...named, value, isEstimated: false }
+    const eventType = place === 'named' ? type : otherGroups
+    if (isTimeUnit(groupBy)) return { start: Number(part), eventType, value, isEstimated: false }
     const isByOtherValue = groupBy !== undefined && groupBy !== 'event_type'
-    return { start, ...(isByOtherValue ? { group: String(part) } : {}), ...named, value, isEstimated: false }
+    return { start, ...(isByOtherValue ? { group: String(part) } : {}), eventType, value, isEstimated: false }
   })
 }

@@ -118,7 +118,7 @@ describe('event_count_by_type', () => {
     expect((await queryStats(parameters)).breakdown).toStrictEqual([
       { timestamp: noon, key: 'click', path: '/b', event_type: 'click', value: 2 },
       { timestamp: noon, key: 'click', path: '/a', event_type: 'click', value: 1 },
-      { timestamp: noon, key: '(other)', path: '/a', event_type: '(other)', other: true, value: 2 },
+      { timestamp: noon, key: '(other)', path: '/a', event_type: '(other)', value: 2 },
     ])
   })
 

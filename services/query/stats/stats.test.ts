@@ -174,18 +174,7 @@ describe('group_by country and device_type', () => {
     expect(value).toBe(2)
     expect(breakdown).toStrictEqual([
       { timestamp: noon, key: 'US', country: 'US', value: 2 },
-      { timestamp: noon, key: '(other)', country: '(other)', other: true, value: 1 },
-    ])
-  })
-
-  test('of the value (other) differ from the groups beyond the limit', async () => {
-    const siteId = await siteWith([
-      ...['(other)', '(other)', 'a', 'b'].map((plan): StoredEvent => ({ at: 0, properties: { plan } })),
-    ])
-    const parameters = { site_id: siteId, metric: 'event_count', group_by: 'properties.plan', limit: 1 }
-    expect((await queryStats(parameters)).breakdown).toStrictEqual([
-      { timestamp: noon, key: '(other)', 'properties.plan': '(other)', value: 2 },
-      { timestamp: noon, key: '(other)', 'properties.plan': '(other)', other: true, value: 2 },
+      { timestamp: noon, key: '(other)', country: '(other)', value: 1 },
     ])
   })
 
@@ -235,7 +224,7 @@ describe('event_count_by_type', () => {
     expect(byDevice.breakdown).toStrictEqual([
       { timestamp: noon, key: 'click', event_type: 'click', device_type: 'mobile', value: 2 },
       { timestamp: noon, key: 'click', event_type: 'click', device_type: 'desktop', value: 1 },
-      { timestamp: noon, key: '(other)', event_type: '(other)', device_type: 'desktop', other: true, value: 2 },
+      { timestamp: noon, key: '(other)', event_type: '(other)', device_type: 'desktop', value: 2 },
     ])
   })
 })

@@ -105,7 +105,7 @@ function toMeasuredRange({ value, isEstimated, groups }: RangeNumbers, groupBy: 
 }
 
 function toBreakdownEntry(
-  { start, group, eventType, isOther, value, isEstimated }: StatsGroup,
+  { start, group, eventType, value, isEstimated }: StatsGroup,
   groupBy: Grouping | undefined,
 ): BreakdownEntry {
   const key = eventType ?? group
@@ -114,7 +114,6 @@ function toBreakdownEntry(
     ...(key === undefined ? {} : { key }),
     ...(group === undefined || groupBy === undefined || isTimeUnit(groupBy) ? {} : { [groupBy]: group }),
     ...(eventType === undefined ? {} : { event_type: eventType }),
-    ...(isOther ? { other: true } : {}),
     value,
     ...(isEstimated ? { estimated: true } : {}),
   }

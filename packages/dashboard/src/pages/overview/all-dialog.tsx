@@ -16,7 +16,7 @@ import { MoreMenu, Num } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { type Column, DataTable } from '../../ui/table.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, resultOf, withoutChoice } from './questions.ts'
+import { breakdownSource, otherKey, resultOf, withoutChoice } from './questions.ts'
 
 const rowsMax = 1_000
 /** Rows whose other metrics are asked for: those that are seen without scrolling far. */
@@ -40,13 +40,7 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
   const chosen = choiceOf(filters, dimension)
   const result = answer.data
   const entries = useMemo(
-    () =>
-      (result?.breakdown ?? []).map(({ key = '', other = false, value, estimated = false }) => ({
-        key,
-        isRest: other,
-        value,
-        estimated,
-      })),
+    () => (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated })),
     [result],
   )
   const shown = entries.filter(({ key }) =>
@@ -56,7 +50,7 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
     questions,
     dimension,
     metric,
-    shown.slice(0, detailedRows).flatMap(({ key, isRest }) => (isRest ? [] : [key])),
+    shown.slice(0, detailedRows).map(({ key }) => key),
   )
   type Row = (typeof entries)[number]
   const columns: Column<Row>[] = [
@@ -79,9 +73,9 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
       id: other,
       header: messages.metrics[other],
       align: 'end' as const,
-      sort: ({ key, isRest }: Row) => (isRest ? undefined : values.get(key)) ?? -1,
-      cell: ({ key, isRest }: Row) => {
-        const value = isRest ? undefined : values.get(key)
+      sort: ({ key }: Row) => values.get(key) ?? -1,
+      cell: ({ key }: Row) => {
+        const value = values.get(key)
         return value === undefined ? (
           ''
         ) : (
@@ -111,19 +105,19 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
             caption={title}
             columns={columns}
             rows={shown}
-            rowKey={({ key, isRest }) => (isRest ? 'rest' : `value ${key}`)}
+            rowKey={({ key }) => key}
             empty={<p class="muted">{messages.ui.noMatch}</p>}
-            onOpen={({ key, isRest }, event) => {
-              if (isRest) return
+            onOpen={({ key }, event) => {
+              if (key === otherKey) return
               const click = clickOf(event)
               // More values can be added one after the other.
               if (click === 'is') onClose()
               setView({ filters: filtersAfterClick(filters, dimension, key, click) })
             }}
-            isChosen={({ key, isRest }) => !isRest && chosen.includes(key)}
+            isChosen={({ key }) => chosen.includes(key)}
           />
         )}
-        {entries.some(({ isRest }) => isRest) ? (
+        {entries.some(({ key }) => key === otherKey) ? (
           <p class="muted small">{texts.truncated(formatNumber(rowsMax))}</p>
         ) : null}
       </div>
@@ -138,7 +132,7 @@ interface Detail {
 
 /** Other metrics of some values: one question for each, of these values alone. */
 function useDetails(questions: Questions, dimension: Dimension, metric: Metric, keys: readonly string[]): Detail[] {
-  const known = keys.filter((key) => key !== '')
+  const known = keys.filter((key) => key !== '' && key !== otherKey)
   const others = otherMetrics.filter((each) => each !== metric)
   const asked = others.map((each): StatsQuestion => {
     const question = withoutChoice(questions.question(each, { group_by: dimension, limit: rowsMax }), dimension)

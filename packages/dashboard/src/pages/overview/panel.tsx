@@ -11,7 +11,7 @@ import { MoreMenu, Num } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { AllDialog } from './all-dialog.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, panelMetric, withoutChoice } from './questions.ts'
+import { breakdownSource, otherKey, panelMetric, withoutChoice } from './questions.ts'
 
 /** Rows of a panel; narrow screens show six of them. */
 const panelRows = 9
@@ -26,14 +26,8 @@ export interface PanelRow {
   estimated: boolean
 }
 
-/** The groups of an answer, without the one of the rest. */
 const rowsOf = (result: StatsResult | undefined): PanelRow[] =>
-  (result?.breakdown ?? [])
-    .filter(({ other }) => other !== true)
-    .map(({ key = '', value, estimated = false }) => ({ key, value, estimated }))
-
-const hasRest = (result: StatsResult | undefined): boolean =>
-  result?.breakdown?.some(({ other }) => other === true) ?? false
+  (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated }))
 
 interface PanelProps {
   title: string
@@ -61,8 +55,9 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
   const question = withoutChoice(filtered, dimension)
   const answer = useApi('stats', isAsked ? { query: question } : null)
   const result = answer.data?.group_by === dimension ? answer.data : undefined
-  const listed = rowsOf(result)
-  const hasMore = hasRest(result)
+  const groups = rowsOf(result)
+  const listed = groups.filter(({ key }) => key !== otherKey)
+  const hasMore = groups.length > listed.length
   // Chosen values that are not among the most frequent ones are asked for alone.
   const rare = choiceOf(filters, dimension).filter((value) => listed.every(({ key }) => key !== value))
   const rareQuestion = { ...filtered, limit: rareRowsMax }

@@ -30,6 +30,9 @@ export function resultOf(entry: BatchEntry | undefined): StatsResult | undefined
 export const failureOf = ({ status, error }: Extract<BatchEntry, { success: false }>): ApiError =>
   new ApiError(status, error)
 
+/** The key of what stands after the last listed group. */
+export const otherKey = '(other)'
+
 /** Files are named by site, metric, grouping, first and last day. */
 function fileOf(question: StatsQuestion, zone: string): string {
   const { start_date: startMs = 0, end_date: endMs = 0, group_by: by } = question
