@@ -203,10 +203,10 @@ describe('GET /api/v1/imports/{import_id}/errors', () => {
     expect(response.headers.get('content-type')).toBe('text/csv; charset=utf-8')
     expect(response.headers.get('content-disposition')).toContain(`filename="${jobId}-errors.csv"`)
     const rows = errors.map(
-      ({ line, record, field, message }) =>
-        `${line},${field === '=cmd()' ? "'=cmd()" : (field ?? '')},"${message.replaceAll('"', '""')}",${record ?? ''}`,
+      ({ line, field, message }) =>
+        `${line},${field === '=cmd()' ? "'=cmd()" : (field ?? '')},"${message.replaceAll('"', '""')}"`,
     )
-    expect((await response.text()).split('\r\n')).toStrictEqual(['line,field,message,record', ...rows, ''])
+    expect((await response.text()).split('\r\n')).toStrictEqual(['line,field,message', ...rows, ''])
   })
 
   test('responds with 410 once the errors are removed', async () => {

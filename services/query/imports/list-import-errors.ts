@@ -54,9 +54,9 @@ function toCsvFile(importId: string, segments: readonly ImportSegment[], blobs: 
 }
 
 async function* csvLines(errors: AsyncIterable<ImportError>): AsyncGenerator<string> {
-  yield 'line,field,message,record\r\n'
-  for await (const { line, field = '', message, record = '' } of errors) {
-    yield `${line},${toCell(field)},${toCell(message)},${record}\r\n`
+  yield 'line,field,message\r\n'
+  for await (const { line, field = '', message } of errors) {
+    yield `${line},${toCell(field)},${toCell(message)}\r\n`
   }
 }
 
