@@ -33,6 +33,7 @@ const all = [
   '022-backups',
   '023-canary',
   '024-shards',
+  '025-reshard',
 ]
 
 let postgres: TestPostgres

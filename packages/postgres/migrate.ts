@@ -29,6 +29,7 @@ import * as siteDeletions from './migrations/021-site-deletions.ts'
 import * as backups from './migrations/022-backups.ts'
 import * as canary from './migrations/023-canary.ts'
 import * as shards from './migrations/024-shards.ts'
+import * as reshard from './migrations/025-reshard.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -61,6 +62,7 @@ export const migrations: Migrations = {
   '022-backups': backups,
   '023-canary': canary,
   '024-shards': shards,
+  '025-reshard': reshard,
 }
 
 /**

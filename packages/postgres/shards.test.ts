@@ -33,7 +33,7 @@ test('the number of shards is noted once, and another one is refused with what t
   expect(await store.read()).toBe(2)
   for (const refused of [store.requireSame(4), store.fix(4), store.fix(1)]) {
     await expect(refused).rejects.toMatchObject({
-      internal: expect.stringContaining('The number of shards can not be changed') as unknown,
+      internal: expect.stringContaining('Only "npm run reshard" changes the number of shards') as unknown,
     })
   }
   await expect(store.fix(1)).rejects.toMatchObject({
@@ -50,7 +50,7 @@ test('a number that is no power of two is refused', async () => {
 })
 
 test('a database whose log is registered has one shard from the migration on', async () => {
-  const { '024-shards': added, ...before } = migrations
+  const { '024-shards': added, '025-reshard': _, ...before } = migrations
   expect(added).toBeDefined()
   await migratePostgres(postgres, before)
   await watermarkStore(postgres).advance('log', [undefined])
@@ -73,4 +73,21 @@ test('builds that know no shards can work with one, and with several only this b
   await migratePostgres(postgres, later)
   expect(await oldestBuild()).toBe(2)
   expect(thisBuild).toBeGreaterThanOrEqual(2)
+})
+
+test('a doubling is noted with the time of its first call, ends, and happens once', async () => {
+  await migratePostgres(postgres)
+  await store.fix(1)
+  await store.startDoubling()
+  const since = (await store.readState())?.doublingSince
+  expect(since).toBeInstanceOf(Date)
+  await store.startDoubling()
+  expect(await store.readState()).toStrictEqual({ number: 1, doublingSince: since })
+  await store.cancelDoubling()
+  expect(await store.readState()).toStrictEqual({ number: 1, doublingSince: null })
+  await store.startDoubling()
+  await store.double(1)
+  await store.double(1)
+  expect(await store.readState()).toStrictEqual({ number: 2, doublingSince: null })
+  expect(await oldestBuild()).toBe(2)
 })

@@ -3,18 +3,39 @@ import { AppError } from '@sluice/runtime/errors'
 import { oldestBuildOfShards } from '@sluice/runtime/schema-versions'
 import type { Postgres } from './open.ts'
 
+/** What Postgres has noted of the shards of ClickHouse. */
+export interface Shards {
+  /** It decides on which shard an event is stored. */
+  number: number
+  /** When `npm run reshard` began to double the number, by the clock of Postgres; null: it is not being doubled. */
+  doublingSince: Date | null
+}
+
 /**
- * The number of shards of ClickHouse, which decides on which of them an event is stored: so it never changes. Every method
- * throws AppError 503 while Postgres is away.
+ * The number of shards of ClickHouse, which only `npm run reshard` changes, because it moves the events. Every method throws
+ * AppError 503 while Postgres is away.
  */
 export interface ShardStore {
-  /** Undefined: `npm run migrate` has not noted it yet. */
+  /** The number; undefined: `npm run migrate` has not noted it yet. */
   read(): Promise<number | undefined>
+  /** As `read`, with whether the number is being doubled. */
+  readState(): Promise<Shards | undefined>
   /** Throws AppError, with what to do, when another number is noted. */
   requireSame(shards: number): Promise<void>
-  /** Notes the number for ever. Throws as `requireSame` does. */
+  /** Notes the number, if none is noted. Throws as `requireSame` does. */
   fix(shards: number): Promise<void>
+  /** Notes that the number is being doubled, until `double` or `cancelDoubling`; a second call changes nothing. */
+  startDoubling(): Promise<void>
+  cancelDoubling(): Promise<void>
+  /** Notes twice the number `shards`, unless it was changed. */
+  double(shards: number): Promise<void>
 }
+
+/**
+ * How long a gateway may rely on having read that there is one shard. Gateways read it more often; one that can't reckons with
+ * several from then on, so that all know of a doubling after this time.
+ */
+export const oneShardLeaseMs = 30_000
 
 /** The number of shards that this Postgres has noted. */
 export function shardStore(postgres: Postgres): ShardStore {
@@ -27,26 +48,50 @@ export function shardStore(postgres: Postgres): ShardStore {
     throw new AppError('internal', {
       message: 'Internal server error',
       internal:
-        `SLUICE_CLICKHOUSE_URL leads to ${counted(shards)}, and the events are stored on ${counted(known)}. The number of ` +
-        'shards can not be changed: use the URL of before, or a new installation with an empty Postgres.',
+        `SLUICE_CLICKHOUSE_URL leads to ${counted(shards)}, and the events are stored on ${counted(known)}. Only ` +
+        '"npm run reshard" changes the number of shards (docs/scale-out.md): use the URL of those, or a new installation ' +
+        'with an empty Postgres.',
     })
   }
 
   return {
     read,
+    readState: () =>
+      postgres.run((db) =>
+        db.selectFrom('shards').select(['number', 'doubling_since as doublingSince']).executeTakeFirst(),
+      ),
     requireSame,
     fix: async (shards) => {
       await postgres.run(async (db) => {
         await sql`INSERT INTO shards (number) VALUES (${shards}) ON CONFLICT DO NOTHING`.execute(db)
-        if (shards > 1) {
-          await sql`
-            UPDATE migration_builds SET oldest_build = ${oldestBuildOfShards}
-            WHERE name = '024-shards' AND oldest_build < ${oldestBuildOfShards}`.execute(db)
-        }
+        if (shards > 1) await noteOldestBuild(db)
       })
       await requireSame(shards)
     },
+    startDoubling: () =>
+      postgres.run(async (db) => {
+        await sql`UPDATE shards SET doubling_since = clock_timestamp() WHERE doubling_since IS NULL`.execute(db)
+      }),
+    cancelDoubling: () =>
+      postgres.run(async (db) => {
+        await sql`UPDATE shards SET doubling_since = NULL`.execute(db)
+      }),
+    double: (shards) =>
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          await noteOldestBuild(transaction)
+          await sql`
+            UPDATE shards SET number = 2 * number, doubling_since = NULL WHERE number = ${shards}`.execute(transaction)
+        }),
+      ),
   }
+}
+
+/** Builds that know no shards would store all events on one of several. */
+async function noteOldestBuild(db: Postgres['db']): Promise<void> {
+  await sql`
+    UPDATE migration_builds SET oldest_build = ${oldestBuildOfShards}
+    WHERE name = '024-shards' AND oldest_build < ${oldestBuildOfShards}`.execute(db)
 }
 
 function counted(shards: number): string {

@@ -241,6 +241,7 @@ interface ReplayPositionsTable {
 
 interface ShardsTable {
   number: number
+  doubling_since: Defaulted<Date | null>
 }
 
 interface SitesTable {

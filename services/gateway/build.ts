@@ -59,7 +59,7 @@ export function buildGateway(
       countRejection: rejectionCounter(metrics),
     }),
     pages: sdkPages(loadSdk()),
-    components: [durability, sites, registered.guard, backfillWatch],
+    components: [durability, sites, registered.guard, registered.watch, backfillWatch],
     warnings: durability.warnings,
     checks: [
       { name: 'log', required: false, check: () => log.check() },

@@ -4,7 +4,7 @@ import { type Kysely, sql } from 'kysely'
 export const oldestBuild = 1
 
 export async function up(db: Kysely<never>): Promise<void> {
-  // At most one row, whose number never changes.
+  // At most one row.
   await sql`
     CREATE TABLE shards (
       is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),

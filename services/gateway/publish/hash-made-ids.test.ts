@@ -1,9 +1,11 @@
 import { afterEach, expect, test } from '@jest/globals'
 import { keyHash } from '@sluice/events/key-hash'
+import { type Shards, shardStore } from '@sluice/postgres/shards'
 import { FatalError } from '@sluice/runtime/supervisor'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../../tests/support/captured-logger.ts'
 import { startGateway, type StoredRow, type TestGateway } from '../../../tests/support/gateway.ts'
-import { registeredLog } from './registered-log.ts'
+import { type RegisteredLog, registeredLog } from './registered-log.ts'
 
 let gateway: TestGateway | undefined
 
@@ -42,21 +44,53 @@ test('with one shard, events of a request with ids that the gateway made are in 
   expect(new Set(made.map(({ block }) => block)).size).toBe(1)
 })
 
-test.each([1, 2])('until it has read that there are %i, a gateway reckons with several shards', async (shards) => {
+/** A log on stores that have noted what `readState` returns. */
+function logOf(readState: () => Promise<Shards>, leaseMs?: number): RegisteredLog {
   const log = {
     id: () => Promise.resolve('log'),
     partitions: () => Promise.resolve(4),
     publish: () => Promise.resolve(),
   }
-  const stores = {
-    watermarks: { isRegistered: () => Promise.resolve(true) },
-    shards: { read: () => Promise.resolve(shards) },
-  }
-  const registered = registeredLog(log, stores, capturedLogger().logger)
+  const stores = { watermarks: { isRegistered: () => Promise.resolve(true) }, shards: { readState } }
+  return registeredLog(log, stores, capturedLogger().logger, { ...(leaseMs !== undefined && { leaseMs }) })
+}
+
+test.each([
+  { number: 1, doublingSince: null, maySpread: false },
+  { number: 1, doublingSince: new Date(), maySpread: true },
+  { number: 2, doublingSince: null, maySpread: true },
+])('until it has read %j, a gateway reckons with several shards', async ({ maySpread, ...shards }) => {
+  const registered = logOf(() => Promise.resolve(shards))
   expect(registered.maySpread()).toBe(true)
   await registered.partitions()
-  expect(registered.maySpread()).toBe(shards > 1)
+  expect(registered.maySpread()).toBe(maySpread)
 })
+
+test('a gateway that could not read for a while whether there is one shard reckons with several', async () => {
+  const registered = logOf(() => Promise.resolve({ number: 1, doublingSince: null }), 500)
+  await registered.partitions()
+  expect(registered.maySpread()).toBe(false)
+  await waitUntil(() => registered.maySpread(), 'the lease has ended')
+})
+
+test('a running gateway hashes the ids that it makes once the number of shards is being doubled', async () => {
+  gateway = await startGateway({ shards: 1 })
+  await sendBatch(gateway)
+  await shardStore(gateway.postgres).startDoubling()
+  const { collectBatch, stored, log } = gateway
+  let sent = 0
+  await waitUntil(
+    async () => {
+      const site = `shop-${sent++}`
+      const events = Array.from({ length: count }, () => ({ site_id: site, event_type: 'x' }))
+      expect((await collectBatch({ events })).status).toBe(202)
+      const partitions = new Set((await stored(site, count)).map(({ partition }) => partition))
+      return partitions.size === (await log.partitions())
+    },
+    'made ids are in every partition',
+    30_000,
+  )
+}, 60_000)
 
 test('a gateway does not start on a log whose number of shards is not noted', async () => {
   await expect(startGateway({ shards: null })).rejects.toThrow('Run "npm run migrate"')

@@ -1,9 +1,10 @@
 import type { EventLog } from '@sluice/event-log/log'
 import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
-import type { ShardStore } from '@sluice/postgres/shards'
+import { oneShardLeaseMs, type Shards, type ShardStore } from '@sluice/postgres/shards'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import { AppError, internalMessage, isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
+import { poller } from '@sluice/runtime/poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
 import type { Component } from '@sluice/runtime/supervisor'
 import type { PublishLog } from './publisher.ts'
@@ -16,33 +17,55 @@ import type { PublishLog } from './publisher.ts'
 export interface RegisteredLog extends PublishLog {
   /** Ends the service when the log can't be used; looks again while Postgres or the log is away. */
   guard: Component
-  /** Whether ClickHouse has several shards, or may have: the number, which never changes, is not read yet. */
+  /** Reads again and again whether there is still one shard. */
+  watch: Component
+  /** Whether ClickHouse has several shards, or may have or get them: that there is one has not been read lately. */
   maySpread: () => boolean
 }
+
+const defaultWatchMs = 5_000
 
 /** The log, guarded by what the two stores of Postgres know of it. */
 export function registeredLog(
   log: Pick<EventLog, 'id' | 'partitions' | 'publish'>,
-  stores: { watermarks: Pick<WatermarkStore, 'isRegistered'>; shards: Pick<ShardStore, 'read'> },
+  stores: { watermarks: Pick<WatermarkStore, 'isRegistered'>; shards: Pick<ShardStore, 'readState'> },
   logger: Pick<Logger, 'warn'>,
+  { leaseMs = oneShardLeaseMs, watchMs = defaultWatchMs } = {},
 ): RegisteredLog {
-  let shards: number | undefined
+  let isChecked = false
+  /** Until then (`performance.now()`) there is one shard. */
+  let oneShardUntil = -Infinity
+
+  async function readShards(): Promise<Shards | undefined> {
+    const readAt = performance.now()
+    const shards = await stores.shards.readState()
+    const isOne = shards?.number === 1 && shards.doublingSince === null
+    oneShardUntil = isOne ? readAt + leaseMs : -Infinity
+    return shards
+  }
 
   async function check(): Promise<void> {
-    if (shards !== undefined) return
+    if (isChecked) return
     // `migrate` notes the number of shards before it registers the log.
-    const noted = await stores.shards.read()
-    if (noted === undefined || !(await stores.watermarks.isRegistered(await log.id()))) {
+    const shards = await readShards()
+    if (shards === undefined || !(await stores.watermarks.isRegistered(await log.id()))) {
       const internal = 'This log is not registered in Postgres. Run "npm run migrate".'
       throw new AppError('internal', { message: 'Internal server error', internal })
     }
-    requireWholePartitions(await log.partitions(), noted)
-    shards = noted
+    requireWholePartitions(await log.partitions(), shards.number)
+    isChecked = true
   }
 
   return {
     guard: schemaGuard('log', check, logger),
-    maySpread: () => shards !== 1,
+    watch: poller({
+      name: 'number of shards',
+      intervalMs: watchMs,
+      poll: async () => {
+        await readShards()
+      },
+    }),
+    maySpread: () => performance.now() >= oneShardUntil,
     // The publisher asks until it gets the number: this is before the first publish, which may be before the guard's.
     partitions: async () => {
       await check().catch((error: unknown) => {
