@@ -89,7 +89,7 @@ export function openStoreBackup(url: string, credentials?: BackupCredentials): S
     if (pieces === shards) return
     throw new Error(
       `The backup is of ${pieces} ${pieces === 1 ? 'server' : 'shards'} of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to ` +
-        `${shards}. The number can't be changed: ` +
+        `${shards}. It is restored to as many as it is of: ` +
         `${pieces === 1 ? 'name a single server' : `name a cluster of ${pieces} shards by "?cluster="`} there.`,
     )
   }

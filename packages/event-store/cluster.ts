@@ -9,6 +9,11 @@ export function shardsDatabase(database: string): string {
 /** The table of that database that has the rows of `mergeTreeIndex` of all shards. */
 export const granulesTable = 'event_granules'
 
+/** The name of a database of a store whose events `npm run reshard` has moved to another one. */
+export function retiredDatabase(database: string): string {
+  return `${database}_before_reshard`
+}
+
 /** Chooses the address for statements on all events: a server whose tables reach the others, or the only server. */
 export function readingAddress(address: ClickHouseAddress): ClickHouseAddress {
   return address.cluster === undefined ? address : { ...address, database: shardsDatabase(address.database) }
@@ -41,7 +46,7 @@ export async function storeServers({
     if (shards < members.length) {
       throw wrongCluster(
         `The ClickHouse cluster ${cluster} has more than one replica of a shard. Sluice stores events exactly once on one ` +
-          'server a shard only: name a cluster with one replica a shard in SLUICE_CLICKHOUSE_URL.',
+          'server a shard only: name a cluster with one replica a shard.',
       )
     }
     if (!Number.isInteger(Math.log2(shards))) {
@@ -103,7 +108,7 @@ function withHost(origin: string, host: string): string {
 function unknownCluster(cluster: string, { origin }: ClickHouseAddress, known: readonly string[]): AppError {
   const knows = known.length === 0 ? 'It knows no cluster' : `It knows: ${known.join(', ')}`
   return wrongCluster(
-    `ClickHouse at ${origin} does not know the cluster ${cluster} of SLUICE_CLICKHOUSE_URL. ${knows}. Correct the name, or ` +
+    `ClickHouse at ${origin} does not know the cluster ${cluster}. ${knows}. Correct the name, or ` +
       'add the cluster to remote_servers in the configuration of ClickHouse.',
   )
 }

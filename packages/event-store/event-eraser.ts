@@ -1,5 +1,4 @@
 import { unavailable } from '@sluice/runtime/errors'
-import { sleep } from '@sluice/runtime/supervisor'
 import {
   type ClickHouse,
   type ClickHouseAddress,
@@ -9,6 +8,7 @@ import {
 } from './client.ts'
 import { onEach, storeServers, untilSuccessful } from './cluster.ts'
 import { erasedEvents, type ErasedRows, erasedUsers, type RowCondition, tombstoneSql } from './erased-rows.ts'
+import { waitForStatements } from './running-statements.ts'
 import { checkStorePlaces } from './store-identity.ts'
 
 /** The event store for services that delete: everything but the order of the steps, which is services/worker/erasures'. */
@@ -51,7 +51,6 @@ export interface ExpiredSite {
 
 /** Unix ms beyond the time of every row. */
 const always = 9_000_000_000_000
-const insertPollMs = 100
 /** The DELETE returns once it is noted; ClickHouse carries it out by itself, also after a restart. */
 const noWait = { lightweight_deletes_sync: '0', mutations_sync: '0' } as const
 /** Sites of one DELETE: a statement has a limited size. */
@@ -127,7 +126,7 @@ function openServerEraser(address: ClickHouseAddress): EventEraser {
         { params: { ...params, erasure_id: erased.erasureId } },
       )
     },
-    waitForInserts: (signal) => waitForInserts(clickHouse, signal),
+    waitForInserts: (signal) => waitForStatements(clickHouse, address.database, { kinds: ['Insert'], signal }),
     count: async (erased) => {
       const users = erasedUsers(erased)
       return {
@@ -220,26 +219,4 @@ async function isDeleting(clickHouse: ClickHouse): Promise<boolean> {
   const failed = rows.find(({ reason }) => reason !== '')
   if (failed !== undefined) throw unavailable(`a mutation fails: ${failed.reason}`)
   return rows.length > 0
-}
-
-/**
- * A running insert is known by its query id and by its age, because ids are used again: an id whose query is younger than
- * before is another insert's. No clocks are compared, which a suspended machine would set back.
- */
-async function waitForInserts(clickHouse: ClickHouse, signal: AbortSignal): Promise<void> {
-  let earlier = await runningInserts(clickHouse)
-  while (earlier.size > 0) {
-    await sleep(insertPollMs, signal)
-    signal.throwIfAborted()
-    const running = await runningInserts(clickHouse)
-    earlier = new Map([...running].filter(([id, age]) => age >= (earlier.get(id) ?? Infinity)))
-  }
-}
-
-async function runningInserts(clickHouse: ClickHouse): Promise<Map<string, number>> {
-  const { rows } = await clickHouse.query<{ id: string; age: number }>(
-    `SELECT query_id AS id, max(elapsed) AS age FROM system.processes
-     WHERE query_kind = 'Insert' AND current_database = currentDatabase() GROUP BY id`,
-  )
-  return new Map(rows.map(({ id, age }) => [id, age]))
 }

@@ -8,9 +8,16 @@ import {
   type SchemaVersions,
 } from '@sluice/runtime/schema-versions'
 import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from './client.ts'
-import { createShardsTables, storeServers } from './cluster.ts'
+import { createShardsTables, onEach, storeServers } from './cluster.ts'
 import { clickHouseCode, ClickHouseError } from './errors.ts'
-import { checkStorePlaces, insertStorePlace, recordServer, requireNoLostShard } from './store-identity.ts'
+import {
+  checkStorePlaces,
+  insertStorePlace,
+  recordServer,
+  requireNoLostShard,
+  type StorePlace,
+  type StorePlaces,
+} from './store-identity.ts'
 
 /** The migrations of this build. */
 export const migrationFolder = new URL('./migrations/', import.meta.url)
@@ -75,33 +82,67 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
   const id = places.find((place) => place !== undefined)?.id ?? randomUUID()
   const applied = new Set<string>()
   for (const [shard, server] of servers.entries()) {
-    await createDatabase(server)
-    const clickHouse = openClickHouseAt(server)
-    try {
-      if (address.cluster !== undefined && places[shard] === undefined) {
-        await createStoreTable(clickHouse, folder)
-        await insertStorePlace(clickHouse, { id, shard, shards: servers.length })
-      }
-      for (const name of await migrateServer(clickHouse, folder)) applied.add(name)
-      if (servers.length > 1) await noteOldestBuildOfShards(clickHouse)
-    } finally {
-      await clickHouse.close()
-    }
+    const place = { id, shard, shards: servers.length }
+    const isNew = address.cluster !== undefined && places[shard] === undefined
+    for (const name of await migrateServer(server, { folder, place, isNew })) applied.add(name)
+    await onServer(server, recordServer)
   }
   if (address.cluster !== undefined) await createShardsTables(servers, address.cluster)
   return [...applied]
 }
 
-async function createDatabase({ database, ...server }: ClickHouseAddress): Promise<void> {
-  const clickHouse = openClickHouseAt({ ...server, database: 'default' })
+/**
+ * Creates the databases of a store that is to be filled, or what is missing of them, on servers in the order of their shards.
+ * Until `migrateClickHouse` no service can use it: it takes no inserts, and has no tables that reach all shards.
+ */
+export async function createClosedStore(
+  servers: readonly ClickHouseAddress[],
+  places: StorePlaces,
+  id: string,
+): Promise<void> {
+  await onEach(servers, (server, shard) =>
+    migrateServer(server, {
+      folder: migrationFolder,
+      place: { id, shard, shards: servers.length },
+      isNew: places[shard] === undefined,
+      isClosed: true,
+    }),
+  )
+}
+
+async function onServer<T>(server: ClickHouseAddress, work: (clickHouse: ClickHouse) => Promise<T>): Promise<T> {
+  const clickHouse = openClickHouseAt(server)
   try {
-    await clickHouse.command(`CREATE DATABASE IF NOT EXISTS ${database}`)
+    return await work(clickHouse)
   } finally {
     await clickHouse.close()
   }
 }
 
-async function migrateServer(clickHouse: ClickHouse, folder: URL): Promise<readonly string[]> {
+async function createDatabase({ database, ...server }: ClickHouseAddress): Promise<void> {
+  await onServer({ ...server, database: 'default' }, (clickHouse) =>
+    clickHouse.command(`CREATE DATABASE IF NOT EXISTS ${database}`),
+  )
+}
+
+/** Brings a server up to date; one that `isNew` gets its place before. Returns the names of the applied migrations. */
+async function migrateServer(
+  server: ClickHouseAddress,
+  { folder, place, isNew, isClosed }: { folder: URL; place: StorePlace; isNew: boolean; isClosed?: boolean },
+): Promise<readonly string[]> {
+  await createDatabase(server)
+  return onServer(server, async (clickHouse) => {
+    if (isNew) {
+      await createStoreTable(clickHouse, folder)
+      await insertStorePlace(clickHouse, place, { isClosed })
+    }
+    const applied = await applyMigrations(clickHouse, folder)
+    if (place.shards > 1) await noteOldestBuildOfShards(clickHouse)
+    return applied
+  })
+}
+
+async function applyMigrations(clickHouse: ClickHouse, folder: URL): Promise<readonly string[]> {
   await clickHouse.command(
     `CREATE TABLE IF NOT EXISTS schema_migrations (name String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
      ENGINE = MergeTree ORDER BY name`,
@@ -117,7 +158,6 @@ async function migrateServer(clickHouse: ClickHouse, folder: URL): Promise<reado
       { params: { name, oldestBuild } },
     )
   }
-  await recordServer(clickHouse)
   return missing
 }
 
@@ -211,10 +251,9 @@ export async function planClickHouse(url: string, folder = migrationFolder): Pro
 }
 
 async function planServer(server: ClickHouseAddress, folder: URL): Promise<PlannedMigration[]> {
-  const clickHouse = openClickHouseAt(server)
-  try {
+  return onServer(server, async (clickHouse) => {
     const missing = missingMigrations(await schemaVersionsOrNone(clickHouse, folder))
-    return await Promise.all(
+    return Promise.all(
       missing.map(async (name) => ({
         name,
         statements: await Promise.all(
@@ -225,9 +264,7 @@ async function planServer(server: ClickHouseAddress, folder: URL): Promise<Plann
         ),
       })),
     )
-  } finally {
-    await clickHouse.close()
-  }
+  })
 }
 
 /** Statements that read or write each part of a table: mutations, and a table that is made anew from itself. */

@@ -1,6 +1,6 @@
 import { AppError } from '@sluice/runtime/errors'
 import { type ClickHouse, type ClickHouseAddress, openClickHouseAt } from './client.ts'
-import { wrongCluster } from './cluster.ts'
+import { retiredDatabase, wrongCluster } from './cluster.ts'
 
 /** Text of an insert that the only server of a store refuses, with what an operator does about it. */
 const oneServerText =
@@ -51,6 +51,9 @@ export function storeParameters({ id, place }: StoreTarget): Readonly<Record<str
  */
 const engineWanted = 'ReplacingMergeTree'
 
+/** The `server` of a store that takes no inserts yet, because `npm run reshard` fills it: no server has this UUID. */
+const closedServer = "toUUID('ffffffff-ffff-ffff-ffff-ffffffffffff')"
+
 /** The place of the server of a store that has no others. */
 const onlyServer = { shard: 0, shards: 1 }
 
@@ -63,8 +66,8 @@ export async function readStoreId(
   clickHouse: Pick<ClickHouse, 'query' | 'address'>,
   place: Pick<StorePlace, 'shard' | 'shards'> = onlyServer,
 ): Promise<string> {
-  const { rows } = await clickHouse.query<StorePlace & { is_own: number; engine: string }>(
-    `SELECT toString(id) AS id, shard, shards, server = serverUUID() AS is_own,
+  const { rows } = await clickHouse.query<NotedPlace & { is_own: number; engine: string }>(
+    `SELECT toString(id) AS id, shard, shards, server = serverUUID() AS is_own, server = ${closedServer} AS is_closed,
        (SELECT any(engine) FROM system.tables WHERE database = currentDatabase() AND name = 'events') AS engine
      FROM store FINAL`,
   )
@@ -74,6 +77,12 @@ export async function readStoreId(
   }
   if (store.shard !== place.shard || store.shards !== place.shards) {
     throw wrongCluster(misplacedText(clickHouse.address.origin, store, place))
+  }
+  if (store.is_closed === 1) {
+    throw refused(
+      `The ClickHouse database ${clickHouse.address.database} is being filled by "npm run reshard". Let that command end ` +
+        '(docs/scale-out.md), then start the services again.',
+    )
   }
   if (store.is_own !== 1) throw refused(otherServerText(store.shards > 1 ? store : undefined))
   // A table that is missing refuses inserts itself.
@@ -102,12 +111,19 @@ export interface StorePlace {
   shards: number
 }
 
+/** A place with whether its store takes no inserts yet. */
+interface NotedPlace extends StorePlace {
+  /** 0 or 1. */
+  is_closed: number
+}
+
 /** The place that each server has noted; undefined on a server without a store. */
-export type StorePlaces = readonly (StorePlace | undefined)[]
+export type StorePlaces = readonly (NotedPlace | undefined)[]
 
 /**
  * Reads the places of a store's servers, which are in the order of their shards. Throws AppError, with what to do, when one of
- * them has noted another place, or another store than the others; ClickHouseError while they can't answer.
+ * them has noted another place, or another store than the others, or had a store that was moved; ClickHouseError while they
+ * can't answer.
  */
 export async function checkStorePlaces(servers: readonly ClickHouseAddress[]): Promise<StorePlaces> {
   const places = await Promise.all(servers.map(readStorePlace))
@@ -184,7 +200,7 @@ async function hasStoredEvents({ database, ...server }: ClickHouseAddress): Prom
   }
 }
 
-async function readStorePlace({ database, ...server }: ClickHouseAddress): Promise<StorePlace | undefined> {
+async function readStorePlace({ database, ...server }: ClickHouseAddress): Promise<NotedPlace | undefined> {
   // The database may not exist yet.
   const clickHouse = openClickHouseAt({ ...server, database: 'default' })
   try {
@@ -192,15 +208,30 @@ async function readStorePlace({ database, ...server }: ClickHouseAddress): Promi
       `SELECT name FROM system.columns WHERE database = {database:String} AND table = 'store'`,
       { database },
     )
-    if (columns.length === 0) return undefined
+    if (columns.length === 0) {
+      await requireNotRetired(clickHouse, database)
+      return undefined
+    }
     const place = columns.some(({ name }) => name === 'shards') ? 'shard, shards' : '0 AS shard, 1 AS shards'
-    const { rows } = await clickHouse.query<StorePlace>(
-      `SELECT toString(id) AS id, ${place} FROM ${database}.store FINAL`,
+    const { rows } = await clickHouse.query<NotedPlace>(
+      `SELECT toString(id) AS id, ${place}, server = ${closedServer} AS is_closed FROM ${database}.store FINAL`,
     )
     return rows[0]
   } finally {
     await clickHouse.close()
   }
+}
+
+/** Throws AppError, with what to do, when `npm run reshard` has taken the events out of a database: a new store would be empty. */
+async function requireNotRetired(clickHouse: ClickHouse, database: string): Promise<void> {
+  const retired = retiredDatabase(database)
+  const { rows } = await clickHouse.query('SELECT 1 FROM system.databases WHERE name = {retired:String}', { retired })
+  if (rows.length === 0) return
+  throw wrongCluster(
+    `The events of the ClickHouse database ${database} at ${clickHouse.address.origin} were moved by "npm run reshard", which ` +
+      `renamed it to ${retired}. Put the database and the cluster that they were moved to into SLUICE_CLICKHOUSE_URL; if the ` +
+      'command did not end, run it again (docs/scale-out.md).',
+  )
 }
 
 function misplacedText(origin: string, noted: StorePlace, { shard, shards }: Omit<StorePlace, 'id'>): string {
@@ -214,13 +245,18 @@ function misplacedText(origin: string, noted: StorePlace, { shard, shards }: Omi
     noted.shards > 1
       ? `name the cluster of its ${noted.shards} shards by "?cluster=" in SLUICE_CLICKHOUSE_URL`
       : 'take "?cluster=" out of SLUICE_CLICKHOUSE_URL, or name a cluster of new servers'
-  return `${isChanged}The number of shards of a store can't be changed: ${wanted}.`
+  return `${isChanged}Only "npm run reshard" changes the number of shards of a store: ${wanted}.`
 }
 
-/** Notes the place of a server that has no store yet. */
-export async function insertStorePlace(clickHouse: Pick<ClickHouse, 'command'>, place: StorePlace): Promise<void> {
+/** Notes the place of a server that has no store yet. One that `isClosed` takes no inserts before `recordServer`. */
+export async function insertStorePlace(
+  clickHouse: Pick<ClickHouse, 'command'>,
+  place: StorePlace,
+  { isClosed = false } = {},
+): Promise<void> {
   await clickHouse.command(
-    'INSERT INTO store (id, server, shard, shards) SELECT {id:UUID}, serverUUID(), {shard:UInt16}, {shards:UInt16}',
+    `INSERT INTO store (id, server, shard, shards)
+     SELECT {id:UUID}, ${isClosed ? closedServer : 'serverUUID()'}, {shard:UInt16}, {shards:UInt16}`,
     { params: { ...place } },
   )
 }

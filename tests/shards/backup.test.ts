@@ -175,11 +175,11 @@ test('the piece of another shard is refused', async () => {
 
 test('another number of shards is refused with the sentence on what to do', async () => {
   await expect(restored.stage(places().slice(0, 1), { database, storeId })).rejects.toThrow(
-    "The backup is of 1 server of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to 2. The number can't be changed: name a single server there.",
+    'The backup is of 1 server of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to 2. It is restored to as many as it is of: name a single server there.',
   )
   const single = openStoreBackup(cluster.servers[0]?.url(target) ?? '')
   await expect(single.stage(places(), { database, storeId })).rejects.toThrow(
-    'The backup is of 2 shards of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to 1. The number can\'t be changed: name a cluster of 2 shards by "?cluster=" there.',
+    'The backup is of 2 shards of ClickHouse, and SLUICE_CLICKHOUSE_URL leads to 1. It is restored to as many as it is of: name a cluster of 2 shards by "?cluster=" there.',
   )
   await single.close()
   expect(await databases()).toStrictEqual([])

@@ -4,6 +4,7 @@ import { openClickHouse } from '@sluice/event-store/client'
 import { type EventReader, openEventReader } from '@sluice/event-store/event-reader'
 import { type ExportReader, openExportReader } from '@sluice/event-store/exports/export-reader'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { openResharding } from '@sluice/event-store/reshard/resharding'
 import type { ClickHouseCluster } from '../support/engines/clickhouse-cluster.ts'
 
 /** The readers of a store. */
@@ -57,39 +58,35 @@ SELECT 'site', if(number % 5 = 0, 'dev', 'prod'), concat('u', toString(number)),
     if(version = 1, 'old', concat('n', toString(number))), toString(number % 7), if(number % 2 = 0, 'pro', 'free'), version
 FROM (SELECT number, arrayJoin([1, 2]) AS version FROM numbers({users:UInt32} * 2)) WHERE number % 3 != 1`
 
-/** Fills both stores on the servers of the cluster. */
+/** Fills the store on one server, and the other one from it, as `npm run reshard` does. */
 export async function openTwinStores(cluster: ClickHouseCluster, events: number): Promise<TwinStores> {
   const one = `test_${randomBytes(6).toString('hex')}`
   const database = `test_${randomBytes(6).toString('hex')}`
   const url = cluster.url(database)
-  await migrateClickHouse(url)
+  const oneUrl = cluster.servers[0]?.url(one) ?? ''
+  await migrateClickHouse(oneUrl)
   const params = { now, events, users: Math.max(20, Math.round(events / 100)) }
   const columns = eventColumns.map(({ name }) => name).join(', ')
-  const clusterName = new URL(url).searchParams.get('cluster') ?? ''
-  for (const [shard, server] of cluster.servers.entries()) {
-    // The first server holds all of the store on one server. The function that reads from it needs such a table on both.
-    await migrateClickHouse(server.url(one))
-    const clickHouse = openClickHouse(server.url(one), { requestTimeoutMs: 600_000 })
-    if (shard === 0) await clickHouse.command(`INSERT INTO events (${columns}) ${eventsSql}`, { params })
-    if (shard === 0) await clickHouse.command(usersSql, { params })
-    await clickHouse.close()
-  }
-  for (const [shard, server] of cluster.servers.entries()) {
-    const clickHouse = openClickHouse(server.url(database), { requestTimeoutMs: 600_000 })
-    await clickHouse.command(
-      `INSERT INTO events (${columns}) SELECT ${columns} FROM cluster('${clusterName}', ${one}.events)
-       WHERE cityHash64(event_id, 'shard') % ${cluster.servers.length} = ${shard}`,
-    )
-    await clickHouse.command(usersSql, { params })
-    await clickHouse.close()
-  }
+  const clickHouse = openClickHouse(oneUrl, { requestTimeoutMs: 600_000 })
+  await clickHouse.command(`INSERT INTO events (${columns}) ${eventsSql}`, { params })
+  await clickHouse.command(usersSql, { params })
+  await clickHouse.close()
+  const resharding = await openResharding(oneUrl, {
+    cluster: new URL(url).searchParams.get('cluster') ?? '',
+    database,
+  })
+  await resharding.check()
+  await resharding.prepare()
+  await resharding.copy(() => undefined)
+  await resharding.close()
+  await migrateClickHouse(url)
   const open = (readerUrl: string): Readers => ({
     events: openEventReader(readerUrl),
     exports: openExportReader(readerUrl),
   })
-  const oneUrl = new URL(cluster.url(one, 'sluice_reader'))
-  oneUrl.searchParams.delete('cluster')
-  const readers = { one: open(oneUrl.href), sharded: open(cluster.url(database, 'sluice_reader')) }
+  const oneReaderUrl = new URL(cluster.url(one, 'sluice_reader'))
+  oneReaderUrl.searchParams.delete('cluster')
+  const readers = { one: open(oneReaderUrl.href), sharded: open(cluster.url(database, 'sluice_reader')) }
   return {
     ...readers,
     database,

@@ -12,8 +12,8 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 export interface ClickHouseCluster {
   /** The servers in the order of their shards. */
   servers: readonly ClusterServer[]
-  /** The URL of a database `test_…` on all servers, `?cluster=` included. `user` is `sluice` by default. */
-  url(database: string, user?: ClickHouseUser): string
+  /** The URL of a database `test_…` on all servers, `?cluster=` included, or on those of a cluster of `clusters`. */
+  url(database: string, user?: ClickHouseUser, cluster?: string): string
   /** Removes a database `test_…`, and the one of its Distributed tables, from every server. */
   drop(database: string): Promise<void>
   stop(): Promise<void>
@@ -38,6 +38,8 @@ interface ClusterOptions {
   shards?: number
   /** Replicas that `system.clusters` names for each shard; the second one does not exist. */
   replicas?: 1 | 2
+  /** Further clusters that the servers know: by name the places of its servers, from 0. */
+  clusters?: Readonly<Record<string, readonly number[]>>
   /** Folder of the disks `backups` of the servers, one for each; by default there are none. */
   backupsDir?: string
 }
@@ -49,6 +51,7 @@ interface ClusterOptions {
 export async function startClickHouseCluster({
   shards = 2,
   replicas = 1,
+  clusters = {},
   backupsDir,
 }: ClusterOptions = {}): Promise<ClickHouseCluster> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-cluster-'))
@@ -57,20 +60,24 @@ export async function startClickHouseCluster({
   for (let shard = 1; shard <= shards; shard++) {
     hosts.push({ host: `127.0.0.${shard}`, nativePort: await findFreePort() })
   }
-  const remoteServers = hosts.map(({ host, nativePort }) =>
-    Array.from(
+  const shardsXml = hosts.map(({ host, nativePort }) => {
+    const members = Array.from(
       { length: replicas },
       (_, replica) => `<replica><host>${host}</host><port>${nativePort + replica}</port></replica>`,
-    ).join(''),
+    )
+    return `<shard>${members.join('')}</shard>`
+  })
+  const remoteServers = Object.entries({ [clusterName]: [...hosts.keys()], ...clusters }).map(
+    ([name, places]) => `<${name}>
+    <secret>of this cluster</secret>
+    ${places.map((place) => shardsXml[place] ?? '').join('\n    ')}
+  </${name}>`,
   )
   const own = hosts.map(
     ({ host, nativePort }) => `<clickhouse>
   <listen_host replace="1">${host}</listen_host>
   <tcp_port>${nativePort}</tcp_port>
-  <remote_servers replace="1"><${clusterName}>
-    <secret>of this cluster</secret>
-    ${remoteServers.map((servers) => `<shard>${servers}</shard>`).join('\n    ')}
-  </${clusterName}></remote_servers>
+  <remote_servers replace="1">${remoteServers.join('\n  ')}</remote_servers>
 </clickhouse>`,
   )
   const servers = hosts.map(({ host }, index) =>
@@ -86,11 +93,11 @@ export async function startClickHouseCluster({
 
   return {
     servers,
-    url: (database, user = 'sluice') => {
+    url: (database, user = 'sluice', name = clusterName) => {
       const url = new URL(servers[0]?.url(database) ?? '')
       url.username = user
       url.password = passwords[user]
-      url.searchParams.set('cluster', clusterName)
+      url.searchParams.set('cluster', name)
       return url.href
     },
     drop: async (database) => {

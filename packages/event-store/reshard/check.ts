@@ -1,0 +1,218 @@
+import { type ClickHouse, type ClickHouseAddress, openClickHouseAt } from '../client.ts'
+import { retiredDatabase, wrongCluster } from '../cluster.ts'
+import { ClickHouseError } from '../errors.ts'
+import { checkClickHouseSchema } from '../migrate.ts'
+import { checkStorePlaces, type StorePlaces } from '../store-identity.ts'
+import type { ReshardServer, ReshardServers } from './servers.ts'
+
+/** What a server will receive, by estimate: half of what the server holds that it receives from. */
+export interface PlannedShard {
+  server: string
+  from: string
+  events: number
+  bytes: number
+  freeBytes: number
+}
+
+/** What the check has found. */
+export interface CheckedStore {
+  id: string
+  /** The store's database on each server of before: the one of SLUICE_CLICKHOUSE_URL, or its name after `retire`. */
+  sources: readonly string[]
+  /** The places that the servers of the cluster have noted in the new database. */
+  places: StorePlaces
+  planned: readonly PlannedShard[]
+}
+
+/** Merges of what is copied need room as well. */
+export const defaultSpaceFactor = 1.25
+
+/**
+ * Checks the servers and their databases; changes nothing. Throws AppError, with what to do, and ClickHouseError while a server
+ * can't answer. A server needs `spaceFactor` times the bytes that it gets.
+ */
+export async function checkReshard(servers: ReshardServers, spaceFactor: number): Promise<CheckedStore> {
+  await requireOneList(servers)
+  const sources = await findSources(servers)
+  const id = await requireStore(servers, sources)
+  await requireNoOtherStore(servers)
+  const places = await requireOwnTarget(servers, id)
+  const planned = await planShards(servers, sources)
+  requireSpace(planned, spaceFactor)
+  return { id, sources, places, planned }
+}
+
+async function requireOneList({ old, joining, target }: ReshardServers): Promise<void> {
+  const all = [...old, ...joining]
+  const [first = [], ...others] = await Promise.all(all.map(({ anywhere }) => membersOf(anywhere, target.cluster)))
+  if (new Set(first).size < first.length) {
+    throw wrongCluster(`The cluster ${target.cluster} names a server twice. Give each shard a server of its own.`)
+  }
+  const other = others.findIndex((members) => members.join() !== first.join())
+  if (other < 0) return
+  throw wrongCluster(
+    `The ClickHouse server ${originOf(all[other + 1])} knows other servers by the name ${target.cluster} than ${originOf(all[0])}. ` +
+      'Give all servers the same remote_servers.',
+  )
+}
+
+/** The addresses of a cluster's servers as a server knows them, in the order of their shards. */
+async function membersOf(clickHouse: Pick<ClickHouse, 'query'>, cluster: string): Promise<readonly string[]> {
+  const { rows } = await clickHouse.query<{ member: string }>(
+    `SELECT concat(host_name, ':', toString(port)) AS member FROM system.clusters WHERE cluster = {cluster:String}
+     ORDER BY shard_num, replica_num`,
+    { cluster },
+  )
+  return rows.map(({ member }) => member)
+}
+
+/** The database of before on each server of before, which the cluster must name first and in their order. */
+async function findSources({ database, before, old, target }: ReshardServers): Promise<string[]> {
+  const expected = await Promise.all(before.map((server) => findSource(server, database)))
+  const found = await Promise.all(old.map(({ address }) => findSource(address, database)))
+  const misplaced = expected.findIndex(({ identity }, shard) => found[shard]?.identity !== identity)
+  if (misplaced < 0) return found.map((source) => source.database)
+  throw wrongCluster(
+    `Server ${misplaced + 1} of the cluster ${target.cluster}, ${originOf(old[misplaced])}, is not the one that holds shard ` +
+      `${misplaced + 1} of the store, ${before[misplaced]?.origin ?? ''}. Give the servers of before the first places in ` +
+      'remote_servers, in their order.',
+  )
+}
+
+/**
+ * The database of a store on a server, under its name of before or after `retire`, with what tells its server and its shard
+ * from others; undefined where there is no store.
+ */
+async function findSource(
+  server: ClickHouseAddress,
+  database: string,
+): Promise<{ database: string; identity: string | undefined }> {
+  return withClient({ ...server, database: 'default' }, async (clickHouse) => {
+    const { rows } = await clickHouse.query<{ database: string }>(
+      `SELECT database FROM system.tables WHERE name = 'store' AND database IN {names:Array(String)}`,
+      { names: [database, retiredDatabase(database)] },
+    )
+    const [found, other] = rows
+    if (other !== undefined) {
+      throw wrongCluster(
+        `The ClickHouse server ${server.origin} has the databases ${database} and ${retiredDatabase(database)}, one of which is ` +
+          'left from an earlier reshard. Drop the one that is not needed.',
+      )
+    }
+    if (found === undefined) return { database, identity: undefined }
+    const { rows: stores } = await clickHouse.query<{ identity: string }>(
+      `SELECT concat(toString(serverUUID()), ' ', toString(id), ' ', toString(shard)) AS identity FROM ${found.database}.store FINAL`,
+    )
+    return { database: found.database, identity: stores[0]?.identity }
+  })
+}
+
+/** Returns the store's UUID. */
+async function requireStore({ old }: ReshardServers, sources: readonly string[]): Promise<string> {
+  const addresses = old.map(({ address }, shard) => ({ ...address, database: sources[shard] ?? '' }))
+  const ids = (await checkStorePlaces(addresses)).map((place) => place?.id)
+  const [id] = ids
+  if (id === undefined || ids.includes(undefined)) {
+    throw wrongCluster('A ClickHouse server of the store holds no shard of it. Run "npm run migrate".')
+  }
+  for (const source of addresses) await withClient(source, (clickHouse) => checkClickHouseSchema(clickHouse))
+  return id
+}
+
+async function requireNoOtherStore({ database, joining, target }: ReshardServers): Promise<void> {
+  for (const { address } of joining) {
+    const found = await findSource(address, database)
+    if (found.identity === undefined) continue
+    throw wrongCluster(
+      `The ClickHouse server ${address.origin} of the cluster ${target.cluster} has a store in its database ${found.database} ` +
+        'already. Name a server that has none, or drop that database if it is not needed.',
+    )
+  }
+}
+
+/** The new database is empty, or a reshard of this store has made it and has not ended. */
+async function requireOwnTarget({ old, joining, target }: ReshardServers, id: string): Promise<StorePlaces> {
+  const all = [...old, ...joining]
+  const notOwn = wrongCluster(
+    `A server of the cluster ${target.cluster} has a database ${target.database} that this reshard did not make. Name another ` +
+      'one by --database, or drop it if it is not needed.',
+  )
+  const places = await checkStorePlaces(all.map(({ address }) => address)).catch((error: unknown) => {
+    throw error instanceof ClickHouseError ? error : notOwn
+  })
+  for (const [shard, server] of all.entries()) {
+    const place = places[shard]
+    if (place === undefined && !(await sizeOf(server, target.database)).hasEvents) continue
+    if (place?.id !== id || place.is_closed === 0) throw notOwn
+  }
+  return places
+}
+
+async function planShards(
+  { old, joining, target }: ReshardServers,
+  sources: readonly string[],
+): Promise<PlannedShard[]> {
+  const planned: PlannedShard[] = []
+  for (const servers of [old, joining]) {
+    for (const [place, server] of servers.entries()) {
+      const source = old[place]
+      if (source === undefined) continue
+      const { events, bytes } = await sizeOf(source, sources[place] ?? '')
+      const copied = await sizeOf(server, target.database)
+      planned.push({
+        server: originOf(server),
+        from: originOf(source),
+        events: Math.round(events / 2),
+        bytes: Math.max(0, Math.round(bytes / 2) - copied.bytes),
+        freeBytes: await freeBytes(server.anywhere),
+      })
+    }
+  }
+  return planned
+}
+
+async function sizeOf(
+  { anywhere }: ReshardServer,
+  database: string,
+): Promise<{ hasEvents: boolean; events: number; bytes: number }> {
+  const { rows } = await anywhere.query<{ tables: number; events: number; bytes: number }>(
+    `SELECT (SELECT count() FROM system.tables WHERE database = {database:String} AND name = 'events') AS tables,
+       sumIf(rows, table = 'events') AS events, sum(bytes_on_disk) AS bytes
+     FROM system.parts WHERE database = {database:String} AND active`,
+    { database },
+  )
+  const [{ tables, events, bytes } = { tables: 0, events: 0, bytes: 0 }] = rows
+  return { hasEvents: tables > 0, events, bytes }
+}
+
+function requireSpace(planned: readonly PlannedShard[], spaceFactor: number): void {
+  const full = planned.find(({ bytes, freeBytes: free }) => bytes * spaceFactor > free)
+  if (full === undefined) return
+  throw wrongCluster(
+    `The ClickHouse server ${full.server} has ${full.freeBytes} free bytes and needs ${Math.ceil(full.bytes * spaceFactor)}: ` +
+      'what it gets is written beside what it has, and merged. Enlarge its disk.',
+  )
+}
+
+/** The bytes that are free on the disks that tables get unless they name others. */
+async function freeBytes(clickHouse: Pick<ClickHouse, 'query'>): Promise<number> {
+  const { rows } = await clickHouse.query<{ free: number }>(
+    `SELECT sum(free_space) AS free FROM system.disks WHERE name IN (
+       SELECT arrayJoin(disks) FROM system.storage_policies WHERE policy_name = (
+         SELECT any(value) FROM system.merge_tree_settings WHERE name = 'storage_policy'))`,
+  )
+  return rows[0]?.free ?? 0
+}
+
+async function withClient<T>(address: ClickHouseAddress, work: (clickHouse: ClickHouse) => Promise<T>): Promise<T> {
+  const clickHouse = openClickHouseAt(address)
+  try {
+    return await work(clickHouse)
+  } finally {
+    await clickHouse.close()
+  }
+}
+
+function originOf(server: ReshardServer | undefined): string {
+  return server?.address.origin ?? ''
+}

@@ -1,0 +1,136 @@
+import { sleep } from '@sluice/runtime/supervisor'
+import type { ClickHouse } from '../client.ts'
+import { onEach, retiredDatabase, wrongCluster } from '../cluster.ts'
+import { createClosedStore } from '../migrate.ts'
+import { waitForStatements } from '../running-statements.ts'
+import { type CheckedStore, checkReshard, defaultSpaceFactor, type PlannedShard } from './check.ts'
+import { copyFrom } from './copy.ts'
+import { openReshardServers, type ReshardTarget } from './servers.ts'
+
+/**
+ * The doubling of a store's shards, whose order of steps is that of services/admin/reshard. Each step can be repeated. Every
+ * method throws AppError, with what to do, when the servers or their databases don't fit, and ClickHouseError.
+ */
+export interface Resharding {
+  /** The number of shards before. */
+  shards: number
+  /** SLUICE_CLICKHOUSE_URL after the doubling. */
+  url: string
+  /** Checks the servers and their databases; changes nothing. The other steps need it. */
+  check(): Promise<readonly PlannedShard[]>
+  /** Creates the new database on each server of the cluster. No service can use it before `migrateClickHouse`. */
+  prepare(): Promise<void>
+  /**
+   * Copies each month of events, the users and the tombstones that differ in the new database, and returns how many it copied.
+   * Services may run meanwhile, and change what was copied. `say` gets a line after each.
+   */
+  copy(say: (line: string) => void): Promise<number>
+  /**
+   * Renames the database on the servers of before, so that no statement of a service finds it, and waits until those have ended
+   * that had begun.
+   */
+  retire(): Promise<void>
+  /** Drops the new database, and gives the old one its name back. */
+  cancel(): Promise<void>
+  close(): Promise<void>
+}
+
+const mutationPollMs = 500
+
+/** Opens the doubling of the store at `url`. Throws as its methods do. */
+export async function openResharding(
+  url: string,
+  target: ReshardTarget,
+  { spaceFactor = defaultSpaceFactor } = {},
+): Promise<Resharding> {
+  const servers = await openReshardServers(url, target)
+  const { database, old, joining } = servers
+  const all = [...old, ...joining]
+  const shards = old.length
+  const retired = retiredDatabase(database)
+  let checked: CheckedStore | undefined
+
+  function store(): CheckedStore {
+    if (checked === undefined) throw new TypeError('the servers are not checked yet')
+    return checked
+  }
+
+  return {
+    shards,
+    url: urlOf(url, target),
+    check: async () => {
+      checked = await checkReshard(servers, spaceFactor)
+      return checked.planned
+    },
+    prepare: async () => {
+      const { places, id } = store()
+      await createClosedStore(
+        all.map(({ address }) => address),
+        places,
+        id,
+      )
+    },
+    copy: async (say) => {
+      const { sources } = store()
+      const copied = await onEach(old, async (server, shard) => {
+        const joined = joining[shard]
+        if (joined === undefined) throw new TypeError(`nothing joins shard ${shard}`)
+        // One that a killed command has left would store its rows beside those of its repeat.
+        await waitForStatements(server.anywhere, target.database, { kinds: ['Insert'] })
+        return copyFrom(
+          { server, database: sources[shard] ?? database, shards, target },
+          [
+            { server, shard },
+            { server: joined, shard: shard + shards },
+          ],
+          say,
+        )
+      })
+      return copied.reduce((sum, count) => sum + count, 0)
+    },
+    retire: async () => {
+      const { sources } = store()
+      await onEach(old, async ({ anywhere }, shard) => {
+        if (sources[shard] === database) await anywhere.command(`RENAME DATABASE ${database} TO ${retired}`)
+        await waitForStatements(anywhere, database, { kinds: ['Insert', 'Delete', 'Alter', 'Update'] })
+        await waitForMutationsOf(anywhere, retired)
+      })
+      checked = { ...store(), sources: old.map(() => retired) }
+    },
+    cancel: async () => {
+      const { sources } = store()
+      await onEach(all, ({ anywhere }) => anywhere.command(`DROP DATABASE IF EXISTS ${target.database} SYNC`))
+      await onEach(old, async ({ anywhere }, shard) => {
+        if (sources[shard] === retired) await anywhere.command(`RENAME DATABASE ${retired} TO ${database}`)
+      })
+    },
+    close: () => servers.close(),
+  }
+}
+
+function urlOf(url: string, { cluster, database }: ReshardTarget): string {
+  const changed = new URL(url)
+  changed.pathname = `/${database}`
+  changed.searchParams.set('cluster', cluster)
+  return changed.href
+}
+
+/** What deletions of before still have to delete would be copied. */
+async function waitForMutationsOf(clickHouse: Pick<ClickHouse, 'query'>, database: string): Promise<void> {
+  const { signal } = new AbortController()
+  for (;;) {
+    const { rows } = await clickHouse.query<{ command: string; failure: string }>(
+      `SELECT command, latest_fail_reason AS failure FROM system.mutations
+       WHERE database = {database:String} AND NOT is_done AND NOT is_killed`,
+      { database },
+    )
+    if (rows.length === 0) return
+    const failing = rows.find(({ failure }) => failure !== '')
+    if (failing !== undefined) {
+      throw wrongCluster(
+        `ClickHouse repeats a mutation of ${database} that fails: ${failing.command}: ${failing.failure} Remove the reason.`,
+      )
+    }
+    await sleep(mutationPollMs, signal)
+  }
+}

@@ -1,0 +1,78 @@
+import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from '../client.ts'
+import { retiredDatabase, shardsDatabase, storeServers, wrongCluster } from '../cluster.ts'
+
+/** Where the events of a store go: a cluster of twice as many shards, and a database of a new name on all of them. */
+export interface ReshardTarget {
+  cluster: string
+  database: string
+}
+
+/** A server of the cluster that will hold a shard. */
+export interface ReshardServer {
+  /** The new database on it, which may not exist yet. */
+  address: ClickHouseAddress
+  /** A client for statements that name their database. */
+  anywhere: ClickHouse
+  /** A client whose statements are known as those of the new database. */
+  clickHouse: ClickHouse
+}
+
+/** The servers of a store whose number of shards is doubled. */
+export interface ReshardServers {
+  /** The name of the store's database before; `retire` renames it. */
+  database: string
+  target: ReshardTarget
+  /** The servers of before, as SLUICE_CLICKHOUSE_URL names them. */
+  before: readonly ClickHouseAddress[]
+  /** The same as the cluster names them, in the order of their shards. */
+  old: readonly ReshardServer[]
+  /** Those that join them. Each gets half of the events of the server in its place in `old`. */
+  joining: readonly ReshardServer[]
+  close(): Promise<void>
+}
+
+/** A copy may take hours. */
+const noTimeLimit = { requestTimeoutMs: 24 * 3_600_000 }
+
+/** Throws AppError, with what to do, when the names or the number of servers don't fit; ClickHouseError. */
+export async function openReshardServers(url: string, target: ReshardTarget): Promise<ReshardServers> {
+  const address = parseClickHouseUrl(url)
+  requireNewName(address.database, target.database)
+  const before = await storeServers(address)
+  const after = await storeServers({ ...address, cluster: target.cluster })
+  const shards = before.length
+  if (after.length !== 2 * shards) {
+    throw wrongCluster(
+      `SLUICE_CLICKHOUSE_URL leads to ${shards} ${shards === 1 ? 'server' : 'shards'}, and the cluster ${target.cluster} has ` +
+        `${after.length}. The number is doubled: name a cluster of ${2 * shards} servers, of which the first ` +
+        `${shards === 1 ? 'one is that' : `${shards} are those`} of before.`,
+    )
+  }
+  const servers = after.map((server) => {
+    const own = { ...server, database: target.database }
+    return {
+      address: own,
+      anywhere: openClickHouseAt({ ...server, database: 'default' }, noTimeLimit),
+      clickHouse: openClickHouseAt(own, noTimeLimit),
+    }
+  })
+  return {
+    database: address.database,
+    target,
+    before,
+    old: servers.slice(0, shards),
+    joining: servers.slice(shards),
+    close: async () => {
+      for (const { anywhere, clickHouse } of servers) await Promise.all([anywhere.close(), clickHouse.close()])
+    },
+  }
+}
+
+function requireNewName(database: string, name: string): void {
+  const taken = [database, retiredDatabase(database), shardsDatabase(database)]
+  if (/^\w+$/.test(name) && !taken.includes(name)) return
+  throw wrongCluster(
+    `--database ${name} is no name of a new database: give one of letters, digits and underscores, and another than ` +
+      `${database}, so that no service takes a part of the events for all of them.`,
+  )
+}
