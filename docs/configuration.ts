@@ -1,6 +1,7 @@
 import { variables as backup } from '@sluice/admin/backup/config'
 import { variables as migrate } from '@sluice/admin/migrate/config'
 import { variables as replay } from '@sluice/admin/replay-dead-letters/config'
+import { variables as reshard } from '@sluice/admin/reshard/config'
 import { variables as gateway } from '@sluice/gateway/config'
 import { variables as query } from '@sluice/query/config'
 import type { Variables } from '@sluice/runtime/config'
@@ -40,6 +41,13 @@ export const processes: readonly { title: string; command: string; about: string
     command: 'npm run migrate',
     about: 'Makes and updates schemas and topics, then ends.',
     variables: migrate,
+  },
+  {
+    title: 'Reshard',
+    command: 'npm run reshard',
+    about:
+      'Doubles the number of ClickHouse shards, then ends. See [several ClickHouse servers](scale-out.md#more-shards).',
+    variables: reshard,
   },
   {
     title: 'Backup',

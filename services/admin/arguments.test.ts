@@ -8,6 +8,7 @@ async function run(name: ProgramName, given: readonly string[]): Promise<{ code:
 
 const commands: [name: ProgramName, usage: string][] = [
   ['admin/migrate/main', 'npm run migrate [-- --plan | --wait]'],
+  ['admin/reshard/main', 'npm run reshard -- --to <cluster> --database <new name>'],
   ['admin/backup/main', 'npm run backup -- <target>'],
   ['admin/restore/main', 'npm run restore -- <source>'],
   ['admin/replay-dead-letters/main', 'npm run replay-dead-letters [-- --list]'],
@@ -31,6 +32,8 @@ describe.each(commands)('%s', (name, usage) => {
 
 test.each<[ProgramName, string[], string]>([
   ['admin/migrate/main', ['--plan', '--wait'], 'give one of them'],
+  ['admin/reshard/main', ['--to', 'two'], '--to and --database are needed.'],
+  ['admin/reshard/main', ['--to', 'two', '--database', 'd', '--finish', '--cancel'], 'exclude each other'],
   ['admin/backup/main', [], 'One target is needed.'],
   ['admin/backup/main', ['file:a', 'file:b'], 'One target is needed.'],
   ['admin/backup/main', ['file:a', '--postgres-only', '--base', 'file:b'], 'exclude each other'],

@@ -1,34 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { backfillAgeMs } from '@sluice/contracts/lanes'
-import { blockEncoder } from '@sluice/event-log/encode-blocks'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
 import { keyHash } from '@sluice/events/key-hash'
-import { encodeImportedEvent } from '@sluice/imports/encode-imported-event'
-import { recordParser } from '@sluice/imports/parse-record'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type ClickHouseCluster, startClickHouseCluster } from '../support/engines/clickhouse-cluster.ts'
 import { startGateway, type TestGateway } from '../support/gateway.ts'
-import {
-  createTestStores,
-  type RunningWriter,
-  runOldWriter,
-  runWriter,
-  type TestStores,
-  timeoutMs,
-} from '../support/writer.ts'
+import { createTestStores, type RunningWriter, runOldWriter, runWriter, type TestStores } from '../support/writer.ts'
+import { type ExportedRow, importRows } from './import-rows.ts'
 
 const shards = 2
 const partitions = 4
-
-interface Row {
-  site_id: string
-  event_id: string
-  event_type: string
-  timestamp: number
-}
 
 let cluster: ClickHouseCluster
 let stores: TestStores
@@ -66,10 +50,10 @@ afterEach(async () => {
   await stores.drop()
 })
 
-async function storedRows(): Promise<Row[][]> {
+async function storedRows(): Promise<ExportedRow[][]> {
   return Promise.all(
     servers.map(async (server) => {
-      const { rows } = await server.query<Row>(
+      const { rows } = await server.query<ExportedRow>(
         `SELECT site_id, event_id, event_type, toUnixTimestamp64Milli(timestamp) AS timestamp FROM events
          ORDER BY site_id, event_id, timestamp`,
       )
@@ -89,20 +73,6 @@ async function waitUntilStored(): Promise<void> {
     'both lanes are drained',
     60_000,
   )
-}
-
-/** Publishes events as a worker does that imports a file with them. */
-async function importRows(rows: readonly Row[]): Promise<void> {
-  const parse = recordParser({ format: 'ndjson' }, 'events')
-  const blocks = blockEncoder({ partitions, defaultPartition: 0 })
-  for (const [index, { timestamp, ...row }] of rows.entries()) {
-    const bytes = Buffer.from(JSON.stringify({ ...row, timestamp_ms: timestamp }))
-    const job = { siteId: row.site_id, environment: 'prod', receivedAt: Date.now(), sha256: 'a'.repeat(64) } as const
-    const { value, error } = encodeImportedEvent({ number: index + 1, line: index + 1, bytes }, parse, job)
-    if (error) throw new Error(JSON.stringify(error))
-    blocks.add([value])
-  }
-  await gateway.backfill.publish(blocks.finish(), { timeoutMs })
 }
 
 test('events that are exported, imported and sent again are stored once, on their own shard', async () => {
@@ -127,7 +97,7 @@ test('events that are exported, imported and sent again are stored once, on thei
   }
 
   const exported = stored.flat()
-  for (const rows of Map.groupBy(exported, ({ site_id }) => site_id).values()) await importRows(rows)
+  for (const rows of Map.groupBy(exported, ({ site_id }) => site_id).values()) await importRows(gateway.backfill, rows)
   expect((await gateway.collectBatch({ events: exported })).status).toBe(202)
   await waitUntilStored()
   expect(await storedRows()).toStrictEqual(stored)

@@ -22,7 +22,7 @@ export interface ServiceProcess {
 /** A program by its file below `services`, without `.ts`. */
 export type ProgramName =
   | `${ServiceName}/main`
-  | `admin/${'migrate' | 'backup' | 'restore' | 'replay-dead-letters'}/main`
+  | `admin/${'migrate' | 'reshard' | 'backup' | 'restore' | 'replay-dead-letters'}/main`
   | 'standalone/admin-key'
 
 export type ServiceName = 'gateway' | 'writer' | 'query' | 'worker' | 'standalone'

@@ -27,7 +27,7 @@ export interface Migrated {
 /**
  * Brings both schemas up to date, creates the log's topics, registers the log, and lets the store's writers continue where
  * those of an earlier build stopped; does nothing where nothing is missing. The first call notes the number of shards of
- * ClickHouse for ever. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres. Throws when
+ * ClickHouse. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres. Throws when
  * this build is too old for a schema, when the number of shards has changed, and when that of the log's partitions is no
  * multiple of it.
  */

@@ -232,6 +232,13 @@ describeWithInstallation('restore', () => {
     const server = openClickHouse(rig.engines().clickHouseUrl.replace(/\w+$/, 'default'))
     await server.command('DROP DATABASE sluice SYNC')
     await server.close()
+    // As after a reshard, of which the backup knows nothing.
+    const setShards = (number: number) => withPostgres(({ db }) => db.updateTable('shards').set({ number }).execute())
+    await setShards(2)
+    const refused = await rig.command('admin/restore/main', [`file:${backup}`, '--clickhouse-only'])
+    expect(refused).toMatchObject({ code: 1, output: containing('the events are stored on a cluster of 2 shards') })
+    expect(refused.output).not.toContain('ClickHouse…')
+    await setShards(1)
     const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`, '--clickhouse-only'])
     expect({ code, output }).toMatchObject({ code: 0, output: containing('is restored') })
     expect(await users()).toStrictEqual(['ann', 'cid'])

@@ -11,6 +11,7 @@ import { isEmptyPostgres, reconcile, type Reconciled } from '@sluice/postgres/af
 import { backupStore } from '@sluice/postgres/backups'
 import { requireReadableDump, restorePostgres } from '@sluice/postgres/dump'
 import { checkPostgresSchema, rejectNewerPostgresSchema } from '@sluice/postgres/migrate'
+import { shardStore } from '@sluice/postgres/shards'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { BackupEngines, OpenTarget } from '../backup/backup.ts'
 import { type LanePositions, type Manifest, piecePlaces, readManifest, requireKeyOf } from '../backup/manifest.ts'
@@ -60,6 +61,8 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   requireKeyOf(manifest, options.secretsKey)
   await clickHouse.requirePieces(places.length)
   await requireEmpty(engines, clickHouseOnly)
+  // Postgres keeps the number of after a reshard, and the store of before it would be refused once it is restored.
+  if (clickHouseOnly) await shardStore(postgres).requireSame(places.length)
   if (options.acceptLoss) await ensureTopics(engines.logUrl)
   const lanes = await planLanes(engines.logUrl, manifest)
   const losses = lanes.flatMap((lane) => lane.losses)

@@ -1,0 +1,180 @@
+import { openEventLog } from '@sluice/event-log/open-event-log'
+import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
+import { openResharding, type Resharding } from '@sluice/event-store/reshard/resharding'
+import type { ReshardTarget } from '@sluice/event-store/reshard/servers'
+import { checkPostgresSchema, withMigrationLock } from '@sluice/postgres/migrate'
+import type { Postgres } from '@sluice/postgres/open'
+import { oneShardLeaseMs, shardStore } from '@sluice/postgres/shards'
+import { watermarkStore } from '@sluice/postgres/watermarks'
+import { AppError, internalMessage } from '@sluice/runtime/errors'
+import { migrate, silentLogger } from '../migrate/migrate.ts'
+
+export interface ReshardEngines {
+  postgres: Postgres
+  /** Of the store before the doubling. */
+  clickHouseUrl: string
+  logUrl: string
+}
+
+export interface ReshardOptions extends ReshardTarget {
+  /** Prints a line for the operator. */
+  say: (line: string) => void
+  /** Room that a server needs, as a multiple of what it gets. */
+  spaceFactor?: number
+  /** As `madeIdsHashedMs`. */
+  hashedAfterMs?: number
+}
+
+/**
+ * Time after the start of a doubling of one shard from which on every accepted event is in the partition of its hash: the
+ * gateways know of the doubling, and what they had begun to publish before is in the log, or was not accepted.
+ */
+const madeIdsHashedMs = oneShardLeaseMs + 60_000
+
+/** Prints what each server would get; changes nothing. Throws as `copyEvents` does. */
+export async function planReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
+  await withResharding(engines, options, async (resharding) => {
+    await requireDoubling(engines, resharding)
+    for (const { server, from, events, bytes, freeBytes } of await resharding.check()) {
+      options.say(`${server}: about ${events} events of ${from}, ${bytes} bytes to write, ${freeBytes} bytes are free`)
+    }
+    options.say('Nothing was changed.')
+  })
+}
+
+/**
+ * Copies the store while all services run; again, what has changed since. Throws, with what to do and nothing changed, when the
+ * servers, their disks, the schemas or the log's partitions don't fit.
+ */
+export async function copyEvents(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
+  await withResharding(engines, options, async (resharding) => {
+    await requireDoubling(engines, resharding)
+    await resharding.check()
+    // Gateways then put the ids that they make into the partition of their hash.
+    await shardStore(engines.postgres).startDoubling()
+    await resharding.prepare()
+    const copied = await resharding.copy(options.say)
+    options.say(
+      `Copied: ${copied}. Stop the query services, the writers and the workers, and add --finish to the command. The gateways ` +
+        'go on: the log keeps the events until the writers start again.',
+    )
+  })
+}
+
+/**
+ * Copies what has changed since `copyEvents`, when nothing can change any more, and lets the new database take the place of the
+ * old one. A repeat goes on where a call was cut.
+ */
+export async function finishReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
+  const { postgres, logUrl } = engines
+  const { say } = options
+  const url = await withResharding(engines, options, async (resharding) => {
+    if ((await shardStore(postgres).read()) === 2 * resharding.shards) return resharding.url
+    await requireDoubling(engines, resharding)
+    await resharding.check()
+    await requireHashedIds(postgres, resharding, options.hashedAfterMs ?? madeIdsHashedMs)
+    try {
+      await resharding.retire()
+      await copyAll(resharding, say)
+      // From here on the new database is the store: a service may open it after the migration.
+      await shardStore(postgres).double(resharding.shards)
+      return resharding.url
+    } catch (error) {
+      throw new Error(
+        `${internalMessage(error)}\nNo service can use ClickHouse now. Run the command again, or with --cancel, which gives ` +
+          'the services the database of before.',
+        { cause: error },
+      )
+    }
+  })
+  await migrate({ postgres, clickHouseUrl: url, logUrl })
+  const { pathname, search } = new URL(url)
+  say(
+    `Done. Replace the end of SLUICE_CLICKHOUSE_URL of all services and commands by ${pathname}${search}, and start the services. ` +
+      'The databases of before are kept: drop them when you no longer need them (docs/scale-out.md).',
+  )
+}
+
+/** Gives up a doubling that is not finished: services use the database of before again. */
+export async function cancelReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
+  await withResharding(engines, options, async (resharding) => {
+    await shardStore(engines.postgres).requireSame(resharding.shards)
+    await resharding.check()
+    await resharding.cancel()
+    await shardStore(engines.postgres).cancelDoubling()
+    options.say('The reshard is given up, and its copies are dropped.')
+  })
+}
+
+/** No other command of a reshard, and no migration, runs meanwhile. */
+async function withResharding<T>(
+  { postgres, clickHouseUrl }: ReshardEngines,
+  { cluster, database, spaceFactor }: ReshardOptions,
+  work: (resharding: Resharding) => Promise<T>,
+): Promise<T> {
+  await checkPostgresSchema(postgres)
+  return withMigrationLock(postgres, async () => {
+    const resharding = await openResharding(
+      clickHouseUrl,
+      { cluster, database },
+      spaceFactor === undefined ? {} : { spaceFactor },
+    )
+    try {
+      return await work(resharding)
+    } finally {
+      await resharding.close()
+    }
+  })
+}
+
+/** Throws, with what to do, when Postgres knows another number of shards, or the log can't be spread over twice as many. */
+async function requireDoubling({ postgres, logUrl }: ReshardEngines, { shards }: Resharding): Promise<void> {
+  const noted = await shardStore(postgres).read()
+  if (noted === undefined) throw refused('Postgres knows no number of shards. Run "npm run migrate".')
+  await shardStore(postgres).requireSame(shards)
+  const log = await openEventLog(logUrl, { logger: silentLogger })
+  try {
+    requireWholePartitions(await log.partitions(), 2 * shards)
+  } finally {
+    await log.close()
+  }
+}
+
+/**
+ * With one shard, events whose ids gateways made are in any partition; with several that is the shard. Throws, with what to do,
+ * while one that was accepted before the gateways knew of the doubling may be in the log.
+ */
+async function requireHashedIds(postgres: Postgres, { shards }: Resharding, hashedAfterMs: number): Promise<void> {
+  const since = (await shardStore(postgres).readState())?.doublingSince
+  if (since === null || since === undefined) {
+    throw refused('There is nothing to finish. Run the command without --finish first, while the services run.')
+  }
+  if (shards > 1) return
+  const hashedSince = since.getTime() + hashedAfterMs
+  const { all } = await watermarkStore(postgres).completeUntil()
+  if (all >= hashedSince) return
+  throw refused(
+    `The writers have stored all events that were accepted until ${timeText(all)}, and must have stored those until ` +
+      `${timeText(hashedSince)}: before, gateways did not place events by their hash. Let the writers run until then, and run ` +
+      'the command again.',
+  )
+}
+
+/** Copies until a pass over all of it finds nothing that differs. */
+async function copyAll(resharding: Resharding, say: (line: string) => void): Promise<void> {
+  if ((await resharding.copy(say)) === 0) return
+  say('Comparing…')
+  if ((await resharding.copy(say)) === 0) return
+  throw new Error(
+    'The copies differ from their originals although nothing changes any more. If a month was copied again, rows of it may be ' +
+      'stored twice: "OPTIMIZE TABLE events PARTITION <month> FINAL" on the server of before merges them.',
+  )
+}
+
+function timeText(at: number): string {
+  return new Date(at).toISOString()
+}
+
+function refused(internal: string): AppError {
+  return new AppError('internal', { message: 'Internal server error', internal })
+}
