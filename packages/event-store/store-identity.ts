@@ -261,6 +261,18 @@ export async function insertStorePlace(
   )
 }
 
+/** Throws AppError, with what to do, unless the store of a server takes no inserts yet. */
+export async function requireClosedStore(clickHouse: Pick<ClickHouse, 'query' | 'address'>): Promise<void> {
+  const { rows } = await clickHouse.query<{ is_closed: number }>(
+    `SELECT server = ${closedServer} AS is_closed FROM store FINAL`,
+  )
+  if (rows.length > 0 && rows.every((row) => row.is_closed === 1)) return
+  throw refused(
+    `The ClickHouse database ${clickHouse.address.database} is no longer being filled: another "npm run reshard" has opened it ` +
+      'meanwhile. Services may use it, so nothing is copied any more.',
+  )
+}
+
 /** The error of a server of a cluster that holds a part of another store than the others. */
 export function wrongStore({ origin }: ClickHouseAddress): AppError {
   return wrongCluster(

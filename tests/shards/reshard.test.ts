@@ -373,6 +373,31 @@ test(
   longMs,
 )
 
+test(
+  'a command that has lost its lock to another one copies nothing over a store that is in use',
+  async () => {
+    await fill()
+    await copyEvents(engines, options)
+    const resharding = await openResharding(engines.clickHouseUrl, options)
+    await resharding.check()
+    await migrateClickHouse(newUrl())
+    for (const place of [0, 1]) {
+      await command(
+        serverUrl(place, target),
+        `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at)
+         SELECT 'new', 'prod', 'view', toDateTime64('2026-01-01 00:00:00', 3, 'UTC'), 'e', now64(3)`,
+      )
+    }
+    await expect(resharding.copy(options.say)).rejects.toMatchObject({
+      internal: expect.stringMatching(/has opened it meanwhile/) as unknown,
+    })
+    await resharding.close()
+    const kept = await query(serverUrl(1, target), "SELECT count() AS count FROM events WHERE site_id = 'new'")
+    expect(kept).toStrictEqual([{ count: 1 }])
+  },
+  longMs,
+)
+
 describe('refuses, with what to do and nothing changed,', () => {
   async function expectRefusal(
     run: (engines: ReshardEngines, options: ReshardOptions) => Promise<void>,

@@ -1,5 +1,6 @@
 import { eventColumns } from '@sluice/contracts/event-columns'
 import type { ClickHouse } from '../client.ts'
+import { requireClosedStore } from '../store-identity.ts'
 import { keyHashSql } from './key-hash-sql.ts'
 import type { ReshardServer, ReshardTarget } from './servers.ts'
 
@@ -83,6 +84,7 @@ async function copyEvents(
   const months = [...new Set([...wanted.keys(), ...stored.keys()])].sort()
   const differing = months.filter((month) => wanted.get(month) !== stored.get(month))
   for (const [index, month] of differing.entries()) {
+    await requireClosedStore(receiver.server.clickHouse)
     // The partition's value is a number: the year, or the year and month (insert/table-partition.ts).
     const partition = Number(month)
     if (stored.has(month)) {
@@ -109,6 +111,7 @@ async function copyWholeTable(
   const columns = wholeTables[table]
   const wanted = await fingerprintOf(source.server.anywhere, `${source.database}.${table}`, columns)
   if (wanted === (await fingerprintOf(receiver.server.clickHouse, table, columns))) return 0
+  await requireClosedStore(receiver.server.clickHouse)
   await receiver.server.clickHouse.command(`TRUNCATE TABLE ${table}`)
   await send(source, receiver, { table, columns, rows: 'FINAL' })
   say(`${receiver.server.address.origin}: ${table} are copied`)
