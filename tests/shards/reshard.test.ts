@@ -205,6 +205,9 @@ test(
     expect(await shardStore(postgres).readState()).toStrictEqual({ number: 2, doublingSince: null })
     expect(lines.at(-1)).toContain(`by /${target}?cluster=two,`)
     expect(await refusal(newUrl())).toBe('')
+    await expect(finishReshard(engines, { ...options, database: `${target}_4` })).rejects.toMatchObject({
+      internal: expect.stringMatching(/is doubled already, and not into the database/) as unknown,
+    })
     // A repeat finds nothing to do, and nothing can be given up any more.
     await finishReshard(engines, options)
     await expect(cancelReshard(engines, options)).rejects.toMatchObject({ code: 'internal' })

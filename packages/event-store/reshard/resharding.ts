@@ -3,6 +3,7 @@ import type { ClickHouse } from '../client.ts'
 import { onEach, retiredDatabase, wrongCluster } from '../cluster.ts'
 import { createClosedStore } from '../migrate.ts'
 import { waitForStatements } from '../running-statements.ts'
+import { checkStorePlaces } from '../store-identity.ts'
 import { type CheckedStore, checkReshard, defaultSpaceFactor, type PlannedShard } from './check.ts'
 import { copyFrom } from './copy.ts'
 import { openReshardServers, type ReshardTarget } from './servers.ts'
@@ -16,6 +17,8 @@ export interface Resharding {
   shards: number
   /** SLUICE_CLICKHOUSE_URL after the doubling. */
   url: string
+  /** Whether every server of the cluster has its place in the new database. */
+  isPrepared(): Promise<boolean>
   /** Checks the servers and their databases; changes nothing. The other steps need it. */
   check(): Promise<readonly PlannedShard[]>
   /** Creates the new database on each server of the cluster. No service can use it before `migrateClickHouse`. */
@@ -58,6 +61,7 @@ export async function openResharding(
   return {
     shards,
     url: urlOf(url, target),
+    isPrepared: async () => !(await checkStorePlaces(all.map(({ address }) => address))).includes(undefined),
     check: async () => {
       checked = await checkReshard(servers, spaceFactor)
       return checked.planned

@@ -69,7 +69,14 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
   const { postgres, logUrl } = engines
   const { say } = options
   const url = await withResharding(engines, options, async (resharding) => {
-    if ((await shardStore(postgres).read()) === 2 * resharding.shards) return resharding.url
+    if ((await shardStore(postgres).read()) === 2 * resharding.shards) {
+      // The migration would make a new store elsewhere.
+      if (await resharding.isPrepared()) return resharding.url
+      throw refused(
+        `The number of shards is doubled already, and not into the database ${options.database}. Name the one that it was, if ` +
+          'that command did not end.',
+      )
+    }
     await requireDoubling(engines, resharding)
     await resharding.check()
     await requireHashedIds(postgres, resharding, options.hashedAfterMs ?? madeIdsHashedMs)
