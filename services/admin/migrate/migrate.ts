@@ -77,16 +77,19 @@ async function prepareLog({
 }): Promise<void> {
   const inserter = openEventInserter(clickHouseUrl)
   const log = await openEventLog(logUrl, { logger: silentLogger })
-  const backfill = await openBackfillLog(logUrl, log, { logger: silentLogger })
   try {
     const areShardsNoted = (await shardStore(postgres).read()) !== undefined
-    await requireFittingLogs([log, backfill], { shards, areShardsNoted })
+    const backfill = await openBackfillLog(logUrl, log, { logger: silentLogger })
+    try {
+      await requireFittingLogs([log, backfill], { shards, areShardsNoted })
+    } finally {
+      await backfill.close()
+    }
     // Before the log is registered: gateways then publish to it.
     await shardStore(postgres).fix(shards)
     await registerLog(postgres, log)
     await log.replaceGroup(formerWriterGroup(await log.id()), writerGroup(await inserter.storeId()))
   } finally {
-    await backfill.close()
     await log.close()
     await inserter.close()
   }
