@@ -1,4 +1,4 @@
-import { type AlertTrigger, type Measured, newAlertState, step } from './alert-state.ts'
+import { type AlertTrigger, isConditionTrue, type Measured, newAlertState, step } from './alert-state.ts'
 import { alertLimits, type AlertPreview } from './alerts.ts'
 
 /** The values that a rule would have measured, at evenly spaced times. */
@@ -31,19 +31,25 @@ export function previewOf(
   }
 }
 
-/** At most so many points as a preview may have: of neighbours the one that is nearest to firing. */
-function thinned({ operator }: AlertTrigger, points: PreviewedSeries['points']): AlertPreview['series'] {
+/**
+ * Reduces a series to the points that a preview may have: of each group of neighbours it keeps one for which the condition
+ * is true, if there is one, and of several the highest, or the lowest where low values fire.
+ */
+function thinned(trigger: AlertTrigger, points: PreviewedSeries['points']): AlertPreview['series'] {
   const series = points.map(({ timestamp, measured }) => ({
     timestamp,
     value: measured.outcome === 'value' ? measured.value : 0,
+    isTrue: isConditionTrue(trigger, measured),
   }))
   const perPoint = Math.ceil(series.length / alertLimits.previewPointsMax)
-  const isNearer = /^(less|decreases)/.test(operator)
-    ? (value: number, than: number) => value <= than
-    : (value: number, than: number) => value >= than
+  const sign = /^(less|decreases)/.test(trigger.operator) ? -1 : 1
   return series.flatMap((_, index) => {
     if (index % perPoint !== 0) return []
     const neighbours = series.slice(index, index + perPoint)
-    return [neighbours.reduce((kept, each) => (isNearer(each.value, kept.value) ? each : kept))]
+    const candidates = neighbours.some(({ isTrue }) => isTrue) ? neighbours.filter(({ isTrue }) => isTrue) : neighbours
+    const { timestamp, value } = candidates.reduce((kept, each) =>
+      sign * each.value >= sign * kept.value ? each : kept,
+    )
+    return [{ timestamp, value }]
   })
 }

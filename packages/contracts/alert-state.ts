@@ -87,13 +87,12 @@ export function step(
   const isNoData = measured.outcome === 'no_data'
   if (isNoData && trigger.noData === 'keep') return { state }
   const value = isNoData ? 0 : measured.value
-  const isAlertOnNoData = isNoData && trigger.noData === 'alert'
   const isFiring = state.state !== 'ok'
-  if (!isAlertOnNoData && !isMet(trigger, value, measured.previous)) {
+  if (!isConditionTrue(trigger, measured)) {
     const next: AlertState = { ...state, state: 'ok', pendingSince: null, trueAt: null, lastValue: value }
     return isFiring ? { state: next, transition: { to: 'resolved', value } } : { state: next }
   }
-  const firing = isAlertOnNoData ? 'no_data' : 'firing'
+  const firing = isNoData && trigger.noData === 'alert' ? 'no_data' : 'firing'
   if (isFiring) return { state: { ...state, state: firing, trueAt: minute, lastValue: value } }
   const pendingSince = pendingAt(state, minute, trigger.gapMsMax)
   if (minute - pendingSince < trigger.forMs || isCoolingDown(trigger, state, minute)) {
@@ -112,6 +111,16 @@ function pendingAt({ pendingSince, trueAt }: AlertState, minute: number, gapMs =
 
 function isCoolingDown({ cooldownMs }: AlertTrigger, { lastFiredAt }: AlertState, minute: number): boolean {
   return lastFiredAt !== null && minute - lastFiredAt < cooldownMs
+}
+
+/** Whether the condition of a rule is true for a window. A window without events never makes it true under `keep`. */
+export function isConditionTrue(
+  trigger: Pick<AlertTrigger, 'operator' | 'threshold' | 'noData'>,
+  measured: Exclude<Measured, { outcome: 'failed' }>,
+): boolean {
+  if (measured.outcome === 'value') return isMet(trigger, measured.value, measured.previous)
+  if (trigger.noData === 'zero') return isMet(trigger, 0, measured.previous)
+  return trigger.noData === 'alert'
 }
 
 /** Whether a value meets the condition; `previous` is the value over the window before. From 0 any rise is an increase. */
