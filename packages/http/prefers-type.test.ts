@@ -13,6 +13,8 @@ test.each([
   ['application/json, text/csv;q=0.5', false],
   ['application/json;q=0.5, text/csv', true],
   ['text/csv;q=0.3, application/*;q=0.8', false],
+  ['text/csv;q=0.3, */*', false],
+  ['text/csv;q=0.3, application/*;q=0.2, */*', true],
   ['text/csv;q=0', false],
   ['text/csv;q=x', false],
 ])('Accept: %s prefers CSV to JSON: %s', (accept, expected) => {

@@ -1,15 +1,16 @@
 /**
  * Whether a client prefers the media type to JSON by its `Accept` header (RFC 9110, 12.5.1): it names the type, with no
- * lower weight than that of JSON. A range such as `text/*` counts for JSON only, which is the answer of every operation.
+ * lower weight than that of JSON. A range such as `application/*`, or that of all types, gives a weight to JSON alone,
+ * which is the default of every operation: a client that takes anything gets JSON.
  */
 export function prefersType(accept: string, type: string): boolean {
   const weights = new Map(accept.toLowerCase().split(',').map(readRange))
   const weight = weights.get(type) ?? 0
-  const json = weights.get('application/json') ?? weights.get('application/*') ?? 0
+  const json = weights.get('application/json') ?? weights.get('application/*') ?? weights.get('*/*') ?? 0
   return weight > 0 && weight >= json
 }
 
-/** The media range and its weight, 1 unless given. */
+/** The media range and its weight, by default 1. */
 function readRange(text: string): [range: string, weight: number] {
   const [range = '', ...parameters] = text.split(';').map((part) => part.trim())
   const weight = parameters.find((parameter) => parameter.startsWith('q='))
