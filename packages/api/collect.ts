@@ -12,7 +12,7 @@ export const batchBody = joi.object({
   events: joi.array().items(eventBody).min(1).max(eventLimits.batchEventsMax).required(),
 })
 
-/** `data` of the response to a batch, 202 and 400 alike. */
+/** `data` of every answer to a batch. */
 export const batchResult = joi
   .object<BatchResult>({
     accepted: joi.number().integer().required().description('Events that are durable now.'),
@@ -20,7 +20,9 @@ export const batchResult = joi
       .number()
       .integer()
       .required()
-      .description('Events that are not taken; sent again as they are, they never will be.'),
+      .description(
+        'Events that were not accepted; `errors` says why. Most would be refused again unchanged; those of a new site (429, 404) may succeed later.',
+      ),
     errors: joi
       .array()
       .items(

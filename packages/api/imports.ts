@@ -62,7 +62,7 @@ const importError = joi.object<ImportError>({
   line: count.description('Line of the file at which the record begins, from 1.'),
   record: joi.number().integer().description('Number of the record in the file, from 1.'),
   field: joi.string().allow(''),
-  message: joi.string().required().description('The words that `/collect` has for it; no values.'),
+  message: joi.string().required().description('What is wrong. Never contains values from the file.'),
 })
 
 /** `data` of the list. */

@@ -7,7 +7,7 @@ export interface EventError {
   error: string
 }
 
-/** `data` of the response to a batch, 202 and 400 alike. */
+/** `data` of every answer to a batch. */
 export interface BatchResult {
   accepted: number
   rejected: number
