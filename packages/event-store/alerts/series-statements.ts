@@ -4,6 +4,7 @@ import { conditionSql } from '../conditions.ts'
 import { type EventScope, joinUsers, scopeCondition, scopeParams } from '../event-scope.ts'
 import { distinctKeyColumns } from '../metric-keys.ts'
 import type { Statement } from '../query-runner.ts'
+import { type SessionMetric, sessionMetrics } from '../session-metrics.ts'
 import { sessionWindowMs } from '../session-sql.ts'
 import type { AlertSpec } from './alert-spec.ts'
 
@@ -54,13 +55,10 @@ export function pointsStatement(spec: AlertSpec, grid: PointGrid): Statement {
     case 'unique_sessions':
     case 'visitors':
       return distinctStatement(spec, grid, distinctKeyColumns[metric])
-    // The same measures as in ../stats/metric-sql.ts, over sessions of each window.
     case 'avg_session_duration':
-      return sessionsStatement(spec, grid, `floor(sum(arrayMax(times) - started_ms) / count() + 0.5) / 1000`)
     case 'bounce_rate':
-      return sessionsStatement(spec, grid, `floor(10000 * countIf(length(times) = 1) / count() + 0.5) / 100`)
     case 'conversion_rate':
-      return sessionsStatement(spec, grid, `floor(10000 * countIf(has(targets, 1)) / count() + 0.5) / 100`)
+      return sessionsStatement(spec, grid, sessionMetrics[metric])
   }
 }
 
@@ -86,21 +84,21 @@ GROUP BY point`,
  * Each session counts in every window that it starts in, with its events before the window's end. It starts at its first
  * event in the window, unless the 24 h before the window have one.
  */
-function sessionsStatement(spec: AlertSpec, grid: PointGrid, value: string): Statement {
+function sessionsStatement(spec: AlertSpec, grid: PointGrid, { term, valueSql }: SessionMetric): Statement {
   const { windowMs, targetEvent = defaultConversionEvent } = spec
   const last = grid.first + (grid.points - 1) * grid.stepMs
   const events = eventsSql(spec, { start: grid.first - windowMs - sessionWindowMs, end: last })
   return {
     sql: `
-SELECT point, ${value} AS value
+SELECT point, ${valueSql(`sum(${term})`, 'count()')} AS value
 FROM
 (
     SELECT
         point,
-        started_ms,
         arrayFilter(event -> event.1 < end_ms, session) AS known,
-        arrayMap(event -> event.1, known) AS times,
-        arrayMap(event -> event.2, known) AS targets
+        arrayMax(event -> event.1, known) - started_ms AS duration_ms,
+        length(known) AS event_count,
+        arrayExists(event -> event.2 = 1, known) AS is_converted
     FROM
     (
         SELECT

@@ -1,4 +1,5 @@
 import { distinctKeyColumns, isSessionMetric } from '../metric-keys.ts'
+import { type SessionMetric, sessionMetrics } from '../session-metrics.ts'
 import { countRows, eventRows, type RowSource, sessionRows } from './row-sources.ts'
 import type { StatsPlan } from './spec.ts'
 
@@ -36,11 +37,9 @@ export function metricSql({ metric, exact }: StatsPlan, { count }: RowSource): M
     case 'visitors':
       return exact ? distinctCount(distinctKeyColumns[metric]) : estimatedCount(distinctKeyColumns[metric])
     case 'avg_session_duration':
-      return average('duration_ms', (sum, count) => `floor(${sum} / ${count} + 0.5) / 1000`, 0.001)
     case 'bounce_rate':
-      return average('event_count = 1', percentSql, 100)
     case 'conversion_rate':
-      return average('is_converted', percentSql, 100)
+      return average(sessionMetrics[metric])
   }
 }
 
@@ -75,17 +74,11 @@ function estimatedCount(key: string): MetricSql {
   }
 }
 
-/** Percent with 2 decimals, rounded half up. */
-function percentSql(sum: string, count: string): string {
-  return `floor(10000 * ${sum} / ${count} + 0.5) / 100`
-}
-
 /**
  * SQL of a value that is computed from a sum and a number of rows that is not 0. It is rounded in SQL, so that groups are
  * sorted by the value that is shown; sum and count are integers, so that the order of reading can not change a value.
- * `unit` is the value of a term of 1.
  */
-function average(term: string, valueSql: (sum: string, count: string) => string, unit: number): MetricSql {
+function average({ term, valueSql, unit }: SessionMetric): MetricSql {
   const sql = combinable('sumCount', term, (pair) => {
     const [sum, count] = [`tupleElement(${pair}, 1)`, `tupleElement(${pair}, 2)`]
     return `if(${count} = 0, 0, ${valueSql(sum, count)})`
