@@ -116,7 +116,7 @@ const configFields = {
   channel: text(alertLimits.channelLengthMax)
     .example('#ops')
     .description('Your name for it, which the notification repeats.'),
-  // Empty is invalid here instead of absent: a program whose variable is empty must learn of it.
+  // Empty is invalid here instead of absent: an unset variable in a script must cause an error.
   secret: text(alertLimits.secretLengthMax)
     .empty()
     .description(
@@ -130,15 +130,15 @@ const notificationConfig = nestedObject(joi.object<NotificationConfig>(configFie
 
 const behaviour = {
   for: durationText({ units: 'smhd', minMs: 0, maxMs: forMsMax, example: '5m' }).description(
-    'So long the condition has to be true before the rule fires; `0s` unless given.',
+    'How long the condition must be true before the rule fires; default: `0s`.',
   ),
   cooldown: durationText({ units: 'smhd', minMs: 0, maxMs: cooldownMsMax, example: '1h' }).description(
-    'So long after a firing the rule does not fire again; `1h` unless given.',
+    'How long after a firing the rule can’t fire again; default: `1h`.',
   ),
   no_data: oneOf(noDataRules).description(
     'A window without events is the value 0 (`zero`, the default), changes nothing (`keep`), or fires (`alert`).',
   ),
-  enabled: joi.boolean().description('`false`: the rule is not evaluated; `true` unless given.'),
+  enabled: joi.boolean().description('`false`: the rule is not evaluated; default: `true`.'),
 }
 
 export const createAlertBody = joi.object<CreateAlertBody>({
@@ -155,12 +155,12 @@ export const updateAlertBody = joi.object<UpdateAlertBody>({
   site_id: repeatedSiteId,
   // A rule always has a name: `null` and `""` are invalid here instead of absent.
   name: name.empty(),
-  description: description.empty().allow(null, '').description('`null` takes it away.'),
+  description: description.empty().allow(null, '').description('`null` removes it.'),
   condition: nestedObject(
     joi.object<NonNullable<UpdateAlertBody['condition']>>({
       ...conditionFields,
-      event_type: conditionFields.event_type.empty().allow(null).description('`null` takes it away.'),
-      filter: conditionFields.filter.empty().allow(null).description('`null` takes it away.'),
+      event_type: conditionFields.event_type.empty().allow(null).description('`null` removes it.'),
+      filter: conditionFields.filter.empty().allow(null).description('`null` removes it.'),
     }),
   ).description('Fields left out keep their value.'),
   notification_type: notificationType,
@@ -168,7 +168,7 @@ export const updateAlertBody = joi.object<UpdateAlertBody>({
     joi.object<NonNullable<UpdateAlertBody['notification_config']>>({
       ...configFields,
       url: configFields.url.empty(),
-      channel: configFields.channel.empty().allow(null, '').description('`null` takes it away.'),
+      channel: configFields.channel.empty().allow(null, '').description('`null` removes it.'),
     }),
   ).description('Fields left out keep their value, unless `notification_type` is changed.'),
   ...behaviour,
@@ -177,15 +177,13 @@ export const updateAlertBody = joi.object<UpdateAlertBody>({
 export const previewAlertBody = joi.object<PreviewAlertBody>({
   site_id: siteId.required(),
   // Accepted so that a form may send the same body as for saving.
-  name: text(alertLimits.nameLengthMax).description('Not needed.'),
-  description: text(alertLimits.descriptionLengthMax).description('Not needed.'),
+  name: text(alertLimits.nameLengthMax).description('Accepted and ignored.'),
+  description: text(alertLimits.descriptionLengthMax).description('Accepted and ignored.'),
   condition: condition.required(),
-  notification_type: notificationType.description('Not needed.'),
-  notification_config: notificationConfig.description('Not needed.'),
+  notification_type: notificationType.description('Accepted and ignored.'),
+  notification_config: notificationConfig.description('Accepted and ignored.'),
   ...behaviour,
-  environment: oneOf([...environments, 'all']).description(
-    'Whose events: those of the key’s own environment unless named.',
-  ),
+  environment: oneOf([...environments, 'all']).description('Environment to read; default: the key’s.'),
 })
 
 export const listAlertsQuery = joi
@@ -206,7 +204,7 @@ export const alertResource = joi
     description: textOrNull,
     environment: oneOf(environments)
       .required()
-      .description('Environment of the key that made the rule: its events are measured.'),
+      .description('Environment of the key that made the rule: only events of this environment are measured.'),
     condition: joi
       .object<AlertCondition>({
         metric: oneOf(metrics).required(),
@@ -262,7 +260,9 @@ const historyEntry = joi.object<AlertHistoryEntry>({
     })
     .allow(null)
     .required()
-    .description('What became of it. Null: a webhook of the site has the rule’s URL and got it.'),
+    .description(
+      'Delivery of the notification; null if a webhook of the site with the same URL received it, and after 30 days.',
+    ),
 })
 
 /** `data` of the list of a rule's history. */

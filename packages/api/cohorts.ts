@@ -39,20 +39,20 @@ export const updateCohortBody = joi.object<UpdateCohortBody>({
   site_id: repeatedSiteId,
   // A cohort always has a name and criteria: `null` and `""` are invalid here instead of absent.
   name: name.empty(),
-  description: description.empty().allow(null, '').description('`null` takes it away.'),
+  description: description.empty().allow(null, '').description('`null` removes it.'),
   criteria: criteria.empty(),
 })
 
 export const previewCohortBody = joi.object<PreviewCohortBody>({
   site_id: siteId.required(),
   // Accepted so that a form may send the same body as for saving.
-  name: text(cohortLimits.nameLengthMax).description('Not needed.'),
-  description: text(cohortLimits.descriptionLengthMax).description('Not needed.'),
+  name: text(cohortLimits.nameLengthMax).description('Accepted and ignored.'),
+  description: text(cohortLimits.descriptionLengthMax).description('Accepted and ignored.'),
   criteria: criteria.required(),
   environment: joi
     .string()
     .valid(...environments, 'all')
-    .description('Whose events: those of the key’s own environment unless named.'),
+    .description('Environment to read; default: the key’s.'),
 })
 
 export const listCohortsQuery = joi

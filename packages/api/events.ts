@@ -38,5 +38,5 @@ export const eventsResult = joi.object<EventsResult>({
     .string()
     .allow(null)
     .required()
-    .description('`before` of the next page; null on the last page, which alone may hold fewer than `limit`.'),
+    .description('`before` of the next page; null on the last page: every other page holds exactly `limit` events.'),
 })

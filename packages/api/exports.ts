@@ -25,20 +25,22 @@ import { groupBy } from './stats.ts'
 
 const oneOf = (values: readonly string[]): joi.StringSchema => joi.string().valid(...values)
 
-/** An optional field of a creation, where `null` means absent: records have it for what was not given. */
+/** An optional field of a creation, where `null` means absent: resources return `null` for fields that were not given, so one can be sent back as it is. */
 const orNull = <T extends joi.Schema>(schema: T): T => schema.empty(null) as T
 
 const date = time.max(latestMs)
 
 const name = nameText(exportLimits.nameLengthMax)
   .example('All events')
-  .description('What you call it, and its file; the type unless given.')
+  .description('Name of the export and its file; default: the type.')
 
 const schedule = {
-  frequency: oneOf(frequencies).example('monthly').description('A run in each of these.'),
+  frequency: oneOf(frequencies).example('monthly').description('How often it runs.'),
   next_run: date
     .example(1_767_225_600_000)
-    .description('The first run, from which the others are counted in the site’s time zone; at once if it is over.'),
+    .description(
+      'The first run, from which the others are counted in the site’s time zone; immediately if it is in the past.',
+    ),
   paused: joi.boolean().description('`true`: no run until it is `false` again.'),
 }
 
@@ -63,7 +65,7 @@ export const createExportBody = joi.object<CreateExportBody>({
         paused: orNull(schedule.paused),
         frequency: schedule.frequency.required(),
         next_run: orNull(schedule.next_run).description(
-          'The first run, from which the others are counted in the site’s time zone; at once if it is over or left out.',
+          'The first run, from which the others are counted in the site’s time zone; immediately if it is in the past or left out.',
         ),
       }),
     ),
@@ -72,9 +74,7 @@ export const createExportBody = joi.object<CreateExportBody>({
     'Only events from then on, Unix ms. Of a schedule of events: where its first run begins.',
   ),
   end_date: orNull(date).description('Only events before then. Not with `scheduled`.'),
-  environment: orNull(oneOf([...environments, 'all'])).description(
-    'Whose events: those of the key’s own environment unless named.',
-  ),
+  environment: orNull(oneOf([...environments, 'all'])).description('Environment to read; default: the key’s.'),
   filter: filterSchema.description(
     'Only events that meet all of these conditions; only users and sessions with such an event.',
   ),
@@ -92,7 +92,7 @@ export const createExportBody = joi.object<CreateExportBody>({
 export const updateExportBody = joi.object<UpdateExportBody>({
   site_id: repeatedSiteId,
   // An export always has a name: `null` and `""` are invalid here instead of absent.
-  name: name.empty().description('What you call it, and its file.'),
+  name: name.empty().description('Name of the export and its file.'),
   scheduled: nestedObject(joi.object<Partial<Scheduled>>(schedule)).description(
     'Only of an export that was made with one. Fields left out keep their value.',
   ),
@@ -148,7 +148,7 @@ const exportRun = joi.object<ExportRun>({
   export_id: joi.string().required().description('The run is an export of its own.'),
   status,
   start_date: nullableTime.description(
-    'Of the times of receipt for events, of the timestamps for stats; null: the state at `end_date`.',
+    'Start of the run’s range: by time of receipt for events, by timestamp for stats. Null: a snapshot at `end_date`.',
   ),
   end_date: count,
   rows: count,

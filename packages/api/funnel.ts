@@ -37,17 +37,17 @@ export const funnelBody = joi.object<FunnelBody>({
     .description('Each is met by an event of its own, in this order.'),
   window: duration(funnelLimits.windowMsMax)
     .example('7d')
-    .description('The last step’s event comes at most so long after the first one’s; `7d` unless given.'),
+    .description('Greatest time between the events of the first and the last step; default: `7d`.'),
   start_date: date.description('The range’s first millisecond. With it the range ends at `end_date`, or now.'),
   end_date: date.description('The range ends before it.'),
   period: joi
     .string()
     .valid(...Object.keys(periods))
-    .description('As for stats: `24h` up to now unless there are dates.'),
+    .description('As for stats; default: `24h` up to now, ignored if `start_date` is given.'),
   environment: joi
     .string()
     .valid(...environments, 'all')
-    .description('Whose events: those of the key’s own environment unless named.'),
+    .description('Environment to read; default: the key’s.'),
   of: joi
     .string()
     .valid(...actors)

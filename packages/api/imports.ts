@@ -48,7 +48,7 @@ export const importResource = joi
       .string()
       .valid(...importStatuses)
       .required()
-      .description('`completed`, although records failed, once all others can be read.'),
+      .description('`completed` once all valid records can be read, even if others failed.'),
     total_records: count,
     processed_records: count.description('Records dealt with, failed ones included.'),
     failed_records: count,

@@ -6,7 +6,7 @@ import { refusingSeconds } from '@sluice/runtime/validate'
 
 /** The environment whose events are read. */
 export const environmentParameter = word([...environments, 'all']).description(
-  'Whose events: those of the key’s own environment unless named.',
+  'Environment to read; default: the key’s.',
 )
 
 /** A time zone by any of its names; the value stays as it was sent. */
@@ -25,7 +25,9 @@ export const rangeParameters = {
   ),
   period: word(Object.keys(periods))
     .example('24h')
-    .description('Exactly that many hours up to now; `24h` unless there are dates, which win over it.'),
+    .description(
+      'Exactly this many hours up to now; default: `24h`. Ignored if `start_date` is given; with `end_date` alone, the length before it.',
+    ),
 }
 
 export const parameterMessages = {

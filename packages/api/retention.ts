@@ -38,7 +38,7 @@ export const retentionQuery = joi
       'Only users of this cohort; their weeks stay those of their first event on the site.',
     ),
     return_event: text(eventLimits.eventTypeLengthMax).description(
-      'Only events of this type count as coming back, in week 0 too. Any event unless named.',
+      'Only events of this type count as coming back, in week 0 too; default: any event.',
     ),
     mode: word(retentionModes)
       .default('on')
@@ -49,9 +49,9 @@ export const retentionQuery = joi
         '`user`: by `user_id`, the default. `visitor`: by `user_id`, else `anonymous_id`, else `session_id`.',
       ),
     timezone: timezoneParameter.description(
-      'IANA name: where weeks begin, on Monday. The site’s unless named, else UTC.',
+      'Time zone, by its IANA name, that decides where weeks begin, on Monday; default: the site’s, else UTC.',
     ),
-    end_date: date.description('As if now were then: later events don’t count. Now unless given.'),
+    end_date: date.description('Evaluates as of this time: later events don’t count; default: now.'),
     environment: environmentParameter,
   })
   .messages(parameterMessages)
@@ -79,7 +79,7 @@ export const cohortAnalysisResult = joi.object<CohortAnalysis>({
   cohort_name: joi.string().required(),
   size: joi.number().integer().required().description('Users in the cohort.'),
   retention_by_week: rows.description(
-    'Week n of a user is the 7 × 24 hours from n weeks after the entry. A row counts the users whose week is over or, while there are none, those whose week has begun; row 0 counts everyone.',
+    'Week n of a user is the 7 × 24 hours from n weeks after the entry. A row counts the users whose week is over. While there are none, it counts those whose week has begun. Row 0 counts everyone.',
   ),
   complete_until: completeUntil,
 })
@@ -87,7 +87,7 @@ export const cohortAnalysisResult = joi.object<CohortAnalysis>({
 export const retentionResult = joi.object<RetentionMatrix>({
   site_id: joi.string().required(),
   weeks: joi.number().integer().required(),
-  timezone: joi.string().required().description('In which weeks begin.'),
+  timezone: joi.string().required().description('Time zone that decides where weeks begin.'),
   cohorts: joi
     .array()
     .items(

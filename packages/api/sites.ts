@@ -25,7 +25,7 @@ const settings = {
     .custom((value: string, helpers) => (canonicalTimeZone(value) === undefined ? helpers.error('timezone') : value))
     .messages({ timezone: 'must be an IANA time zone, e.g. Europe/Berlin' })
     .meta({ examples: ['Europe/Berlin'] })
-    .description('IANA name: where the site’s days begin.'),
+    .description('Time zone, by its IANA name, that decides where the site’s days begin.'),
   conversion_event: text(eventLimits.eventTypeLengthMax)
     .empty()
     .allow(null)

@@ -60,10 +60,10 @@ export const statsQuery = joi
       .meta({ pattern: '^[A-Za-z0-9]{2}$' })
       .description('Only events of this country: 2 letters or digits.'),
     device_type: word(deviceTypes, (value) => value.toLowerCase()).description(
-      'Only events of this device; upper and lower case are the same.',
+      'Only events of this device; case-insensitive.',
     ),
     timezone: timezoneParameter.description(
-      'IANA name: where minutes, hours, days, weeks and months begin. The site’s unless named, else UTC.',
+      'Time zone, by its IANA name, that decides where minutes, hours, days, weeks and months begin; default: the site’s, else UTC.',
     ),
     event_type: text(eventLimits.eventTypeLengthMax).description('Only events of this type.'),
     target_event: text(eventLimits.eventTypeLengthMax).description(
@@ -132,7 +132,7 @@ export const statsResult = joi
     site_id: joi.string().required(),
     start_date: joi.number().integer().required(),
     end_date: joi.number().integer().required(),
-    timezone: joi.string().required().description('In which days begin.'),
+    timezone: joi.string().required().description('Time zone that decides where days begin.'),
     group_by: joi.string(),
     breakdown,
     complete_until: completeUntil,
