@@ -4,20 +4,19 @@
  */
 export interface IdempotencyStore {
   /**
-   * Claims `id` for a request with this fingerprint of its body. `new`: the caller carries the request out; `running`:
-   * another request with the id is under way; `other`: the id was used with another body; `answered`: the stored result.
-   * A claim that is neither completed nor released ends after a minute, also when the reply to it was lost.
+   * Claims `id` for a request whose body has this fingerprint. The caller handles the request only if the outcome is
+   * `new`. A claim that is neither completed nor released expires after a minute, even if the reply to it was lost.
    */
   claim(id: string, fingerprint: string): Promise<ClaimResult>
-  /** Stores the result for 24 hours; a result that is stored already stays. */
+  /** Stores the result for 24 hours. Does not replace a stored result. */
   complete(id: string, fingerprint: string, answer: StoredResult): Promise<void>
-  /** Ends the claim of a request that failed; a stored result stays. */
+  /** Ends the claim of a request that failed. Does not remove a stored result. */
   release(id: string): Promise<void>
 }
 
 /**
- * The outcome of a claim: the key is new, its request is still running, it was used with another body, or its result is
- * stored.
+ * The outcome of a claim. `new`: the id was not claimed before; `running`: its request has no result yet; `other`: it was
+ * used with another body; `answered`: its result is stored.
  */
 export type ClaimResult = { state: 'new' | 'running' | 'other' } | { state: 'answered'; answer: StoredResult }
 

@@ -12,7 +12,8 @@ export interface Limiter {
   refund(counter: string, cost: number, limit: number): Promise<void>
   /**
    * Returns the state of a counter as this process knows it, without a call to Redis; a full limit for an unknown
-   * counter. Apart from refunds of other processes in this window, `remaining` is never too low.
+   * counter. `remaining` is too high by what other processes have counted since this one last asked Redis, and too low only by their
+   * refunds.
    */
   peek(counter: string, limit: number): LimitState
 }

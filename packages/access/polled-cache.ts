@@ -8,7 +8,7 @@ export interface PolledCacheOptions<Value> {
   unknownMax: number
   /** Milliseconds for which an id without a row is not looked up again, unless a poll finds a row. */
   unknownTtlMs: number
-  /** Each cached row is read again after so many ms, whatever the polls say: a row may have been changed by hand or restored. */
+  /** Each cached row is read again after this many ms, whatever the polls say: a row may have been changed by hand or restored. */
   recheckAfterMs: number
   /**
    * Returns the rows that have changed since the poll that returned `cursor`, and the ids of rows that were deleted since; none

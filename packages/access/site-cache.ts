@@ -20,6 +20,7 @@ export interface SiteCache extends Component {
    * Registers the sites that this process has not seen yet, before their events get a 202
    * (docs/http-interface.md#new-sites), and returns the policies of all of them. It returns without a promise when all
    * are cached.
+   *
    * While Postgres is away or slow it registers none and resolves: the next event of the site tries again, and until
    * then the query service finds the site by its events. Where only administrators register sites, an unknown one is
    * refused, and the promise rejects with AppError 503 while Postgres is away.
@@ -32,7 +33,7 @@ const cachedSitesMax = 100_000
 const recheckSitesAfterMs = 600_000
 /** Postgres must not delay an event for longer: the whole request has 2.5 s. */
 const defaultRegisterTimeoutMs = 400
-/** Another key may register a refused site meanwhile; until then the refusal is repeated without a query. */
+/** How long a refusal is repeated without a query, although another key may have registered the site meanwhile. */
 const refusalTtlMs = 10_000
 const cachedRefusalsMax = 10_000
 /** While Postgres is away, each event of a new site would otherwise write a log line. */
@@ -71,7 +72,7 @@ export function siteCache(
     registerTimeoutMs = defaultRegisterTimeoutMs,
   }: { autoRegister: boolean; pollIntervalMs?: number; registerTimeoutMs?: number | undefined },
 ): SiteCache {
-  /** The policy of each registered site that this process has seen, and sites that are not registered. */
+  /** Policies of the registered sites that this process has seen, and ids that it knows not to be registered. */
   const cachedPolicies = polledCache<SitePolicy>({
     max: cachedSitesMax,
     unknownMax: cachedRefusalsMax,

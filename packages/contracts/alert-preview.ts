@@ -13,7 +13,7 @@ export function previewOf(
   { stepMs, points }: PreviewedSeries,
 ): Omit<AlertPreview, 'complete_until'> {
   const firings: AlertPreview['firings'] = []
-  // Points that are further apart than minutes are no gap.
+  // Points may be further apart than the gap after which `forMs` is counted anew, and nothing is missing between them.
   const stepped = { ...trigger, gapMsMax: Math.max(5 * 60_000, stepMs) }
   let state = newAlertState
   for (const { timestamp, measured } of points) {

@@ -25,7 +25,7 @@ export const alertLimits = {
   forMsMax: 7 * dayMs,
   cooldownMsMax: 30 * dayMs,
   rulesPerSiteMax: 100,
-  /** A rule's history is kept for so long. */
+  /** A rule's history is kept for this long. */
   historyDays: 90,
   previewDays: 30,
   /** Points of a preview's series, and firings that it lists. */
@@ -61,9 +61,9 @@ export interface AlertSettings {
   name: string
   description: string | null
   condition: AlertCondition
-  /** `<n>s|m|h|d`: so long the condition has to be true. */
+  /** `<n>s|m|h|d`: how long the condition must be true. */
   for: string
-  /** `<n>s|m|h|d`: so long after a firing the rule does not fire again. */
+  /** `<n>s|m|h|d`: how long after a firing the rule can't fire again. */
   cooldown: string
   no_data: NoDataRule
   enabled: boolean

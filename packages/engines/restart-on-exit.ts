@@ -22,7 +22,7 @@ export interface RestartedEngine {
 
 const firstDelayMs = 100
 const longestDelayMs = 5_000
-/** A process that ran for so long resets the delays. */
+/** A process that ran for this long resets the delays. */
 const healthyAfterMs = 60_000
 
 /**

@@ -31,7 +31,7 @@ export interface StoreBackup {
   storeId(): Promise<string>
   /** Throws an Error, with what to do, when the migrations of the servers differ. */
   appliedMigrations(): Promise<AppliedMigrations>
-  /** Throws an Error, with what to do, when a backup of so many pieces does not fit the number of shards. */
+  /** Throws an Error, with what to do, when a backup of that many pieces does not fit the number of shards. */
   requirePieces(pieces: number): Promise<void>
   /**
    * Backs the database up to `place`, with several shards a piece of each below it, in their order; with the places of the

@@ -6,7 +6,7 @@ import type { QueryRunner } from './query-runner.ts'
 export type EventTimeRanges = ReadonlyMap<string, { first: number; last: number }>
 
 /**
- * Sites of up to so many rows are read whole, all in one statement: 32 granules cost about what the search for both ends
+ * Sites of at most this many rows are read whole, all in one statement: 32 granules cost about what the search for both ends
  * of one site costs.
  */
 const wholeRowsMax = 32 * 8_192
@@ -14,8 +14,8 @@ const wholeRowsMax = 32 * 8_192
 const endsPerStatement = 16
 
 /**
- * Reads a number of rows that depends on the numbers of sites and of parts of the table, not on the number of events.
- * Throws QueryTooLargeError for sites with too many events, and whatever else the runner throws.
+ * Reads the time ranges of sites. How many rows it reads depends on the number of sites and on that of the table's parts,
+ * not on the number of events. Throws what the runner throws, QueryTooLargeError when that is too many for a statement.
  */
 export async function eventTimeRanges(
   siteIds: readonly string[],

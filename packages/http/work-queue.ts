@@ -10,8 +10,8 @@ import { Counter, Gauge, type Metrics } from '@sluice/runtime/metrics'
  */
 export interface WorkQueue {
   /**
-   * The 503 for a request that has just arrived while others have waited for too long: for so long, more has arrived than
-   * the process can handle (docs/decisions/016-overload.md). Undefined at other times.
+   * The 503 for a request that has just arrived while others have waited too long, during which more has arrived than the
+   * process can handle (docs/decisions/016-overload.md). Undefined at other times.
    */
   refuseArrival(): AppError | undefined
   /** The 503 for a request that was read at `readAt` (`performance.now()`), when it is too late to begin with it. */

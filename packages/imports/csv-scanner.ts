@@ -8,8 +8,8 @@ const notClosed = invalidFormat('a quoted field is not closed').message
 const textAfterQuote = invalidFormat('text follows a quoted field').message
 
 /**
- * Bytes that may be read again after bad quotes: so many, and so many for each byte of the file. A file whose every line
- * opens a quote would otherwise be read for days.
+ * Bytes that may be read again after bad quotes: a fixed number, and a number for each byte of the file. A file whose
+ * every line opens a quote would otherwise be read for days.
  */
 const rereadBytesFree = 16 * recordBytesMax
 const rereadBytesPerByte = 2

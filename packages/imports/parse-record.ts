@@ -15,7 +15,7 @@ export type RecordFields = Record<string, unknown>
 type ParseJson = (text: string) => unknown
 
 /**
- * Reads the fields of a record. `parseJson` is JSON.parse unless given, and `parseExactly` for the digits of large
+ * Reads the fields of a record. `parseJson` is by default JSON.parse, and `parseExactly` for the digits of large
  * integers. Throws the AppError of a bad record, which never holds values of it.
  */
 export type RecordParser = (bytes: Buffer, parseJson?: ParseJson) => RecordFields

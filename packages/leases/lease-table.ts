@@ -1,5 +1,5 @@
 /**
- * A lease lasts for so many ms unless it is renewed. The holder aborts its work earlier, so that the clocks of two
+ * A lease lasts for this many ms unless it is renewed. The holder aborts its work earlier, so that the clocks of two
  * workers may differ by five seconds.
  */
 export const leaseMs = 30_000

@@ -20,7 +20,7 @@ export interface Postgres {
 export interface PostgresOptions {
   poolSize?: number
   /**
-   * A statement without an answer for so many ms fails, and its connection is closed. The server ends statements, waits
+   * A statement without an answer for this many ms fails, and its connection is closed. The server ends statements, waits
    * for locks and idle transactions before that. 0: no limits. Default: 10 s.
    */
   queryTimeoutMs?: number

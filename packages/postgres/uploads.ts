@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Postgres } from './open.ts'
 
-/** An upload that is not renewed for so long, because its process died, no longer counts. */
+/** An upload that is not renewed for this long, because its process died, no longer counts. */
 export const uploadLeaseMs = 60_000
 
 /** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */

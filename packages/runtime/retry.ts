@@ -17,7 +17,7 @@ export interface RetryOptions {
   isPermanent?: (error: unknown) => boolean
   /** Exact delays; without them, see `retry`. */
   delays?: RetryDelays
-  /** The first failure so many ms after the call is not retried: the promise rejects with it. */
+  /** The first failure later than this many ms after the call is not retried: the promise rejects with it. */
   timeoutMs?: number
 }
 

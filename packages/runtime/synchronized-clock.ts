@@ -24,7 +24,7 @@ const machineClocks: MachineClocks = { wall: () => Date.now(), steady: () => per
 
 /** How far a machine's clock may run from Postgres's after a comparison, in ms of each ms; a cheap quartz does half of it. */
 const driftMax = 1e-4
-/** The wall clock shows whole milliseconds: its readings and their differences are off by so much. */
+/** The wall clock shows whole milliseconds: its readings and their differences are off by up to this much. */
 const resolutionMs = 2
 /** /readyz warns beyond this difference. */
 const offsetMsMax = 1_000

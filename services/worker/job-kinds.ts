@@ -13,7 +13,7 @@ import { summaries } from './summaries/summaries.ts'
 import { deliveries, oldDeliveries } from './webhooks/deliveries.ts'
 
 export interface JobOptions {
-  /** Erasures wait for the next multiple of so many ms, to be deleted together; 0: they don't wait. */
+  /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
   deleteEveryMs: number
   /** Undefined: the canary is off. */
   canary?: CanaryOptions | undefined

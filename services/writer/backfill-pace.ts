@@ -6,9 +6,9 @@ import { sleep } from '@sluice/runtime/supervisor'
 const partitionsMax = 8
 /** Rows of one statement while live rows arrive. */
 const rowsMax = 20_000
-/** While live rows arrive, old ones take a quarter of the time: the pause after a statement is so many times as long. */
+/** While live rows arrive, old ones take a quarter of the time: the pause after a statement is this many times as long. */
 const pauseFactor = 3
-/** Blocks that have waited so long are stored without these pauses, so that old rows are readable within five minutes. */
+/** Blocks that have waited this long are stored without these pauses, so that old rows are readable within five minutes. */
 const waitMsMax = 240_000
 /**
  * The pause after every statement: longer than a refused insert of the live lane waits before it tries again

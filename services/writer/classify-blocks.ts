@@ -9,7 +9,7 @@ import {
 import type { LogBatch } from '@sluice/event-log/log'
 
 /**
- * Blocks of up to so many later versions wait for a newer writer: gateways are never further ahead of writers. A higher
+ * Blocks of up to this many later versions wait for a newer writer: gateways are never further ahead of writers. A higher
  * number is the header `v` of a foreign record, which no newer writer would read either.
  */
 const versionsAhead = 9

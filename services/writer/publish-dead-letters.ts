@@ -5,7 +5,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import type { WriterMetrics } from './metrics.ts'
 
-/** Only the partition waits for this publish, which may hold a whole batch. */
+/** Long, because a publish may hold a whole batch, and only the partition of the batch waits for it. */
 const deadLetterTimeoutMs = 30_000
 
 /** Dependencies of the publishing of dead letters. */
@@ -40,6 +40,7 @@ export async function publishDeadLetters(
     },
   )
   for (const { headers } of dead) {
+    // A block whose headers are wrong may state 0 rows.
     if (headers.letter) metrics.deadLetters.inc({ reason: headers.letter.reason }, Math.max(1, headers.rows))
   }
   const [first] = dead

@@ -15,14 +15,14 @@ import { sleep } from '@sluice/runtime/supervisor'
 import { classifyBlocks } from './classify-blocks.ts'
 import { insertLock } from './insert-lock.ts'
 
-/** ClickHouse takes well under a second for a full batch; an insert that takes so long is stalled. */
+/** ClickHouse takes well under a second for a full batch; an insert that takes this long is stalled. */
 const timeoutMs = 60_000
 /** Delay before an insert is repeated that was refused because another insert with the same lock runs. */
 const excludedDelayMs = 100
-/** An insert that was excluded for so long has failed, and is repeated and reported as such. */
+/** An insert that was excluded for this long has failed, and is repeated and reported as such. */
 const excludedMsMax = 10_000
 /**
- * An insert of old rows that was excluded for so long ends the running one: the live lane may store one batch after the
+ * An insert of old rows that was excluded for this long ends the running one: the live lane may store one batch after the
  * other. Every insert has its time before: none takes longer than `timeoutMs`.
  */
 const oldExcludedMsMax = timeoutMs

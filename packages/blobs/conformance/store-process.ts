@@ -8,7 +8,7 @@ const [task = '', url = '', options = '{}'] = process.argv.slice(2)
 const mebibyte = 1024 * 1024
 const store = await openBlobStore(url, JSON.parse(options) as OpenBlobStoreOptions)
 
-/** So many MiB, each a buffer of its own, as it comes from a socket. */
+/** A number of MiB, each a buffer of its own, as it comes from a socket. */
 async function* content(mebibytes: number): AsyncGenerator<Buffer> {
   for (let n = 0; n < mebibytes; n++) yield await Promise.resolve(Buffer.alloc(mebibyte, n))
 }

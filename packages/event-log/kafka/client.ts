@@ -13,7 +13,7 @@ export interface KafkaClientOptions {
   clientId: string
   /** Called with each log line of kafkajs. */
   forward: (entry: LogEntry) => void
-  /** A request without a response for so long fails, and its connection is destroyed. */
+  /** A request without a response for this long fails, and its connection is destroyed. */
   requestTimeoutMs: number
   retry: RetryOptions
 }

@@ -22,7 +22,7 @@ const leaderDelays = { firstMs: 50, longestMs: 50 }
 const replicasWanted = 3
 const inSyncWanted = 2
 const dayMs = 86_400_000
-/** Kafka deletes older events, stored or not: a writer may be down for so long. Unlimited retention would fill the disks. */
+/** Kafka deletes older events, stored or not: a writer may be down for this long. Unlimited retention would fill the disks. */
 const retentionDays = 30
 /** Kafka's own default; a writer that is down for longer does not go unnoticed. */
 const retentionDaysWanted = 7

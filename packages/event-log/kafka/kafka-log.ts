@@ -12,7 +12,7 @@ import { copyPositions, fetchOffsets, kafkaGroup, startOffset } from './offsets.
 import { createKafkaPublisher } from './producer.ts'
 import type { KafkaAddress } from './url.ts'
 
-/** A request without a response for so long fails, and its connection is destroyed. */
+/** A request without a response for this long fails, and its connection is destroyed. */
 const requestTimeoutMs = 5000
 /** Shorter for producing, because clients wait for the acknowledgement. */
 const produceTimeoutMs = 2500

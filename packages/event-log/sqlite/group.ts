@@ -17,7 +17,7 @@ export interface Group {
   leave(member: Member): void
 }
 
-/** A group without members, for a log of so many partitions. */
+/** A group without members, for a log of this many partitions. */
 export function createGroup(partitions: number): Group {
   const members: Member[] = []
   const startLeaving = new Set<Member>()

@@ -17,7 +17,7 @@ import {
 export interface LeadingThresholds {
   /** Events in the range; of fewer events every group is measured. */
   eventsMin: number
-  /** One in so many keys is read to find the leading groups. */
+  /** One in this many keys is read to find the leading groups. */
   sampleFactor: number
   /** Keys of the sample in the last group that is listed; if it has fewer, every group is measured. */
   sampleMin: number

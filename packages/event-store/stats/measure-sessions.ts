@@ -11,7 +11,7 @@ import { type RangeRow, rangeStatement } from './statements.ts'
 export interface SamplingThresholds {
   /** Events in and around the range; all sessions of fewer events are read, in half a second. */
   eventsMin: number
-  /** One in so many sessions is read. */
+  /** One in this many sessions is read. */
   sampleFactor: number
   /** Sessions in the sample; after a smaller sample all sessions are read. */
   sampleMin: number
@@ -53,7 +53,7 @@ export async function measureSessions(
 /** Greatest error of an estimate with 99 % confidence, as a share of the value. */
 const relativeErrorMax = 0.01
 
-/** With 99 % confidence a mean is within so many standard errors of that of the sample. */
+/** With 99 % confidence a mean is within this many standard errors of that of the sample. */
 const standardErrors = 2.576
 
 /** A sample may have missed sessions of a kind: with 99 % confidence there are fewer than this for every sample's number of sessions. */

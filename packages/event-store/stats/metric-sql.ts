@@ -48,7 +48,7 @@ function distinctCount(key: string): MetricSql {
   return combinable('uniqExactIf', `${key}, ${key} != 0`, (value) => value)
 }
 
-/** Up to so many distinct values are counted exactly (docs/http-interface.md#precision). */
+/** At most this many distinct values are counted exactly (docs/http-interface.md#precision). */
 const exactCountMax = 65_536
 
 /**

@@ -37,7 +37,7 @@ export interface StatsSpec extends EventScope {
 
 /** How sessions are read. */
 export interface SessionPlan {
-  /** One in so many sessions is read, chosen by the hash of the id; 1: all of them. */
+  /** One in this many sessions is read, chosen by the hash of the id; 1: all of them. */
   sampleFactor: number
   /**
    * False: the statement fails with `unusualSessionCode` when a session continues after its 24 h, or in groups by value

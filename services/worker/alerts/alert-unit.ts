@@ -24,9 +24,9 @@ export interface AlertUnitDeps {
 const minuteMs = 60_000
 /** The pause before the watermark is looked at again. */
 const waitMs = 1_000
-/** The watermark normally passes the end of a minute within so long; after that, changes of state that late events can't undo are reported early. */
+/** The watermark normally passes the end of a minute within this time; after that, changes of state that late events can't undo are reported early. */
 const earlyAfterMs = 5_000
-/** Judgements are stored after so long, although other specs of the site are not measured yet. */
+/** Judgements are stored after this long, although other specs of the site are not measured yet. */
 const storeEveryMs = 1_000
 /** The pause after an evaluation that failed because ClickHouse is away. */
 const retryMs = 5_000

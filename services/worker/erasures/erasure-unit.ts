@@ -13,7 +13,7 @@ export interface ErasureUnitDeps {
   >
   expireExports: ExpireExports
   clock: Pick<Clock, 'now'>
-  /** Erasures wait for the next multiple of so many ms, to be deleted together; 0: they don't wait. */
+  /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
   deleteEveryMs: number
 }
 

@@ -26,7 +26,7 @@ export interface ExportUnitDeps extends SourceDeps {
   storedBlocks: StoredBlocks
   clock: Pick<Clock, 'now'>
   metrics: ExportMetrics
-  /** Other jobs get their turn after so many ms; tests make it short. */
+  /** Other jobs get their turn after this many ms; tests make it short. */
   unitMs?: number
 }
 

@@ -8,7 +8,7 @@ import type { JobKind } from '../job-kind.ts'
 
 const intervalMs = 3_600_000
 const dayMs = 86_400_000
-/** An upload writes a blob every few minutes at least; what has stood for so long belongs to no upload under way. */
+/** An upload writes a blob every few minutes at least; what has stood for this long belongs to no upload under way. */
 const orphanMs = dayMs
 /** Queries answer 410 by then. */
 const errorsKeptMs = importLimits.errorsKeptDays * dayMs

@@ -3,7 +3,7 @@ import type { EventLog, GroupPosition } from '@sluice/event-log/log'
 import type { Clock } from '@sluice/runtime/clock'
 import type { ImportMetrics } from './metrics.ts'
 
-/** Live rows may wait so long, in ms, while rows of imports are published. */
+/** Live rows may wait this long, in ms, while rows of imports are published. */
 const liveWaitMsMax = 300
 /**
  * Longest wait of a unit of work for live rows, over all its batches: where live rows always wait longer, imports must come

@@ -1,7 +1,7 @@
 import type { SummaryInterval } from '@sluice/contracts/webhooks'
 import { bucketStarts, type Range } from '@sluice/event-store/calendar'
 
-/** After an outage so many summaries follow; older ones are left out. */
+/** After an outage this many summaries follow; older ones are left out. */
 export const missedMax = 48
 
 /** The longest day of a zone is 25 h, and the one after an hour's end begins within two of them. */

@@ -22,7 +22,7 @@ export interface SummaryUnitDeps {
 
 /** The pause before it is looked again whether everything that was accepted in a period can be read. */
 const waitMs = 5_000
-/** Sessions that began so long before a period belong to another one, and are read to know it. */
+/** Sessions that began up to this long before a period belong to another one, and are read to know it. */
 const sessionMs = 86_400_000
 
 /** One unit: the summary of the oldest period that has ended, once everything that was accepted in it can be read. */

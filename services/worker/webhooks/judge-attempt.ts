@@ -24,9 +24,9 @@ export const retryDelaysMs = [
 
 /** Each delay is longer or shorter by up to this part, so that what failed together does not come back together. */
 const jitter = 0.2
-/** `Retry-After` is obeyed up to so many times the delay. */
+/** `Retry-After` is obeyed up to this many times the delay. */
 const retryAfterFactorMax = 2
-/** An endpoint is switched off when no attempt has succeeded for so long while so many deliveries ran out of attempts. */
+/** An endpoint is switched off when no attempt has succeeded for this long while this many deliveries ran out of attempts. */
 const disabledAfterMs = 120 * hourMs
 const disabledAfterExhausted = 2
 

@@ -20,13 +20,13 @@ export const queryClient = new QueryClient({
 })
 
 export interface ApiOptions<Id extends OperationId> {
-  /** Asks again after so many ms while the page is visible; a function decides by the last answer. `false`: never. */
+  /** Asks again after this many ms while the page is visible; a function decides by the last answer. `false`: never. */
   refetchMs?: number | false | ((data: Data<Id> | undefined) => number | false)
   /** Asks again while the page is hidden, too. */
   isHiddenToo?: boolean
-  /** Age in ms up to which an answer is taken from the cache; 30,000 unless set. */
+  /** Age in ms up to which an answer is taken from the cache; default: 30,000. */
   staleMs?: number
-  /** Whether the answer to the question before stays until the new one is there; true unless set. */
+  /** Whether the answer to the question before stays until the new one is there; default: true. */
   keep?: boolean
 }
 

@@ -9,7 +9,7 @@ export function niceTop(highest: number): number {
   return Number((step * power).toPrecision(12))
 }
 
-/** So many indexes at most, evenly spread from the first on. */
+/** At most `most` indexes, evenly spread from the first on. */
 export function tickIndexes(length: number, most: number): number[] {
   const step = Math.max(1, Math.ceil(length / most))
   return Array.from({ length: Math.ceil(length / step) }, (_, at) => at * step)

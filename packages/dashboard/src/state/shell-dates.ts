@@ -16,7 +16,7 @@ interface Midnight {
 }
 
 const daysAgo = (days: number): Midnight => ({ bsd: `-v-${days}d`, gnu: () => `'${days} days ago 0:00'` })
-/** First day of the month so many months ago. */
+/** First day of the month a number of months ago. */
 const monthsAgo = (months: number): Midnight => ({
   bsd: `-v1d -v-${months}m`,
   gnu: (date) => `"$(${date('+%Y-%m-01')}) ${months} months ago"`,

@@ -79,7 +79,7 @@ export function Dialog({ title, onClose, children, actions, isDismissible = true
   )
 }
 
-/** For so long an opener may still vanish because of what the dialog did: a list is asked for anew. */
+/** For this long an opener may still vanish because of what the dialog did: a list is asked for anew. */
 const vanishMs = 5_000
 
 /** What opened the dialog may be gone, such as the row of a deleted record: then the page's title takes the focus. */

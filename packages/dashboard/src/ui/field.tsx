@@ -67,7 +67,7 @@ export interface TextFieldProps
   value: string
   onInput: (value: string) => void
   type?: 'text' | 'password' | 'number' | 'url' | 'email' | 'date' | 'datetime-local' | 'search'
-  /** So many lines: a text area. */
+  /** Lines of a text area; absent: the field is an input of one line. */
   lines?: number
 }
 

@@ -89,7 +89,7 @@ export function Skeleton({ width = '100%', height = 20 }: { width?: number | str
   return <span class="skeleton" aria-hidden="true" style={{ inlineSize: width, blockSize: height }} />
 }
 
-/** So many lines of a skeleton, of the height of a table's rows. */
+/** A number of lines of a skeleton, of the height of a table's rows. */
 export function SkeletonRows({ rows }: { rows: number }) {
   return (
     <div class="skeleton-rows" role="status">

@@ -3,7 +3,7 @@ import { serverNow } from '../api/client.ts'
 import { formatBare, formatRelative, formatZoned, ownZone } from '../format/dates.ts'
 import { formatDuration } from '../format/numbers.ts'
 
-/** The server's time, Unix ms, which moves every so many ms. */
+/** The server's time, Unix ms, which moves every `everyMs`. */
 export function useNow(everyMs = 1_000): number {
   const [now, setNow] = useState(serverNow)
   useEffect(() => {

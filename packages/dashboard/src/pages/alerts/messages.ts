@@ -39,7 +39,7 @@ export const texts = {
   missingThreshold: 'Enter a number.',
   window: 'Over the last',
   for: 'For at least',
-  forHint: 'So long the condition has to be true.',
+  forHint: 'How long the condition must be true.',
   cooldown: 'Silent afterwards for',
   cooldownHint: 'It does not fire again before.',
   wrongDuration: 'Enter a whole number.',

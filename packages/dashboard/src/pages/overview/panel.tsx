@@ -37,7 +37,7 @@ interface PanelProps {
   isAsked: boolean
   /** Stands beside the title. */
   choice?: ComponentChildren
-  /** Groups that are asked for; nine unless set. */
+  /** Groups that are asked for; default: nine. */
   limit?: number
   /** Draws the groups otherwise than as rows. */
   draw?: ((rows: readonly PanelRow[], chosen: readonly string[]) => ComponentChildren) | undefined
