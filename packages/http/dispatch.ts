@@ -16,9 +16,9 @@ import { sendErrorPage, wantsPage } from './error-page.ts'
 import { crossOriginHeaders, type Headers, rateLimitHeaders, type SharingRule, transportHeaders } from './headers.ts'
 import { withIdempotency } from './idempotency.ts'
 import { renderAnswer, renderError } from './render.ts'
+import { type RequestContext, stepsOf } from './request-checks.ts'
 import type { ApiRequest, Client, HandlerResult, Route, RouteRule } from './route.ts'
 import { sendFile } from './send-file.ts'
-import { type RequestContext, stepsOf } from './steps.ts'
 import type { WorkQueue } from './work-queue.ts'
 
 export interface DispatchDeps {

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { Credential, Session } from '@sluice/access/credential'
 import type { BytesBodyRule, JsonBodyRule, MultipartBodyRule, Operation } from '@sluice/api/operation'
 
-/** The request of a public operation after every step of steps.ts. */
+/** The request of a public operation after every step of request-checks.ts. */
 export interface PublicRequest {
   requestId: string
   /** Unix ms at which the whole body had been read, so that the time of sending is not included. */
