@@ -4,7 +4,7 @@ import { withProfile } from '../../tests/support/clickhouse-profile.ts'
 import { type TestClickHouse, testClickHouse } from '../../tests/support/engines/test-engines.ts'
 import { type ClickHouse, openClickHouse } from './client.ts'
 import { ClickHouseError } from './errors.ts'
-import { openEventInserterAt } from './insert/insert-events.ts'
+import { openEventInserterAt } from './insert/event-inserter.ts'
 import { migrateClickHouse } from './migrate.ts'
 
 const noon = Date.UTC(2024, 4, 15, 12)

@@ -1,6 +1,6 @@
 import { readBudget } from '@sluice/event-log/consumer/read-budget'
 import type { EventLog } from '@sluice/event-log/log'
-import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import type { Context } from '@sluice/http/run-service'
 import type { Service } from '@sluice/http/service'
 import type { Postgres } from '@sluice/postgres/open'

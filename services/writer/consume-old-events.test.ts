@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Block } from '@sluice/event-log/block'
-import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'

@@ -1,6 +1,6 @@
 import { denyAll } from '@sluice/access/access'
 import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
-import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { runService } from '@sluice/http/run-service'
 import { servicePage } from '@sluice/http/service-page'
 import { checkPostgresSchema } from '@sluice/postgres/migrate'

@@ -1,6 +1,6 @@
 import { replayedUntil, type ReplayPositions } from '@sluice/event-log/dead-letters'
 import type { EventLog } from '@sluice/event-log/log'
-import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Gauge, type Metrics } from '@sluice/runtime/metrics'

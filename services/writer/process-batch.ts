@@ -1,5 +1,5 @@
 import type { Claim, LogBatch } from '@sluice/event-log/log'
-import type { EventInserter } from '@sluice/event-store/insert/insert-events'
+import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { BackfillPace } from './backfill-pace.ts'
 import type { InsertSlot } from './insert-slots.ts'

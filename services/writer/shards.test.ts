@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { type ClickHouse, openClickHouse } from '@sluice/event-store/client'
-import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import type { UserRow } from '@sluice/event-store/insert/insert-users'
 import { FatalError } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'

@@ -8,7 +8,7 @@ import {
 } from '@sluice/event-log/dead-letters'
 import type { LogBatch } from '@sluice/event-log/log'
 import { clickHouseCode, ClickHouseError } from '@sluice/event-store/errors'
-import type { EventBatch, EventInserter } from '@sluice/event-store/insert/insert-events'
+import type { EventBatch, EventInserter } from '@sluice/event-store/insert/event-inserter'
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import { sleep } from '@sluice/runtime/supervisor'

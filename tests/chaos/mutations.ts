@@ -23,7 +23,7 @@ export const mutations: readonly Mutation[] = [
     name: 'the insert does not look at what is stored',
     edits: [
       {
-        file: 'packages/event-store/insert/insert-statement.ts',
+        file: 'packages/event-store/insert/insert-new-events-statement.ts',
         from: '=> `(site_id, environment, event_id, ${time}) NOT IN',
         to: '=> `1 OR (site_id, environment, event_id, ${time}) NOT IN',
       },
@@ -34,7 +34,7 @@ export const mutations: readonly Mutation[] = [
     name: 'the insert of undated events does not look at what is stored',
     edits: [
       {
-        file: 'packages/event-store/insert/insert-statement.ts',
+        file: 'packages/event-store/insert/insert-new-events-statement.ts',
         from: 'at -> NOT arrayExists(',
         to: 'at -> 1 OR NOT arrayExists(',
       },
@@ -45,7 +45,7 @@ export const mutations: readonly Mutation[] = [
     name: 'an insert runs beside another of its partition',
     edits: [
       {
-        file: 'packages/event-store/insert/insert-events.ts',
+        file: 'packages/event-store/insert/event-inserter.ts',
         from: 'query_id: queryId,',
         to: 'query_id: `${queryId}-${performance.now()}`,',
       },
@@ -187,7 +187,11 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'the insert stores what was erased',
     edits: [
-      { file: 'packages/event-store/insert/insert-statement.ts', from: 'condition: isKept,', to: "condition: '1'," },
+      {
+        file: 'packages/event-store/insert/insert-new-events-statement.ts',
+        from: 'condition: isKept,',
+        to: "condition: '1',",
+      },
     ],
     detectedBy: { testFile: 'services/worker/erasures/erasures.test.ts' },
   },

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from '@jest/globals'
 import { openClickHouse } from '@sluice/event-store/client'
 import { ClickHouseError } from '@sluice/event-store/errors'
-import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { AppError } from '@sluice/runtime/errors'
 import { type Block, expectGolden, joinBlocks, lineJson, maskIds, prettyJson } from './golden.ts'

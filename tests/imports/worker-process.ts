@@ -4,7 +4,7 @@ import { openBackfillLog, openDeadLetters, openEventLog } from '@sluice/event-lo
 import { openEventEraser } from '@sluice/event-store/event-eraser'
 import { openEventReader } from '@sluice/event-store/event-reader'
 import { openExportReader } from '@sluice/event-store/exports/export-reader'
-import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { openOutbound } from '@sluice/outbound/open-outbound'
 import { openPostgres } from '@sluice/postgres/open'

@@ -15,7 +15,7 @@ export function monthOf({ at }: Row): number {
   return Math.floor(at / monthTicks)
 }
 
-/** Whether `stored` makes storing `row` needless, as the conditions of packages/event-store/insert/insert-events.ts say. */
+/** Whether `stored` makes storing `row` needless, as the conditions of packages/event-store/insert/event-inserter.ts say. */
 export function isCopy(row: Row, stored: Row): boolean {
   if (row.event !== stored.event || row.undated !== stored.undated) return false
   return row.undated ? Math.abs(row.at - stored.at) <= copyWindow : row.at === stored.at

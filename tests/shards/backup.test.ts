@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/
 import { type BackupPiece, openStoreBackup, type StoreBackup } from '@sluice/event-store/backup'
 import { openClickHouse } from '@sluice/event-store/client'
 import { hashValue } from '@sluice/event-store/erased-rows'
-import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { queryRunners } from '@sluice/event-store/query-runner'
 import { type ClickHouseCluster, startClickHouseCluster } from '../support/engines/clickhouse-cluster.ts'

@@ -16,7 +16,7 @@ import {
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { openClickHouse, type QueryParams } from '@sluice/event-store/client'
 import { retiredDatabase } from '@sluice/event-store/cluster'
-import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { openResharding } from '@sluice/event-store/reshard/resharding'
 import { keyHash } from '@sluice/events/key-hash'

@@ -2,7 +2,7 @@ import type { postedRowSettings, strictSettings } from '@sluice/event-store/stri
 
 type Pinned = keyof typeof strictSettings | keyof typeof postedRowSettings | keyof typeof insertSettings
 
-/** What an insert sets besides (packages/event-store/insert/insert-events.ts), with values that would change it. */
+/** What an insert sets besides (packages/event-store/insert/event-inserter.ts), with values that would change it. */
 const insertSettings = {
   async_insert: 1,
   insert_deduplicate: 1,

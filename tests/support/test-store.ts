@@ -8,7 +8,7 @@ import {
   type QueryParams,
 } from '@sluice/event-store/client'
 import { readingAddress } from '@sluice/event-store/cluster'
-import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { type EventInserter, openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { keyHash } from '@sluice/events/key-hash'
 import type { ClickHouseCluster } from './engines/clickhouse-cluster.ts'

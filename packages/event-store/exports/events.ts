@@ -2,7 +2,7 @@ import type { EventKey } from '@sluice/contracts/exports'
 import type { QueryParams } from '../client.ts'
 import type { Statement } from '../query-runner.ts'
 import { timeSql } from '../time-sql.ts'
-import { columnList, type ExportColumn, type ExportRows } from './rows.ts'
+import { columnList, type ExportColumn, type ExportRows } from './row-formats.ts'
 import { type ExportScope, scopeSql } from './scope.ts'
 
 /** The events of a scope after one key (undefined: from the first), up to another, included (undefined: to the last). */

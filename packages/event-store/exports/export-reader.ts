@@ -9,7 +9,7 @@ import {
 import { readingAddress } from '../cluster.ts'
 import { externalTableClient } from '../external-table.ts'
 import { type QueryRunner, queryRunners, type Statement } from '../query-runner.ts'
-import { type ExportRows, formatStatement, type RowsFormat } from './rows.ts'
+import { type ExportRows, formatStatement, type RowsFormat } from './row-formats.ts'
 
 /** The event store for services that export. */
 export interface ExportReader {

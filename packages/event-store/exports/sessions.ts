@@ -1,5 +1,5 @@
 import { eventOrder, joinOverlongSessions, sessionWindowMs } from '../session-sql.ts'
-import { columnList, type ExportRows } from './rows.ts'
+import { columnList, type ExportRows } from './row-formats.ts'
 import { type ExportScope, scopeSql } from './scope.ts'
 
 const columns = [

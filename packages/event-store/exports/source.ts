@@ -8,7 +8,7 @@ import {
   type SliceEndRow,
   sliceEndStatement,
 } from './events.ts'
-import type { ExportColumn, ExportRows } from './rows.ts'
+import type { ExportColumn, ExportRows } from './row-formats.ts'
 import type { ExportScope } from './scope.ts'
 
 /** Some of the rows of an export, in their place among the others. */

@@ -3,7 +3,7 @@ import { isTimeUnit } from '../calendar.ts'
 import type { QueryRunner } from '../query-runner.ts'
 import { evaluateStats, type StatsNumbers } from '../stats/evaluate-stats.ts'
 import { type EdgesRow, edgesStatement } from './events.ts'
-import type { ExportColumn, ExportRows } from './rows.ts'
+import type { ExportColumn, ExportRows } from './row-formats.ts'
 import type { ExportScope } from './scope.ts'
 
 const dayMs = 86_400_000

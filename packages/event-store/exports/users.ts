@@ -1,4 +1,4 @@
-import { columnList, type ExportRows } from './rows.ts'
+import { columnList, type ExportRows } from './row-formats.ts'
 import { type ExportScope, scopeSql } from './scope.ts'
 
 const columns = [

@@ -5,7 +5,7 @@ import { type TestClickHouse, testClickHouse } from '../../../tests/support/engi
 import { type ClickHouse, openClickHouse } from '../client.ts'
 import { ClickHouseError } from '../errors.ts'
 import { migrateClickHouse } from '../migrate.ts'
-import { type EventInserter, openEventInserter, openEventInserterAt } from './insert-events.ts'
+import { type EventInserter, openEventInserter, openEventInserterAt } from './event-inserter.ts'
 
 const noon = Date.UTC(2024, 4, 15, 12)
 

@@ -6,7 +6,7 @@ import {
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { type ClickHouse, openClickHouse } from '../client.ts'
 import { migrateClickHouse } from '../migrate.ts'
-import { type EventInserter, openEventInserter } from './insert-events.ts'
+import { type EventInserter, openEventInserter } from './event-inserter.ts'
 
 const noon = Date.UTC(2024, 4, 15, 12)
 

@@ -1,5 +1,5 @@
 -- Oldest build: 1
--- One table of truth. Rows reach it only through insert-events.ts, which keeps every (site_id, environment, event_id, timestamp) once;
+-- One table of truth. Rows reach it only through event-inserter.ts, which keeps every (site_id, environment, event_id, timestamp) once;
 -- ReplacingMergeTree is the safety net behind that. Reasons and figures: docs/decisions/002-exactly-once.md.
 CREATE TABLE IF NOT EXISTS events
 (

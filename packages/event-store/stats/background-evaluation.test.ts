@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { openEventReader } from '../event-reader.ts'
-import { openEventInserter } from '../insert/insert-events.ts'
+import { openEventInserter } from '../insert/event-inserter.ts'
 import { migrateClickHouse } from '../migrate.ts'
 import { evaluateStats } from './evaluate-stats.ts'
 

@@ -5,7 +5,7 @@ import { requireWholePartitions } from '@sluice/event-log/require-whole-partitio
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
 import { parseClickHouseUrl } from '@sluice/event-store/client'
 import { storeServers } from '@sluice/event-store/cluster'
-import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'

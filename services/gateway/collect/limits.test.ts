@@ -190,7 +190,7 @@ const rows: Readonly<Record<LimitName, Row>> = {
     beyond: one,
   },
   copyWindowMs: {
-    testedIn: ['tests/end-to-end/undated-copies.test.ts', 'packages/event-store/insert/insert-events.test.ts'],
+    testedIn: ['tests/end-to-end/undated-copies.test.ts', 'packages/event-store/insert/event-inserter.test.ts'],
   },
 }
 

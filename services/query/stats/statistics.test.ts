@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { openEventInserter } from '@sluice/event-store/insert/insert-events'
+import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'

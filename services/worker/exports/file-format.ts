@@ -2,7 +2,7 @@ import { type Transform } from 'node:stream'
 import { constants, createGzip, createZstdCompress } from 'node:zlib'
 import { guardCell } from '@sluice/contracts/csv-cells'
 import type { ExportSpec } from '@sluice/contracts/exports'
-import type { ExportColumn } from '@sluice/event-store/exports/rows'
+import type { ExportColumn } from '@sluice/event-store/exports/row-formats'
 
 /** The text around the rows of a file. */
 export interface FileFrame {

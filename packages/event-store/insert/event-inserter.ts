@@ -7,7 +7,7 @@ import { otherServerText, readStoreId, type StoreTarget, wrongStore } from '../s
 import { tombstoneAppliesCode } from '../tombstones.ts'
 import { type BadRow, findBadRows } from './find-bad-rows.ts'
 import { readFreeBytes } from './free-bytes.ts'
-import { insertStatement } from './insert-statement.ts'
+import { insertStatement } from './insert-new-events-statement.ts'
 import { insertUsersStatement } from './insert-users.ts'
 
 /** Rows to store, as the log carries them: JSON lines of `EventRow` (packages/contracts/event-columns.ts). */

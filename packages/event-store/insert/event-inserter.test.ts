@@ -6,7 +6,7 @@ import { type TestClickHouse, testClickHouse } from '../../../tests/support/engi
 import { type ClickHouse, openClickHouse } from '../client.ts'
 import { clickHouseCode, ClickHouseError } from '../errors.ts'
 import { migrateClickHouse } from '../migrate.ts'
-import { type EventInserter, type InsertOptions, openEventInserter, openEventInserterAt } from './insert-events.ts'
+import { type EventInserter, type InsertOptions, openEventInserter, openEventInserterAt } from './event-inserter.ts'
 
 const minute = 60_000
 const noon = Date.UTC(2024, 4, 15, 12)
