@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import type { RateLimit } from '@sluice/access/rate-limit'
+import type { RateLimit } from '@sluice/access/request-rate-limit'
 import type { Client, RouteRule } from './route.ts'
 
 /** Headers that pages of other origins may read (docs/http-interface.md#cross-origin). */

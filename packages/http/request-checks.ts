@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Access } from '@sluice/access/access'
 import type { Credential, Session } from '@sluice/access/credential'
-import { RateLimit } from '@sluice/access/rate-limit'
+import { RateLimit } from '@sluice/access/request-rate-limit'
 import { grants } from '@sluice/contracts/scopes'
 import { type AppError, insufficientScope, invalidApiKey, originNotAllowed, unavailable } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'

@@ -3,8 +3,8 @@ import type { ClaimResult, IdempotencyStore, StoredResult } from '@sluice/access
 import type { Limiter } from '@sluice/access/limiter'
 import type { FoundSession, Sessions } from '@sluice/access/sessions'
 import type { SignInCodes } from '@sluice/access/sign-in-codes'
+import { Window } from './limit-window.ts'
 import type { Redis, Times } from './port.ts'
-import { Window } from './window.ts'
 
 /** Beyond these numbers the least recently used entries are forgotten. */
 const countersMax = 100_000

@@ -1,9 +1,9 @@
 import type { Result } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import type { Consumption, Limiter, LimitState } from '@sluice/access/limiter'
+import { Window } from './limit-window.ts'
 import type { Times } from './port.ts'
 import type { RedisConnection } from './redis-connection.ts'
-import { Window } from './window.ts'
 
 /** Beyond them the least recently used are forgotten in this process; Redis still has them. */
 const countersMax = 100_000

@@ -1,4 +1,4 @@
-import { requireExpiry, requireFuture, requireGrantable } from '@sluice/access/key-rules'
+import { requireExpiry, requireFuture, requireGrantable } from '@sluice/access/key-granting'
 import type { KeyStore } from '@sluice/access/keys'
 import { newKey } from '@sluice/access/new-key'
 import { operations } from '@sluice/api/operations'

@@ -1,4 +1,4 @@
-import { requireExpiry, requireFuture, requireGrantable, requireUsable } from '@sluice/access/key-rules'
+import { requireExpiry, requireFuture, requireGrantable, requireUsable } from '@sluice/access/key-granting'
 import type { KeyChanges, KeyStore } from '@sluice/access/keys'
 import { operations } from '@sluice/api/operations'
 import type { UpdateKeyBody } from '@sluice/contracts/keys'
