@@ -1,7 +1,7 @@
 import { render } from 'preact'
 import { prefetch } from './api/hooks.ts'
 import { App } from './app/app.tsx'
-import { hasSecret, takeSecret } from './app/secret.ts'
+import { hasSecret, takeSecret } from './app/sign-in-secret.ts'
 import { routeOf } from './state/route.ts'
 import { loadTemporal } from './state/temporal.ts'
 

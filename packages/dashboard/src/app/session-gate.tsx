@@ -12,8 +12,8 @@ import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { ErrorPanel } from '../ui/states.tsx'
 import { Frame } from './frame.tsx'
-import { type Secret, signIn } from './secret.ts'
 import { SignIn } from './sign-in.tsx'
+import { type Secret, signIn } from './sign-in-secret.ts'
 
 /** A revoked key is noticed within this time, besides the two seconds that revoking takes. */
 const sessionCheckMs = 2_500

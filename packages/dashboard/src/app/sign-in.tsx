@@ -4,7 +4,7 @@ import { messages } from '../messages/en.ts'
 import { Button } from '../ui/button.tsx'
 import { TextField } from '../ui/field.tsx'
 import { Logo } from './logo.tsx'
-import { signIn } from './secret.ts'
+import { signIn } from './sign-in-secret.ts'
 
 /** The sign-in page, at any address, which stays: what was asked for comes after signing in. */
 export function SignIn({ problem, onSignedIn }: { problem: string | undefined; onSignedIn: () => void }) {
