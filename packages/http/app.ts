@@ -27,7 +27,7 @@ interface AppDeps {
 
 /**
  * The listener of a service. A route without path parameters is looked up by method and path and dispatched directly:
- * the middleware of Express would cost more than all steps together (docs/decisions/004-direct-routes.md). Express
+ * the middleware of Express would cost more than all checks together (docs/decisions/004-direct-routes.md). Express
  * routes everything else: path parameters, pages, HEAD, 405, 404.
  */
 export function createListener(routes: readonly Route[], pages: readonly Page[], deps: AppDeps): RequestListener {

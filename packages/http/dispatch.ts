@@ -16,7 +16,7 @@ import { sendErrorPage, wantsPage } from './error-page.ts'
 import { crossOriginHeaders, type Headers, rateLimitHeaders, type SharingRule, transportHeaders } from './headers.ts'
 import { withIdempotency } from './idempotency.ts'
 import { renderAnswer, renderError } from './render.ts'
-import { type RequestContext, stepsOf } from './request-checks.ts'
+import { checksOf, type RequestContext } from './request-checks.ts'
 import type { ApiRequest, Client, HandlerResult, Route, RouteRule } from './route.ts'
 import { sendFile } from './send-file.ts'
 import type { WorkQueue } from './work-queue.ts'
@@ -36,7 +36,7 @@ export interface DispatchDeps {
 
 /** Handles the requests of routes, and answers those without a route. */
 export interface Dispatch {
-  /** Runs the steps and the handler of a route and sends a response in every case. */
+  /** Runs the checks and the handler of a route and sends a response in every case. */
   route(
     route: Route,
     params: Readonly<Record<string, string>>,
@@ -130,7 +130,7 @@ export function createDispatch({
   function invokeHandler(route: Route, handled: AdmittedRequest, context: RequestContext): Promise<HandlerResult> {
     if (route.scope === 'public') return route.handle(handled)
     const { credential, request, body } = context
-    if (!credential) throw new Error('a route’s steps let a request without a credential pass')
+    if (!credential) throw new Error('a route’s checks let a request without a credential pass')
     if (!route.idempotent) return route.handle(handled as ApiRequest)
     return withIdempotency({ request, credential, body: body.bytes, clock }, access.idempotency, () =>
       route.handle(handled as ApiRequest),
@@ -177,8 +177,8 @@ export function createDispatch({
         receivedAt: undefined,
       }
       try {
-        for (const step of stepsOf(context)) {
-          const pending = step(context)
+        for (const check of checksOf(context)) {
+          const pending = check(context)
           if (pending) await pending
         }
         fields.key_id = context.credential?.keyId
@@ -218,7 +218,7 @@ function tracedRoute(dispatch: Dispatch): Dispatch['route'] {
 }
 
 /**
- * The request of a handler, after the steps. A class because of its accessors: in an object literal they would make
+ * The request of a handler, after the checks. A class because of its accessors: in an object literal they would make
  * each object a dictionary and let the whole request outlive the young generation, which alone was half of the
  * gateway's garbage collection (docs/benchmarks.md).
  */

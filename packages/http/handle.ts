@@ -20,7 +20,7 @@ type BodyOf<O extends Operation> = O extends { body: infer Body }
       : ApiRequest['body']
   : undefined
 
-/** A request to an operation after the steps and the validation. */
+/** A request to an operation after the checks and the validation. */
 export type RequestOf<O extends Operation> = Omit<
   O['scope'] extends 'public' ? PublicRequest : ApiRequest,
   'params' | 'query' | 'body' | 'incoming'
@@ -59,7 +59,7 @@ export type ResultOf<O extends Operation> = O['response'] extends { file: readon
  * Binds a handler to its operation. The handler receives the validated query, body and path parameters with the types
  * of the schemas in the table, and returns the data; the status comes from the table.
  *
- * The steps of request-checks.ts have passed before; query and body are validated within the claim of an `Idempotency-Key`
+ * The checks of request-checks.ts have passed before; query and body are validated within the claim of an `Idempotency-Key`
  * (idempotency.ts), so that a reused key is answered 409 even if the new body is invalid. Throws at once for an
  * operation whose response can't be stored for an `Idempotency-Key`.
  */
@@ -118,7 +118,7 @@ function readBodyOf({ body }: Operation, request: ApiRequest): unknown {
   }
 }
 
-/** A request with validated parts; everything else is read from the request as the steps left it. */
+/** A request with validated parts; everything else is read from the request as the checks left it. */
 class ValidatedRequest implements Omit<ApiRequest, 'query' | 'body'> {
   readonly query: unknown
   readonly body: unknown

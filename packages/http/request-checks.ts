@@ -19,7 +19,7 @@ import type { RouteRule } from './route.ts'
 import { serverLimits } from './server-limits.ts'
 import type { WorkQueue } from './work-queue.ts'
 
-/** A request on its way through the steps. Each step sets the fields that later steps and the handler need. */
+/** A request on its way through the checks. Each sets the fields that later checks and the handler need. */
 export interface RequestContext {
   readonly request: IncomingMessage
   readonly route: RouteRule
@@ -47,13 +47,13 @@ export interface RequestContext {
   receivedAt: number | undefined
 }
 
-type Step = (context: RequestContext) => void | Promise<void>
+type Check = (context: RequestContext) => void | Promise<void>
 
 /**
  * The checks before a handler, in the order of docs/http-interface.md#order-of-checks: route and method (app.ts),
  * credential, rate, scope, content type, body.
  */
-const steps: readonly Step[] = [
+const checks: readonly Check[] = [
   // First, because refusing a request under overload must be cheap: no key is looked up and no body is read.
   admit,
   authenticate,
@@ -70,7 +70,7 @@ const steps: readonly Step[] = [
  * The checks of a request whose key is in its body (docs/http-interface.md#segment-keys). The body is read before
  * authentication, with a memory quota of its own, so that requests without a valid key can't use up the memory of the others.
  */
-const bodyKeySteps: readonly Step[] = [
+const bodyKeyChecks: readonly Check[] = [
   admit,
   reserveBodyKeyMemory,
   requireContentType,
@@ -82,8 +82,8 @@ const bodyKeySteps: readonly Step[] = [
 ]
 
 /** The checks before the handler of a request, in their order. */
-export function stepsOf({ route, writeKey }: RequestContext): readonly Step[] {
-  return route.dialect !== undefined && writeKey === undefined ? bodyKeySteps : steps
+export function checksOf({ route, writeKey }: RequestContext): readonly Check[] {
+  return route.dialect !== undefined && writeKey === undefined ? bodyKeyChecks : checks
 }
 
 function admit({ admission, workQueue }: RequestContext): void {

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { Credential, Session } from '@sluice/access/credential'
 import type { BytesBodyRule, JsonBodyRule, MultipartBodyRule, Operation } from '@sluice/api/operation'
 
-/** The request of a public operation after every step of request-checks.ts. */
+/** The request of a public operation after every check of request-checks.ts. */
 export interface PublicRequest {
   requestId: string
   /** Unix ms at which the whole body had been read, so that the time of sending is not included. */
@@ -80,13 +80,13 @@ export interface ByteRange {
   end: number
 }
 
-/** The fields of an operation that the steps read; packages/api/operation.ts describes them. */
+/** The fields of an operation that the checks read; packages/api/operation.ts describes them. */
 export type RouteRule = Pick<
   Operation,
   'method' | 'path' | 'scope' | 'alternativeScope' | 'limit' | 'cost' | 'idempotent' | 'anyOrigin' | 'dialect' | 'quiet'
 > & { body?: RouteBody }
 
-/** The fields of a body's rule that the steps read. */
+/** The fields of a body's rule that the checks read. */
 export type RouteBody =
   | Pick<JsonBodyRule, 'kind' | 'maxBytes' | 'optional'>
   | Pick<BytesBodyRule, 'kind' | 'types' | 'maxBytes'>
