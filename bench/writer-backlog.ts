@@ -11,7 +11,7 @@ import { openEventLog } from '@sluice/event-log/open-event-log'
 import { type ClickHouse, parseClickHouseUrl } from '@sluice/event-store/client'
 import { externalTableUrl } from '@sluice/event-store/external-table'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
-import { insertStatement } from '@sluice/event-store/insert/insert-new-events-statement'
+import { insertNewEventsStatement } from '@sluice/event-store/insert/insert-new-events-statement'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres } from '@sluice/postgres/open'
 import { startKafka } from '../tests/support/engines/kafka.ts'
@@ -119,7 +119,7 @@ async function writeFiles(folder: string): Promise<string[]> {
 async function postFiles(files: readonly string[], url: string): Promise<void> {
   const address = parseClickHouseUrl(url)
   const target = externalTableUrl(address, {
-    ...insertStatement(false, { id: await storeIdAt(url), place: undefined }),
+    ...insertNewEventsStatement(false, { id: await storeIdAt(url), place: undefined }),
     timeoutMs: 60_000,
   })
   const run = promisify(execFile)

@@ -11,7 +11,7 @@ interface AddressLimit {
 }
 
 /** The limits of one request's key, and the request's cost; the `X-RateLimit-*` headers show its fields. */
-export class RateLimit {
+export class RequestRateLimit {
   readonly limit: number
   remaining: number
   /** Unix ms. */

@@ -2,7 +2,7 @@ import { eventMediaTypes } from '@sluice/contracts/media-types'
 import { segmentLimits } from '@sluice/contracts/segment-limits'
 import { batchResult } from './collect.ts'
 import type { Operation } from './operation.ts'
-import { messageBody, messagesBody } from './segment.ts'
+import { batchBody, messageBody } from './segment.ts'
 
 const segment = {
   method: 'POST',
@@ -26,7 +26,7 @@ const message = {
 const batch = {
   ...segment,
   cost: 'body',
-  body: { kind: 'bytes', types: eventMediaTypes, documented: messagesBody, maxBytes: segmentLimits.batchBodyBytesMax },
+  body: { kind: 'bytes', types: eventMediaTypes, documented: batchBody, maxBytes: segmentLimits.batchBodyBytesMax },
   response: { status: 200, data: batchResult },
   failureData: { status: 400, data: batchResult },
 } as const

@@ -32,7 +32,7 @@ const batchedMessage = joi
   .unknown()
   .id('SegmentBatchedMessage')
 
-export const messagesBody = joi
+export const batchBody = joi
   .object({
     batch: joi.array().items(batchedMessage).min(1).max(eventLimits.batchEventsMax).required(),
     context: joi.object().description('Its members are added to every message whose own context lacks them.'),

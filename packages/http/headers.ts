@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import type { RateLimit } from '@sluice/access/request-rate-limit'
+import type { RequestRateLimit } from '@sluice/access/request-rate-limit'
 import type { Client, RouteRule } from './route.ts'
 
 /** Headers that pages of other origins may read (docs/http-interface.md#cross-origin). */
@@ -61,7 +61,7 @@ export function preflightHeaders(
  * State of the rate limit. The reset is in Unix seconds, or in seconds from now for Segment's clients, which expect that.
  */
 export function rateLimitHeaders(
-  { limit, remaining, resetAt }: Pick<RateLimit, 'limit' | 'remaining' | 'resetAt'>,
+  { limit, remaining, resetAt }: Pick<RequestRateLimit, 'limit' | 'remaining' | 'resetAt'>,
   { dialect }: Pick<RouteRule, 'dialect'> = {},
 ): Headers {
   const since = dialect === 'segment' ? Date.now() : 0

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Access } from '@sluice/access/access'
 import type { Credential, Session } from '@sluice/access/credential'
-import { RateLimit } from '@sluice/access/request-rate-limit'
+import { RequestRateLimit } from '@sluice/access/request-rate-limit'
 import { grants } from '@sluice/contracts/scopes'
 import { type AppError, insufficientScope, invalidApiKey, originNotAllowed, unavailable } from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
@@ -41,7 +41,7 @@ export interface RequestContext {
   /** The session that the credential comes from. */
   session: Session | undefined
   /** State of the credential's rate limit for the class of the route. */
-  rate: RateLimit | undefined
+  rate: RequestRateLimit | undefined
   body: { bytes: Buffer; type: string }
   /** Unix ms at which the whole body had been read; undefined without a body. */
   receivedAt: number | undefined
@@ -150,7 +150,9 @@ function authenticate(context: RequestContext): void | Promise<void> {
 function consumeRateLimit(context: RequestContext): void | Promise<void> {
   const { credential, route, access, clients, request } = context
   if (credential === undefined || route.limit === undefined) return
-  const rate = new RateLimit(access.limiter, route.limit, credential, () => networkOf(clients.read(request).address))
+  const rate = new RequestRateLimit(access.limiter, route.limit, credential, () =>
+    networkOf(clients.read(request).address),
+  )
   context.rate = rate
   // The cost depends on the body, which has not been read yet.
   if (route.cost === 'body') rate.rejectIfExhausted()

@@ -4,7 +4,7 @@ import type { Consumption, LimitState } from '@sluice/access/limiter'
  * The time window of one counter as this process knows it: the consumed part of the limit, and the end of the window.
  * Every `now` is Unix ms.
  */
-export class Window {
+export class LimitWindow {
   consumed = 0
   /** Unix ms; 0 before the first window. */
   endsAt = 0

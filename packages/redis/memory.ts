@@ -3,7 +3,7 @@ import type { ClaimResult, IdempotencyStore, StoredResult } from '@sluice/access
 import type { Limiter } from '@sluice/access/limiter'
 import type { FoundSession, Sessions } from '@sluice/access/sessions'
 import type { SignInCodes } from '@sluice/access/sign-in-codes'
-import { Window } from './limit-window.ts'
+import { LimitWindow } from './limit-window.ts'
 import type { Redis, Times } from './port.ts'
 
 /** Beyond these numbers the least recently used entries are forgotten. */
@@ -26,13 +26,13 @@ export function openMemory(times: Times): Redis {
 }
 
 function memoryLimiter({ limitWindowSeconds }: Times): Limiter {
-  const windows = new LRUCache<string, Window>({ max: countersMax })
-  const unusedWindow = new Window(limitWindowSeconds * 1000)
+  const windows = new LRUCache<string, LimitWindow>({ max: countersMax })
+  const unusedWindow = new LimitWindow(limitWindowSeconds * 1000)
 
-  const getWindow = (counter: string): Window => {
+  const getWindow = (counter: string): LimitWindow => {
     let window = windows.get(counter)
     if (window === undefined) {
-      window = new Window(limitWindowSeconds * 1000)
+      window = new LimitWindow(limitWindowSeconds * 1000)
       windows.set(counter, window)
     }
     return window

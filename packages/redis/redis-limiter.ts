@@ -1,7 +1,7 @@
 import type { Result } from 'ioredis'
 import { LRUCache } from 'lru-cache'
 import type { Consumption, Limiter, LimitState } from '@sluice/access/limiter'
-import { Window } from './limit-window.ts'
+import { LimitWindow } from './limit-window.ts'
 import type { Times } from './port.ts'
 import type { RedisConnection } from './redis-connection.ts'
 
@@ -76,7 +76,7 @@ class Batch {
 }
 
 /** The window of a counter as this process knows it, and the batches that wait for Redis. */
-class Counter extends Window {
+class Counter extends LimitWindow {
   /** In the order of arrival, without the batch under way. */
   readonly pendingBatches: Batch[] = []
   isBusy = false
@@ -122,7 +122,7 @@ interface RemoteCount {
 export function redisLimiter(connection: RedisConnection, { limitWindowSeconds }: Times): Limiter {
   const windowMs = limitWindowSeconds * 1000
   const counters = new LRUCache<string, Counter>({ max: countersMax })
-  const untouched = new Window(windowMs)
+  const untouched = new LimitWindow(windowMs)
   connection.client.defineCommand('countCost', { numberOfKeys: 1, lua: countScript })
 
   const getCounter = (name: string): Counter => {

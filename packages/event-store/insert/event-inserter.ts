@@ -7,7 +7,7 @@ import { otherServerText, readStoreId, type StoreTarget, wrongStore } from '../s
 import { tombstoneAppliesCode } from '../tombstones.ts'
 import { type BadRow, findBadRows } from './find-bad-rows.ts'
 import { readFreeBytes } from './free-bytes.ts'
-import { insertStatement } from './insert-new-events-statement.ts'
+import { insertNewEventsStatement } from './insert-new-events-statement.ts'
 import { insertUsersStatement } from './insert-users.ts'
 
 /** Rows to store, as the log carries them: JSON lines of `EventRow` (packages/contracts/event-columns.ts). */
@@ -170,7 +170,7 @@ function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['pla
     ) => {
       const target = await requireStore(store)
       const insertOnce = async (comparesTombstones: boolean) => {
-        const { parameters, ...statement } = insertStatement(hasUndated, target, { comparesTombstones })
+        const { parameters, ...statement } = insertNewEventsStatement(hasUndated, target, { comparesTombstones })
         const { writtenRows, readRows } = await post({
           ...statement,
           payloads,

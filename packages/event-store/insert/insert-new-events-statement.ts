@@ -128,7 +128,7 @@ const onShard = { unerased: insertsOf(isOwnShard, withoutTombstones), erasing: i
  * The insert of a batch into a store; exported for bench/writer-backlog.ts, which posts it itself. Unless it
  * `comparesTombstones`, it fails with `tombstoneAppliesCode` where one may apply.
  */
-export function insertStatement(
+export function insertNewEventsStatement(
   hasUndated: boolean,
   store: StoreTarget,
   { comparesTombstones = false } = {},

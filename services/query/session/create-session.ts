@@ -3,7 +3,7 @@ import type { Access } from '@sluice/access/access'
 import { hashKey } from '@sluice/access/api-key'
 import type { Credential } from '@sluice/access/credential'
 import type { Limiter } from '@sluice/access/limiter'
-import { RateLimit } from '@sluice/access/request-rate-limit'
+import { RequestRateLimit } from '@sluice/access/request-rate-limit'
 import type { Sessions } from '@sluice/access/sessions'
 import type { SignInCodes } from '@sluice/access/sign-in-codes'
 import { operations } from '@sluice/api/operations'
@@ -47,7 +47,7 @@ export function createSessionRoute({ keys, sessions, signInCodes, limiter, colle
     await limiter.refund(counter, 1, failedSessionsPerMinute)
 
     // Opening a session also counts against the limit of the key, so that the number of sessions is bounded.
-    await new RateLimit(limiter, 'admin', credential).consume(1)
+    await new RequestRateLimit(limiter, 'admin', credential).consume(1)
     const token = randomBytes(tokenBytes).toString('base64url')
     await sessions.create(hashToken(token), { keyHash })
     log({ session_of_key_id: credential.keyId })

@@ -7,7 +7,7 @@ import { hashValue } from '@sluice/event-store/erased-rows'
 import type { EventEraser } from '@sluice/event-store/event-eraser'
 import { type EventReader, openEventReader } from '@sluice/event-store/event-reader'
 import { externalTableClient } from '@sluice/event-store/external-table'
-import { insertStatement } from '@sluice/event-store/insert/insert-new-events-statement'
+import { insertNewEventsStatement } from '@sluice/event-store/insert/insert-new-events-statement'
 import { userVersion } from '@sluice/event-store/insert/insert-users'
 import { tablePartitionOf } from '@sluice/event-store/insert/table-partition'
 import { LeaseLost } from '@sluice/leases/lease-table'
@@ -172,7 +172,7 @@ describe('nothing of it comes back', () => {
   test('from an insert that was under way when the tombstone was stored', async () => {
     const site = newId('site')
     const client = externalTableClient(rig.clickHouse.address)
-    const { sql, ...statement } = insertStatement(
+    const { sql, ...statement } = insertNewEventsStatement(
       false,
       { id: await rig.inserter.storeId(), place: undefined },
       { comparesTombstones: true },
