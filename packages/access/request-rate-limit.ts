@@ -1,5 +1,4 @@
-import { defaultLimits, limitWindowSeconds } from '@sluice/contracts/rate-limits'
-import type { LimitClass } from '@sluice/contracts/scopes'
+import { defaultLimits, type LimitClass, limitWindowSeconds } from '@sluice/contracts/rate-limits'
 import { rateLimited, tooLarge } from '@sluice/runtime/errors'
 import type { Credential } from './credential.ts'
 import type { Consumption, Limiter } from './limiter.ts'

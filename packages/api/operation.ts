@@ -1,5 +1,6 @@
 import joi from 'joi'
-import type { LimitClass, Scope } from '@sluice/contracts/scopes'
+import type { LimitClass } from '@sluice/contracts/rate-limits'
+import type { Scope } from '@sluice/contracts/scopes'
 import type { ErrorStatus } from './error-status.ts'
 
 /**

@@ -1,3 +1,10 @@
+/**
+ * Limit classes of routes: the key's three limits that requests count against (docs/http-interface.md#rate-limits).
+ */
+export const limitClasses = ['events', 'queries', 'admin'] as const
+
+export type LimitClass = (typeof limitClasses)[number]
+
 /** Requests, or events, per minute that a key may make (docs/http-interface.md#rate-limits). */
 export interface RateLimits {
   events_per_minute?: number

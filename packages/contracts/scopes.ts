@@ -20,10 +20,3 @@ export function allowsSite(siteIds: readonly string[] | null, siteId: string): b
 export const environments = ['prod', 'dev'] as const
 
 export type Environment = (typeof environments)[number]
-
-/**
- * Limit classes of routes: the key's three limits that requests count against (docs/http-interface.md#rate-limits).
- */
-export const limitClasses = ['events', 'queries', 'admin'] as const
-
-export type LimitClass = (typeof limitClasses)[number]
