@@ -1,4 +1,11 @@
-import { type AlertTrigger, isConditionTrue, type Measured, newAlertState, step } from './alert-state.ts'
+import {
+  type AlertTrigger,
+  defaultGapMsMax,
+  isConditionTrue,
+  type Measured,
+  newAlertState,
+  step,
+} from './alert-state.ts'
 import { alertLimits, type AlertPreview } from './alerts.ts'
 
 /** The values that a rule would have measured, at evenly spaced times. */
@@ -14,7 +21,7 @@ export function previewOf(
 ): Omit<AlertPreview, 'complete_until'> {
   const firings: AlertPreview['firings'] = []
   // Points may be further apart than the gap after which `forMs` is counted anew, and nothing is missing between them.
-  const stepped = { ...trigger, gapMsMax: Math.max(5 * 60_000, stepMs) }
+  const stepped = { ...trigger, gapMsMax: Math.max(defaultGapMsMax, stepMs) }
   let state = newAlertState
   for (const { timestamp, measured } of points) {
     const result = step(stepped, state, timestamp, measured)

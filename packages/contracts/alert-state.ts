@@ -67,7 +67,7 @@ export const newAlertState: AlertState = {
 }
 
 /** Over a longer gap between two judgements nobody can say that the condition was true all along. */
-const defaultGapMsMax = 5 * 60_000
+export const defaultGapMsMax = 5 * 60_000
 
 /**
  * The state of a rule after a minute, named by the end of its window (Unix ms), and the transition if there is one
