@@ -1,16 +1,15 @@
 import joi from 'joi'
-import { eventLimits } from '@sluice/contracts/event-limits'
 import { eventsLimits, type EventsQuery, type EventsResult } from '@sluice/contracts/events'
-import { text } from '@sluice/runtime/validate'
 import { filterParameter } from './conditions.ts'
 import { decodeEventCursor } from './event-cursor.ts'
 import { environmentParameter, integer, parameter, parameterMessages, rangeParameters } from './parameters.ts'
+import { siteId } from './sites.ts'
 import { storedEvent } from './stored-event.ts'
 
 /** The parameters, in the order of docs/http-interface.md#events, in which the first problem is reported. */
 export const eventsQuery = joi
   .object<EventsQuery>({
-    site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
+    site_id: siteId.required(),
     ...rangeParameters,
     environment: environmentParameter,
     filter: filterParameter.description(

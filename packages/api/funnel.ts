@@ -7,6 +7,7 @@ import { latestMs, periods } from '@sluice/contracts/stats'
 import { duration, nestedObject, text, time } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
 import { filterSchema } from './conditions.ts'
+import { siteId } from './sites.ts'
 
 const date = time.max(latestMs)
 
@@ -18,7 +19,7 @@ const step = nestedObject(
 )
 
 export const funnelBody = joi.object<FunnelBody>({
-  site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
+  site_id: siteId.required(),
   steps: joi
     .array()
     .items(step)

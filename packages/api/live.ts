@@ -1,15 +1,14 @@
 import joi from 'joi'
-import { eventLimits } from '@sluice/contracts/event-limits'
 import { liveLimits, type LiveQuery, type LiveResult, type SiteQuery } from '@sluice/contracts/live'
-import { text } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
 import { filterParameter } from './conditions.ts'
 import { environmentParameter, parameterMessages } from './parameters.ts'
+import { siteId } from './sites.ts'
 import { storedEvent } from './stored-event.ts'
 
 export const siteQuery = joi
   .object<SiteQuery>({
-    site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
+    site_id: siteId.required(),
     environment: environmentParameter,
   })
   .messages(parameterMessages)

@@ -24,6 +24,7 @@ import {
   timezoneParameter,
   word,
 } from './parameters.ts'
+import { siteId } from './sites.ts'
 
 const propertyPrefix = 'properties.'
 
@@ -46,7 +47,7 @@ export const groupBy = parameter((value, helpers) => {
 /** The parameters, in the order of docs/http-interface.md#stats-parameters, in which the first problem is reported. */
 export const statsQuery = joi
   .object<StatsParameters>({
-    site_id: text(eventLimits.siteIdLengthMax).required().example('my-site'),
+    site_id: siteId.required(),
     metric: word(metrics).required().example('event_count').description('What is measured.'),
     ...rangeParameters,
     group_by: groupBy
