@@ -5,7 +5,7 @@ import { latestMs, periods } from '@sluice/contracts/stats'
 import { refusingSeconds } from '@sluice/runtime/validate'
 
 /** The environment whose events are read. */
-export const environmentParameter = word([...environments, 'all']).description(
+export const environmentParameter = oneOf([...environments, 'all']).description(
   'Environment to read; default: the key’s.',
 )
 
@@ -23,7 +23,7 @@ export const rangeParameters = {
   end_date: date.description(
     'The range ends before it. Without `start_date` it begins a `period`, or 24 hours, earlier.',
   ),
-  period: word(Object.keys(periods))
+  period: oneOf(Object.keys(periods))
     .example('24h')
     .description(
       'Exactly this many hours up to now; default: `24h`. Ignored if `start_date` is given; with `end_date` alone, the length before it.',
@@ -45,7 +45,7 @@ export function parameter(read: Reader): joi.StringSchema {
 }
 
 /** One of `values`, compared after `fold`. */
-export function word(values: readonly string[], fold = (value: string): string => value): joi.StringSchema {
+export function oneOf(values: readonly string[], fold = (value: string): string => value): joi.StringSchema {
   return parameter((value, helpers) =>
     values.includes(fold(value)) ? fold(value) : helpers.error('any.only', { valids: values }),
   ).meta({ enum: values })

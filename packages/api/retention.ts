@@ -14,7 +14,7 @@ import {
 } from '@sluice/contracts/retention'
 import { text } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
-import { date, environmentParameter, integer, parameterMessages, timezoneParameter, word } from './parameters.ts'
+import { date, environmentParameter, integer, oneOf, parameterMessages, timezoneParameter } from './parameters.ts'
 import { siteId } from './sites.ts'
 
 const cohortId = text(cohortLimits.idLengthMax)
@@ -40,10 +40,10 @@ export const retentionQuery = joi
     return_event: text(eventLimits.eventTypeLengthMax).description(
       'Only events of this type count as coming back, in week 0 too; default: any event.',
     ),
-    mode: word(retentionModes)
+    mode: oneOf(retentionModes)
       .default('on')
       .description('`on`: an event in that week. `on_or_after`: in that week or a later one.'),
-    of: word(actors)
+    of: oneOf(actors)
       .default('user')
       .description(
         '`user`: by `user_id`, the default. `visitor`: by `user_id`, else `anonymous_id`, else `session_id`.',

@@ -18,11 +18,11 @@ import { filterParameter } from './conditions.ts'
 import {
   environmentParameter,
   integer,
+  oneOf,
   parameter,
   parameterMessages,
   rangeParameters,
   timezoneParameter,
-  word,
 } from './parameters.ts'
 import { siteId } from './sites.ts'
 
@@ -48,7 +48,7 @@ export const groupBy = parameter((value, helpers) => {
 export const statsQuery = joi
   .object<StatsParameters>({
     site_id: siteId.required(),
-    metric: word(metrics).required().example('event_count').description('What is measured.'),
+    metric: oneOf(metrics).required().example('event_count').description('What is measured.'),
     ...rangeParameters,
     group_by: groupBy
       .example('day')
@@ -60,7 +60,7 @@ export const statsQuery = joi
     )
       .meta({ pattern: '^[A-Za-z0-9]{2}$' })
       .description('Only events of this country: 2 letters or digits.'),
-    device_type: word(deviceTypes, (value) => value.toLowerCase()).description(
+    device_type: oneOf(deviceTypes, (value) => value.toLowerCase()).description(
       'Only events of this device; case-insensitive.',
     ),
     timezone: timezoneParameter.description(
@@ -70,7 +70,7 @@ export const statsQuery = joi
     target_event: text(eventLimits.eventTypeLengthMax).description(
       'The `event_type` that `conversion_rate` counts; else the site’s `conversion_event`, else `purchase`.',
     ),
-    compare: word(comparisons).description(
+    compare: oneOf(comparisons).description(
       'Adds the same answer over another range: the one of the same length before, or the same local dates a year before.',
     ),
     environment: environmentParameter,
