@@ -24,6 +24,7 @@ import { filterOrNull, filterSchema } from './conditions.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
 import { repeatedSiteId, siteId } from './sites.ts'
+import { timeOrNull } from './times.ts'
 
 const oneOf = (values: readonly string[]): joi.StringSchema => joi.string().valid(...values)
 
@@ -192,7 +193,6 @@ export const listAlertsQuery = joi
   .messages(parameterMessages)
 
 const time = joi.number().integer().required()
-const timeOrNull = joi.number().integer().allow(null).required()
 const state = oneOf(['ok', 'firing', 'no_data']).required()
 const textOrNull = joi.string().allow(null).required()
 

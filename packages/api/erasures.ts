@@ -8,6 +8,7 @@ import {
 } from '@sluice/contracts/erasures'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { text, time } from '@sluice/runtime/validate'
+import { timeOrNull } from './times.ts'
 
 const oneSelector = `must have exactly one of the fields ${erasureSelectors.join(', ')}`
 
@@ -51,6 +52,6 @@ export const erasureResource = joi
       .required()
       .description('Events that were stored, and are erased. Null: not counted yet.'),
     requested_at: joi.number().integer().required().description('What was accepted until then is erased.'),
-    completed_at: joi.number().integer().allow(null).required(),
+    completed_at: timeOrNull,
   })
   .id('Erasure')

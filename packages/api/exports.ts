@@ -22,6 +22,7 @@ import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
 import { repeatedSiteId, siteId } from './sites.ts'
 import { groupBy } from './stats.ts'
+import { timeOrNull } from './times.ts'
 
 const oneOf = (values: readonly string[]): joi.StringSchema => joi.string().valid(...values)
 
@@ -104,7 +105,6 @@ export const listExportsQuery = joi
   .messages(parameterMessages)
 
 const count = joi.number().integer().required()
-const nullableTime = joi.number().integer().allow(null).required()
 const status = oneOf(exportStatuses).required()
 
 export const exportResource = joi
@@ -116,8 +116,8 @@ export const exportResource = joi
     format: oneOf(exportFormats).required(),
     compression: oneOf(compressions).allow(null).required(),
     environment: oneOf([...environments, 'all']).required(),
-    start_date: nullableTime,
-    end_date: nullableTime,
+    start_date: timeOrNull,
+    end_date: timeOrNull,
     filter: filterOrNull.required(),
     cohort_id: joi.string().allow(null).required(),
     metric: oneOf(metrics).allow(null).required(),
@@ -138,8 +138,8 @@ export const exportResource = joi
       .allow(null)
       .required(),
     created_at: count,
-    finished_at: nullableTime,
-    expires_at: nullableTime.description('When the file is removed.'),
+    finished_at: timeOrNull,
+    expires_at: timeOrNull.description('When the file is removed.'),
     error: joi.string().allow(null).required().description('Why the export failed.'),
   })
   .id('Export')
@@ -147,7 +147,7 @@ export const exportResource = joi
 const exportRun = joi.object<ExportRun>({
   export_id: joi.string().required().description('The run is an export of its own.'),
   status,
-  start_date: nullableTime.description(
+  start_date: timeOrNull.description(
     'Start of the run’s range: by time of receipt for events, by timestamp for stats. Null: a snapshot at `end_date`.',
   ),
   end_date: count,

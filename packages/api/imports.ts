@@ -13,6 +13,7 @@ import type { MultipartBodyRule } from './operation.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
 import { siteId } from './sites.ts'
+import { timeOrNull } from './times.ts'
 
 const type = joi.string().valid(...importTypes)
 
@@ -53,7 +54,7 @@ export const importResource = joi
     processed_records: count.description('Records dealt with, failed ones included.'),
     failed_records: count,
     created_at: count,
-    finished_at: joi.number().integer().allow(null).required(),
+    finished_at: timeOrNull,
     error: joi.string().allow(null).required().description('Why the import failed.'),
   })
   .id('Import')

@@ -14,6 +14,7 @@ import { isOrigin } from '@sluice/runtime/origin'
 import { duration, nameText, time } from '@sluice/runtime/validate'
 import { rateLimits } from './rate-limits.ts'
 import { siteId } from './sites.ts'
+import { timeOrNull } from './times.ts'
 
 const overlapMsMax = 90 * 24 * 3_600_000
 
@@ -114,9 +115,9 @@ const keyFields = {
   site_ids: joi.array().items(joi.string()).allow(null).required(),
   hint: joi.string().required().description('Its first and last characters, to know it by.'),
   created_at: joi.number().integer().required(),
-  last_used_at: joi.number().integer().allow(null).required().description('True within a minute.'),
-  expires_at: joi.number().integer().allow(null).required(),
-  revoked_at: joi.number().integer().allow(null).required().description('Since when it is refused.'),
+  last_used_at: timeOrNull.description('True within a minute.'),
+  expires_at: timeOrNull,
+  revoked_at: timeOrNull.description('Since when it is refused.'),
   rate_limits: rateLimits.required(),
   allowed_origins: joi.array().items(joi.string()).allow(null).required(),
 }

@@ -2,6 +2,7 @@ import joi from 'joi'
 import { environments, scopes } from '@sluice/contracts/scopes'
 import type { CreateSessionBody, NewSessionResource, SessionResource } from '@sluice/contracts/session'
 import { text } from '@sluice/runtime/validate'
+import { timeOrNull } from './times.ts'
 
 /** A placeholder for keys in examples. */
 export const exampleApiKey = 'svc_prod_…'
@@ -13,7 +14,7 @@ export const createSessionBody = joi.object<CreateSessionBody>({
 })
 
 const session = {
-  expires_at: joi.number().integer().allow(null).required(),
+  expires_at: timeOrNull,
   key_id: joi.string().required(),
   scopes: joi
     .array()

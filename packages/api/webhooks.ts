@@ -22,6 +22,7 @@ import { duration, text, time } from '@sluice/runtime/validate'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
 import { repeatedSiteId, siteId } from './sites.ts'
+import { timeOrNull } from './times.ts'
 
 const overlapMsMax = 90 * 24 * 3_600_000
 
@@ -100,8 +101,6 @@ export const listDeliveriesQuery = joi
   .prefs({ convert: true })
   .messages(parameterMessages)
 
-const atOrNull = joi.number().integer().allow(null).required()
-
 const webhookFields = {
   webhook_id: joi.string().required(),
   site_id: joi.string().required(),
@@ -122,12 +121,12 @@ const webhookFields = {
     .description('Environment of the key that made it: the webhook gets deliveries about this environment.'),
   created_at: joi.number().integer().required(),
   updated_at: joi.number().integer().required(),
-  failing_since: atOrNull.description(
+  failing_since: timeOrNull.description(
     'Since when no attempt has succeeded; null: the last one did, or there was none.',
   ),
-  disabled_at: atOrNull.description('When it was switched off because its receiver failed; null: it is not.'),
+  disabled_at: timeOrNull.description('When it was switched off because its receiver failed; null: it is not.'),
   disabled_reason: joi.string().allow(null).required(),
-  previous_secret_expires_at: atOrNull.description('Until when the secret before signs too; null: there is none.'),
+  previous_secret_expires_at: timeOrNull.description('Until when the secret before signs too; null: there is none.'),
 }
 
 export const webhookResource = joi.object<WebhookResource>(webhookFields).id('Webhook')
@@ -167,7 +166,7 @@ const deliveryFields = {
     .valid(...deliveryStatuses)
     .required(),
   created_at: joi.number().integer().required(),
-  next_attempt_at: atOrNull.description('Null: no attempt follows by itself.'),
+  next_attempt_at: timeOrNull.description('Null: no attempt follows by itself.'),
   attempts: joi.array().items(attempt).required().description('The last 100, ascending.'),
 }
 
