@@ -79,7 +79,7 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'services/gateway/publish/registered-log.ts',
-        from: 'maySpread: () => shards !== 1',
+        from: 'maySpread: () => performance.now() >= oneShardUntil',
         to: 'maySpread: () => false',
       },
     ],
