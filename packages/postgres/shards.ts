@@ -32,6 +32,14 @@ export interface ShardStore {
 }
 
 /**
+ * The number of shards by whose multiple an event's partition must be chosen to be on the shard of its hash: while the number is
+ * being doubled, that of afterwards.
+ */
+export function placementShards({ number, doublingSince }: Shards): number {
+  return doublingSince === null ? number : 2 * number
+}
+
+/**
  * How long a gateway may rely on having read that there is one shard. Gateways read it more often; one that can't reckons with
  * several from then on, so that all know of a doubling after this time.
  */

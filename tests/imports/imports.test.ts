@@ -3,6 +3,7 @@ import { createGunzip } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { sql } from 'kysely'
 import type { ImportError } from '@sluice/contracts/imports'
+import { shardStore } from '@sluice/postgres/shards'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
@@ -99,6 +100,24 @@ describe('an import of events', () => {
     const message = 'Invalid field: timestamp_ms must not be older than the retention_days of its site, 30'
     expect(await errorsOf(importId)).toStrictEqual([{ line: 3, record: 2, field: 'timestamp_ms', message }])
     expect(await storedRows(rig.clickHouse, 'short')).toStrictEqual(expectedRows(events.slice(0, 1)))
+  })
+
+  test('waits for partitions that fit the number of shards, while that is being doubled too', async () => {
+    // Three partitions fit one shard, and not two.
+    await shardStore(rig.postgres).fix(1)
+    await shardStore(rig.postgres).startDoubling()
+    await start()
+    const { importId } = await uploadFile(rig, csvOf(generateEvents(5)), { siteId: 'doubling' })
+    await waitUntil(async () => {
+      const { rows } = await sql<{ tries: number }>`SELECT tries FROM imports WHERE import_id = ${importId}`.execute(
+        rig.postgres.db,
+      )
+      return (rows[0]?.tries ?? 0) > 0
+    }, 'the worker has tried')
+    expect(await rig.imports.find(importId, null)).toMatchObject({ processedRecords: 0, finishedAt: null })
+    await sql`UPDATE shards SET doubling_since = NULL`.execute(rig.postgres.db)
+    expect(await rig.ended(importId)).toMatchObject({ status: 'completed', processedRecords: 5 })
+    await sql`DELETE FROM shards`.execute(rig.postgres.db)
   })
 
   test('of a JSON array on one line names each bad record by its number', async () => {

@@ -59,7 +59,7 @@ beforeEach(async () => {
   target = `${database}_new`
   engines = { postgres, clickHouseUrl: serverUrl(0), logUrl: `file:${folder}/log` }
   lines = []
-  options = { cluster: 'two', database: target, hashedAfterMs: 0, say: (line) => lines.push(line) }
+  options = { cluster: 'two', database: target, placedAfterMs: 0, say: (line) => lines.push(line) }
   await migrateClickHouse(engines.clickHouseUrl)
   await shardStore(postgres).fix(1)
   await openLog(4)
@@ -82,7 +82,7 @@ async function openLog(partitions: number): Promise<void> {
   await rm(`${folder}/log`, { recursive: true, force: true })
   const log = await openEventLog(engines.logUrl, { logger: capturedLogger().logger, file: { partitions } })
   await registerLog(postgres, log)
-  await completeUntil(await log.id(), partitions, Date.now() + 60_000)
+  await completeUntil(await log.id(), partitions, Date.now() + 600_000)
   await log.close()
 }
 
@@ -466,13 +466,16 @@ describe('refuses, with what to do and nothing changed,', () => {
     await expectRefusal(finishReshard, {}, /There is nothing to finish\. Run the command without --finish first/)
   })
 
-  test('a second step while events may be unread that gateways did not place by their hash', async () => {
+  test('a second step while events may be unread that gateways placed for the old number of shards', async () => {
     await fill()
     await copyEvents(engines, options)
-    await expectRefusal(
-      finishReshard,
-      { hashedAfterMs: 3_600_000 },
-      /must have stored those until .* Let the writers run/,
-    )
+    const early = { placedAfterMs: 3_600_000 }
+    const reason = /must have stored those until .* Let the writers run/
+    await expectRefusal(finishReshard, early, reason)
+    await finishReshard(engines, options)
+    const four = { cluster: 'test_shards', database: `${target}_4` }
+    engines = { ...engines, clickHouseUrl: newUrl() }
+    await copyEvents(engines, { ...options, ...four })
+    await expectRefusal(finishReshard, { ...early, ...four }, reason)
   })
 })

@@ -21,15 +21,15 @@ export interface ReshardOptions extends ReshardTarget {
   say: (line: string) => void
   /** Room that a server needs, as a multiple of what it gets. */
   spaceFactor?: number
-  /** As `madeIdsHashedMs`. */
-  hashedAfterMs?: number
+  /** As `eventsPlacedMs`. */
+  placedAfterMs?: number
 }
 
 /**
- * Time after the start of a doubling of one shard from which on every accepted event is in the partition of its hash: the
- * gateways know of the doubling, and what they had begun to publish before is in the log, or was not accepted.
+ * Time after the start of a doubling from which on every accepted event is in a partition of its new shard: the gateways know
+ * of the doubling, and what they had begun to publish before is in the log, or was not accepted.
  */
-const madeIdsHashedMs = oneShardLeaseMs + 60_000
+const eventsPlacedMs = oneShardLeaseMs + 60_000
 
 /** Prints what each server would get; changes nothing. Throws as `copyEvents` does. */
 export async function planReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
@@ -50,7 +50,7 @@ export async function copyEvents(engines: ReshardEngines, options: ReshardOption
   await withResharding(engines, options, async (resharding) => {
     await requireDoubling(engines, resharding)
     await resharding.check()
-    // Gateways then put the ids that they make into the partition of their hash.
+    // Gateways then place events for the new number of shards.
     await shardStore(engines.postgres).startDoubling()
     await resharding.prepare()
     const copied = await resharding.copy(options.say)
@@ -79,7 +79,7 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
     }
     await requireDoubling(engines, resharding)
     await resharding.check()
-    await requireHashedIds(postgres, resharding, options.hashedAfterMs ?? madeIdsHashedMs)
+    await requirePlacedEvents(postgres, options.placedAfterMs ?? eventsPlacedMs)
     try {
       await resharding.retire()
       await copyAll(resharding, say)
@@ -148,21 +148,21 @@ async function requireDoubling({ postgres, logUrl }: ReshardEngines, { shards }:
 }
 
 /**
- * With one shard, events whose ids gateways made are in any partition; with several that is the shard. Throws, with what to do,
- * while one that was accepted before the gateways knew of the doubling may be in the log.
+ * Before the gateways knew of the doubling, events may have been placed for the old number of shards only: ids that they made
+ * with one shard in any partition, all events by a number of partitions that is no multiple of the new number of shards. Throws,
+ * with what to do, while one of these may be in the log, from which it would be stored on the wrong shard.
  */
-async function requireHashedIds(postgres: Postgres, { shards }: Resharding, hashedAfterMs: number): Promise<void> {
+async function requirePlacedEvents(postgres: Postgres, placedAfterMs: number): Promise<void> {
   const since = (await shardStore(postgres).readState())?.doublingSince
   if (since === null || since === undefined) {
     throw refused('There is nothing to finish. Run the command without --finish first, while the services run.')
   }
-  if (shards > 1) return
-  const hashedSince = since.getTime() + hashedAfterMs
+  const placedSince = since.getTime() + placedAfterMs
   const { all } = await watermarkStore(postgres).completeUntil()
-  if (all >= hashedSince) return
+  if (all >= placedSince) return
   throw refused(
     `The writers have stored all events that were accepted until ${timeText(all)}, and must have stored those until ` +
-      `${timeText(hashedSince)}: before, gateways did not place events by their hash. Let the writers run until then, and run ` +
+      `${timeText(placedSince)}: before, gateways did not place events for the new number of shards. Let the writers run until then, and run ` +
       'the command again.',
   )
 }

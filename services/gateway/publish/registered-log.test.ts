@@ -1,8 +1,11 @@
 import { afterEach, expect, test } from '@jest/globals'
+import { shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { unavailable } from '@sluice/runtime/errors'
-import { FatalError } from '@sluice/runtime/supervisor'
+import { FatalError, supervise } from '@sluice/runtime/supervisor'
+import { capturedLogger } from '../../../tests/support/captured-logger.ts'
 import { startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
+import { registeredLog } from './registered-log.ts'
 
 let gateway: TestGateway | undefined
 
@@ -40,4 +43,18 @@ test('a gateway that starts while its log is away publishes nothing until the lo
   expect(await watermarks.completeUntil()).toStrictEqual({ live: 0, all: 0 })
   expect((await collect(event)).status).toBe(202)
   expect(await stored('shop', 1)).toHaveLength(1)
+})
+
+test('a gateway that has read too few partitions at its start ends when the number of shards is being doubled', async () => {
+  gateway = await startGateway({ shards: 4 })
+  const { log, postgres } = gateway
+  const shards = shardStore(postgres)
+  const { logger } = capturedLogger()
+  const registered = registeredLog(log, { watermarks: watermarkStore(postgres), shards }, logger, { watchMs: 50 })
+  const supervisor = supervise([registered.guard, registered.watch], logger)
+  await supervisor.start()
+  await shards.startDoubling()
+  const { message } = await supervisor.fatal
+  expect(message).toMatch(/has 4 partitions and ClickHouse 8 shards.*if it is another one now, start it again/)
+  await supervisor.stop()
 })

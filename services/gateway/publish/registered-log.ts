@@ -1,12 +1,12 @@
 import type { EventLog } from '@sluice/event-log/log'
 import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
-import { oneShardLeaseMs, type Shards, type ShardStore } from '@sluice/postgres/shards'
+import { oneShardLeaseMs, placementShards, type Shards, type ShardStore } from '@sluice/postgres/shards'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import { AppError, internalMessage, isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { poller } from '@sluice/runtime/poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
-import type { Component } from '@sluice/runtime/supervisor'
+import { type Component, FatalError } from '@sluice/runtime/supervisor'
 import type { PublishLog } from './publisher.ts'
 
 /**
@@ -17,7 +17,10 @@ import type { PublishLog } from './publisher.ts'
 export interface RegisteredLog extends PublishLog {
   /** Ends the service when the log can't be used; looks again while Postgres or the log is away. */
   guard: Component
-  /** Reads again and again whether there is still one shard. */
+  /**
+   * Reads again and again whether there is still one shard. Ends the service when its partitions, whose number it read at its
+   * start, can't be spread over the shards that there are or will be: with the present number it may be started again.
+   */
   watch: Component
   /** Whether ClickHouse has several shards, or may have or get them: that there is one has not been read lately. */
   maySpread: () => boolean
@@ -52,8 +55,12 @@ export function registeredLog(
       const internal = 'This log is not registered in Postgres. Run "npm run migrate".'
       throw new AppError('internal', { message: 'Internal server error', internal })
     }
-    requireWholePartitions(await log.partitions(), shards.number)
+    await requirePlacement(shards)
     isChecked = true
+  }
+
+  async function requirePlacement(shards: Shards): Promise<void> {
+    requireWholePartitions(await log.partitions(), placementShards(shards))
   }
 
   return {
@@ -62,7 +69,14 @@ export function registeredLog(
       name: 'number of shards',
       intervalMs: watchMs,
       poll: async () => {
-        await readShards()
+        const shards = await readShards()
+        if (shards === undefined) return
+        await requirePlacement(shards).catch((error: unknown) => {
+          if (isRetryable(error)) throw error
+          const text =
+            'This process has read the number of partitions at its start; if it is another one now, start it again.'
+          throw new FatalError(`${internalMessage(error)} ${text}`, { cause: error })
+        })
       },
     }),
     maySpread: () => performance.now() >= oneShardUntil,

@@ -9,6 +9,7 @@ import { errorsName } from '@sluice/imports/blob-names'
 import { LeaseLost } from '@sluice/leases/lease-table'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ImportRecord, ImportSegment, ImportStore } from '@sluice/postgres/imports'
+import { placementShards, type ShardStore } from '@sluice/postgres/shards'
 import type { LogPositions } from '@sluice/postgres/tables'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
@@ -22,6 +23,7 @@ export interface ImportUnitDeps {
   imports: Pick<ImportStore, 'find' | 'segments' | 'recordSegment' | 'complete' | 'fail'>
   sites: Pick<SiteStore, 'findKnown'>
   watermarks: Pick<WatermarkStore, 'isBackfillRead'>
+  shards: Pick<ShardStore, 'readState'>
   blobs: Pick<BlobStore, 'read' | 'write' | 'remove'>
   log: Pick<EventLog, 'id' | 'partitions'>
   backfill: Pick<EventLog, 'partitions' | 'publish' | 'ends' | 'positions'>
@@ -145,7 +147,13 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
 }
 
 async function taskOf(
-  { sites, log, backfill, inserter }: Pick<ImportUnitDeps, 'sites' | 'log' | 'backfill' | 'inserter'>,
+  {
+    sites,
+    log,
+    backfill,
+    inserter,
+    shards,
+  }: Pick<ImportUnitDeps, 'sites' | 'log' | 'backfill' | 'inserter' | 'shards'>,
   { type, siteId, environment, seq, sha256, acceptedAt }: ImportRecord,
 ): Promise<SegmentTask> {
   const receivedAt = acceptedAt.getTime()
@@ -155,8 +163,10 @@ async function taskOf(
   if (partitions !== live) {
     throw unavailable(`The log of old events has ${partitions} partitions, the log ${live}. Run "npm run migrate".`)
   }
-  const uneven = unevenPartitionsText(partitions, await inserter.shards())
-  if (uneven !== undefined) throw unavailable(uneven)
+  const noted = (await shards.readState()) ?? { number: await inserter.shards(), doublingSince: null }
+  const uneven = unevenPartitionsText(partitions, placementShards(noted))
+  // The process has read the number of partitions at its start.
+  if (uneven !== undefined) throw unavailable(`${uneven} If it has that number, start the worker again.`)
   // A site that is not known any more keeps what it gets, as it does after an event.
   const retentionDays = (await sites.findKnown([siteId])).get(siteId) ?? Infinity
   return { type, siteId, environment, receivedAt, sha256, retentionMs: retentionDays * dayMs, partitions }

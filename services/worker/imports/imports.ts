@@ -1,6 +1,7 @@
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { runLeases } from '@sluice/leases/run-leases'
 import { importStore } from '@sluice/postgres/imports'
+import { shardStore } from '@sluice/postgres/shards'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { JobKind } from '../job-kind.ts'
@@ -22,7 +23,17 @@ export const imports: JobKind = (engines, { registry, ...context }) => {
   const component = runLeases({
     kind: 'imports',
     table: store.leases,
-    work: importUnit({ ...engines, imports: store, sites, watermarks, encoder, pace, clock, metrics }),
+    work: importUnit({
+      ...engines,
+      imports: store,
+      sites,
+      watermarks,
+      shards: shardStore(postgres),
+      encoder,
+      pace,
+      clock,
+      metrics,
+    }),
     concurrency: 1,
     ...context,
   })
