@@ -8,6 +8,7 @@ import type { ErasedRows } from './erased-rows.ts'
 import { openEventEraserAt } from './event-eraser.ts'
 import { appliedClickHouseMigrations } from './migrate.ts'
 import { checkStorePlaces, readStoreId, recordServer } from './store-identity.ts'
+import { dropSettings } from './strict-settings.ts'
 
 /** Where ClickHouse itself writes its part of a backup: below a disk of its configuration, or on an S3 server. */
 export type BackupPlace = { kind: 'disk'; disk: string; name: string } | { kind: 's3'; url: string }
@@ -168,7 +169,10 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
   const staging = `${database}_restoring`
   const clickHouse = openClickHouseAt(address)
   // `database` may not exist.
-  const server = openClickHouseAt({ ...address, database: 'default' }, { requestTimeoutMs: noTimeLimit })
+  const server = openClickHouseAt(
+    { ...address, database: 'default' },
+    { requestTimeoutMs: noTimeLimit, settings: dropSettings },
+  )
 
   /** Runs BACKUP or RESTORE in the background of the server, whose connection may be cut meanwhile. */
   async function runToEnd(sql: string): Promise<{ bytes: number }> {

@@ -111,6 +111,8 @@ function readCa(protocol: string, file: string | null): { ca?: string } {
 export interface ClientOptions {
   /** How long a request may take, in ms; a minute by default. */
   requestTimeoutMs?: number
+  /** Settings of every statement, beside `strictSettings`. */
+  settings?: ClickHouseSettings
 }
 
 /** Creates a client; it opens no connection before the first use. Throws TypeError. */
@@ -136,7 +138,7 @@ export function openClickHouseAt(address: ClickHouseAddress, options: ClientOpti
     // Callers log the failures that are thrown; the driver would print them to the terminal as well.
     log: { level: ClickHouseLogLevel.OFF },
     // The driver types them more narrowly than what it sends, which is text.
-    clickhouse_settings: settingsOf(address),
+    clickhouse_settings: { ...settingsOf(address), ...options.settings },
   })
 
   async function run<T>(call: () => Promise<T>): Promise<T> {

@@ -99,6 +99,9 @@ export const postedRowSettings = {
   input_format_json_throw_on_bad_escape_sequence: '1',
 } as const
 
+/** Settings of statements that drop data whatever its size: by default, ClickHouse refuses to drop more than 50 GB. */
+export const dropSettings = { max_table_size_to_drop: '0', max_partition_size_to_drop: '0' } as const
+
 /** Settings of statements over the shards of a cluster, which send their settings to the other servers with them. */
 export const shardSettings = {
   // Not the default: a nested SELECT reads the events of all shards once, and its result is sent to each of them.

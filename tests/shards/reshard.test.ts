@@ -19,6 +19,7 @@ import { retiredDatabase } from '@sluice/event-store/cluster'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { openResharding } from '@sluice/event-store/reshard/resharding'
+import { openReshardServers } from '@sluice/event-store/reshard/servers'
 import { keyHash } from '@sluice/events/key-hash'
 import { shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
@@ -45,6 +46,8 @@ beforeAll(async () => {
   cluster = await startClickHouseCluster({
     shards: 4,
     clusters: { two: [0, 1], swapped: [1, 0], twice: [0, 0] },
+    // As with tables that are larger than what ClickHouse drops by default.
+    dropBytesMax: 1,
   })
 }, 120_000)
 
@@ -375,6 +378,17 @@ test(
   },
   longMs,
 )
+
+test('the statements of a reshard have no time limit, whatever the profile of the user says', async () => {
+  const { old, joining, close } = await openReshardServers(engines.clickHouseUrl, options)
+  for (const { anywhere } of [...old, ...joining]) {
+    const { rows } = await anywhere.query(
+      "SELECT value, changed FROM system.settings WHERE name = 'max_execution_time'",
+    )
+    expect(rows).toStrictEqual([{ value: '0', changed: 1 }])
+  }
+  await close()
+})
 
 test(
   'a command that has lost its lock to another one copies nothing over a store that is in use',

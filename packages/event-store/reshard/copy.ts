@@ -147,7 +147,6 @@ async function send(
         insert_deduplicate: 0,
         // Merging copies within a block costs more than the insert, and there are none.
         optimize_on_insert: 0,
-        max_execution_time: 0,
       },
     },
   )

@@ -1,5 +1,6 @@
 import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from '../client.ts'
 import { retiredDatabase, shardsDatabase, storeServers, wrongCluster } from '../cluster.ts'
+import { dropSettings } from '../strict-settings.ts'
 
 /** Where the events of a store go: a cluster of twice as many shards, and a database of a new name on all of them. */
 export interface ReshardTarget {
@@ -31,8 +32,8 @@ export interface ReshardServers {
   close(): Promise<void>
 }
 
-/** A copy may take hours. */
-const noTimeLimit = { requestTimeoutMs: 24 * 3_600_000 }
+/** A comparison or a copy may take hours, and drops what is copied again, whatever its size. */
+const noLimits = { requestTimeoutMs: 24 * 3_600_000, settings: { ...dropSettings, max_execution_time: 0 } }
 
 /** Throws AppError, with what to do, when the names or the number of servers don't fit; ClickHouseError. */
 export async function openReshardServers(url: string, target: ReshardTarget): Promise<ReshardServers> {
@@ -52,8 +53,8 @@ export async function openReshardServers(url: string, target: ReshardTarget): Pr
     const own = { ...server, database: target.database }
     return {
       address: own,
-      anywhere: openClickHouseAt({ ...server, database: 'default' }, noTimeLimit),
-      clickHouse: openClickHouseAt(own, noTimeLimit),
+      anywhere: openClickHouseAt({ ...server, database: 'default' }, noLimits),
+      clickHouse: openClickHouseAt(own, noLimits),
     }
   })
   return {

@@ -40,6 +40,8 @@ interface ClusterOptions {
   replicas?: 1 | 2
   /** Further clusters that the servers know: by name the places of its servers, from 0. */
   clusters?: Readonly<Record<string, readonly number[]>>
+  /** Bytes of a table or partition above which the servers refuse to drop it, unless the statement permits it; 50 GB by default. */
+  dropBytesMax?: number
   /** Folder of the disks `backups` of the servers, one for each; by default there are none. */
   backupsDir?: string
 }
@@ -52,6 +54,7 @@ export async function startClickHouseCluster({
   shards = 2,
   replicas = 1,
   clusters = {},
+  dropBytesMax,
   backupsDir,
 }: ClusterOptions = {}): Promise<ClickHouseCluster> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-cluster-'))
@@ -73,11 +76,17 @@ export async function startClickHouseCluster({
     ${places.map((place) => shardsXml[place] ?? '').join('\n    ')}
   </${name}>`,
   )
+  const dropLimits =
+    dropBytesMax === undefined
+      ? ''
+      : `
+  <max_table_size_to_drop>${dropBytesMax}</max_table_size_to_drop>
+  <max_partition_size_to_drop>${dropBytesMax}</max_partition_size_to_drop>`
   const own = hosts.map(
     ({ host, nativePort }) => `<clickhouse>
   <listen_host replace="1">${host}</listen_host>
   <tcp_port>${nativePort}</tcp_port>
-  <remote_servers replace="1">${remoteServers.join('\n  ')}</remote_servers>
+  <remote_servers replace="1">${remoteServers.join('\n  ')}</remote_servers>${dropLimits}
 </clickhouse>`,
   )
   const servers = hosts.map(({ host }, index) =>
@@ -104,7 +113,7 @@ export async function startClickHouseCluster({
       if (!/^test_\w+$/.test(database)) throw new Error(`${database} is not a test database`)
       for (const server of servers) {
         for (const name of [`${database}_shards`, database])
-          await post(server.url(name), `DROP DATABASE IF EXISTS ${name} SYNC`)
+          await post(server.url(name), `DROP DATABASE IF EXISTS ${name} SYNC SETTINGS max_table_size_to_drop = 0`)
       }
     },
     stop: async () => {
