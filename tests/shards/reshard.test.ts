@@ -140,6 +140,15 @@ async function fill(from = 0, count = events): Promise<void> {
   )
 }
 
+/** Stores a tombstone whose time has passed. */
+async function storeOldTombstone(): Promise<void> {
+  await command(
+    engines.clickHouseUrl,
+    `INSERT INTO erasures (erasure_id, site_id, key, requested_at, before, applies_until)
+     SELECT 'old', 'site-9', sipHash128('y'), toUnixTimestamp64Milli(now64(3) - INTERVAL 401 DAY), 5, 6`,
+  )
+}
+
 interface StoredRow {
   site_id: string
   event_id: string
@@ -389,6 +398,27 @@ test('the statements of a reshard have no time limit, whatever the profile of th
   }
   await close()
 })
+
+test(
+  'tombstones that a server has removed because of their age make no difference',
+  async () => {
+    await fill()
+    await command(engines.clickHouseUrl, 'SYSTEM STOP TTL MERGES erasures')
+    await command(engines.clickHouseUrl, 'SYSTEM STOP MERGES erasures')
+    await storeOldTombstone()
+    await copyEvents(engines, options)
+    const count = 'SELECT count() AS count FROM erasures'
+    for (const place of [0, 1]) {
+      await command(serverUrl(place, target), 'OPTIMIZE TABLE erasures FINAL')
+      expect(await query(serverUrl(place, target), count)).toStrictEqual([{ count: 1 }])
+    }
+    expect(await query(engines.clickHouseUrl, count)).toStrictEqual([{ count: 2 }])
+    lines = []
+    await copyEvents(engines, options)
+    expect(lines).toStrictEqual([expect.stringMatching(/^Copied: 0\./)])
+  },
+  longMs,
+)
 
 test(
   'a command that has lost its lock to another one copies nothing over a store that is in use',

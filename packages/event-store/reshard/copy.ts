@@ -29,10 +29,14 @@ type Fingerprints = ReadonlyMap<string, string>
 const eventHash = 'cityHash64(site_id, environment, event_id, timestamp, received_at)'
 const eventColumnNames = eventColumns.map(({ name }) => name).join(', ')
 
-/** The tables that every shard has whole, with their columns. */
+/** The tables that every shard has whole, with their columns and the rows that count. */
 const wholeTables = {
-  users: 'site_id, environment, user_id, email, name, company, plan, imported_at, version',
-  erasures: 'erasure_id, site_id, key, requested_at, before, applies_until',
+  users: { columns: 'site_id, environment, user_id, email, name, company, plan, imported_at, version', rows: 'FINAL' },
+  erasures: {
+    columns: 'erasure_id, site_id, key, requested_at, before, applies_until',
+    // The TTL of the table (migrations/008-erasures.sql): each server removes a row some time after that.
+    rows: "FINAL WHERE toDateTime(intDiv(requested_at, 1000), 'UTC') + INTERVAL 400 DAY > now()",
+  },
 } as const
 
 /**
@@ -108,21 +112,23 @@ async function copyWholeTable(
   table: keyof typeof wholeTables,
   say: Say,
 ): Promise<number> {
-  const columns = wholeTables[table]
-  const wanted = await fingerprintOf(source.server.anywhere, `${source.database}.${table}`, columns)
-  if (wanted === (await fingerprintOf(receiver.server.clickHouse, table, columns))) return 0
+  const { columns, rows } = wholeTables[table]
+  const fingerprintOf = async (
+    clickHouse: Pick<ClickHouse, 'query'>,
+    database: string,
+  ): Promise<string | undefined> => {
+    const found = await clickHouse.query<{ fingerprint: string }>(
+      `SELECT ${fingerprintSql(`cityHash64(${columns})`)} AS fingerprint FROM ${database}.${table} ${rows}`,
+    )
+    return found.rows[0]?.fingerprint
+  }
+  const wanted = await fingerprintOf(source.server.anywhere, source.database)
+  if (wanted === (await fingerprintOf(receiver.server.clickHouse, source.target.database))) return 0
   await requireClosedStore(receiver.server.clickHouse)
   await receiver.server.clickHouse.command(`TRUNCATE TABLE ${table}`)
-  await send(source, receiver, { table, columns, rows: 'FINAL' })
+  await send(source, receiver, { table, columns, rows })
   say(`${receiver.server.address.origin}: ${table} are copied`)
   return 1
-}
-
-async function fingerprintOf(clickHouse: Pick<ClickHouse, 'query'>, table: string, columns: string): Promise<string> {
-  const { rows } = await clickHouse.query<{ fingerprint: string }>(
-    `SELECT ${fingerprintSql(`cityHash64(${columns})`)} AS fingerprint FROM ${table} FINAL`,
-  )
-  return rows[0]?.fingerprint ?? ''
 }
 
 /** A text: 64-bit numbers would be rounded. */
