@@ -45,7 +45,7 @@ let lines: string[]
 beforeAll(async () => {
   cluster = await startClickHouseCluster({
     shards: 4,
-    clusters: { two: [0, 1], swapped: [1, 0], twice: [0, 0] },
+    clusters: { two: [0, 1], swapped: [1, 0], twice: [0, 0], zwölf: [0, 1] },
     // As with tables that are larger than what ClickHouse drops by default.
     dropBytesMax: 1,
   })
@@ -460,7 +460,9 @@ describe('refuses, with what to do and nothing changed,', () => {
     expect(await shardStore(postgres).readState()).toStrictEqual(noted)
   }
 
-  test.each<[string, Partial<ReshardOptions>, RegExp]>([
+  type RefusedCase = [string, Partial<ReshardOptions>, RegExp]
+
+  test.each<RefusedCase>([
     ['an unknown cluster', { cluster: 'nope' }, /does not know the cluster nope\. It knows: .*two/],
     [
       'a cluster of another number',
@@ -469,7 +471,12 @@ describe('refuses, with what to do and nothing changed,', () => {
     ],
     ['servers in another order', { cluster: 'swapped' }, /Server 1 of .* is not the one that holds shard 1/],
     ['a server that is named twice', { cluster: 'twice' }, /names a server twice/],
-    ['a name that is none', { database: "a'b" }, /is no name of a new database/],
+    ['a cluster whose name no URL may have', { cluster: 'zwölf' }, /--to zwölf: "cluster" must be a name of letters/],
+    ...["a'b", '2b', 'default', 'system', 'INFORMATION_SCHEMA'].map((name): RefusedCase => [
+      `the name ${name}`,
+      { database: name },
+      /is no name of a new database/,
+    ]),
     ['disks that are too small', { spaceFactor: 1e12 }, /has \d+ free bytes and needs \d+.* Enlarge its disk/],
   ])('%s', async (_, changes, reason) => {
     await fill()

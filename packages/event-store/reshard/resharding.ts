@@ -60,7 +60,7 @@ export async function openResharding(
 
   return {
     shards,
-    url: urlOf(url, target),
+    url: servers.url,
     isPrepared: async () => !(await checkStorePlaces(all.map(({ address }) => address))).includes(undefined),
     check: async () => {
       checked = await checkReshard(servers, spaceFactor)
@@ -110,13 +110,6 @@ export async function openResharding(
     },
     close: () => servers.close(),
   }
-}
-
-function urlOf(url: string, { cluster, database }: ReshardTarget): string {
-  const changed = new URL(url)
-  changed.pathname = `/${database}`
-  changed.searchParams.set('cluster', cluster)
-  return changed.href
 }
 
 /** What deletions of before still have to delete would be copied. */

@@ -1,3 +1,4 @@
+import { internalMessage } from '@sluice/runtime/errors'
 import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from '../client.ts'
 import { retiredDatabase, shardsDatabase, storeServers, wrongCluster } from '../cluster.ts'
 import { dropSettings } from '../strict-settings.ts'
@@ -20,6 +21,8 @@ export interface ReshardServer {
 
 /** The servers of a store whose number of shards is doubled. */
 export interface ReshardServers {
+  /** SLUICE_CLICKHOUSE_URL after the doubling. */
+  url: string
   /** The name of the store's database before; `retire` renames it. */
   database: string
   target: ReshardTarget
@@ -39,6 +42,7 @@ const noLimits = { requestTimeoutMs: 24 * 3_600_000, settings: { ...dropSettings
 export async function openReshardServers(url: string, target: ReshardTarget): Promise<ReshardServers> {
   const address = parseClickHouseUrl(url)
   requireNewName(address.database, target.database)
+  const newUrl = urlOf(url, target)
   const before = await storeServers(address)
   const after = await storeServers({ ...address, cluster: target.cluster })
   const shards = before.length
@@ -58,6 +62,7 @@ export async function openReshardServers(url: string, target: ReshardTarget): Pr
     }
   })
   return {
+    url: newUrl,
     database: address.database,
     target,
     before,
@@ -69,11 +74,28 @@ export async function openReshardServers(url: string, target: ReshardTarget): Pr
   }
 }
 
+/** Throws when services would refuse the URL after the doubling. */
+function urlOf(url: string, { cluster, database }: ReshardTarget): string {
+  const changed = new URL(url)
+  changed.pathname = `/${database}`
+  changed.searchParams.set('cluster', cluster)
+  try {
+    parseClickHouseUrl(changed.href)
+  } catch (error) {
+    throw wrongCluster(`--to ${cluster}: ${internalMessage(error)}`)
+  }
+  return changed.href
+}
+
+/** Databases that every server has. */
+const systemDatabases = ['default', 'system', 'information_schema']
+
 function requireNewName(database: string, name: string): void {
   const taken = [database, retiredDatabase(database), shardsDatabase(database)]
-  if (/^\w+$/.test(name) && !taken.includes(name)) return
+  const isTaken = taken.includes(name) || systemDatabases.includes(name.toLowerCase())
+  if (/^[a-z_]\w*$/i.test(name) && !isTaken) return
   throw wrongCluster(
-    `--database ${name} is no name of a new database: give one of letters, digits and underscores, and another than ` +
+    `--database ${name} is no name of a new database: give one of letters, digits and underscores that begins with no digit, and another than ` +
       `${database}, so that no service takes a part of the events for all of them.`,
   )
 }
