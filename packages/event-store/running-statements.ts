@@ -6,7 +6,7 @@ const pollMs = 100
 /** What `waitForStatements` waits for. */
 interface Awaited {
   /** As ClickHouse's `query_kind` has them. */
-  kinds: readonly ('Insert' | 'Delete' | 'Alter' | 'Update')[]
+  kinds: readonly ('Insert' | 'Delete' | 'Alter' | 'Update' | 'Drop')[]
   signal?: AbortSignal
 }
 

@@ -112,7 +112,7 @@ export interface StorePlace {
 }
 
 /** A place with whether its store takes no inserts yet. */
-interface NotedPlace extends StorePlace {
+export interface NotedPlace extends StorePlace {
   /** 0 or 1. */
   is_closed: number
 }
@@ -200,7 +200,8 @@ async function hasStoredEvents({ database, ...server }: ClickHouseAddress): Prom
   }
 }
 
-async function readStorePlace({ database, ...server }: ClickHouseAddress): Promise<NotedPlace | undefined> {
+/** The place that a server has noted; undefined without a store. Throws as `checkStorePlaces` does. */
+export async function readStorePlace({ database, ...server }: ClickHouseAddress): Promise<NotedPlace | undefined> {
   // The database may not exist yet.
   const clickHouse = openClickHouseAt({ ...server, database: 'default' })
   try {

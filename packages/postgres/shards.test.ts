@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { thisBuild } from '@sluice/runtime/schema-versions'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { migratePostgres, migrations } from './migrate.ts'
-import { type ShardStore, shardStore } from './shards.ts'
+import { type Shards, type ShardStore, shardStore } from './shards.ts'
 import { watermarkStore } from './watermarks.ts'
 
 let postgres: TestPostgres
@@ -17,6 +17,12 @@ beforeEach(async () => {
 afterEach(async () => {
   await postgres.drop()
 })
+
+async function state(): Promise<Shards> {
+  const shards = await store.readState()
+  if (shards === undefined) throw new TypeError('no number is noted')
+  return shards
+}
 
 async function oldestBuild(): Promise<number | undefined> {
   const { rows } = await sql<{ oldest_build: number }>`
@@ -83,11 +89,30 @@ test('a doubling is noted with the time of its first call, ends, and happens onc
   expect(since).toBeInstanceOf(Date)
   await store.startDoubling()
   expect(await store.readState()).toStrictEqual({ number: 1, doublingSince: since })
-  await store.cancelDoubling()
-  expect(await store.readState()).toStrictEqual({ number: 1, doublingSince: null })
+  const first = await state()
+  await store.cancelDoubling(first)
+  expect(await state()).toStrictEqual({ number: 1, doublingSince: null })
   await store.startDoubling()
-  await store.double(1)
-  await store.double(1)
-  expect(await store.readState()).toStrictEqual({ number: 2, doublingSince: null })
+  const second = await state()
+  await store.double(second)
+  expect(await state()).toStrictEqual({ number: 2, doublingSince: null })
   expect(await oldestBuild()).toBe(2)
+})
+
+test('a doubling that another command has ended is neither ended again nor given up', async () => {
+  await migratePostgres(postgres)
+  await store.fix(1)
+  await store.startDoubling()
+  const first = await state()
+  await store.cancelDoubling(first)
+  const ended = { internal: expect.stringContaining('Another "npm run reshard" has ended') as unknown }
+  for (const late of [() => store.double(first), () => store.cancelDoubling(first)]) {
+    await expect(late()).rejects.toMatchObject(ended)
+    // The next one has another start.
+    await store.startDoubling()
+    await expect(late()).rejects.toMatchObject(ended)
+    expect(await state()).toStrictEqual({ number: 1, doublingSince: expect.any(Date) })
+    expect(await oldestBuild()).toBe(1)
+    await store.cancelDoubling(await state())
+  }
 })

@@ -26,9 +26,10 @@ export interface ShardStore {
   fix(shards: number): Promise<void>
   /** Notes that the number is being doubled, until `double` or `cancelDoubling`; a second call changes nothing. */
   startDoubling(): Promise<void>
-  cancelDoubling(): Promise<void>
-  /** Notes twice the number `shards`, unless it was changed. */
-  double(shards: number): Promise<void>
+  /** Ends the doubling. Throws AppError when it is not the one that was `read`: another command has ended that. */
+  cancelDoubling(read: Shards): Promise<void>
+  /** Notes twice the number. Throws as `cancelDoubling` does. */
+  double(read: Shards): Promise<void>
 }
 
 /**
@@ -78,21 +79,32 @@ export function shardStore(postgres: Postgres): ShardStore {
     },
     startDoubling: () =>
       postgres.run(async (db) => {
-        await sql`UPDATE shards SET doubling_since = clock_timestamp() WHERE doubling_since IS NULL`.execute(db)
+        // As precise as a Date, by which `endDoubling` compares it.
+        await sql`
+          UPDATE shards SET doubling_since = date_trunc('milliseconds', clock_timestamp())
+          WHERE doubling_since IS NULL`.execute(db)
       }),
-    cancelDoubling: () =>
-      postgres.run(async (db) => {
-        await sql`UPDATE shards SET doubling_since = NULL`.execute(db)
-      }),
-    double: (shards) =>
+    cancelDoubling: (doubling) => postgres.run((db) => endDoubling(db, doubling, doubling.number)),
+    double: (doubling) =>
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           await noteOldestBuild(transaction)
-          await sql`
-            UPDATE shards SET number = 2 * number, doubling_since = NULL WHERE number = ${shards}`.execute(transaction)
+          await endDoubling(transaction, doubling, 2 * doubling.number)
         }),
       ),
   }
+}
+
+/** A command of a reshard may have lost its lock, and another one may have ended the doubling meanwhile. */
+async function endDoubling(db: Postgres['db'], { number, doublingSince }: Shards, next: number): Promise<void> {
+  const { numAffectedRows } = await sql`
+    UPDATE shards SET number = ${next}, doubling_since = NULL
+    WHERE number = ${number} AND doubling_since = ${doublingSince}`.execute(db)
+  if (numAffectedRows === 1n) return
+  throw new AppError('internal', {
+    message: 'Internal server error',
+    internal: 'Another "npm run reshard" has ended the doubling of the number of shards meanwhile.',
+  })
 }
 
 /** Builds that know no shards would store all events on one of several. */

@@ -203,6 +203,14 @@ async function refusal(url: string): Promise<string> {
   }
 }
 
+/** What the second step does first. */
+async function retire(): Promise<void> {
+  const resharding = await openResharding(engines.clickHouseUrl, options)
+  await resharding.check()
+  await resharding.retire()
+  await resharding.close()
+}
+
 const newUrl = (): string => cluster.url(target, 'sluice', 'two')
 const isCopied = (line: string): boolean => line.includes('are copied')
 
@@ -217,9 +225,17 @@ test(
     expect(await shardStore(postgres).readState()).toStrictEqual({ number: 2, doublingSince: null })
     expect(lines.at(-1)).toContain(`by /${target}?cluster=two,`)
     expect(await refusal(newUrl())).toBe('')
-    await expect(finishReshard(engines, { ...options, database: `${target}_4` })).rejects.toMatchObject({
-      internal: expect.stringMatching(/is doubled already, and not into the database/) as unknown,
+    const elsewhere = finishReshard(engines, { ...options, database: `${target}_4` })
+    await expect(elsewhere).rejects.toMatchObject({
+      internal: expect.stringMatching(/and not into the database/) as unknown,
     })
+    // Neither into another store of as many shards.
+    const other = `${target}_4`
+    await migrateClickHouse(cluster.url(other, 'sluice', 'two'))
+    await expect(finishReshard(engines, { ...options, database: other })).rejects.toMatchObject({
+      internal: expect.stringMatching(/and not into the database/) as unknown,
+    })
+    await cluster.drop(other)
     // A repeat finds nothing to do, and nothing can be given up any more.
     await finishReshard(engines, options)
     await expect(cancelReshard(engines, options)).rejects.toMatchObject({ code: 'internal' })
@@ -318,11 +334,9 @@ describe('a reshard that is cut', () => {
     async () => {
       await fill()
       await copyEvents(engines, options)
-      const resharding = await openResharding(engines.clickHouseUrl, options)
-      await resharding.check()
-      await resharding.retire()
-      await resharding.close()
-      await shardStore(postgres).double(1)
+      await retire()
+      const noted = await shardStore(postgres).readState()
+      await shardStore(postgres).double(noted ?? { number: 1, doublingSince: null })
       await finishReshard(engines, options)
       await expectShards(2, target)
       expect(await refusal(newUrl())).toBe('')
@@ -339,10 +353,7 @@ describe('a reshard that is cut', () => {
       await cancelReshard(engines, options)
       expect(await databases()).toStrictEqual(before)
       await copyEvents(engines, options)
-      const resharding = await openResharding(engines.clickHouseUrl, options)
-      await resharding.check()
-      await resharding.retire()
-      await resharding.close()
+      await retire()
       await cancelReshard(engines, options)
       expect(await databases()).toStrictEqual(before)
       expect(await shardStore(postgres).readState()).toStrictEqual({ number: 1, doublingSince: null })
@@ -351,7 +362,74 @@ describe('a reshard that is cut', () => {
     },
     longMs,
   )
+
+  test(
+    'is given up while a server that joins is away, which is named, and its copy is dropped by a repeat',
+    async () => {
+      await fill()
+      const before = await databases()
+      await copyEvents(engines, options)
+      await retire()
+      await cluster.servers[1]?.kill()
+      try {
+        await cancelReshard(engines, options)
+      } finally {
+        await cluster.servers[1]?.start()
+      }
+      expect(lines.at(-1)).toMatch(
+        /^These servers do not answer: http:\/\/127\.0\.0\.2:\d+\. .* drop the database test_/,
+      )
+      expect(await refusal(engines.clickHouseUrl)).toBe('')
+      expect(await shardStore(postgres).readState()).toStrictEqual({ number: 1, doublingSince: null })
+      expect(await databases()).toStrictEqual([...before, `${target} on 1`].sort())
+      await cancelReshard(engines, options)
+      expect(await databases()).toStrictEqual(before)
+    },
+    longMs,
+  )
+
+  test(
+    'is ended without the room that is estimated, once the database of before is renamed',
+    async () => {
+      await fill()
+      await copyEvents(engines, options)
+      await fill(events, 6_000)
+      const full = { ...options, spaceFactor: 1e12 }
+      await expect(finishReshard(engines, full)).rejects.toMatchObject({
+        internal: expect.stringMatching(/Enlarge its disk/) as unknown,
+      })
+      await retire()
+      await finishReshard(engines, full)
+      await expectShards(2, target, { count: 12_000, users: 100 })
+    },
+    longMs,
+  )
 })
+
+test(
+  'a row that a command without a lock still stores on a server that joins is not kept',
+  async () => {
+    await fill()
+    await copyEvents(engines, options)
+    const late = openClickHouse(serverUrl(1, target))
+    const inserting = late.command(
+      `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at)
+       SELECT 'late', 'prod', 'view', now64(3), toString(number), now64(3) FROM numbers(600) WHERE sleepEachRow(0.01) = 0
+       SETTINGS max_block_size = 10`,
+    )
+    await waitUntil(
+      async () =>
+        (await query(serverUrl(1, 'default'), "SELECT 1 FROM system.processes WHERE query LIKE 'INSERT%sleepEachRow%'"))
+          .length > 0,
+      'the insert runs',
+    )
+    await finishReshard(engines, options)
+    await inserting
+    await late.close()
+    await expectShards(2, target)
+  },
+  longMs,
+)
 
 test(
   'what a statement stores or deletes that had begun before the old database was renamed is copied',
@@ -389,14 +467,14 @@ test(
 )
 
 test('the statements of a reshard have no time limit, whatever the profile of the user says', async () => {
-  const { old, joining, close } = await openReshardServers(engines.clickHouseUrl, options)
-  for (const { anywhere } of [...old, ...joining]) {
+  const servers = await openReshardServers(engines.clickHouseUrl, options)
+  for (const { anywhere } of [...servers.old, ...servers.joining]) {
     const { rows } = await anywhere.query(
       "SELECT value, changed FROM system.settings WHERE name = 'max_execution_time'",
     )
     expect(rows).toStrictEqual([{ value: '0', changed: 1 }])
   }
-  await close()
+  await servers.close()
 })
 
 test(
@@ -496,6 +574,30 @@ describe('refuses, with what to do and nothing changed,', () => {
   test('a database of another store by the new name', async () => {
     await migrateClickHouse(serverUrl(1, target))
     await expectRefusal(copyEvents, {}, /has a database .*_new that this reshard did not make/)
+  })
+
+  test('a database of somebody else by the new name, with and without a store', async () => {
+    await command(serverUrl(1, 'default'), `CREATE DATABASE ${target}`)
+    await command(serverUrl(1, target), 'CREATE TABLE own (n Int8) ENGINE = Memory')
+    await expectRefusal(copyEvents, {}, /has a database .*_new that this reshard did not make/)
+    await expectRefusal(cancelReshard, {}, /has a database .*_new that this reshard did not make/)
+    await cluster.drop(target)
+    await migrateClickHouse(serverUrl(1, target))
+    await expectRefusal(cancelReshard, {}, /holds shard 1 of 1 of its store|that this reshard did not make/)
+  })
+
+  test('to give up what was not started', async () => {
+    await expectRefusal(cancelReshard, {}, /There is nothing to give up/)
+  })
+
+  test('a second step into another database than the first one', async () => {
+    await fill()
+    await copyEvents(engines, options)
+    await expectRefusal(
+      finishReshard,
+      { database: `${target}_4` },
+      /holds no copy of the events\. Run the command without/,
+    )
   })
 
   test('missing migrations', async () => {

@@ -1,8 +1,9 @@
+import { type AppError, isRetryable } from '@sluice/runtime/errors'
 import { type ClickHouse, type ClickHouseAddress, openClickHouseAt } from '../client.ts'
-import { retiredDatabase, wrongCluster } from '../cluster.ts'
+import { onEach, retiredDatabase, wrongCluster } from '../cluster.ts'
 import { ClickHouseError } from '../errors.ts'
 import { checkClickHouseSchema } from '../migrate.ts'
-import { checkStorePlaces, type StorePlaces } from '../store-identity.ts'
+import { checkStorePlaces, type NotedPlace, readStorePlace, type StorePlaces } from '../store-identity.ts'
 import type { ReshardServer, ReshardServers } from './servers.ts'
 
 /** What a server will receive, by estimate: half of what the server holds that it receives from. */
@@ -35,11 +36,48 @@ export async function checkReshard(servers: ReshardServers, spaceFactor: number)
   await requireOneList(servers)
   const sources = await findSources(servers)
   const id = await requireStore(servers, sources)
+  await requireSchema(servers, sources)
   await requireNoOtherStore(servers)
   const places = await requireOwnTarget(servers, id)
   const planned = await planShards(servers, sources)
-  requireSpace(planned, spaceFactor)
+  // Once services can use no database, an estimate keeps nobody from the end.
+  if (sources.every((source) => source === servers.database)) requireSpace(planned, spaceFactor)
   return { id, sources, places, planned }
+}
+
+/** What `cancel` has to undo. */
+export interface StartedReshard {
+  /** As in `CheckedStore`. */
+  sources: readonly string[]
+  /** The servers that have the new database. */
+  copies: readonly ReshardServer[]
+  /** Those that don't answer. */
+  away: readonly ReshardServer[]
+}
+
+/**
+ * Finds what a reshard of this store has left; changes nothing. The servers of before must answer; others may be away. Throws
+ * AppError, with what to do, when the servers of before are not those of the store, or the new database is not its copy.
+ */
+export async function findStarted(servers: ReshardServers): Promise<StartedReshard> {
+  const sources = await findSources(servers)
+  const id = await requireStore(servers, sources)
+  const all = [...servers.old, ...servers.joining]
+  const found = await onEach(all, async (server) => {
+    try {
+      const place = await readStorePlace(server.address)
+      await requireOwnPlace(server, place, id)
+      return place === undefined ? 'none' : 'copy'
+    } catch (error) {
+      if (isRetryable(error)) return 'away'
+      throw error
+    }
+  })
+  return {
+    sources,
+    copies: all.filter((_, index) => found[index] === 'copy'),
+    away: all.filter((_, index) => found[index] === 'away'),
+  }
 }
 
 async function requireOneList({ old, joining, target }: ReshardServers): Promise<void> {
@@ -115,8 +153,13 @@ async function requireStore({ old }: ReshardServers, sources: readonly string[])
   if (id === undefined || ids.includes(undefined)) {
     throw wrongCluster('A ClickHouse server of the store holds no shard of it. Run "npm run migrate".')
   }
-  for (const source of addresses) await withClient(source, (clickHouse) => checkClickHouseSchema(clickHouse))
   return id
+}
+
+async function requireSchema({ old }: ReshardServers, sources: readonly string[]): Promise<void> {
+  for (const [shard, { address }] of old.entries()) {
+    await withClient({ ...address, database: sources[shard] ?? '' }, (clickHouse) => checkClickHouseSchema(clickHouse))
+  }
 }
 
 async function requireNoOtherStore({ database, joining, target }: ReshardServers): Promise<void> {
@@ -130,22 +173,37 @@ async function requireNoOtherStore({ database, joining, target }: ReshardServers
   }
 }
 
-/** The new database is empty, or a reshard of this store has made it and has not ended. */
-async function requireOwnTarget({ old, joining, target }: ReshardServers, id: string): Promise<StorePlaces> {
+/** The new database has no tables, or a reshard of this store has made it and has not ended. */
+async function requireOwnTarget({ old, joining }: ReshardServers, id: string): Promise<StorePlaces> {
   const all = [...old, ...joining]
-  const notOwn = wrongCluster(
-    `A server of the cluster ${target.cluster} has a database ${target.database} that this reshard did not make. Name another ` +
-      'one by --database, or drop it if it is not needed.',
-  )
   const places = await checkStorePlaces(all.map(({ address }) => address)).catch((error: unknown) => {
-    throw error instanceof ClickHouseError ? error : notOwn
+    throw error instanceof ClickHouseError ? error : notOwn(all[0])
   })
-  for (const [shard, server] of all.entries()) {
-    const place = places[shard]
-    if (place === undefined && !(await sizeOf(server, target.database)).hasEvents) continue
-    if (place?.id !== id || place.is_closed === 0) throw notOwn
-  }
+  for (const [shard, server] of all.entries()) await requireOwnPlace(server, places[shard], id)
   return places
+}
+
+async function requireOwnPlace(server: ReshardServer, place: NotedPlace | undefined, id: string): Promise<void> {
+  const isOwn = place === undefined ? await isFree(server) : place.id === id && place.is_closed === 1
+  if (!isOwn) throw notOwn(server)
+}
+
+/** Whether a database without the identity of a store has no tables of somebody else. */
+async function isFree({ anywhere, address: { database } }: ReshardServer): Promise<boolean> {
+  // A command that was killed may have left that table.
+  const { rows } = await anywhere.query(
+    `SELECT 1 FROM system.tables WHERE database = {database:String} AND name != 'store' LIMIT 1`,
+    { database },
+  )
+  return rows.length === 0
+}
+
+function notOwn(server: ReshardServer | undefined): AppError {
+  return wrongCluster(
+    `The ClickHouse server ${originOf(server)}, or another one of its cluster, has a database ` +
+      `${server?.address.database ?? ''} that this reshard did not make. Name another one by --database, or drop it if it is ` +
+      'not needed.',
+  )
 }
 
 async function planShards(
@@ -171,18 +229,13 @@ async function planShards(
   return planned
 }
 
-async function sizeOf(
-  { anywhere }: ReshardServer,
-  database: string,
-): Promise<{ hasEvents: boolean; events: number; bytes: number }> {
-  const { rows } = await anywhere.query<{ tables: number; events: number; bytes: number }>(
-    `SELECT (SELECT count() FROM system.tables WHERE database = {database:String} AND name = 'events') AS tables,
-       sumIf(rows, table = 'events') AS events, sum(bytes_on_disk) AS bytes
+async function sizeOf({ anywhere }: ReshardServer, database: string): Promise<{ events: number; bytes: number }> {
+  const { rows } = await anywhere.query<{ events: number; bytes: number }>(
+    `SELECT sumIf(rows, table = 'events') AS events, sum(bytes_on_disk) AS bytes
      FROM system.parts WHERE database = {database:String} AND active`,
     { database },
   )
-  const [{ tables, events, bytes } = { tables: 0, events: 0, bytes: 0 }] = rows
-  return { hasEvents: tables > 0, events, bytes }
+  return rows[0] ?? { events: 0, bytes: 0 }
 }
 
 function requireSpace(planned: readonly PlannedShard[], spaceFactor: number): void {

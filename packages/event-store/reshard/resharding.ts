@@ -1,10 +1,18 @@
+import { isRetryable } from '@sluice/runtime/errors'
 import { sleep } from '@sluice/runtime/supervisor'
 import type { ClickHouse } from '../client.ts'
 import { onEach, retiredDatabase, wrongCluster } from '../cluster.ts'
 import { createClosedStore } from '../migrate.ts'
 import { waitForStatements } from '../running-statements.ts'
 import { checkStorePlaces } from '../store-identity.ts'
-import { type CheckedStore, checkReshard, defaultSpaceFactor, type PlannedShard } from './check.ts'
+import {
+  type CheckedStore,
+  checkReshard,
+  defaultSpaceFactor,
+  findStarted,
+  type PlannedShard,
+  type StartedReshard,
+} from './check.ts'
 import { copyFrom } from './copy.ts'
 import { openReshardServers, type ReshardTarget } from './servers.ts'
 
@@ -17,12 +25,14 @@ export interface Resharding {
   shards: number
   /** SLUICE_CLICKHOUSE_URL after the doubling. */
   url: string
-  /** Whether every server of the cluster has its place in the new database. */
-  isPrepared(): Promise<boolean>
+  /** Whether the new database has the places of the store whose database of before was renamed. */
+  isDone(): Promise<boolean>
   /** Checks the servers and their databases; changes nothing. The other steps need it. */
   check(): Promise<readonly PlannedShard[]>
   /** Creates the new database on each server of the cluster. No service can use it before `migrateClickHouse`. */
   prepare(): Promise<void>
+  /** Throws when `prepare` has not made the new database on every server before the check. */
+  requirePrepared(): void
   /**
    * Copies each month of events, the users and the tombstones that differ in the new database, and returns how many it copied.
    * Services may run meanwhile, and change what was copied. `say` gets a line after each.
@@ -33,8 +43,13 @@ export interface Resharding {
    * that had begun.
    */
   retire(): Promise<void>
-  /** Drops the new database, and gives the old one its name back. */
-  cancel(): Promise<void>
+  /** As `check`, for `cancel` alone: joining servers may be away. Returns whether there is anything to undo. */
+  checkStarted(): Promise<boolean>
+  /**
+   * Gives the old database its name back, and drops the new one. Returns the servers where that may be left, because they did not
+   * answer.
+   */
+  cancel(): Promise<readonly string[]>
   close(): Promise<void>
 }
 
@@ -52,6 +67,7 @@ export async function openResharding(
   const shards = old.length
   const retired = retiredDatabase(database)
   let checked: CheckedStore | undefined
+  let started: StartedReshard | undefined
 
   function store(): CheckedStore {
     if (checked === undefined) throw new TypeError('the servers are not checked yet')
@@ -61,7 +77,12 @@ export async function openResharding(
   return {
     shards,
     url: servers.url,
-    isPrepared: async () => !(await checkStorePlaces(all.map(({ address }) => address))).includes(undefined),
+    isDone: async () => {
+      const before = await checkStorePlaces(old.map(({ address }) => ({ ...address, database: retired })))
+      const after = await checkStorePlaces(all.map(({ address }) => address))
+      const [id] = before.map((place) => place?.id)
+      return id !== undefined && [...before, ...after].every((place) => place?.id === id)
+    },
     check: async () => {
       checked = await checkReshard(servers, spaceFactor)
       return checked.planned
@@ -74,13 +95,22 @@ export async function openResharding(
         id,
       )
     },
+    requirePrepared: () => {
+      if (!store().places.includes(undefined)) return
+      throw wrongCluster(
+        `The database ${target.database} holds no copy of the events. Run the command without --finish first, or name the database ` +
+          'that it has filled.',
+      )
+    },
     copy: async (say) => {
       const { sources } = store()
+      // What a command that was killed, or has lost its lock, has left would change what is compared now.
+      await onEach(all, ({ anywhere }) =>
+        waitForStatements(anywhere, target.database, { kinds: ['Insert', 'Alter', 'Drop'] }),
+      )
       const copied = await onEach(old, async (server, shard) => {
         const joined = joining[shard]
         if (joined === undefined) throw new TypeError(`nothing joins shard ${shard}`)
-        // One that a killed command has left would store its rows beside those of its repeat.
-        await waitForStatements(server.anywhere, target.database, { kinds: ['Insert'] })
         return copyFrom(
           { server, database: sources[shard] ?? database, shards, target },
           [
@@ -101,12 +131,26 @@ export async function openResharding(
       })
       checked = { ...store(), sources: old.map(() => retired) }
     },
+    checkStarted: async () => {
+      started = await findStarted(servers)
+      return started.copies.length > 0 || started.sources.includes(retired)
+    },
     cancel: async () => {
-      const { sources } = store()
-      await onEach(all, ({ anywhere }) => anywhere.command(`DROP DATABASE IF EXISTS ${target.database} SYNC`))
+      if (started === undefined) throw new TypeError('it is not known yet what was started')
+      const { sources, copies, away } = started
       await onEach(old, async ({ anywhere }, shard) => {
         if (sources[shard] === retired) await anywhere.command(`RENAME DATABASE ${retired} TO ${database}`)
       })
+      const dropped = await onEach(copies, async ({ anywhere }) => {
+        try {
+          await anywhere.command(`DROP DATABASE IF EXISTS ${target.database} SYNC`)
+          return true
+        } catch (error) {
+          if (isRetryable(error)) return false
+          throw error
+        }
+      })
+      return [...away, ...copies.filter((_, index) => !dropped[index])].map(({ address }) => address.origin)
     },
     close: () => servers.close(),
   }

@@ -68,23 +68,32 @@ export async function copyEvents(engines: ReshardEngines, options: ReshardOption
 export async function finishReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
   const { postgres, logUrl } = engines
   const { say } = options
+  const shards = shardStore(postgres)
   const url = await withResharding(engines, options, async (resharding) => {
-    if ((await shardStore(postgres).read()) === 2 * resharding.shards) {
-      // The migration would make a new store elsewhere.
-      if (await resharding.isPrepared()) return resharding.url
+    const noted = await shards.readState()
+    if (noted?.number === 2 * resharding.shards) {
+      // The migration would make a new store elsewhere, or open another one.
+      if (await resharding.isDone()) return resharding.url
       throw refused(
         `The number of shards is doubled already, and not into the database ${options.database}. Name the one that it was, if ` +
           'that command did not end.',
       )
     }
     await requireDoubling(engines, resharding)
+    const since = noted?.doublingSince ?? undefined
+    if (noted === undefined || since === undefined) {
+      throw refused('There is nothing to finish. Run the command without --finish first, while the services run.')
+    }
     await resharding.check()
-    await requirePlacedEvents(postgres, options.placedAfterMs ?? eventsPlacedMs)
+    await requirePlacedEvents(postgres, since.getTime() + (options.placedAfterMs ?? eventsPlacedMs))
+    resharding.requirePrepared()
+    // The first step may have been killed before it had made all tables, or have been of an earlier build.
+    await resharding.prepare()
     try {
       await resharding.retire()
       await copyAll(resharding, say)
       // From here on the new database is the store: a service may open it after the migration.
-      await shardStore(postgres).double(resharding.shards)
+      await shards.double(noted)
       return resharding.url
     } catch (error) {
       throw new Error(
@@ -102,14 +111,28 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
   )
 }
 
-/** Gives up a doubling that is not finished: services use the database of before again. */
+/**
+ * Gives up a doubling that is not finished: services use the database of before again. Servers that join may be away: they are
+ * named with what is left there. A repeat goes on where a call was cut.
+ */
 export async function cancelReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
+  const shards = shardStore(engines.postgres)
   await withResharding(engines, options, async (resharding) => {
-    await shardStore(engines.postgres).requireSame(resharding.shards)
-    await resharding.check()
-    await resharding.cancel()
-    await shardStore(engines.postgres).cancelDoubling()
-    options.say('The reshard is given up, and its copies are dropped.')
+    await shards.requireSame(resharding.shards)
+    const noted = await shards.readState()
+    const isDoubling = noted !== undefined && noted.doublingSince !== null
+    if (!(await resharding.checkStarted()) && !isDoubling) {
+      throw refused(`There is nothing to give up: no reshard into the database ${options.database} was started.`)
+    }
+    // First, so that a command which has lost its lock can't double the number any more.
+    if (isDoubling) await shards.cancelDoubling(noted)
+    const kept = await resharding.cancel()
+    options.say('The reshard is given up, and services can use the database of before.')
+    if (kept.length === 0) return
+    options.say(
+      `These servers do not answer: ${kept.join(', ')}. When they do, repeat the command, or drop the database ` +
+        `${options.database} there, which holds copies.`,
+    )
   })
 }
 
@@ -152,12 +175,7 @@ async function requireDoubling({ postgres, logUrl }: ReshardEngines, { shards }:
  * with one shard in any partition, all events by a number of partitions that is no multiple of the new number of shards. Throws,
  * with what to do, while one of these may be in the log, from which it would be stored on the wrong shard.
  */
-async function requirePlacedEvents(postgres: Postgres, placedAfterMs: number): Promise<void> {
-  const since = (await shardStore(postgres).readState())?.doublingSince
-  if (since === null || since === undefined) {
-    throw refused('There is nothing to finish. Run the command without --finish first, while the services run.')
-  }
-  const placedSince = since.getTime() + placedAfterMs
+async function requirePlacedEvents(postgres: Postgres, placedSince: number): Promise<void> {
   const { all } = await watermarkStore(postgres).completeUntil()
   if (all >= placedSince) return
   throw refused(
