@@ -88,6 +88,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     }
     await pace.waitUntilClear(blocks, { signal })
     signal.throwIfAborted()
+    await requirePlacement(deps)
     await backfill.publish(blocks, { timeoutMs: publishTimeoutMs })
   }
 
@@ -147,13 +148,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
 }
 
 async function taskOf(
-  {
-    sites,
-    log,
-    backfill,
-    inserter,
-    shards,
-  }: Pick<ImportUnitDeps, 'sites' | 'log' | 'backfill' | 'inserter' | 'shards'>,
+  { sites, log, backfill }: Pick<ImportUnitDeps, 'sites' | 'log' | 'backfill'>,
   { type, siteId, environment, seq, sha256, acceptedAt }: ImportRecord,
 ): Promise<SegmentTask> {
   const receivedAt = acceptedAt.getTime()
@@ -163,13 +158,24 @@ async function taskOf(
   if (partitions !== live) {
     throw unavailable(`The log of old events has ${partitions} partitions, the log ${live}. Run "npm run migrate".`)
   }
-  const noted = (await shards.readState()) ?? { number: await inserter.shards(), doublingSince: null }
-  const uneven = unevenPartitionsText(partitions, placementShards(noted))
-  // The process has read the number of partitions at its start.
-  if (uneven !== undefined) throw unavailable(`${uneven} If it has that number, start the worker again.`)
   // A site that is not known any more keeps what it gets, as it does after an event.
   const retentionDays = (await sites.findKnown([siteId])).get(siteId) ?? Infinity
   return { type, siteId, environment, receivedAt, sha256, retentionMs: retentionDays * dayMs, partitions }
+}
+
+/**
+ * Throws while events would be placed on other shards than by the hash of their ids. Asked before each publish, because that may
+ * have waited for long.
+ */
+async function requirePlacement({
+  backfill,
+  inserter,
+  shards,
+}: Pick<ImportUnitDeps, 'backfill' | 'inserter' | 'shards'>): Promise<void> {
+  const noted = (await shards.readState()) ?? { number: await inserter.shards(), doublingSince: null }
+  const uneven = unevenPartitionsText(await backfill.partitions(), placementShards(noted))
+  // The process has read the number of partitions at its start.
+  if (uneven !== undefined) throw unavailable(`${uneven} If it has that number, start the worker again.`)
 }
 
 /** Undefined: there is no such blob. */
