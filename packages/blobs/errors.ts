@@ -21,8 +21,3 @@ export function uploadConflict({ name, uploadId }: Upload, what: string): AppErr
     internal: `Upload ${uploadId} of the blob ${name}: ${what}`,
   })
 }
-
-/** The AppError of a store that is not configured correctly; `internal` says what the operator has to change. */
-export function misconfigured(internal: string): AppError {
-  return new AppError('internal', { message: 'Internal server error', internal })
-}

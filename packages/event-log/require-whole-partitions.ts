@@ -1,4 +1,4 @@
-import { AppError } from '@sluice/runtime/errors'
+import { internalError } from '@sluice/runtime/errors'
 
 /**
  * The error with its remedy, unless each shard of ClickHouse has the same number of the log's partitions. An event is in
@@ -16,5 +16,5 @@ export function unevenPartitionsText(partitions: number, shards: number): string
 /** Throws AppError with the text of `unevenPartitionsText`. */
 export function requireWholePartitions(partitions: number, shards: number): void {
   const internal = unevenPartitionsText(partitions, shards)
-  if (internal !== undefined) throw new AppError('internal', { message: 'Internal server error', internal })
+  if (internal !== undefined) throw internalError(internal)
 }

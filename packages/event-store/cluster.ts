@@ -1,4 +1,4 @@
-import { AppError } from '@sluice/runtime/errors'
+import { type AppError, internalError } from '@sluice/runtime/errors'
 import { type ClickHouse, type ClickHouseAddress, type ClientOptions, openClickHouseAt } from './client.ts'
 
 /** The database of the tables that reach all shards of a database: `migrate` makes one on every server of a cluster. */
@@ -44,13 +44,13 @@ export async function storeServers({
     if (first === undefined) throw unknownCluster(cluster, address, [...new Set(rows.map((row) => row.cluster))])
     const shards = new Set(members.map(({ shard }) => shard)).size
     if (shards < members.length) {
-      throw wrongCluster(
+      throw internalError(
         `The ClickHouse cluster ${cluster} has more than one replica of a shard. Sluice stores events exactly once on one ` +
           'server a shard only: name a cluster with one replica a shard.',
       )
     }
     if (!Number.isInteger(Math.log2(shards))) {
-      throw wrongCluster(
+      throw internalError(
         `The ClickHouse cluster ${cluster} has ${shards} shards. The number of shards must be a power of two: ` +
           'change remote_servers in the configuration of ClickHouse.',
       )
@@ -107,15 +107,10 @@ function withHost(origin: string, host: string): string {
 
 function unknownCluster(cluster: string, { origin }: ClickHouseAddress, known: readonly string[]): AppError {
   const knows = known.length === 0 ? 'It knows no cluster' : `It knows: ${known.join(', ')}`
-  return wrongCluster(
+  return internalError(
     `ClickHouse at ${origin} does not know the cluster ${cluster}. ${knows}. Correct the name, or ` +
       'add the cluster to remote_servers in the configuration of ClickHouse.',
   )
-}
-
-/** An error of a store whose servers don't fit; `internal` says what to do. */
-export function wrongCluster(internal: string): AppError {
-  return new AppError('internal', { message: 'Internal server error', internal })
 }
 
 /** Every server does the work, whatever happens to others; throws the first failure. */

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { AppError } from '@sluice/runtime/errors'
+import { type AppError, internalError } from '@sluice/runtime/errors'
 import { parseClickHouseUrl } from './client.ts'
 import { openStoreServers } from './cluster.ts'
 
@@ -55,10 +55,8 @@ export async function waitForMutations(
 }
 
 function doesNotEnd({ table, command, failure }: Mutation): AppError {
-  return new AppError('internal', {
-    message: 'Internal server error',
-    internal:
-      `ClickHouse repeats a mutation of ${table} that fails: ${command}: ${failure} Remove the reason; ` +
+  return internalError(
+    `ClickHouse repeats a mutation of ${table} that fails: ${command}: ${failure} Remove the reason; ` +
       'the migration itself is done, and "npm run migrate -- --wait" waits again.',
-  })
+  )
 }

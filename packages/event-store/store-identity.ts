@@ -1,6 +1,6 @@
-import { AppError } from '@sluice/runtime/errors'
+import { type AppError, internalError } from '@sluice/runtime/errors'
 import { type ClickHouse, type ClickHouseAddress, openClickHouseAt } from './client.ts'
-import { retiredDatabase, wrongCluster } from './cluster.ts'
+import { retiredDatabase } from './cluster.ts'
 
 /** Text of an insert that the only server of a store refuses, with what an operator does about it. */
 const oneServerText =
@@ -73,21 +73,21 @@ export async function readStoreId(
   )
   const [store] = rows
   if (rows.length !== 1 || store === undefined) {
-    throw refused(`The ClickHouse table store has ${rows.length} rows instead of one. Run "npm run migrate".`)
+    throw internalError(`The ClickHouse table store has ${rows.length} rows instead of one. Run "npm run migrate".`)
   }
   if (store.shard !== place.shard || store.shards !== place.shards) {
-    throw wrongCluster(misplacedText(clickHouse.address.origin, store, place))
+    throw internalError(misplacedText(clickHouse.address.origin, store, place))
   }
   if (store.is_closed === 1) {
-    throw refused(
+    throw internalError(
       `The ClickHouse database ${clickHouse.address.database} is being filled by "npm run reshard". Let that command end ` +
         '(docs/scale-out.md), then start the services again.',
     )
   }
-  if (store.is_own !== 1) throw refused(otherServerText(store.shards > 1 ? store : undefined))
+  if (store.is_own !== 1) throw internalError(otherServerText(store.shards > 1 ? store : undefined))
   // A table that is missing refuses inserts itself.
   if (store.engine !== '' && store.engine !== engineWanted) {
-    throw refused(
+    throw internalError(
       `The ClickHouse table events has the engine ${store.engine}. Events are stored exactly once with ${engineWanted} ` +
         'only, on one server: put the address of a server with such a table into SLUICE_CLICKHOUSE_URL.',
     )
@@ -130,7 +130,7 @@ export async function checkStorePlaces(servers: readonly ClickHouseAddress[]): P
   const shards = servers.length
   for (const [shard, place] of places.entries()) {
     if (place !== undefined && (place.shard !== shard || place.shards !== shards)) {
-      throw wrongCluster(misplacedText(servers[shard]?.origin ?? '', place, { shard, shards }))
+      throw internalError(misplacedText(servers[shard]?.origin ?? '', place, { shard, shards }))
     }
   }
   requireOneStore(
@@ -143,7 +143,7 @@ export async function checkStorePlaces(servers: readonly ClickHouseAddress[]): P
 function requireOneStore(ids: readonly string[], servers: string): void {
   const stores = new Set(ids).size
   if (stores <= 1) return
-  throw wrongCluster(
+  throw internalError(
     `The ClickHouse servers ${servers} hold shards of ${stores} stores. Name a cluster in SLUICE_CLICKHOUSE_URL whose servers ` +
       'hold one store, or none.',
   )
@@ -161,7 +161,7 @@ export async function checkReadPlaces({ address: { origin, cluster }, query }: C
   for (const { asked, ...place } of rows) {
     const shard = asked - 1
     if (place.shards === shards && place.shard === shard) continue
-    throw wrongCluster(
+    throw internalError(
       misplacedText(cluster === undefined ? origin : `${asked} of ${cluster}`, place, { shard, shards }),
     )
   }
@@ -181,7 +181,7 @@ export async function requireNoLostShard(servers: readonly ClickHouseAddress[], 
   if (lost.length === 0 || lost.length === servers.length) return
   const filled = await Promise.all(servers.map(hasStoredEvents))
   if (!filled.includes(true)) return
-  throw wrongCluster(
+  throw internalError(
     `The ClickHouse server ${lost[0]?.origin ?? ''} holds no shard, and other servers of its store hold events. Restore its ` +
       'data (docs/scale-out.md), or correct its host in remote_servers.',
   )
@@ -228,7 +228,7 @@ async function requireNotRetired(clickHouse: ClickHouse, database: string): Prom
   const retired = retiredDatabase(database)
   const { rows } = await clickHouse.query('SELECT 1 FROM system.databases WHERE name = {retired:String}', { retired })
   if (rows.length === 0) return
-  throw wrongCluster(
+  throw internalError(
     `The events of the ClickHouse database ${database} at ${clickHouse.address.origin} were moved by "npm run reshard", which ` +
       `renamed it to ${retired}. Put the database and the cluster that they were moved to into SLUICE_CLICKHOUSE_URL; if the ` +
       'command did not end, run it again (docs/scale-out.md).',
@@ -268,7 +268,7 @@ export async function requireClosedStore(clickHouse: Pick<ClickHouse, 'query' | 
     `SELECT server = ${closedServer} AS is_closed FROM store FINAL`,
   )
   if (rows.length > 0 && rows.every((row) => row.is_closed === 1)) return
-  throw refused(
+  throw internalError(
     `The ClickHouse database ${clickHouse.address.database} is no longer being filled: another "npm run reshard" has opened it ` +
       'meanwhile. Services may use it, so nothing is copied any more.',
   )
@@ -276,12 +276,8 @@ export async function requireClosedStore(clickHouse: Pick<ClickHouse, 'query' | 
 
 /** The error of a server of a cluster that holds a part of another store than the others. */
 export function wrongStore({ origin }: ClickHouseAddress): AppError {
-  return wrongCluster(
+  return internalError(
     `The ClickHouse server ${origin} holds a shard of another store than the other servers of its cluster. Name a cluster ` +
       'in SLUICE_CLICKHOUSE_URL whose servers hold one store.',
   )
-}
-
-function refused(internal: string): AppError {
-  return new AppError('internal', { message: 'Internal server error', internal })
 }

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
-import { AppError } from '@sluice/runtime/errors'
+import { type AppError, internalError } from '@sluice/runtime/errors'
 import {
   type AppliedMigrations,
   missingMigrations,
@@ -160,7 +160,7 @@ async function holderOf(connection: Postgres['db']): Promise<number | undefined>
 }
 
 function lockIsHeld(pid: number | undefined, waitMs: number): AppError {
-  return cannotMigrate(
+  return internalError(
     `Another process has been migrating for more than ${waitMs / 1000} s. Wait for it and run the command again; if its ` +
       `machine is gone, end its session with "SELECT pg_terminate_backend(${pid ?? '<pid>'})".`,
   )
@@ -179,7 +179,7 @@ async function requireOwnSession(connection: Postgres['db'], db: Postgres['db'])
   // PgBouncer gives out the server that was used last: a second client gets it while the first one sends nothing.
   await db.transaction().execute(async (other) => {
     if (sessions.size > 1 || sessions.has(await sessionOf(other))) {
-      throw cannotMigrate(
+      throw internalError(
         'SLUICE_POSTGRES_URL leads to a pooler of transactions, behind which the lock against a second migration means ' +
           'nothing. Give npm run migrate the URL of Postgres itself, or of a pool in session mode.',
       )
@@ -190,10 +190,6 @@ async function requireOwnSession(connection: Postgres['db'], db: Postgres['db'])
 async function sessionOf(connection: Postgres['db']): Promise<number> {
   const { rows } = await sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`.execute(connection)
   return rows[0]?.pid ?? 0
-}
-
-function cannotMigrate(internal: string): AppError {
-  return new AppError('internal', { message: 'Internal server error', internal })
 }
 
 /** A migration that would be applied, with its statements. */

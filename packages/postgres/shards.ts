@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { AppError } from '@sluice/runtime/errors'
+import { internalError } from '@sluice/runtime/errors'
 import { oldestBuildOfShards } from '@sluice/runtime/schema-versions'
 import type { Postgres } from './open.ts'
 
@@ -54,13 +54,11 @@ export function shardStore(postgres: Postgres): ShardStore {
   async function requireSame(shards: number): Promise<void> {
     const known = await read()
     if (known === undefined || known === shards) return
-    throw new AppError('internal', {
-      message: 'Internal server error',
-      internal:
-        `SLUICE_CLICKHOUSE_URL leads to ${counted(shards)}, and the events are stored on ${counted(known)}. Only ` +
+    throw internalError(
+      `SLUICE_CLICKHOUSE_URL leads to ${counted(shards)}, and the events are stored on ${counted(known)}. Only ` +
         '"npm run reshard" changes the number of shards (docs/scale-out.md): use the URL of those, or a new installation ' +
         'with an empty Postgres.',
-    })
+    )
   }
 
   return {
@@ -101,10 +99,7 @@ async function endDoubling(db: Postgres['db'], { number, doublingSince }: Shards
     UPDATE shards SET number = ${next}, doubling_since = NULL
     WHERE number = ${number} AND doubling_since = ${doublingSince}`.execute(db)
   if (numAffectedRows === 1n) return
-  throw new AppError('internal', {
-    message: 'Internal server error',
-    internal: 'Another "npm run reshard" has ended the doubling of the number of shards meanwhile.',
-  })
+  throw internalError('Another "npm run reshard" has ended the doubling of the number of shards meanwhile.')
 }
 
 /** Builds that know no shards would store all events on one of several. */

@@ -157,6 +157,11 @@ export function unavailable(internal: string, cause?: unknown, retryAfterSeconds
   })
 }
 
+/** 500 whose reason, and what to do about it, is for operators alone. */
+export function internalError(internal: string, cause?: unknown): AppError {
+  return new AppError('internal', { message: 'Internal server error', internal, cause })
+}
+
 /** The text of a failure for operators: the internal text of an AppError, the message of another error. */
 export function internalMessage(error: unknown): string {
   if (error instanceof AppError) return error.internal

@@ -1,4 +1,4 @@
-import { AppError } from './errors.ts'
+import { internalError } from './errors.ts'
 
 /**
  * The number of this build. Each release raises it by one. Each migration names the oldest build that can work with the
@@ -32,7 +32,7 @@ export function missingMigrations(versions: SchemaVersions): readonly string[] {
   const missing = known.filter((name) => !applied.has(name))
   const unknown = unknownMigrations(versions)
   if (missing.length > 0 && unknown.length > 0) {
-    throw wrongSchema(
+    throw internalError(
       `The ${engine} schema is of another line of builds (unknown: ${unknown.join(', ')}; missing: ${missing.join(', ')}). ` +
         'Run a build of that line.',
     )
@@ -44,7 +44,7 @@ export function missingMigrations(versions: SchemaVersions): readonly string[] {
 export function requireWorkableSchema(versions: SchemaVersions): void {
   const missing = missingMigrations(versions)
   if (missing.length === 0) return
-  throw wrongSchema(
+  throw internalError(
     `The ${versions.engine} schema is older than this build (missing: ${missing.join(', ')}). Run "npm run migrate".`,
   )
 }
@@ -57,7 +57,7 @@ function rejectUnworkableSchema(versions: SchemaVersions): void {
     return oldestBuild > thisBuild ? [`${name} needs build ${oldestBuild}`] : []
   })
   if (unworkable.length === 0) return
-  throw wrongSchema(
+  throw internalError(
     `The ${engine} schema is newer than this build, ${thisBuild} (unknown: ${unworkable.join(', ')}). Run the newer build.`,
   )
 }
@@ -65,8 +65,4 @@ function rejectUnworkableSchema(versions: SchemaVersions): void {
 /** Names of applied migrations that this build does not have. */
 function unknownMigrations({ applied, known }: SchemaVersions): string[] {
   return [...applied.keys()].filter((name) => !known.includes(name))
-}
-
-function wrongSchema(internal: string): AppError {
-  return new AppError('internal', { message: 'Internal server error', internal })
 }

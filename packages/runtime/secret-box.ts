@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
-import { AppError } from './errors.ts'
+import { type AppError, internalError } from './errors.ts'
 
 /** Encrypts secrets that Sluice has to know in plain text later, so that no dump of Postgres shows them. */
 export interface SecretBox {
@@ -66,9 +66,8 @@ export function openSecretBox(key: string): SecretBox {
 }
 
 function cannotOpen(reason: string, cause?: unknown): AppError {
-  return new AppError('internal', {
-    message: 'Internal server error',
-    internal: `A stored secret ${reason}. Start with the key that it was stored with, or set the secret anew.`,
+  return internalError(
+    `A stored secret ${reason}. Start with the key that it was stored with, or set the secret anew.`,
     cause,
-  })
+  )
 }

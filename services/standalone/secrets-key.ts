@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { link, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { AppError, errorCode } from '@sluice/runtime/errors'
+import { errorCode, internalError } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
 import { readSecretsKey } from '@sluice/runtime/secret-box'
 
@@ -19,8 +19,8 @@ export async function secretsKeyOf(config: {
   try {
     readSecretsKey(key)
   } catch (error) {
-    const internal = `${file} holds no key. Restore the file, or set SLUICE_SECRETS_KEY; without the key, stored secrets of webhooks are lost.`
-    throw new AppError('internal', { message: 'Internal server error', internal, cause: error })
+    const reason = `${file} holds no key. Restore the file, or set SLUICE_SECRETS_KEY; without the key, stored secrets of webhooks are lost.`
+    throw internalError(reason, error)
   }
   return key
 }

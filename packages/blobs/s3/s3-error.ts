@@ -1,5 +1,4 @@
-import { AppError, errorCode, unavailable } from '@sluice/runtime/errors'
-import { misconfigured } from '../errors.ts'
+import { AppError, errorCode, internalError, unavailable } from '@sluice/runtime/errors'
 import type { S3Address } from './url.ts'
 
 const secretVariable = 'SLUICE_S3_SECRET_ACCESS_KEY'
@@ -28,26 +27,26 @@ export function toS3Error(address: S3Address, what: string, error: unknown): Err
   const failure = `${what}: ${describe(error)}`
   const { bucket, region, endpoint } = address
   if (name === 'NoSuchBucket') {
-    return misconfigured(`The bucket ${bucket} does not exist: check SLUICE_BLOBS_URL (${failure})`)
+    return internalError(`The bucket ${bucket} does not exist: check SLUICE_BLOBS_URL (${failure})`)
   }
   if (name === 'InvalidAccessKeyId') {
-    return misconfigured(`S3 does not know the access key: check SLUICE_S3_ACCESS_KEY_ID (${failure})`)
+    return internalError(`S3 does not know the access key: check SLUICE_S3_ACCESS_KEY_ID (${failure})`)
   }
   if (name === 'SignatureDoesNotMatch') {
-    return misconfigured(`S3 refuses the signature: check ${secretVariable} (${failure})`)
+    return internalError(`S3 refuses the signature: check ${secretVariable} (${failure})`)
   }
   if (name === 'PermanentRedirect' || name === 'AuthorizationHeaderMalformed') {
-    return misconfigured(`The bucket ${bucket} is not in ${region}: check "region" of SLUICE_BLOBS_URL (${failure})`)
+    return internalError(`The bucket ${bucket} is not in ${region}: check "region" of SLUICE_BLOBS_URL (${failure})`)
   }
   if (name === 'CredentialsProviderError') {
     // Retryable: the machine's own credentials come from a service that may be away.
     return unavailable(`There are no credentials for S3: set ${credentials} (${failure})`)
   }
   if (status === 401 || status === 403) {
-    return misconfigured(`S3 refuses access: check ${credentials}, and what the bucket permits them (${failure})`)
+    return internalError(`S3 refuses access: check ${credentials}, and what the bucket permits them (${failure})`)
   }
   // Other refusals remain; a repetition gets the same. 408 and 429 ask for a repetition.
-  if (status !== undefined && status < 500 && status !== 408 && status !== 429) return misconfigured(failure)
+  if (status !== undefined && status < 500 && status !== 408 && status !== 429) return internalError(failure)
   return unavailable(`S3 at ${endpoint ?? region} (SLUICE_BLOBS_URL) does not answer: ${failure}`)
 }
 

@@ -13,9 +13,9 @@ import {
   PutObjectCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
-import { AppError, unavailable } from '@sluice/runtime/errors'
+import { AppError, internalError, unavailable } from '@sluice/runtime/errors'
 import { type BlobStore, type ByteRange, probeName, type Upload, type UploadedPart } from '../blob-store.ts'
-import { blobNotFound, misconfigured, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
+import { blobNotFound, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
 import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, totalBytes } from '../rules.ts'
 import { createClient, type S3Credentials, type S3Timeouts } from './client.ts'
 import { resumeBody } from './resumed-body.ts'
@@ -106,7 +106,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     await attempt('HeadBucket', () => client.send(new HeadBucketCommand({ Bucket })), {
       expected: (error) =>
         s3ErrorStatus(error) === 404
-          ? misconfigured(`The bucket ${Bucket} does not exist: check SLUICE_BLOBS_URL`)
+          ? internalError(`The bucket ${Bucket} does not exist: check SLUICE_BLOBS_URL`)
           : undefined,
     })
     return undefined

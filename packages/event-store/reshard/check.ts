@@ -1,6 +1,6 @@
-import { type AppError, isRetryable } from '@sluice/runtime/errors'
+import { type AppError, internalError, isRetryable } from '@sluice/runtime/errors'
 import { type ClickHouse, type ClickHouseAddress, openClickHouseAt } from '../client.ts'
-import { onEach, retiredDatabase, wrongCluster } from '../cluster.ts'
+import { onEach, retiredDatabase } from '../cluster.ts'
 import { ClickHouseError } from '../errors.ts'
 import { checkClickHouseSchema } from '../migrate.ts'
 import { checkStorePlaces, type NotedPlace, readStorePlace, type StorePlaces } from '../store-identity.ts'
@@ -84,11 +84,11 @@ async function requireOneList({ old, joining, target }: ReshardServers): Promise
   const all = [...old, ...joining]
   const [first = [], ...others] = await Promise.all(all.map(({ anywhere }) => membersOf(anywhere, target.cluster)))
   if (new Set(first).size < first.length) {
-    throw wrongCluster(`The cluster ${target.cluster} names a server twice. Give each shard a server of its own.`)
+    throw internalError(`The cluster ${target.cluster} names a server twice. Give each shard a server of its own.`)
   }
   const other = others.findIndex((members) => members.join() !== first.join())
   if (other < 0) return
-  throw wrongCluster(
+  throw internalError(
     `The ClickHouse server ${originOf(all[other + 1])} knows other servers by the name ${target.cluster} than ${originOf(all[0])}. ` +
       'Give all servers the same remote_servers.',
   )
@@ -110,7 +110,7 @@ async function findSources({ database, before, old, target }: ReshardServers): P
   const found = await Promise.all(old.map(({ address }) => findSource(address, database)))
   const misplaced = expected.findIndex(({ identity }, shard) => found[shard]?.identity !== identity)
   if (misplaced < 0) return found.map((source) => source.database)
-  throw wrongCluster(
+  throw internalError(
     `Server ${misplaced + 1} of the cluster ${target.cluster}, ${originOf(old[misplaced])}, is not the one that holds shard ` +
       `${misplaced + 1} of the store, ${before[misplaced]?.origin ?? ''}. Give the servers of before the first places in ` +
       'remote_servers, in their order.',
@@ -132,7 +132,7 @@ async function findSource(
     )
     const [found, other] = rows
     if (other !== undefined) {
-      throw wrongCluster(
+      throw internalError(
         `The ClickHouse server ${server.origin} has the databases ${database} and ${retiredDatabase(database)}, one of which is ` +
           'left from an earlier reshard. Drop the one that is not needed.',
       )
@@ -151,7 +151,7 @@ async function requireStore({ old }: ReshardServers, sources: readonly string[])
   const ids = (await checkStorePlaces(addresses)).map((place) => place?.id)
   const [id] = ids
   if (id === undefined || ids.includes(undefined)) {
-    throw wrongCluster('A ClickHouse server of the store holds no shard of it. Run "npm run migrate".')
+    throw internalError('A ClickHouse server of the store holds no shard of it. Run "npm run migrate".')
   }
   return id
 }
@@ -166,7 +166,7 @@ async function requireNoOtherStore({ database, joining, target }: ReshardServers
   for (const { address } of joining) {
     const found = await findSource(address, database)
     if (found.identity === undefined) continue
-    throw wrongCluster(
+    throw internalError(
       `The ClickHouse server ${address.origin} of the cluster ${target.cluster} has a store in its database ${found.database} ` +
         'already. Name a server that has none, or drop that database if it is not needed.',
     )
@@ -199,7 +199,7 @@ async function isFree({ anywhere, address: { database } }: ReshardServer): Promi
 }
 
 function notOwn(server: ReshardServer | undefined): AppError {
-  return wrongCluster(
+  return internalError(
     `The ClickHouse server ${originOf(server)}, or another one of its cluster, has a database ` +
       `${server?.address.database ?? ''} that this reshard did not make. Name another one by --database, or drop it if it is ` +
       'not needed.',
@@ -241,7 +241,7 @@ async function sizeOf({ anywhere }: ReshardServer, database: string): Promise<{ 
 function requireSpace(planned: readonly PlannedShard[], spaceFactor: number): void {
   const full = planned.find(({ bytes, freeBytes: free }) => bytes * spaceFactor > free)
   if (full === undefined) return
-  throw wrongCluster(
+  throw internalError(
     `The ClickHouse server ${full.server} has ${full.freeBytes} free bytes and needs ${Math.ceil(full.bytes * spaceFactor)}: ` +
       'what it gets is written beside what it has, and merged. Enlarge its disk.',
   )

@@ -1,7 +1,7 @@
-import { isRetryable } from '@sluice/runtime/errors'
+import { internalError, isRetryable } from '@sluice/runtime/errors'
 import { sleep } from '@sluice/runtime/supervisor'
 import type { ClickHouse } from '../client.ts'
-import { onEach, retiredDatabase, wrongCluster } from '../cluster.ts'
+import { onEach, retiredDatabase } from '../cluster.ts'
 import { createClosedStore } from '../migrate.ts'
 import { waitForStatements } from '../running-statements.ts'
 import { checkStorePlaces } from '../store-identity.ts'
@@ -97,7 +97,7 @@ export async function openResharding(
     },
     requirePrepared: () => {
       if (!store().places.includes(undefined)) return
-      throw wrongCluster(
+      throw internalError(
         `The database ${target.database} holds no copy of the events. Run the command without --finish first, or name the database ` +
           'that it has filled.',
       )
@@ -168,7 +168,7 @@ async function waitForMutationsOf(clickHouse: Pick<ClickHouse, 'query'>, databas
     if (rows.length === 0) return
     const failing = rows.find(({ failure }) => failure !== '')
     if (failing !== undefined) {
-      throw wrongCluster(
+      throw internalError(
         `ClickHouse repeats a mutation of ${database} that fails: ${failing.command}: ${failing.failure} Remove the reason.`,
       )
     }

@@ -1,6 +1,6 @@
-import { internalMessage } from '@sluice/runtime/errors'
+import { internalError, internalMessage } from '@sluice/runtime/errors'
 import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from '../client.ts'
-import { retiredDatabase, shardsDatabase, storeServers, wrongCluster } from '../cluster.ts'
+import { retiredDatabase, shardsDatabase, storeServers } from '../cluster.ts'
 import { dropSettings } from '../strict-settings.ts'
 
 /** Where the events of a store go: a cluster of twice as many shards, and a database of a new name on all of them. */
@@ -47,7 +47,7 @@ export async function openReshardServers(url: string, target: ReshardTarget): Pr
   const after = await storeServers({ ...address, cluster: target.cluster })
   const shards = before.length
   if (after.length !== 2 * shards) {
-    throw wrongCluster(
+    throw internalError(
       `SLUICE_CLICKHOUSE_URL leads to ${shards} ${shards === 1 ? 'server' : 'shards'}, and the cluster ${target.cluster} has ` +
         `${after.length}. The number is doubled: name a cluster of ${2 * shards} servers, of which the first ` +
         `${shards === 1 ? 'one is that' : `${shards} are those`} of before.`,
@@ -82,7 +82,7 @@ function urlOf(url: string, { cluster, database }: ReshardTarget): string {
   try {
     parseClickHouseUrl(changed.href)
   } catch (error) {
-    throw wrongCluster(`--to ${cluster}: ${internalMessage(error)}`)
+    throw internalError(`--to ${cluster}: ${internalMessage(error)}`)
   }
   return changed.href
 }
@@ -94,7 +94,7 @@ function requireNewName(database: string, name: string): void {
   const taken = [database, retiredDatabase(database), shardsDatabase(database)]
   const isTaken = taken.includes(name) || systemDatabases.includes(name.toLowerCase())
   if (/^[a-z_]\w*$/i.test(name) && !isTaken) return
-  throw wrongCluster(
+  throw internalError(
     `--database ${name} is no name of a new database: give one of letters, digits and underscores that begins with no digit, and another than ` +
       `${database}, so that no service takes a part of the events for all of them.`,
   )

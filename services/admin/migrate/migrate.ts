@@ -11,7 +11,7 @@ import { migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
-import { AppError } from '@sluice/runtime/errors'
+import { internalError } from '@sluice/runtime/errors'
 
 const ignore = (): void => undefined
 /** A failure is thrown. */
@@ -110,12 +110,10 @@ export async function requireFittingLogs(
   if (shards === 1 || areShardsNoted) return
   const ends = await Promise.all(logs.map((each) => each.ends()))
   if (ends.flat().every((end) => end === 0n)) return
-  throw new AppError('internal', {
-    message: 'Internal server error',
-    internal:
-      'The log has held events that were accepted for a store on one ClickHouse server, or for another store. Name a new ' +
+  throw internalError(
+    'The log has held events that were accepted for a store on one ClickHouse server, or for another store. Name a new ' +
       'topic in SLUICE_LOG_URL: a store on several shards begins with a log of its own.',
-  })
+  )
 }
 
 /**

@@ -6,7 +6,7 @@ import { checkPostgresSchema, withMigrationLock } from '@sluice/postgres/migrate
 import type { Postgres } from '@sluice/postgres/open'
 import { oneShardLeaseMs, shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
-import { AppError, internalMessage } from '@sluice/runtime/errors'
+import { internalError, internalMessage } from '@sluice/runtime/errors'
 import { migrate, silentLogger } from '../migrate/migrate.ts'
 
 export interface ReshardEngines {
@@ -74,7 +74,7 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
     if (noted?.number === 2 * resharding.shards) {
       // The migration would make a new store elsewhere, or open another one.
       if (await resharding.isDone()) return resharding.url
-      throw refused(
+      throw internalError(
         `The number of shards is doubled already, and not into the database ${options.database}. Name the one that it was, if ` +
           'that command did not end.',
       )
@@ -82,7 +82,7 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
     await requireDoubling(engines, resharding)
     const since = noted?.doublingSince ?? undefined
     if (noted === undefined || since === undefined) {
-      throw refused('There is nothing to finish. Run the command without --finish first, while the services run.')
+      throw internalError('There is nothing to finish. Run the command without --finish first, while the services run.')
     }
     await resharding.check()
     await requirePlacedEvents(postgres, since.getTime() + (options.placedAfterMs ?? eventsPlacedMs))
@@ -122,7 +122,7 @@ export async function cancelReshard(engines: ReshardEngines, options: ReshardOpt
     const noted = await shards.readState()
     const isDoubling = noted !== undefined && noted.doublingSince !== null
     if (!(await resharding.checkStarted()) && !isDoubling) {
-      throw refused(`There is nothing to give up: no reshard into the database ${options.database} was started.`)
+      throw internalError(`There is nothing to give up: no reshard into the database ${options.database} was started.`)
     }
     // First, so that a command which has lost its lock can't double the number any more.
     if (isDoubling) await shards.cancelDoubling(noted)
@@ -160,7 +160,7 @@ async function withResharding<T>(
 /** Throws, with what to do, when Postgres knows another number of shards, or the log can't be spread over twice as many. */
 async function requireDoubling({ postgres, logUrl }: ReshardEngines, { shards }: Resharding): Promise<void> {
   const noted = await shardStore(postgres).read()
-  if (noted === undefined) throw refused('Postgres knows no number of shards. Run "npm run migrate".')
+  if (noted === undefined) throw internalError('Postgres knows no number of shards. Run "npm run migrate".')
   await shardStore(postgres).requireSame(shards)
   const log = await openEventLog(logUrl, { logger: silentLogger })
   try {
@@ -178,7 +178,7 @@ async function requireDoubling({ postgres, logUrl }: ReshardEngines, { shards }:
 async function requirePlacedEvents(postgres: Postgres, placedSince: number): Promise<void> {
   const { all } = await watermarkStore(postgres).completeUntil()
   if (all >= placedSince) return
-  throw refused(
+  throw internalError(
     `The writers have stored all events that were accepted until ${timeText(all)}, and must have stored those until ` +
       `${timeText(placedSince)}: before, gateways did not place events for the new number of shards. Let the writers run until then, and run ` +
       'the command again.',
@@ -198,8 +198,4 @@ async function copyAll(resharding: Resharding, say: (line: string) => void): Pro
 
 function timeText(at: number): string {
   return new Date(at).toISOString()
-}
-
-function refused(internal: string): AppError {
-  return new AppError('internal', { message: 'Internal server error', internal })
 }

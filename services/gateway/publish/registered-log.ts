@@ -2,7 +2,7 @@ import type { EventLog } from '@sluice/event-log/log'
 import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
 import { oneShardLeaseMs, placementShards, type Shards, type ShardStore } from '@sluice/postgres/shards'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
-import { AppError, internalMessage, isRetryable, unavailable } from '@sluice/runtime/errors'
+import { internalError, internalMessage, isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { poller } from '@sluice/runtime/poller'
 import { schemaGuard } from '@sluice/runtime/schema-guard'
@@ -52,8 +52,7 @@ export function registeredLog(
     // `migrate` notes the number of shards before it registers the log.
     const shards = await readShards()
     if (shards === undefined || !(await stores.watermarks.isRegistered(await log.id()))) {
-      const internal = 'This log is not registered in Postgres. Run "npm run migrate".'
-      throw new AppError('internal', { message: 'Internal server error', internal })
+      throw internalError('This log is not registered in Postgres. Run "npm run migrate".')
     }
     await requirePlacement(shards)
     isChecked = true
