@@ -205,6 +205,19 @@ function settingsOf({ cluster }: ClickHouseAddress): Readonly<Record<string, str
 }
 
 /** Connections are ended when idle for 2.5 s: ClickHouse ends them itself after 3 to 30 s, depending on its release. */
+/** Opens a server for `work`, and closes it afterwards. Throws what `work` throws. */
+export async function withClickHouse<T>(
+  address: ClickHouseAddress,
+  work: (clickHouse: ClickHouse) => Promise<T>,
+): Promise<T> {
+  const clickHouse = openClickHouseAt(address)
+  try {
+    return await work(clickHouse)
+  } finally {
+    await clickHouse.close()
+  }
+}
+
 function keepAliveAgent({ origin, ca }: ClickHouseAddress): HttpAgent {
   // First in, first out: of the idle connections, node:http skips those that it has just ended at the head of its list
   // alone. From the tail, its default, it may give one to a statement, which fails.

@@ -1,5 +1,11 @@
 import { type AppError, internalError } from '@sluice/runtime/errors'
-import { type ClickHouse, type ClickHouseAddress, type ClientOptions, openClickHouseAt } from './client.ts'
+import {
+  type ClickHouse,
+  type ClickHouseAddress,
+  type ClientOptions,
+  openClickHouseAt,
+  withClickHouse,
+} from './client.ts'
 
 /** The database of the tables that reach all shards of a database: `migrate` makes one on every server of a cluster. */
 export function shardsDatabase(database: string): string {
@@ -30,8 +36,7 @@ export async function storeServers({
 }: ClickHouseAddress): Promise<readonly [ClickHouseAddress, ...ClickHouseAddress[]]> {
   if (cluster === undefined) return [address]
   // The database may not exist yet.
-  const clickHouse = openClickHouseAt({ ...address, database: 'default' })
-  try {
+  return withClickHouse({ ...address, database: 'default' }, async (clickHouse) => {
     const { rows } = await clickHouse.query<{ cluster: string; host: string; shard: number }>(
       'SELECT cluster, host_name AS host, shard_num AS shard FROM system.clusters ORDER BY cluster, shard_num, replica_num',
     )
@@ -55,10 +60,8 @@ export async function storeServers({
           'change remote_servers in the configuration of ClickHouse.',
       )
     }
-    return [first, ...others]
-  } finally {
-    await clickHouse.close()
-  }
+    return [first, ...others] as const
+  })
 }
 
 /** Clients of `storeServers`. */

@@ -7,7 +7,7 @@ import {
   requireWorkableSchema,
   type SchemaVersions,
 } from '@sluice/runtime/schema-versions'
-import { type ClickHouse, type ClickHouseAddress, openClickHouseAt, parseClickHouseUrl } from './client.ts'
+import { type ClickHouse, type ClickHouseAddress, parseClickHouseUrl, withClickHouse } from './client.ts'
 import { createShardsTables, onEach, storeServers } from './cluster.ts'
 import { clickHouseCode, ClickHouseError } from './errors.ts'
 import {
@@ -85,7 +85,7 @@ export async function migrateClickHouse(url: string, folder = migrationFolder): 
     const place = { id, shard, shards: servers.length }
     const isNew = address.cluster !== undefined && places[shard] === undefined
     for (const name of await migrateServer(server, { folder, place, isNew })) applied.add(name)
-    await onServer(server, recordServer)
+    await withClickHouse(server, recordServer)
   }
   if (address.cluster !== undefined) await createShardsTables(servers, address.cluster)
   return [...applied]
@@ -110,17 +110,8 @@ export async function createClosedStore(
   )
 }
 
-async function onServer<T>(server: ClickHouseAddress, work: (clickHouse: ClickHouse) => Promise<T>): Promise<T> {
-  const clickHouse = openClickHouseAt(server)
-  try {
-    return await work(clickHouse)
-  } finally {
-    await clickHouse.close()
-  }
-}
-
 async function createDatabase({ database, ...server }: ClickHouseAddress): Promise<void> {
-  await onServer({ ...server, database: 'default' }, (clickHouse) =>
+  await withClickHouse({ ...server, database: 'default' }, (clickHouse) =>
     clickHouse.command(`CREATE DATABASE IF NOT EXISTS ${database}`),
   )
 }
@@ -131,7 +122,7 @@ async function migrateServer(
   { folder, place, isNew, isClosed }: { folder: URL; place: StorePlace; isNew: boolean; isClosed?: boolean },
 ): Promise<readonly string[]> {
   await createDatabase(server)
-  return onServer(server, async (clickHouse) => {
+  return withClickHouse(server, async (clickHouse) => {
     if (isNew) {
       await createStoreTable(clickHouse, folder)
       await insertStorePlace(clickHouse, place, { isClosed })
@@ -251,7 +242,7 @@ export async function planClickHouse(url: string, folder = migrationFolder): Pro
 }
 
 async function planServer(server: ClickHouseAddress, folder: URL): Promise<PlannedMigration[]> {
-  return onServer(server, async (clickHouse) => {
+  return withClickHouse(server, async (clickHouse) => {
     const missing = missingMigrations(await schemaVersionsOrNone(clickHouse, folder))
     return Promise.all(
       missing.map(async (name) => ({

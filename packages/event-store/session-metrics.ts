@@ -1,3 +1,5 @@
+import type { Metric } from '@sluice/contracts/stats'
+
 /** A metric of sessions: the mean of a term, in the unit and with the rounding of the metric. */
 export interface SessionMetric {
   /** SQL of a session's term, over the columns duration_ms, event_count and is_converted. */
@@ -18,6 +20,11 @@ export const sessionMetrics = {
   bounce_rate: { term: 'event_count = 1', valueSql: percentSql, unit: 100 },
   conversion_rate: { term: 'is_converted', valueSql: percentSql, unit: 100 },
 } as const satisfies Record<string, SessionMetric>
+
+/** Whether the metric is computed from sessions, and not from single events. */
+export function isSessionMetric(metric: Metric): boolean {
+  return metric in sessionMetrics
+}
 
 /** Percent with 2 decimals, rounded half up. */
 function percentSql(sum: string, count: string): string {

@@ -1,5 +1,5 @@
 import { type AppError, internalError } from '@sluice/runtime/errors'
-import { type ClickHouse, type ClickHouseAddress, openClickHouseAt } from './client.ts'
+import { type ClickHouse, type ClickHouseAddress, withClickHouse } from './client.ts'
 import { retiredDatabase } from './cluster.ts'
 
 /** Text of an insert that the only server of a store refuses, with what an operator does about it. */
@@ -188,23 +188,19 @@ export async function requireNoLostShard(servers: readonly ClickHouseAddress[], 
 }
 
 async function hasStoredEvents({ database, ...server }: ClickHouseAddress): Promise<boolean> {
-  const clickHouse = openClickHouseAt({ ...server, database: 'default' })
-  try {
+  return withClickHouse({ ...server, database: 'default' }, async (clickHouse) => {
     const { rows } = await clickHouse.query<{ events: number | null }>(
       `SELECT sum(total_rows) AS events FROM system.tables WHERE database = {database:String} AND name = 'events'`,
       { database },
     )
     return (rows[0]?.events ?? 0) > 0
-  } finally {
-    await clickHouse.close()
-  }
+  })
 }
 
 /** The place that a server has noted; undefined without a store. Throws as `checkStorePlaces` does. */
 export async function readStorePlace({ database, ...server }: ClickHouseAddress): Promise<NotedPlace | undefined> {
   // The database may not exist yet.
-  const clickHouse = openClickHouseAt({ ...server, database: 'default' })
-  try {
+  return withClickHouse({ ...server, database: 'default' }, async (clickHouse) => {
     const { rows: columns } = await clickHouse.query<{ name: string }>(
       `SELECT name FROM system.columns WHERE database = {database:String} AND table = 'store'`,
       { database },
@@ -218,9 +214,7 @@ export async function readStorePlace({ database, ...server }: ClickHouseAddress)
       `SELECT toString(id) AS id, ${place}, server = ${closedServer} AS is_closed FROM ${database}.store FINAL`,
     )
     return rows[0]
-  } finally {
-    await clickHouse.close()
-  }
+  })
 }
 
 /** Throws AppError, with what to do, when `npm run reshard` has taken the events out of a database: a new store would be empty. */

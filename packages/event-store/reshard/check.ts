@@ -1,5 +1,5 @@
 import { type AppError, internalError, isRetryable } from '@sluice/runtime/errors'
-import { type ClickHouse, type ClickHouseAddress, openClickHouseAt } from '../client.ts'
+import { type ClickHouse, type ClickHouseAddress, withClickHouse } from '../client.ts'
 import { onEach, retiredDatabase } from '../cluster.ts'
 import { ClickHouseError } from '../errors.ts'
 import { checkClickHouseSchema } from '../migrate.ts'
@@ -125,7 +125,7 @@ async function findSource(
   server: ClickHouseAddress,
   database: string,
 ): Promise<{ database: string; identity: string | undefined }> {
-  return withClient({ ...server, database: 'default' }, async (clickHouse) => {
+  return withClickHouse({ ...server, database: 'default' }, async (clickHouse) => {
     const { rows } = await clickHouse.query<{ database: string }>(
       `SELECT database FROM system.tables WHERE name = 'store' AND database IN {names:Array(String)}`,
       { names: [database, retiredDatabase(database)] },
@@ -158,7 +158,9 @@ async function requireStore({ old }: ReshardServers, sources: readonly string[])
 
 async function requireSchema({ old }: ReshardServers, sources: readonly string[]): Promise<void> {
   for (const [shard, { address }] of old.entries()) {
-    await withClient({ ...address, database: sources[shard] ?? '' }, (clickHouse) => checkClickHouseSchema(clickHouse))
+    await withClickHouse({ ...address, database: sources[shard] ?? '' }, (clickHouse) =>
+      checkClickHouseSchema(clickHouse),
+    )
   }
 }
 
@@ -255,15 +257,6 @@ async function freeBytes(clickHouse: Pick<ClickHouse, 'query'>): Promise<number>
          SELECT any(value) FROM system.merge_tree_settings WHERE name = 'storage_policy'))`,
   )
   return rows[0]?.free ?? 0
-}
-
-async function withClient<T>(address: ClickHouseAddress, work: (clickHouse: ClickHouse) => Promise<T>): Promise<T> {
-  const clickHouse = openClickHouseAt(address)
-  try {
-    return await work(clickHouse)
-  } finally {
-    await clickHouse.close()
-  }
 }
 
 function originOf(server: ReshardServer | undefined): string {

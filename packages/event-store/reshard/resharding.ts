@@ -1,8 +1,7 @@
 import { internalError, isRetryable } from '@sluice/runtime/errors'
-import { sleep } from '@sluice/runtime/supervisor'
-import type { ClickHouse } from '../client.ts'
 import { onEach, retiredDatabase } from '../cluster.ts'
 import { createClosedStore } from '../migrate.ts'
+import { defaultTimes, waitForMutationsOf } from '../mutations.ts'
 import { waitForStatements } from '../running-statements.ts'
 import { checkStorePlaces } from '../store-identity.ts'
 import {
@@ -52,8 +51,6 @@ export interface Resharding {
   cancel(): Promise<readonly string[]>
   close(): Promise<void>
 }
-
-const mutationPollMs = 500
 
 /** Opens the doubling of the store at `url`. Throws as its methods do. */
 export async function openResharding(
@@ -127,7 +124,8 @@ export async function openResharding(
       await onEach(old, async ({ anywhere }, shard) => {
         if (sources[shard] === database) await anywhere.command(`RENAME DATABASE ${database} TO ${retired}`)
         await waitForStatements(anywhere, database, { kinds: ['Insert', 'Delete', 'Alter', 'Update'] })
-        await waitForMutationsOf(anywhere, retired)
+        // What deletions had still to delete would be copied.
+        await waitForMutationsOf([anywhere], retired, { advice: 'Remove the reason.', ...defaultTimes })
       })
       checked = { ...store(), sources: old.map(() => retired) }
     },
@@ -153,25 +151,5 @@ export async function openResharding(
       return [...away, ...copies.filter((_, index) => !dropped[index])].map(({ address }) => address.origin)
     },
     close: () => servers.close(),
-  }
-}
-
-/** What deletions of before still have to delete would be copied. */
-async function waitForMutationsOf(clickHouse: Pick<ClickHouse, 'query'>, database: string): Promise<void> {
-  const { signal } = new AbortController()
-  for (;;) {
-    const { rows } = await clickHouse.query<{ command: string; failure: string }>(
-      `SELECT command, latest_fail_reason AS failure FROM system.mutations
-       WHERE database = {database:String} AND NOT is_done AND NOT is_killed`,
-      { database },
-    )
-    if (rows.length === 0) return
-    const failing = rows.find(({ failure }) => failure !== '')
-    if (failing !== undefined) {
-      throw internalError(
-        `ClickHouse repeats a mutation of ${database} that fails: ${failing.command}: ${failing.failure} Remove the reason.`,
-      )
-    }
-    await sleep(mutationPollMs, signal)
   }
 }

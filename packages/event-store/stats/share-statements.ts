@@ -1,7 +1,7 @@
 import { isTimeUnit } from '../calendar.ts'
 import type { QueryResult } from '../client.ts'
-import { isSessionMetric } from '../metric-keys.ts'
 import type { QueryRunner } from '../query-runner.ts'
+import { isSessionMetric } from '../session-metrics.ts'
 import type { StatsSpec } from './spec.ts'
 
 /**
