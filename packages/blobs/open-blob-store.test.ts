@@ -15,7 +15,7 @@ describe('SLUICE_BLOBS_URL', () => {
 
   test.each([
     [undefined, 'SLUICE_BLOBS_URL is required'],
-    ['http://minio', 'must start with s3: or file:'],
+    ['http://minio', 'must start with "s3:" or "file:"'],
     ['file:', 'names no folder'],
     ['s3://sluice', 'SLUICE_BLOBS_URL the region is missing'],
   ])('%s is refused', (url, mistake) => {

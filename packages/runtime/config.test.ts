@@ -101,7 +101,7 @@ describe('a secret in a file', () => {
 
   test('that holds a wrong value is a mistake of the variable, which is not printed', () => {
     const [first, second] = mistakesIn({ URL_FILE: file('ftp://canary'), KEY_FILE: file('can ary') })
-    expect(first).toBe('URL must start with postgres: (it is read from URL_FILE): A database.')
+    expect(first).toBe('URL must start with "postgres:" (it is read from URL_FILE): A database.')
     expect(second).toBe('KEY is not a key (it is read from KEY_FILE): A key.')
   })
 
@@ -153,7 +153,7 @@ describe('a variable that was renamed', () => {
   })
 
   test('is reported under its present name when its value is wrong', () => {
-    expect(mistakes(() => load({ OLD_URL: 'ftp://h' }))).toStrictEqual(['URL must start with postgres:: A database.'])
+    expect(mistakes(() => load({ OLD_URL: 'ftp://h' }))).toStrictEqual(['URL must start with "postgres:": A database.'])
   })
 
   test('is not reported while its former name is unset or empty', () => {

@@ -62,7 +62,7 @@ function engineUrl(schemes: readonly string[], checkUrl: ((url: URL) => void) | 
     .string()
     .custom((text: string) => {
       if (!schemes.some((scheme) => text.startsWith(`${scheme}:`))) {
-        throw new TypeError(`must start with ${schemes.map((scheme) => `${scheme}:`).join(' or ')}`)
+        throw new TypeError(`must start with ${schemes.map((scheme) => `"${scheme}:"`).join(' or ')}`)
       }
       if (text.startsWith('file:')) folderOf(text)
       else if (text.startsWith('memory:')) requireBareMemoryUrl(text)

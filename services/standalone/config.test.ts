@@ -75,9 +75,9 @@ test('one error reports all mistakes, each with its variable and the purpose of 
     'SLUICE_PORT must be less than or equal to 65535 (it is "65536"): Port of the HTTP interface.',
     expect.stringMatching(/^SLUICE_METRICS_PORT must be a number \(it is "ninety"\): Port of \/metrics/),
     expect.stringMatching(/^SLUICE_LOG_LEVEL must be one of \[debug, info, warn, error\] \(it is "loud"\): /),
-    expect.stringMatching(/^SLUICE_LOG_URL must start with kafka:: The event log/),
+    expect.stringMatching(/^SLUICE_LOG_URL must start with "kafka:": The event log/),
     expect.stringMatching(/^SLUICE_CLICKHOUSE_URL is required: ClickHouse/),
-    expect.stringMatching(/^SLUICE_REDIS_URL must start with redis: or rediss:: Redis/),
+    expect.stringMatching(/^SLUICE_REDIS_URL must start with "redis:" or "rediss:": Redis/),
   ])
   expect(() => loadConfig(variables, environment)).toThrow(/^The configuration has 6 mistakes:\n {2}- SLUICE_PORT /)
   expect(() => loadConfig(variables, { ...right, SLUICE_PORT: 'x' })).toThrow(/^The configuration has 1 mistake:\n/)
