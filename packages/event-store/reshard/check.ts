@@ -18,7 +18,7 @@ export interface PlannedShard {
 /** What the check has found. */
 export interface CheckedStore {
   id: string
-  /** The store's database on each server of before: the one of SLUICE_CLICKHOUSE_URL, or its name after `retire`. */
+  /** The store's database on each old server: the one of SLUICE_CLICKHOUSE_URL, or its name after `retire`. */
   sources: readonly string[]
   /** The places that the servers of the cluster have noted in the new database. */
   places: StorePlaces
@@ -56,8 +56,8 @@ export interface StartedReshard {
 }
 
 /**
- * Finds what a reshard of this store has left; changes nothing. The servers of before must answer; others may be away. Throws
- * AppError, with what to do, when the servers of before are not those of the store, or the new database is not its copy.
+ * Finds what a reshard of this store has left; changes nothing. The old servers must answer; others may be away. Throws
+ * AppError, with what to do, when the old servers are not those of the store, or the new database is not its copy.
  */
 export async function findStarted(servers: ReshardServers): Promise<StartedReshard> {
   const sources = await findSources(servers)
@@ -104,7 +104,7 @@ async function membersOf(clickHouse: Pick<ClickHouse, 'query'>, cluster: string)
   return rows.map(({ member }) => member)
 }
 
-/** The database of before on each server of before, which the cluster must name first and in their order. */
+/** The old database on each old server, which the cluster must name first and in their order. */
 async function findSources({ database, before, old, target }: ReshardServers): Promise<string[]> {
   const expected = await Promise.all(before.map((server) => findSource(server, database)))
   const found = await Promise.all(old.map(({ address }) => findSource(address, database)))
@@ -112,13 +112,13 @@ async function findSources({ database, before, old, target }: ReshardServers): P
   if (misplaced < 0) return found.map((source) => source.database)
   throw internalError(
     `Server ${misplaced + 1} of the cluster ${target.cluster}, ${originOf(old[misplaced])}, is not the one that holds shard ` +
-      `${misplaced + 1} of the store, ${before[misplaced]?.origin ?? ''}. Give the servers of before the first places in ` +
+      `${misplaced + 1} of the store, ${before[misplaced]?.origin ?? ''}. Give the old servers the first places in ` +
       'remote_servers, in their order.',
   )
 }
 
 /**
- * The database of a store on a server, under its name of before or after `retire`, with what tells its server and its shard
+ * The database of a store on a server, under its name before or after `retire`, with what tells its server and its shard
  * from others; undefined where there is no store.
  */
 async function findSource(

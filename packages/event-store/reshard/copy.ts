@@ -4,12 +4,12 @@ import { requireClosedStore } from '../store-identity.ts'
 import { keyHashSql } from './key-hash-sql.ts'
 import type { ReshardServer, ReshardTarget } from './servers.ts'
 
-/** What a server of before sends: half of its events to each of two servers, and all of its users and tombstones to both. */
+/** What an old server sends: half of its events to each of two servers, and all of its users and tombstones to both. */
 export interface Source {
   server: ReshardServer
   /** The database that holds its shard. */
   database: string
-  /** The number of shards of before. */
+  /** The number of shards before the doubling. */
   shards: number
   target: ReshardTarget
 }

@@ -24,7 +24,7 @@ export interface Resharding {
   shards: number
   /** SLUICE_CLICKHOUSE_URL after the doubling. */
   url: string
-  /** Whether the new database has the places of the store whose database of before was renamed. */
+  /** Whether the new database has the places of the store whose old database was renamed. */
   isDone(): Promise<boolean>
   /** Checks the servers and their databases; changes nothing. The other steps need it. */
   check(): Promise<readonly PlannedShard[]>
@@ -33,12 +33,13 @@ export interface Resharding {
   /** Throws when `prepare` has not made the new database on every server before the check. */
   requirePrepared(): void
   /**
-   * Copies each month of events, the users and the tombstones that differ in the new database, and returns how many it copied.
+   * Copies each month of events, the users and the tombstones that differ in the new database, and returns how many of these
+   * parts it copied.
    * Services may run meanwhile, and change what was copied. `say` gets a line after each.
    */
   copy(say: (line: string) => void): Promise<number>
   /**
-   * Renames the database on the servers of before, so that no statement of a service finds it, and waits until those have ended
+   * Renames the database on the old servers, so that no statement of a service finds it, and waits until those have ended
    * that had begun.
    */
   retire(): Promise<void>

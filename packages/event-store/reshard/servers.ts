@@ -26,7 +26,7 @@ export interface ReshardServers {
   /** The name of the store's database before; `retire` renames it. */
   database: string
   target: ReshardTarget
-  /** The servers of before, as SLUICE_CLICKHOUSE_URL names them. */
+  /** The old servers, as SLUICE_CLICKHOUSE_URL names them. */
   before: readonly ClickHouseAddress[]
   /** The same as the cluster names them, in the order of their shards. */
   old: readonly ReshardServer[]
@@ -50,7 +50,7 @@ export async function openReshardServers(url: string, target: ReshardTarget): Pr
     throw internalError(
       `SLUICE_CLICKHOUSE_URL leads to ${shards} ${shards === 1 ? 'server' : 'shards'}, and the cluster ${target.cluster} has ` +
         `${after.length}. The number is doubled: name a cluster of ${2 * shards} servers, of which the first ` +
-        `${shards === 1 ? 'one is that' : `${shards} are those`} of before.`,
+        `${shards === 1 ? 'one is the old one' : `${shards} are the old ones`}.`,
     )
   }
   const servers = after.map((server) => {

@@ -8,7 +8,7 @@ import { cancelReshard, copyEvents, finishReshard, planReshard } from './reshard
 
 const usage = `npm run reshard -- --to <cluster> --database <new name> [--plan | --finish | --cancel]
 Doubles the number of ClickHouse shards: copies the events to a new database on a cluster of twice as many servers, while the
-services run. SLUICE_CLICKHOUSE_URL is that of before.
+services run. SLUICE_CLICKHOUSE_URL still names the old store.
   --plan     prints what each server would get, and changes nothing
   --finish   copies what has changed since, with the query services, writers and workers stopped, and ends the reshard
   --cancel   gives up a reshard that is not finished`

@@ -36,7 +36,10 @@ export async function planReshard(engines: ReshardEngines, options: ReshardOptio
   await withResharding(engines, options, async (resharding) => {
     await requireDoubling(engines, resharding)
     for (const { server, from, events, bytes, freeBytes } of await resharding.check()) {
-      options.say(`${server}: about ${events} events of ${from}, ${bytes} bytes to write, ${freeBytes} bytes are free`)
+      options.say(
+        `${server}: about ${grouped(events)} events of ${from}, ${grouped(bytes)} bytes to write, ` +
+          `${grouped(freeBytes)} bytes are free`,
+      )
     }
     options.say('Nothing was changed.')
   })
@@ -55,8 +58,9 @@ export async function copyEvents(engines: ReshardEngines, options: ReshardOption
     await resharding.prepare()
     const copied = await resharding.copy(options.say)
     options.say(
-      `Copied: ${copied}. Stop the query services, the writers and the workers, and add --finish to the command. The gateways ` +
-        'go on: the log keeps the events until the writers start again.',
+      `${copied === 0 ? 'The copy is complete; nothing differed.' : `${copied} parts that differed are copied.`} Next, stop the ` +
+        'query services, the writers and the workers, and add --finish to the command. The gateways go on: the log keeps the ' +
+        'events until the writers start again.',
     )
   })
 }
@@ -98,7 +102,7 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
     } catch (error) {
       throw new Error(
         `${internalMessage(error)}\nNo service can use ClickHouse now. Run the command again, or with --cancel, which gives ` +
-          'the services the database of before.',
+          'the services the old database back.',
         { cause: error },
       )
     }
@@ -107,12 +111,12 @@ export async function finishReshard(engines: ReshardEngines, options: ReshardOpt
   const { pathname, search } = new URL(url)
   say(
     `Done. Replace the end of SLUICE_CLICKHOUSE_URL of all services and commands by ${pathname}${search}, and start the services. ` +
-      'The databases of before are kept: drop them when you no longer need them (docs/scale-out.md).',
+      'The old database is kept: drop it when you no longer need it (docs/scale-out.md).',
   )
 }
 
 /**
- * Gives up a doubling that is not finished: services use the database of before again. Servers that join may be away: they are
+ * Gives up a doubling that is not finished: services use the old database again. Servers that join may be away: they are
  * named with what is left there. A repeat goes on where a call was cut.
  */
 export async function cancelReshard(engines: ReshardEngines, options: ReshardOptions): Promise<void> {
@@ -127,7 +131,7 @@ export async function cancelReshard(engines: ReshardEngines, options: ReshardOpt
     // First, so that a command which has lost its lock can't double the number any more.
     if (isDoubling) await shards.cancelDoubling(noted)
     const kept = await resharding.cancel()
-    options.say('The reshard is given up, and services can use the database of before.')
+    options.say('The reshard is given up, and services can use the old database.')
     if (kept.length === 0) return
     options.say(
       `These servers do not answer: ${kept.join(', ')}. When they do, repeat the command, or drop the database ` +
@@ -179,9 +183,9 @@ async function requirePlacedEvents(postgres: Postgres, placedSince: number): Pro
   const { all } = await watermarkStore(postgres).completeUntil()
   if (all >= placedSince) return
   throw internalError(
-    `The writers have stored all events that were accepted until ${timeText(all)}, and must have stored those until ` +
-      `${timeText(placedSince)}: before, gateways did not place events for the new number of shards. Let the writers run until then, and run ` +
-      'the command again.',
+    `Events that were accepted before ${timeText(placedSince)} may be placed for the old number of shards, and the writers have ` +
+      `stored ${all === 0 ? 'none yet' : `those until ${timeText(all)}`}. Let the writers run until they have stored the others, ` +
+      'and run the command again.',
   )
 }
 
@@ -192,8 +196,13 @@ async function copyAll(resharding: Resharding, say: (line: string) => void): Pro
   if ((await resharding.copy(say)) === 0) return
   throw new Error(
     'The copies differ from their originals although nothing changes any more. If a month was copied again, rows of it may be ' +
-      'stored twice: "OPTIMIZE TABLE events PARTITION <month> FINAL" on the server of before merges them.',
+      'stored twice: "OPTIMIZE TABLE events PARTITION <month> FINAL" on the old server merges them.',
   )
+}
+
+/** `1,234`. */
+function grouped(count: number): string {
+  return count.toLocaleString('en-US')
 }
 
 function timeText(at: number): string {

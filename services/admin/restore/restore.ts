@@ -61,7 +61,7 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   requireKeyOf(manifest, options.secretsKey)
   await clickHouse.requirePieces(places.length)
   await requireEmpty(engines, clickHouseOnly)
-  // Postgres keeps the number of after a reshard, and the store of before it would be refused once it is restored.
+  // After a reshard, Postgres has the new number of shards: a store from before it would be refused once it is restored.
   if (clickHouseOnly) await shardStore(postgres).requireSame(places.length)
   if (options.acceptLoss) await ensureTopics(engines.logUrl)
   const lanes = await planLanes(engines.logUrl, manifest)
