@@ -400,6 +400,30 @@ describeWithKafka('a Kafka broker', () => {
     })
   })
 
+  test.each([
+    ['id', (log: EventLog) => log.id()],
+    ['number of partitions', (log: EventLog) => log.partitions()],
+    ['ends', (log: EventLog) => log.ends()],
+  ])('is asked again for its %s when it does not answer in time', async (_, ask) => {
+    const [log, other] = [await open(url), await open(url)]
+    const answers = () =>
+      Promise.all([log.check(), other.check()]).then(
+        () => true,
+        () => false,
+      )
+    await waitUntil(answers, 'both are connected', timeoutMs)
+    kafka.pause()
+    const answer = ask(log)
+    answer.catch(() => undefined)
+    try {
+      // Longer than a request may take: each of these takes as long.
+      for (let n = 0; n < 2; n++) await expect(other.check()).rejects.toMatchObject({ code: 'unavailable' })
+    } finally {
+      kafka.resume()
+    }
+    await expect(answer).resolves.toBeDefined()
+  })
+
   describe('whose connections break in the middle of a response', () => {
     test('is connected again, and loses no acknowledged block', async () => {
       const log = await open(url)

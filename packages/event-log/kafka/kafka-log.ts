@@ -35,7 +35,7 @@ const transientTypes = [
   'KafkaJSConnectionError',
   'KafkaJSConnectionClosedError',
 ]
-const coordinationDelays = { firstMs: 200, longestMs: 200 }
+const repeatDelays = { firstMs: 200, longestMs: 200 }
 
 export interface KafkaLogOptions extends Partial<KafkaGroupTimes> {
   logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
@@ -81,11 +81,16 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
   let partitionCount: number | undefined
   let clusterId: string | undefined
 
+  /** Runs requests that brokers respond to from memory, and repeats one without a response in time for 5 s. */
+  const request = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
+    retry(() => admin.use(work, adminCallTimeoutMs), {
+      isPermanent: (error) => kafkaErrorType(error) !== 'KafkaJSRequestTimeoutError',
+      delays: repeatDelays,
+      timeoutMs: adminCallTimeoutMs,
+    })
+
   async function fetchPartitionCount(): Promise<number> {
-    const { topics } = await admin.use(
-      (kafkajsAdmin) => kafkajsAdmin.fetchTopicMetadata({ topics: [topic] }),
-      adminCallTimeoutMs,
-    )
+    const { topics } = await request((kafkajsAdmin) => kafkajsAdmin.fetchTopicMetadata({ topics: [topic] }))
     const count = topics.find(({ name }) => name === topic)?.partitions.length ?? 0
     if (count === 0) throw new Error(`there is no topic ${topic}`)
     return count
@@ -109,7 +114,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
   const coordinated = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
     retry(() => slowAdmin.use(work, positionsTimeoutMs), {
       isPermanent: (error) => !transientTypes.includes(kafkaErrorType(error) ?? ''),
-      delays: coordinationDelays,
+      delays: repeatDelays,
       timeoutMs: positionsTimeoutMs,
     })
 
@@ -140,7 +145,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     partitions,
     async id() {
       try {
-        clusterId ??= (await admin.use((kafkajsAdmin) => kafkajsAdmin.describeCluster(), adminCallTimeoutMs)).clusterId
+        clusterId ??= (await request((kafkajsAdmin) => kafkajsAdmin.describeCluster())).clusterId
         return `${clusterId}.${topic}`
       } catch (error) {
         throw toUnavailable(error)
@@ -185,7 +190,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     },
     async ends() {
       try {
-        return await admin.use(fetchEnds, adminCallTimeoutMs)
+        return await request(fetchEnds)
       } catch (error) {
         throw toUnavailable(error)
       }
