@@ -18,15 +18,13 @@ import { eventLimits } from '@sluice/contracts/event-limits'
 import { environments } from '@sluice/contracts/scopes'
 import { metrics } from '@sluice/contracts/stats'
 import { durationMs } from '@sluice/runtime/durations'
-import { nameText, nestedObject, text } from '@sluice/runtime/validate'
+import { enumText, nameText, nestedObject, text } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
 import { filterOrNull, filterSchema } from './conditions.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
 import { repeatedSiteId, siteId } from './sites.ts'
 import { timeOrNull } from './times.ts'
-
-const oneOf = (values: readonly string[]): joi.StringSchema => joi.string().valid(...values)
 
 interface DurationRange {
   units: string
@@ -69,8 +67,8 @@ const name = nameText(alertLimits.nameLengthMax).example('No purchases').descrip
 const description = text(alertLimits.descriptionLengthMax).description('For those who read it later.')
 
 const conditionFields = {
-  metric: oneOf(metrics).example('event_count').description('What is measured, as statistics have it.'),
-  operator: oneOf(alertOperators)
+  metric: enumText(metrics).example('event_count').description('What is measured, as statistics have it.'),
+  operator: enumText(alertOperators)
     .example('greater_than')
     .description('How the metric is compared; by percent with its value over the window before.'),
   threshold: joi.number().example(100).description('In the unit of the metric, or in percent: then at least 0.'),
@@ -91,7 +89,7 @@ const condition = nestedObject(
   }),
 ).description('What makes the rule fire.')
 
-const notificationType = oneOf(notificationTypes).example('webhook').description('Channel of the notifications.')
+const notificationType = enumText(notificationTypes).example('webhook').description('Channel of the notifications.')
 
 /** One address without a name. Its form alone is checked: whether it exists, the recipient's server decides. */
 const addressLengthMax = 254
@@ -136,7 +134,7 @@ const behaviour = {
   cooldown: durationText({ units: 'smhd', minMs: 0, maxMs: cooldownMsMax, example: '1h' }).description(
     'How long after a firing the rule can’t fire again; default: `1h`.',
   ),
-  no_data: oneOf(noDataRules).description(
+  no_data: enumText(noDataRules).description(
     'A window without events is the value 0 (`zero`, the default), changes nothing (`keep`), or fires (`alert`).',
   ),
   enabled: joi.boolean().description('`false`: the rule is not evaluated; default: `true`.'),
@@ -184,7 +182,7 @@ export const previewAlertBody = joi.object<PreviewAlertBody>({
   notification_type: notificationType.description('Accepted and ignored.'),
   notification_config: notificationConfig.description('Accepted and ignored.'),
   ...behaviour,
-  environment: oneOf([...environments, 'all']).description('Environment to read; default: the key’s.'),
+  environment: enumText([...environments, 'all']).description('Environment to read; default: the key’s.'),
 })
 
 export const listAlertsQuery = joi
@@ -193,7 +191,7 @@ export const listAlertsQuery = joi
   .messages(parameterMessages)
 
 const time = joi.number().integer().required()
-const state = oneOf(['ok', 'firing', 'no_data']).required()
+const state = enumText(['ok', 'firing', 'no_data']).required()
 const textOrNull = joi.string().allow(null).required()
 
 export const alertResource = joi
@@ -202,13 +200,13 @@ export const alertResource = joi
     site_id: joi.string().required(),
     name: joi.string().required(),
     description: textOrNull,
-    environment: oneOf(environments)
+    environment: enumText(environments)
       .required()
       .description('Environment of the key that made the rule: only events of this environment are measured.'),
     condition: joi
       .object<AlertCondition>({
-        metric: oneOf(metrics).required(),
-        operator: oneOf(alertOperators).required(),
+        metric: enumText(metrics).required(),
+        operator: enumText(alertOperators).required(),
         threshold: joi.number().required(),
         window: joi.string().required(),
         event_type: joi.string(),
@@ -217,9 +215,9 @@ export const alertResource = joi
       .required(),
     for: joi.string().required(),
     cooldown: joi.string().required(),
-    no_data: oneOf(noDataRules).required(),
+    no_data: enumText(noDataRules).required(),
     enabled: joi.boolean().required(),
-    notification_type: oneOf(notificationTypes).required(),
+    notification_type: enumText(notificationTypes).required(),
     notification_config: joi
       .object<NotificationConfig>({
         url: joi.string(),
@@ -252,7 +250,7 @@ const historyEntry = joi.object<AlertHistoryEntry>({
   test: joi.boolean().required().description('True for a notification that was only a test.'),
   notification: joi
     .object<AlertNotification>({
-      status: oneOf(['pending', 'succeeded', 'failed']).required(),
+      status: enumText(['pending', 'succeeded', 'failed']).required(),
       attempts: joi.number().integer().required(),
       last_attempt_at: timeOrNull,
       last_status: joi.number().integer().allow(null).required(),
@@ -271,7 +269,7 @@ export const alertHistoryResult = listOf('history', historyEntry)
 /** `data` of a test. */
 export const alertTestResult = joi.object<{ rule_id: string; notification_type: string }>({
   rule_id: joi.string().required(),
-  notification_type: oneOf(notificationTypes).required().description('How the test is sent.'),
+  notification_type: enumText(notificationTypes).required().description('How the test is sent.'),
 })
 
 const number = joi.number().required()

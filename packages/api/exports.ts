@@ -16,15 +16,13 @@ import {
 } from '@sluice/contracts/exports'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, metrics } from '@sluice/contracts/stats'
-import { nameText, nestedObject, text, time } from '@sluice/runtime/validate'
+import { enumText, nameText, nestedObject, text, time } from '@sluice/runtime/validate'
 import { filterOrNull, filterSchema } from './conditions.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
 import { repeatedSiteId, siteId } from './sites.ts'
 import { groupBy } from './stats.ts'
 import { timeOrNull } from './times.ts'
-
-const oneOf = (values: readonly string[]): joi.StringSchema => joi.string().valid(...values)
 
 /** An optional field of a creation, where `null` means absent: resources return `null` for fields that were not given, so one can be sent back as it is. */
 const orNull = <T extends joi.Schema>(schema: T): T => schema.empty(null) as T
@@ -36,7 +34,7 @@ const name = nameText(exportLimits.nameLengthMax)
   .description('Name of the export and its file; default: the type.')
 
 const schedule = {
-  frequency: oneOf(frequencies).example('monthly').description('How often it runs.'),
+  frequency: enumText(frequencies).example('monthly').description('How often it runs.'),
   next_run: date
     .example(1_767_225_600_000)
     .description(
@@ -51,14 +49,17 @@ const csvSafe = joi
 
 export const createExportBody = joi.object<CreateExportBody>({
   site_id: siteId.required(),
-  type: oneOf(exportTypes)
+  type: enumText(exportTypes)
     .required()
     .example('events')
     .description(
       'What the rows are. Events, sessions and stats need the scope `stats:read`, users and cohort `cohorts:read`.',
     ),
   name,
-  format: oneOf(exportFormats).required().example('csv').description('`json` is one array, `ndjson` an object a line.'),
+  format: enumText(exportFormats)
+    .required()
+    .example('csv')
+    .description('`json` is one array, `ndjson` an object a line.'),
   scheduled: orNull(
     nestedObject(
       joi.object<NonNullable<CreateExportBody['scheduled']>>({
@@ -75,16 +76,16 @@ export const createExportBody = joi.object<CreateExportBody>({
     'Only events from then on, Unix ms. Of a schedule of events: where its first run begins.',
   ),
   end_date: orNull(date).description('Only events before then. Not with `scheduled`.'),
-  environment: orNull(oneOf([...environments, 'all'])).description('Environment to read; default: the key’s.'),
+  environment: orNull(enumText([...environments, 'all'])).description('Environment to read; default: the key’s.'),
   filter: filterSchema.description(
     'Only events that meet all of these conditions; only users and sessions with such an event.',
   ),
   cohort_id: text(cohortLimits.idLengthMax).description(
     'The cohort of a `cohort` export. Of events, users and sessions: only those of its users. Not with `stats`.',
   ),
-  metric: orNull(oneOf(metrics)).description('What a `stats` export measures, and only that.'),
+  metric: orNull(enumText(metrics)).description('What a `stats` export measures, and only that.'),
   group_by: groupBy.empty(joi.valid('', null)).description('How a `stats` export is broken down, as for statistics.'),
-  compression: orNull(oneOf(compressions)).description(
+  compression: orNull(enumText(compressions)).description(
     'Compression of the file; not with `parquet`, which compresses by itself.',
   ),
   csv_safe: orNull(csvSafe),
@@ -105,22 +106,22 @@ export const listExportsQuery = joi
   .messages(parameterMessages)
 
 const count = joi.number().integer().required()
-const status = oneOf(exportStatuses).required()
+const status = enumText(exportStatuses).required()
 
 export const exportResource = joi
   .object<ExportResource>({
     export_id: joi.string().required(),
     site_id: joi.string().required(),
     name: joi.string().required(),
-    type: oneOf(exportTypes).required(),
-    format: oneOf(exportFormats).required(),
-    compression: oneOf(compressions).allow(null).required(),
-    environment: oneOf([...environments, 'all']).required(),
+    type: enumText(exportTypes).required(),
+    format: enumText(exportFormats).required(),
+    compression: enumText(compressions).allow(null).required(),
+    environment: enumText([...environments, 'all']).required(),
     start_date: timeOrNull,
     end_date: timeOrNull,
     filter: filterOrNull.required(),
     cohort_id: joi.string().allow(null).required(),
-    metric: oneOf(metrics).allow(null).required(),
+    metric: enumText(metrics).allow(null).required(),
     group_by: joi.string().allow(null).required(),
     csv_safe: joi.boolean().required(),
     status: status.description(
@@ -131,7 +132,7 @@ export const exportResource = joi
     progress: joi.number().min(0).max(100).required().description('Percent, an estimate.'),
     scheduled: joi
       .object<Scheduled>({
-        frequency: oneOf(frequencies).required(),
+        frequency: enumText(frequencies).required(),
         next_run: count,
         paused: joi.boolean().required(),
       })

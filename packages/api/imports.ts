@@ -9,13 +9,14 @@ import {
   importTypes,
   type ListImportsQuery,
 } from '@sluice/contracts/imports'
+import { enumText } from '@sluice/runtime/validate'
 import type { MultipartBodyRule } from './operation.ts'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
 import { siteId } from './sites.ts'
 import { timeOrNull } from './times.ts'
 
-const type = joi.string().valid(...importTypes)
+const type = enumText(importTypes)
 
 export const createImportBody: MultipartBodyRule<joi.ObjectSchema<CreateImportFields>> = {
   kind: 'multipart',

@@ -11,7 +11,7 @@ import {
 } from '@sluice/contracts/keys'
 import { defaultScopes, environments, scopes } from '@sluice/contracts/scopes'
 import { isOrigin } from '@sluice/runtime/origin'
-import { duration, nameText, time } from '@sluice/runtime/validate'
+import { duration, enumText, nameText, time } from '@sluice/runtime/validate'
 import { rateLimits } from './rate-limits.ts'
 import { siteId } from './sites.ts'
 import { timeOrNull } from './times.ts'
@@ -25,7 +25,7 @@ const name = nameText(keyNameLengthMax).example('web shop').description('What yo
 
 const keyScopes = joi
   .array()
-  .items(joi.string().valid(...scopes))
+  .items(enumText(scopes))
   .min(1)
   .unique()
   .messages({ 'array.min': 'must name at least one scope', 'array.unique': 'must name each scope once' })
@@ -108,10 +108,7 @@ const keyFields = {
     .string()
     .valid(...environments)
     .required(),
-  scopes: joi
-    .array()
-    .items(joi.string().valid(...scopes))
-    .required(),
+  scopes: joi.array().items(enumText(scopes)).required(),
   site_ids: joi.array().items(joi.string()).allow(null).required(),
   hint: joi.string().required().description('Its first and last characters, to know it by.'),
   created_at: joi.number().integer().required(),

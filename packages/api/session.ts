@@ -1,7 +1,7 @@
 import joi from 'joi'
 import { environments, scopes } from '@sluice/contracts/scopes'
 import type { CreateSessionBody, NewSessionResource, SessionResource } from '@sluice/contracts/session'
-import { text } from '@sluice/runtime/validate'
+import { enumText, text } from '@sluice/runtime/validate'
 import { timeOrNull } from './times.ts'
 
 /** A placeholder for keys in examples. */
@@ -16,10 +16,7 @@ export const createSessionBody = joi.object<CreateSessionBody>({
 const session = {
   expires_at: timeOrNull,
   key_id: joi.string().required(),
-  scopes: joi
-    .array()
-    .items(joi.string().valid(...scopes))
-    .required(),
+  scopes: joi.array().items(enumText(scopes)).required(),
   name: joi.string().required().description('The name of the key.'),
   environment: joi
     .string()

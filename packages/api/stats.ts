@@ -12,7 +12,7 @@ import {
   type TimeUnit,
   timeUnits,
 } from '@sluice/contracts/stats'
-import { exceeds, text } from '@sluice/runtime/validate'
+import { enumText, exceeds, text } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
 import { filterParameter } from './conditions.ts'
 import {
@@ -129,7 +129,7 @@ export const statsResult = joi
       .required()
       .description('Value over the whole range: a count, percent with 2 decimals or seconds with 3.'),
     estimated,
-    period: joi.string().valid(...Object.keys(periods)),
+    period: enumText(Object.keys(periods)),
     site_id: joi.string().required(),
     start_date: joi.number().integer().required(),
     end_date: joi.number().integer().required(),

@@ -18,7 +18,7 @@ import {
   webhookLimits,
   type WebhookResource,
 } from '@sluice/contracts/webhooks'
-import { duration, text, time } from '@sluice/runtime/validate'
+import { duration, enumText, text, time } from '@sluice/runtime/validate'
 import { listOf, pageParameters } from './paging.ts'
 import { parameterMessages } from './parameters.ts'
 import { repeatedSiteId, siteId } from './sites.ts'
@@ -32,7 +32,7 @@ const url = text(webhookLimits.urlLengthMax)
 
 const events = joi
   .array()
-  .items(joi.string().valid(...deliveryKinds))
+  .items(enumText(deliveryKinds))
   .min(1)
   .unique()
   .messages({ 'array.min': 'must name at least one kind', 'array.unique': 'must name each kind once' })
@@ -105,10 +105,7 @@ const webhookFields = {
   webhook_id: joi.string().required(),
   site_id: joi.string().required(),
   url: joi.string().required(),
-  events: joi
-    .array()
-    .items(joi.string().valid(...deliveryKinds))
-    .required(),
+  events: joi.array().items(enumText(deliveryKinds)).required(),
   active: joi.boolean().required(),
   summary_interval: joi
     .string()

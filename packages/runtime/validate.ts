@@ -92,6 +92,11 @@ export function nameText(max: number): joi.StringSchema {
     .meta({ pattern: '^[^\\u0000]*[^\\s\\u0000][^\\u0000]*$' })
 }
 
+/** The schema of a text that is one of `values`. */
+export function enumText(values: readonly string[]): joi.StringSchema {
+  return joi.string().valid(...values)
+}
+
 /**
  * The schema of an object within a body: a field `__proto__` is refused as any other unknown field. joi alone would drop it,
  * as it copies objects.
