@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
-import { describeWithServices } from '../support/engines/test-engines.ts'
+import { describeWithServices, runOneAtATime } from '../support/engines/test-engines.ts'
 import { exactlyOnce, faultsOfShards, smallFaults } from './exactly-once.ts'
 import { kafkaAway } from './kafka-away.ts'
 import { poison } from './poison.ts'
@@ -7,6 +7,8 @@ import { postgresAway } from './postgres-away.ts'
 import { redisAway } from './redis-away.ts'
 import { type Rig, startRig } from './rig.ts'
 import type { Outcome } from './scenario.ts'
+
+runOneAtATime()
 
 // The small runs of docs/faults.md; `npm run chaos` has the full ones. Limits of time are wider here than the promises,
 // which a busy machine could break although the software is correct.

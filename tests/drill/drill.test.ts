@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { describeWithInstallation } from '../support/describe-with-installation.ts'
+import { runOneAtATime } from '../support/engines/test-engines.ts'
 import { drill } from './drill.ts'
 import { type DrillRig, startDrillRig } from './rig.ts'
+
+runOneAtATime()
 
 describeWithInstallation('backup and restore', () => {
   let rig: DrillRig

@@ -13,11 +13,13 @@ import { keyHash } from '@sluice/events/key-hash'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type ClickHouseCluster, startClickHouseCluster } from '../support/engines/clickhouse-cluster.ts'
-import { describeWithKafka, testKafka } from '../support/engines/test-engines.ts'
+import { describeWithKafka, runOneAtATime, testKafka } from '../support/engines/test-engines.ts'
 import { startGateway, type TestGateway } from '../support/gateway.ts'
 import { type ServiceProcess, spawnProgram } from '../support/service-process.ts'
 import { createTestStores, type RunningWriter, runOldWriter, runWriter, type TestStores } from '../support/writer.ts'
 import { type ExportedRow, importRows } from './import-rows.ts'
+
+runOneAtATime()
 
 const partitions = 4
 const dayMs = 86_400_000

@@ -6,6 +6,9 @@ import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { openClickHouse } from '@sluice/event-store/client'
 import { type DrillRig, startDrillRig } from '../drill/rig.ts'
 import { describeWithInstallation } from '../support/describe-with-installation.ts'
+import { runOneAtATime } from '../support/engines/test-engines.ts'
+
+runOneAtATime()
 
 describeWithInstallation('backup and restore of shards', () => {
   let rig: DrillRig

@@ -14,8 +14,11 @@ import { folderOf } from '@sluice/runtime/file-url'
 import { thisBuild } from '@sluice/runtime/schema-versions'
 import { type DrillRig, startDrillRig } from '../../../tests/drill/rig.ts'
 import { describeWithInstallation } from '../../../tests/support/describe-with-installation.ts'
+import { runOneAtATime } from '../../../tests/support/engines/test-engines.ts'
 import { type Manifest, readManifest, writeManifest } from '../backup/manifest.ts'
 import { finishRestore } from './restore.ts'
+
+runOneAtATime()
 
 const containing = (text: string): unknown => expect.stringContaining(text)
 describeWithInstallation('restore', () => {

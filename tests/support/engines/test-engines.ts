@@ -1,6 +1,6 @@
 // Databases, topics and prefixes for one test file, on the engines that start.ts started or that the environment names.
 import { randomBytes } from 'node:crypto'
-import { beforeAll, describe } from '@jest/globals'
+import { afterAll, beforeAll, describe } from '@jest/globals'
 import { Client } from 'pg'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { kafkaAnswers } from './kafka-probe.ts'
@@ -141,6 +141,24 @@ export function describeWithS3(name: string, suite: () => void): void {
 export function describeWithServices(name: string, suite: () => void): void {
   describeWithKafka(name, () => {
     describeWithRedis('with Redis', suite)
+  })
+}
+
+/**
+ * Called at the top of a test file that runs whole installations under load: such files run one after the other, because two
+ * of them beside each other leave no process of either enough of two cores to keep its time limits.
+ */
+export function runOneAtATime(): void {
+  // An advisory lock of the shared Postgres, which ends with the connection of a killed process.
+  const lock = new Client({ connectionString: engineUrl('SLUICE_TEST_POSTGRES_URL') })
+
+  beforeAll(async () => {
+    await lock.connect()
+    await lock.query("SELECT pg_advisory_lock(hashtext('sluice tests: whole installations'))")
+  }, 3_600_000)
+
+  afterAll(async () => {
+    await lock.end()
   })
 }
 
