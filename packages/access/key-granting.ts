@@ -3,15 +3,24 @@ import { conflict, insufficientScope, invalidField, siteNotAllowed } from '@slui
 import type { Credential } from './credential.ts'
 import type { KeyRecord } from './keys.ts'
 
+type Rights = Pick<KeyRecord, 'scopes' | 'siteIds'>
+
 /**
  * Throws 403 unless the key `maker` may give another key these scopes and sites: a key can't grant what it lacks
  * (docs/http-interface.md#key-grants). `rate_limits` are no grants; requireExpiry checks the expiry.
  */
-export function requireGrantable(maker: Credential, { scopes, siteIds }: Pick<KeyRecord, 'scopes' | 'siteIds'>): void {
+export function requireGrantable(maker: Credential, { scopes, siteIds }: Rights): void {
   for (const scope of scopes) if (!grants(maker.scopes, scope)) throw insufficientScope(scope)
   if (maker.siteIds === null) return
   if (siteIds === null) throw siteNotAllowed()
   for (const siteId of siteIds) if (!allowsSite(maker.siteIds, siteId)) throw siteNotAllowed()
+}
+
+/** Whether the rights `after` a change include one that the rights `before` did not: a scope, or a site. */
+export function addsRights(before: Rights, after: Rights): boolean {
+  if (after.scopes.some((scope) => !grants(before.scopes, scope))) return true
+  if (before.siteIds === null) return false
+  return after.siteIds === null || after.siteIds.some((siteId) => !allowsSite(before.siteIds, siteId))
 }
 
 /** Throws 400 for an expiry that is not later than `now`; both are Unix ms. */

@@ -258,4 +258,15 @@ describe('a key that expires', () => {
     const other = await createTestKey(query.keys)
     expect(await rotate(other.keyId, {}, maker.key)).toMatchObject({ status: 400, body: { error } })
   })
+
+  test('cannot give a scope or a site to a key that outlives it, but can take one away', async () => {
+    const maker = await createTestKey(query.keys, { scopes: ['admin'], expiresAt: new Date(Date.now() + day) })
+    const other = await createTestKey(query.keys, { scopes: ['stats:read', 'events:write'], siteIds: ['a', 'b'] })
+    const change = (body: object) => query.request(path(other.keyId), { method: 'PUT', key: maker.key, body })
+    const error = 'Invalid field: expires_at must not be later than that of the key that asks'
+    for (const body of [{ scopes: ['admin'] }, { site_ids: null }, { site_ids: ['a', 'c'] }]) {
+      expect(await change(body)).toMatchObject({ status: 400, body: { error } })
+    }
+    expect(await change({ scopes: ['stats:read'], site_ids: ['a'], name: 'less' })).toMatchObject({ status: 200 })
+  })
 })

@@ -1,4 +1,4 @@
-import { requireExpiry, requireFuture, requireGrantable, requireUsable } from '@sluice/access/key-granting'
+import { addsRights, requireExpiry, requireFuture, requireGrantable, requireUsable } from '@sluice/access/key-granting'
 import type { KeyChanges, KeyStore } from '@sluice/access/keys'
 import { operations } from '@sluice/api/operations'
 import type { UpdateKeyBody } from '@sluice/contracts/keys'
@@ -14,9 +14,13 @@ export function updateKeyRoute({ keys }: { keys: Pick<KeyStore, 'update'> }): Ro
     const record = await keys.update(params.key_id, credential, (key) => {
       requireUsable(key, receivedAt)
       const changes = changesOf(sent)
+      const changed = { ...key, ...changes }
       // The resulting key is checked, not only the changes: a key must not prolong the life of one with more rights.
-      requireGrantable(credential, { ...key, ...changes })
-      if (sent.expires_at !== undefined) requireExpiry(credential, sent.expires_at)
+      requireGrantable(credential, changed)
+      // Nor give rights to a key that outlives it: they would outlive it, too.
+      if (sent.expires_at !== undefined || addsRights(key, changed)) {
+        requireExpiry(credential, changed.expiresAt?.getTime() ?? null)
+      }
       return changes
     })
     if (!record) throw notFound('Key')
