@@ -119,11 +119,27 @@ test('webhooks of the site and the environment that take the kind get it, of sev
 test('a disabled webhook leaves the delivery to a younger one with its URL', async () => {
   const [first, second] = [await add(), await add()]
   await disable(first)
-  await queueForWebhooks(postgres.db, notice)
+  expect(await queueForWebhooks(postgres.db, notice)).toHaveLength(1)
   expect(await stored()).toMatchObject([{ endpoint_id: second, status: 'pending' }])
   await disable(second)
-  await queueForWebhooks(postgres.db, { ...notice, source: 'import:2' })
+  // Its URL gets nothing, which an alert rule with the same URL must know.
+  expect(await queueForWebhooks(postgres.db, { ...notice, source: 'import:2' })).toStrictEqual([])
   expect(await stored()).toMatchObject([{}, { endpoint_id: first, status: 'failed' }])
+})
+
+test('an endpoint that gets another channel gives up what was made for the former one, also what is being sent', async () => {
+  const endpointId = await add()
+  await queueForWebhooks(postgres.db, notice)
+  await queueForWebhooks(postgres.db, { ...notice, source: 'import:2' })
+  await postgres.db
+    .updateTable('deliveries')
+    .set({ requested: true, lease_until: new Date(now + 60_000) })
+    .where('source', '=', 'import:2')
+    .execute()
+  await updateEndpoint(postgres.db, endpointId, { channel: 'webhook' }, now)
+  expect(await stored()).toMatchObject([{ status: 'pending' }, { status: 'pending' }])
+  await updateEndpoint(postgres.db, endpointId, { channel: 'slack' }, now)
+  expect(await stored()).toMatchObject([{ status: 'failed' }, { status: 'failed' }])
 })
 
 test('an endpoint that becomes inactive gives up what waits, and active: true forgets its failures', async () => {

@@ -74,16 +74,18 @@ export interface WebhookNotice {
 
 /**
  * Queues one delivery for each active webhook of the site that takes `kind`; of several with one URL for the oldest that is
- * not disabled, whose secret signs. Returns the fingerprints of their targets.
+ * not disabled, whose secret signs. Returns the fingerprints of the targets that get it: not of those whose webhooks are all
+ * disabled, which keep it to be sent again.
  */
 export async function queueForWebhooks(transaction: Kysely<Tables>, notice: WebhookNotice): Promise<Buffer[]> {
   const { siteId, environment, kind, source, body, now } = notice
-  const { rows } = await sql<{ endpoint_id: string; target_fingerprint: Buffer }>`
-    SELECT DISTINCT ON (target_fingerprint) endpoint_id, target_fingerprint FROM endpoints
+  const { rows } = await sql<{ endpoint_id: string; target_fingerprint: Buffer; is_disabled: boolean }>`
+    SELECT DISTINCT ON (target_fingerprint) endpoint_id, target_fingerprint, disabled_at IS NOT NULL AS is_disabled
+    FROM endpoints
     WHERE site_id = ${siteId} AND owner = 'webhook' AND active AND ${kind} = ANY (events)
       AND ${environment} IN ('all', environment)
     ORDER BY target_fingerprint, disabled_at IS NOT NULL, seq`.execute(transaction)
   const deliveries = rows.map(({ endpoint_id }) => ({ endpointId: endpoint_id, source, kind, body }))
   await queueDeliveries(transaction, deliveries, now)
-  return rows.map(({ target_fingerprint }) => target_fingerprint)
+  return rows.filter(({ is_disabled }) => !is_disabled).map(({ target_fingerprint }) => target_fingerprint)
 }

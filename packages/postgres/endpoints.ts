@@ -1,4 +1,4 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { Channel, DeliveryKind, SummaryInterval } from '@sluice/contracts/webhooks'
 import type { SecretBox } from '@sluice/runtime/secret-box'
@@ -95,7 +95,8 @@ export async function insertEndpoint(db: Db, endpoint: NewEndpoint, at: number):
 
 /**
  * Changes what is present, in the caller's transaction; undefined: there is no such endpoint. `active: true` switches
- * deliveries on again and forgets the failures, as does another target. With `active: false` what is waiting becomes `failed`.
+ * deliveries on again and forgets the failures, as does another target. With `active: false` what is waiting becomes `failed`,
+ * and with another channel all that is not sent yet, whose body is in the form of the former one.
  */
 export async function updateEndpoint(
   db: Db,
@@ -103,7 +104,13 @@ export async function updateEndpoint(
   changes: EndpointChanges,
   at: number,
 ): Promise<Endpoint | undefined> {
-  const { active, targetFingerprint } = changes
+  const { active, channel, targetFingerprint } = changes
+  const former = await db
+    .selectFrom('endpoints')
+    .select('channel')
+    .where('endpoint_id', '=', endpointId)
+    .forUpdate()
+    .executeTakeFirst()
   const row = await db
     .updateTable('endpoints')
     .set({
@@ -115,7 +122,9 @@ export async function updateEndpoint(
     .where('endpoint_id', '=', endpointId)
     .returningAll()
     .executeTakeFirst()
-  if (row && active === false) await failWaitingDeliveries(db, [endpointId], at)
+  if (active === false) await failWaitingDeliveries(db, [endpointId], at)
+  if (former && channel !== undefined && channel !== former.channel)
+    await failDeliveries(db, sql`endpoint_id = ${endpointId}`)
   return row && toEndpoint(row)
 }
 
@@ -132,10 +141,15 @@ export async function deleteSiteEndpoints(db: Db, siteId: string): Promise<void>
 
 /** Makes the deliveries that wait at these endpoints `failed`, except requested ones and those that are being sent. */
 export async function failWaitingDeliveries(db: Db, endpointIds: readonly string[], at: number): Promise<void> {
+  const isWaiting = sql`NOT requested AND (lease_until IS NULL OR lease_until <= ${new Date(at)})`
+  await failDeliveries(db, sql`endpoint_id = ANY (${[...endpointIds]}::text[]) AND ${isWaiting}`)
+}
+
+/** Makes deliveries that are to be sent `failed`. */
+async function failDeliveries(db: Db, condition: RawBuilder<unknown>): Promise<void> {
   await sql`
     UPDATE deliveries SET status = 'failed', due_at = NULL, lease_until = NULL, lease = lease + 1
-    WHERE endpoint_id = ANY (${[...endpointIds]}::text[]) AND due_at IS NOT NULL AND NOT requested
-      AND (lease_until IS NULL OR lease_until <= ${new Date(at)})`.execute(db)
+    WHERE due_at IS NOT NULL AND ${condition}`.execute(db)
 }
 
 function columnsOf(changes: EndpointChanges) {
