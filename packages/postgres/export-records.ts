@@ -120,7 +120,7 @@ export function selectRecords(
     FROM (SELECT * FROM exports WHERE ${condition} ${rest}) AS found
     LEFT JOIN export_schedules AS schedule ON schedule.schedule_id = found.export_id
     LEFT JOIN LATERAL (
-      SELECT * FROM exports AS run WHERE run.schedule_id = found.export_id ORDER BY run.occurrence DESC LIMIT 1
+      SELECT * FROM exports AS run WHERE run.schedule_id = found.export_id ORDER BY run.seq DESC LIMIT 1
     ) AS run ON schedule.schedule_id IS NOT NULL`
 }
 

@@ -51,19 +51,22 @@ export async function insertSchedule(
     .execute()
 }
 
-/** A worker that is making a run loses its lease: it would move the schedule on by what it was before. */
+/**
+ * A worker that is making a run loses its lease: it would move the schedule on by what it was before. Only another frequency or
+ * next run begins the counting anew: the 31st of a month stays the 31st after a next run on the 28th.
+ */
 export async function updateSchedule(
   db: Db,
   scheduleId: string,
   { frequency, nextRun, paused }: NonNullable<ExportChanges['scheduled']>,
 ): Promise<void> {
-  const isRecounted = frequency !== undefined || nextRun !== undefined
   const next = sql`coalesce(${nextRun === undefined ? null : new Date(nextRun)}::timestamptz, next_run)`
+  const newFrequency = sql`coalesce(${frequency ?? null}, frequency)`
   const isPaused = sql`coalesce(${paused ?? null}::boolean, paused)`
   await sql`
     UPDATE export_schedules SET
-      frequency = coalesce(${frequency ?? null}, frequency),
-      anchor = ${isRecounted ? next : sql`anchor`},
+      frequency = ${newFrequency},
+      anchor = CASE WHEN (${newFrequency}, ${next}) IS DISTINCT FROM (frequency, next_run) THEN ${next} ELSE anchor END,
       next_run = ${next}, paused = ${isPaused}, due_at = CASE WHEN ${isPaused} THEN NULL ELSE ${next} END,
       status = 'active', error = NULL, ${leaseProgress}, ${leaseEnd}
     WHERE schedule_id = ${scheduleId}`.execute(db)

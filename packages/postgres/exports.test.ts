@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
 import { LeaseLost } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
 import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
@@ -130,6 +132,25 @@ describe('an export', () => {
     await store.fail(await take(noon), 'Cohort not found', noon + 9)
     const failed = { status: 'failed', error: 'Cohort not found', finishedAt: new Date(noon + 9) }
     expect(await store.find(exportId, null)).toMatchObject(failed)
+  })
+
+  test('that is completed while it is withdrawn is withdrawn, too', async () => {
+    const { exportId } = await addExport(store, { site: 'shop', spec }, noon)
+    await take(noon)
+    const { db } = postgres
+    let withdrawn: Promise<unknown> | undefined
+    await db.transaction().execute(async (completion) => {
+      const completed = { status: 'completed', due_at: null, lease_until: null } as const
+      await completion.updateTable('exports').set(completed).where('export_id', '=', exportId).execute()
+      withdrawn = store.withdraw('shop', noon + 1)
+      const waits = async () => {
+        const { rows } = await sql`SELECT FROM pg_locks WHERE NOT granted AND database IS NULL`.execute(db)
+        return rows.length > 0
+      }
+      await waitUntil(waits, 'the withdrawal waits for the completion', 60_000)
+    })
+    await withdrawn
+    expect(await store.find(exportId, null)).toMatchObject({ status: 'expired' })
   })
 
   test('changes in no way without the lease', async () => {
@@ -310,6 +331,29 @@ describe('a schedule', () => {
     await store.update(exportId, null, { scheduled: { nextRun: noon + 7 } })
     expect((await takeSchedule(noon + 7)).job).toMatchObject({ anchor: noon + 7, nextRun: noon + 7 })
     expect(await store.update(exportId, ['blog'], { name: 'x' })).toBeUndefined()
+  })
+
+  test('that is set to what it is counts from where it counted', async () => {
+    const monthly = { frequency: 'monthly', nextRun: noon, paused: false } as const
+    const { exportId } = await addExport(store, { site: 'shop', spec, scheduled: monthly }, noon)
+    const nextRun = noon + 27 * dayMs
+    const lease = await takeSchedule(noon)
+    await store.createRun(lease, { exportId: newId('exp'), spec, receipt: null, nextRun }, noon)
+    await store.update(exportId, null, { scheduled: { frequency: 'monthly', nextRun, paused: false } })
+    expect((await takeSchedule(nextRun)).job).toMatchObject({ anchor: noon, nextRun })
+  })
+
+  test('shows the run that was made last, also one for a time before', async () => {
+    const { exportId } = await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    const first = await makeRun(noon)
+    await store.update(exportId, null, { scheduled: { nextRun: 0 } })
+    const last = await makeRun(noon + 5)
+    const { runs } = await store.runs(exportId, page)
+    expect(runs.map(({ exportId: id }) => id)).toStrictEqual([last?.exportId, first?.exportId])
+    await store.complete(await take(noon + 6), { rows: 1, bytes: 7, etag: 'a', expiresAt: noon + dayMs }, noon + 6)
+    await store.complete(await take(noon + 7), { rows: 2, bytes: 7, etag: 'b', expiresAt: noon + dayMs }, noon + 7)
+    expect(await store.find(exportId, null)).toMatchObject({ rows: 2 })
+    expect(await store.latestCompletedRun(exportId)).toMatchObject({ exportId: last?.exportId })
   })
 
   test('is deleted with its runs and their files', async () => {

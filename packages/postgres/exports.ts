@@ -184,13 +184,13 @@ export function exportStore(postgres: Postgres): ExportStore {
       }),
     runs: async (scheduleId, page) => {
       const runs = sql`schedule_id = ${scheduleId}`
-      const { records, total } = await listRecords(postgres, runs, sql`occurrence DESC`, page)
+      const { records, total } = await listRecords(postgres, runs, sql`seq DESC`, page)
       return { runs: records, total }
     },
     latestCompletedRun: (scheduleId) =>
       postgres.run(async (db) => {
         const completed = sql`schedule_id = ${scheduleId} AND status = 'completed'`
-        const { rows } = await selectRecords(completed, sql`ORDER BY occurrence DESC LIMIT 1`).execute(db)
+        const { rows } = await selectRecords(completed, sql`ORDER BY seq DESC LIMIT 1`).execute(db)
         return rows[0] && toRecord(rows[0])
       }),
     parts: (exportId) =>
@@ -259,7 +259,7 @@ export function exportStore(postgres: Postgres): ExportStore {
               AND finished_at <= ${new Date(endedUntil)}
               AND EXISTS (
                 SELECT FROM exports AS later
-                WHERE later.schedule_id = exports.schedule_id AND later.occurrence > exports.occurrence
+                WHERE later.schedule_id = exports.schedule_id AND later.seq > exports.seq
               )
             LIMIT ${max} FOR UPDATE SKIP LOCKED
           )
@@ -270,9 +270,7 @@ export function exportStore(postgres: Postgres): ExportStore {
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           const made = sql`site_id = ${siteId} AND created_at <= ${new Date(at)}`
-          const { rows: expired } = await sql<{ object: string | null }>`
-            UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText} WHERE ${made} AND status = 'completed'
-            RETURNING object`.execute(transaction)
+          // Before those that are completed: this statement waits for one that is being completed, which the next one then finds.
           const { rows: restarted } = await sql<{ export_id: string; object: string | null; upload_id: string | null }>`
             WITH running AS MATERIALIZED (
               SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
@@ -281,6 +279,9 @@ export function exportStore(postgres: Postgres): ExportStore {
               due_at = ${new Date(at)}, ${leaseEnd}
             FROM running WHERE exports.export_id = running.export_id
             RETURNING running.*`.execute(transaction)
+          const { rows: expired } = await sql<{ object: string | null }>`
+            UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText} WHERE ${made} AND status = 'completed'
+            RETURNING object`.execute(transaction)
           const ids = restarted.map(({ export_id }) => export_id)
           await sql`DELETE FROM export_parts WHERE export_id = ANY (${ids}::text[])`.execute(transaction)
           return filesOf([...expired, ...restarted])
