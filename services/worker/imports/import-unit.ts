@@ -58,9 +58,10 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     if (job.type === 'events' && !(await deps.watermarks.isBackfillRead(await deps.log.id()))) {
       return { next: clock.now() + waitMs, log: { waits: 'for writers that read the log of old events' } }
     }
+    // Before the file, which nothing would close if this throws.
+    const task = await taskOf(deps, job)
     const content = await openBlob(blobs, segment.object, signal)
     if (content === undefined) return failWithout(segment, lease)
-    const task = await taskOf(deps, job)
     const pace = deps.pace.startUnit()
     const { processed, failed, errors } = await deps.encoder.encode(content, task, (batch) =>
       store(batch, pace, signal),
