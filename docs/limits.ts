@@ -339,7 +339,7 @@ ${table(importLimitDescriptions)}
 
 ## Exports
 
-From \`packages/contracts/exports.ts\`. A file may have any number of rows; one export of a site is written at a time.
+From \`packages/contracts/exports.ts\`. A file may have any number of rows, and 460 GB as compressed; one export of a site is written at a time.
 
 ${table(exportLimitDescriptions)}
 

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { expect, test } from '@jest/globals'
-import { partBytes, splitIntoParts } from './split-into-parts.ts'
+import { partBytes } from '../part-bytes.ts'
+import { splitIntoParts } from './split-into-parts.ts'
 
 const mebibyte = 1024 * 1024
 

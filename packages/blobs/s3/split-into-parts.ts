@@ -1,17 +1,6 @@
 import type { BlobContent } from '../blob-store.ts'
+import { partBytes } from '../part-bytes.ts'
 import { untilAborted } from '../until-aborted.ts'
-
-/** Content up to this length is sent in one request. */
-export const partBytesFirst = 8 * 1024 * 1024
-const partsOfOneSize = 1_000
-
-/**
- * Bytes of part `n`, from 1: 8 MiB for a thousand parts, 16 MiB for the next thousand, and so on up to 80 MiB. Memory
- * stays small where content is, and the 10,000 parts that S3 allows hold 430 GiB.
- */
-export function partBytes(n: number): number {
-  return partBytesFirst * Math.ceil(n / partsOfOneSize)
-}
 
 /** The content in parts of at least `partBytes` but the last; one empty part for empty content. */
 export async function* splitIntoParts(

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
+import { partBytes } from '@sluice/blobs/part-bytes'
 import { type EventKey, exportLimits } from '@sluice/contracts/exports'
 import type { ByteResult } from '@sluice/event-store/client'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
@@ -15,7 +16,7 @@ import { exportBlobName } from './blob-names.ts'
 import { compressor, type FileFrame, fileFrame, isResumable } from './file-format.ts'
 import type { ExportMetrics } from './metrics.ts'
 import { openExportSource, type SourceDeps } from './open-export-source.ts'
-import { partBuffer, partBytes, partWriter } from './part-writer.ts'
+import { partBuffer, partWriter } from './part-writer.ts'
 import { readAhead } from './read-ahead.ts'
 import type { StoredBlocks } from './stored-blocks.ts'
 
@@ -103,8 +104,9 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     }
     try {
       for (;;) {
-        const writer = partWriter(blobs, upload, { firstPart: recorded.length + 1, buffer, signal: lease.signal })
-        const isFull = (): boolean => isResumable(spec) && writer.bytes >= partBytes
+        const firstPart = recorded.length + 1
+        const writer = partWriter(blobs, upload, { firstPart, buffer, signal: lease.signal })
+        const isFull = (): boolean => isResumable(spec) && writer.bytes >= partBytes(firstPart)
         const content = contentOf(fileFrame(spec, source.columns), slices, { position, isFull })
         const rowsBefore = position.rows
         const write = async (chunks: AsyncIterable<Uint8Array>): Promise<void> => {

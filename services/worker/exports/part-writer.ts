@@ -1,14 +1,9 @@
 import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
+import { partBytes } from '@sluice/blobs/part-bytes'
 import { collectBuffers } from '@sluice/runtime/collect-buffers'
-
-/** Bytes of a part. Stores take 10,000 parts of 5 MiB at least, so a file may have 80 GB. */
-export const partBytes = 8 * 1024 * 1024
 
 /** Stores take no smaller one but as the last. */
 const partBytesMin = 5 * 1024 * 1024
-
-/** Room for a part and for what is kept back, so that the last part is never too small. */
-const bufferBytes = partBytes + partBytesMin
 
 /** Writes bytes as parts of an upload. */
 export interface PartWriter {
@@ -20,30 +15,54 @@ export interface PartWriter {
   end(): Promise<UploadedPart[]>
 }
 
-/** The memory of a part writer, which may be used for one after the other. */
-export function partBuffer(): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(bufferBytes)
+/** The memory of a part writer, which may be used for one after the other. It grows with the parts. */
+export interface PartBuffer {
+  bytes: Uint8Array
+}
+
+export function partBuffer(): PartBuffer {
+  return { bytes: new Uint8Array(0) }
+}
+
+/** Room for part `n` and for what is kept back, so that the last part is never too small. */
+function roomFor(n: number): number {
+  return partBytes(n) + partBytesMin
 }
 
 /** `buffer` is a `partBuffer`: new memory for each part would wait for the next collection of garbage. */
 export function partWriter(
   blobs: Pick<BlobStore, 'writePart'>,
   upload: Upload,
-  { firstPart, buffer, signal }: { firstPart: number; buffer: Uint8Array; signal: AbortSignal },
+  { firstPart, buffer, signal }: { firstPart: number; buffer: PartBuffer; signal: AbortSignal },
 ): PartWriter {
   const parts: UploadedPart[] = []
+  let n = firstPart
   let buffered = 0
   let bytes = 0
 
   async function flush(length: number): Promise<void> {
     signal.throwIfAborted()
-    const n = firstPart + parts.length
-    const { etag } = await blobs.writePart(upload, n, buffer.subarray(0, length))
+    const { etag } = await blobs.writePart(upload, n, buffer.bytes.subarray(0, length))
     // The chunks that were copied into the part.
     collectBuffers()
     parts.push({ n, etag, bytes: length })
-    buffer.copyWithin(0, length, buffered)
+    buffer.bytes.copyWithin(0, length, buffered)
     buffered -= length
+    n++
+  }
+
+  /** Appends as much of the chunk as there is room for; returns the number of bytes. */
+  function append(chunk: Uint8Array): number {
+    const room = roomFor(n)
+    if (buffer.bytes.length < room) {
+      const larger = new Uint8Array(room)
+      larger.set(buffer.bytes.subarray(0, buffered))
+      buffer.bytes = larger
+    }
+    const piece = chunk.subarray(0, room - buffered)
+    buffer.bytes.set(piece, buffered)
+    buffered += piece.length
+    return piece.length
   }
 
   return {
@@ -53,11 +72,8 @@ export function partWriter(
     write: async (chunk) => {
       bytes += chunk.length
       for (let at = 0; at < chunk.length;) {
-        const piece = chunk.subarray(at, at + buffer.length - buffered)
-        buffer.set(piece, buffered)
-        buffered += piece.length
-        at += piece.length
-        if (buffered === buffer.length) await flush(partBytes)
+        at += append(chunk.subarray(at))
+        if (buffered === roomFor(n)) await flush(partBytes(n))
       }
     },
     end: async () => {
