@@ -176,6 +176,18 @@ describeWithChromium('the overview', () => {
     expect(await time.innerText()).toMatch(/, \d\d:\d\d:\d\d$/)
   })
 
+  it('takes a click on the month that is not over for its days until today', async () => {
+    const page = await overview('?range=12mo&compare=none')
+    const chart = page.getByRole('figure').first()
+    await chart.locator('canvas').waitFor()
+    await chart.focus()
+    await page.keyboard.press('End')
+    await page.keyboard.press('Enter')
+    await page.waitForURL((url) => /^\d{4}-\d\d-\d\d\.\./.test(url.searchParams.get('range') ?? ''))
+    const today = new Date().toISOString().slice(0, 10)
+    expect(new URL(page.url()).searchParams.get('range')).toBe(`${today.slice(0, 7)}-01..${today}`)
+  })
+
   it('keeps in the address that countries are a map, and copies a command with the whole address', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

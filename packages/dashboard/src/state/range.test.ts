@@ -1,9 +1,14 @@
 import { describe, expect, test } from '@jest/globals'
+import type { TimeUnit } from '@sluice/contracts/stats'
 import {
   type Bounds,
   boundsOf,
+  bucketEnd,
   comparedBoundsOf,
   customOf,
+  customOfBuckets,
+  type CustomRange,
+  isValidCustom,
   presets,
   type Range,
   shifted,
@@ -119,6 +124,83 @@ describe('moving a range', () => {
 test('bounds of whole days are days, others local times', () => {
   expect(customOf(boundsOf('yesterday', now), now.zone)).toStrictEqual({ from: '2026-11-21', to: '2026-11-21' })
   expect(customOf(boundsOf('today', now), now.zone)).toStrictEqual({ from: '2026-11-22T00:00', to: '2026-11-22T14:30' })
+})
+
+describe('a bucket', () => {
+  test('ends where the next day begins, also after a day that begins at 01:00', () => {
+    const zone = 'Africa/Cairo'
+    const day = at('2026-04-24T01:00', zone)
+    expect(bucketEnd(day, 'day', zone)).toBe(at('2026-04-25T00:00', zone))
+    expect(bucketEnd(at('2026-04-23T00:00', zone), 'day', zone)).toBe(day)
+    expect(bucketEnd(at('2026-04-24T05:00', zone), 'hour', zone)).toBe(at('2026-04-24T06:00', zone))
+    // Beirut's clocks are put forward at midnight of a Sunday.
+    expect(bucketEnd(at('2026-03-23T00:00', 'Asia/Beirut'), 'week', 'Asia/Beirut')).toBe(
+      at('2026-03-30T00:00', 'Asia/Beirut'),
+    )
+    expect(bucketEnd(at('2026-03-29T01:00', 'Asia/Beirut'), 'day', 'Asia/Beirut')).toBe(
+      at('2026-03-30T00:00', 'Asia/Beirut'),
+    )
+  })
+})
+
+describe('buckets that are chosen on the chart', () => {
+  const chosen = (range: Range, unit: TimeUnit, from: string, to: string, when = now) =>
+    customOfBuckets({ from: at(from, when.zone), to: at(to, when.zone), unit }, boundsOf(range, when), when.zone)
+
+  test.each<[Range, TimeUnit, string, string, CustomRange]>([
+    ['12mo', 'month', '2026-11-01T00:00', '2026-11-01T00:00', { from: '2026-11-01', to: '2026-11-22' }],
+    ['12mo', 'month', '2026-09-01T00:00', '2026-11-01T00:00', { from: '2026-09-01', to: '2026-11-22' }],
+    ['12mo', 'month', '2026-10-01T00:00', '2026-10-01T00:00', { from: '2026-10-01', to: '2026-10-31' }],
+    ['91d', 'week', '2026-11-16T00:00', '2026-11-16T00:00', { from: '2026-11-16', to: '2026-11-22' }],
+    ['91d', 'week', '2026-08-24T00:00', '2026-08-24T00:00', { from: '2026-08-24', to: '2026-08-30' }],
+    ['28d', 'day', '2026-11-22T00:00', '2026-11-22T00:00', { from: '2026-11-22', to: '2026-11-22' }],
+    ['28d', 'day', '2026-11-20T00:00', '2026-11-22T00:00', { from: '2026-11-20', to: '2026-11-22' }],
+    // Only a part of the first bucket belongs to the range.
+    [
+      { from: '2026-10-14', to: '2026-11-22' },
+      'month',
+      '2026-10-01T00:00',
+      '2026-10-01T00:00',
+      { from: '2026-10-14', to: '2026-10-31' },
+    ],
+    [
+      { from: '2026-10-14', to: '2026-11-03' },
+      'month',
+      '2026-11-01T00:00',
+      '2026-11-01T00:00',
+      { from: '2026-11-01', to: '2026-11-03' },
+    ],
+    ['today', 'hour', '2026-11-22T12:00', '2026-11-22T14:00', { from: '2026-11-22T12:00', to: '2026-11-22T14:30' }],
+  ])('of %j by %s: %s to %s', (range, unit, from, to, expected) => {
+    expect(chosen(range, unit, from, to)).toStrictEqual(expected)
+  })
+
+  test('end with the day before when the clock shows midnight', () => {
+    const midnight = moment('2026-11-22T00:00')
+    expect(chosen('12mo', 'month', '2026-11-01T00:00', '2026-11-01T00:00', midnight)).toStrictEqual({
+      from: '2026-11-01',
+      to: '2026-11-21',
+    })
+  })
+
+  test('are whole days in a zone where one of them begins at 01:00', () => {
+    const when = moment('2026-05-22T14:30', 'Africa/Cairo')
+    expect(chosen('91d', 'day', '2026-04-24T01:00', '2026-04-24T01:00', when)).toStrictEqual({
+      from: '2026-04-24',
+      to: '2026-04-24',
+    })
+  })
+
+  test('are a range that can be read, also in the first minute of an hour and where clocks are put back', () => {
+    const early = moment('2026-11-22T14:00:20')
+    const first = chosen('today', 'hour', '2026-11-22T14:00', '2026-11-22T14:00', early)
+    expect(first).toStrictEqual({ from: '2026-11-22T14:00', to: '2026-11-22T14:01' })
+    const day = boundsOf({ from: '2026-10-25', to: '2026-10-25' }, now)
+    const summer = Date.UTC(2026, 9, 25, 0)
+    const twice = customOfBuckets({ from: summer, to: summer, unit: 'hour' }, day, now.zone)
+    expect(isValidCustom(twice)).toBe(true)
+    expect(twice).toStrictEqual({ from: '2026-10-25T02:00', to: '2026-10-25T03:00' })
+  })
 })
 
 test('the unit of the chart is among those that may be chosen', () => {

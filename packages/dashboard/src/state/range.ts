@@ -231,5 +231,29 @@ export function unitFor(range: Bounds): TimeUnit {
 
 /** The end of the bucket that starts at `ms`, Unix ms. */
 export function bucketEnd(ms: number, unit: TimeUnit, zone: string): number {
-  return zonedAt(ms, zone).add({ [`${unit}s`]: 1 }).epochMilliseconds
+  const end = zonedAt(ms, zone).add({ [`${unit}s`]: 1 })
+  // After a day that begins at 01:00, the wall clock of its start is past the start of the next one.
+  return (unit === 'hour' || unit === 'minute' ? end : end.startOfDay()).epochMilliseconds
+}
+
+/** Neighbouring buckets of a chart: where the first and the last one start, Unix ms. */
+interface Buckets {
+  from: number
+  to: number
+  unit: TimeUnit
+}
+
+/** The days or times of buckets. `answered` are the bounds of the chart's answer, which may cut them. */
+export function customOfBuckets({ from, to, unit }: Buckets, answered: Bounds, zone: string): CustomRange {
+  const startMs = Math.max(from, answered.startMs)
+  const endMs = Math.min(bucketEnd(to, unit, zone), answered.endMs)
+  // What reaches the clock means the whole days, so that the range goes on growing.
+  const isGrowing = answered.isOpen && endMs === answered.endMs && unit !== 'hour' && unit !== 'minute'
+  const wholeMs = isGrowing
+    ? bucketEnd(zonedAt(endMs - 1, zone).startOfDay().epochMilliseconds, 'day', zone)
+    : // Times are written without seconds.
+      Math.ceil(endMs / unitMs.minute) * unitMs.minute
+  const range = customOf({ startMs, endMs: wholeMs, isOpen: false }, zone)
+  // Where clocks are put back, the end may have the wall clock of the start, or an earlier one.
+  return isValidCustom(range) ? range : customOf({ startMs, endMs: wholeMs + hourMs, isOpen: false }, zone)
 }

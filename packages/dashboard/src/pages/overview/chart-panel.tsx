@@ -9,7 +9,7 @@ import { formatBounds, formatBucket } from '../../format/dates.ts'
 import { changeOf, formatChange, formatValue, kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
 import { type Questions, useView } from '../../state/hooks.ts'
-import { type Bounds, bucketEnd, customOf } from '../../state/range.ts'
+import { type Bounds, bucketEnd, customOfBuckets } from '../../state/range.ts'
 import { MoreMenu, TableDialog } from '../../ui/numbers.tsx'
 import { Select } from '../../ui/select.tsx'
 import { EmptyState, ErrorPanel } from '../../ui/states.tsx'
@@ -143,14 +143,9 @@ function ResultChart({ result, before, sentence, questions }: ResultChartProps) 
     change === undefined ? '' : texts.changeOfAll(formatChange(change), 'isRise' in change ? change.isRise : undefined),
   )
   const select = (from: number, to: number) => {
-    const start = Math.max(timestamps[from] ?? startMs, startMs)
-    const end = Math.min(bucketEnd(timestamps[to] ?? last, unit, zone), endMs)
-    // What reaches the clock means the whole days, so that the range goes on growing.
-    const whole =
-      end === endMs && questions.bounds.isOpen && unit !== 'hour' && unit !== 'minute'
-        ? bucketEnd(timestamps[to] ?? last, 'day', zone)
-        : end
-    setView({ range: customOf({ startMs: start, endMs: whole, isOpen: false }, zone), by: undefined })
+    const buckets = { from: timestamps[from] ?? startMs, to: timestamps[to] ?? last, unit }
+    const answered = { startMs, endMs, isOpen: questions.bounds.isOpen }
+    setView({ range: customOfBuckets(buckets, answered, zone), by: undefined })
   }
   return (
     <Chart
