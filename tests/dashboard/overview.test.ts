@@ -188,6 +188,29 @@ describeWithChromium('the overview', () => {
     expect(new URL(page.url()).searchParams.get('range')).toBe(`${today.slice(0, 7)}-01..${today}`)
   })
 
+  it('begins with the newest events when another range is chosen, and finds the older page by Back', async () => {
+    const page = await overview('/events?range=28d')
+    const before = () => new URL(page.url()).searchParams.get('before')
+    const rows = page.getByRole('table', { name: 'What was sent' }).getByRole('row')
+    await page.getByRole('button', { name: 'Older' }).click()
+    await eventually(() => {
+      expect(before()).not.toBeNull()
+    })
+    await page.getByRole('button', { name: 'Newest' }).waitFor()
+    const older = before()
+    await page.keyboard.press('w')
+    await eventually(async () => {
+      expect(new URL(page.url()).searchParams.get('range')).toBe('7d')
+      expect(before()).toBeNull()
+      expect(await rows.count()).toBeGreaterThan(1)
+    })
+    await page.goBack()
+    await eventually(async () => {
+      expect(before()).toBe(older)
+      await page.getByRole('button', { name: 'Newest' }).waitFor()
+    })
+  })
+
   it('keeps in the address that countries are a map, and copies a command with the whole address', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

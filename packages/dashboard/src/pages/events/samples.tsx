@@ -33,8 +33,8 @@ function summaryOf(event: StoredEvent): string {
 
 /** The question for a page of the view's events. */
 function useSamples() {
-  const { siteId, filters } = useView()
-  const { bounds, environment } = useQuestions()
+  const { siteId, filters, range } = useView()
+  const { bounds, environment, zone } = useQuestions()
   const [before, setBefore] = usePageParameter('before')
   const of = {
     site_id: siteId,
@@ -43,13 +43,13 @@ function useSamples() {
     environment,
     ...(filters.length === 0 ? {} : { filter: filters }),
   }
-  // A place in one list is none in another.
-  const list = JSON.stringify([siteId, environment, filters])
-  const last = useRef(list)
+  // A place in one list is none in another. By Back, both are those of before.
+  const list = JSON.stringify([siteId, environment, filters, range, zone])
+  const last = useRef({ list, before })
   useEffect(() => {
-    if (last.current !== list && before !== undefined) setBefore(undefined, true)
-    last.current = list
-  }, [list])
+    if (last.current.list !== list && before !== undefined && before === last.current.before) setBefore(undefined, true)
+    last.current = { list, before }
+  }, [list, before])
   const query = { ...of, limit: pageSize, ...(before === undefined ? {} : { before }) }
   return { query, before, setBefore }
 }
