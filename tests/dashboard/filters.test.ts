@@ -5,7 +5,7 @@ import { eventually } from './support/eventually.ts'
 import { headline } from './support/numbers.ts'
 import { rowOf, settledHeadline, startOfDay } from './support/overview.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
-import { rawEvents, seededEvents } from './support/seed.ts'
+import { rawEvents, seededEvents, type SentEvent } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 
 const siteId = 'shop'
@@ -15,6 +15,19 @@ describeWithChromium('a filter of the overview', () => {
   const visitors = useBrowser()
   const now = Date.now()
   const events = seededEvents({ siteId, now })
+  /** Visitors of eleven countries; those of Iceland are the fewest. */
+  const widespread: SentEvent[] = ['DE', 'FR', 'US', 'GB', 'IN', 'BR', 'JP', 'CH', 'PL', 'ES', 'IS'].flatMap(
+    (country) =>
+      Array.from({ length: country === 'IS' ? 1 : ['DE', 'FR', 'US', 'GB'].includes(country) ? 4 : 2 }, (_, n) => ({
+        site_id: 'widespread',
+        event_type: 'page_view',
+        timestamp: now - 60_000 * n,
+        event_id: `${country}-${n}`,
+        session_id: `${country}-${n}`,
+        anonymous_id: `${country}-${n}`,
+        country,
+      })),
+  )
   let rig: Rig
   let raw: RawEvent[]
 
@@ -22,13 +35,14 @@ describeWithChromium('a filter of the overview', () => {
     rig = await startRig()
     raw = rawEvents(events)
     await rig.send(events)
+    await rig.send(widespread)
   })
   afterAll(() => rig.stop())
 
-  const overview = async (search = ''): Promise<Page> => {
+  const overview = async (search = '', site = siteId): Promise<Page> => {
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)
-    await page.goto(`${rig.url}/sites/${siteId}${search}`)
+    await page.goto(`${rig.url}/sites/${site}${search}`)
     return page
   }
 
@@ -82,6 +96,17 @@ describeWithChromium('a filter of the overview', () => {
     await rowOf(page, 'Countries', 'Germany').click()
     await rowOf(page, 'Devices', 'mobile').click({ modifiers: ['Shift'] })
     await expectFilters(['country:equals:DE', 'device_type:equals:mobile'])
+  })
+
+  it('lists a rare value that is chosen besides frequent ones', async () => {
+    const page = await overview('?range=28d&f=country:in:DE,FR,US,GB,IS', 'widespread')
+    const countries = page.getByRole('region', { name: 'Countries', exact: true })
+    const row = countries.getByRole('button', { name: 'Iceland', pressed: true })
+    await countries.getByRole('button', { name: 'Germany', pressed: true }).waitFor()
+    await eventually(async () => {
+      expect(await row.locator('[data-number]').getAttribute('data-number', { timeout: 1_000 })).toBe('1')
+    })
+    expect(await countries.locator('[aria-pressed]').count()).toBe(9)
   })
 
   it('leaves the other values of its dimension listed, which Shift-click adds', async () => {

@@ -2,9 +2,10 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import type { Dimension, StatsResult } from '@sluice/contracts/stats'
 import { type ApiState, useApi } from '../../api/hooks.ts'
+import type { StatsQuestion } from '../../api/wire.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
-import { choiceOf, clickOf, filtersAfterClick } from '../../state/conditions.ts'
+import { choiceOf, clickOf, conditionOf, filtersAfterClick } from '../../state/conditions.ts'
 import { type Questions, useChosenView, useView } from '../../state/hooks.ts'
 import { Button } from '../../ui/button.tsx'
 import { MoreMenu, Num } from '../../ui/numbers.tsx'
@@ -29,6 +30,13 @@ export interface PanelRow {
 const rowsOf = (result: StatsResult | undefined): PanelRow[] =>
   (result?.breakdown ?? []).map(({ key = '', value, estimated = false }) => ({ key, value, estimated }))
 
+/** The question about the first of some values alone: more frequent ones would leave no room for them. */
+function questionAbout(values: readonly string[], question: StatsQuestion, dimension: Dimension): StatsQuestion {
+  const { filter = [], ...others } = question
+  const asked = conditionOf(dimension, values.slice(0, rareRowsMax), false)
+  return { ...others, filter: [...filter, asked], limit: rareRowsMax }
+}
+
 interface PanelProps {
   title: string
   dimension: Dimension
@@ -51,16 +59,16 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
   const { metric: chosenMetric, filters } = useView()
   const [isAll, setAll] = useState(false)
   const metric = panelMetric(chosenMetric)
-  const filtered = questions.question(metric, { group_by: dimension, limit })
-  const question = withoutChoice(filtered, dimension)
+  const question = withoutChoice(questions.question(metric, { group_by: dimension, limit }), dimension)
   const answer = useApi('stats', isAsked ? { query: question } : null)
   const result = answer.data?.group_by === dimension ? answer.data : undefined
   const groups = rowsOf(result)
   const listed = groups.filter(({ key }) => key !== otherKey)
   const hasMore = groups.length > listed.length
   // Chosen values that are not among the most frequent ones are asked for alone.
-  const rare = choiceOf(filters, dimension).filter((value) => listed.every(({ key }) => key !== value))
-  const rareQuestion = { ...filtered, limit: rareRowsMax }
+  const chosen = [...new Set(choiceOf(filters, dimension))]
+  const rare = chosen.filter((value) => listed.every(({ key }) => key !== value))
+  const rareQuestion = questionAbout(rare, question, dimension)
   const isRareAsked = result !== undefined && !answer.isOld && rare.length > 0
   const rareAnswer = useApi('stats', isRareAsked ? { query: rareQuestion } : null, { keep: false })
   const rareRows = rowsOf(rareAnswer.data).filter(({ key }) => rare.includes(key))
@@ -92,7 +100,7 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
       ) : rows.length === 0 ? (
         <p class="muted panel-empty">{texts.nothing}</p>
       ) : (
-        (draw?.(rows, choiceOf(filters, dimension)) ?? <Rows dimension={dimension} rows={rows} />)
+        (draw?.(rows, chosen) ?? <Rows dimension={dimension} rows={rows} />)
       )}
       {hasMore ? (
         <Button
