@@ -85,6 +85,62 @@ describeWithChromium('faults', () => {
     })
   })
 
+  it('forgets the failure of a comparison that is switched off', async () => {
+    const { page } = await visit()
+    const failed = { success: false, status: 500, error: 'Something went wrong' }
+    const start = Math.floor(Date.now() / 86_400_000 - 27) * 86_400_000
+    await page.route(/\/api\/v1\/stats\/batch$/, async (route) => {
+      const { queries } = route.request().postDataJSON() as { queries: { start_date: number; group_by?: string }[] }
+      if (queries.length !== 3 || queries.some((each) => each.start_date >= start)) return route.fallback()
+      const response = await route.fetch()
+      const answer = (await response.json()) as { data: { results: object[] } }
+      answer.data.results[1] = failed
+      return route.fulfill({ response, json: answer })
+    })
+    await page.goto(rig.url + overview)
+    await page.getByText(failed.error).first().waitFor()
+    await page.keyboard.press('x')
+    await page.waitForURL(/compare=none/)
+    await eventually(async () => {
+      expect(await page.getByText(failed.error).count()).toBe(0)
+    })
+    await numbersOf(page)
+  })
+
+  it('compares the steps of a funnel with the answer for the compared days alone', async () => {
+    const { page } = await visit()
+    const hold = { isOn: false, release: [] as (() => void)[] }
+    const today = Math.floor(Date.now() / 86_400_000) * 86_400_000
+    await page.route(/\/api\/v1\/funnel$/, async (route) => {
+      const { end_date: end } = route.request().postDataJSON() as { end_date: number }
+      // The question for the compared days is answered late.
+      if (hold.isOn && end < today) await new Promise<void>((resolve) => hold.release.push(resolve))
+      await route.fallback()
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/funnels?range=7d`)
+    const changes = page.getByRole('list', { name: 'Steps' }).locator('.change')
+    const steps = page.getByRole('list', { name: 'Steps' })
+    await changes.first().waitFor()
+    hold.isOn = true
+    await page.keyboard.press('n')
+    await page.waitForURL(/range=91d/)
+    await eventually(async () => {
+      expect(hold.release.length).toBe(1)
+      expect(await page.locator('.funnel.old').count()).toBe(0)
+    })
+    expect(await changes.count()).toBe(0)
+    hold.isOn = false
+    for (const release of hold.release) release()
+    await page.keyboard.press('w')
+    await changes.first().waitFor()
+    await page.keyboard.press('x')
+    await page.waitForURL(/compare=none/)
+    await eventually(async () => {
+      expect(await changes.count()).toBe(0)
+    })
+    expect(await steps.locator('[data-number]').count()).toBeGreaterThan(0)
+  })
+
   it('names an answer that is not of Sluice, and goes on with the rest', async () => {
     const { page, expectMessages } = await visit()
     expectMessages(/status of 502/)

@@ -46,19 +46,21 @@ export interface ApiState<T> {
   retry: () => void
 }
 
-const stateOf = <T>(result: UseQueryResult<T>): ApiState<T> => ({
+const stateOf = <T>(result: UseQueryResult<T>, isAsked: boolean): ApiState<T> => ({
   data: result.data,
   error: result.error === null ? undefined : asApiError(result.error),
   answeredAt: result.dataUpdatedAt,
   isLoading: result.isPending && result.fetchStatus !== 'idle',
   isFetching: result.isFetching,
   isOld: result.isPlaceholderData,
-  retry: () => void result.refetch(),
+  retry: () => {
+    if (isAsked) void result.refetch()
+  },
 })
 
 /**
  * Asks an operation and keeps its answer. The question is part of the cache's key: another input is another question, and
- * what nobody waits for is aborted. `null` as input asks nothing yet.
+ * what nobody waits for is aborted. `null` as input asks nothing, and has no answer.
  */
 export function useApi<Id extends OperationId>(
   id: Id,
@@ -74,8 +76,10 @@ export function useApi<Id extends OperationId>(
       refetchInterval: typeof refetchMs === 'function' ? (query) => refetchMs(query.state.data) : refetchMs,
       refetchIntervalInBackground: isHiddenToo,
       ...(staleMs === undefined ? {} : { staleTime: staleMs }),
-      ...(keep ? { placeholderData: keepPreviousData } : {}),
+      // To no question there is no answer, not even an older one.
+      ...(keep && input !== null ? { placeholderData: keepPreviousData } : {}),
     }),
+    input !== null,
   )
 }
 
@@ -102,8 +106,9 @@ export function useAnswer<T>(
       enabled: key !== null,
       refetchInterval: refetchMs,
       ...(staleMs === undefined ? {} : { staleTime: staleMs }),
-      ...(keep ? { placeholderData: keepPreviousData } : {}),
+      ...(keep && key !== null ? { placeholderData: keepPreviousData } : {}),
     }),
+    key !== null,
   )
 }
 

@@ -184,7 +184,8 @@ function Steps({ funnel }: { funnel: Funnel }) {
   const { steps, setSteps, types, result, comparedResult, compared, of } = funnel
   const isCurrent = result.data?.steps.length === steps.length && result.error === undefined
   const found = isCurrent ? result.data?.steps : undefined
-  const before = comparedResult.data?.steps.length === steps.length ? comparedResult.data.steps : undefined
+  const comparedSteps = comparedResult.isOld ? undefined : comparedResult.data?.steps
+  const before = comparedSteps?.length === steps.length ? comparedSteps : undefined
   const next = types.find(({ value }) => !steps.some(({ event_type }) => event_type === value)) ?? types[0]
   return (
     <>

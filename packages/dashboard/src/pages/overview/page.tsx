@@ -1,4 +1,4 @@
-import { useEffect, useMemo } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import type { StatsResult } from '@sluice/contracts/stats'
 import type { BatchEntry, StatsBatchResult } from '@sluice/contracts/stats-batch'
@@ -57,7 +57,10 @@ export default function Overview() {
 
   // The numbers come first, then the chart, then what they are compared with: a key's questions are answered in turn.
   const first = useBatch(counts.map((each) => questions.question(each)))
-  const isFirstThere = first.data !== undefined || first.error !== undefined
+  const wasFirstThere = useRef(false)
+  // While a failed one is asked again, what is below stays.
+  wasFirstThere.current ||= first.data !== undefined || first.error !== undefined
+  const isFirstThere = wasFirstThere.current
   const before = useBatch(isFirstThere ? comparedQuestions(questions, counts) : [])
   const sessionQuestions = ofSessions.map((each) => questions.question(each))
   const second = useBatch(isFirstThere ? [...sessionQuestions, ...comparedQuestions(questions, ofSessions)] : [])
