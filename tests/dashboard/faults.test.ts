@@ -141,6 +141,21 @@ describeWithChromium('faults', () => {
     expect(await steps.locator('[data-number]').count()).toBeGreaterThan(0)
   })
 
+  it('says why a site of the list has no number', async () => {
+    const { page } = await visit()
+    await page.route(/\/api\/v1\/stats\/batch$/, async (route) => {
+      const response = await route.fetch()
+      const answer = (await response.json()) as { data: { results: object[] } }
+      answer.data.results[0] = { success: false, status: 503, error: 'Service temporarily unavailable' }
+      await route.fulfill({ response, json: answer })
+    })
+    await page.goto(rig.url)
+    const row = page.getByRole('row').filter({ hasText: siteId })
+    await row.getByText('Service temporarily unavailable').first().waitFor()
+    await row.getByText('–', { exact: true }).first().waitFor()
+    expect(await row.locator('.skeleton').count()).toBe(0)
+  })
+
   it('names an answer that is not of Sluice, and goes on with the rest', async () => {
     const { page, expectMessages } = await visit()
     expectMessages(/status of 502/)

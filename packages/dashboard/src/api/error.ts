@@ -1,3 +1,5 @@
+import type { BatchEntry } from '@sluice/contracts/stats-batch'
+
 /** Why a request failed, in words for the user. */
 export class ApiError extends Error {
   /** HTTP status; 0 when no answer came. */
@@ -28,3 +30,7 @@ export function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   return new ApiError(0, error instanceof Error ? error.message : String(error))
 }
+
+/** The error of one question of a batch, as if it had been asked alone. */
+export const failureOf = ({ status, error }: Extract<BatchEntry, { success: false }>): ApiError =>
+  new ApiError(status, error)

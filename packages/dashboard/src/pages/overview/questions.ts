@@ -1,7 +1,7 @@
 import { isOneOf } from '@sluice/contracts/conditions'
 import type { BreakdownEntry, Dimension, Metric, StatsResult } from '@sluice/contracts/stats'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
-import { ApiError } from '../../api/error.ts'
+import { failureOf } from '../../api/error.ts'
 import { requestOf } from '../../api/request.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { type CsvRow, fileNameOf } from '../../format/csv.ts'
@@ -25,10 +25,6 @@ export function resultOf(entry: BatchEntry | undefined): StatsResult | undefined
   if (!entry.success) throw failureOf(entry)
   return entry.data
 }
-
-/** The error of one question of a batch, as if it had been asked alone. */
-export const failureOf = ({ status, error }: Extract<BatchEntry, { success: false }>): ApiError =>
-  new ApiError(status, error)
 
 /** The key of what stands after the last listed group. */
 export const otherKey = '(other)'

@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { SiteResource } from '@sluice/contracts/sites'
 import type { StatsResult } from '@sluice/contracts/stats'
 import { call } from '../../api/client.ts'
+import { ApiError, failureOf } from '../../api/error.ts'
 import { useAnswer, useApi } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
@@ -24,7 +25,12 @@ const query = { query: { limit: 1000 } }
 const batchSize = 20
 const refreshMs = 60_000
 
-type Answers = ReadonlyMap<string, StatsResult>
+/** The visitors of a site, or why they are not known. */
+type Answer = StatsResult | ApiError
+type Answers = ReadonlyMap<string, Answer>
+
+const resultOf = (answer: Answer | undefined): StatsResult | undefined =>
+  answer instanceof ApiError ? undefined : answer
 
 const questionOf = (siteId: string): StatsQuestion => ({
   site_id: siteId,
@@ -143,7 +149,9 @@ function GroupVisitors({ ids, isSeen, onAnswer }: GroupProps) {
     isSeen ? ['site-visitors', ids] : null,
     async (signal) => {
       const { results } = await call('statsBatch', { body: { queries: ids.map(dayOf) } }, signal)
-      return new Map(results.flatMap((result, at) => (result.success ? [[ids[at] ?? '', result.data] as const] : [])))
+      return new Map(
+        results.map((entry, at) => [ids[at] ?? '', entry.success ? entry.data : failureOf(entry)] as const),
+      )
     },
     { refetchMs: refreshMs },
   )
@@ -154,7 +162,7 @@ function GroupVisitors({ ids, isSeen, onAnswer }: GroupProps) {
 }
 
 /** A cell that tells once that it is on the screen. */
-function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of: StatsResult | undefined }) {
+function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of: Answer | undefined }) {
   const element = useRef<HTMLSpanElement>(null)
   useEffect(() => {
     const observer = new IntersectionObserver(([entry]) => {
@@ -169,6 +177,8 @@ function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of
     <span ref={element} class="site-number">
       {of === undefined ? (
         <Skeleton width={40} height={14} />
+      ) : of instanceof ApiError ? (
+        <Unknown why={of} />
       ) : (
         <>
           <Num value={of.value} isEstimated={of.estimated === true} name={id} />
@@ -189,6 +199,16 @@ function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of
     </span>
   )
 }
+
+/** In place of a number that could not be counted: the sentence for the pointer, and for those who hear the page. */
+const Unknown = ({ why }: { why: ApiError }) => (
+  <span class="muted" title={why.message}>
+    <span aria-hidden="true">–</span>
+    <span class="hidden-text">
+      <bdi>{why.message}</bdi>
+    </span>
+  </span>
+)
 
 const columnsOf = (answers: Answers, onSeen: (id: string) => void): Column<SiteResource>[] => [
   {
@@ -212,13 +232,15 @@ const columnsOf = (answers: Answers, onSeen: (id: string) => void): Column<SiteR
     header: texts.columns.visitors,
     align: 'end',
     cell: (site) => <Seen id={site.site_id} onSeen={onSeen} of={answers.get(site.site_id)} />,
-    sort: (site) => answers.get(site.site_id)?.value ?? 0,
+    sort: (site) => resultOf(answers.get(site.site_id))?.value ?? 0,
   },
   {
     id: 'trend',
     header: texts.columns.trend,
     cell: (site) => {
-      const values = answers.get(site.site_id)?.breakdown?.map((each) => each.value)
+      const answer = answers.get(site.site_id)
+      if (answer instanceof ApiError) return <span class="muted">–</span>
+      const values = answer?.breakdown?.map((each) => each.value)
       return values === undefined ? (
         <Skeleton width={120} height={14} />
       ) : (
