@@ -156,6 +156,30 @@ describeWithChromium('faults', () => {
     expect(await row.locator('.skeleton').count()).toBe(0)
   })
 
+  it('says why the list of all values lacks a metric, and has it after Retry', async () => {
+    const { page } = await visit()
+    const failed = { success: false, status: 500, error: 'Something went wrong' }
+    const service = { isBroken: true }
+    await page.route(/\/api\/v1\/stats\/batch$/, async (route) => {
+      const { queries } = route.request().postDataJSON() as { queries: { metric: string; group_by?: string }[] }
+      const at = queries.findIndex(({ metric, group_by: by }) => metric === 'bounce_rate' && by === 'path')
+      if (at === -1 || !service.isBroken) return route.fallback()
+      const response = await route.fetch()
+      const answer = (await response.json()) as { data: { results: object[] } }
+      answer.data.results[at] = failed
+      return route.fulfill({ response, json: answer })
+    })
+    await page.goto(rig.url + overview)
+    await page.getByRole('region', { name: 'Pages', exact: true }).getByRole('button', { name: 'All' }).click()
+    const dialog = page.getByRole('dialog', { name: 'All pages' })
+    await dialog.getByText(failed.error).waitFor()
+    service.isBroken = false
+    await dialog.getByRole('button', { name: 'Retry' }).click()
+    await eventually(async () => {
+      expect(await dialog.getByText(failed.error).count()).toBe(0)
+    })
+  })
+
   it('names an answer that is not of Sluice, and goes on with the rest', async () => {
     const { page, expectMessages } = await visit()
     expectMessages(/status of 502/)

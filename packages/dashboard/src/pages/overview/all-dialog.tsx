@@ -15,8 +15,9 @@ import { TextField } from '../../ui/field.tsx'
 import { MoreMenu, Num } from '../../ui/numbers.tsx'
 import { ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { type Column, DataTable } from '../../ui/table.tsx'
+import { type Batch, BatchError } from './batch-error.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, otherKey, resultOf, withoutChoice } from './questions.ts'
+import { breakdownSource, otherKey, withoutChoice } from './questions.ts'
 
 const rowsMax = 1_000
 /** Rows whose other metrics are asked for: those that are seen without scrolling far. */
@@ -46,7 +47,7 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
   const shown = entries.filter(({ key }) =>
     `${key} ${valueLabel(dimension, key)}`.toLowerCase().includes(text.trim().toLowerCase()),
   )
-  const details = useDetails(
+  const { details, batch } = useDetails(
     questions,
     dimension,
     metric,
@@ -99,6 +100,7 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
           {result === undefined ? null : <MoreMenu source={breakdownSource(title, question, result, questions)} />}
         </div>
         {answer.error === undefined ? null : <ErrorPanel error={answer.error} onRetry={answer.retry} />}
+        <BatchError batch={batch} />
         {result === undefined && answer.error === undefined ? <SkeletonRows rows={9} /> : null}
         {result === undefined ? null : (
           <DataTable
@@ -131,19 +133,25 @@ interface Detail {
 }
 
 /** Other metrics of some values: one question for each, of these values alone. */
-function useDetails(questions: Questions, dimension: Dimension, metric: Metric, keys: readonly string[]): Detail[] {
+function useDetails(
+  questions: Questions,
+  dimension: Dimension,
+  metric: Metric,
+  keys: readonly string[],
+): { details: Detail[]; batch: Batch } {
   const known = keys.filter((key) => key !== '' && key !== otherKey)
   const others = otherMetrics.filter((each) => each !== metric)
   const asked = others.map((each): StatsQuestion => {
     const question = withoutChoice(questions.question(each, { group_by: dimension, limit: rowsMax }), dimension)
     return { ...question, filter: [...(question.filter ?? []), conditionOf(dimension, known, false)] }
   })
-  const answer = useApi('statsBatch', known.length === 0 ? null : { body: { queries: asked } })
-  return others.map((each, at) => {
-    const entry = answer.data?.results[at]
-    const result: StatsResult | undefined = entry?.success === true ? resultOf(entry) : undefined
+  const batch = useApi('statsBatch', known.length === 0 ? null : { body: { queries: asked } })
+  const details = others.map((each, at) => {
+    const entry = batch.data?.results[at]
+    const result: StatsResult | undefined = entry?.success === true ? entry.data : undefined
     return { metric: each, values: new Map((result?.breakdown ?? []).map(({ key = '', value }) => [key, value])) }
   })
+  return { details, batch }
 }
 
 function ExportAll({ title, question }: { title: string; question: StatsQuestion }) {

@@ -1,9 +1,8 @@
-import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import type { StatsResult } from '@sluice/contracts/stats'
-import type { BatchEntry, StatsBatchResult } from '@sluice/contracts/stats-batch'
-import { type ApiError, failureOf } from '../../api/error.ts'
-import { type ApiState, useApi } from '../../api/hooks.ts'
+import type { BatchEntry } from '@sluice/contracts/stats-batch'
+import { useApi } from '../../api/hooks.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { lagMs } from '../../app/freshness.tsx'
 import { useShortcut } from '../../app/shortcuts.tsx'
@@ -15,6 +14,7 @@ import { useSite } from '../../state/session.tsx'
 import { type HeadlineMetric, headlineMetrics } from '../../state/view.ts'
 import { Button } from '../../ui/button.tsx'
 import { ErrorPanel, PageTitle } from '../../ui/states.tsx'
+import { type Batch, BatchError, errorOf } from './batch-error.tsx'
 import { ChartPanel } from './chart-panel.tsx'
 import { CountriesPanel } from './countries-panel.tsx'
 import { EmptyRange } from './empty-range.tsx'
@@ -33,8 +33,6 @@ const ofSessions = [
 const panelDimensions = ['path', 'referrer_host', 'country', 'device_type', 'event_type'] as const
 /** Answers of the range may be this far behind those of the last hour before a note says so, ms. */
 const oldRowsMs = 5 * 60_000
-
-type Batch = ApiState<StatsBatchResult>
 
 /** What happened, compared with what, and from where. */
 export default function Overview() {
@@ -134,19 +132,6 @@ export default function Overview() {
 /** Asks questions in one request; none asks nothing. */
 function useBatch(queries: StatsQuestion[]): Batch {
   return useApi('statsBatch', queries.length === 0 ? null : { body: { queries } })
-}
-
-/** Why a batch has no answer, or why one of its questions has none. */
-function errorOf({ data, error }: Batch): ApiError | undefined {
-  if (data === undefined) return error
-  const failed = data.results.find(({ success }) => !success)
-  return failed?.success === false ? failureOf(failed) : undefined
-}
-
-function BatchError({ batch }: { batch: Batch }) {
-  // Each answer is one error: a new object starts the countdown of ErrorPanel anew.
-  const error = useMemo(() => errorOf(batch), [batch.answeredAt, batch.error])
-  return error === undefined ? null : <ErrorPanel error={error} onRetry={batch.retry} />
 }
 
 /** The questions about the compared range; none without one. */
