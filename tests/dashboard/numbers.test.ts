@@ -123,6 +123,19 @@ describeWithChromium('every number', () => {
     expect([...kinds]).toEqual([path.split('/')[3]?.replace(/funnels/, 'funnel') ?? 'stats'])
   })
 
+  it('of the list of sites is what its curl command prints with a key of another environment, too', async () => {
+    const { key } = await rig.createKey({ name: 'Developer', scopes: ['stats:read'], environment: 'dev' })
+    const page = await open('/')
+    const row = page.getByRole('row').filter({ hasText: siteId })
+    const shown = Number(await row.locator('[data-number]').first().getAttribute('data-number'))
+    expect(shown).toBeGreaterThan(0)
+    const more = row.getByRole('button', { name: 'More', exact: true })
+    for (const entry of ['Copy curl', 'Copy curl with relative dates']) {
+      const printed = (await runInShell(await copied(page, more, entry), key)) as { data: { value: number } }
+      expect(printed.data.value).toBe(shown)
+    }
+  })
+
   it('can be downloaded as a file named by site, metric, grouping and days', async () => {
     const dayOf = (daysAgo: number) => new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10)
     const [from, to] = [dayOf(9), dayOf(3)]

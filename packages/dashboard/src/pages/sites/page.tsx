@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import type { Environment } from '@sluice/contracts/scopes'
 import type { SiteResource } from '@sluice/contracts/sites'
 import type { StatsResult } from '@sluice/contracts/stats'
 import { call } from '../../api/client.ts'
@@ -9,7 +10,7 @@ import type { StatsQuestion } from '../../api/wire.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { messages } from '../../messages/en.ts'
 import { sitePath } from '../../state/route.ts'
-import { useMay } from '../../state/session.tsx'
+import { useMay, useSession } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { listSource } from '../../ui/list-source.ts'
 import { MoreMenu, Num } from '../../ui/numbers.tsx'
@@ -32,12 +33,17 @@ type Answers = ReadonlyMap<string, Answer>
 const resultOf = (answer: Answer | undefined): StatsResult | undefined =>
   answer instanceof ApiError ? undefined : answer
 
-const questionOf = (siteId: string): StatsQuestion => ({
+/** The question names its environment, so that its copied command gives the same number with another key. */
+const questionOf = (siteId: string, environment: Environment): StatsQuestion => ({
   site_id: siteId,
   metric: 'visitors',
   group_by: 'hour',
+  environment,
 })
-const dayOf = (siteId: string): StatsQuestion => ({ ...questionOf(siteId), period: '24h' })
+const dayOf = (siteId: string, environment: Environment): StatsQuestion => ({
+  ...questionOf(siteId, environment),
+  period: '24h',
+})
 
 /** All sites, with the visitors of their last 24 hours. */
 export default function Page() {
@@ -145,10 +151,12 @@ interface GroupProps {
 
 /** Asks the visitors of some sites at once. */
 function GroupVisitors({ ids, isSeen, onAnswer }: GroupProps) {
+  const { environment } = useSession()
   const group = useAnswer(
-    isSeen ? ['site-visitors', ids] : null,
+    isSeen ? ['site-visitors', ids, environment] : null,
     async (signal) => {
-      const { results } = await call('statsBatch', { body: { queries: ids.map(dayOf) } }, signal)
+      const queries = ids.map((id) => dayOf(id, environment))
+      const { results } = await call('statsBatch', { body: { queries } }, signal)
       return new Map(
         results.map((entry, at) => [ids[at] ?? '', entry.success ? entry.data : failureOf(entry)] as const),
       )
@@ -163,6 +171,7 @@ function GroupVisitors({ ids, isSeen, onAnswer }: GroupProps) {
 
 /** A cell that tells once that it is on the screen. */
 function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of: Answer | undefined }) {
+  const { environment } = useSession()
   const element = useRef<HTMLSpanElement>(null)
   useEffect(() => {
     const observer = new IntersectionObserver(([entry]) => {
@@ -186,9 +195,9 @@ function Seen({ id, onSeen, of }: { id: string; onSeen: (id: string) => void; of
             source={{
               label: `${messages.metrics.visitors}, ${id}`,
               request: requestOf('stats', {
-                query: { ...questionOf(id), start_date: of.start_date, end_date: of.end_date },
+                query: { ...questionOf(id, environment), start_date: of.start_date, end_date: of.end_date },
               }),
-              relativeRequest: requestOf('stats', { query: dayOf(id) }),
+              relativeRequest: requestOf('stats', { query: dayOf(id, environment) }),
               rows: () => [{ site_id: id, metric: 'visitors', value: of.value }],
               fileName: fileNameOf([id, 'visitors'], 'csv'),
               value: of.value,
