@@ -301,6 +301,42 @@ describeWithChromium('the overview', () => {
     await page.getByRole('link', { name: 'Alert on this' }).click()
     await page.getByRole('checkbox', { name: /country is Germany/i }).waitFor()
     expect(await page.getByLabel('Metric', { exact: true }).inputValue()).toBe('event_count')
+    // The rule will be of the key's environment.
+    await page
+      .locator('main')
+      .getByText(/events of the environment Production count/)
+      .waitFor()
+  })
+
+  it('offers no alert rule on numbers of an environment that is not the key’s', async () => {
+    const entries = async (search: string) => {
+      const page = await overview(search)
+      await settledHeadline(page, 'Events')
+      await page.getByRole('radiogroup').getByRole('button', { name: 'More', exact: true }).first().click()
+      await page.getByRole('button', { name: 'Copy curl', exact: true }).waitFor()
+      return page.getByRole('link', { name: 'Alert on this' }).count()
+    }
+    expect(await entries('?env=dev')).toBe(0)
+    expect(await entries('?env=all')).toBe(0)
+    expect(await entries('?env=prod')).toBe(1)
+  })
+
+  it('previews a rule on the events of its environment, which is not the session’s', async () => {
+    const { key } = await rig.createKey({ name: 'Developer', scopes: ['admin'], environment: 'dev' })
+    const rule = {
+      site_id: siteId,
+      name: 'Developed',
+      condition: { metric: 'event_count', operator: 'greater_than', threshold: 4, window: '5m' },
+      enabled: false,
+      notification_type: 'webhook',
+      notification_config: { url: 'http://127.0.0.1:9/' },
+    }
+    const { rule_id: ruleId } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', rule, key)
+    const page = await overview()
+    const previewed = page.waitForRequest(/\/api\/v1\/alerts\/preview$/)
+    await page.goto(`${rig.url}/sites/${siteId}/alerts?open=${ruleId}`)
+    await page.getByText(/events of the environment Development count/).waitFor()
+    expect((await previewed).postDataJSON()).toMatchObject({ environment: 'dev' })
   })
 
   it('gives up the questions of ranges that were left, and shows the last one', async () => {

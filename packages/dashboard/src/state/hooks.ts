@@ -97,6 +97,8 @@ export interface Questions {
   /** IANA name of the view's time zone. */
   zone: string
   environment: Environment | 'all'
+  /** The environment of the session's key. */
+  keyEnvironment: Environment
   bounds: Bounds
   /** The range that the view compares with, if any. */
   compared: Bounds | undefined
@@ -119,10 +121,14 @@ export function useQuestions(): Questions {
   const site = useContext(SiteContext)
   const { range, compare, filters, exact, by, siteId } = view
   const zone = view.zone ?? site?.timezone ?? 'UTC'
-  const environment = view.env ?? session.environment
+  const keyEnvironment = session.environment
+  const environment = view.env ?? keyEnvironment
   const now = clock.value
   const firstEventAt = site?.first_event_at ?? null
-  const key = JSON.stringify([siteId, range, compare, filters, exact, by, zone, environment, now, firstEventAt])
+  const key = JSON.stringify([
+    ...[siteId, range, compare, filters, exact, by, zone],
+    ...[environment, keyEnvironment, now, firstEventAt],
+  ])
   return useMemo(() => {
     const moment: Moment = { now, zone, firstEventAt }
     const bounds = boundsOf(range, moment)
@@ -146,6 +152,7 @@ export function useQuestions(): Questions {
     return {
       zone,
       environment,
+      keyEnvironment,
       bounds,
       compared,
       unit,

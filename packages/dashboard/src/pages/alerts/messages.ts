@@ -18,6 +18,8 @@ export const texts = {
   description: 'Description',
   condition: 'Condition',
   metric: 'Metric',
+  ofEnvironment: (name: string) =>
+    `Only events of the environment ${name} count: a rule is of the environment of the key that makes it.`,
   eventType: 'Event type',
   eventTypeHint: 'Only events of this type. Empty: all.',
   missingEventType: 'Choose the type of event to count.',

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { PreviewAlertBody } from '@sluice/contracts/alerts'
+import type { Environment } from '@sluice/contracts/scopes'
 import { useApi } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
@@ -31,17 +32,24 @@ function useSettled<T>(value: T, key: string): T {
   return settled
 }
 
-function bodyOf(draft: Draft, siteId: string): PreviewAlertBody | undefined {
+function bodyOf(draft: Draft, siteId: string, environment: Environment): PreviewAlertBody | undefined {
   const condition = conditionOf(draft)
   const [lasting, cooldown] = [durationOf(draft.for), durationOf(draft.cooldown)]
   if (condition === undefined || lasting === undefined || cooldown === undefined) return undefined
-  return { site_id: siteId, condition, for: lasting, cooldown, no_data: draft.noData }
+  return { site_id: siteId, condition, for: lasting, cooldown, no_data: draft.noData, environment }
+}
+
+interface PreviewProps {
+  draft: Draft
+  /** Whose events the rule counts. */
+  environment: Environment
+  onThreshold: (value: number) => void
 }
 
 /** What a rule would have done in the last 30 days, asked 400 ms after the last edit. */
-export function Preview({ draft, onThreshold }: { draft: Draft; onThreshold: (value: number) => void }) {
+export function Preview({ draft, environment, onThreshold }: PreviewProps) {
   const site = useSite()
-  const typed = bodyOf(draft, site.site_id)
+  const typed = bodyOf(draft, site.site_id, environment)
   const body = useSettled(typed, JSON.stringify(typed))
   const preview = useApi('previewAlert', body === undefined ? null : { body })
   const { data } = preview

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { alertOperators, noDataRules } from '@sluice/contracts/alert-state'
 import { notificationTypes } from '@sluice/contracts/alerts'
+import type { Environment } from '@sluice/contracts/scopes'
 import { metrics } from '@sluice/contracts/stats'
 import type { ApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
@@ -25,6 +26,8 @@ import { thresholdKind } from './rule-text.ts'
 
 interface RuleEditorProps {
   draft: Draft
+  /** Whose events the rule counts. */
+  environment: Environment
   onChange: (draft: Draft) => void
   submit: string
   onSubmit: () => Promise<void>
@@ -40,7 +43,7 @@ interface PartProps {
 }
 
 /** The settings of a rule, and beside them what they would have done. */
-export function RuleEditor({ draft, onChange, submit, onSubmit, isBusy, error }: RuleEditorProps) {
+export function RuleEditor({ draft, environment, onChange, submit, onSubmit, isBusy, error }: RuleEditorProps) {
   const { site_id: siteId } = useSite()
   const [isTried, setTried] = useState(false)
   const problems = problemsOf(draft)
@@ -75,7 +78,8 @@ export function RuleEditor({ draft, onChange, submit, onSubmit, isBusy, error }:
           autocomplete="off"
           error={parts.errorOf('name')}
         />
-        <Condition {...parts} />
+        <p class="muted small">{texts.ofEnvironment(messages.bar.environments[environment])}</p>
+        <Condition {...parts} environment={environment} />
         <Behaviour {...parts} />
         <Notification {...parts} />
         {errors.rest === undefined ? null : <ErrorPanel error={errors.rest} />}
@@ -87,6 +91,7 @@ export function RuleEditor({ draft, onChange, submit, onSubmit, isBusy, error }:
       </form>
       <Preview
         draft={draft}
+        environment={environment}
         onThreshold={(threshold) => {
           parts.set({ threshold: String(threshold) })
         }}
@@ -95,9 +100,9 @@ export function RuleEditor({ draft, onChange, submit, onSubmit, isBusy, error }:
   )
 }
 
-function Condition({ draft, set, errorOf }: PartProps) {
+function Condition({ draft, set, errorOf, environment }: PartProps & { environment: Environment }) {
   const { site_id: siteId } = useSite()
-  const observed = useApi('properties', { query: { site_id: siteId } })
+  const observed = useApi('properties', { query: { site_id: siteId, environment } })
   const types = observed.data?.properties.find((each) => each.name === 'event_type')?.values ?? []
   const isPercent = percentOperators.includes(draft.operator)
   const unit = texts.units[thresholdKind(draft)]

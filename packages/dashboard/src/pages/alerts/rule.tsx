@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { AlertResource } from '@sluice/contracts/alerts'
 import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
 import { useView } from '../../state/hooks.ts'
-import { useSite } from '../../state/session.tsx'
+import { useSession, useSite } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
 import { ConfirmDialog, SecretDialog } from '../../ui/form-dialog.tsx'
@@ -35,6 +35,7 @@ const Back = ({ onDone }: OnDone) => (
 /** A new rule, on the metric and with the conditions that the address holds. */
 export function NewRule({ onDone }: OnDone) {
   const { site_id: siteId } = useSite()
+  const { environment } = useSession()
   const view = useView()
   const create = useChange('createAlert')
   const refresh = useRefresh()
@@ -57,6 +58,7 @@ export function NewRule({ onDone }: OnDone) {
       <PageTitle title={texts.newTitle} />
       <RuleEditor
         draft={draft}
+        environment={environment}
         onChange={setDraft}
         submit={texts.submit}
         onSubmit={submit}
@@ -166,6 +168,7 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
       )}
       <RuleEditor
         draft={draft}
+        environment={of.environment}
         onChange={setDraft}
         submit={texts.save}
         onSubmit={save}

@@ -3,8 +3,7 @@ import type { StatsResult } from '@sluice/contracts/stats'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { formatExact, formatValue, kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
-import { useChosenView } from '../../state/hooks.ts'
-import type { ShellDates } from '../../state/shell-dates.ts'
+import { type Questions, useChosenView } from '../../state/hooks.ts'
 import { type HeadlineMetric, headlineMetrics } from '../../state/view.ts'
 import { announce } from '../../ui/announce.tsx'
 import { Change, MoreMenu, Num } from '../../ui/numbers.tsx'
@@ -15,7 +14,7 @@ import { numberSource } from './questions.ts'
 /** A headline number: the question, its answer, and the answer of the compared range. */
 export interface Headline {
   question: StatsQuestion
-  dates: ShellDates | undefined
+  questions: Questions
   result: StatsResult | undefined
   before: StatsResult | undefined
   isOld: boolean
@@ -68,7 +67,16 @@ interface HeadlineNumberProps extends Headline {
   onChoose: () => void
 }
 
-function HeadlineNumber({ metric, question, dates, result, before, isOld, isChosen, onChoose }: HeadlineNumberProps) {
+function HeadlineNumber({
+  metric,
+  question,
+  questions,
+  result,
+  before,
+  isOld,
+  isChosen,
+  onChoose,
+}: HeadlineNumberProps) {
   const id = useId()
   const kind = kindOf(metric)
   const label = messages.metrics[metric]
@@ -103,7 +111,7 @@ function HeadlineNumber({ metric, question, dates, result, before, isOld, isChos
           </span>
         </span>
       </button>
-      {result === undefined ? null : <MoreMenu source={numberSource(label, question, result, dates)} />}
+      {result === undefined ? null : <MoreMenu source={numberSource(label, question, result, questions)} />}
     </div>
   )
 }

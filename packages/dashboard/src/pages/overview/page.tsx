@@ -148,7 +148,7 @@ function headlineOf(
   const resultAt = ([{ data }, at]: [Batch, number]) => quiet(data?.results[at])
   return {
     question: questions.question(metric),
-    dates: questions.dates,
+    questions,
     result: resultAt(now),
     before: questions.compared === undefined || before[0].isOld ? undefined : resultAt(before),
     isOld: now[0].isOld,

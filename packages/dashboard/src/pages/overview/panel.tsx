@@ -89,7 +89,7 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
         {result === undefined ? null : (
           <MoreMenu
             source={breakdownSource(title, question, result, {
-              dates: questions.dates,
+              ...questions,
               joint: rareRows.length === 0 ? undefined : { question: rareQuestion, rows },
             })}
           />

@@ -1,4 +1,5 @@
 import { isOneOf } from '@sluice/contracts/conditions'
+import type { Environment } from '@sluice/contracts/scopes'
 import type { BreakdownEntry, Dimension, Metric, StatsResult } from '@sluice/contracts/stats'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
 import { failureOf } from '../../api/error.ts'
@@ -8,8 +9,8 @@ import { type CsvRow, fileNameOf } from '../../format/csv.ts'
 import { relativeOf } from '../../format/curl.ts'
 import { formatIso } from '../../format/dates.ts'
 import { formatCondition, isChoiceOf } from '../../state/conditions.ts'
+import type { Questions } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
-import type { ShellDates } from '../../state/shell-dates.ts'
 import type { NumberSource } from '../../ui/numbers.tsx'
 
 /** Metrics that groups by value can be ranked by; of rates, a single session would be the highest. */
@@ -36,11 +37,15 @@ function fileOf(question: StatsQuestion, zone: string): string {
   return fileNameOf([question.site_id, question.metric, ...(by === undefined ? [] : [`by-${by}`]), from, to], 'csv')
 }
 
-/** A new alert rule on the question's metric, with its filter. */
-function alertHref({ site_id: siteId, metric, filter = [] }: StatsQuestion): string {
+/** A new alert rule on the question's metric, with its filter; none where the rule would count another environment's events. */
+function alertLink(
+  { site_id: siteId, metric, filter = [], environment }: StatsQuestion,
+  keyEnvironment: Environment,
+): { alertHref?: string } {
+  if (environment !== keyEnvironment) return {}
   const search = new URLSearchParams({ open: 'new', metric })
   for (const each of filter) if ('property' in each) search.append('f', formatCondition(each))
-  return `/sites/${encodeURIComponent(siteId)}/alerts?${search.toString()}`
+  return { alertHref: `/sites/${encodeURIComponent(siteId)}/alerts?${search.toString()}` }
 }
 
 /** A breakdown's question without the choice of values of its dimension: its answer has the values that could be chosen, too. */
@@ -55,7 +60,7 @@ export function numberSource(
   label: string,
   question: StatsQuestion,
   result: StatsResult,
-  dates: ShellDates | undefined,
+  { dates, keyEnvironment }: Pick<Questions, 'dates' | 'keyEnvironment'>,
 ): NumberSource {
   const { timezone: zone } = result
   const request = requestOf('stats', { query: question })
@@ -65,7 +70,7 @@ export function numberSource(
     relativeRequest: relativeOf(request, dates),
     value: result.value,
     fileName: fileOf(question, zone),
-    alertHref: alertHref(question),
+    ...alertLink(question, keyEnvironment),
     rows: () => [
       {
         site_id: result.site_id,
@@ -90,7 +95,7 @@ export function breakdownSource(
   label: string,
   question: StatsQuestion,
   result: StatsResult,
-  { dates, joint }: { dates: ShellDates | undefined; joint?: JointRows | undefined },
+  { dates, keyEnvironment, joint }: Pick<Questions, 'dates' | 'keyEnvironment'> & { joint?: JointRows | undefined },
 ): NumberSource {
   const { timezone: zone, breakdown = [], group_by: by } = result
   const rowOf = ({ timestamp = 0, key, value }: Partial<BreakdownEntry>): CsvRow =>
@@ -105,6 +110,6 @@ export function breakdownSource(
     relativeRequest: relativeOf(request, dates),
     fileName: fileOf(question, zone),
     rows: () => (joint?.rows ?? breakdown).map(rowOf),
-    alertHref: alertHref(question),
+    ...alertLink(question, keyEnvironment),
   }
 }
