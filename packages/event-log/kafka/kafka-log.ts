@@ -20,6 +20,8 @@ const produceTimeoutMs = 2500
 const adminTimeoutMs = 2000
 const checkTimeoutMs = 2000
 const adminCallTimeoutMs = 5000
+/** A slow broker is asked again for this long. */
+const repeatTimeoutMs = 10_000
 /** A broker that never had a group first creates the topic for the positions, which takes seconds. */
 const positionsTimeoutMs = 20_000
 /**
@@ -81,12 +83,12 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
   let partitionCount: number | undefined
   let clusterId: string | undefined
 
-  /** Runs requests that brokers respond to from memory, and repeats one without a response in time for 5 s. */
+  /** Runs requests that brokers respond to from memory, and repeats one without a response in time for 10 s. */
   const request = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
     retry(() => admin.use(work, adminCallTimeoutMs), {
       isPermanent: (error) => kafkaErrorType(error) !== 'KafkaJSRequestTimeoutError',
       delays: repeatDelays,
-      timeoutMs: adminCallTimeoutMs,
+      timeoutMs: repeatTimeoutMs,
     })
 
   async function fetchPartitionCount(): Promise<number> {
