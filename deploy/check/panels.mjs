@@ -176,7 +176,10 @@ scrape_configs:
   const query = async (expr) => {
     const url = new URL(`http://127.0.0.1:${prometheusPort}/api/v1/query`)
     url.searchParams.set('query', expr.replaceAll('$__rate_interval', '1m'))
-    const { status, data, error } = await (await fetch(url)).json()
+    const response = await fetch(url)
+    // Prometheus is not ready yet.
+    if (response.status === 503) return []
+    const { status, data, error } = await response.json()
     if (status !== 'success') throw new Error(`${expr}: ${error}`)
     return data.result.filter(({ value }) => value[1] !== 'NaN')
   }
