@@ -56,9 +56,10 @@ export function createHarness({ createUrl, options }: ConformanceSubject) {
     const reports: Record<string, string>[] = []
     child.on('message', (report: Record<string, string>) => reports.push(report))
     const reported = (key: string) => reports.flatMap((report) => report[key] ?? [])
+    const exited = once(child, 'exit')
     const kill = async () => {
       child.kill('SIGKILL')
-      await once(child, 'exit')
+      await exited
     }
     return { reported, kill }
   }

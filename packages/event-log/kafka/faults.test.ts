@@ -4,9 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { isDeepStrictEqual } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
-import { Kafka, logLevel } from 'kafkajs'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { LocalKafka } from '../../../tests/support/engines/kafka.ts'
 import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
@@ -14,9 +12,10 @@ import { startKafkaBehindProxy } from '../../../tests/support/kafka-behind-proxy
 import { startStopwatch } from '../../../tests/support/stopwatch.ts'
 import type { TcpProxy } from '../../../tests/support/tcp-proxy.ts'
 import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
+import { kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
 import type { EventLog } from '../log.ts'
 import { openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
-import { describeDurability, ensureTopics } from './ensure-topics.ts'
+import { ensureTopics } from './ensure-topics.ts'
 
 const timeoutMs = 10_000
 const options: Omit<OpenEventLogOptions, 'logger'> = {
@@ -38,12 +37,6 @@ const createUrl = async () => {
   return url
 }
 
-/** A kafkajs client, for requests that the log does not make. */
-const clientOf = (url: string) =>
-  new Kafka({ brokers: [new URL(url).host], logLevel: logLevel.NOTHING, clientId: 'test' })
-
-const topicOf = (url: string) => new URL(url).pathname.slice(1)
-
 /** A logger that keeps its lines as text. */
 const listen = () => {
   const lines: string[] = []
@@ -60,177 +53,10 @@ afterEach(async () => {
   await Promise.all(logs.splice(0).map((log) => log.close()))
 })
 
-describeWithKafka('topics in Kafka', () => {
-  test('are created once with those of old rows and dead letters, and a single broker is reported as a risk', async () => {
-    const url = testKafka()?.url ?? ''
-    const topic = topicOf(url)
-    expect(await ensureTopics(url)).toEqual([topic, `${topic}.dead`, `${topic}.backfill`])
-    expect(await ensureTopics(url)).toEqual([])
-    expect(await (await open(url)).partitions()).toBe(4)
-    expect(await (await open(url)).id()).toMatch(new RegExp(`^[A-Za-z0-9_-]+\\.${topic}$`))
-    const warnings = await describeDurability(url)
-    for (const name of [topic, `${topic}.backfill`, `${topic}.dead`]) {
-      expect(warnings.filter((warning) => warning.startsWith(`Topic ${name} has `))).toEqual([
-        expect.stringContaining('has 1 replicas'),
-        expect.stringContaining('min.insync.replicas=1'),
-      ])
-    }
-    expect(warnings).toHaveLength(6)
-    expect(await describeDurability('file:data/log')).toEqual([])
-  })
-
-  describe('of old rows', () => {
-    const settings = ['retention.ms', 'max.message.bytes', 'segment.ms'] as const
-
-    /** The number of partitions and some settings of a topic. */
-    const describeTopic = async (url: string, name: string) => {
-      const admin = clientOf(url).admin()
-      await admin.connect()
-      const { topics } = await admin.fetchTopicMetadata({ topics: [name] })
-      const { resources } = await admin.describeConfigs({
-        includeSynonyms: false,
-        // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a topic; the enum exists as a type only
-        resources: [{ type: 2, name, configNames: [...settings] }],
-      })
-      await admin.disconnect()
-      const values = resources.flatMap(({ configEntries }) =>
-        configEntries.map(({ configName, configValue }) => `${configName}=${configValue}`),
-      )
-      return { partitions: topics[0]?.partitions.length, settings: values.sort() }
-    }
-
-    /** Waits for the number of partitions; a broker may refuse to describe a topic that is new to it. */
-    const havePartitions = (url: string, name: string, count: number) =>
-      waitUntil(async () => {
-        const { partitions } = await describeTopic(url, name).catch(() => ({ partitions: undefined }))
-        return partitions === count
-      }, `${name} has ${count} partitions`)
-
-    /** Creates the topic of events as an operator would, before this build. */
-    const createTopic = async (name: string, numPartitions: number, url: string) => {
-      const admin = clientOf(url).admin()
-      await admin.connect()
-      const configEntries = [
-        { name: 'retention.ms', value: '1209600000' },
-        { name: 'segment.ms', value: '3600000' },
-      ]
-      await admin.createTopics({ topics: [{ topic: name, numPartitions, configEntries }], waitForLeaders: false })
-      await admin.disconnect()
-    }
-
-    test('get the partitions and settings of the topic of events, at first and after these have changed', async () => {
-      const url = testKafka()?.url ?? ''
-      const topic = topicOf(url)
-      await createTopic(topic, 3, url)
-      await havePartitions(url, topic, 3)
-      expect(await ensureTopics(url)).toEqual([`${topic}.dead`, `${topic}.backfill`])
-      expect((await describeTopic(url, topic)).settings).toContain('retention.ms=1209600000')
-      expect(await describeTopic(url, `${topic}.backfill`)).toEqual(await describeTopic(url, topic))
-
-      const admin = clientOf(url).admin()
-      await admin.connect()
-      await admin.createPartitions({ topicPartitions: [{ topic, count: 5 }] })
-      const configEntries = [{ name: 'retention.ms', value: '2419200000' }]
-      // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a topic; the enum exists as a type only
-      await admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: topic, configEntries }] })
-      await admin.disconnect()
-      await havePartitions(url, topic, 5)
-      expect((await describeDurability(url)).join()).toContain(`${topic}.backfill has 3`)
-      expect(await ensureTopics(url)).toEqual([])
-      await havePartitions(url, `${topic}.backfill`, 5)
-      const { settings } = await describeTopic(url, topic)
-      await waitUntil(async () => {
-        const described = await describeTopic(url, `${topic}.backfill`)
-        return isDeepStrictEqual(described.settings, settings)
-      }, 'the settings of the backfill topic are those of the topic of events')
-      expect((await describeDurability(url)).join()).not.toContain('until they are equal')
-    })
-
-    test('with more partitions than events have are refused with what to do', async () => {
-      const url = testKafka()?.url ?? ''
-      const topic = topicOf(url)
-      await createTopic(topic, 2, url)
-      await createTopic(`${topic}.backfill`, 4, url)
-      await havePartitions(url, `${topic}.backfill`, 4)
-      await expect(ensureTopics(url)).rejects.toThrow('has 4 partitions')
-    })
-  })
-
-  test('keep events for a month and dead letters for a year, whatever their size', async () => {
-    const url = await createUrl()
-    const admin = clientOf(url).admin()
-    await admin.connect()
-    const settingsOf = async (name: string) => {
-      const { resources } = await admin.describeConfigs({
-        includeSynonyms: false,
-        // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a topic; the enum exists as a type only
-        resources: [{ type: 2, name, configNames: ['retention.ms', 'retention.bytes', 'cleanup.policy'] }],
-      })
-      return Object.fromEntries(
-        resources.flatMap(({ configEntries }) =>
-          configEntries.map(({ configName, configValue }) => [configName, configValue]),
-        ),
-      )
-    }
-    const kept = { 'retention.bytes': '-1', 'cleanup.policy': 'delete' }
-    expect(await settingsOf(topicOf(url))).toEqual({ ...kept, 'retention.ms': '2592000000' })
-    expect(await settingsOf(`${topicOf(url)}.dead`)).toEqual({ ...kept, 'retention.ms': '31536000000' })
-    await admin.disconnect()
-  })
-
-  test('are reported as a risk when Kafka may delete events before the writer reads them', async () => {
-    const url = testKafka()?.url ?? ''
-    const admin = clientOf(url).admin()
-    await admin.connect()
-    const settings = { 'retention.ms': '604799999', 'retention.bytes': '1000000', 'cleanup.policy': 'compact,delete' }
-    const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }))
-    await admin.createTopics({ topics: [{ topic: topicOf(url), configEntries }] })
-    expect(await describeDurability(url)).toEqual(
-      expect.arrayContaining(
-        ['backfill', 'dead'].map((name) => `Topic ${topicOf(url)}.${name} is missing: "npm run migrate" creates it`),
-      ),
-    )
-    const month = { name: 'retention.ms', value: '2592000000' }
-    await admin.createTopics({ topics: [{ topic: `${topicOf(url)}.dead`, configEntries: [month] }] })
-    await admin.disconnect()
-    const warnings = (await describeDurability(url)).join('\n')
-    expect(warnings).toContain(`Topic ${topicOf(url)}.dead has retention.ms=2592000000: below 365 days`)
-    expect(warnings).toContain('retention.ms=604799999: below 7 days')
-    expect(warnings).toContain('retention.bytes=1000000')
-    expect(warnings).toContain('cleanup.policy=compact,delete')
-  })
-
-  test('report their ends with the new partitions as soon as partitions were added', async () => {
-    const url = await createUrl()
-    const log = await open(url)
-    expect(await log.ends()).toEqual([0n, 0n])
-    const admin = clientOf(url).admin()
-    await admin.connect()
-    await admin.createPartitions({ topicPartitions: [{ topic: topicOf(url), count: 3 }] })
-    const countOf = async () => {
-      const { topics } = await admin.fetchTopicMetadata({ topics: [topicOf(url)] })
-      return topics[0]?.partitions.length
-    }
-    await waitUntil(async () => (await countOf()) === 3, 'the broker reports them', timeoutMs)
-    expect(await log.ends()).toEqual([0n, 0n, 0n])
-    await admin.disconnect()
-  })
-
-  test('are named with the command that creates them when they are missing', async () => {
-    const log = await open(testKafka()?.url ?? '')
-    await expect(log.partitions()).rejects.toMatchObject({
-      code: 'unavailable',
-      internal: expect.stringContaining('migrate'),
-    })
-    await expect(log.check()).rejects.toMatchObject({ code: 'unavailable' })
-    await expect(log.publish([block(0, 'a')], { timeoutMs: 1000 })).rejects.toMatchObject({ code: 'unavailable' })
-  })
-})
-
 describeWithKafka('records in Kafka', () => {
   test('are read with version 0 when they come from another program', async () => {
     const url = await createUrl()
-    const producer = clientOf(url).producer()
+    const producer = kafkaClientOf(url).producer()
     await producer.connect()
     const foreign = [
       { value: 'no headers' },
@@ -266,7 +92,7 @@ describeWithKafka('records in Kafka', () => {
     await waitUntilTrue('a batch', () => reader.names.length === 1)
     for (const each of names.slice(20)) await publish(each)
 
-    const admin = clientOf(url).admin()
+    const admin = kafkaClientOf(url).admin()
     await admin.connect()
     await admin.fetchTopicOffsets(topicOf(url)) // else kafkajs does not know the leaders
     await admin.deleteTopicRecords({ topic: topicOf(url), partitions: [{ partition: 0, offset: '30' }] })
@@ -310,6 +136,7 @@ describeWithKafka('a frozen member of a Kafka group', () => {
     await log.publish([block(0, 'a'), block(1, 'b')], { timeoutMs })
     const program = fileURLToPath(new URL('../conformance/killed-process.ts', import.meta.url))
     const frozen = fork(program, [url, 'hold', 'group', JSON.stringify(options)], { execArgv: [] })
+    const exited = once(frozen, 'exit')
     try {
       const reports: Record<string, string>[] = []
       frozen.on('message', (report: Record<string, string>) => reports.push(report))
@@ -328,7 +155,7 @@ describeWithKafka('a frozen member of a Kafka group', () => {
       await waitUntilTrue('both to work on', () => reported('taken').length + other.committed.length >= 6)
     } finally {
       frozen.kill('SIGKILL')
-      await once(frozen, 'exit')
+      await exited
     }
   })
 })

@@ -37,6 +37,13 @@ const transientTypes = [
   'KafkaJSConnectionError',
   'KafkaJSConnectionClosedError',
 ]
+/** Errors of brokers that do not answer in time, or have just resumed. */
+const resumingTypes = [
+  'KafkaJSRequestTimeoutError',
+  'KafkaJSConnectionClosedError',
+  'NO_METADATA',
+  'LEADER_NOT_AVAILABLE',
+]
 const repeatDelays = { firstMs: 200, longestMs: 200 }
 
 export interface KafkaLogOptions extends Partial<KafkaGroupTimes> {
@@ -83,10 +90,10 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
   let partitionCount: number | undefined
   let clusterId: string | undefined
 
-  /** Runs requests that brokers respond to from memory, and repeats one without a response in time for 10 s. */
+  /** Runs requests that brokers respond to from memory; repeats them for 10 s while a broker is slow or resumes. */
   const request = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
-    retry(() => admin.use(work, adminCallTimeoutMs), {
-      isPermanent: (error) => kafkaErrorType(error) !== 'KafkaJSRequestTimeoutError',
+    retry(() => admin.use((kafkajsAdmin) => work(kafkajsAdmin).catch(throwMetadataError), adminCallTimeoutMs), {
+      isPermanent: (error) => !resumingTypes.includes(kafkaErrorType(error) ?? ''),
       delays: repeatDelays,
       timeoutMs: repeatTimeoutMs,
     })
@@ -210,4 +217,17 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
       return closing
     },
   }
+}
+
+class NoMetadataError extends Error {
+  /** As kafkajs's errors have; see `kafkaErrorType`. */
+  readonly type = 'NO_METADATA'
+}
+
+/**
+ * Throws NoMetadataError for kafkajs's TypeError, which `retry` would not repeat: kafkajs ignores that its request for
+ * metadata failed at each broker, and reads the metadata that it did not receive.
+ */
+function throwMetadataError(error: unknown): never {
+  throw error instanceof TypeError ? new NoMetadataError('No broker sent metadata', { cause: error }) : error
 }

@@ -8,6 +8,7 @@ import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-w
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { javaCommand, type KafkaFiles, kafkaFiles, renderProperties } from './kafka-files.ts'
 import { kafkaAnswers } from './kafka-probe.ts'
+import { pauseProcess } from './pause-process.ts'
 
 export interface LocalKafka {
   /** `127.0.0.1:<port>`, for the list of brokers. */
@@ -103,7 +104,7 @@ export function startKafka({
       shutDown: stopBroker,
       kill,
       pause: () => {
-        process.kill(broker.pid, 'SIGSTOP')
+        pauseProcess(broker.pid)
       },
       resume: () => {
         process.kill(broker.pid, 'SIGCONT')

@@ -6,6 +6,7 @@ import { startInLockedFolder } from '@sluice/engines/data-folder'
 import { endOrphan, findFreePort } from '@sluice/engines/processes'
 import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { pauseProcess } from './pause-process.ts'
 import { redisAnswers } from './redis-probe.ts'
 
 export interface LocalRedis {
@@ -86,7 +87,7 @@ export function startRedis({ dir, port: askedPort, settings = {} }: RedisOptions
         await server.exited
       },
       pause: () => {
-        process.kill(server.pid, 'SIGSTOP')
+        pauseProcess(server.pid)
       },
       resume: () => {
         process.kill(server.pid, 'SIGCONT')

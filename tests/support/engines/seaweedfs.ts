@@ -7,6 +7,7 @@ import { startInLockedFolder } from '@sluice/engines/data-folder'
 import { endOrphan, findFreePort } from '@sluice/engines/processes'
 import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { pauseProcess } from './pause-process.ts'
 import { createBucket } from './s3-bucket.ts'
 import { seaweedfsProgram } from './seaweedfs-files.ts'
 
@@ -82,7 +83,7 @@ export function startSeaweedfs({ dir, url: askedUrl, signal }: SeaweedfsOptions)
       },
       kill,
       pause: () => {
-        process.kill(server.pid, 'SIGSTOP')
+        pauseProcess(server.pid)
       },
       resume: () => {
         process.kill(server.pid, 'SIGCONT')
