@@ -45,6 +45,8 @@ export interface QueryRunners {
 
 export interface QueryRunnerOptions {
   limits?: FairQueueLimits
+  /** How long ClickHouse may take for a statement; 30 s by default, as people wait for the result. */
+  executionSecondsMax?: number
   /** Where the gauge of running and waiting statements and the counter of time-outs are registered. */
   metrics?: Metrics
   /** See `QueryRunner`. */
@@ -85,7 +87,12 @@ const limitCode = { tooManyRows: 158, memoryLimit: 241, tooManyResultRows: 396 }
  */
 export function queryRunners(
   client: Pick<ClickHouse, 'query'>,
-  { limits = queryLimits, metrics, isSharded = false }: QueryRunnerOptions = {},
+  {
+    limits = queryLimits,
+    executionSecondsMax = settings.max_execution_time,
+    metrics,
+    isSharded = false,
+  }: QueryRunnerOptions = {},
 ): QueryRunners {
   const timeouts = new Counter({
     name: 'sluice_query_timeouts_total',
@@ -113,7 +120,12 @@ export function queryRunners(
             return await queue.run(key, signal, (position) =>
               client.query(sql, params, {
                 signal,
-                settings: { ...settings, ...resultLimits, priority: String(offset + position) },
+                settings: {
+                  ...settings,
+                  max_execution_time: executionSecondsMax,
+                  ...resultLimits,
+                  priority: String(offset + position),
+                },
               }),
             )
           } catch (error) {

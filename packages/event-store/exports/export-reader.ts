@@ -13,7 +13,7 @@ import { type ExportRows, formatStatement, type RowsFormat } from './row-formats
 
 /** The event store for services that export. */
 export interface ExportReader {
-  /** Runs statements with small results, behind those of people who wait. */
+  /** Runs statements with small results, behind those of people who wait, and for as long as `read` may take. */
   runner(signal: AbortSignal): QueryRunner
   /**
    * Writes rows in a format. ClickHouse has them all when the call resolves, in memory or on its disk, and knows their
@@ -25,13 +25,14 @@ export interface ExportReader {
 
 /** Nothing comes before ClickHouse has finished a result. */
 const requestTimeoutMs = 3_600_000
+const executionSecondsMax = requestTimeoutMs / 1000
 const postTimeoutMs = 60_000
 
 /** A file takes as long as it takes, but in memory and threads that leave the others theirs. */
 const settings: ClickHouseSettings = {
   readonly: '2',
   cancel_http_readonly_queries_on_client_close: 1,
-  max_execution_time: requestTimeoutMs / 1000,
+  max_execution_time: executionSecondsMax,
   max_memory_usage: '4000000000',
   max_bytes_before_external_group_by: '1000000000',
   max_bytes_before_external_sort: '1000000000',
@@ -50,7 +51,7 @@ export function openExportReader(url: string): ExportReader {
 export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReader {
   const address = readingAddress(storeAddress)
   const client = openClickHouseAt(address, { requestTimeoutMs })
-  const runners = queryRunners(client, { isSharded: address.cluster !== undefined })
+  const runners = queryRunners(client, { isSharded: address.cluster !== undefined, executionSecondsMax })
   const externalTables = externalTableClient(address)
 
   /** The rows of analyses, which are few. */
