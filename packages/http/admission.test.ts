@@ -53,13 +53,15 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
 
   // Three clients send all but the last byte of their bodies.
   const body = Buffer.alloc(10 * mebibyte, ' ')
-  const slowClients = await Promise.all(Array.from({ length: 3 }, () => connectRaw(service.port)))
-  for (const { send } of slowClients) {
-    send(
-      `POST /batch HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`,
+  const slowClients = await Promise.all(Array.from({ length: 4 }, () => connectRaw(service.port)))
+  const [first, second, third, fourth] = slowClients
+  const sendSlowly = (client: (typeof slowClients)[number] | undefined, bytes: number) => {
+    client?.send(
+      `POST /batch HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${bytes + 1}\r\n\r\n`,
     )
-    send(body.subarray(1))
+    client?.send(body.subarray(0, bytes))
   }
+  for (const client of [first, second, third]) sendSlowly(client, body.length - 1)
   const reserved = 3 * (body.length - 1 + serverLimits.requestBytes)
   await waitUntil(async () => (await reservedBytes()) === reserved, 'three bodies are held')
 
@@ -71,11 +73,19 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
   expect((await post(body, otherKey)).status).toBe(202)
   expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
 
+  // The rest of its half is too small for one more request: the response says what the key may send, as every response does.
+  const rest = serverLimits.inFlightBytesMax / 2 - reserved
+  sendSlowly(fourth, rest - serverLimits.requestBytes - 1)
+  await waitUntil(async () => (await reservedBytes()) === reserved + rest - 1, 'the half is held')
+  const refusedAtOnce = await post(Buffer.from('{}'))
+  expect(refusedAtOnce.status).toBe(503)
+  expect(refusedAtOnce.headers.get('x-ratelimit-limit')).toBe('10000')
+  expect(refusedAtOnce.headers.get('x-ratelimit-remaining')).toMatch(/^[0-9]+$/)
+
   // One request finishes and the other clients disconnect: all reserved memory is released.
-  const [first, ...others] = slowClients
   first?.send(body.subarray(0, 1))
   await first?.received(/ 202 /)
-  for (const { socket } of [...others, ...(first ? [first] : [])]) socket.destroy()
+  for (const { socket } of slowClients) socket.destroy()
   await waitUntil(async () => (await reservedBytes()) === 0, 'nothing is held')
   expect((await post(body)).status).toBe(202)
 })

@@ -57,6 +57,7 @@ const checks: readonly Check[] = [
   // First, because refusing a request under overload must be cheap: no key is looked up and no body is read.
   admit,
   authenticate,
+  openRateLimit,
   reserveMemory,
   consumeRateLimit,
   rejectCrossSiteRequest,
@@ -76,6 +77,8 @@ const bodyKeyChecks: readonly Check[] = [
   requireContentType,
   readRequestBody,
   authenticateByBody,
+  openRateLimit,
+  moveMemoryToKey,
   consumeRateLimit,
   requireScope,
   requireAllowedOrigin,
@@ -109,18 +112,20 @@ function reserveBodyKeyMemory(context: RequestContext): void {
   context.reservedBytes = serverLimits.requestBytes
 }
 
-/** From then on, the memory of the request counts for its key. */
 async function authenticateByBody(context: RequestContext): Promise<void> {
-  const { admission, access, body, quota, reservedBytes, reservedBodyBytes } = context
-  const key = findWriteKey(body.bytes)
+  const key = findWriteKey(context.body.bytes)
   if (key === undefined) throw invalidApiKey()
-  const credential = await access.keys.authenticate(key)
-  context.credential = credential
+  context.credential = await context.access.keys.authenticate(key)
+}
+
+/** The memory of the request counts for its key from then on. */
+function moveMemoryToKey(context: RequestContext): void {
+  const { admission, credential, quota, reservedBytes, reservedBodyBytes } = context
   const bytes = reservedBytes + reservedBodyBytes
   if (quota) admission.release(quota, bytes)
   // Without a quota nothing is released again.
   context.quota = undefined
-  const own = admission.quotaOf(credential.keyId)
+  const own = admission.quotaOf(credential?.keyId)
   const refusal = admission.reserve(own, bytes)
   if (refusal) throw refusal
   context.quota = own
@@ -147,16 +152,19 @@ function authenticate(context: RequestContext): void | Promise<void> {
   })
 }
 
-function consumeRateLimit(context: RequestContext): void | Promise<void> {
+/** From then on, responses have `X-RateLimit-*`, also those that refuse the request for the memory of its key. */
+function openRateLimit(context: RequestContext): void {
   const { credential, route, access, clients, request } = context
   if (credential === undefined || route.limit === undefined) return
-  const rate = new RequestRateLimit(access.limiter, route.limit, credential, () =>
+  context.rate = new RequestRateLimit(access.limiter, route.limit, credential, () =>
     networkOf(clients.read(request).address),
   )
-  context.rate = rate
+}
+
+function consumeRateLimit({ rate, route }: RequestContext): void | Promise<void> {
   // The cost depends on the body, which has not been read yet.
-  if (route.cost === 'body') rate.rejectIfExhausted()
-  else return rate.consume(1)
+  if (route.cost === 'body') rate?.rejectIfExhausted()
+  else return rate?.consume(1)
 }
 
 /** Applies to requests with a session's cookie, and to public operations, which may set one. */
