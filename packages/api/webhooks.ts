@@ -104,7 +104,7 @@ export const listDeliveriesQuery = joi
 const webhookFields = {
   webhook_id: joi.string().required(),
   site_id: joi.string().required(),
-  url: joi.string().required(),
+  url: joi.string().allow('').required(),
   events: joi.array().items(enumText(deliveryKinds)).required(),
   active: joi.boolean().required(),
   summary_interval: joi

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
-import { type AppError, internalError } from './errors.ts'
+import { AppError, internalError } from './errors.ts'
 
 /** Encrypts secrets that Sluice has to know in plain text later, so that no dump of Postgres shows them. */
 export interface SecretBox {
@@ -7,6 +7,8 @@ export interface SecretBox {
   seal(text: string): Buffer
   /** Throws AppError `internal`, with what to do, when the box was sealed with another key or is damaged. */
   open(box: Buffer): string
+  /** As `open`, but undefined for a box that can't be opened: a list shows what can be read of the others. */
+  tryOpen(box: Buffer): string | undefined
   /** A keyed hash of 32 bytes, by which equal texts are found without opening their boxes. */
   fingerprint(text: string): Buffer
 }
@@ -41,6 +43,20 @@ export function openSecretBox(key: string): SecretBox {
   const keyId = derive('sluice key id').subarray(0, keyIdBytes)
   const header = Buffer.concat([Buffer.of(version), keyId])
 
+  const open = (box: Buffer): string => {
+    if (!box.subarray(0, headerBytes).equals(header)) throw cannotOpen('was stored with another SLUICE_SECRETS_KEY')
+    const nonce = box.subarray(headerBytes, headerBytes + nonceBytes)
+    const tag = box.subarray(headerBytes + nonceBytes, headerBytes + nonceBytes + tagBytes)
+    const encrypted = box.subarray(headerBytes + nonceBytes + tagBytes)
+    try {
+      const decipher = createDecipheriv(algorithm, encryption, nonce, { authTagLength: tagBytes })
+      decipher.setAAD(header).setAuthTag(tag)
+      return Buffer.concat([decipher.update(encrypted), decipher.final()]).toString('utf8')
+    } catch (error) {
+      throw cannotOpen('is damaged', error)
+    }
+  }
+
   return {
     seal: (text) => {
       const nonce = randomBytes(nonceBytes)
@@ -48,17 +64,13 @@ export function openSecretBox(key: string): SecretBox {
       const encrypted = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
       return Buffer.concat([header, nonce, cipher.getAuthTag(), encrypted])
     },
-    open: (box) => {
-      if (!box.subarray(0, headerBytes).equals(header)) throw cannotOpen('was stored with another SLUICE_SECRETS_KEY')
-      const nonce = box.subarray(headerBytes, headerBytes + nonceBytes)
-      const tag = box.subarray(headerBytes + nonceBytes, headerBytes + nonceBytes + tagBytes)
-      const encrypted = box.subarray(headerBytes + nonceBytes + tagBytes)
+    open,
+    tryOpen: (box) => {
       try {
-        const decipher = createDecipheriv(algorithm, encryption, nonce, { authTagLength: tagBytes })
-        decipher.setAAD(header).setAuthTag(tag)
-        return Buffer.concat([decipher.update(encrypted), decipher.final()]).toString('utf8')
+        return open(box)
       } catch (error) {
-        throw cannotOpen('is damaged', error)
+        if (error instanceof AppError) return undefined
+        throw error
       }
     },
     fingerprint: (text) => createHmac('sha256', hashing).update(text, 'utf8').digest(),

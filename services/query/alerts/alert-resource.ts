@@ -3,7 +3,7 @@ import type { AlertRule } from '@sluice/postgres/alert-records'
 import type { SecretBox } from '@sluice/runtime/secret-box'
 
 /** Converts a stored rule to its form in responses; times are in Unix ms. The secret is not in it. */
-export function toAlertResource(rule: AlertRule, secrets: Pick<SecretBox, 'open'>): AlertResource {
+export function toAlertResource(rule: AlertRule, secrets: Pick<SecretBox, 'tryOpen'>): AlertResource {
   const { settings, state } = rule
   return {
     rule_id: rule.ruleId,
@@ -24,14 +24,15 @@ export function toAlertResource(rule: AlertRule, secrets: Pick<SecretBox, 'open'
   }
 }
 
-/** The stored configuration without its secret. */
+/** The stored configuration without its secret, and without a target that was stored with another SLUICE_SECRETS_KEY. */
 export function configOf(
   { notificationType, channel, targetBox }: Pick<AlertRule, 'notificationType' | 'channel' | 'targetBox'>,
-  secrets: Pick<SecretBox, 'open'>,
+  secrets: Pick<SecretBox, 'tryOpen'>,
 ): NotificationConfig {
-  const target = secrets.open(targetBox)
+  const target = secrets.tryOpen(targetBox)
+  const isEmail = notificationType === 'email'
   return {
-    ...(notificationType === 'email' ? { to: JSON.parse(target) as string[] } : { url: target }),
+    ...(target !== undefined && (isEmail ? { to: JSON.parse(target) as string[] } : { url: target })),
     ...(channel === null ? {} : { channel }),
   }
 }

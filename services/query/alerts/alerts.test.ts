@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { alertLimits } from '@sluice/contracts/alerts'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { watermarkStore } from '@sluice/postgres/watermarks'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startQuery, storeEvents, type TestQuery } from '../../../tests/support/query.ts'
 
@@ -92,6 +94,22 @@ test('a rule keeps the environment of the key that made it', async () => {
 const missing = (field: string): string => `Missing required field: ${field}`
 const invalid = (field: string, reason: string): string => `Invalid field: ${field} ${reason}`
 const durationReason = 'must be a whole number and a unit, m, h or d, e.g. 5m'
+
+test('a target that was stored with another key is missing, and can be set anew', async () => {
+  const made = await create({ site_id: 'unreadable' })
+  const target_box = openSecretBox(randomBytes(32).toString('hex')).seal('http://127.0.0.1:9/hook')
+  const { db } = query.postgres
+  await db.updateTable('endpoints').set({ target_box }).where('site_id', '=', 'unreadable').execute()
+  const put = async (body: object) => query.request(`/api/v1/alerts/${made.rule_id}`, { method: 'PUT', body })
+  const { body } = await query.request('/api/v1/alerts?site_id=unreadable')
+  expect(body.data).toMatchObject({ alerts: [{ rule_id: made.rule_id }], total: 1 })
+  expect(await read(`/${made.rule_id}`)).toMatchObject({ notification_config: { channel: '#ops' } })
+  expect((await put({ name: 'Renamed' })).status).toBe(200)
+  expect((await put({ enabled: true })).body.error).toBe('Missing required field: notification_config.url')
+  expect((await put({ notification_config: { url: 'http://127.0.0.1:9/new' } })).status).toBe(200)
+  const set = await read(`/${made.rule_id}`)
+  expect(set.notification_config).toStrictEqual({ url: 'http://127.0.0.1:9/new', channel: '#ops' })
+})
 
 describe('bad input is a 400 that names the field', () => {
   const badConditions: [object, string][] = [

@@ -3,14 +3,21 @@ import type { Endpoint } from '@sluice/postgres/endpoints'
 import type { DeliveryRecord } from '@sluice/postgres/webhooks'
 import type { SecretBox } from '@sluice/runtime/secret-box'
 
-/** Converts a stored webhook to its form in responses at `now`; times are in Unix ms. Throws what `SecretBox.open` throws. */
-export function toWebhookResource(endpoint: Endpoint, secrets: Pick<SecretBox, 'open'>, now: number): WebhookResource {
+/**
+ * Converts a stored webhook to its form in responses at `now`; times are in Unix ms. The URL is empty when it was stored with
+ * another SLUICE_SECRETS_KEY.
+ */
+export function toWebhookResource(
+  endpoint: Endpoint,
+  secrets: Pick<SecretBox, 'tryOpen'>,
+  now: number,
+): WebhookResource {
   const { previousSecretUntil } = endpoint
   const isRotating = previousSecretUntil !== null && previousSecretUntil.getTime() > now
   return {
     webhook_id: endpoint.endpointId,
     site_id: endpoint.siteId,
-    url: secrets.open(endpoint.targetBox),
+    url: secrets.tryOpen(endpoint.targetBox) ?? '',
     events: endpoint.events,
     active: endpoint.active,
     summary_interval: endpoint.summaryInterval ?? '1d',

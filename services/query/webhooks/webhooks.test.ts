@@ -1,8 +1,10 @@
+import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import type { NewWebhookResource, WebhookResource } from '@sluice/contracts/webhooks'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
+import { openSecretBox } from '@sluice/runtime/secret-box'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
 import { allRows } from '../../../tests/support/test-postgres.ts'
 import { addDelivery, addWebhook, testSecrets } from '../../../tests/support/webhooks.ts'
@@ -140,6 +142,18 @@ describe('PUT /api/v1/webhooks/{webhook_id}', () => {
     const { body } = await put(webhookId, { active: true })
     expect(body.data).toMatchObject({ active: true, disabled_at: null, disabled_reason: null, failing_since: null })
     expect(await endpoint(webhookId)).toMatchObject({ failures_in_row: 0, exhausted: 0 })
+  })
+
+  test('sets a URL anew that was stored with another key, which lists show as empty', async () => {
+    const { secret: _, ...lost } = await create()
+    const target_box = openSecretBox(randomBytes(32).toString('hex')).seal(url)
+    await query.postgres.db.updateTable('endpoints').set({ target_box }).execute()
+    const { secret: __, ...kept } = await create({ url: 'http://127.0.0.1:9/other' })
+    const listed = await query.request(`${path()}?site_id=shop`)
+    expect(listed.body.data).toMatchObject({ webhooks: [kept, { ...lost, url: '' }], total: 2 })
+    expect((await put(lost.webhook_id, { active: false })).body.data).toMatchObject({ active: false, url: '' })
+    expect((await put(lost.webhook_id, { url })).body.data).toMatchObject({ url })
+    expect(await read(lost.webhook_id)).toMatchObject({ url })
   })
 
   test('replaces the secret at once', async () => {

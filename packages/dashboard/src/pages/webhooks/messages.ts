@@ -10,6 +10,7 @@ export const texts = {
   editTitle: 'Edit webhook',
   save: 'Save',
   url: 'URL',
+  unreadableUrl: 'The URL cannot be decrypted: set it anew',
   urlHint: 'It has to answer with a status of 2xx within 15 seconds.',
   events: 'Sent for',
   kinds: {

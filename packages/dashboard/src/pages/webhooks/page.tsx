@@ -13,7 +13,7 @@ import { texts } from './messages.ts'
 import { Strip } from './strip.tsx'
 import { WebhookDrawer } from './webhook-drawer.tsx'
 import { NewWebhook } from './webhook-form.tsx'
-import { stateOf, WebhookState } from './webhook-state.tsx'
+import { stateOf, urlOf, WebhookState } from './webhook-state.tsx'
 
 const refreshMs = 10_000
 
@@ -94,7 +94,7 @@ function Outcomes({ id }: { id: string }) {
 }
 
 const columns: readonly Column<WebhookResource>[] = [
-  { id: 'url', header: texts.columns.url, cell: (each) => <bdi>{each.url}</bdi>, sort: (each) => each.url },
+  { id: 'url', header: texts.columns.url, cell: (each) => <bdi>{urlOf(each)}</bdi>, sort: (each) => each.url },
   {
     id: 'events',
     header: texts.columns.events,

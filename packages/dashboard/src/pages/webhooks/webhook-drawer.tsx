@@ -15,7 +15,7 @@ import { Delivery } from './delivery.tsx'
 import { texts } from './messages.ts'
 import { receivers } from './receivers.ts'
 import { EditWebhook } from './webhook-form.tsx'
-import { stateOf, WebhookState } from './webhook-state.tsx'
+import { stateOf, urlOf, WebhookState } from './webhook-state.tsx'
 import { Recover, RemoveWebhook, RotateSecret } from './webhook-tasks.tsx'
 
 interface WebhookDrawerProps {
@@ -39,7 +39,7 @@ export function WebhookDrawer({ of, onClose, onSecret }: WebhookDrawerProps) {
   }
   return (
     <>
-      <Drawer title={of.url} onClose={close}>
+      <Drawer title={urlOf(of)} onClose={close}>
         {deliveryId === undefined ? (
           <div class="stack">
             <Tasks of={of} onTask={setTask} />

@@ -2,6 +2,9 @@ import type { DeliveryStatus, WebhookResource } from '@sluice/contracts/webhooks
 import { Status } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
+/** The URL as people read it: empty in an answer when it was encrypted with another key. */
+export const urlOf = ({ url }: WebhookResource): string => url || texts.unreadableUrl
+
 type State = keyof typeof texts.states
 
 /** What a webhook does: it sends, fails, or was switched off, by its owner or because its receiver failed. */

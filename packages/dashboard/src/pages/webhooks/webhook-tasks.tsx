@@ -9,6 +9,7 @@ import { toast } from '../../ui/announce.tsx'
 import { TextField } from '../../ui/field.tsx'
 import { ConfirmDialog, FormDialog } from '../../ui/form-dialog.tsx'
 import { texts } from './messages.ts'
+import { urlOf } from './webhook-state.tsx'
 
 interface TaskProps {
   of: WebhookResource
@@ -91,7 +92,7 @@ export function RemoveWebhook({ of, onClose, onRemoved }: TaskProps & { onRemove
       }}
     >
       <p>
-        <bdi>{of.url}</bdi>
+        <bdi>{urlOf(of)}</bdi>
       </p>
       <p>{texts.removeText}</p>
     </ConfirmDialog>
