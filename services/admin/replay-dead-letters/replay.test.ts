@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import type { Block, DeadLetter } from '@sluice/event-log/block'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
-import type { EventLog } from '@sluice/event-log/log'
+import type { Claim, EventLog } from '@sluice/event-log/log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -48,6 +48,29 @@ afterEach(async () => {
   await stores.drop()
 })
 
+/** The log of dead letters, whose batch is delivered again after its handler failed, as after a claim that was lost. */
+const delivering = (log: EventLog): EventLog => ({
+  ...log,
+  consumer: ({ onClaim, ...options }) =>
+    log.consumer({
+      ...options,
+      onClaim: async (claim) => {
+        for await (const batch of claim.batches()) {
+          const repeated: Claim = {
+            partition: claim.partition,
+            lost: claim.lost,
+            commit: (each) => claim.commit(each),
+            // eslint-disable-next-line @typescript-eslint/require-await -- one batch, which is there
+            batches: async function* () {
+              yield batch
+            },
+          }
+          await onClaim(repeated).catch(() => onClaim(repeated))
+        }
+      },
+    }),
+})
+
 function describeReplay(name: string, createUrl: () => Promise<string | undefined>): void {
   describe(name, () => {
     test('rows that can be stored now are stored once, and the others become dead letters again', async () => {
@@ -74,6 +97,27 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
       expect(await replayDeadLetters(stores)).toStrictEqual({ letters: 11, rows: 11, copies: 0, foreign: 0 })
       await waitUntilDrained(stores)
       expect(await stores.stored()).toHaveLength(storable.length)
+    })
+
+    test('letters whose publishing failed are published when they come again', async () => {
+      stores = await createTestStores(await createUrl())
+      const { log, deadLetters } = stores
+      const rows = Array.from({ length: 20 }, (_, n) => event(`row-${n}`))
+      await deadLetters.publish(
+        rows.map((row) => letter(row)),
+        { timeoutMs },
+      )
+      let failures = 1
+      const failing: EventLog = {
+        ...log,
+        publish: (...parameters) =>
+          failures-- > 0 ? Promise.reject(new Error('Kafka is away')) : log.publish(...parameters),
+      }
+      const replayed = await replayDeadLetters({ log: failing, deadLetters: delivering(deadLetters) })
+      expect(replayed).toStrictEqual({ letters: 20, rows: 20, copies: 0, foreign: 0 })
+      writer = runWriter(stores)
+      await waitUntilDrained(stores)
+      expect(await stores.stored()).toStrictEqual(rows.map(({ event_id: id }) => id).sort())
     })
 
     test('copies of a letter are replayed once, and listed once', async () => {

@@ -32,14 +32,21 @@ export async function replayDeadLetters(logs: ReplayLogs & { log: EventLog }): P
   const { log, deadLetters, positions } = logs
   const partitions = await log.partitions()
   const done: Replayed = { letters: 0, rows: 0, copies: 0, foreign: 0 }
-  const isFirst = distinctLetters()
+  const distinct = distinctLetters()
   await readDeadLetters(deadLetters, {
     commit: true,
     positions,
     handle: async ({ blocks }) => {
       const letters = blocks.filter(({ headers }) => headers.letter !== undefined)
-      const again = letters.filter(isFirst).flatMap((letter) => toOriginalBlock(letter, partitions))
-      await log.publish(again, { timeoutMs: publishTimeoutMs })
+      const first = letters.filter((letter) => distinct.isFirst(letter))
+      const again = first.flatMap((letter) => toOriginalBlock(letter, partitions))
+      try {
+        await log.publish(again, { timeoutMs: publishTimeoutMs })
+      } catch (error) {
+        // The same letters may come again, by another claim: they are no copies of published ones.
+        for (const letter of first) distinct.forget(letter)
+        throw error
+      }
       done.letters += again.length
       done.rows += again.reduce((sum, { headers }) => sum + headers.rows, 0)
       done.copies += letters.length - again.length
@@ -55,12 +62,12 @@ export async function listDeadLetters(
   show: (block: Block, place: { partition: number; offset: bigint }) => void,
 ): Promise<Pick<Replayed, 'letters' | 'rows'>> {
   const seen = { letters: 0, rows: 0 }
-  const isFirst = distinctLetters()
+  const distinct = distinctLetters()
   await readDeadLetters(deadLetters, {
     commit: false,
     positions,
     handle: (batch) => {
-      for (const block of blocksWithOffsets(batch).filter(isFirst)) {
+      for (const block of blocksWithOffsets(batch).filter((letter) => distinct.isFirst(letter))) {
         show(block, block)
         seen.letters++
         seen.rows += block.headers.rows
