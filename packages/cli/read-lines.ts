@@ -1,24 +1,27 @@
-/** A line of a stream, without its end. `text` is undefined for one that is longer than allowed. */
-export interface Line {
-  /** From 1. */
-  number: number
-  text: string | undefined
-}
+/** A line of a stream, without its end. `number` is from 1; `error` says what is wrong with a line that has no text. */
+export type Line = { number: number; text: string } | { number: number; text?: undefined; error: string }
 
 const newline = 0x0a
-const decoder = new TextDecoder('utf-8')
+const mebibyte = 1024 * 1024
+const decoder = new TextDecoder('utf-8', { fatal: true })
 
-/** The lines of a stream of UTF-8. No more than `bytesMax` of a line are held. */
+/** The lines of a stream. No more than `bytesMax` of a line are held. */
 export async function* readLines(chunks: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Line> {
   let number = 0
   let parts: Uint8Array[] = []
   let size = 0
   const take = (): Line => {
     number++
-    const text = size > bytesMax ? undefined : decoder.decode(Buffer.concat(parts)).replace(/\r$/, '')
+    const bytes = Buffer.concat(parts)
+    const isLonger = size > bytesMax
     parts = []
     size = 0
-    return { number, text }
+    if (isLonger) return { number, error: `is longer than ${sizeOf(bytesMax)}` }
+    try {
+      return { number, text: decoder.decode(bytes).replace(/\r$/, '') }
+    } catch {
+      return { number, error: 'is not valid UTF-8' }
+    }
   }
   for await (const chunk of chunks) {
     let from = 0
@@ -33,4 +36,8 @@ export async function* readLines(chunks: AsyncIterable<Uint8Array>, bytesMax: nu
     else parts = []
   }
   if (size > 0) yield take()
+}
+
+function sizeOf(bytes: number): string {
+  return bytes < mebibyte ? `${bytes / 1024} KiB` : `${bytes / mebibyte} MiB`
 }

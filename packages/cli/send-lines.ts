@@ -73,16 +73,16 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
   }
   const timer = setInterval(() => void flush(), waitMsMax)
   try {
-    for await (const { number, text } of readLines(input, eventLimits.eventBytesMax)) {
+    for await (const line of readLines(input, eventLimits.eventBytesMax)) {
       if (failure !== undefined) break
-      if (text?.trim() === '') continue
+      if (line.text?.trim() === '') continue
       seen++
-      const event = text === undefined ? 'is longer than 32 KiB' : complete(text, siteId)
+      const event = line.text === undefined ? line.error : complete(line.text, siteId)
       if (typeof event === 'string') {
-        refuse(number, event)
+        refuse(line.number, event)
         continue
       }
-      pending.push({ line: number, ...event })
+      pending.push({ line: line.number, ...event })
       bytes += event.json.length
       if (pending.length >= batchEvents || bytes >= batchBytes) await flush()
     }

@@ -18,7 +18,7 @@ export function readBaggage(header: string): Visit {
   for (const member of header.split(',')) {
     const [, name, value = ''] = /^\s*([^\s=;]+)\s*=\s*([^\s;]*)/.exec(member) ?? []
     const id = decode(value)
-    if (id === '' || Array.from(id).length > eventLimits.sessionIdLengthMax) continue
+    if (id === '' || id.includes('\0') || Array.from(id).length > eventLimits.sessionIdLengthMax) continue
     if (name === names.session_id) visit.session_id = id
     if (name === names.anonymous_id) visit.anonymous_id = id
   }

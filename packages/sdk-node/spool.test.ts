@@ -254,6 +254,25 @@ test('an event that got another time is sent with it after a restart, too', () =
   })
 })
 
+test('a file that can’t be removed is reported, and ends nothing', async () => {
+  const reports: string[] = []
+  const report = (code: string) => reports.push(code)
+  const parts = { folder, scope: '0123456789ab', bytesMax: 1e6, report, onTaken: () => undefined }
+  const json = JSON.stringify({ event_id: 'e1', timestamp: 5, properties: { text: 'x'.repeat(10_000) } })
+  const spool = openSpool(parts)
+  spool.append({ event_id: 'e1', timestamp: 5, json, bytes: json.length, isTimeFinal: false })
+  spool.close()
+  const next = openSpool(parts)
+  const orphan = await next.takeOrphan()
+  if (!orphan) throw new Error('the file was not taken over')
+  // Nobody can remove a folder as a file.
+  rmSync(orphan.file.path)
+  mkdirSync(orphan.file.path)
+  next.done(orphan.file)
+  expect(reports).toEqual(['spool_failed'])
+  next.close()
+})
+
 const disk = mkdtempSync(join(tmpdir(), 'sluice-disk-'))
 
 testWithTmpfs('a full disk costs no event', async () => {

@@ -28,6 +28,9 @@ const pauseAfterFailureMs = 1_000
 /** Time after a write at which fdatasync begins, in ms. */
 const syncAfterMs = 1_000
 
+/** They are sent once more by the next process, and stored once. */
+const leftBehindText = 'Events that Sluice has answered for are left in the spool'
+
 /** A file with events, some of which Sluice has not answered for. */
 export interface SpoolFile {
   path: string
@@ -103,10 +106,27 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   function remove(file: SpoolFile): void {
     files.delete(file)
     forgetFileName(basename(file.path))
-    const size = statSync(file.path, { throwIfNoEntry: false })?.size ?? 0
-    // The file has grown: the process that owned it was only suspended, and has written more events.
-    if (size > file.bytes) release(file)
-    else rmSync(file.path, { force: true })
+    reportFailure(leftBehindText, () => {
+      const size = statSync(file.path, { throwIfNoEntry: false })?.size ?? 0
+      // The file has grown: the process that owned it was only suspended, and has written more events.
+      if (size > file.bytes) release(file)
+      else rmSync(file.path, { force: true })
+    })
+  }
+
+  function empty({ file, fd }: { file: SpoolFile; fd: number }): void {
+    reportFailure(leftBehindText, () => {
+      ftruncateSync(fd, 0)
+      file.bytes = 0
+    })
+  }
+
+  function reportFailure(text: string, work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      report('spool_failed', `${text}: ${reasonOf(error)}`)
+    }
   }
 
   /** Renames the file so that no process owns it. If that fails, it is taken over once this process has ended. */
@@ -237,10 +257,7 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
       file.pending--
       if (file.pending > 0 || !files.has(file)) return
       if (active?.file !== file) remove(file)
-      else {
-        ftruncateSync(active.fd, 0)
-        file.bytes = 0
-      }
+      else empty(active)
     },
     canRetry: () => hasFailed && performance.now() - failedAt >= pauseAfterFailureMs,
     takeOrphan: async () => {
@@ -261,7 +278,9 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
       clearInterval(touching)
       clearTimeout(syncing)
       endActive((fd) => {
-        fdatasyncSync(fd)
+        reportFailure('The last events may not be on the disk', () => {
+          fdatasyncSync(fd)
+        })
         closeSync(fd)
       })
       for (const file of files) release(file)

@@ -114,6 +114,7 @@ describe('the context', () => {
 
   test.each([
     ['without baggage', ''],
+    ['with a NUL in an id', 'sluice.session_id=%00'],
     ['with an id that is too long', `sluice.session_id=${'x'.repeat(65)}`],
     ['with an escape that is none', 'sluice.session_id=%E0%A4%A'],
     ['with too much baggage', `sluice.session_id=s1,x=${'x'.repeat(9_000)}`],

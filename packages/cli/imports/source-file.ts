@@ -74,13 +74,9 @@ export function readRecords(text: Readable, kind: 'csv' | 'ndjson'): AsyncGenera
 }
 
 async function* readNdjson(text: Readable): AsyncGenerator<PlacedRecord> {
-  for await (const { number, text: line } of readLines(text, lineBytesMax)) {
-    if (line === undefined) {
-      yield { line: number, error: 'is longer than 4 MiB' }
-      continue
-    }
-    if (line.trim() === '') continue
-    yield { line: number, ...parseLine(line.replace(/^\uFEFF/, '')) }
+  for await (const line of readLines(text, lineBytesMax)) {
+    if (line.text === undefined) yield { line: line.number, error: line.error }
+    else if (line.text.trim() !== '') yield { line: line.number, ...parseLine(line.text.replace(/^\uFEFF/, '')) }
   }
 }
 
