@@ -1,7 +1,7 @@
 import { observedPropertiesLimits } from '@sluice/contracts/observed-properties'
 import type { Environment } from '@sluice/contracts/scopes'
 import { eventFieldSql } from '../conditions.ts'
-import { scopeCondition, scopeParams } from '../event-scope.ts'
+import { inKeyOrder, scopeCondition, scopeParams } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
 
 const dayMs = 24 * 3_600_000
@@ -29,7 +29,8 @@ export interface PropertyValueRow {
 
 /**
  * Selects the values of the most frequent properties of the latest events, the rows of one property together. Properties
- * and their values are sorted by frequency, then by name or value.
+ * and their values are sorted by frequency, then by name or value. The events are read from the end of the primary key's
+ * order; without buffers, which would read ahead in each part, hardly more than are wanted.
  */
 export function observedPropertiesStatement({ siteId, environment, now }: ObservedPropertiesSpec): Statement {
   const { days, eventsMax, namesMax, valuesMax } = observedPropertiesLimits
@@ -54,7 +55,7 @@ FROM
             (
                 SELECT event_type, url, referrer, country, device_type, properties
                 FROM events
-                WHERE ${scopeCondition(scope)}
+                WHERE ${inKeyOrder} AND ${scopeCondition(scope)}
                 ORDER BY timestamp DESC
                 LIMIT ${eventsMax}
             )
@@ -68,7 +69,8 @@ FROM
     )
 )
 WHERE place <= ${valuesMax} AND name_place <= ${namesMax}
-ORDER BY total DESC, name, events DESC, value`,
+ORDER BY total DESC, name, events DESC, value
+SETTINGS read_in_order_use_buffering = 0`,
     params: scopeParams(scope),
   }
 }

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { EventPosition } from '@sluice/contracts/events'
-import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
-import type { Statement } from '../query-runner.ts'
-import { type EventsSpec, eventsStatement } from './events-statement.ts'
+import { noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+import { type EventsSpec, eventsStatement } from './events/events-statement.ts'
+import { observedPropertiesStatement } from './properties/observed-properties-statement.ts'
+import type { Statement } from './query-runner.ts'
 
 const count = 2_000_000
 const gapMs = 1_000
@@ -49,6 +50,13 @@ test.each<[string, Partial<EventsSpec>, last: number]>([
   expect(data.at(-1)).toMatchObject({ event_id: String(last) })
   // A few granules of 8,192 rows.
   expect(statistics.rows_read).toBeLessThan(100_000)
+})
+
+test('the properties of two million events are those of the latest half million, and no others are read', async () => {
+  const { siteId, environment, end: now } = whole
+  const { data, statistics } = await run(observedPropertiesStatement({ siteId, environment, now }))
+  expect(data).toContainEqual(expect.objectContaining({ name: 'properties.plan', value: 'pro', events: 500_000 }))
+  expect(statistics.rows_read).toBeLessThan(700_000)
 })
 
 interface Answer {
