@@ -168,9 +168,9 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
   const { database, origin } = address
   const staging = `${database}_restoring`
   const clickHouse = openClickHouseAt(address)
-  // `database` may not exist.
+  // `database` may not exist, and `default` may be the database that is renamed to.
   const server = openClickHouseAt(
-    { ...address, database: 'default' },
+    { ...address, database: 'system' },
     { requestTimeoutMs: noTimeLimit, settings: dropSettings },
   )
 

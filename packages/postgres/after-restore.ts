@@ -49,7 +49,7 @@ export async function reconcile(postgres: Postgres, at: number): Promise<Reconci
       await sql`DELETE FROM log_watermarks`.execute(transaction)
       const { rows: erasures } = await sql<Selectable<Tables['erasures']>>`
         UPDATE erasures SET
-          status = 'queued', step = 'tombstone', completed_at = NULL, failed_at = NULL, count = NULL, due_at = now(),
+          status = 'queued', step = 'tombstone', completed_at = NULL, failed_at = NULL, due_at = now(),
           lease_until = NULL, tries = 0, failures = 0
         WHERE (completed_at IS NULL OR completed_at >= ${since}) AND (kind IN ('site', 'before') OR key_hash IS NOT NULL)
         RETURNING *`.execute(transaction)

@@ -57,7 +57,9 @@ export interface ErasureStore {
   oldestUnfinished(): Promise<number | undefined>
   /** Notes that the rows of these erasures are being deleted: those at the step `delete` are to be verified. */
   advanceDeleted(erasureIds: readonly string[]): Promise<void>
-  /** Notes the next step, with the count where one is given. */
+  /**
+   * Notes the next step, with the count where one is given. A larger count stays: a restore erases before the step is repeated.
+   */
   advance(lease: LeaseKey, step: ErasureStep, count?: number): Promise<void>
   /** Completes an erasure. Its hashes stay, with which a restore repeats it, until `forgetHashes`. */
   complete(lease: LeaseKey, at: number): Promise<void>
@@ -159,7 +161,7 @@ export function erasureStore(postgres: Postgres): ErasureStore {
           db,
           'erasures',
           lease,
-          sql`step = ${step}, ${count === undefined ? sql`` : sql`count = ${count},`} ${progress}`,
+          sql`step = ${step}, ${count === undefined ? sql`` : sql`count = greatest(coalesce(count, 0), ${count}),`} ${progress}`,
         ),
       ),
     complete: (lease, at) =>

@@ -2,8 +2,9 @@
 import { attachPostgres, startPostgres } from '@sluice/engines/postgres'
 import { replaceAdminKey } from '@sluice/postgres/admin-key'
 import { openPostgres } from '@sluice/postgres/open'
-import { postgresUrl } from '@sluice/postgres/variables'
+import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { internalMessage } from '@sluice/runtime/errors'
+import { folderOf } from '@sluice/runtime/file-url'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import { dataDirectory } from '@sluice/runtime/variables'
@@ -12,15 +13,16 @@ const usage = 'npm run admin-key   (replaces the admin key: the former one stops
 
 const variables = {
   SLUICE_DATA_DIR: dataDirectory,
-  SLUICE_POSTGRES_URL: { ...postgresUrl, optional: true as const },
+  SLUICE_POSTGRES_URL: postgresUrlOrEmbedded,
 }
 
-/** The Postgres that SLUICE_POSTGRES_URL names, else the embedded one, which is started unless it is running. */
+/** The Postgres that SLUICE_POSTGRES_URL names; an embedded one, which is the default, is started unless it is running. */
 async function findPostgres(): Promise<{ url: string; stop: () => Promise<void> }> {
   const config = loadCommandConfig(variables, process.env, console.error)
   const leaveRunning = (): Promise<void> => Promise.resolve()
-  if (config.SLUICE_POSTGRES_URL !== undefined) return { url: config.SLUICE_POSTGRES_URL, stop: leaveRunning }
-  const dir = `${config.SLUICE_DATA_DIR}/postgres`
+  const url = config.SLUICE_POSTGRES_URL ?? `file:${config.SLUICE_DATA_DIR}/postgres`
+  if (!url.startsWith('file:')) return { url, stop: leaveRunning }
+  const dir = folderOf(url)
   const running = attachPostgres(dir)
   return running ? { url: running.url, stop: leaveRunning } : startPostgres({ dir })
 }

@@ -18,7 +18,7 @@ describe('standalone on embedded engines', () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'sluice-standalone-'))
-    environment = { SLUICE_DATA_DIR: join(folder, 'data') }
+    environment = { SLUICE_DATA_DIR: join(folder, 'data'), SLUICE_POSTGRES_URL: `file:${join(folder, 'data', 'keys')}` }
     sluice = await startService('standalone', environment)
     key = adminKeyIn(sluice.output()) ?? ''
   })

@@ -1,5 +1,5 @@
 import { logUrlOrEmbedded } from '@sluice/event-log/variables'
-import { postgresUrl } from '@sluice/postgres/variables'
+import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { dataDirectory } from '@sluice/runtime/variables'
 
 /** `npm run replay-dead-letters` also finds the embedded log of standalone. */
@@ -7,5 +7,5 @@ export const variables = {
   SLUICE_DATA_DIR: dataDirectory,
   SLUICE_LOG_URL: logUrlOrEmbedded,
   // A `file:` log notes replays itself.
-  SLUICE_POSTGRES_URL: { ...postgresUrl, optional: true as const },
+  SLUICE_POSTGRES_URL: postgresUrlOrEmbedded,
 }

@@ -27,9 +27,9 @@ function print(block: Block, place: { partition: number; offset: bigint }): void
 /** The Postgres that notes the replays of a log that forgets them; undefined for a `file:` log. */
 function openPostgresFor(logUrl: string, postgresUrl: string | undefined): Postgres | undefined {
   if (logUrl.startsWith('file:')) return undefined
-  if (postgresUrl === undefined) {
+  if (postgresUrl === undefined || postgresUrl.startsWith('file:')) {
     throw new Error(
-      'SLUICE_POSTGRES_URL is required with Kafka: Kafka forgets within days which letters were replayed.',
+      'SLUICE_POSTGRES_URL of a Postgres server is required with Kafka: Kafka forgets within days which letters were replayed.',
     )
   }
   return openPostgres(postgresUrl)

@@ -243,7 +243,11 @@ describe('the command', () => {
       [{ SLUICE_DATA_DIR: '/nowhere' }, [], /^There is no event log in \/nowhere\/log\. Set SLUICE_LOG_URL/],
       [{ SLUICE_LOG_URL: `file:${empty}` }, ['--list'], /^There is no event log in /],
       [{ SLUICE_LOG_URL: 'http://x' }, [], /^The configuration has 1 mistake:\n.*SLUICE_LOG_URL/],
-      [{ SLUICE_LOG_URL: 'kafka://127.0.0.1:1/topic' }, [], /^SLUICE_POSTGRES_URL is required with Kafka: /],
+      [
+        { SLUICE_LOG_URL: 'kafka://127.0.0.1:1/topic' },
+        [],
+        /^SLUICE_POSTGRES_URL of a Postgres server is required with Kafka: /,
+      ],
       [{ SLUICE_LOG_URL: 'kafka://127.0.0.1:1/topic', SLUICE_POSTGRES_URL: postgres.url }, [], /^Kafka: /],
       [{ SLUICE_LOG_URL: stores.url }, [], /in use by another process\. Stop that one/],
       [{ SLUICE_LOG_URL: stores.url }, ['--lits'], /^Unknown option '--lits'[^]*npm run replay-dead-letters/],

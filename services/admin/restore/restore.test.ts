@@ -81,6 +81,7 @@ describeWithInstallation('restore', () => {
       })
       const [taken] = await erasures.leases.take(now, 1)
       if (taken === undefined) throw new Error('no erasure is due')
+      await erasures.advance(taken, 'verify', 1)
       await erasures.complete(taken, now)
     })
   }
@@ -223,6 +224,15 @@ describeWithInstallation('restore', () => {
       output: containing('Erasures repeated: 1'),
     })
     expect(await users()).toStrictEqual(['ann', 'cid'])
+    // A worker repeats the erasure and finds nothing: the record goes on saying how many events were erased.
+    const counted = await withPostgres(async (postgres) => {
+      const erasures = erasureStore(postgres)
+      const [taken] = await erasures.leases.take(Date.now(), 1)
+      if (taken === undefined) throw new Error('no erasure is due')
+      await erasures.advance(taken, 'verify', 0)
+      return (await erasures.find('shop', 'era_1'))?.count
+    })
+    expect(counted).toBe(1)
     // Its age is that of the backup, not of the restore.
     const noted = await withPostgres((postgres) => backupStore(postgres).lastFinishedAt())
     expect(noted).toBeLessThanOrEqual(finishedAt ?? 0)
