@@ -96,8 +96,8 @@ export function createCore(options: Options): Sluice {
 
   /** Begins to store and send events, once the visitor consents and prerendering is over. */
   const begin = (): void => {
-    if (delivery || isPrerendered || isInert || decision !== 'granted') return
-    delivery = open()
+    if (isPrerendered || isInert || decision !== 'granted') return
+    delivery ??= open()
     const drafts = held
     held = []
     for (const draft of drafts) {
@@ -111,7 +111,7 @@ export function createCore(options: Options): Sluice {
   /** Queues an event with the ids of the visitor, or keeps it in memory until storing is allowed. */
   const commit = (event: SluiceEvent, deviceNow: number, isFixed: boolean): void => {
     const { site_id, timestamp, event_id, user_id } = event
-    if (!delivery) {
+    if (!delivery || decision !== 'granted') {
       // A copy: the page may change the object later.
       held.push([JSON.parse(JSON.stringify(event)) as SluiceEvent, deviceNow, isFixed])
       const [oldest] = held.length > heldMax ? (held.shift() ?? []) : []

@@ -14,7 +14,7 @@ export function watchPages(onPage: (referrer: string) => void, hasHash: boolean,
       if (signal.aborted || pageOf() === current) return
       current = pageOf()
       onPage(referrer)
-      referrer = location.href
+      referrer = hasHash ? location.href : location.href.replace(/#[^]*/, '')
     })
   }
   const onShow = ({ persisted }: PageTransitionEvent): void => {
