@@ -85,6 +85,25 @@ describeWithChromium('faults', () => {
     })
   })
 
+  it.each([
+    ['sites', '/', '/api/v1/sites'],
+    ['keys', '/settings/keys', '/api/v1/settings/keys'],
+  ])('says that a list of %s ends before the last one, and how to get the others', async (name, path, operation) => {
+    const { page } = await visit()
+    const note = page.getByText(new RegExp(`The first [0-9]+ of [0-9]+ are listed.*GET ${operation}[?]`))
+    await page.goto(rig.url + path)
+    await page.getByRole('row').nth(1).waitFor()
+    expect(await note.count()).toBe(0)
+    await page.route(`**${operation}?limit=1000`, async (route) => {
+      const response = await route.fetch()
+      const answer = (await response.json()) as { data: Record<string, unknown[]> }
+      const total = (answer.data[name]?.length ?? 0) + 5
+      return route.fulfill({ response, json: { ...answer, data: { ...answer.data, total } } })
+    })
+    await page.reload()
+    await note.waitFor()
+  })
+
   it('forgets the failure of a comparison that is switched off', async () => {
     const { page } = await visit()
     const failed = { success: false, status: 500, error: 'Something went wrong' }

@@ -60,6 +60,8 @@ export const messages = {
       `The key “${name}” that this session uses does not have it. Sign in with one that does, or ask an admin.`,
     dismiss: 'Dismiss',
   },
+  listEnd: (listed: number, total: number, address: string) =>
+    `The first ${formatNumber(listed)} of ${formatNumber(total)} are listed. The API lists the others: GET ${address}`,
   signIn: {
     title: 'Sign in to Sluice',
     key: 'API key',

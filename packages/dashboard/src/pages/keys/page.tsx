@@ -4,6 +4,7 @@ import type { Environment } from '@sluice/contracts/scopes'
 import { serverNow } from '../../api/client.ts'
 import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
 import { messages } from '../../messages/en.ts'
+import { ListEnd } from '../../parts/list-end.tsx'
 import { usePageParameter } from '../../state/hooks.ts'
 import { useSession } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -74,6 +75,7 @@ export default function Page() {
             }}
             empty={<EmptyState icon="key-round" title={texts.none} why={texts.noneWhy} />}
           />
+          <ListEnd listed={records.length} total={keys.data.total} path="/api/v1/settings/keys" />
           {ended.length === 0 ? null : (
             <Checkbox label={texts.hideEnded(ended.length)} checked={isHiding} onChange={setHiding} />
           )}

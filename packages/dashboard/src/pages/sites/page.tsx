@@ -9,6 +9,7 @@ import { requestOf } from '../../api/request.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { messages } from '../../messages/en.ts'
+import { ListEnd } from '../../parts/list-end.tsx'
 import { sitePath } from '../../state/route.ts'
 import { useMay, useSession } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -123,6 +124,7 @@ export default function Page() {
               )
             }
           />
+          <ListEnd listed={records.length} total={sites.data.total} path="/api/v1/sites" />
         </div>
       )}
       {isAdding ? (
