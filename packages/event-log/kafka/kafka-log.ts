@@ -4,7 +4,7 @@ import { unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import type { EventLog, LogConsumer } from '../log.ts'
-import { createKafkaAdmin, createKafkaClient, describeKafkaError, kafkaErrorType } from './client.ts'
+import { createKafkaAdmin, createKafkaClient, describeKafkaError, type KafkaAdmin, kafkaErrorType } from './client.ts'
 import { createKafkaConsumer } from './consumer.ts'
 import { forwardKafkaLogs } from './forward-logs.ts'
 import type { KafkaGroupTimes } from './group-times.ts'
@@ -24,27 +24,31 @@ const adminCallTimeoutMs = 5000
 const repeatTimeoutMs = 10_000
 /** A broker that never had a group first creates the topic for the positions, which takes seconds. */
 const positionsTimeoutMs = 20_000
-/**
- * Errors that pass: of a broker that does not answer yet, has just started, or has just made the topic of the groups'
- * positions. kafkajs itself does not repeat requests for metadata that time out.
- */
-const transientTypes = [
-  'GROUP_LOAD_IN_PROGRESS',
-  'GROUP_COORDINATOR_NOT_AVAILABLE',
-  'NOT_COORDINATOR_FOR_GROUP',
-  'KafkaJSGroupCoordinatorNotFound',
-  'KafkaJSRequestTimeoutError',
-  'KafkaJSConnectionError',
-  'KafkaJSConnectionClosedError',
-]
-/** Errors of brokers that do not answer in time, or have just resumed. */
+/** Errors of brokers that do not answer in time, or have just resumed and do not lead their partitions yet. */
 const resumingTypes = [
   'KafkaJSRequestTimeoutError',
   'KafkaJSConnectionClosedError',
   'NO_METADATA',
   'LEADER_NOT_AVAILABLE',
+  'NOT_LEADER_FOR_PARTITION',
+]
+/** And of brokers that have just started, or have just made the topic of the groups' positions. */
+const startingTypes = [
+  ...resumingTypes,
+  'KafkaJSConnectionError',
+  'GROUP_LOAD_IN_PROGRESS',
+  'GROUP_COORDINATOR_NOT_AVAILABLE',
+  'NOT_COORDINATOR_FOR_GROUP',
+  'KafkaJSGroupCoordinatorNotFound',
 ]
 const repeatDelays = { firstMs: 200, longestMs: 200 }
+
+interface Repetition {
+  /** Types of the errors after which requests are repeated. */
+  types: readonly string[]
+  requestTimeoutMs: number
+  timeoutMs: number
+}
 
 export interface KafkaLogOptions extends Partial<KafkaGroupTimes> {
   logger: Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
@@ -90,13 +94,20 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
   let partitionCount: number | undefined
   let clusterId: string | undefined
 
+  const repeat = <T>(
+    connection: KafkaAdmin,
+    work: (kafkajsAdmin: Admin) => Promise<T>,
+    { types, requestTimeoutMs: ms, timeoutMs }: Repetition,
+  ): Promise<T> =>
+    retry(() => connection.use((kafkajsAdmin) => work(kafkajsAdmin).catch(throwMetadataError), ms), {
+      isPermanent: (error) => !types.includes(kafkaErrorType(error) ?? ''),
+      delays: repeatDelays,
+      timeoutMs,
+    })
+
   /** Runs requests that brokers respond to from memory; repeats them for 10 s while a broker is slow or resumes. */
   const request = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
-    retry(() => admin.use((kafkajsAdmin) => work(kafkajsAdmin).catch(throwMetadataError), adminCallTimeoutMs), {
-      isPermanent: (error) => !resumingTypes.includes(kafkaErrorType(error) ?? ''),
-      delays: repeatDelays,
-      timeoutMs: repeatTimeoutMs,
-    })
+    repeat(admin, work, { types: resumingTypes, requestTimeoutMs: adminCallTimeoutMs, timeoutMs: repeatTimeoutMs })
 
   async function fetchPartitionCount(): Promise<number> {
     const { topics } = await request((kafkajsAdmin) => kafkajsAdmin.fetchTopicMetadata({ topics: [topic] }))
@@ -121,9 +132,9 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
 
   /** Runs requests about a group, whose coordinator may not be ready or may not answer yet, for 20 s. */
   const coordinated = <T>(work: (kafkajsAdmin: Admin) => Promise<T>): Promise<T> =>
-    retry(() => slowAdmin.use(work, positionsTimeoutMs), {
-      isPermanent: (error) => !transientTypes.includes(kafkaErrorType(error) ?? ''),
-      delays: repeatDelays,
+    repeat(slowAdmin, work, {
+      types: startingTypes,
+      requestTimeoutMs: positionsTimeoutMs,
       timeoutMs: positionsTimeoutMs,
     })
 
