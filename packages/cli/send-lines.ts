@@ -22,6 +22,8 @@ type BatchResponse = Response<BatchResult> | Refusal
 const batchEvents = eventLimits.listedErrorsMax
 const batchBytes = 4 * 1024 * 1024
 const waitMsMax = 1_000
+/** After the first signal: the program before the pipe may end meanwhile, as Ctrl-C ends it, too. */
+const inputMsMax = 1_000
 
 export interface SendLinesOptions {
   context: Context
@@ -34,10 +36,11 @@ export interface SendLinesOptions {
 /**
  * Sends the events of standard input, one a line, at the latest a second after they were read, and waits while the key's
  * limit is reached. Each gets its id and timestamp before it is sent first, so that a repetition stores nothing twice.
- * Lines that can't be stored are named on standard error; at the end they are a Failure.
+ * Lines that can't be stored are named on standard error; at the end they are a Failure. After the context's signal, the
+ * input is read for a second at most, and what was read is sent; `client` must outlive the signal for that.
  */
 export async function sendLines({ context, client, siteId, onStored }: SendLinesOptions): Promise<void> {
-  const { terminal, input } = context
+  const { terminal, input, signal } = context
   let [seen, refused] = [0, 0]
   let pending: PendingEvent[] = []
   let bytes = 0
@@ -72,6 +75,12 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
     return sending
   }
   const timer = setInterval(() => void flush(), waitMsMax)
+  const cut = new AbortController()
+  const cutInput = (): void => {
+    cut.abort()
+    input.destroy()
+  }
+  signal.addEventListener('abort', () => setTimeout(cutInput, inputMsMax).unref(), { once: true })
   try {
     for await (const line of readLines(input, eventLimits.eventBytesMax)) {
       if (failure !== undefined) break
@@ -88,12 +97,16 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
     }
   } catch (error) {
     // A failed request ends the input; that failure is the one to report.
-    failure ??= error
+    if (!cut.signal.aborted) failure ??= error
   } finally {
     clearInterval(timer)
   }
   if (failure === undefined) await flush()
   if (failure !== undefined) throw failure instanceof Error ? failure : new Failure(messageOf(failure))
+  if (cut.signal.aborted) {
+    terminal.note(`Stored ${countOf(seen - refused, 'event')}. The input was not read to its end.`)
+    throw new Failure('ended by a signal')
+  }
   if (seen === 0) throw usageFailure('Standard input holds no events: pipe in one JSON object a line.')
   if (refused > 0)
     throw new Failure(

@@ -88,6 +88,16 @@ describe('send', () => {
     expect(otherSite).toMatchObject({ code: 4, stderr: expect.stringContaining('bound to other sites') })
   })
 
+  it('ends after a signal while the program before the pipe goes on, and has stored what was read', async () => {
+    const ended = await standalone.run(['send', '-', '--site', 'open'], {
+      input: '{"event_type":"a"}\n',
+      isInputOpen: true,
+      until: ({ stdout }) => stdout !== '',
+    })
+    expect(ended).toMatchObject({ code: 130, stderr: 'Stored 1 event. The input was not read to its end.\n' })
+    await standalone.waitForEvents('open', 1)
+  })
+
   it('stores the lines of standard input, names those that it can’t store, and keeps every digit', async () => {
     const lines = [
       '{"event_type":"a","timestamp":1767225600000,"big":12345678901234567890}',

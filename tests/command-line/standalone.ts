@@ -20,6 +20,8 @@ export interface Run {
 
 export interface RunOptions {
   input?: string
+  /** Whether the program before the pipe goes on after this input. */
+  isInputOpen?: boolean
   env?: Record<string, string>
   /** Called with what was written so far; true ends the command with SIGINT. */
   until?: (output: { stdout: string; stderr: string }) => boolean
@@ -65,7 +67,10 @@ export async function startStandalone(): Promise<Standalone> {
   const key = /svc_prod_\w+/.exec(service.output())?.[0] ?? ''
   const running = new Set<ChildProcess>()
 
-  const run = async (args: readonly string[], { input, env = {}, until }: RunOptions = {}): Promise<Run> => {
+  const run = async (
+    args: readonly string[],
+    { input = '', isInputOpen = false, env = {}, until }: RunOptions = {},
+  ): Promise<Run> => {
     const child = spawn(process.execPath, [program, ...args], {
       cwd: folder,
       env: {
@@ -79,14 +84,18 @@ export async function startStandalone(): Promise<Standalone> {
     })
     running.add(child)
     const output = { stdout: '', stderr: '' }
+    let isInterrupted = false
     for (const name of ['stdout', 'stderr'] as const) {
       child[name].setEncoding('utf8').on('data', (text: string) => {
         output[name] += text
-        if (until?.(output)) child.kill('SIGINT')
+        if (isInterrupted || !until?.(output)) return
+        isInterrupted = true
+        child.kill('SIGINT')
       })
     }
     child.stdin.on('error', () => undefined)
-    child.stdin.end(input ?? '')
+    child.stdin.write(input)
+    if (!isInputOpen) child.stdin.end()
     const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
     running.delete(child)
     // No command prints a key that it was given.

@@ -25,6 +25,8 @@ interface EventOptions {
 
 type SendOptions = SiteOptions & EventOptions & { json?: boolean }
 
+/** How long events that were read are sent after the first signal; a second one ends the command at once. */
+const sendAfterSignalMs = 5_000
 const exampleEvent = `'{"event_type":"signup"}'`
 
 /** Adds the command `sluice send`, which sends one event, or the events of standard input. */
@@ -83,7 +85,9 @@ async function send(context: Context, event: string, options: SendOptions): Prom
     }
     const connection = await openConnection(context, options)
     const { settings } = connection
-    const client = clientFor(context, settings, { url: await collectUrlOf(connection), retries: 'long' })
+    // What was read before a signal is sent after it.
+    const longer = { ...context, signal: delayed(context.signal, sendAfterSignalMs) }
+    const client = clientFor(longer, settings, { url: await collectUrlOf(connection), retries: 'long' })
     await sendLines({ context, client, siteId: settings.site, onStored: print })
     return
   }
@@ -98,6 +102,16 @@ async function send(context: Context, event: string, options: SendOptions): Prom
   const client = clientFor(context, settings, { url: await collectUrlOf(connection), retries: 'some' })
   await client.request('POST', '/collect', { json: complete })
   print(complete.event_id, complete.timestamp)
+}
+
+/** A signal that is aborted `ms` after another one. */
+function delayed(signal: AbortSignal, ms: number): AbortSignal {
+  const controller = new AbortController()
+  const abort = (): void => {
+    controller.abort(signal.reason)
+  }
+  signal.addEventListener('abort', () => setTimeout(abort, ms).unref(), { once: true })
+  return controller.signal
 }
 
 /** The fields of an event that is given as JSON, or as its type alone. */
