@@ -28,9 +28,6 @@ const pauseAfterFailureMs = 1_000
 /** Time after a write at which fdatasync begins, in ms. */
 const syncAfterMs = 1_000
 
-/** They are sent once more by the next process, and stored once. */
-const leftBehindText = 'Events that Sluice has answered for are left in the spool'
-
 /** A file with events, some of which Sluice has not answered for. */
 export interface SpoolFile {
   path: string
@@ -106,26 +103,18 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
   function remove(file: SpoolFile): void {
     files.delete(file)
     forgetFileName(basename(file.path))
-    reportFailure(leftBehindText, () => {
-      const size = statSync(file.path, { throwIfNoEntry: false })?.size ?? 0
-      // The file has grown: the process that owned it was only suspended, and has written more events.
-      if (size > file.bytes) release(file)
-      else rmSync(file.path, { force: true })
-    })
+    const size = statSync(file.path, { throwIfNoEntry: false })?.size ?? 0
+    // The file has grown: the process that owned it was only suspended, and has written more events.
+    if (size > file.bytes) release(file)
+    else rmSync(file.path, { force: true })
   }
 
-  function empty({ file, fd }: { file: SpoolFile; fd: number }): void {
-    reportFailure(leftBehindText, () => {
-      ftruncateSync(fd, 0)
-      file.bytes = 0
-    })
-  }
-
-  function reportFailure(text: string, work: () => void): void {
+  /** Events that a failure leaves in the spool are sent once more by the next process, and stored once. */
+  function tidy(work: () => void): void {
     try {
       work()
     } catch (error) {
-      report('spool_failed', `${text}: ${reasonOf(error)}`)
+      report('spool_failed', String(error))
     }
   }
 
@@ -231,8 +220,7 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
         return file
       } catch (error) {
         failedAt = performance.now()
-        if (!hasFailed)
-          report('spool_failed', `Events are kept in memory alone, because the spool failed: ${reasonOf(error)}`)
+        if (!hasFailed) report('spool_failed', `Events are in memory alone, the spool failed: ${String(error)}`)
         hasFailed = true
         return undefined
       }
@@ -256,8 +244,13 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
     done: (file) => {
       file.pending--
       if (file.pending > 0 || !files.has(file)) return
-      if (active?.file !== file) remove(file)
-      else empty(active)
+      tidy(() => {
+        if (active?.file !== file) remove(file)
+        else {
+          ftruncateSync(active.fd, 0)
+          file.bytes = 0
+        }
+      })
     },
     canRetry: () => hasFailed && performance.now() - failedAt >= pauseAfterFailureMs,
     takeOrphan: async () => {
@@ -277,11 +270,11 @@ export function openSpool({ folder, scope, bytesMax, report, onTaken }: SpoolPar
     close: () => {
       clearInterval(touching)
       clearTimeout(syncing)
-      endActive((fd) => {
-        reportFailure('The last events may not be on the disk', () => {
+      tidy(() => {
+        endActive((fd) => {
           fdatasyncSync(fd)
+          closeSync(fd)
         })
-        closeSync(fd)
       })
       for (const file of files) release(file)
       files.clear()
@@ -294,8 +287,4 @@ function syncAndClose(fd: number): void {
   fdatasync(fd, () => {
     closeSync(fd)
   })
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
