@@ -40,9 +40,10 @@ describeWithChromium('the first load', () => {
 
   it('is at most 120 kB, and at most 10 requests until the first number', async () => {
     const { page, loaded } = await load(`/sites/${siteId}`)
-    const { requestsToFirstNumber, firstNumberMs } = await measured(page)
+    // The network is idle, too, before a question that was answered 503 is asked again.
+    await page.waitForFunction('measured.firstNumberMs > 0')
+    const { requestsToFirstNumber } = await measured(page)
     expect(await kilobytes(loaded)).toBeLessThanOrEqual(120)
-    expect(firstNumberMs).toBeGreaterThan(0)
     expect(requestsToFirstNumber).toBeLessThanOrEqual(10)
   })
 
