@@ -1,4 +1,6 @@
 import { Kafka, logLevel } from 'kafkajs'
+import { testKafka } from '../../../tests/support/engines/test-engines.ts'
+import { ensureTopics } from '../kafka/ensure-topics.ts'
 
 /** A kafkajs client for the broker of a log's URL, for requests that the log does not make. It logs nothing. */
 export const kafkaClientOf = (url: string): Kafka =>
@@ -6,3 +8,10 @@ export const kafkaClientOf = (url: string): Kafka =>
 
 /** The topic of a log's URL. */
 export const topicOf = (url: string): string => new URL(url).pathname.slice(1)
+
+/** Creates the topics of a log with two partitions on the Kafka of this test run; returns the log's URL. */
+export async function createKafkaLog(): Promise<string> {
+  const url = testKafka()?.url ?? ''
+  await ensureTopics(url, { partitions: 2 })
+  return url
+}

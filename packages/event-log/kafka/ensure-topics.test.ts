@@ -3,10 +3,10 @@ import { afterEach, describe, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
 import { block, silent } from '../conformance/collect.ts'
-import { kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
+import { createKafkaLog, kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
 import type { EventLog } from '../log.ts'
 import { openEventLog } from '../open-event-log.ts'
-import { describeDurability, ensureTopics } from './ensure-topics.ts'
+import { describeDurability, ensureTopics, topicResource } from './ensure-topics.ts'
 
 const logs: EventLog[] = []
 
@@ -14,12 +14,6 @@ const open = async (url: string) => {
   const log = await openEventLog(url, { logger: silent })
   logs.push(log)
   return log
-}
-
-const createUrl = async () => {
-  const url = testKafka()?.url ?? ''
-  await ensureTopics(url, { partitions: 2 })
-  return url
 }
 
 afterEach(async () => {
@@ -55,8 +49,7 @@ describeWithKafka('topics in Kafka', () => {
       const { topics } = await admin.fetchTopicMetadata({ topics: [name] })
       const { resources } = await admin.describeConfigs({
         includeSynonyms: false,
-        // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a topic; the enum exists as a type only
-        resources: [{ type: 2, name, configNames: [...settings] }],
+        resources: [{ type: topicResource, name, configNames: [...settings] }],
       })
       await admin.disconnect()
       const values = resources.flatMap(({ configEntries }) =>
@@ -97,8 +90,10 @@ describeWithKafka('topics in Kafka', () => {
       await admin.connect()
       await admin.createPartitions({ topicPartitions: [{ topic, count: 5 }] })
       const configEntries = [{ name: 'retention.ms', value: '2419200000' }]
-      // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a topic; the enum exists as a type only
-      await admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: topic, configEntries }] })
+      await admin.alterConfigs({
+        validateOnly: false,
+        resources: [{ type: topicResource, name: topic, configEntries }],
+      })
       await admin.disconnect()
       await havePartitions(url, topic, 5)
       expect((await describeDurability(url)).join()).toContain(`${topic}.backfill has 3`)
@@ -123,14 +118,13 @@ describeWithKafka('topics in Kafka', () => {
   })
 
   test('keep events for a month and dead letters for a year, whatever their size', async () => {
-    const url = await createUrl()
+    const url = await createKafkaLog()
     const admin = kafkaClientOf(url).admin()
     await admin.connect()
     const settingsOf = async (name: string) => {
       const { resources } = await admin.describeConfigs({
         includeSynonyms: false,
-        // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- a topic; the enum exists as a type only
-        resources: [{ type: 2, name, configNames: ['retention.ms', 'retention.bytes', 'cleanup.policy'] }],
+        resources: [{ type: topicResource, name, configNames: ['retention.ms', 'retention.bytes', 'cleanup.policy'] }],
       })
       return Object.fromEntries(
         resources.flatMap(({ configEntries }) =>
@@ -167,7 +161,7 @@ describeWithKafka('topics in Kafka', () => {
   })
 
   test('report their ends with the new partitions as soon as partitions were added', async () => {
-    const url = await createUrl()
+    const url = await createKafkaLog()
     const log = await open(url)
     expect(await log.ends()).toEqual([0n, 0n])
     const admin = kafkaClientOf(url).admin()

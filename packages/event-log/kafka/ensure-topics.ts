@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Admin, ConfigEntries, ConfigResourceTypes, ConfigSource, IResourceConfigEntry } from 'kafkajs'
+import kafkajs, { type Admin, type ConfigEntries, type IResourceConfigEntry } from 'kafkajs'
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import { deadLetterDays } from '../dead-letters.ts'
@@ -9,12 +9,10 @@ import { withKafkaAdmin } from './with-admin.ts'
 const ignore = () => undefined
 const silent: Pick<Logger, 'debug' | 'warn'> = { debug: ignore, warn: ignore }
 
-/** The protocol's number; kafkajs exports it in a way that ESM does not see. */
-// eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum exists as a type only
-const topicResource = 2 as ConfigResourceTypes.TOPIC
-/** The protocol's number for a setting of the topic itself, not of its brokers. */
-// eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum exists as a type only
-const ofTopic = 1 as ConfigSource.TOPIC_CONFIG
+/** The resource type of a topic in requests for its settings; Node finds this enum in the default export alone. */
+export const topicResource = kafkajs.ConfigResourceTypes.TOPIC
+/** The source of a setting of the topic itself, not of its brokers. */
+const ofTopic = kafkajs.ConfigSource.TOPIC_CONFIG
 /** Kafka's 1 MiB is less than one block of a large batch. */
 const blockBytesMax = 16 * 1024 * 1024
 const usableTimeoutMs = 10_000

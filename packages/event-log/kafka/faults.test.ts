@@ -7,12 +7,12 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { LocalKafka } from '../../../tests/support/engines/kafka.ts'
-import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
+import { describeWithKafka } from '../../../tests/support/engines/test-engines.ts'
 import { startKafkaBehindProxy } from '../../../tests/support/kafka-behind-proxy.ts'
 import { startStopwatch } from '../../../tests/support/stopwatch.ts'
 import type { TcpProxy } from '../../../tests/support/tcp-proxy.ts'
 import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
-import { kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
+import { createKafkaLog, kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
 import type { EventLog } from '../log.ts'
 import { openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
 import { ensureTopics } from './ensure-topics.ts'
@@ -29,12 +29,6 @@ const open = async (url: string, logger = silent, timing = options) => {
   const log = await openEventLog(url, { ...timing, logger })
   logs.push(log)
   return log
-}
-
-const createUrl = async () => {
-  const url = testKafka()?.url ?? ''
-  await ensureTopics(url, { partitions: 2 })
-  return url
 }
 
 /** A logger that keeps its lines as text. */
@@ -55,7 +49,7 @@ afterEach(async () => {
 
 describeWithKafka('records in Kafka', () => {
   test('are read with version 0 when they come from another program', async () => {
-    const url = await createUrl()
+    const url = await createKafkaLog()
     const producer = kafkaClientOf(url).producer()
     await producer.connect()
     const foreign = [
@@ -80,7 +74,7 @@ describeWithKafka('records in Kafka', () => {
   })
 
   test('are skipped and logged when Kafka deleted them before they were read', async () => {
-    const url = await createUrl()
+    const url = await createKafkaLog()
     const { lines, logger } = listen()
     // With a session as long as in production: a member that loses it has no position from which blocks could be missing.
     const log = await open(url, logger, {})
@@ -113,7 +107,7 @@ describeWithKafka('records in Kafka', () => {
 describeWithKafka('secrets of a Kafka URL', () => {
   test('stay out of logs and errors', async () => {
     const { lines, logger } = listen()
-    const url = await createUrl()
+    const url = await createKafkaLog()
     const secret = url.replace('kafka://', 'kafka://user:hush-hush@') + '?sasl=plain'
     const log = await open(secret, logger)
     const reader = collect(log, 'group')
@@ -131,7 +125,7 @@ describeWithKafka('secrets of a Kafka URL', () => {
 
 describeWithKafka('a frozen member of a Kafka group', () => {
   test('loses its claims to another member and commits nothing after it wakes', async () => {
-    const url = await createUrl()
+    const url = await createKafkaLog()
     const log = await open(url)
     await log.publish([block(0, 'a'), block(1, 'b')], { timeoutMs })
     const program = fileURLToPath(new URL('../conformance/killed-process.ts', import.meta.url))
