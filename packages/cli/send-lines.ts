@@ -41,7 +41,7 @@ export interface SendLinesOptions {
  */
 export async function sendLines({ context, client, siteId, onStored }: SendLinesOptions): Promise<void> {
   const { terminal, input, signal } = context
-  let [seen, refused] = [0, 0]
+  let [seen, stored, refused] = [0, 0, 0]
   let pending: PendingEvent[] = []
   let bytes = 0
   let sending = Promise.resolve()
@@ -55,8 +55,10 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
     const errors = await storeBatch(client, events)
     for (const event of events) {
       const error = errors.get(event)
-      if (error === undefined) onStored(event.id, event.timestamp)
-      else refuse(event.line, error)
+      if (error === undefined) {
+        stored++
+        onStored(event.id, event.timestamp)
+      } else refuse(event.line, error)
     }
     await terminal.drained()
   }
@@ -102,11 +104,11 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
     clearInterval(timer)
   }
   if (failure === undefined) await flush()
-  if (failure !== undefined) throw failure instanceof Error ? failure : new Failure(messageOf(failure))
-  if (cut.signal.aborted) {
-    terminal.note(`Stored ${countOf(seen - refused, 'event')}. The input was not read to its end.`)
+  if (signal.aborted && (cut.signal.aborted || failure !== undefined)) {
+    terminal.note(`Stored ${formatCount(stored)} of ${countOf(seen, 'event')}. The input was not read to its end.`)
     throw new Failure('ended by a signal')
   }
+  if (failure !== undefined) throw failure instanceof Error ? failure : new Failure(messageOf(failure))
   if (seen === 0) throw usageFailure('Standard input holds no events: pipe in one JSON object a line.')
   if (refused > 0)
     throw new Failure(

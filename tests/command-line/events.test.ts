@@ -94,7 +94,7 @@ describe('send', () => {
       isInputOpen: true,
       until: ({ stdout }) => stdout !== '',
     })
-    expect(ended).toMatchObject({ code: 130, stderr: 'Stored 1 event. The input was not read to its end.\n' })
+    expect(ended).toMatchObject({ code: 130, stderr: 'Stored 1 of 1 event. The input was not read to its end.\n' })
     await standalone.waitForEvents('open', 1)
   })
 
