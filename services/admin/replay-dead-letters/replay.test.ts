@@ -49,7 +49,7 @@ afterEach(async () => {
 })
 
 /** The log of dead letters, whose batch is delivered again after its handler failed, as after a claim that was lost. */
-const delivering = (log: EventLog): EventLog => ({
+const redelivering = (log: EventLog): EventLog => ({
   ...log,
   consumer: ({ onClaim, ...options }) =>
     log.consumer({
@@ -60,9 +60,8 @@ const delivering = (log: EventLog): EventLog => ({
             partition: claim.partition,
             lost: claim.lost,
             commit: (each) => claim.commit(each),
-            // eslint-disable-next-line @typescript-eslint/require-await -- one batch, which is there
             batches: async function* () {
-              yield batch
+              yield await Promise.resolve(batch)
             },
           }
           await onClaim(repeated).catch(() => onClaim(repeated))
@@ -113,7 +112,7 @@ function describeReplay(name: string, createUrl: () => Promise<string | undefine
         publish: (...parameters) =>
           failures-- > 0 ? Promise.reject(new Error('Kafka is away')) : log.publish(...parameters),
       }
-      const replayed = await replayDeadLetters({ log: failing, deadLetters: delivering(deadLetters) })
+      const replayed = await replayDeadLetters({ log: failing, deadLetters: redelivering(deadLetters) })
       expect(replayed).toStrictEqual({ letters: 20, rows: 20, copies: 0, foreign: 0 })
       writer = runWriter(stores)
       await waitUntilDrained(stores)
