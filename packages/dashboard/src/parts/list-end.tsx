@@ -1,16 +1,20 @@
+import { requestOf } from '../api/request.ts'
+import type { Input } from '../api/wire.ts'
 import { messages } from '../messages/en.ts'
 
-interface ListEndProps {
-  /** Records of the list that the page has. */
+/** Operations that list records page by page. */
+type ListOperation = 'listKeys' | 'listSites'
+
+interface ListEndProps<Id extends ListOperation> {
+  id: Id
+  /** The answer: the records that the page has, and how many there are. */
   listed: number
-  /** Records that there are. */
   total: number
-  /** Path of the operation that lists the others, page by page. */
-  path: string
 }
 
-/** Says that a list ends before its last record, and how to get the others. */
-export const ListEnd = ({ listed, total, path }: ListEndProps) =>
-  listed < total ? (
-    <p class="muted">{messages.listEnd(listed, total, `${path}?limit=${listed}&offset=${listed}`)}</p>
-  ) : null
+/** Says that a list ends before its last record, and which request gives the next ones. */
+export function ListEnd<Id extends ListOperation>({ id, listed, total }: ListEndProps<Id>) {
+  if (listed >= total) return null
+  const { path } = requestOf(id, { query: { limit: listed, offset: listed } } as Input<Id>)
+  return <p class="muted">{messages.listEnd(listed, total, path)}</p>
+}

@@ -75,7 +75,7 @@ export default function Page() {
             }}
             empty={<EmptyState icon="key-round" title={texts.none} why={texts.noneWhy} />}
           />
-          <ListEnd listed={records.length} total={keys.data.total} path="/api/v1/settings/keys" />
+          <ListEnd id="listKeys" listed={records.length} total={keys.data.total} />
           {ended.length === 0 ? null : (
             <Checkbox label={texts.hideEnded(ended.length)} checked={isHiding} onChange={setHiding} />
           )}

@@ -124,7 +124,7 @@ export default function Page() {
               )
             }
           />
-          <ListEnd listed={records.length} total={sites.data.total} path="/api/v1/sites" />
+          <ListEnd id="listSites" listed={records.length} total={sites.data.total} />
         </div>
       )}
       {isAdding ? (
