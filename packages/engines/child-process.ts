@@ -1,5 +1,5 @@
 import { fork, type Serializable } from 'node:child_process'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, constants, openSync } from 'node:fs'
 
 /** A child process that ends itself when this process ends, even at `kill -9`: its IPC channel closes then. */
 export interface ChildHandle {
@@ -17,13 +17,20 @@ export interface ForkOptions {
   cwd: string
   /** File for standard error, overwritten. */
   stderrFile: string
+  /** Standard input is a terminal of the child's own where the system has one; otherwise, and by default, it is empty. */
+  hasTerminal?: boolean
 }
 
 /**
  * Runs `file` (a TypeScript file of this package) with Node. The child has a session of its own, so that Ctrl-C in a
  * terminal or a signal that npm forwards reaches only this process, which ends the child last.
  */
-export function forkChild(file: string, args: readonly string[], { cwd, stderrFile }: ForkOptions): ChildHandle {
+export function forkChild(
+  file: string,
+  args: readonly string[],
+  { cwd, stderrFile, hasTerminal = false }: ForkOptions,
+): ChildHandle {
+  const stdin = hasTerminal ? openTerminal() : 'ignore'
   const stderr = openSync(stderrFile, 'w', 0o600)
   const child = fork(file, args, {
     cwd,
@@ -36,9 +43,10 @@ export function forkChild(file: string, args: readonly string[], { cwd, stderrFi
     },
     execArgv: ['--disable-warning=ExperimentalWarning'],
     detached: true,
-    stdio: ['ignore', stderr, stderr, 'ipc'],
+    stdio: [stdin, stderr, stderr, 'ipc'],
   })
   closeSync(stderr)
+  if (stdin !== 'ignore') closeSync(stdin)
 
   const exited = new Promise<string>((resolve) => {
     child.once('exit', (code, signal) => {
@@ -62,5 +70,14 @@ export function forkChild(file: string, args: readonly string[], { cwd, stderrFi
     kill: () => {
       child.kill('SIGKILL')
     },
+  }
+}
+
+/** Opens a pseudo-terminal that nothing is attached to. */
+function openTerminal(): number | 'ignore' {
+  try {
+    return openSync('/dev/ptmx', constants.O_RDWR | constants.O_NOCTTY)
+  } catch {
+    return 'ignore'
   }
 }

@@ -1,6 +1,7 @@
 // The process of the embedded ClickHouse server. Forked by clickhouse.ts; its argument is the engine's folder.
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { isatty } from 'node:tty'
 import { DataType, load, open } from 'ffi-rs'
 import { serveForever } from './clickhouse-config.ts'
 import { exitWithParent } from './exit-with-parent.ts'
@@ -9,7 +10,10 @@ import { exitWithParent } from './exit-with-parent.ts'
 exitWithParent(() => process.kill(process.pid, 'SIGKILL'))
 
 const [dir = ''] = process.argv.slice(2)
-const argv = ['clickhouse', `--config-file=${join(dir, 'config.xml')}`, '-q', serveForever]
+// Without a terminal the library ends the process at an exception of any connection's thread, such as a client's reset of the
+// connection (ClickHouse issue 115666). With a terminal it logs the exception, as a server does.
+const interactive = isatty(0) ? ['--interactive'] : []
+const argv = ['clickhouse', `--config-file=${join(dir, 'config.xml')}`, ...interactive, '-q', serveForever]
 
 try {
   open({ library: 'chdb', path: findLibrary() })

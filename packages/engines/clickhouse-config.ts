@@ -33,7 +33,7 @@ export function renderConfig({ dataDir, logFile, usersFile, httpPort, backupsDir
   <http_port>${httpPort}</http_port>
   <timezone>UTC</timezone>
   <log-level>warning</log-level>
-  <logger><log>${escapeXml(logFile)}</log><size>10M</size><count>1</count></logger>
+  <logger><log>${escapeXml(logFile)}</log><size>10M</size><count>1</count><console>false</console></logger>
   <send_crash_reports><enabled>false</enabled></send_crash_reports>
   <max_server_memory_usage_to_ram_ratio>0.5</max_server_memory_usage_to_ram_ratio>
   <mark_cache_size>268435456</mark_cache_size>

@@ -95,7 +95,11 @@ async function startProcess({
   }
   writeFileSync(join(folder, 'config.xml'), renderConfig(config), { mode: 0o600 })
 
-  const child = forkChild(childFile, [folder], { cwd: folder, stderrFile: join(folder, 'stderr.log') })
+  const child = forkChild(childFile, [folder], {
+    cwd: folder,
+    stderrFile: join(folder, 'stderr.log'),
+    hasTerminal: true,
+  })
   writeFileSync(pidFile, `${child.pid}\n`)
   let failure: string | undefined
   let ended = false

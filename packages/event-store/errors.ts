@@ -23,6 +23,7 @@ const retryableCodes = new Set<number>([
   203, // NO_FREE_CONNECTION
   209, // SOCKET_TIMEOUT
   210, // NETWORK_ERROR
+  236, // ABORTED: the server is ending
   241, // MEMORY_LIMIT_EXCEEDED
   242, // TABLE_IS_READ_ONLY
   243, // NOT_ENOUGH_SPACE
@@ -67,6 +68,7 @@ const sizeCodes = new Set<number>([
   clickHouseCode.timeoutExceeded,
   173, // CANNOT_ALLOCATE_MEMORY
   191, // SET_SIZE_LIMIT_EXCEEDED
+  236, // ABORTED: the server is ending
   241, // MEMORY_LIMIT_EXCEEDED
   307, // TOO_MANY_BYTES
   396, // TOO_MANY_ROWS_OR_BYTES

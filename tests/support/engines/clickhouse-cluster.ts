@@ -166,10 +166,13 @@ function clusterServer({
       await child?.exited
     },
     start: async () => {
-      child = forkChild(childFile, [folder], { cwd: folder, stderrFile: join(folder, 'stderr.log') })
+      child = forkChild(childFile, [folder], { cwd: folder, stderrFile: join(folder, 'stderr.log'), hasTerminal: true })
       let failure: string | undefined
       child.onMessage((message) => {
         failure = (message as { failed: string }).failed
+      })
+      void child.exited.then((how) => {
+        failure ??= how
       })
       await waitUntil(
         async () => {

@@ -1,0 +1,30 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { openClickHouse } from '@sluice/event-store/client'
+import { type ClickHouseCluster, startClickHouseCluster } from './clickhouse-cluster.ts'
+
+let cluster: ClickHouseCluster
+
+beforeAll(async () => {
+  cluster = await startClickHouseCluster()
+})
+
+afterAll(async () => {
+  await cluster.stop()
+})
+
+// Such a client is the surest way to an exception in the thread of a connection; a reset at the wrong moment is a rare one.
+test('a server goes on when a client sends what is not its protocol', async () => {
+  const [server] = cluster.servers
+  const clickHouse = openClickHouse(server?.url('default') ?? '')
+  try {
+    const { rows } = await clickHouse.query<{ port: number }>('SELECT port FROM system.clusters WHERE shard_num = 1')
+    const socket = connect(rows[0]?.port ?? 0, '127.0.0.1')
+    socket.end(Buffer.alloc(64, 77)).resume()
+    await once(socket, 'close')
+    expect((await clickHouse.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+  } finally {
+    await clickHouse.close()
+  }
+})
