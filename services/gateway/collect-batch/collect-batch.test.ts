@@ -111,6 +111,16 @@ describe('202 is the answer to', () => {
     }
   })
 
+  test('integers beyond 2^53 beside an event that is nested too deeply, which alone is refused', async () => {
+    const good = '{"site_id":"deep-neighbour","event_type":"x","properties":{"order":12345678901234567890}}'
+    const deep = `{"site_id":"deep-neighbour","event_type":"x","a":${'['.repeat(20_000)}${']'.repeat(20_000)}}`
+    const { status, body } = await gateway.collectBatch(`{"events":[${good},${deep}]}`)
+    expect(status).toBe(202)
+    expect(body.data).toMatchObject({ accepted: 1, rejected: 1, errors: [{ index: 1 }] })
+    const [stored] = await gateway.stored('deep-neighbour', 1)
+    expect(stored?.row.properties).toEqual({ order: '12345678901234567890' })
+  })
+
   test('a body in gzip, as a list and as lines', async () => {
     const list = gzipSync(JSON.stringify({ events: events('gzip', 100) }))
     const lines = gzipSync(

@@ -3,7 +3,7 @@ import { eventTooLarge } from '@sluice/events/event-errors'
 import { decodeBody, parseJson, requireUtf8 } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
-import { splitList } from './split-list.ts'
+import { parseItemExactly, type SplitList, splitList } from './split-list.ts'
 
 /** One item of a batch: a parsed value, or the error of an unreadable one. */
 export type BatchItem =
@@ -48,10 +48,19 @@ export function readEvents({ bytes, type }: { bytes: Buffer; type: string }): Ba
 
 function readList(bytes: Buffer): BatchEvents {
   const list = listOf(parseJson(bytes))
-  let exactList: unknown[] | undefined
-  const parseAgain = (index: number): unknown => (exactList ??= listOf(parseJson(bytes, parseExactly)))[index]
+  let splitBody: { split: SplitList; list: readonly unknown[] } | undefined
+  const parseAgain = (index: number): unknown => {
+    splitBody ??= splitParsed(bytes)
+    return parseItemExactly(splitBody.list[index], splitBody.split)
+  }
   const items = list.map((value, index) => ({ value, parseAgain: () => parseAgain(index), isLine: false }))
   return { count: list.length, items }
+}
+
+/** Splits a body that has been parsed, and whose items have been counted. */
+function splitParsed(bytes: Buffer): { split: SplitList; list: readonly unknown[] } {
+  const split = splitList(bytes, Infinity)
+  return { split, list: listOf(parseJson(Buffer.from(split.skeleton))) }
 }
 
 function readSplitList(bytes: Buffer): BatchEvents {

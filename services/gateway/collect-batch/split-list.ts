@@ -1,6 +1,8 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { eventTooLarge } from '@sluice/events/event-errors'
-import { type AppError, invalidField, invalidFormat } from '@sluice/runtime/errors'
+import { parseJson } from '@sluice/http/json-body'
+import { AppError, invalidField, invalidFormat } from '@sluice/runtime/errors'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 
 const quote = 0x22
 const comma = 0x2c
@@ -24,10 +26,10 @@ export interface SplitList {
  * Finds the items of `{"events": [...]}` without parsing them, so that they can be parsed one by one: a body of 10 MiB
  * takes up to 600 MB when it is parsed as a whole (`[[[[…`, `{},{},…`). The items may turn out not to be JSON.
  *
- * Throws 400 for more separators than 2,000 events have. An item with more brackets and commas than an event may have
- * bytes is replaced by a 413 error.
+ * Throws 400 for more separators than 2,000 events have; `separatorsMax` is another limit, for a body whose items were
+ * counted before. An item with more brackets and commas than an event may have bytes is replaced by a 413 error.
  */
-export function splitList(bytes: Buffer): SplitList {
+export function splitList(bytes: Buffer, separatorsMax: number = eventLimits.batchEventsMax): SplitList {
   const skeleton: string[] = []
   const items: (Buffer | AppError)[] = []
   let depth = 0
@@ -63,7 +65,7 @@ export function splitList(bytes: Buffer): SplitList {
         break
       case comma:
         if (depth >= itemDepth) separatorsInItem++
-        else if (++separators >= eventLimits.batchEventsMax) throw tooMany(depth)
+        else if (++separators >= separatorsMax) throw tooMany(depth)
         break
       default:
         break
@@ -72,6 +74,18 @@ export function splitList(bytes: Buffer): SplitList {
   // A body that ends within an item leaves a skeleton that is not JSON.
   skeleton.push(bytes.toString('utf8', partStart, depth >= itemDepth ? itemStart : bytes.length))
   return { skeleton: skeleton.join(''), items }
+}
+
+/**
+ * A value of the parsed skeleton, with the digits of its integers: `[n]` is parsed anew from the bytes of the n-th item.
+ * `parseExactly` recurses, so that one item of thousands of nested lists must not be part of what is parsed for another.
+ * Throws AppError for an item that can't be parsed.
+ */
+export function parseItemExactly(value: unknown, { items }: SplitList): unknown {
+  const item = Array.isArray(value) ? items[value[0] as number] : undefined
+  if (item === undefined) return value
+  if (item instanceof AppError) throw item
+  return parseJson(item, parseExactly)
 }
 
 /** The index of the quote that ends the text beginning at `start`; the length of the body if there is none. */

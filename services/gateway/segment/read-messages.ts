@@ -4,6 +4,7 @@ import { parseJson } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import type { BatchEvents, BatchItem } from '../collect-batch/read-events.ts'
+import { parseItemExactly, splitList } from '../collect-batch/split-list.ts'
 import { mapMessage } from './map-message.ts'
 
 /**
@@ -13,10 +14,10 @@ import { mapMessage } from './map-message.ts'
  */
 export function readMessages(bytes: Buffer, siteId: string): BatchEvents {
   const body = bodyOf(parseJson(bytes))
-  let exactBody: BatchBody | undefined
+  let exactMessage: ((index: number) => unknown) | undefined
   const parseAgain = (index: number): unknown => {
-    exactBody ??= bodyOf(parseJson(bytes, parseExactly))
-    return mapMessage(withContext(exactBody, index), siteId).event
+    exactMessage ??= exactMessages(bytes)
+    return mapMessage(exactMessage(index), siteId).event
   }
   return { count: body.messages.length, items: mapMessages(body, siteId, parseAgain) }
 }
@@ -42,8 +43,8 @@ function bodyOf(body: unknown): BatchBody {
 }
 
 function* mapMessages(body: BatchBody, siteId: string, parseAgain: (index: number) => unknown): Generator<BatchItem> {
-  for (const index of body.messages.keys()) {
-    const message = withContext(body, index)
+  for (const [index, sent] of body.messages.entries()) {
+    const message = withContext(sent, body.context)
     try {
       const { event, explain } = mapMessage(message, siteId)
       yield { value: event, parseAgain: () => parseAgain(index), isLine: false, explain }
@@ -54,8 +55,17 @@ function* mapMessages(body: BatchBody, siteId: string, parseAgain: (index: numbe
   }
 }
 
-function withContext({ messages, context }: BatchBody, index: number): unknown {
-  const message = messages[index]
+/** Parses messages of a valid batch again, each with the batch's context and the digits of its integers. */
+function exactMessages(bytes: Buffer): (index: number) => unknown {
+  const split = splitList(bytes, Infinity)
+  const { messages, context } = bodyOf(parseJson(Buffer.from(split.skeleton), parseExactly))
+  const exactContext = Object.fromEntries(
+    Object.entries(context).map(([name, value]) => [name, parseItemExactly(value, split)]),
+  )
+  return (index) => withContext(parseItemExactly(messages[index], split), exactContext)
+}
+
+function withContext(message: unknown, context: JsonObject): unknown {
   if (!isObject(message) || Object.keys(context).length === 0) return message
   const own = message.context ?? {}
   // A context that is no object is refused by the mapping.

@@ -105,6 +105,17 @@ describe('the paths of Segment', () => {
       expect(row).toMatchObject({ user_id: '9007199254740993', properties: { n: '9007199254740995' } })
     }
   })
+
+  test('keep those digits beside a message that is nested too deeply, and in the context of a batch', async () => {
+    const { siteId, key } = await newSite()
+    const good = '{"type":"track","event":"x","userId":"u","properties":{"n":9007199254740995}}'
+    const deep = `{"type":"track","event":"x","userId":"u","properties":{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}}`
+    const context = '{"app":{"build":9007199254740997},"timezone":"Europe/Rome"}'
+    await post('/v1/batch', `{"batch":[${deep},${good}],"context":${context}}`, basic(key))
+    const [stored] = await gateway.stored(siteId, 1)
+    expect(stored?.row.properties).toMatchObject({ n: '9007199254740995' })
+    expect(JSON.stringify(stored?.row)).toContain('9007199254740997')
+  })
 })
 
 describe('the key of a message', () => {
