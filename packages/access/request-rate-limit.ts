@@ -100,7 +100,7 @@ export class RequestRateLimit {
     }
   }
 
-  /** Takes back the request's cost: a request that is too large costs nothing (docs/http-interface.md#rate-limits). */
+  /** Takes back the request's cost: a request that is refused with 413 or 429 costs nothing (docs/http-interface.md#rate-limits). */
   async refund(): Promise<void> {
     const cost = this.#consumed
     if (cost === 0) return

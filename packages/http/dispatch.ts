@@ -297,12 +297,13 @@ interface RequestScope {
 }
 
 /**
- * Adjusts the cost of a failed request (docs/http-interface.md#rate-limits): a body that is too large costs nothing, an
- * unreadable body costs at least 1 if the cost depends on the body.
+ * Adjusts the cost of a failed request (docs/http-interface.md#rate-limits): one that is refused with 429 or 413 costs
+ * nothing, also when another limit than that of requests refuses it, such as that of new sites. An unreadable body costs at
+ * least 1 if the cost depends on the body.
  */
 async function adjustCharge(route: Route, { rate }: RequestContext, error: AppError): Promise<void> {
   const status = statusOf[error.code]
-  if (status === 413) await rate?.refund()
+  if (status === 413 || status === 429) await rate?.refund()
   if (status === 400 && route.cost === 'body') await rate?.consumeAtLeastOne()
 }
 

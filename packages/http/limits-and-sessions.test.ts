@@ -4,7 +4,7 @@ import { generateKey, hashKey } from '@sluice/access/api-key'
 import type { LimitClass } from '@sluice/contracts/rate-limits'
 import type { Scope } from '@sluice/contracts/scopes'
 import { openRedis, type Redis } from '@sluice/redis/open'
-import { invalidField } from '@sluice/runtime/errors'
+import { invalidField, rateLimited } from '@sluice/runtime/errors'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { keysInMemory, startTestService, type TestService } from '../../tests/support/test-service.ts'
 import { hashToken } from './authenticate.ts'
@@ -28,6 +28,7 @@ const route = (parts: Partial<Route> & { path: string; limit: LimitClass }): Rou
 
 function handle(request: ApiRequest): Promise<HandlerResult> {
   calls++
+  if (request.query.fail === 'other-limit') throw rateLimited(10)
   if (request.query.fail !== undefined) throw invalidField('fail', 'was asked for')
   return Promise.resolve({ status: 200, data: { call: calls } })
 }
@@ -158,8 +159,11 @@ describe('rate limits', () => {
     })
   })
 
-  test('do not count a request that is too large, and count other failed requests', async () => {
+  test('do not count a request that is too large or that another limit refuses, and count other failed requests', async () => {
     const [, , , ownKey = ''] = limited
+    const refusedByAnother = await sendRequest('/events?fail=other-limit', { key: ownKey, body: '1' })
+    expect(refusedByAnother).toMatchObject({ status: 429, remaining: '5' })
+    expect(refusedByAnother.headers.get('retry-after')).toBe('10')
     expect(await sendRequest('/events', { key: ownKey, body: 'x'.repeat(101) })).toMatchObject({
       status: 413,
       remaining: '5',
