@@ -3,7 +3,14 @@ import type { Access } from '@sluice/access/access'
 import type { Credential, Session } from '@sluice/access/credential'
 import { RequestRateLimit } from '@sluice/access/request-rate-limit'
 import { grants } from '@sluice/contracts/scopes'
-import { type AppError, insufficientScope, invalidApiKey, originNotAllowed, unavailable } from '@sluice/runtime/errors'
+import {
+  type AppError,
+  insufficientScope,
+  invalidApiKey,
+  keyOfWebPages,
+  originNotAllowed,
+  unavailable,
+} from '@sluice/runtime/errors'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import type { Admission, MemoryQuota } from './admission.ts'
 import {
@@ -180,13 +187,15 @@ function requireScope({ credential, route: { scope, alternativeScope } }: Reques
 }
 
 /**
- * Applies to events sent with a key of web pages (docs/http-interface.md#key-origins). Servers send no `Origin`, and every
- * browser sends it with a POST.
+ * Applies to keys of web pages (docs/http-interface.md#key-origins). Servers send no `Origin`, and every browser sends it with
+ * a POST. Other operations for which a key may write events, the imports, have no limit for each address.
  */
 function requireAllowedOrigin({ request, route, credential }: RequestContext): void {
   const allowed = credential?.allowedOrigins
+  if (!allowed || route.scope !== 'events:write') return
+  if (route.limit !== 'events') throw keyOfWebPages()
   const { origin } = request.headers
-  if (!allowed || origin === undefined || route.limit !== 'events') return
+  if (origin === undefined) return
   if (!allowed.includes(origin)) throw originNotAllowed()
 }
 

@@ -117,6 +117,13 @@ export function originNotAllowed(): AppError {
   return new AppError('forbidden', { message: 'Key is not allowed for this origin' })
 }
 
+/** 403: a key with `allowed_origins`, which everybody can read in a page, asks for more than sending events. */
+export function keyOfWebPages(): AppError {
+  return new AppError('forbidden', {
+    message: 'Key is for web pages, which send events alone: use a key without allowed_origins',
+  })
+}
+
 /** 409 with a plain sentence: not now, or not any more. */
 export function conflict(message: string): AppError {
   return new AppError('conflict', { message })

@@ -227,6 +227,16 @@ describe('POST /api/v1/imports refuses, and leaves neither blobs, rows nor files
     expect(await countLeftovers(query)).toStrictEqual(nothing)
   })
 
+  test('a key of web pages, which everybody can read, from any origin or none', async () => {
+    const key = await query.createKey({ scopes: ['events:write'], allowedOrigins: ['https://shop.example'] })
+    const { status, body } = await upload(query, { file: csv, key })
+    expect([status, body.error]).toStrictEqual([
+      403,
+      'Key is for web pages, which send events alone: use a key without allowed_origins',
+    ])
+    expect(await countLeftovers(query)).toStrictEqual(nothing)
+  })
+
   test('a site that the key is not bound to, be it known or not', async () => {
     for (const siteId of ['blog', 'nobody']) {
       const { status, body } = await upload(query, { file: csv, key: sender, fields: { site_id: siteId } })
