@@ -3,6 +3,7 @@ import { LeaseLost, leaseMs } from '@sluice/leases/lease-table'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { addDelivery, addWebhook } from '../../tests/support/webhooks.ts'
 import { type DeliveryQueue, deliveryQueue, type TakenDelivery, type Verdict } from './delivery-queue.ts'
+import { updateEndpoint } from './endpoints.ts'
 
 const now = 1_700_000_000_000
 const all = { max: 256, failingMax: 128 }
@@ -92,6 +93,23 @@ test('a delivery whose worker did not record in time is taken by another one; th
   await queue.record(second, attempt, () => done, now)
   await expect(queue.record(second, attempt, () => done, now)).rejects.toThrow(LeaseLost)
   expect(await postgres.db.selectFrom('attempts').select('n').execute()).toStrictEqual([{ n: 1 }])
+})
+
+test('an endpoint that was moved during an attempt is not judged by what its former target answered', async () => {
+  const endpointId = await endpointWith(2)
+  const [failed, succeeded] = await queue.take(now + 100, all)
+  if (!failed || !succeeded) throw new Error('nothing was taken')
+  const moved = { targetBox: Buffer.from('new'), targetFingerprint: Buffer.from('new') }
+  await updateEndpoint(postgres.db, endpointId, moved, now + 150)
+  const worse = { failingSince: now, failuresInRow: 9, exhausted: 9 }
+  const off: Verdict = { status: 'failed', dueAt: null, health: worse, disabledReason: 'It answered with status 410.' }
+  expect(await queue.record(failed, attempt, () => off, now + 200)).toMatchObject({ status: 'pending' })
+  expect(await queue.record(succeeded, attempt, () => ({ ...done, health: worse }), now + 200)).toMatchObject({
+    status: 'succeeded',
+  })
+  const endpoint = await postgres.db.selectFrom('endpoints').selectAll().executeTakeFirstOrThrow()
+  expect(endpoint).toMatchObject({ disabled_at: null, failing_since: null, failures_in_row: 0, exhausted: 0 })
+  expect(await queue.take(now + 200, all)).toMatchObject([{ id: failed.id, targetBox: Buffer.from('new') }])
 })
 
 test('what was given back is taken again at once', async () => {

@@ -13,6 +13,8 @@ export interface TakenDelivery extends LeaseKey {
   kind: DeliveryKind
   channel: Channel
   targetBox: Buffer
+  /** Names the target: it changes when a user moves the endpoint. */
+  targetFingerprint: Buffer
   /** The secret that signs; null: nothing is signed. */
   secretBox: Buffer | null
   /** The secret before a rotation that is under way. */
@@ -24,10 +26,14 @@ export interface TakenDelivery extends LeaseKey {
   isFailing: boolean
 }
 
+type AttemptedDelivery = LeaseKey & Pick<TakenDelivery, 'endpointId' | 'targetFingerprint'>
+
 /** How an endpoint has fared. Times are Unix ms. */
 export interface EndpointHealth {
   /** False: it is inactive or was switched off. */
   isOn: boolean
+  /** False for the target of an alert rule, whose record could not say so. */
+  canBeSwitchedOff: boolean
   failingSince: number | null
   failuresInRow: number
   /** Deliveries that ran out of attempts since then. */
@@ -66,11 +72,12 @@ export interface DeliveryQueue {
    */
   take(now: number, limits: { max: number; failingMax: number }): Promise<TakenDelivery[]>
   /**
-   * Records an attempt with what `judge` makes of it, `attempt` being its number since the schedule began. Throws LeaseLost,
-   * and nothing is recorded, if the lease has ended.
+   * Records an attempt with what `judge` makes of it, `attempt` being its number since the schedule began. An endpoint that was
+   * moved meanwhile is not judged by what its former target answered: a delivery that failed there goes to the new one. Throws
+   * LeaseLost, and nothing is recorded, if the lease has ended.
    */
   record(
-    taken: LeaseKey & { endpointId: string },
+    taken: AttemptedDelivery,
     attempt: RecordedAttempt,
     judge: (attempt: number, health: EndpointHealth) => Verdict,
     now: number,
@@ -107,8 +114,9 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           // The endpoint first, as everything locks it that changes its deliveries.
-          const { health, tries } = await lockHeld(transaction, taken)
-          const verdict = judge(tries + 1, health)
+          const { health, tries, isMoved } = await lockHeld(transaction, taken)
+          const judged = judge(tries + 1, health)
+          const verdict = isMoved ? verdictOfFormerTarget(judged, health, now) : judged
           await storeAttempt(transaction, taken, attempt, verdict)
           await storeHealth(transaction, taken.endpointId, { before: health, verdict, now })
           return verdict
@@ -203,6 +211,7 @@ interface TakenRow extends Selectable<Tables['deliveries']> {
   site_id: string
   channel: Channel
   target_box: Buffer
+  target_fingerprint: Buffer
   secret_box: Buffer | null
   previous_secret_box: Buffer | null
   is_failing: boolean
@@ -235,7 +244,7 @@ async function takeDue(db: Db, endpoints: readonly LockedEndpoint[], now: Date, 
       RETURNING deliveries.*, chosen.is_failing
     )
     SELECT
-      taken.*, site_id, channel, target_box, coalesce(signer.secret_box, endpoint.secret_box) AS secret_box,
+      taken.*, site_id, channel, target_box, endpoint.target_fingerprint, coalesce(signer.secret_box, endpoint.secret_box) AS secret_box,
       CASE WHEN coalesce(signer.until, endpoint.previous_secret_until) > ${now}
         THEN coalesce(signer.previous_box, endpoint.previous_secret_box) END AS previous_secret_box
     FROM taken JOIN endpoints AS endpoint USING (endpoint_id)
@@ -252,8 +261,8 @@ async function takeDue(db: Db, endpoints: readonly LockedEndpoint[], now: Date, 
 /** Locks the endpoint and the delivery that the caller holds. */
 async function lockHeld(
   db: Db,
-  key: LeaseKey & { endpointId: string },
-): Promise<{ health: EndpointHealth; tries: number }> {
+  key: AttemptedDelivery,
+): Promise<{ health: EndpointHealth; tries: number; isMoved: boolean }> {
   const endpoint = await sql<Selectable<Tables['endpoints']>>`
     SELECT * FROM endpoints WHERE endpoint_id = ${key.endpointId} FOR NO KEY UPDATE`.execute(db)
   const delivery = await sql<{ tries: number }>`
@@ -263,11 +272,16 @@ async function lockHeld(
   if (!row || !held) throw new LeaseLost(key)
   const health = {
     isOn: row.active && row.disabled_at === null,
+    canBeSwitchedOff: row.owner === 'webhook',
     failingSince: row.failing_since?.getTime() ?? null,
     failuresInRow: row.failures_in_row,
     exhausted: row.exhausted,
   }
-  return { health, tries: held.tries }
+  return { health, tries: held.tries, isMoved: !row.target_fingerprint.equals(key.targetFingerprint) }
+}
+
+function verdictOfFormerTarget({ status, dueAt }: Verdict, health: EndpointHealth, now: number): Verdict {
+  return status === 'succeeded' ? { status, dueAt, health } : { status: 'pending', dueAt: now, health }
 }
 
 async function storeAttempt(
@@ -325,6 +339,7 @@ function toTaken(row: TakenRow): TakenDelivery {
     kind: row.kind,
     channel: row.channel,
     targetBox: row.target_box,
+    targetFingerprint: row.target_fingerprint,
     secretBox: row.secret_box,
     previousSecretBox: row.previous_secret_box,
     body: row.body,

@@ -64,6 +64,7 @@ async function signed(
     siteId: 's',
     kind: 'alert' as const,
     channel: 'webhook' as const,
+    targetFingerprint: Buffer.alloc(0),
     targetBox: testSecrets.seal('http://127.0.0.1/'),
     secretBox: testSecrets.seal(secret),
     previousSecretBox: before === undefined ? null : testSecrets.seal(before),

@@ -3,7 +3,7 @@ import { judgeAttempt, type JudgedAttempt, retryDelaysMs } from './judge-attempt
 
 const hourMs = 3_600_000
 const now = 1_700_000_000_000
-const well = { isOn: true, failingSince: null, failuresInRow: 0, exhausted: 0 }
+const well = { isOn: true, canBeSwitchedOff: true, failingSince: null, failuresInRow: 0, exhausted: 0 }
 const failed = { succeeded: false, status: 500, retryAfterMs: null }
 
 const judge = (parts: Partial<JudgedAttempt> = {}) =>
@@ -48,14 +48,14 @@ test('Retry-After postpones the next attempt, up to twice the delay, and never b
 })
 
 test('a success forgets the failures, and a failure counts from the first one', () => {
-  const health = { isOn: true, failingSince: 5, failuresInRow: 9, exhausted: 3 }
+  const health = { ...well, failingSince: 5, failuresInRow: 9, exhausted: 3 }
   expect(judge({ health, result: { succeeded: true, status: 204, retryAfterMs: null } })).toStrictEqual({
     status: 'succeeded',
     dueAt: null,
     health: { failingSince: null, failuresInRow: 0, exhausted: 0 },
   })
   expect(judge().health).toStrictEqual({ failingSince: now - 100, failuresInRow: 1, exhausted: 0 })
-  const later = { isOn: true, failingSince: now - hourMs, failuresInRow: 9, exhausted: 3 }
+  const later = { ...well, failingSince: now - hourMs, failuresInRow: 9, exhausted: 3 }
   expect(judge({ health: later }).health).toStrictEqual({ failingSince: now - hourMs, failuresInRow: 10, exhausted: 3 })
 })
 
@@ -72,9 +72,22 @@ describe('an endpoint is switched off', () => {
     [119.99, 2, false],
     [500, 0, false],
   ])('after %d h without a success and %d deliveries that ran out of attempts: %s', (hours, exhausted, isOff) => {
-    const health = { isOn: true, failingSince: now - hours * hourMs, failuresInRow: 50, exhausted }
+    const health = { ...well, failingSince: now - hours * hourMs, failuresInRow: 50, exhausted }
     expect('disabledReason' in judge({ health })).toBe(isOff)
     expect(judge({ health }).status).toBe(isOff ? 'failed' : 'pending')
+  })
+
+  test('unless it is the target of an alert rule, whose notifications are tried to the last attempt', () => {
+    const health = {
+      ...well,
+      canBeSwitchedOff: false,
+      failingSince: now - 500 * hourMs,
+      failuresInRow: 50,
+      exhausted: 9,
+    }
+    const verdict = judge({ health, result: { ...failed, status: 410 } })
+    expect(verdict).toMatchObject({ status: 'pending', dueAt: expect.any(Number) })
+    expect(verdict).not.toHaveProperty('disabledReason')
   })
 
   test('and gets one attempt of what somebody asks for', () => {

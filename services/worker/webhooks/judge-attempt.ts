@@ -26,7 +26,7 @@ export const retryDelaysMs = [
 const jitter = 0.2
 /** `Retry-After` is obeyed up to this many times the delay. */
 const retryAfterFactorMax = 2
-/** An endpoint is switched off when no attempt has succeeded for this long while this many deliveries ran out of attempts. */
+/** The endpoint of a webhook is switched off when no attempt has succeeded for this long while this many deliveries ran out of attempts. */
 const disabledAfterMs = 120 * hourMs
 const disabledAfterExhausted = 2
 
@@ -73,9 +73,10 @@ function delayMs({ attempt, result: { retryAfterMs }, random }: JudgedAttempt): 
 }
 
 function reasonToDisable(
-  { channel, result: { status }, now }: JudgedAttempt,
+  { channel, result: { status }, health, now }: JudgedAttempt,
   { failingSince, exhausted }: { failingSince: number; exhausted: number },
 ): string | undefined {
+  if (!health.canBeSwitchedOff) return undefined
   if (status === 410 && channel !== 'email')
     return 'The receiver answered with status 410: it wants no more deliveries.'
   if (exhausted < disabledAfterExhausted || now - failingSince < disabledAfterMs) return undefined
