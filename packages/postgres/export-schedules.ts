@@ -93,7 +93,7 @@ export async function insertRun(
   const cutoff =
     receipt === null || from === null
       ? at + 1
-      : Math.max(from, Math.min(receipt.completeUntil, await firstUnfinishedImport(db, definition.siteId)))
+      : Math.max(from, Math.min(receipt.completeUntil, await firstUnstoredImport(db, definition.siteId, at)))
   const isNew = await insertExport(
     db,
     { ...definition, exportId, spec },
@@ -116,11 +116,17 @@ export async function insertRun(
   return isNew ? findRecord(db, exportId) : undefined
 }
 
-/** Unix ms of the acceptance of the site's oldest import of events that is not finished; Infinity: none. */
-async function firstUnfinishedImport(db: Db, siteId: string): Promise<number> {
+/** What an import that was cancelled or failed has left in the log is stored after this time. */
+const leftRowsStoredMs = 600_000
+
+/** Unix ms of the acceptance of the site's oldest import of events whose rows may not all be stored; Infinity: none. */
+async function firstUnstoredImport(db: Db, siteId: string, at: number): Promise<number> {
   const { rows } = await sql<{ accepted_at: Date | null }>`
     SELECT min(accepted_at) AS accepted_at FROM imports
-    WHERE site_id = ${siteId} AND type = 'events' AND status IN ('queued', 'processing')`.execute(db)
+    WHERE site_id = ${siteId} AND type = 'events' AND (
+      status IN ('queued', 'processing')
+      OR status IN ('cancelled', 'failed') AND finished_at > ${new Date(at - leftRowsStoredMs)}
+    )`.execute(db)
   return rows[0]?.accepted_at?.getTime() ?? Infinity
 }
 

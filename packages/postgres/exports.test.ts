@@ -153,6 +153,20 @@ describe('an export', () => {
     expect(await store.find(exportId, null)).toMatchObject({ status: 'expired' })
   })
 
+  test('is made again when it is a run by time of receipt that is withdrawn: no other run has its rows', async () => {
+    const { exportId: scheduleId } = await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    const run = await makeRun(noon, { completeUntil: noon - 1 })
+    const exportId = run?.exportId ?? ''
+    const lease = await take(noon)
+    await store.beginFile(lease, { object: 'exports/a', uploadId: 'u1' })
+    await store.recordParts(lease, { parts: [part(1)], afterKey: [7, 'e7', 'prod'], rows: 9, progress: 40 })
+    await store.complete(lease, { rows: 9, bytes: 70, etag: 'abc', expiresAt: noon + dayMs }, noon + 9)
+    expect(await store.withdraw('shop', noon + 20)).toStrictEqual({ objects: ['exports/a'], uploads: [] })
+    expect(await store.find(exportId, null)).toStrictEqual(run)
+    expect(await store.latestCompletedRun(scheduleId)).toBeUndefined()
+    expect(await take(noon + 20)).toMatchObject({ id: exportId, job: { rows: 0, afterKey: null, object: null } })
+  })
+
   test('changes in no way without the lease', async () => {
     const { exportId } = await addExport(store, {}, noon)
     const lost = await take(noon)
@@ -276,6 +290,14 @@ describe('a schedule', () => {
       receivedFrom: new Date(noon - 30),
       receivedUntil: new Date(noon + hourMs),
     })
+  })
+
+  test('leaves the rows of a cancelled or failed import to the next run while the log may still hold some', async () => {
+    await addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+    const { importId } = await addImport(imports, { site: 'shop' }, noon - 30)
+    await imports.cancel(importId, null, noon - 20)
+    expect(await makeRun(noon)).toMatchObject({ receivedUntil: new Date(noon - 30) })
+    expect(await makeRun(noon + hourMs)).toMatchObject({ receivedUntil: new Date(noon + hourMs) })
   })
 
   test('does not miss an import whose acceptance is stored after the run', async () => {

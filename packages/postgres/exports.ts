@@ -103,14 +103,15 @@ export interface ExportStore {
    */
   removeOldRuns(endedUntil: number, max: number): Promise<number>
   /**
-   * Withdraws the files of a site's exports that were requested until `at`: completed exports become `expired`, those that are
-   * being made begin anew, and the worker that has one can record nothing more. Returns the files, which the caller removes.
+   * Withdraws the files of a site's exports that were requested until `at`: completed exports become `expired`. Those that are
+   * being made begin anew, and the worker that has one can record nothing more. Completed runs by time of receipt are made
+   * again, since no other run reads what was received then. Returns the files, which the caller removes.
    */
   withdraw(siteId: string, at: number): Promise<ExportFiles>
   /**
    * Makes the next run of a schedule and moves the schedule on to the occurrence after it. A run by time of receipt begins
-   * where the one before ended; it ends at `completeUntil`, or before the acceptance of the site's oldest unfinished
-   * import: so no row is in two runs or in none. Undefined: the schedule has had a run for this occurrence.
+   * where the one before ended; it ends at `completeUntil`, or before the acceptance of the site's oldest import whose
+   * rows may not all be stored: so no row is in two runs or in none. Undefined: the schedule has had a run for this occurrence.
    */
   createRun(lease: LeaseKey, run: NewRun, at: number): Promise<ExportRecord | undefined>
 }
@@ -275,22 +276,33 @@ export function exportStore(postgres: Postgres): ExportStore {
             WITH running AS MATERIALIZED (
               SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
             )
-            UPDATE exports SET object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0,
-              due_at = ${new Date(at)}, ${leaseEnd}
+            UPDATE exports SET ${beginsAnew(at)}
             FROM running WHERE exports.export_id = running.export_id
             RETURNING running.*`.execute(transaction)
+          const { rows: repeated } = await sql<{ object: string | null }>`
+            WITH run AS MATERIALIZED (
+              SELECT export_id, object FROM exports
+              WHERE ${made} AND status = 'completed' AND received_from IS NOT NULL FOR UPDATE
+            )
+            UPDATE exports SET status = 'queued', bytes = 0, etag = NULL, finished_at = NULL, expires_at = NULL, ${beginsAnew(at)}
+            FROM run WHERE exports.export_id = run.export_id
+            RETURNING run.object`.execute(transaction)
           const { rows: expired } = await sql<{ object: string | null }>`
             UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText} WHERE ${made} AND status = 'completed'
             RETURNING object`.execute(transaction)
           const ids = restarted.map(({ export_id }) => export_id)
           await sql`DELETE FROM export_parts WHERE export_id = ANY (${ids}::text[])`.execute(transaction)
-          return filesOf([...expired, ...restarted])
+          return filesOf([...expired, ...repeated, ...restarted])
         }),
       ),
     createRun: (lease, run, at) =>
       postgres.run((db) => db.transaction().execute((transaction) => insertRun(transaction, lease, run, at))),
   }
 }
+
+/** SQL of the assignments of an export whose file is made from its first row on. */
+const beginsAnew = (at: number) => sql`
+  object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, due_at = ${new Date(at)}, ${leaseEnd}`
 
 async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
   await updateHeld(transaction, 'exports', lease, sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`)

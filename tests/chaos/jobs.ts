@@ -257,7 +257,8 @@ async function checkFiles(rig: JobsRig, exportIds: readonly string[], findings: 
   compare(
     findings,
     'files',
-    names.filter((name) => !isErrors(name)),
+    // Without the number of the attempt.
+    names.filter((name) => !isErrors(name)).map((name) => name.replace(/\.\d+$/, '')),
     exportIds.map((id) => `exports/${id}`).sort(),
   )
   if (blobsFolder !== undefined) {

@@ -63,10 +63,10 @@ async function stored(siteId: string, environment: string): Promise<unknown[]> {
 
 async function exported(siteId: string, spec: Partial<ExportSpec>): Promise<Buffer> {
   const { exportId } = await addExport(exports, { site: siteId, spec }, Date.now())
-  const status = async () => (await exports.find(exportId, null))?.status
-  await waitUntil(async () => (await status()) === 'completed', 'the export is completed')
+  const record = async () => exports.find(exportId, null)
+  await waitUntil(async () => (await record())?.status === 'completed', 'the export is completed')
   const chunks: Buffer[] = []
-  for await (const chunk of await rig.blobs.read(`exports/${exportId}`)) chunks.push(chunk as Buffer)
+  for await (const chunk of await rig.blobs.read((await record())?.object ?? '')) chunks.push(chunk as Buffer)
   return Buffer.concat(chunks)
 }
 

@@ -113,7 +113,8 @@ export async function createExportRig(openBlobs?: () => Promise<BlobStore>): Pro
     },
     file: async (exportId) => {
       const chunks: Buffer[] = []
-      for await (const chunk of await blobs.read(`exports/${exportId}`)) chunks.push(chunk as Buffer)
+      const object = (await exports.find(exportId, null))?.object ?? ''
+      for await (const chunk of await blobs.read(object)) chunks.push(chunk as Buffer)
       return Buffer.concat(chunks)
     },
     drop: async () => {

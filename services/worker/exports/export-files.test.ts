@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { createExportRig, type ExportRig } from '../../../tests/support/export-rig.ts'
@@ -37,12 +38,15 @@ test('files and uploads go when no export needs them any more, and no earlier', 
   const replaced = await blobs.beginParts(`exports/${running.exportId}`)
   const used = await blobs.beginParts(`exports/${running.exportId}`)
   await exports.beginFile(taken.lease, { object: used.name, uploadId: used.uploadId })
-  const file = `exports/${kept.exportId}`
+  const file = kept.object ?? ''
+  // What an earlier attempt wrote before its worker was cut off.
+  const earlier = `exports/${kept.exportId}.0`
+  await blobs.write(earlier, Readable.from([Buffer.from('rows')]))
 
   const clean = (now: number) => removeExportFiles({ exports, blobs, clock: { now: () => now } })
   const upload = `upload of exports/${running.exportId}`
   expect(await names()).toStrictEqual(
-    [file, `exports/${deleted.exportId}`, `upload of ${left.name}`, upload, `upload of ${replaced.name}`].sort(),
+    [file, earlier, deleted.object, `upload of ${left.name}`, upload, `upload of ${replaced.name}`].sort(),
   )
   const expiresAt = kept.expiresAt?.getTime() ?? 0
   await clean(expiresAt - 1)

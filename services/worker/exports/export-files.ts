@@ -33,7 +33,8 @@ export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDe
   while ((await exports.removeOldRuns(now - runKeptMs, expiredMax)) === expiredMax);
   for await (const { name } of blobs.list(exportsPrefix)) {
     const record = await recordOf(exports, name)
-    if (record === undefined || !(isUnfinished(record) || record.status === 'completed')) await blobs.remove([name])
+    const isKept = record && (isUnfinished(record) || (record.status === 'completed' && record.object === name))
+    if (!isKept) await blobs.remove([name])
   }
   for await (const { startedAt, ...upload } of blobs.listUploads()) {
     if (!upload.name.startsWith(exportsPrefix) || startedAt >= now - unrecordedMsMax) continue

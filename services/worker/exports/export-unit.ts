@@ -75,15 +75,15 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     if (leftMs > 0) await deps.storedBlocks.wait({ signal, timeoutMs: leftMs })
   }
 
-  async function beginFile(exportId: string, lease: Lease): Promise<Upload> {
-    const upload = await blobs.beginParts(exportBlobName(exportId))
+  async function beginFile(lease: Lease): Promise<Upload> {
+    const upload = await blobs.beginParts(exportBlobName(lease))
     await exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId })
     return upload
   }
 
   async function writePieces(job: ExportRecord, source: ExportSource, lease: Lease): Promise<UnitResult> {
     const { exportId, spec } = job
-    const upload = uploadOf(job) ?? (await beginFile(exportId, lease))
+    const upload = uploadOf(job) ?? (await beginFile(lease))
     const recorded = await exports.parts(exportId)
     const unitEndsAt = clock.now() + unitMs
     const isOver = (): boolean => clock.now() >= unitEndsAt
@@ -177,12 +177,12 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 
   /** Removes the file of an export that was deleted during this unit: nobody takes it any more. */
-  async function removeDeleted({ exportId, uploadId }: ExportRecord): Promise<void> {
+  async function removeDeleted(job: ExportRecord, lease: Lease): Promise<void> {
     try {
-      if ((await exports.find(exportId, null)) !== undefined) return
-      const name = exportBlobName(exportId)
-      if (uploadId !== null) await blobs.abortParts({ name, uploadId })
-      await blobs.remove([name])
+      if ((await exports.find(job.exportId, null)) !== undefined) return
+      const upload = uploadOf(job)
+      if (upload) await blobs.abortParts(upload)
+      await blobs.remove([upload?.name ?? exportBlobName(lease)])
     } catch {
       // export-files.ts removes the file later.
     }
@@ -197,11 +197,11 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       }
       return await writePieces(job, source, lease)
     } catch (error) {
-      if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job)
+      if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job, lease)
       // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.
       else if (error instanceof AppError && error.code === 'conflict') {
         if (job.restarts >= restartsMax) return failFor(brokenFile, lease)
-        await beginFile(job.exportId, lease)
+        await beginFile(lease)
       }
       throw error
     }
