@@ -225,7 +225,7 @@ function readPidFile(folder: string): { pid: number; port: number } | undefined 
  * or can't be reached. Throws its other errors, such as a wrong password.
  */
 async function acceptsQueries(password: string, port: number): Promise<boolean> {
-  const client = new Client({ connectionString: urlFor(password, port, 'postgres'), connectionTimeoutMillis: 5_000 })
+  const client = new Client({ connectionString: urlFor(password, port, 'postgres'), connectionTimeoutMillis: 30_000 })
   client.on('error', () => undefined)
   try {
     await client.connect()

@@ -196,7 +196,7 @@ describe('the migration lock', () => {
   })
 
   test('is awaited for longer than the time-out of statements', async () => {
-    const other = openPostgres(postgres.url, { queryTimeoutMs: 300 })
+    const other = openPostgres(postgres.url, { queryTimeoutMs: 1_000 })
     const entered = Promise.withResolvers<undefined>()
     const gate = Promise.withResolvers<undefined>()
     const first = withMigrationLock(postgres, async () => {
@@ -206,7 +206,7 @@ describe('the migration lock', () => {
     })
     await entered.promise
     const second = withMigrationLock(other, () => Promise.resolve('second'))
-    const early = await Promise.race([rejection(second), new Promise((resolve) => setTimeout(resolve, 1_000, 'waits'))])
+    const early = await Promise.race([rejection(second), new Promise((resolve) => setTimeout(resolve, 2_000, 'waits'))])
     expect(early).toBe('waits')
     gate.resolve(undefined)
     expect(await Promise.all([first, second])).toStrictEqual(['first', 'second'])

@@ -228,7 +228,7 @@ describe('the server', () => {
     )
 
   test('ends a statement before the client gives it up', async () => {
-    const postgres = openPostgres(database.url, { queryTimeoutMs: 1_000 })
+    const postgres = openPostgres(database.url, { queryTimeoutMs: 5_000 })
     const error = (await rejection(postgres.run((db) => sql`SELECT pg_sleep(60)`.execute(db)))) as AppError
     expect(error).toMatchObject({ ...awayError, cause: { code: '57014' } })
     await postgres.close()

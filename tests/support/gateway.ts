@@ -106,7 +106,7 @@ export async function startGateway({
   const metrics = createMetrics()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
   const log = sharedLog ?? patientLog(await openEventLog(`file:${folder}`, { logger: captured.logger }))
-  const backfill = await openBackfillLog(`file:${folder}`, log, { logger: captured.logger })
+  const backfill = patientLog(await openBackfillLog(`file:${folder}`, log, { logger: captured.logger }))
   const database = await openTestPostgres()
   const store = keyStore(database)
   const keys = {

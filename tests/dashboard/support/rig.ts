@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { client, waitForCount } from '../../support/client.ts'
 import { type ServiceProcess, startService } from '../../support/service-process.ts'
 import type { SentEvent } from './seed.ts'
@@ -53,8 +54,12 @@ export async function startRig(environment: Readonly<Record<string, string>> = {
     send: async (events, key = admin) => {
       const user = client({ gatewayUrl: url, queryUrl: url, key })
       for (let from = 0; from < events.length; from += batchEvents) {
-        const { status, body } = await user.collectBatch(events.slice(from, from + batchEvents))
-        if (status !== 202) throw new Error(`the events got ${status}: ${JSON.stringify(body)}`)
+        // On a busy machine a gateway may ask for another attempt.
+        await waitUntil(async () => {
+          const { status, body } = await user.collectBatch(events.slice(from, from + batchEvents))
+          if (status !== 202 && status !== 503) throw new Error(`the events got ${status}: ${JSON.stringify(body)}`)
+          return status === 202
+        }, 'a batch is accepted')
       }
       await waitForCount(user, events[0]?.site_id ?? '', events.length)
     },

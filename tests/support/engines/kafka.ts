@@ -43,7 +43,7 @@ export interface KafkaOptions {
   signal?: AbortSignal
 }
 
-const startTimeoutMs = 60_000
+const startTimeoutMs = 120_000
 const stopTimeoutMs = 5_000
 
 /**

@@ -36,7 +36,7 @@ export interface RedisOptions {
 
 /** A program on the path; Valkey installs one of this name too. */
 const command = 'redis-server'
-const startTimeoutMs = 10_000
+const startTimeoutMs = 60_000
 const stopTimeoutMs = 3_000
 
 /** One line on what this machine lacks to run a Redis and how to get it; undefined when it lacks nothing. */

@@ -36,7 +36,7 @@ export interface SeaweedfsOptions {
   signal?: AbortSignal
 }
 
-const startTimeoutMs = 60_000
+const startTimeoutMs = 120_000
 
 /** An address for a server that is to be started: a free port and new credentials. */
 export async function seaweedfsUrl(): Promise<string> {

@@ -83,10 +83,10 @@ export function describeWithKafka(name: string, suite: () => void): void {
   })
 }
 
-/** Kafka is started beside the first tests: they need not wait for it. Throws after 60 s. */
+/** Kafka is started beside the first tests: they need not wait for it. Throws after two minutes. */
 export async function waitForKafka(url: string): Promise<void> {
   const { hostname, port } = new URL(url)
-  await waitUntil(() => kafkaAnswers(hostname, Number(port)), `Kafka at ${hostname}:${port} answers`, 59_000)
+  await waitUntil(() => kafkaAnswers(hostname, Number(port)), `Kafka at ${hostname}:${port} answers`)
 }
 
 /**
@@ -131,7 +131,7 @@ export function describeWithS3(name: string, suite: () => void): void {
   }
   describe(name, () => {
     beforeAll(async () => {
-      await waitUntil(() => createBucket(url), `S3 at ${new URL(url).host} stores blobs`, 59_000)
+      await waitUntil(() => createBucket(url), `S3 at ${new URL(url).host} stores blobs`)
     })
     suite()
   })
