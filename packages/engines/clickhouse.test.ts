@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
@@ -40,6 +40,7 @@ describe('a running embedded ClickHouse', () => {
 
   beforeAll(async () => {
     clickHouse = await startClickHouse({ dir })
+    if (process.platform === 'linux') expect(readlinkSync(`/proc/${clickHouse.pid}/fd/0`)).toMatch(/ptmx$/)
     await run(clickHouse.url, 'CREATE DATABASE sluice')
     await run(clickHouse.url, 'CREATE TABLE sluice.t (a UInt64) ENGINE = MergeTree ORDER BY a')
     await run(clickHouse.url, 'INSERT INTO sluice.t SELECT number FROM numbers(10)')

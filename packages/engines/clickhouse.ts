@@ -72,6 +72,11 @@ export async function startClickHouse({ dir, log, backupsDir }: ClickHouseOption
   })
 }
 
+/** With a terminal, a child whose statement fails prints the error and waits for another one, which nobody types. */
+function failedStatement(stderrFile: string): string | undefined {
+  return /^Received exception:\s+(.+)$/m.exec(readFileSync(stderrFile, 'utf8'))?.[1]
+}
+
 async function startProcess({
   folder,
   port,
@@ -95,11 +100,8 @@ async function startProcess({
   }
   writeFileSync(join(folder, 'config.xml'), renderConfig(config), { mode: 0o600 })
 
-  const child = forkChild(childFile, [folder], {
-    cwd: folder,
-    stderrFile: join(folder, 'stderr.log'),
-    hasTerminal: true,
-  })
+  const stderrFile = join(folder, 'stderr.log')
+  const child = forkChild(childFile, [folder], { cwd: folder, stderrFile, hasTerminal: true })
   writeFileSync(pidFile, `${child.pid}\n`)
   let failure: string | undefined
   let ended = false
@@ -113,8 +115,12 @@ async function startProcess({
   })
 
   try {
-    await waitUntil(async () => hasEnded() || (await acceptsQueries(url)), 'ClickHouse answers', startTimeoutMs)
-    if (hasEnded()) throw new Error(`ClickHouse did not start: ${failure ?? ''} (see ${folder}/*.log)`)
+    const hasFailed = (): boolean => {
+      failure ??= failedStatement(stderrFile)
+      return failure !== undefined
+    }
+    await waitUntil(async () => hasFailed() || (await acceptsQueries(url)), 'ClickHouse answers', startTimeoutMs)
+    if (hasFailed()) throw new Error(`ClickHouse did not start: ${failure ?? ''} (see ${folder}/*.log)`)
   } catch (error) {
     child.kill()
     await child.exited

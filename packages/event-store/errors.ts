@@ -68,7 +68,6 @@ const sizeCodes = new Set<number>([
   clickHouseCode.timeoutExceeded,
   173, // CANNOT_ALLOCATE_MEMORY
   191, // SET_SIZE_LIMIT_EXCEEDED
-  236, // ABORTED: the server is ending
   241, // MEMORY_LIMIT_EXCEEDED
   307, // TOO_MANY_BYTES
   396, // TOO_MANY_ROWS_OR_BYTES

@@ -24,8 +24,6 @@ export interface Visitors {
 
 /** Before the sign-in, the page asks who the visitor is, and for the site of its address: the browser reports each 401. */
 const signedOut = /status of 401.*\/api\/v1\/(session|sites\/[^/]+)$/
-/** On a busy machine a question may be answered 503; the page asks it again. */
-const busy = /status of 503/
 
 /**
  * One browser for the tests of a file. After each test, the test fails if a page of it has reported an error: an exception,
@@ -64,7 +62,7 @@ export function useBrowser(): Visitors {
       })
       context.setDefaultTimeout(60_000)
       contexts.push(context)
-      const expected = [signedOut, busy]
+      const expected = [signedOut]
       const report = (text: string): void => {
         if (!expected.some((pattern) => pattern.test(text))) problems.push(text)
       }
