@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { DeliveryBody, DeliveryKind } from '@sluice/contracts/webhooks'
 import { newId } from '@sluice/runtime/ids'
+import { isNotSwitchedOff } from './endpoints.ts'
 import type { Tables } from './tables.ts'
 
 /** A delivery that is to be queued. */
@@ -44,7 +45,7 @@ export async function queueDeliveries(
       ${sorted.map(({ requested = false }) => requested)}::boolean[]
     ) AS new (delivery_id, endpoint_id, source, kind, body, requested)
     JOIN endpoints USING (endpoint_id)
-    CROSS JOIN LATERAL (SELECT new.requested OR disabled_at IS NULL AS is_sent) AS choice
+    CROSS JOIN LATERAL (SELECT new.requested OR ${isNotSwitchedOff} AS is_sent) AS choice
     WHERE active OR new.requested
     ON CONFLICT (source, endpoint_id) DO NOTHING
     RETURNING delivery_id`.execute(transaction)

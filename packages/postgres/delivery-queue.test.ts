@@ -112,6 +112,27 @@ test('an endpoint that was moved during an attempt is not judged by what its for
   expect(await queue.take(now + 200, all)).toMatchObject([{ id: failed.id, targetBox: Buffer.from('new') }])
 })
 
+test('the target of an alert rule that an earlier build has switched off is sent to', async () => {
+  const endpointId = await endpointWith(1)
+  const owner = { owner: 'alert_rule', disabled_at: new Date(now), disabled_reason: 'It failed.' } as const
+  await postgres.db.updateTable('endpoints').set(owner).where('endpoint_id', '=', endpointId).execute()
+  expect(await queue.measure(now)).toMatchObject({ disabled: 0 })
+  await addDelivery(postgres, endpointId, now)
+  const taken = await queue.take(now + 100, all)
+  expect(taken).toHaveLength(2)
+  const [first] = taken
+  if (!first) throw new Error('nothing was taken')
+  await queue.record(
+    first,
+    attempt,
+    (_, { isOn, canBeSwitchedOff }) => {
+      expect([isOn, canBeSwitchedOff]).toStrictEqual([true, false])
+      return done
+    },
+    now,
+  )
+})
+
 test('what was given back is taken again at once', async () => {
   await endpointWith(1)
   const [first] = await queue.take(now, all)

@@ -2,7 +2,7 @@ import { type Kysely, type Selectable, sql } from 'kysely'
 import type { Channel, DeliveryKind, DeliveryStatus } from '@sluice/contracts/webhooks'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { type LeaseKey, LeaseLost, leaseMs } from '@sluice/leases/lease-table'
-import { failWaitingDeliveries } from './endpoints.ts'
+import { failWaitingDeliveries, isNotSwitchedOff } from './endpoints.ts'
 import type { Postgres } from './open.ts'
 import type { Tables } from './tables.ts'
 
@@ -132,7 +132,7 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
       postgres.run(async (db) => {
         const { rows } = await sql<{ disabled: number; due_at: Date | null }>`
           SELECT
-            (SELECT count(*)::int FROM endpoints WHERE disabled_at IS NOT NULL) AS disabled,
+            (SELECT count(*)::int FROM endpoints WHERE NOT ${isNotSwitchedOff}) AS disabled,
             (
               SELECT min(first.due_at) FROM ${waitingEndpoints(new Date(now))} WHERE failures_in_row < ${failingFrom}
             ) AS due_at`.execute(db)
@@ -196,7 +196,7 @@ async function lockEndpoints(
 ): Promise<LockedEndpoint[]> {
   const isFailing = sql`failures_in_row >= ${failingFrom}`
   const { rows } = await sql<LockedEndpoint>`
-    SELECT endpoint.endpoint_id, active AND disabled_at IS NULL AS is_on, ${isFailing} AS is_failing
+    SELECT endpoint.endpoint_id, active AND ${isNotSwitchedOff} AS is_on, ${isFailing} AS is_failing
     FROM ${waitingEndpoints(now)}
     WHERE ${busyAt(sql`endpoint.endpoint_id`, now)} < ${slotsOf(isFailing)} AND (${failingMax > 0} OR NOT ${isFailing})
     ORDER BY first.due_at LIMIT ${max} FOR NO KEY UPDATE OF endpoint SKIP LOCKED`.execute(db)
@@ -270,9 +270,10 @@ async function lockHeld(
   const [row] = endpoint.rows
   const [held] = delivery.rows
   if (!row || !held) throw new LeaseLost(key)
+  const canBeSwitchedOff = row.owner === 'webhook'
   const health = {
-    isOn: row.active && row.disabled_at === null,
-    canBeSwitchedOff: row.owner === 'webhook',
+    isOn: row.active && (row.disabled_at === null || !canBeSwitchedOff),
+    canBeSwitchedOff,
     failingSince: row.failing_since?.getTime() ?? null,
     failuresInRow: row.failures_in_row,
     exhausted: row.exhausted,

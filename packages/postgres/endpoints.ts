@@ -139,6 +139,12 @@ export async function deleteSiteEndpoints(db: Db, siteId: string): Promise<void>
   await db.deleteFrom('endpoints').where('site_id', '=', siteId).execute()
 }
 
+/**
+ * SQL: the endpoint was not switched off. The target of an alert rule never is, although earlier builds note it so: no record of
+ * a rule says it.
+ */
+export const isNotSwitchedOff = sql`(disabled_at IS NULL OR owner = 'alert_rule')`
+
 /** Makes the deliveries that wait at these endpoints `failed`, except requested ones and those that are being sent. */
 export async function failWaitingDeliveries(db: Db, endpointIds: readonly string[], at: number): Promise<void> {
   const isWaiting = sql`NOT requested AND (lease_until IS NULL OR lease_until <= ${new Date(at)})`

@@ -34,7 +34,6 @@ const all = [
   '023-canary',
   '024-shards',
   '025-reshard',
-  '026-rule-targets-on',
 ]
 
 let postgres: TestPostgres

@@ -30,7 +30,6 @@ import * as backups from './migrations/022-backups.ts'
 import * as canary from './migrations/023-canary.ts'
 import * as shards from './migrations/024-shards.ts'
 import * as reshard from './migrations/025-reshard.ts'
-import * as ruleTargetsOn from './migrations/026-rule-targets-on.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -64,7 +63,6 @@ export const migrations: Migrations = {
   '023-canary': canary,
   '024-shards': shards,
   '025-reshard': reshard,
-  '026-rule-targets-on': ruleTargetsOn,
 }
 
 /**
