@@ -49,7 +49,7 @@ export interface ExportRecord {
   error: string | null
   createdAt: Date
   finishedAt: Date | null
-  /** When the file is removed; null before it is complete. */
+  /** When the file is removed; null before it is complete for the first time. */
   expiresAt: Date | null
   /** Null: no schedule. */
   scheduled: RecordedSchedule | null

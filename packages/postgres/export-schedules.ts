@@ -93,7 +93,10 @@ export async function insertRun(
   const cutoff =
     receipt === null || from === null
       ? at + 1
-      : Math.max(from, Math.min(receipt.completeUntil, await firstUnstoredImport(db, definition.siteId, at)))
+      : Math.max(
+          from,
+          Math.min(receipt.completeUntil, await firstUnstoredImport(db, definition.siteId, receipt.completeUntil)),
+        )
   const isNew = await insertExport(
     db,
     { ...definition, exportId, spec },
@@ -116,16 +119,19 @@ export async function insertRun(
   return isNew ? findRecord(db, exportId) : undefined
 }
 
-/** What an import that was cancelled or failed has left in the log is stored after this time. */
-const leftRowsStoredMs = 600_000
+/** An import that was cancelled or failed may publish for this long, until its worker notices. */
+const lastPublishedMs = 600_000
 
-/** Unix ms of the acceptance of the site's oldest import of events whose rows may not all be stored; Infinity: none. */
-async function firstUnstoredImport(db: Db, siteId: string, at: number): Promise<number> {
+/**
+ * Unix ms of the acceptance of the site's oldest import of events that is not finished, or may have left rows in the log that are
+ * not stored: all rows that were published until `completeUntil` are. Infinity: there is none.
+ */
+async function firstUnstoredImport(db: Db, siteId: string, completeUntil: number): Promise<number> {
   const { rows } = await sql<{ accepted_at: Date | null }>`
     SELECT min(accepted_at) AS accepted_at FROM imports
     WHERE site_id = ${siteId} AND type = 'events' AND (
       status IN ('queued', 'processing')
-      OR status IN ('cancelled', 'failed') AND finished_at > ${new Date(at - leftRowsStoredMs)}
+      OR status IN ('cancelled', 'failed') AND finished_at > ${new Date(completeUntil - lastPublishedMs)}
     )`.execute(db)
   return rows[0]?.accepted_at?.getTime() ?? Infinity
 }

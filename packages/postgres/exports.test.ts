@@ -162,9 +162,19 @@ describe('an export', () => {
     await store.recordParts(lease, { parts: [part(1)], afterKey: [7, 'e7', 'prod'], rows: 9, progress: 40 })
     await store.complete(lease, { rows: 9, bytes: 70, etag: 'abc', expiresAt: noon + dayMs }, noon + 9)
     expect(await store.withdraw('shop', noon + 20)).toStrictEqual({ objects: ['exports/a'], uploads: [] })
-    expect(await store.find(exportId, null)).toStrictEqual(run)
+    const expiresAt = new Date(noon + dayMs)
+    expect(await store.find(exportId, null)).toStrictEqual({ ...run, expiresAt })
     expect(await store.latestCompletedRun(scheduleId)).toBeUndefined()
-    expect(await take(noon + 20)).toMatchObject({ id: exportId, job: { rows: 0, afterKey: null, object: null } })
+    // Not at once: another erasure may follow.
+    expect(await store.leases.take(noon + 599_000, 1)).toStrictEqual([])
+    const again = await take(noon + 600_020)
+    expect(again).toMatchObject({ id: exportId, job: { rows: 0, afterKey: null, object: null } })
+    const file = { rows: 8, bytes: 60, etag: 'def' }
+    await store.complete(again, { ...file, expiresAt: noon + 2 * dayMs }, noon + 600_030)
+    expect(await store.find(exportId, null)).toMatchObject({ status: 'completed', ...file, expiresAt })
+    // What is over is not made again.
+    await store.withdraw('shop', noon + dayMs)
+    expect(await store.find(exportId, null)).toMatchObject({ status: 'expired' })
   })
 
   test('changes in no way without the lease', async () => {

@@ -105,7 +105,7 @@ export interface ExportStore {
   /**
    * Withdraws the files of a site's exports that were requested until `at`: completed exports become `expired`. Those that are
    * being made begin anew, and the worker that has one can record nothing more. Completed runs by time of receipt are made
-   * again, since no other run reads what was received then. Returns the files, which the caller removes.
+   * again, since no other run reads what was received then, and expire when they would have. Returns the files, which the caller removes.
    */
   withdraw(siteId: string, at: number): Promise<ExportFiles>
   /**
@@ -120,6 +120,9 @@ type Db = Kysely<Tables>
 
 /** Error, for users, of an export whose file an erasure removed. */
 const withdrawnText = 'An erasure removed the file. Export it again.'
+
+/** A withdrawn run is made again after this time, so that erasures that follow one another make it again once. */
+const repeatedAfterMs = 600_000
 
 /** The exports of this Postgres. */
 export function exportStore(postgres: Postgres): ExportStore {
@@ -233,7 +236,7 @@ export function exportStore(postgres: Postgres): ExportStore {
             transaction,
             lease,
             sql`status = 'completed', rows = ${rows}, bytes = ${bytes}, progress = 100, etag = ${etag},
-              expires_at = ${new Date(expiresAt)}, upload_id = NULL, ${leaseProgress}`,
+              expires_at = least(expires_at, ${new Date(expiresAt)}), upload_id = NULL, ${leaseProgress}`,
             at,
           )
           await queueCompletion(transaction, lease.id, at)
@@ -282,9 +285,10 @@ export function exportStore(postgres: Postgres): ExportStore {
           const { rows: repeated } = await sql<{ object: string | null }>`
             WITH run AS MATERIALIZED (
               SELECT export_id, object FROM exports
-              WHERE ${made} AND status = 'completed' AND received_from IS NOT NULL FOR UPDATE
+              WHERE ${made} AND status = 'completed' AND received_from IS NOT NULL AND expires_at > ${new Date(at)} FOR UPDATE
             )
-            UPDATE exports SET status = 'queued', bytes = 0, etag = NULL, finished_at = NULL, expires_at = NULL, ${beginsAnew(at)}
+            UPDATE exports SET status = 'queued', bytes = 0, etag = NULL, finished_at = NULL,
+              ${beginsAnew(at + repeatedAfterMs)}
             FROM run WHERE exports.export_id = run.export_id
             RETURNING run.object`.execute(transaction)
           const { rows: expired } = await sql<{ object: string | null }>`

@@ -259,7 +259,7 @@ async function checkFiles(rig: JobsRig, exportIds: readonly string[], findings: 
     'files',
     // Without the number of the attempt.
     names.filter((name) => !isErrors(name)).map((name) => name.replace(/\.\d+$/, '')),
-    exportIds.map((id) => `exports/${id}`).sort(),
+    exportIds.map((id) => `export-files/${id}`).sort(),
   )
   if (blobsFolder !== undefined) {
     const entries = await readdir(blobsFolder, { recursive: true, withFileTypes: true })

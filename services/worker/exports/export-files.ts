@@ -5,7 +5,7 @@ import { type ExportStore, exportStore } from '@sluice/postgres/exports'
 import type { Clock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
 import type { JobKind } from '../job-kind.ts'
-import { exportsPrefix, parseExportBlobName } from './blob-names.ts'
+import { exportPrefixes, parseExportBlobName } from './blob-names.ts'
 
 const intervalMs = 3_600_000
 /** An upload is noted in its export within moments. */
@@ -31,13 +31,15 @@ export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDe
     await blobs.remove(names)
   }
   while ((await exports.removeOldRuns(now - runKeptMs, expiredMax)) === expiredMax);
-  for await (const { name } of blobs.list(exportsPrefix)) {
-    const record = await recordOf(exports, name)
-    const isKept = record && (isUnfinished(record) || (record.status === 'completed' && record.object === name))
-    if (!isKept) await blobs.remove([name])
+  for (const prefix of exportPrefixes) {
+    for await (const { name } of blobs.list(prefix)) {
+      const record = await recordOf(exports, name)
+      const isKept = record && (isUnfinished(record) || (record.status === 'completed' && record.object === name))
+      if (!isKept) await blobs.remove([name])
+    }
   }
   for await (const { startedAt, ...upload } of blobs.listUploads()) {
-    if (!upload.name.startsWith(exportsPrefix) || startedAt >= now - unrecordedMsMax) continue
+    if (!exportPrefixes.some((prefix) => upload.name.startsWith(prefix)) || startedAt >= now - unrecordedMsMax) continue
     const record = await recordOf(exports, upload.name)
     const isUsed = record !== undefined && isUnfinished(record) && record.uploadId === upload.uploadId
     if (!isUsed) await blobs.abortParts(upload)
