@@ -117,10 +117,10 @@ export function originNotAllowed(): AppError {
   return new AppError('forbidden', { message: 'Key is not allowed for this origin' })
 }
 
-/** 403: a key with `allowed_origins`, which everybody can read in a page, asks for more than sending events. */
+/** 403: imports, with a key that everybody can read in a page. */
 export function keyOfWebPages(): AppError {
   return new AppError('forbidden', {
-    message: 'Key is for web pages, which send events alone: use a key without allowed_origins',
+    message: 'A key with allowed_origins can not be used for imports: use a key without it',
   })
 }
 

@@ -227,14 +227,18 @@ describe('POST /api/v1/imports refuses, and leaves neither blobs, rows nor files
     expect(await countLeftovers(query)).toStrictEqual(nothing)
   })
 
-  test('a key of web pages, which everybody can read, from any origin or none', async () => {
+  test('a key of web pages, which everybody can read; it can neither list nor cancel imports', async () => {
+    const { body: accepted } = await upload(query, { file: csv })
+    const { job_id: jobId } = accepted.data as AcceptedImport
     const key = await query.createKey({ scopes: ['events:write'], allowedOrigins: ['https://shop.example'] })
-    const { status, body } = await upload(query, { file: csv, key })
-    expect([status, body.error]).toStrictEqual([
-      403,
-      'Key is for web pages, which send events alone: use a key without allowed_origins',
-    ])
-    expect(await countLeftovers(query)).toStrictEqual(nothing)
+    const answers = [
+      await upload(query, { file: csv, key }),
+      await query.request('/api/v1/imports?site_id=shop', { key }),
+      await query.request(`/api/v1/imports/${jobId}/cancel`, { method: 'POST', key }),
+    ]
+    const error = 'A key with allowed_origins can not be used for imports: use a key without it'
+    for (const { status, body } of answers) expect([status, body.error]).toStrictEqual([403, error])
+    expect(await importStore(query.postgres).find(jobId, null)).toMatchObject({ status: 'queued' })
   })
 
   test('a site that the key is not bound to, be it known or not', async () => {
