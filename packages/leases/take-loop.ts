@@ -1,5 +1,6 @@
 import type { Clock } from '@sluice/runtime/clock'
 import { internalMessage, isRetryable } from '@sluice/runtime/errors'
+import { settledOrAborted } from '@sluice/runtime/settled-or-aborted'
 import type { Component } from '@sluice/runtime/supervisor'
 
 export interface TakeLoopOptions {
@@ -45,25 +46,36 @@ export function takeLoop({ name, clock, stopping, take, abort, warn }: TakeLoopO
   }
 
   async function takeUntilStopped(signal: AbortSignal): Promise<void> {
-    const stopped = aborted(signal)
     let backoffMs = 0
     while (!signal.aborted) {
       const hasEnded = someEnded.promise
       try {
         taking = take(signal, follow)
-        await Promise.race([taking, stopped])
+        await settledOrAborted(taking, signal).catch((error: unknown) => {
+          if (!signal.aborted) throw error
+        })
         backoffMs = 0
       } catch (error) {
         if (!isRetryable(error)) throw error
         if (backoffMs === 0) warn({ error: internalMessage(error) })
         backoffMs = Math.min(Math.max(takeMs, 2 * backoffMs), longestBackoffMs)
       }
-      const awake = new AbortController()
-      const pause = clock.sleep(backoffMs || takeMs, AbortSignal.any([signal, awake.signal]))
-      await (backoffMs > 0 ? pause : Promise.race([pause, hasEnded]))
-      awake.abort()
+      await pause(backoffMs || takeMs, signal, backoffMs > 0 ? undefined : hasEnded)
       someEnded = Promise.withResolvers()
     }
+  }
+
+  /** Sleeps until `ms` have passed, the loop stops, or `ended` resolves. Leaves nothing at the signal. */
+  async function pause(ms: number, signal: AbortSignal, ended: Promise<undefined> | undefined): Promise<void> {
+    const awake = new AbortController()
+    const wake = (): void => {
+      awake.abort()
+    }
+    if (signal.aborted) wake()
+    signal.addEventListener('abort', wake)
+    void ended?.then(wake)
+    await clock.sleep(ms, awake.signal)
+    signal.removeEventListener('abort', wake)
   }
 
   async function stop(): Promise<void> {
@@ -88,13 +100,4 @@ export function takeLoop({ name, clock, stopping, take, abort, warn }: TakeLoopO
       }
     },
   }
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined)
-    signal.addEventListener('abort', () => {
-      resolve(undefined)
-    })
-  })
 }

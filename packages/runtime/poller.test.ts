@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { afterEach, expect, test } from '@jest/globals'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { type AppError, unavailable } from './errors.ts'
@@ -153,3 +155,21 @@ test('the stop callback is called although a failed poll waits for its restart',
   await supervisor.stop()
   expect(isStopped).toBe(true)
 })
+
+test('polls leave nothing in memory', async () => {
+  const polling = createPoller(['success'], { intervalMs: 0 })
+  await polling.start()
+  await polling.waitForPolls(500)
+  const before = heapBytes()
+  await polling.waitForPolls(3_500)
+  // A reaction at a promise that lasts is 300 bytes.
+  expect(heapBytes() - before).toBeLessThan(300_000)
+})
+
+/** Bytes of the live objects. */
+function heapBytes(): number {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc') as () => void
+  collectGarbage()
+  return process.memoryUsage().heapUsed
+}

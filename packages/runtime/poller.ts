@@ -1,4 +1,5 @@
 import { type AppError, isRetryable } from './errors.ts'
+import { settledOrAborted } from './settled-or-aborted.ts'
 import { type Component, sleep } from './supervisor.ts'
 
 export interface PollerOptions {
@@ -50,13 +51,10 @@ export function poller({
       // The poll of the start was the first; a run that follows a failure has waited already.
       if (pollsAtStart && isFirstRun) await sleep(intervalMs, signal)
       isFirstRun = false
-      const aborted = new Promise<void>((resolve) => {
-        signal.addEventListener('abort', () => {
-          resolve()
-        })
-      })
       while (!signal.aborted) {
-        await Promise.race([pollOnce(), aborted])
+        await settledOrAborted(pollOnce(), signal).catch((error: unknown) => {
+          if (!signal.aborted) throw error
+        })
         await sleep(intervalMs, signal)
       }
     },

@@ -1,5 +1,6 @@
 import type { Block } from '@sluice/event-log/block'
 import type { Claim, LogBatch } from '@sluice/event-log/log'
+import { settledOrAborted } from '@sluice/runtime/settled-or-aborted'
 import { causesMax, causesOf, isTracing, type SpanContext, traced } from '@sluice/runtime/tracing'
 import type { InsertSlot } from './insert-slots.ts'
 import { type BatchContext, processBatch } from './process-batch.ts'
@@ -58,19 +59,4 @@ function causesOfBlocks(blocks: readonly Block[]): SpanContext[] {
     if (headers.traceparent !== undefined && traceparents.size < causesMax) traceparents.add(headers.traceparent)
   }
   return [...traceparents].flatMap((traceparent) => causesOf({ traceparent }))
-}
-
-/** Settles as `work` does, or rejects with the signal's reason if that aborts first; the work's result is then ignored. */
-async function settledOrAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const aborted = Promise.withResolvers<never>()
-  const abort = (): void => {
-    aborted.reject(signal.reason as Error)
-  }
-  if (signal.aborted) abort()
-  signal.addEventListener('abort', abort)
-  try {
-    return await Promise.race([work, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', abort)
-  }
 }
