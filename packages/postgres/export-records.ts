@@ -205,7 +205,12 @@ export function toExportResource(record: ExportRecord): ExportResource {
     },
     created_at: record.createdAt.getTime(),
     finished_at: record.finishedAt?.getTime() ?? null,
-    expires_at: record.expiresAt?.getTime() ?? null,
+    // A run that is made again keeps the time at which its file will expire.
+    expires_at: hasExpiry(record) ? record.expiresAt.getTime() : null,
     error: record.error,
   }
+}
+
+function hasExpiry(record: ExportRecord): record is ExportRecord & { expiresAt: Date } {
+  return record.expiresAt !== null && (record.status === 'completed' || record.status === 'expired')
 }

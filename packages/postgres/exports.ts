@@ -285,7 +285,8 @@ export function exportStore(postgres: Postgres): ExportStore {
           const { rows: repeated } = await sql<{ object: string | null }>`
             WITH run AS MATERIALIZED (
               SELECT export_id, object FROM exports
-              WHERE ${made} AND status = 'completed' AND received_from IS NOT NULL AND expires_at > ${new Date(at)} FOR UPDATE
+              WHERE ${made} AND status = 'completed' AND received_from IS NOT NULL AND expires_at > ${new Date(at + repeatedAfterMs)}
+              FOR UPDATE
             )
             UPDATE exports SET status = 'queued', bytes = 0, etag = NULL, finished_at = NULL,
               ${beginsAnew(at + repeatedAfterMs)}
@@ -335,7 +336,7 @@ async function requeueNext(db: Db, exportId: string, at: number): Promise<void> 
     UPDATE exports SET due_at = greatest(due_at, ${new Date(at)}::timestamptz)
     WHERE due_at IS NOT NULL AND export_id = (
       SELECT waiting.export_id FROM exports AS waiting JOIN exports AS ended USING (site_id)
-      WHERE ended.export_id = ${exportId} AND waiting.export_id <> ${exportId} AND waiting.due_at IS NOT NULL
+      WHERE ended.export_id = ${exportId} AND waiting.export_id <> ${exportId} AND waiting.due_at <= ${new Date(at)}
       ORDER BY waiting.seq LIMIT 1
     )`.execute(db)
 }

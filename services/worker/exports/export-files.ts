@@ -34,7 +34,8 @@ export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDe
   for (const prefix of exportPrefixes) {
     for await (const { name } of blobs.list(prefix)) {
       const record = await recordOf(exports, name)
-      const isKept = record && (isUnfinished(record) || (record.status === 'completed' && record.object === name))
+      // An attempt notes the name of its file before the file is there.
+      const isKept = record?.object === name && (isUnfinished(record) || record.status === 'completed')
       if (!isKept) await blobs.remove([name])
     }
   }

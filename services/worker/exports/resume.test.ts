@@ -184,7 +184,7 @@ function describeResuming(openBlobs: () => Promise<BlobStore>, compressions: Par
     await rig.exports.delete(exportId, null)
     await expect(rig.unit({ sliceEventsMax })(second.job, second.lease)).rejects.toMatchObject({ name: 'LeaseLost' })
     const left: string[] = []
-    for await (const { name } of rig.blobs.list(`exports/${exportId}`)) left.push(name)
+    for await (const { name } of rig.blobs.list(`export-files/${exportId}`)) left.push(name)
     for await (const { name } of rig.blobs.listUploads()) if (name.includes(exportId)) left.push(name)
     expect(left).toStrictEqual([])
   })
