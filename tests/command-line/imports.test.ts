@@ -220,6 +220,12 @@ describe('import --from', () => {
     const { code, stdout, stderr } = await importFile('umami', file)
     expect([code, stdout]).toEqual([1, expect.stringContaining('4 of 4 events processed, 2 failed.')])
     expect(stderr).toContain('Line 5: created_at is not a time\nLine 6: Invalid field: event_id')
+    const errorsFile = `${file}.errors`
+    const more = ['--from', 'umami', '--site', `from-${file}`, '--no-wait', '--errors-file', errorsFile]
+    const unawaited = await standalone.run(['import', file, ...more])
+    expect([unawaited.code, unawaited.stdout]).toEqual([1, expect.stringMatching(/^imp_\w+\n$/)])
+    expect(unawaited.stderr).toContain('1 record could not be stored')
+    expect(await readFile(join(standalone.folder, errorsFile), 'utf8')).toBe('line,field,message,record\n5,,created_at is not a time,\n')
     expect(await standalone.eventsOf(`from-${file}`)).toMatchObject([
       {
         event_id: 'e1',

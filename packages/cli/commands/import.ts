@@ -113,20 +113,22 @@ async function runImport(context: Context, file: string | undefined, options: Im
   const folder = await mkdtemp(join(tmpdir(), 'sluice-import-'))
   try {
     const prepared = await prepare(context, file, { folder, options })
-    const printProblems = (): void => {
-      const { problems } = prepared
+    const { problems } = prepared
+    const reportProblems = async (): Promise<void> => {
+      if (options.errorsFile !== undefined) await writeErrors(options.errorsFile, problems)
       printErrors(context.terminal, problems.slice(0, shownErrorsMax), { failed: problems.length, options })
     }
-    const jobId = await upload(context, client, { prepared, siteId, options }).catch((error: unknown) => {
-      printProblems()
+    const jobId = await upload(context, client, { prepared, siteId, options }).catch(async (error: unknown) => {
+      await reportProblems()
       throw error
     })
     if (options.wait) {
       await follow(context, client, { jobId, prepared, options })
       return
     }
-    printProblems()
     context.terminal.print(options.json ? safeJson({ job_id: jobId }) : jobId)
+    await reportProblems()
+    if (problems.length > 0) throw notStored(problems.length)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
@@ -232,8 +234,12 @@ async function follow(
   if (job.status === 'failed') throw new Failure(`The import failed: ${safeText(job.error ?? 'no reason given')}`)
   if (job.status === 'cancelled') throw new Failure('The import was cancelled; what it had stored stays.')
   if (failed > 0) {
-    throw new Failure(`${countOf(failed, 'record')} could not be stored: correct the lines and import them again.`)
+    throw notStored(failed)
   }
+}
+
+function notStored(records: number): Failure {
+  return new Failure(`${countOf(records, 'record')} could not be stored: correct the lines and import them again.`)
 }
 
 async function waitForEnd({ terminal, signal }: Context, client: Client, jobId: string): Promise<ImportResource> {
