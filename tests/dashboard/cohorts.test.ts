@@ -75,6 +75,30 @@ describeWithChromium('cohorts', () => {
     })
   })
 
+  it('are saved as they are now when a save that was refused is repeated by itself', async () => {
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/status of 503/)
+    await openSession(page, rig.url, rig.admin)
+    const names: string[] = []
+    await page.route(/\/api\/v1\/cohorts$/, async (route) => {
+      if (route.request().method() !== 'POST') return route.fallback()
+      names.push((route.request().postDataJSON() as { name: string }).name)
+      if (names.length > 1) return route.fallback()
+      const json = { success: false, error: 'Service temporarily unavailable', timestamp: Date.now() }
+      return route.fulfill({ status: 503, headers: { 'Retry-After': '3' }, json })
+    })
+    await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
+    await page.getByRole('button', { name: 'New cohort' }).first().click()
+    await page.getByLabel('Name', { exact: true }).fill('Wrong name')
+    await type(page, page.getByRole('combobox', { name: 'Property' }).first(), 'country')
+    await type(page, page.getByRole('combobox', { name: 'Value' }).first(), 'FR')
+    await page.getByRole('button', { name: 'Save cohort' }).click()
+    await page.getByText('Service temporarily unavailable').first().waitFor()
+    await page.getByLabel('Name', { exact: true }).fill('Right name')
+    await page.getByRole('dialog').getByText('Right name').first().waitFor()
+    expect(names).toEqual(['Wrong name', 'Right name'])
+  })
+
   it('keep a draft through a reload', async () => {
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)

@@ -109,6 +109,22 @@ describeWithChromium('a filter of the overview', () => {
     expect(await countries.locator('[aria-pressed]').count()).toBe(9)
   })
 
+  it('keeps the commas of its values when its dialog is applied', async () => {
+    const filter = 'properties.plan:in:Pro\\, yearly,Basic'
+    const page = await overview(`?range=28d&f=${encodeURIComponent(filter)}`)
+    await page
+      .getByRole('button', { name: /^Edit filter:.*Pro, yearly/ })
+      .first()
+      .click()
+    const dialog = page.getByRole('dialog')
+    expect(await dialog.getByLabel(/^Values/).inputValue()).toBe('Pro\\, yearly, Basic')
+    await dialog.getByLabel('Condition').selectOption({ label: 'is none of' })
+    await dialog.getByRole('button', { name: 'Apply filter' }).click()
+    await eventually(() => {
+      expect(new URL(page.url()).searchParams.getAll('f')).toEqual([filter.replace(':in:', ':not_in:')])
+    })
+  })
+
   it('leaves the other values of its dimension listed, which Shift-click adds', async () => {
     const page = await overview('?range=28d')
     const country = (name: string) => page.getByRole('region', { name: 'Countries' }).getByRole('button', { name })

@@ -102,6 +102,22 @@ describeWithChromium('notifications', () => {
     })
   })
 
+  it('of a rule that gets a webhook are signed with a secret, which is shown once', async () => {
+    const slack = { ...rule, site_id: siteId, name: 'Moved', notification_type: 'slack' }
+    const { rule_id: id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', slack)
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/alerts`)
+    await page.getByRole('row').filter({ hasText: 'Moved' }).getByText('Moved').first().click()
+    await page.getByRole('radio', { name: 'Webhook' }).check()
+    await page.getByLabel('URL').fill('http://127.0.0.1:9/moved')
+    await page.getByRole('button', { name: 'Save' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('It signs the notifications, and is shown this once.').waitFor()
+    await dialog.getByRole('button', { name: 'I saved it' }).click()
+    await rig.call('DELETE', `/api/v1/alerts/${id}`)
+  })
+
   it('of alerts came when their preview says that they would have come', async () => {
     const path = `/api/v1/alerts/${ruleId}/history?limit=50`
     const fired = async () =>

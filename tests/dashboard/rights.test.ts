@@ -205,6 +205,23 @@ describeWithChromium('keys', () => {
     expect(revoked).toHaveLength(1)
   })
 
+  it('of the session itself are rotated with an overlap: the new one could not be saved otherwise', async () => {
+    const { key, key_id } = await rig.createKey({ name: 'own', scopes: ['admin'] })
+    const page = await open('/settings/keys', key)
+    const row = page.getByRole('row').filter({ hasText: /^own/ })
+    await row.getByText('own', { exact: true }).first().click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click()
+    const dialog = page.getByRole('dialog').last()
+    await dialog.getByText(/until you have saved the new one/).waitFor()
+    expect(await dialog.getByLabel('Overlap').locator('option').allTextContents()).toEqual([
+      '1 hour',
+      '1 day',
+      '7 days',
+      '30 days',
+    ])
+    expect(key_id).not.toBe('')
+  })
+
   it('of a guest link read one site, and end with the link', async () => {
     const page = await open(`/sites/${siteId}?range=7d`)
     await page.getByRole('button', { name: 'Share' }).click()

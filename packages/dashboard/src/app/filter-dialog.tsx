@@ -4,7 +4,7 @@ import { useApi } from '../api/hooks.ts'
 import { formatCompact } from '../format/numbers.ts'
 import { propertyLabel, valueLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
-import { bareOperators, isValueOf, listOperators, operatorsOf } from '../state/conditions.ts'
+import { bareOperators, isValueOf, listOf, listOperators, listText, operatorsOf } from '../state/conditions.ts'
 import { useQuestions, useView } from '../state/hooks.ts'
 import { Button } from '../ui/button.tsx'
 import { Combobox } from '../ui/combobox.tsx'
@@ -21,12 +21,7 @@ interface Props {
   onClose: () => void
 }
 
-const joined = (value: string | string[] | undefined) => (Array.isArray(value) ? value.join(', ') : (value ?? ''))
-const listOf = (text: string) =>
-  text
-    .split(',')
-    .map((each) => each.trim())
-    .filter((each) => each !== '')
+const textOf = (value: string | string[] | undefined) => (Array.isArray(value) ? listText(value) : (value ?? ''))
 
 /** Chooses a property, an operator and values; names and values are those that recent events had. */
 export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
@@ -35,7 +30,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
   const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
   const [property, setProperty] = useState(condition?.property ?? 'path')
   const [operator, setOperator] = useState<Operator>(condition?.operator ?? 'equals')
-  const [value, setValue] = useState(joined(condition?.value))
+  const [value, setValue] = useState(textOf(condition?.value))
   const [error, setError] = useState<string>()
   const names = seen.data?.properties ?? []
   const isList = isOneOf(listOperators, operator)

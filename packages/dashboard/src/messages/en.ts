@@ -128,7 +128,7 @@ export const messages = {
     property: 'Property',
     operator: 'Condition',
     value: 'Value',
-    values: 'Values, separated by commas',
+    values: 'Values, separated by commas; \\, is a comma within one',
     apply: 'Apply filter',
     removeButton: 'Remove filter',
     title: 'Filter',

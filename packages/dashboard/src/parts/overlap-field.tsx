@@ -4,7 +4,7 @@ import { Select } from '../ui/select.tsx'
 interface OverlapFieldProps<Overlap extends string> {
   label: string
   /** The labels of the durations. */
-  overlaps: Readonly<Record<Overlap, string>>
+  overlaps: Readonly<Partial<Record<Overlap, string>>>
   value: Overlap
   onChange: (overlap: Overlap) => void
 }
@@ -17,7 +17,7 @@ export function OverlapField<Overlap extends string>({ label, overlaps, value, o
         <Select
           {...attributes}
           value={value}
-          options={(Object.keys(overlaps) as Overlap[]).map((each) => ({ value: each, label: overlaps[each] }))}
+          options={(Object.keys(overlaps) as Overlap[]).map((each) => ({ value: each, label: overlaps[each] ?? each }))}
           onChange={onChange}
         />
       )}

@@ -42,6 +42,15 @@ export function isValueOf(operator: Operator, value: string): boolean {
 export const escaped = (text: string, separator: string): string =>
   text.replaceAll('\\', '\\\\').replaceAll(separator, `\\${separator}`)
 
+/** A list of values as the text of a form's field, which `listOf` reads: a comma within a value has a backslash before it. */
+export const listText = (values: readonly string[]): string => values.map((each) => escaped(each, ',')).join(', ')
+
+/** The values of a field for several, which commas separate; spaces around them don't count. */
+export const listOf = (text: string): string[] =>
+  split(text, ',')
+    .map((each) => each.trim())
+    .filter((each) => each !== '')
+
 /** Splits at each separator that no backslash precedes, at most `parts - 1` times, and takes the backslashes off. */
 export function split(text: string, separator: string, parts = Number.POSITIVE_INFINITY): string[] {
   const found: string[] = []

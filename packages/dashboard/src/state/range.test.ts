@@ -97,6 +97,14 @@ describe('a comparison', () => {
     ])
   })
 
+  test('of days takes whole days where a day begins at 01:00', () => {
+    const inCairo = (range: Range, text: string) =>
+      local(comparedBoundsOf('previous', range, moment(text, 'Africa/Cairo')), 'Africa/Cairo')
+    expect(inCairo('today', '2026-04-24T14:30')).toStrictEqual(['2026-04-23T00:00', '2026-04-23T14:30'])
+    expect(inCairo('yesterday', '2026-04-24T14:30')).toStrictEqual(['2026-04-22T00:00', '2026-04-23T00:00'])
+    expect(inCairo('yesterday', '2026-04-26T14:30')).toStrictEqual(['2026-04-24T01:00', '2026-04-25T00:00'])
+  })
+
   test('with the year before keeps the weekdays', () => {
     expect(local(comparedBoundsOf('year', '7d', now))).toStrictEqual(['2025-11-17T00:00', '2025-11-23T14:30'])
   })

@@ -142,9 +142,13 @@ export function comparedBoundsOf(compare: Compare, range: Range, moment: Moment)
   const { startMs, endMs } = boundsOf(range, moment)
   const shift = compare === 'year' ? { days: 364 } : shiftOf(range, moment)
   if (shift === undefined || (range === 'all' && compare === 'previous')) return undefined
-  const start = zonedAt(startMs, zone).subtract(shift)
-  const end = zonedAt(endMs, zone).subtract(shift)
-  return { ...bounds(start, end, now), isOpen: false }
+  const moved = (ms: number): Zoned => {
+    const from = zonedAt(ms, zone)
+    const to = from.subtract(shift)
+    // Where clocks are put forward at midnight, a day begins at 01:00, and the day that is compared at 00:00.
+    return from.equals(from.startOfDay()) ? to.startOfDay() : to
+  }
+  return { ...bounds(moved(startMs), moved(endMs), now), isOpen: false }
 }
 
 /** A range moved by its own length: `-1` back, `1` forth. Undefined where it can't move, or would lie in the future. */

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { ApiError } from '../api/error.ts'
 import { messages } from '../messages/en.ts'
 import { Button } from './button.tsx'
@@ -31,12 +31,21 @@ const retriedStatuses = [0, 429, 503]
 /** Wait before the next try when the answer names none. */
 const retryMs = 5_000
 
+interface ErrorPanelProps {
+  error: ApiError
+  onRetry?: () => void
+  /** What failed was a change: after a lost connection it may have been made, and must not be made twice. */
+  isChange?: boolean
+}
+
 /**
  * A failure in the place of what failed: the interface's sentence, the request's id and Retry. After 429, 503 and lost
- * connections it counts down and tries again by itself.
+ * connections it counts down and tries again by itself, with what the page holds then.
  */
-export function ErrorPanel({ error, onRetry }: { error: ApiError; onRetry?: () => void }) {
-  const isRetried = onRetry !== undefined && retriedStatuses.includes(error.status)
+export function ErrorPanel({ error, onRetry, isChange = false }: ErrorPanelProps) {
+  const isRetried = onRetry !== undefined && retriedStatuses.includes(error.status) && !(isChange && error.status === 0)
+  const latest = useRef(onRetry)
+  latest.current = onRetry
   const [seconds, setSeconds] = useState<number>()
   useEffect(() => {
     if (!isRetried) {
@@ -50,7 +59,7 @@ export function ErrorPanel({ error, onRetry }: { error: ApiError; onRetry?: () =
       setSeconds(left())
       if (left() > 0) return
       clearInterval(timer)
-      onRetry()
+      latest.current?.()
     }, 250)
     return () => {
       clearInterval(timer)

@@ -107,11 +107,12 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
   const test = useChange('testAlert', ['listAlertHistory'])
   const [draft, setDraft] = useState<Draft>(() => draftOfRule(of))
   const [isRemoving, setRemoving] = useState(false)
+  const [secret, setSecret] = useState<string>()
   const save = async () => {
     const body = bodyOf(draft, of.site_id)
     if (body === undefined) return
     const { condition, notification_config: config } = body
-    await update.run({
+    const changed = await update.run({
       params,
       body: {
         ...body,
@@ -121,6 +122,8 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
         notification_config: { channel: null, ...config },
       },
     })
+    // A rule that gets a webhook in place of another target gets a secret, which is shown this once.
+    setSecret(changed.notification_config.secret)
     toast(texts.saved)
   }
   return (
@@ -175,6 +178,18 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
         isBusy={update.isBusy}
         error={update.error}
       />
+      {secret === undefined ? null : (
+        <SecretDialog
+          title={texts.reveal}
+          secret={secret}
+          what={texts.what}
+          onSaved={() => {
+            setSecret(undefined)
+          }}
+        >
+          {texts.revealText}
+        </SecretDialog>
+      )}
       <History of={of} />
       {isRemoving ? (
         <Remove

@@ -13,7 +13,7 @@ import type { ObservedProperty } from '@sluice/contracts/observed-properties'
 import { formatCompact } from '../../format/numbers.ts'
 import { propertyLabel, valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
-import { bareOperators, listOperators } from '../../state/conditions.ts'
+import { bareOperators, listOf, listOperators, listText } from '../../state/conditions.ts'
 import { Button } from '../../ui/button.tsx'
 import { Combobox } from '../../ui/combobox.tsx'
 import { Select } from '../../ui/select.tsx'
@@ -223,7 +223,7 @@ function ConditionRow({ editor, condition, path }: { editor: Editor; condition: 
 
 /** A field for several values; it keeps the text while one types. */
 function ListInput({ values, onChange }: { values: readonly string[]; onChange: (values: string[]) => void }) {
-  const [text, setText] = useState(values.join(', '))
+  const [text, setText] = useState(listText(values))
   return (
     <input
       class="input"
@@ -232,12 +232,7 @@ function ListInput({ values, onChange }: { values: readonly string[]; onChange: 
       value={text}
       onInput={({ currentTarget }) => {
         setText(currentTarget.value)
-        onChange(
-          currentTarget.value
-            .split(',')
-            .map((each) => each.trim())
-            .filter((each) => each !== ''),
-        )
+        onChange(listOf(currentTarget.value))
       }}
     />
   )

@@ -88,7 +88,7 @@ export function Detail({ cohort, onEdit, onClose }: DetailProps) {
           ) : null}
         </div>
         {mayWrite ? null : <p class="muted small">{texts.needsWrite}</p>}
-        {create.error === undefined ? null : <ErrorPanel error={create.error} onRetry={exportUsers} />}
+        {create.error === undefined ? null : <ErrorPanel error={create.error} isChange onRetry={exportUsers} />}
         {isExported ? (
           <p class="notice">
             <span>
@@ -253,7 +253,7 @@ function DeleteDialog({
     >
       <div class="stack">
         <p>{texts.removeWhy}</p>
-        {remove.error === undefined ? null : <ErrorPanel error={remove.error} onRetry={run} />}
+        {remove.error === undefined ? null : <ErrorPanel error={remove.error} isChange onRetry={run} />}
       </div>
     </Dialog>
   )

@@ -142,7 +142,7 @@ export function Editor({ cohort, onClose }: EditorProps) {
           {texts.incompleteSave}
         </p>
       ) : null}
-      {change.error === undefined ? null : <ErrorPanel error={change.error} onRetry={save} />}
+      {change.error === undefined ? null : <ErrorPanel error={change.error} isChange onRetry={save} />}
     </form>
   )
 }

@@ -48,7 +48,7 @@ function firstLine(text: string): string {
 export function checkHeader(text: string, type: ImportType): Checked {
   const start = text.replace(/^\uFEFF/, '')
   if (start.trim() === '') return { columns: [], isJson: false, problem: texts.empty }
-  if (start.includes('\0') || start.includes('\uFFFD')) return { columns: [], isJson: false, problem: texts.notText }
+  if (start.includes('\0')) return { columns: [], isJson: false, problem: texts.notText }
   if (/^\s*[[{]/.test(start)) return { columns: [], isJson: true }
   const columns = headerOf(start)
   const problem = problemOf(columns, type)
@@ -72,12 +72,13 @@ function problemOf(columns: readonly string[], type: ImportType): string | undef
 
 const headBytes = 65_536
 
-/** The beginning of a file as text, unpacked if it is compressed. */
+/** The beginning of a file as text, unpacked if it is compressed. Throws a TypeError for bytes that are not UTF-8. */
 export async function startOf(file: Blob): Promise<string> {
   const bytes = new Uint8Array(await file.slice(0, headBytes).arrayBuffer())
   const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b
   // A piece of a file ends within a character as a rule: what is cut off must not count as wrong.
-  const decode = (part: Uint8Array) => new TextDecoder('utf-8', { ignoreBOM: true }).decode(part, { stream: true })
+  const decode = (part: Uint8Array) =>
+    new TextDecoder('utf-8', { ignoreBOM: true, fatal: true }).decode(part, { stream: true })
   if (!isGzip) return decode(bytes)
   const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip')).getReader()
   const { value } = await reader.read()

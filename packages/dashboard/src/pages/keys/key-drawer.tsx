@@ -128,6 +128,8 @@ function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
   // The list is asked anew only once the new key is saved.
   const rotate = useChange('rotateKey')
   const [overlap, setOverlap] = useState<Overlap>('7d')
+  const isOwn = of.key_id === useSession().key_id
+  const { '0s': none, ...overlaps } = texts.overlaps
   return (
     <FormDialog
       title={texts.rotateTitle(of.name)}
@@ -145,7 +147,13 @@ function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
       }}
     >
       <p>{texts.rotateText}</p>
-      <OverlapField label={texts.overlap} overlaps={texts.overlaps} value={overlap} onChange={setOverlap} />
+      {isOwn ? <p class="notice">{texts.rotateSelf}</p> : null}
+      <OverlapField<Overlap>
+        label={texts.overlap}
+        overlaps={isOwn ? overlaps : { '0s': none, ...overlaps }}
+        value={overlap}
+        onChange={setOverlap}
+      />
     </FormDialog>
   )
 }

@@ -102,6 +102,7 @@ export const texts = {
   isRevoked: (name: string) => `“${name}” revoked`,
   rotateTitle: (name: string) => `Rotate “${name}”`,
   rotateText: 'Makes a new key with the same grants. The old one goes on working for the overlap.',
+  rotateSelf: 'This session was opened with it: the old key has to work until you have saved the new one.',
   overlap: 'Overlap',
   overlaps: {
     '0s': 'None: the old key ends at once',
