@@ -125,6 +125,24 @@ describeWithChromium('a filter of the overview', () => {
     })
   })
 
+  it('means what the list shows when a name and a value are typed as they are listed', async () => {
+    const page = await overview('?range=28d')
+    await settledHeadline(page, 'Events')
+    await page.keyboard.press('/')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Property').click()
+    await dialog.getByRole('option', { name: /^country/ }).waitFor()
+    await dialog.getByLabel('Property').fill('country')
+    await page.keyboard.press('Tab')
+    await dialog.getByLabel('Value').click()
+    await dialog.getByRole('option', { name: /^Germany/ }).waitFor()
+    await dialog.getByLabel('Value').fill('Germany')
+    await dialog.getByLabel('Value').press('Enter')
+    await eventually(() => {
+      expect(new URL(page.url()).searchParams.getAll('f')).toEqual(['country:equals:DE'])
+    })
+  })
+
   it('leaves the other values of its dimension listed, which Shift-click adds', async () => {
     const page = await overview('?range=28d')
     const country = (name: string) => page.getByRole('region', { name: 'Countries' }).getByRole('button', { name })

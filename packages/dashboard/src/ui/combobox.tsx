@@ -120,7 +120,7 @@ export function Combobox({
           setTyped(text)
           // Where any text is taken, Enter takes it as it is.
           setActive(isFree ? -1 : 0)
-          if (isFree) onChange(text)
+          if (isFree) onChange(valueOf(text, options))
         }}
         onKeyDown={onKeyDown}
         onBlur={close}
@@ -207,4 +207,10 @@ function List({ id, name, anchor, active, children }: ListProps) {
       {children}
     </ul>
   )
+}
+
+/** What a typed text means: the option that is listed under this name, or the text itself. */
+export function valueOf(text: string, options: readonly ComboboxOption[]): string {
+  const found = options.find(({ value }) => value === text) ?? options.find(({ label }) => label === text)
+  return found?.value ?? text
 }

@@ -23,8 +23,17 @@ it('the scale holds the threshold too, and gives back the value of a height', ()
 it('a history is bands from each firing to its end; tests are none, and the last one may last', () => {
   const entry = (timestamp: number, to: string, test = false) => ({ timestamp, from: 'ok', to, test })
   const newestFirst = [entry(9, 'firing'), entry(5, 'ok'), entry(4, 'ok', true), entry(3, 'firing')]
-  expect(bandsOf(newestFirst)).toStrictEqual([
+  expect(bandsOf(newestFirst, { state: 'firing', updated_at: 1 })).toStrictEqual([
     { from: 3, to: 5 },
     { from: 9, to: null },
+  ])
+})
+
+it('a firing that ended because the rule was switched off has an end', () => {
+  const entry = (timestamp: number, from: string, to: string) => ({ timestamp, from, to, test: false })
+  const newestFirst = [entry(9, 'ok', 'firing'), entry(4, 'firing', 'no_data'), entry(3, 'ok', 'firing')]
+  expect(bandsOf(newestFirst, { state: 'ok', updated_at: 12 })).toStrictEqual([
+    { from: 3, to: 9 },
+    { from: 9, to: 12 },
   ])
 })

@@ -42,15 +42,26 @@ export function scaleOf(series: readonly Point[], threshold: number | undefined)
 /** A value as one would type it: three significant digits. */
 export const roundedTo3 = (value: number): number => Number(value.toPrecision(3))
 
-/** Firings and their ends from the entries of a history, which are newest first. */
-export function bandsOf(entries: readonly { timestamp: number; from: string; to: string; test: boolean }[]): Band[] {
+interface Entry {
+  timestamp: number
+  from: string
+  to: string
+  test: boolean
+}
+
+/**
+ * Firings and their ends from the entries of a history, which are newest first, of a rule as it is now. A rule that is switched
+ * off while it fires ends its firing without an entry: the band then ends at the next firing, or at the rule's last change.
+ */
+export function bandsOf(entries: readonly Entry[], rule: { state: string; updated_at: number }): Band[] {
   const bands: Band[] = []
-  for (const { timestamp, to, test } of entries.toReversed()) {
-    const last = bands.at(-1)
+  for (const { timestamp, from, to, test } of entries.toReversed()) {
     if (test) continue
-    const isFiring = to !== 'ok'
-    if (isFiring && last?.to !== null) bands.push({ from: timestamp, to: null })
-    else if (!isFiring && last?.to === null) last.to = timestamp
+    const last = bands.at(-1)
+    if (last?.to === null && (from === 'ok' || to === 'ok')) last.to = timestamp
+    if (to !== 'ok' && last?.to !== null) bands.push({ from: timestamp, to: null })
   }
+  const last = bands.at(-1)
+  if (last?.to === null && rule.state === 'ok') last.to = Math.max(last.from, rule.updated_at)
   return bands
 }

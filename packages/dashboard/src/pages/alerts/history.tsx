@@ -23,7 +23,7 @@ export function History({ of }: { of: AlertResource }) {
   const input = { params: { rule_id: of.rule_id }, query: { limit } }
   const history = useApi('listAlertHistory', input, { refetchMs: refreshMs, staleMs: 0 })
   const entries = history.data?.history ?? []
-  const bands = bandsOf(entries)
+  const bands = bandsOf(entries, of)
   const preview = useApi(
     'previewAlert',
     bands.length === 0
