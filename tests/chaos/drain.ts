@@ -6,6 +6,7 @@ import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { openClickHouse } from '@sluice/event-store/client'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
+import { isRetryable } from '@sluice/runtime/errors'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { PassingInsert } from '../support/clickhouse-proxy.ts'
 import type { Rig } from './rig.ts'
@@ -69,8 +70,15 @@ export async function waitForDrain(rig: DrainedRig, timeoutMs: number): Promise<
 /** Waits until the writers have committed every block of both lanes. */
 async function waitForGroups(rig: DrainedRig, timeoutMs: number): Promise<void> {
   await withPositions(rig, async (positions) => {
-    const isAtEnd = async (): Promise<boolean> =>
-      (await positions()).every((lane) => lane.every(({ next, end }) => next === end))
+    const isAtEnd = async (): Promise<boolean> => {
+      try {
+        return (await positions()).every((lane) => lane.every(({ next, end }) => next === end))
+      } catch (error) {
+        // A log that is away, or too busy to answer, is asked again.
+        if (!isRetryable(error)) throw error
+        return false
+      }
+    }
     await waitUntil(isAtEnd, 'the writers are at the ends of both lanes', timeoutMs)
   })
 }
