@@ -75,7 +75,7 @@ describeWithChromium('cohorts', () => {
     })
   })
 
-  it('are saved as they are now when a save that was refused is repeated by itself', async () => {
+  it('are not saved by themselves after an edit, when a save was refused', async () => {
     const { page, expectMessages } = await visitors.open()
     expectMessages(/status of 503/)
     await openSession(page, rig.url, rig.admin)
@@ -95,6 +95,10 @@ describeWithChromium('cohorts', () => {
     await page.getByRole('button', { name: 'Save cohort' }).click()
     await page.getByText('Service temporarily unavailable').first().waitFor()
     await page.getByLabel('Name', { exact: true }).fill('Right name')
+    await eventually(async () => {
+      expect(await page.getByText('Service temporarily unavailable').count()).toBe(0)
+    })
+    await page.getByRole('button', { name: 'Save cohort' }).click()
     await page.getByRole('dialog').getByText('Right name').first().waitFor()
     expect(names).toEqual(['Wrong name', 'Right name'])
   })

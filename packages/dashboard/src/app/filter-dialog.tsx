@@ -36,6 +36,12 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
   const isList = isOneOf(listOperators, operator)
   const isBare = isOneOf(bareOperators, operator)
   const known = names.find((each) => each.name === property)?.values ?? []
+  const chooseOperator = (chosen: Operator) => {
+    const isOfList = isOneOf(listOperators, chosen)
+    if (isOfList && !isList) setValue(listText([value]))
+    if (!isOfList && isList) setValue(listOf(value)[0] ?? '')
+    setOperator(chosen)
+  }
   const submit = () => {
     // A name without a prefix that is no field is meant as a property of the events.
     const named = propertyOf(property) === undefined ? `${propertyPrefix}${property}` : property
@@ -69,7 +75,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
               }))}
               onChange={(chosen) => {
                 setProperty(chosen)
-                if (!operatorsOf(chosen).includes(operator)) setOperator('equals')
+                if (!operatorsOf(chosen).includes(operator)) chooseOperator('equals')
                 setError(undefined)
               }}
             />
@@ -81,7 +87,7 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
               {...attributes}
               value={operator}
               options={operatorsOf(property).map((each) => ({ value: each, label: messages.filters.operators[each] }))}
-              onChange={setOperator}
+              onChange={chooseOperator}
             />
           )}
         </Field>

@@ -14,5 +14,6 @@ describe('the text of a list of values', () => {
 
   test('is read without spaces around values and without empty ones', () => {
     expect(listOf(' a ,, b,')).toStrictEqual(['a', 'b'])
+    expect(listOf('C:\\temp, D\\')).toStrictEqual(['C:\\temp', 'D\\'])
   })
 })

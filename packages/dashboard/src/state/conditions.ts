@@ -45,9 +45,15 @@ export const escaped = (text: string, separator: string): string =>
 /** A list of values as the text of a form's field, which `listOf` reads: a comma within a value has a backslash before it. */
 export const listText = (values: readonly string[]): string => values.map((each) => escaped(each, ',')).join(', ')
 
-/** The values of a field for several, which commas separate; spaces around them don't count. */
+/**
+ * The values of a field for several, which commas separate; spaces around them don't count. A backslash is taken off before a
+ * comma or a backslash alone, so that `C:\temp` may be typed as it is.
+ */
 export const listOf = (text: string): string[] =>
-  split(text, ',')
+  split(
+    text.replaceAll(/\\([\\,])?/g, (pair, next: string | undefined) => (next === undefined ? '\\\\' : pair)),
+    ',',
+  )
     .map((each) => each.trim())
     .filter((each) => each !== '')
 

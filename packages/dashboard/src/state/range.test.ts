@@ -86,6 +86,8 @@ describe('a comparison', () => {
     ['year', '2025-01-01T00:00', '2025-11-22T14:30'],
     [{ from: '2026-11-01', to: '2026-11-03' }, '2026-10-29T00:00', '2026-11-01T00:00'],
     [{ from: '2026-11-01T10:00', to: '2026-11-01T12:30' }, '2026-11-01T07:30', '2026-11-01T10:00'],
+    [{ from: '2026-11-20T00:00', to: '2026-11-20T06:00' }, '2026-11-19T18:00', '2026-11-20T00:00'],
+    [{ from: '2026-11-19T18:00', to: '2026-11-20T00:00' }, '2026-11-19T12:00', '2026-11-19T18:00'],
   ])('of %j takes the same part of the range before', (range, start, end) => {
     expect(local(comparedBoundsOf('previous', range, now))).toStrictEqual([start, end])
   })

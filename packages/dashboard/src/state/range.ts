@@ -142,11 +142,13 @@ export function comparedBoundsOf(compare: Compare, range: Range, moment: Moment)
   const { startMs, endMs } = boundsOf(range, moment)
   const shift = compare === 'year' ? { days: 364 } : shiftOf(range, moment)
   if (shift === undefined || (range === 'all' && compare === 'previous')) return undefined
+  // A chosen range with times is moved by its length, and not by days.
+  const isOfDays = compare === 'year' || typeof range === 'string' || isDate(range.from)
   const moved = (ms: number): Zoned => {
     const from = zonedAt(ms, zone)
     const to = from.subtract(shift)
     // Where clocks are put forward at midnight, a day begins at 01:00, and the day that is compared at 00:00.
-    return from.equals(from.startOfDay()) ? to.startOfDay() : to
+    return isOfDays && from.equals(from.startOfDay()) ? to.startOfDay() : to
   }
   return { ...bounds(moved(startMs), moved(endMs), now), isOpen: false }
 }

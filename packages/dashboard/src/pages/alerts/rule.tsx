@@ -103,7 +103,8 @@ export function Rule({ id, onDone }: OnDone & { id: string }) {
 
 function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
   const params = { rule_id: of.rule_id }
-  const update = useChange('updateAlert', ['getAlert', 'listAlerts'])
+  const update = useChange('updateAlert')
+  const refresh = useRefresh()
   const test = useChange('testAlert', ['listAlertHistory'])
   const [draft, setDraft] = useState<Draft>(() => draftOfRule(of))
   const [isRemoving, setRemoving] = useState(false)
@@ -125,6 +126,7 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
     // A rule that gets a webhook in place of another target gets a secret, which is shown this once.
     setSecret(changed.notification_config.secret)
     toast(texts.saved)
+    void refresh('getAlert', 'listAlerts')
   }
   return (
     <>

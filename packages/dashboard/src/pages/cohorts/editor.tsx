@@ -60,6 +60,10 @@ export function Editor({ cohort, onClose }: EditorProps) {
   const create = useChange('createCohort', refreshed)
   const update = useChange('updateCohort', refreshed)
   const change = cohort === undefined ? create : update
+  /** An edit takes a failure and its countdown away: a form that is being written must not be sent by itself. */
+  const forgetFailure = () => {
+    if (change.error !== undefined) change.reset()
+  }
   const save = () => {
     const sent = sentCriteria(criteria)
     if (name.trim() === '') setProblem('name')
@@ -84,6 +88,7 @@ export function Editor({ cohort, onClose }: EditorProps) {
   return (
     <form
       class="stack"
+      onInput={forgetFailure}
       onSubmit={(event) => {
         event.preventDefault()
         save()
@@ -111,6 +116,7 @@ export function Editor({ cohort, onClose }: EditorProps) {
         criteria={criteria}
         onChange={(next) => {
           setCriteria(next)
+          forgetFailure()
           if (problem === 'criteria') setProblem(undefined)
         }}
         seen={seen.data?.properties ?? []}

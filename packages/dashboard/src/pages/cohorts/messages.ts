@@ -36,7 +36,7 @@ export const texts = {
   property: 'Property',
   operator: 'Condition',
   value: 'Value',
-  values: 'Values, separated by commas',
+  values: 'Values, separated by commas; \\, is a comma within one',
   userField: (field: string) => `${field} (imported)`,
   addCondition: 'Add a condition',
   addGroup: 'Add a group',
