@@ -225,7 +225,9 @@ describe('import --from', () => {
     const unawaited = await standalone.run(['import', file, ...more])
     expect([unawaited.code, unawaited.stdout]).toEqual([1, expect.stringMatching(/^imp_\w+\n$/)])
     expect(unawaited.stderr).toContain('1 record could not be stored')
-    expect(await readFile(join(standalone.folder, errorsFile), 'utf8')).toBe('line,field,message,record\n5,,created_at is not a time,\n')
+    expect(await readFile(join(standalone.folder, errorsFile), 'utf8')).toBe(
+      'line,field,message,record\n5,,created_at is not a time,\n',
+    )
     expect(await standalone.eventsOf(`from-${file}`)).toMatchObject([
       {
         event_id: 'e1',
