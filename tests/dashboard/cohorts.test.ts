@@ -103,6 +103,26 @@ describeWithChromium('cohorts', () => {
     expect(names).toEqual(['Wrong name', 'Right name'])
   })
 
+  it('are not saved a second time by themselves after a connection that broke: the first may have arrived', async () => {
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/ERR_CONNECTION_RESET/)
+    await openSession(page, rig.url, rig.admin)
+    await page.route(/\/api\/v1\/cohorts$/, (route) =>
+      route.request().method() === 'POST' ? route.abort('connectionreset') : route.fallback(),
+    )
+    await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
+    await page.getByRole('button', { name: 'New cohort' }).first().click()
+    await page.getByLabel('Name', { exact: true }).fill('Once')
+    await type(page, page.getByRole('combobox', { name: 'Property' }).first(), 'country')
+    await type(page, page.getByRole('combobox', { name: 'Value' }).first(), 'FR')
+    await page.getByRole('button', { name: 'Save cohort' }).click()
+    const panel = page.getByRole('alert').filter({ has: page.getByRole('button', { name: 'Retry' }) })
+    await panel.waitFor()
+    // The countdown of a repetition would begin with an effect of the page, after its next frame.
+    await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve, 100)))')
+    expect(await panel.textContent()).not.toMatch(/second/)
+  })
+
   it('keep a draft through a reload', async () => {
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)

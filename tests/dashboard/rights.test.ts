@@ -206,7 +206,7 @@ describeWithChromium('keys', () => {
   })
 
   it('of the session itself are rotated with an overlap: the new one could not be saved otherwise', async () => {
-    const { key, key_id } = await rig.createKey({ name: 'own', scopes: ['admin'] })
+    const { key } = await rig.createKey({ name: 'own', scopes: ['admin'] })
     const page = await open('/settings/keys', key)
     const row = page.getByRole('row').filter({ hasText: /^own/ })
     await row.getByText('own', { exact: true }).first().click()
@@ -219,7 +219,6 @@ describeWithChromium('keys', () => {
       '7 days',
       '30 days',
     ])
-    expect(key_id).not.toBe('')
   })
 
   it('of a guest link read one site, and end with the link', async () => {

@@ -66,17 +66,13 @@ export function NewRule({ onDone }: OnDone) {
         error={create.error}
       />
       {made === undefined ? null : (
-        <SecretDialog
-          title={texts.reveal}
+        <NewSecret
           secret={made.secret}
-          what={texts.what}
           onSaved={() => {
             void refresh('listAlerts')
             onDone(made.id)
           }}
-        >
-          {texts.revealText}
-        </SecretDialog>
+        />
       )}
     </>
   )
@@ -181,16 +177,12 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
         error={update.error}
       />
       {secret === undefined ? null : (
-        <SecretDialog
-          title={texts.reveal}
+        <NewSecret
           secret={secret}
-          what={texts.what}
           onSaved={() => {
             setSecret(undefined)
           }}
-        >
-          {texts.revealText}
-        </SecretDialog>
+        />
       )}
       <History of={of} />
       {isRemoving ? (
@@ -203,6 +195,15 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
         />
       ) : null}
     </>
+  )
+}
+
+/** Shows the secret of a rule's webhook, which no later answer has. */
+function NewSecret({ secret, onSaved }: { secret: string; onSaved: () => void }) {
+  return (
+    <SecretDialog title={texts.reveal} secret={secret} what={texts.what} onSaved={onSaved}>
+      {texts.revealText}
+    </SecretDialog>
   )
 }
 

@@ -124,12 +124,16 @@ function EditKey({ of, onClose }: Omit<KeyDrawerProps, 'onReveal'>) {
 
 type Overlap = keyof typeof texts.overlaps
 
+/** For the key of the session itself, which must not end before the new key is saved. */
+const ownOverlaps: Readonly<Partial<Record<Overlap, string>>> = Object.fromEntries(
+  Object.entries(texts.overlaps).filter(([overlap]) => overlap !== '0s'),
+)
+
 function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
   // The list is asked anew only once the new key is saved.
   const rotate = useChange('rotateKey')
   const [overlap, setOverlap] = useState<Overlap>('7d')
   const isOwn = of.key_id === useSession().key_id
-  const { '0s': none, ...overlaps } = texts.overlaps
   return (
     <FormDialog
       title={texts.rotateTitle(of.name)}
@@ -150,7 +154,7 @@ function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
       {isOwn ? <p class="notice">{texts.rotateSelf}</p> : null}
       <OverlapField<Overlap>
         label={texts.overlap}
-        overlaps={isOwn ? overlaps : { '0s': none, ...overlaps }}
+        overlaps={isOwn ? ownOverlaps : texts.overlaps}
         value={overlap}
         onChange={setOverlap}
       />
