@@ -53,7 +53,9 @@ describeWithChromium('cohorts', () => {
       expect(await numberOf(preview)).toBe(germans.size)
     })
     const share = Math.round((germans.size / all.size) * 10_000) / 100
-    expect(await preview.textContent()).toContain(`${germans.size} users, ${share}%`)
+    await eventually(async () => {
+      expect(await preview.textContent()).toContain(`${germans.size} users, ${share}%`)
+    })
 
     await page.getByRole('button', { name: 'Add a condition' }).first().click()
     await type(page, page.getByRole('combobox', { name: 'Property' }).nth(1), 'event_type')

@@ -164,7 +164,10 @@ describeWithChromium('the overview', () => {
     await page.keyboard.press('Home')
     for (const hour of hours) {
       await page.keyboard.press('ArrowRight')
-      expect(await chart.locator('.chart-tip p').first().innerText()).toMatch(new RegExp(`Sun,? 25 Oct, ${hour}\\s+2$`))
+      await eventually(async () => {
+        const tip = await chart.locator('.chart-tip p').first().innerText()
+        expect(tip).toMatch(new RegExp(`Sun,? 25 Oct, ${hour}\\s+2$`))
+      })
     }
   })
 

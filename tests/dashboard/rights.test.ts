@@ -114,7 +114,9 @@ describeWithChromium('keys', () => {
     expect(await reveal.textContent()).toContain(key)
     await reveal.getByRole('button', { name: 'I saved it' }).click()
     await page.getByRole('row').filter({ hasText: 'Web shop' }).waitFor()
-    expect(await page.locator('body').innerText()).not.toContain(key)
+    await eventually(async () => {
+      expect(await page.locator('body').innerText()).not.toContain(key)
+    })
     await page.getByRole('row').filter({ hasText: 'made meanwhile' }).waitFor()
   })
 
