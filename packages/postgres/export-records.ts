@@ -1,4 +1,5 @@
 import { type Insertable, type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
+import type { Criteria } from '@sluice/contracts/conditions'
 import type { EventKey, ExportResource, ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
 import type { Postgres } from './open.ts'
 import type { Page } from './page.ts'
@@ -45,6 +46,8 @@ export interface ExportRecord {
   etag: string | null
   /** How often the file was begun anew, because its upload could not be completed. */
   restarts: number
+  /** The criteria of the cohort when the file was begun; null: it is not being made, or names no cohort. */
+  cohortCriteria: Criteria | null
   /** Why the export failed, for users. */
   error: string | null
   createdAt: Date
@@ -168,6 +171,7 @@ export function toRecord(row: RecordRow): ExportRecord {
     afterKey: row.after_key,
     etag: row.etag,
     restarts: row.restarts,
+    cohortCriteria: row.cohort_criteria,
     error: row.error,
     createdAt: row.created_at,
     finishedAt: row.finished_at,

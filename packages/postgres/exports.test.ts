@@ -78,6 +78,7 @@ describe('an export', () => {
       afterKey: null,
       etag: null,
       restarts: 0,
+      cohortCriteria: null,
       error: null,
       createdAt: new Date(noon),
       finishedAt: null,

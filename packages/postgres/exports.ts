@@ -1,4 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { Criteria } from '@sluice/contracts/conditions'
 import type { EventKey, ExportType } from '@sluice/contracts/exports'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { encodeBody, queueForWebhooks } from './deliveries.ts'
@@ -84,8 +85,14 @@ export interface ExportStore {
   latestCompletedRun(scheduleId: string): Promise<ExportRecord | undefined>
   /** The recorded parts of a file that is being written, ascending. */
   parts(exportId: string): Promise<ExportPart[]>
-  /** Notes where the file will be, which begins without a part: those of an earlier attempt are forgotten, and it is counted. */
-  beginFile(lease: LeaseKey, file: { object: string; uploadId: string }): Promise<void>
+  /**
+   * Notes where the file will be, which begins without a part: those of an earlier attempt are forgotten, and it is counted.
+   * The criteria of the export's cohort stay those of the first attempt where `cohortCriteria` is absent.
+   */
+  beginFile(
+    lease: LeaseKey,
+    file: { object: string; uploadId: string; cohortCriteria?: Criteria | undefined },
+  ): Promise<void>
   /** Records what has been written since, all of it or nothing. */
   recordParts(lease: LeaseKey, done: ExportProgress): Promise<void>
   complete(
@@ -207,16 +214,18 @@ export function exportStore(postgres: Postgres): ExportStore {
           .execute()
         return rows.map(({ n, etag, bytes }) => ({ n, etag, bytes: Number(bytes) }))
       }),
-    beginFile: (lease, { object, uploadId }) =>
+    beginFile: (lease, { object, uploadId, cohortCriteria }) =>
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
+          const criteria = cohortCriteria === undefined ? null : JSON.stringify(cohortCriteria)
           await updateHeld(
             transaction,
             'exports',
             lease,
             sql`
               restarts = restarts + (upload_id IS NOT NULL)::int,
-              object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0`,
+              object = ${object}, upload_id = ${uploadId}, after_key = NULL, rows = 0, progress = 0,
+              cohort_criteria = coalesce(${criteria}::jsonb, cohort_criteria)`,
           )
           await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
         }),
@@ -307,10 +316,16 @@ export function exportStore(postgres: Postgres): ExportStore {
 
 /** SQL of the assignments of an export whose file is made from its first row on. */
 const beginsAnew = (at: number) => sql`
-  object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, due_at = ${new Date(at)}, ${leaseEnd}`
+  object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, cohort_criteria = NULL,
+  due_at = ${new Date(at)}, ${leaseEnd}`
 
 async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
-  await updateHeld(transaction, 'exports', lease, sql`${set}, finished_at = ${new Date(at)}, due_at = NULL`)
+  await updateHeld(
+    transaction,
+    'exports',
+    lease,
+    sql`${set}, cohort_criteria = NULL, finished_at = ${new Date(at)}, due_at = NULL`,
+  )
   await transaction.deleteFrom('export_parts').where('export_id', '=', lease.id).execute()
   await requeueNext(transaction, lease.id, at)
 }

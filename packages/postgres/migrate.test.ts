@@ -34,6 +34,7 @@ const all = [
   '023-canary',
   '024-shards',
   '025-reshard',
+  '026-export-cohorts',
 ]
 
 let postgres: TestPostgres

@@ -30,6 +30,7 @@ import * as backups from './migrations/022-backups.ts'
 import * as canary from './migrations/023-canary.ts'
 import * as shards from './migrations/024-shards.ts'
 import * as reshard from './migrations/025-reshard.ts'
+import * as exportCohorts from './migrations/026-export-cohorts.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -63,6 +64,7 @@ export const migrations: Migrations = {
   '023-canary': canary,
   '024-shards': shards,
   '025-reshard': reshard,
+  '026-export-cohorts': exportCohorts,
 }
 
 /**

@@ -56,8 +56,8 @@ test('a number that is no power of two is refused', async () => {
 })
 
 test('a database whose log is registered has one shard from the migration on', async () => {
-  const { '024-shards': added, '025-reshard': _, ...before } = migrations
-  expect(added).toBeDefined()
+  expect(migrations).toHaveProperty('024-shards')
+  const before = Object.fromEntries(Object.entries(migrations).filter(([name]) => name < '024'))
   await migratePostgres(postgres, before)
   await watermarkStore(postgres).advance('log', [undefined])
   await migratePostgres(postgres)

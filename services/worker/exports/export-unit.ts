@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
 import { partBytes } from '@sluice/blobs/part-bytes'
+import type { Criteria } from '@sluice/contracts/conditions'
 import { type EventKey, exportLimits } from '@sluice/contracts/exports'
 import type { ByteResult } from '@sluice/event-store/client'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
-import type { ExportSlice, ExportSource } from '@sluice/event-store/exports/source'
+import type { ExportSlice } from '@sluice/event-store/exports/source'
 import { LeaseLost } from '@sluice/leases/lease-table'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ExportRecord } from '@sluice/postgres/export-records'
@@ -15,7 +16,7 @@ import { AppError } from '@sluice/runtime/errors'
 import { exportBlobName } from './blob-names.ts'
 import { compressor, type FileFrame, fileFrame, isResumable } from './file-format.ts'
 import type { ExportMetrics } from './metrics.ts'
-import { openExportSource, type SourceDeps } from './open-export-source.ts'
+import { type OpenedExport, openExport, type SourceDeps } from './open-export.ts'
 import { partBuffer, partWriter } from './part-writer.ts'
 import { readAhead } from './read-ahead.ts'
 import type { StoredBlocks } from './stored-blocks.ts'
@@ -75,15 +76,19 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     if (leftMs > 0) await deps.storedBlocks.wait({ signal, timeoutMs: leftMs })
   }
 
-  async function beginFile(lease: Lease): Promise<Upload> {
+  async function beginFile(lease: Lease, cohortCriteria?: Criteria): Promise<Upload> {
     const upload = await blobs.beginParts(exportBlobName(lease))
-    await exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId })
+    await exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId, cohortCriteria })
     return upload
   }
 
-  async function writePieces(job: ExportRecord, source: ExportSource, lease: Lease): Promise<UnitResult> {
+  async function writePieces(
+    job: ExportRecord,
+    { source, cohortCriteria }: OpenedExport,
+    lease: Lease,
+  ): Promise<UnitResult> {
     const { exportId, spec } = job
-    const upload = uploadOf(job) ?? (await beginFile(lease))
+    const upload = uploadOf(job) ?? (await beginFile(lease, cohortCriteria))
     const recorded = await exports.parts(exportId)
     const unitEndsAt = clock.now() + unitMs
     const isOver = (): boolean => clock.now() >= unitEndsAt
@@ -191,11 +196,9 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   return async (job, lease) => {
     try {
       await waitUntilStored(job, lease.signal)
-      const source = await openExportSource(deps, job, reader.runner(lease.signal))
-      if ('error' in source) {
-        return await failFor(source.error, lease)
-      }
-      return await writePieces(job, source, lease)
+      const opened = await openExport(deps, job, reader.runner(lease.signal))
+      if ('error' in opened) return await failFor(opened.error, lease)
+      return await writePieces(job, opened, lease)
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job, lease)
       // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.

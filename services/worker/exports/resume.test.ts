@@ -6,8 +6,10 @@ import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
+import type { Criteria } from '@sluice/contracts/conditions'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import { AppError } from '@sluice/runtime/errors'
+import { newId } from '@sluice/runtime/ids'
 import { describeWithS3, testS3 } from '../../../tests/support/engines/test-engines.ts'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { createExportRig, exportedAt, type ExportRig, Killed } from '../../../tests/support/export-rig.ts'
@@ -22,13 +24,17 @@ const sliceEventsMax = 4_000
 async function addEvents({ database }: ExportRig): Promise<string> {
   const siteId = randomUUID()
   await database.owner.command(
-    `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, url, received_at)
-     SELECT {site_id:String}, 'prod', 'view', fromUnixTimestamp64Milli({noon:Int64} + intDiv(number, 7)), concat('e', toString(number)),
+    `INSERT INTO events (site_id, environment, event_type, user_id, timestamp, event_id, url, received_at)
+     SELECT {site_id:String}, 'prod', 'view', 'anna', fromUnixTimestamp64Milli({noon:Int64} + intDiv(number, 7)), concat('e', toString(number)),
        base64Encode(randomString(1200)), fromUnixTimestamp64Milli({noon:Int64})
      FROM numbers(${count})`,
     { params: { site_id: siteId, noon } },
   )
   return siteId
+}
+
+function withEvent(eventType: string): Criteria {
+  return { type: 'and', conditions: [{ property: 'event_type', operator: 'equals', value: eventType }] }
 }
 
 function ids(file: Buffer): string[] {
@@ -171,6 +177,24 @@ function describeResuming(openBlobs: () => Promise<BlobStore>, compressions: Par
       status: 'failed',
       error: expect.stringContaining('Request the export again') as unknown,
     })
+  })
+
+  test.each([
+    ['changed', (cohortId: string) => rig.cohorts.update(cohortId, null, { criteria: withEvent('purchase') })],
+    ['removed', (cohortId: string) => rig.cohorts.delete(cohortId, null)],
+  ])('of a cohort that is %s meanwhile has the members of its beginning', async (_, change) => {
+    const cohortId = newId('coh')
+    const settings = { name: 'Viewers', description: null, criteria: withEvent('view') }
+    await rig.cohorts.create({ cohortId, siteId, settings })
+    const spec = { format: 'ndjson', cohort_id: cohortId } as const
+    const { exportId } = await addExport(rig.exports, { site: siteId, spec }, exportedAt)
+    const { job, lease } = await rig.take()
+    await rig.unit({ sliceEventsMax })(job, lease)
+    await rig.exports.leases.release(lease, exportedAt, { isProgress: true })
+    await change(cohortId)
+    await rig.work({ sliceEventsMax })
+    expect(await rig.exports.find(exportId, null)).toMatchObject({ status: 'completed', rows: count })
+    expect(ids(await rig.file(exportId)).sort()).toStrictEqual(everyId)
   })
 
   test('that is deleted meanwhile leaves nothing', async () => {

@@ -1,4 +1,5 @@
 import type { SiteStore } from '@sluice/access/sites'
+import type { Criteria } from '@sluice/contracts/conditions'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import { QueryTooLargeError } from '@sluice/event-store/errors'
 import { eventExportRows } from '@sluice/event-store/exports/events'
@@ -24,15 +25,36 @@ export interface ExportRefusal {
 }
 
 /** What an export reads. */
-export async function openExportSource(
-  { cohorts, sites, sliceEventsMax }: SourceDeps,
+export interface OpenedExport {
+  source: ExportSource
+  /** The criteria of its cohort; undefined: it names none. */
+  cohortCriteria: Criteria | undefined
+}
+
+/** Opens what an export reads. The whole file has the cohort as it was when the file was begun. */
+export async function openExport(
+  deps: SourceDeps,
   job: ExportRecord,
+  runner: QueryRunner,
+): Promise<OpenedExport | ExportRefusal> {
+  const { cohort_id: cohortId } = job.spec
+  const cohortCriteria =
+    cohortId === undefined
+      ? undefined
+      : (job.cohortCriteria ?? (await deps.cohorts.find(cohortId, [job.siteId]))?.settings.criteria)
+  if (cohortId !== undefined && !cohortCriteria) return { error: 'Cohort not found' }
+  const cohort = cohortCriteria && { criteria: cohortCriteria, now: job.createdAt.getTime() }
+  const source = await openSource(deps, job, scopeOf(job, cohort), runner)
+  return 'error' in source ? source : { source, cohortCriteria }
+}
+
+async function openSource(
+  { sites, sliceEventsMax }: SourceDeps,
+  job: ExportRecord,
+  scope: ExportScope,
   runner: QueryRunner,
 ): Promise<ExportSource | ExportRefusal> {
   const { spec } = job
-  const criteria = spec.cohort_id && (await cohorts.find(spec.cohort_id, [job.siteId]))?.settings.criteria
-  if (spec.cohort_id !== undefined && !criteria) return { error: 'Cohort not found' }
-  const scope = scopeOf(job, criteria ? { criteria, now: job.createdAt.getTime() } : undefined)
   switch (spec.type) {
     case 'events':
       if (spec.format === 'parquet') return wholeSource(eventExportRows({ scope, after: undefined, until: undefined }))
