@@ -249,11 +249,12 @@ async function takeDue(db: Db, endpoints: readonly LockedEndpoint[], now: Date, 
         THEN coalesce(signer.previous_box, endpoint.previous_secret_box) END AS previous_secret_box
     FROM taken JOIN endpoints AS endpoint USING (endpoint_id)
     LEFT JOIN LATERAL (
-      -- What an alert rule sends to the URL of a webhook has that one's signature.
+      -- What an alert rule sends to the URL of webhooks has the signature of the one that gets its transitions (queueForWebhooks).
       SELECT secret_box, previous_secret_box AS previous_box, previous_secret_until AS until FROM endpoints AS webhook
       WHERE webhook.site_id = endpoint.site_id AND webhook.owner = 'webhook'
         AND webhook.target_fingerprint = endpoint.target_fingerprint
-      ORDER BY seq LIMIT 1
+      ORDER BY (active AND 'alert' = ANY (events) AND environment = endpoint.environment) DESC, disabled_at IS NOT NULL, seq
+      LIMIT 1
     ) AS signer ON endpoint.owner = 'alert_rule' AND endpoint.channel = 'webhook'`.execute(db)
   return rows.map(toTaken)
 }

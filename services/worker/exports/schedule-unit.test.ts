@@ -92,6 +92,15 @@ test('stats are of the period before, events of the first run from the start dat
   for (const { exportId } of [stats, events, users]) await rig.exports.delete(exportId, null)
 })
 
+test('a run of stats that is late by several occurrences is of the latest one', async () => {
+  const { exportId } = await schedule({ type: 'stats', metric: 'event_count' }, exportedAt)
+  // No worker ran, or the schedule was paused.
+  expect(await workAt(exportedAt + 3.5 * hourMs)).toBe(true)
+  const [run] = await runsOf(exportId)
+  expect(run?.spec).toMatchObject({ start_date: exportedAt + 2 * hourMs, end_date: exportedAt + 3 * hourMs })
+  await rig.exports.delete(exportId, null)
+})
+
 test('a first run whose time was over before the schedule was made begins one period back', async () => {
   const madeAt = exportedAt + 600_000
   const daily = await schedule({}, 1, 'daily', madeAt)

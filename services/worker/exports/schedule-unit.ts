@@ -3,6 +3,7 @@ import type { ExportSpec } from '@sluice/contracts/exports'
 import { nextOccurrence, type Recurrence } from '@sluice/event-store/exports/recurrence'
 import { type LeaseKey, LeaseLost } from '@sluice/leases/lease-table'
 import type { UnitResult } from '@sluice/leases/run-unit'
+import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { ExportSchedule, NewRun } from '@sluice/postgres/export-schedules'
 import type { ExportStore } from '@sluice/postgres/exports'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
@@ -45,17 +46,24 @@ export function scheduleUnit(
     }
     const timeZone = (await sites.find(definition.siteId))?.settings.timezone ?? 'UTC'
     const recurrence = { frequency, anchor, timeZone }
-    // A time that was over before the schedule was made stands for the latest one that is.
-    const madeAt = definition.createdAt.getTime()
-    const period =
-      nextRun < madeAt
-        ? latestPeriod(recurrence, definition.spec.type === 'events' ? madeAt : now)
-        : periodBefore(recurrence, nextRun)
+    const period = periodOf(definition, { recurrence, nextRun, now })
     const following = nextOccurrence(recurrence, Math.max(now, nextRun)).at
     const chosen = choiceOf(definition.spec, period, completeUntil)
     const run = await exports.createRun(lease, { exportId: newId('exp'), ...chosen, nextRun: following }, now)
     return { next: following, log: { run: run?.exportId ?? 'there is one', next_run: following } }
   }
+}
+
+/** The period of a run of stats, and that of a first run of events. */
+function periodOf(
+  { spec, createdAt }: ExportRecord,
+  { recurrence, nextRun, now }: { recurrence: Recurrence; nextRun: number; now: number },
+): Period {
+  // Of several occurrences that have passed, the latest one.
+  if (spec.type === 'stats') return latestPeriod(recurrence, Math.max(now, nextRun))
+  // A time that was over before the schedule was made stands for the latest one that was.
+  const madeAt = createdAt.getTime()
+  return nextRun < madeAt ? latestPeriod(recurrence, madeAt) : periodBefore(recurrence, nextRun)
 }
 
 /** The period that ends at an occurrence. */

@@ -276,6 +276,17 @@ test('what an alert rule sends to the URL of webhooks has the signature of the o
   expect(after.headers['x-svc-signature']).toBe(hmac('of the webhook', after))
 })
 
+test('a test of an alert rule has the signature that its transitions have', async () => {
+  const ruleId = await addWebhook(postgres, { url: base, owner: 'alert_rule', secret: 'own' })
+  await addWebhook(postgres, { url: base, secret: 'of summaries', events: ['event_summary'] })
+  await addWebhook(postgres, { url: base, secret: 'of one that is off', active: false })
+  await addWebhook(postgres, { url: base, secret: 'of the other environment', environment: 'dev' })
+  await addWebhook(postgres, { url: base, secret: 'of alerts' })
+  await attempted(await addDelivery(postgres, ruleId, noon))
+  const [sent] = received as [Received]
+  expect(sent.headers['x-svc-signature']).toBe(hmac('of alerts', sent))
+})
+
 test('Slack gets the body without a signature, an address an e-mail with a stable id', async () => {
   const slack = await addWebhook(postgres, { url: base, owner: 'alert_rule', channel: 'slack' })
   const { body } = await attempted(await addDelivery(postgres, slack, noon))
