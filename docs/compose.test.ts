@@ -14,6 +14,7 @@ interface ComposeService {
   environment?: Record<string, string>
   secrets?: (string | { source: string; target: string })[]
   depends_on?: Record<string, { condition: string }>
+  tmpfs?: string[]
 }
 interface Compose {
   services: Record<string, ComposeService>
@@ -73,6 +74,13 @@ describe('compose.yaml', () => {
     expect(known).toStrictEqual(expect.arrayContaining(Object.keys(service.environment ?? {})))
     // Throws with a line for each variable that is missing or wrong.
     loadConfig(variables, environmentOf(name, service))
+  })
+
+  test('mounts each tmpfs at a path, with options that Docker takes', () => {
+    const mounts = services.flatMap(([, { tmpfs = [] }]) => tmpfs)
+    expect(mounts.length).toBeGreaterThanOrEqual(services.length)
+    for (const mount of mounts)
+      expect(mount).toMatch(/^\/[a-z/]+(:(size=\d+[kmg]|mode=[0-7]{4})(,(size=\d+[kmg]|mode=[0-7]{4}))*)?$/)
   })
 
   test('names as secrets the files that init.sh draws', () => {

@@ -88,6 +88,8 @@ def check_container(where, process, pod, values):
     check(container["args"] == [process] and "command" not in container, f"{where}: the image starts something else")
     given = {each["name"]: each for each in container["env"]}
     check(len(given) == len(container["env"]), f"{where}: a variable is given twice")
+    for entry in values["extraEnv"]:
+        check(given.pop(entry["name"], None) == entry, f"{where}: {entry['name']} is not that of extraEnv")
     for name, entry in given.items():
         check(name in variables, f"{where}: {name} is no variable of {process}")
         if variables.get(name, {}).get("secret"):
@@ -340,6 +342,10 @@ def check_refusals():
         (["gateway.replicas=0"], "/gateway/replicas"),
         (["gateway.replicas=two"], "/gateway/replicas"),
         (["settings.LOG_LEVEL=warn"], "LOG_LEVEL"),
+        (["settings.OTEL_LOG_LEVEL=debug"], "settings.OTEL_LOG_LEVEL is no variable of a service"),
+        (["extraEnv[0].name=SLUICE_POSTGRES_URL"], "extraEnv"),
+        (["extraEnv[0].name=OTEL_SERVICE_NAME"], "extraEnv has OTEL_SERVICE_NAME, which is a variable of Sluice"),
+        (["extraEnv[0].name=A,extraEnv[1].name=A"], "extraEnv has A twice"),
         (["image.digest=sha256:12"], "/image/digest"),
         (["topologySpread.whenUnsatisfiable=Never"], "/topologySpread/whenUnsatisfiable"),
         (["writer.service.type=LoadBalancer"], "service"),

@@ -71,6 +71,9 @@ uniquelocal
 {{- end }}
 {{- end }}
 {{- end }}
+{{- with $root.Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "sluice.podSecurity" -}}
