@@ -9,7 +9,7 @@ import {
   previewAlertBody,
   updateAlertBody,
 } from './alerts.ts'
-import { criteriaBody, noFields, type Operation } from './operation.ts'
+import { largeJsonBody, noFields, type Operation } from './operation.ts'
 import { pageQuery } from './paging.ts'
 
 const alerts = { section: 'Alert rules', scope: 'admin' } as const
@@ -25,7 +25,7 @@ export const alertOperations = {
     summary: 'Makes a rule that is evaluated every minute; this answer alone shows a secret that was generated for it.',
     limit: 'admin',
     rights: { of: 'site', in: 'body' },
-    body: criteriaBody(createAlertBody),
+    body: largeJsonBody(createAlertBody),
     response: { status: 201, data: alertResource },
     // An unknown site where they don't register themselves; the limit of rules.
     errors: [404, 409],
@@ -49,7 +49,7 @@ export const alertOperations = {
     summary: 'Tells how often a rule would have fired in the last 30 days, before it is saved.',
     limit: 'queries',
     rights: { of: 'site', in: 'body' },
-    body: criteriaBody(previewAlertBody),
+    body: largeJsonBody(previewAlertBody),
     response: { status: 200, data: alertPreviewResult },
     errors: [404],
   },
@@ -71,7 +71,7 @@ export const alertOperations = {
     summary: 'Changes a rule; a changed condition is judged at the next evaluation.',
     limit: 'admin',
     rights: rule,
-    body: criteriaBody(updateAlertBody),
+    body: largeJsonBody(updateAlertBody),
     response: { status: 200, data: alertResource },
     // Two changes at the same time.
     errors: [409],

@@ -220,7 +220,9 @@ class Reader {
       case 'greater_than_or_equal':
       case 'less_than':
       case 'less_than_or_equal': {
-        const text = this.#single(value, path, conditionLimits.valueLengthMax)
+        // Compared as doubles, which hold no more digits than the number.
+        const sent = Number.isFinite(value) ? String(value) : value
+        const text = this.#single(sent, path, conditionLimits.valueLengthMax)
         if (numberOf(text) === undefined)
           throw new InvalidCondition(path, `must be a finite number, as ${operator} compares`)
         return text
@@ -259,6 +261,9 @@ class Reader {
   #text(value: unknown, path: Path, max: number): string {
     if (typeof value === 'number' && !Number.isFinite(value))
       throw new InvalidCondition(path, 'must be a finite number')
+    // Events keep the digits of such an integer: the rounded one would be found in none of them, or in another one.
+    if (Number.isInteger(value) && !Number.isSafeInteger(value))
+      throw new InvalidCondition(path, 'must be a text: a number can not hold all digits of an integer beyond 2^53')
     if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') {
       throw new InvalidCondition(path, 'must be a text or a number')
     }

@@ -7,7 +7,7 @@ import {
   listExportsQuery,
   updateExportBody,
 } from './exports.ts'
-import { criteriaBody, jsonBody, type Operation } from './operation.ts'
+import { jsonBody, largeJsonBody, type Operation } from './operation.ts'
 import { pageQuery } from './paging.ts'
 
 /** Exports of events, sessions and stats need the first scope, those of users and cohorts the other. */
@@ -25,7 +25,7 @@ export const exportOperations = {
       'Writes events, users, sessions, statistics or a cohort to a file in the background, once or on a schedule.',
     limit: 'admin',
     rights: { of: 'site', in: 'body' },
-    body: criteriaBody(createExportBody),
+    body: largeJsonBody(createExportBody),
     response: { status: 202, data: exportResource },
     // An unknown cohort, or a site where they don't register themselves.
     errors: [404],

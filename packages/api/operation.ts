@@ -153,9 +153,12 @@ export function optionalJsonBody<T>(schema: joi.ObjectSchema<T>): JsonBodyRule<j
 /** The rule of requests that need no body: a field in one is 400, as an unknown field of any other body. */
 export const noFields = optionalJsonBody(joi.object<Record<string, never>>({}))
 
-/** The rule of a JSON body with criteria: JSON may escape each of the 50,000 bytes of values as six bytes. */
-export function criteriaBody<T>(schema: joi.ObjectSchema<T>): JsonBodyRule<joi.ObjectSchema<T>> {
-  return { ...jsonBody(schema), maxBytes: 512 * 1024 }
+/**
+ * The rule of a JSON body with criteria or the sites of a key: JSON may escape each of the 50,000 bytes of values as six bytes,
+ * and each of the 64,000 characters of sites as twelve.
+ */
+export function largeJsonBody<T>(schema: joi.ObjectSchema<T>): JsonBodyRule<joi.ObjectSchema<T>> {
+  return { ...jsonBody(schema), maxBytes: 1024 * 1024 }
 }
 
 const jsonMediaTypes = ['application/json'] as const

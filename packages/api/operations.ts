@@ -18,7 +18,7 @@ import { importOperations } from './import-operations.ts'
 import { createKeyBody, keyResource, newKeyResource, rotateKeyBody, updateKeyBody } from './keys.ts'
 import { liveQuery, liveResult, siteQuery } from './live.ts'
 import { observedPropertiesResult } from './observed-properties.ts'
-import { criteriaBody, jsonBody, type Operation } from './operation.ts'
+import { jsonBody, largeJsonBody, type Operation } from './operation.ts'
 import { listOf, pageQuery } from './paging.ts'
 import { cohortAnalysisQuery, cohortAnalysisResult, retentionQuery, retentionResult } from './retention.ts'
 import { segmentOperations } from './segment-operations.ts'
@@ -188,7 +188,7 @@ export const operations = {
     summary: 'Makes a key; this answer alone shows it.',
     limit: 'admin',
     rights: { of: 'site', in: 'body' },
-    body: jsonBody(createKeyBody),
+    body: largeJsonBody(createKeyBody),
     response: { status: 201, data: newKeyResource },
   },
   listKeys: {
@@ -220,7 +220,7 @@ export const operations = {
     summary: 'Changes a key; every process obeys within two seconds.',
     limit: 'admin',
     rights: key,
-    body: jsonBody(updateKeyBody),
+    body: largeJsonBody(updateKeyBody),
     response: { status: 200, data: keyResource },
     errors: [409],
   },
@@ -256,7 +256,7 @@ export const operations = {
     scope: 'cohorts:write',
     limit: 'admin',
     rights: { of: 'site', in: 'body' },
-    body: criteriaBody(createCohortBody),
+    body: largeJsonBody(createCohortBody),
     response: { status: 201, data: cohortResource },
     // Where sites don't register themselves.
     errors: [404],
@@ -283,7 +283,7 @@ export const operations = {
     scope: 'cohorts:read',
     limit: 'queries',
     rights: { of: 'site', in: 'body' },
-    body: criteriaBody(previewCohortBody),
+    body: largeJsonBody(previewCohortBody),
     response: { status: 200, data: previewResult },
     errors: [404],
   },
@@ -307,7 +307,7 @@ export const operations = {
     scope: 'cohorts:write',
     limit: 'admin',
     rights: cohort,
-    body: criteriaBody(updateCohortBody),
+    body: largeJsonBody(updateCohortBody),
     response: { status: 200, data: cohortResource },
   },
   deleteCohort: {

@@ -139,7 +139,11 @@ const value = fc.oneof(
     weight: 3,
     arbitrary: fc.constantFrom(...urlParts, 'pro', 'mobile', 'DESKTOP', 'tab', 'view', 'a', 'A', 'e', 'de', 'Ss', '1'),
   },
-  { weight: 1, arbitrary: number.filter(Number.isFinite) },
+  // Integers beyond 2^53 are refused where texts are compared.
+  {
+    weight: 1,
+    arbitrary: number.filter((n) => Number.isFinite(n) && (!Number.isInteger(n) || Number.isSafeInteger(n))),
+  },
   { weight: 1, arbitrary: fc.boolean() },
 )
 const numberValue = fc.oneof(

@@ -2,9 +2,11 @@ import type { KeyCache } from '@sluice/access/key-cache'
 import { openApiDocument } from '@sluice/api/openapi/document'
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
+import { loadSdk } from '@sluice/browser/load'
 import { loadDashboard } from '@sluice/dashboard/load'
 import type { EventReader } from '@sluice/event-store/event-reader'
 import type { Context } from '@sluice/http/run-service'
+import { sdkPages } from '@sluice/http/sdk-pages'
 import type { Service } from '@sluice/http/service'
 import type { OutboundOptions } from '@sluice/outbound/outbound'
 import { checkTarget } from '@sluice/outbound/target-url'
@@ -85,7 +87,12 @@ export function buildQuery(
       collectUrl: config.SLUICE_COLLECT_URL,
       completeUntil: until.now,
     }),
-    pages: [...dashboardPages(loadDashboard(), config.SLUICE_COLLECT_URL), openApiPage(document), docsPage(document)],
+    pages: [
+      ...dashboardPages(loadDashboard(), config.SLUICE_COLLECT_URL),
+      openApiPage(document),
+      docsPage(document),
+      ...sdkPages(loadSdk()),
+    ],
     components: [bootstrapAdminKey(config.SLUICE_ADMIN_KEY, keys, logger), until],
     checks: [
       { name: 'clickhouse', required: true, check: () => eventReader.check() },

@@ -6,6 +6,8 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { apiRequest } from '../../tests/support/api-request.ts'
 import { allSitesKnown, hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
 import { analysisTimes } from './metrics.ts'
+import { liveRoute } from './stats/live.ts'
+import { propertiesRoute } from './stats/properties.ts'
 import { statsRoute } from './stats/stats.ts'
 
 let database: StatsDatabase
@@ -45,6 +47,19 @@ describe('an analysis that is too large', () => {
   test('is refused with 400 beyond the memory of one statement', async () => {
     const query = { metric: 'bounce_rate', group_by: 'path' }
     await expect(requestStats({ max_memory_usage: '1000' }, query)).rejects.toMatchObject(tooLarge)
+  })
+
+  test.each([
+    ['the properties', propertiesRoute],
+    ['the live view', liveRoute],
+  ])('of a request without a range, %s, names the site', async (_, route) => {
+    const siteId = await database.siteWith([{ at: 0 }, { at: 0 }])
+    const eventReader = queryRunners(limited({ max_rows_to_read: '1' }))
+    const { handle } = route({ eventReader, ...allSitesKnown() })
+    await expect(handle(apiRequest({ receivedAt: noon + 1, query: { site_id: siteId } }))).rejects.toMatchObject({
+      code: 'query_too_large',
+      message: 'Invalid field: site_id has more recent events than one answer may read: ask for one environment',
+    })
   })
 
   test('is refused with 400 for more pairs of types and groups than a breakdown may hold', async () => {

@@ -36,6 +36,12 @@ export interface AnalysisOptions extends FieldTexts {
   kind?: AnalysisKind
 }
 
+/** The text for requests that read a site's recent events and have no range. */
+export const siteTooLarge: FieldText = {
+  field: 'site_id',
+  reason: 'has more recent events than one answer may read: ask for one environment',
+}
+
 /** The text for cohorts whose members take too much to find; `field` names the cohort in the request. */
 export function cohortTooLarge(field: string): FieldText {
   return { field, reason: 'asks for more than one answer may read: ask for fewer conditions or rarer events' }

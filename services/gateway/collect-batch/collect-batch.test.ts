@@ -245,7 +245,7 @@ describe('an event over 32 KiB', () => {
   })
 
   test('is an error of its line, which is measured as it was sent', async () => {
-    const { body } = await gateway.collectBatch(`${eventOf('line', 32_768)}\n${eventOf('line', 32_769)}`, ndjson)
+    const { body } = await gateway.collectBatch(`${eventOf('line', 32_768)}\r\n${eventOf('line', 32_769)}`, ndjson)
     expect(body.data).toStrictEqual({
       accepted: 1,
       rejected: 1,

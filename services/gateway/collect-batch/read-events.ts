@@ -122,7 +122,12 @@ function* parseLines(text: string): Generator<BatchItem> {
 const newline = 10
 
 function readLine(line: string, number: number): BatchItem {
-  if (Buffer.byteLength(line) > eventLimits.eventBytesMax) return { error: eventTooLarge() }
+  // Blanks after the event, such as CR before LF, are not its bytes.
+  if (
+    Buffer.byteLength(line) > eventLimits.eventBytesMax &&
+    Buffer.byteLength(line.trimEnd()) > eventLimits.eventBytesMax
+  )
+    return { error: eventTooLarge() }
   try {
     return { value: JSON.parse(line) as unknown, parseAgain: () => parseExactly(line), isLine: true }
   } catch {

@@ -127,6 +127,13 @@ describe('POST /api/v1/settings/keys', () => {
   })
 })
 
+test('a key may be bound to 1,000 sites, however long their names are', async () => {
+  const site_ids = Array.from({ length: 1_000 }, (_, n) => String(n).padStart(64, '站'))
+  const { status, body } = await create({ name: 'many', site_ids })
+  expect(status).toBe(201)
+  expect(body.data).toMatchObject({ site_ids })
+})
+
 describe('POST /api/v1/settings/keys with an invalid body', () => {
   test.each<[unknown, string]>([
     ['', 'Invalid format: body is empty, a JSON object is expected'],
@@ -176,8 +183,8 @@ describe('POST /api/v1/settings/keys with an invalid body', () => {
   })
 })
 
-test('a body over 64 KiB is refused with 413, one that is not JSON with 415', async () => {
-  expect((await create({ name: 'n'.repeat(70_000) })).status).toBe(413)
+test('a body over 1 MiB is refused with 413, one that is not JSON with 415', async () => {
+  expect((await create({ name: 'n'.repeat(1_100_000) })).status).toBe(413)
   const form = { method: 'POST', body: 'name=n', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }
   expect((await query.request('/api/v1/settings/keys', form)).status).toBe(415)
 })

@@ -117,11 +117,11 @@ describe('POST /api/v1/settings/keys/{key_id}/rotate', () => {
 
   test('makes the old key invalid at the end of the overlap', async () => {
     const old = await createTestKey(query.keys, { scopes: ['stats:read'] })
+    const before = performance.now()
     await rotate(old.keyId, { overlap: '3s' })
-    const elapsedMs = startStopwatch()
     expect(await use(old.key)).toBe(400)
     await waitUntil(async () => (await use(old.key)) === 401, 'the overlap is over')
-    expect(elapsedMs()).toBeGreaterThan(2_500)
+    expect(performance.now() - before).toBeGreaterThanOrEqual(2_990)
   })
 
   test('keeps an expiry before the end of the overlap, for the old key and the new one', async () => {

@@ -3,7 +3,7 @@ import { operations } from '@sluice/api/operations'
 import { readLive } from '@sluice/event-store/live/read-live'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisRunners, runAnalysis, siteTooLarge } from '../run-analysis.ts'
 
 export interface LiveDeps {
   eventReader: AnalysisRunners
@@ -26,6 +26,7 @@ export function liveRoute({ eventReader, sites, completeUntil }: LiveDeps): Rout
     const spec = { siteId, environment, now: receivedAt, conditions }
     const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner), {
       kind: 'live',
+      tooLarge: { work: siteTooLarge },
       conditions: { filter: conditions },
     })
     return {

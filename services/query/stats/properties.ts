@@ -3,7 +3,7 @@ import { operations } from '@sluice/api/operations'
 import { listObservedProperties } from '@sluice/event-store/properties/list-observed-properties'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisRunners, runAnalysis, siteTooLarge } from '../run-analysis.ts'
 
 /**
  * `GET /api/v1/properties` (docs/http-interface.md#seen-properties): names and values that conditions can choose from.
@@ -21,7 +21,7 @@ export function propertiesRoute({ eventReader, sites }: { eventReader: AnalysisR
         eventReader,
         { credential, signal },
         (runner) => listObservedProperties(spec, runner),
-        { kind: 'properties' },
+        { kind: 'properties', tooLarge: { work: siteTooLarge } },
       ),
     }
   })

@@ -1,13 +1,20 @@
-import type { SdkScript } from '@sluice/browser/load'
-import type { Page } from '@sluice/http/app'
-import { sendBuiltFile } from '@sluice/http/send-built-file'
+import type { BuiltFile } from '@sluice/runtime/built-file'
+import type { Page } from './app.ts'
+import { sendBuiltFile } from './send-built-file.ts'
+
+/** A version of the script for web pages, as `loadSdk` reads it. */
+interface ScriptVersion {
+  version: string
+  file: BuiltFile
+}
 
 /**
  * The browser SDK: `/sluice.js` is the latest version, `/sluice.<version>.js` the script of one release, whose contents a page
- * may pin by hash. Pages of any origin may load them.
+ * may pin by hash. Pages of any origin may load them. The gateway and the query service both have them, because a proxy in front of
+ * the two may send everything but events to the query service.
  */
-export function sdkPages({ version, file, earlier }: SdkScript): Page[] {
-  const page = (path: string, script: SdkScript['file'], cacheControl: string): Page => ({
+export function sdkPages({ version, file, earlier }: ScriptVersion & { earlier: readonly ScriptVersion[] }): Page[] {
+  const page = (path: string, script: BuiltFile, cacheControl: string): Page => ({
     path,
     handle: (request, response) => {
       sendBuiltFile(request, response, script, {
