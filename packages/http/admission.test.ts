@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
+import { createMetrics } from '@sluice/runtime/metrics'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import {
   connectRaw,
@@ -8,6 +9,7 @@ import {
   startTestService,
   type TestService,
 } from '../../tests/support/test-service.ts'
+import { createAdmission, type MemoryQuota } from './admission.ts'
 import { serverLimits } from './server-limits.ts'
 
 const mebibyte = 1024 * 1024
@@ -15,21 +17,20 @@ const key = generateKey('prod')
 const otherKey = generateKey('prod')
 const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }
 
-let service: TestService
+let running: TestService | undefined
 
 afterEach(async () => {
-  await service.stop()
+  await running?.stop()
+  running = undefined
 })
 
-async function reservedBytes(): Promise<number> {
-  const [metric] = (await service.metrics.getMetricsAsJSON()).filter(
-    ({ name }) => name === 'sluice_http_in_flight_bytes',
-  )
+async function reservedBytesOf({ metrics }: TestService): Promise<number> {
+  const [metric] = (await metrics.getMetricsAsJSON()).filter(({ name }) => name === 'sluice_http_in_flight_bytes')
   return metric?.values[0]?.value ?? -1
 }
 
 test('a key that has reserved half of the memory gets 503 for a large body, while small bodies and other keys are served', async () => {
-  service = await startTestService(
+  const service = await startTestService(
     {
       routes: [
         {
@@ -44,6 +45,8 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
     },
     keysInMemory({ [key]: { scopes: ['events:write'] }, [otherKey]: { scopes: ['events:write'] } }),
   )
+  running = service
+  const reservedBytes = () => reservedBytesOf(service)
   const post = (body: Buffer, usedKey = key) =>
     request(`${service.url}/batch`, {
       method: 'POST',
@@ -88,4 +91,22 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
   for (const { socket } of slowClients) socket.destroy()
   await waitUntil(async () => (await reservedBytes()) === 0, 'nothing is held')
   expect((await post(body)).status).toBe(202)
+})
+
+test('the memory is full when a request of a further key does not fit, until some is released', () => {
+  const { inFlightBytesMax, requestBytes } = serverLimits
+  const admission = createAdmission(createMetrics())
+  const reserved: { quota: MemoryQuota; bytes: number }[] = []
+  // Each key holds half of what those before it have left.
+  for (let bytes = inFlightBytesMax / 2; bytes >= requestBytes; bytes /= 2) {
+    expect(admission.isFull()).toBe(false)
+    const quota = admission.quotaOf(`key-${bytes}`)
+    expect(admission.reserve(quota, bytes)).toBeUndefined()
+    reserved.push({ quota, bytes })
+  }
+  expect(admission.isFull()).toBe(true)
+  expect(admission.reserve(admission.quotaOf('another'), requestBytes)).toMatchObject({ code: 'unavailable' })
+  const [largest] = reserved
+  if (largest) admission.release(largest.quota, largest.bytes)
+  expect(admission.isFull()).toBe(false)
 })

@@ -23,7 +23,7 @@ export interface Admission {
   /** Reserves `bytes` until they are released. Returns the 503 if they do not fit, and reserves nothing then. */
   reserve(quota: MemoryQuota, bytes: number): AppError | undefined
   release(quota: MemoryQuota, bytes: number): void
-  /** True while no further request fits. */
+  /** True while no request of a further key fits, which may have half of the memory that is left. */
   isFull(): boolean
 }
 
@@ -71,6 +71,6 @@ export function createAdmission(metrics: Metrics): Admission {
       quota.reservedBytes -= bytes
       reservedTotal -= bytes
     },
-    isFull: () => reservedTotal + requestBytes > inFlightBytesMax,
+    isFull: () => requestBytes > (inFlightBytesMax - reservedTotal) / 2,
   }
 }
