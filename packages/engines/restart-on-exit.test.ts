@@ -41,12 +41,16 @@ describe('restartOnExit', () => {
   test('does not restart the engine after stop, not even between two attempts', async () => {
     const first = fakeProcess(1)
     let starts = 0
+    const third = Promise.withResolvers<undefined>()
     const engine = await restartOnExit('Test', () => {
       starts += 1
+      if (starts === 3) third.resolve(undefined)
       return starts === 1 ? Promise.resolve(first) : Promise.reject(new Error('not now'))
     })
     first.crash()
-    await waitUntil(() => starts === 3, 'a second attempt')
+    await third.promise
+    // The attempt has failed by then.
+    await new Promise(setImmediate)
     await engine.stop()
     await engine.exited
     expect(starts).toBe(3)

@@ -24,11 +24,14 @@ export interface PostgresOptions {
    * for locks and idle transactions before that. 0: no limits. Default: 10 s.
    */
   queryTimeoutMs?: number
+  /** A call that gets no connection for this many ms fails. Default: 2 s. */
+  connectTimeoutMs?: number
   /** Called when an idle connection has broken; the pool replaces it. */
   onIdleError?: (error: Error) => void
 }
 
 const defaultQueryTimeoutMs = 10_000
+const defaultConnectTimeoutMs = 2_000
 /** An idle connection to a host that has vanished is closed about 10 s after the first unanswered probe. */
 const keepAliveAfterMs = 10_000
 
@@ -38,7 +41,7 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
   const pool = new Pool({
     connectionString: url,
     max: options.poolSize ?? 10,
-    connectionTimeoutMillis: 2_000,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? defaultConnectTimeoutMs,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,

@@ -33,7 +33,7 @@ export function connectRedis(
   replyTimeoutMs = defaultReplyTimeoutMs,
 ): RedisConnection {
   const log = createConnectionLog(`${address.host}:${address.port}`, logger)
-  const client = new Client(clientOptions(address))
+  const client = new Client(clientOptions(address, replyTimeoutMs))
   let isUnresponsive = false
   let isClosed = false
   let lastError = 'it has not answered yet'
@@ -138,7 +138,7 @@ export function connectRedis(
   }
 }
 
-function clientOptions({ host, port, username, password, db, tls, prefix }: RedisAddress) {
+function clientOptions({ host, port, username, password, db, tls, prefix }: RedisAddress, replyTimeoutMs: number) {
   return {
     host,
     port,
@@ -152,7 +152,8 @@ function clientOptions({ host, port, username, password, db, tls, prefix }: Redi
     // All replies have types of RESP2: the handshake of RESP3 would gain nothing, and proxies refuse it.
     protocol: 2,
     connectTimeout: connectTimeoutMs,
-    socketTimeout: silenceMsMax,
+    // A caller gives up before the connection is closed.
+    socketTimeout: Math.max(silenceMsMax, 2 * replyTimeoutMs),
     disconnectTimeout: defaultReplyTimeoutMs,
     maxLoadingRetryTime: reconnectMs.longest,
     retryStrategy: (times) => Math.min(reconnectMs.first * 2 ** Math.min(times - 1, 10), reconnectMs.longest),

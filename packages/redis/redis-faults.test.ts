@@ -257,14 +257,14 @@ describeIfRuns('redis: a process that was suspended', () => {
   test('does not treat Redis as unresponsive', async () => {
     const server = await start()
     const captured = capturedLogger()
-    const redis = await openAnswering(server.url, { logger: captured.logger, replyTimeoutMs: 100 })
+    const redis = await openAnswering(server.url, { logger: captured.logger, replyTimeoutMs: 2_000 })
     const counter = fresh()
     // The process is suspended once before the calls are sent and once before the replies are read.
     for (const turns of [0, 1]) {
       const consumption = redis.limiter.consume(counter, 3, 10)
       const session = redis.sessions.find(fresh('t'))
       for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
-      const wakesAt = performance.now() + 250
+      const wakesAt = performance.now() + 2_500
       while (performance.now() < wakesAt);
       expect(await consumption).toMatchObject({ granted: true })
       expect(await session).toBeUndefined()

@@ -20,6 +20,7 @@ const backTimeoutMs = 120_000
 export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Say }): Promise<Outcome> {
   const figures: Record<string, unknown> = {}
   const problems: string[] = []
+  let refusedOfKey = 0
 
   async function outage(
     name: string,
@@ -41,12 +42,13 @@ export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Sa
     // Each gateway gets more than the limit and counts alone, on top of the sum of both in its last reply from Redis.
     const away = await sendEach(rig, key, limit)
     const statuses = { session: await session(), key: await statusOf(`${rig.query.url}${keysPath}`, rig.key) }
+    refusedOfKey += sum([...before, ...away].map(({ unavailable }) => unavailable))
     figures[name] = { taken_before: before.map(({ taken }) => taken), while_away: away, ...statuses }
     const room = limit * (1 + tolerance) - spentBefore / 2
     for (const { taken, other } of away) {
       if (taken > room) problems.push(`${name}: a gateway took ${taken} events, ${room} is the most`)
       if (taken < limit * (1 - tolerance) - spentBefore) problems.push(`${name}: a gateway took ${taken} events only`)
-      if (other > 0) problems.push(`${name}: ${other} answers were neither 202 nor 429`)
+      if (other > 0) problems.push(`${name}: ${other} answers were none of 202, 429 and 503`)
     }
     if (statuses.session !== 503) problems.push(`${name}: a session was answered ${statuses.session}`)
     if (statuses.key !== 200) problems.push(`${name}: a key was answered ${statuses.key}`)
@@ -83,7 +85,7 @@ export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Sa
   })
   const { statuses, unanswered } = result.ledger.figures
   // `underLoad` judges other statuses. What a busy machine refuses is not refused for want of Redis.
-  const refused = (statuses[503] ?? 0) - Math.max(0, countBusyRefusals(rig.gateways) - busyBefore)
+  const refused = (statuses[503] ?? 0) + refusedOfKey - Math.max(0, countBusyRefusals(rig.gateways) - busyBefore)
   return {
     figures: { ...figures, ...result.figures },
     problems: [
@@ -98,22 +100,31 @@ export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Sa
 interface Taken {
   taken: number
   refused: number
+  /** Answers 503, after each of which the event was sent again. */
+  unavailable: number
   other: number
 }
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0)
 
 /** Few, as more of them alone would be too much for gateways of a busy machine, which answer 503 then, as they should. */
 const concurrency = 10
 
-/** Sends `count` events to each gateway, each as soon as the one before it is answered. */
+/** Sends `count` events to each gateway, each as soon as the one before it is answered, and again after a 503. */
 function sendEach(rig: Rig, key: string, count: number): Promise<Taken[]> {
   const body = JSON.stringify({ site_id: 'limits', event_type: 'x' })
+  const giveUpAt = Date.now() + backTimeoutMs
   return Promise.all(
     rig.gateways.map(async ({ url }) => {
-      const result = { taken: 0, refused: 0, other: 0 }
+      const result = { taken: 0, refused: 0, unavailable: 0, other: 0 }
       let left = count
       const client = async (): Promise<void> => {
         while (left-- > 0) {
-          const status = await statusOf(`${url}/collect`, key, body)
+          let status = await statusOf(`${url}/collect`, key, body)
+          while (status === 503 && Date.now() < giveUpAt) {
+            result.unavailable++
+            status = await statusOf(`${url}/collect`, key, body)
+          }
           result[status === 202 ? 'taken' : status === 429 ? 'refused' : 'other']++
         }
       }

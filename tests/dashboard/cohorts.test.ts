@@ -87,8 +87,9 @@ describeWithChromium('cohorts', () => {
       names.push((route.request().postDataJSON() as { name: string }).name)
       if (names.length > 1) return route.fallback()
       const json = { success: false, error: 'Service temporarily unavailable', timestamp: Date.now() }
-      return route.fulfill({ status: 503, headers: { 'Retry-After': '3' }, json })
+      return route.fulfill({ status: 503, headers: { 'Retry-After': '60' }, json })
     })
+    await page.clock.install()
     await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
     await page.getByRole('button', { name: 'New cohort' }).first().click()
     await page.getByLabel('Name', { exact: true }).fill('Wrong name')
@@ -100,6 +101,9 @@ describeWithChromium('cohorts', () => {
     await eventually(async () => {
       expect(await page.getByText('Service temporarily unavailable').count()).toBe(0)
     })
+    // The save would have been repeated by then.
+    await page.clock.fastForward(61_000)
+    expect(names).toEqual(['Wrong name'])
     await page.getByRole('button', { name: 'Save cohort' }).click()
     await page.getByRole('dialog').getByText('Right name').first().waitFor()
     expect(names).toEqual(['Wrong name', 'Right name'])

@@ -178,8 +178,19 @@ describeWithChromium('the first minute', () => {
     await site(page, siteId)
     await page.getByRole('button', { name: 'Make a key' }).click()
     await page.getByRole('tab', { name: tab }).click()
+    // The key is in the snippet when it has been made.
+    await page
+      .getByRole('tabpanel')
+      .getByText(/svc_prod_\w{34}/)
+      .first()
+      .waitFor()
+    await page.evaluate(`navigator.clipboard.writeText('')`)
     await page.getByRole('tabpanel').getByRole('button', { name: 'Copy' }).click()
-    return page.evaluate<string>('navigator.clipboard.readText()')
+    const clipboard = () => page.evaluate<string>('navigator.clipboard.readText()')
+    await eventually(async () => {
+      expect(await clipboard()).not.toBe('')
+    })
+    return clipboard()
   }
 })
 

@@ -187,6 +187,7 @@ describeWithChromium('the keyboard alone', () => {
   it('gives the focus back to what opened a dialog', async () => {
     const page = await overview()
     await page.goto(`${rig.url}/settings/keys`)
+    await page.getByRole('button', { name: 'Create key' }).waitFor()
     await tabTo(page, /^Create key$/)
     await page.keyboard.press('Enter')
     await page.getByRole('dialog').waitFor()

@@ -346,10 +346,21 @@ describeWithChromium('the overview', () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')
     const questions = watchQuestions(page)
-    for (const key of ['w', 'n', 'm', 'y', 'f', 'e']) await page.keyboard.press(key)
+    // Those of the first range wait for their answers until the last one is chosen.
+    const chosen = Promise.withResolvers<undefined>()
+    await page.route(/\/api\/v1\/stats\/batch$/, async (route) => {
+      await chosen.promise
+      // One that was given up can't go on.
+      await route.fallback().catch(() => undefined)
+    })
+    const asked = page.waitForRequest(/\/api\/v1\/stats\/batch$/)
+    await page.keyboard.press('w')
+    await asked
+    for (const key of ['n', 'm', 'y', 'f', 'e']) await page.keyboard.press(key)
     await eventually(() => {
       expect(new URL(page.url()).searchParams.get('range')).toBe('yesterday')
     })
+    chosen.resolve(undefined)
     const end = startOfDay(Date.now(), 'UTC')
     await expectHeadlines(page, { start_date: end - dayMs, end_date: end })
     expect(questions.aborted()).toBeGreaterThan(0)

@@ -147,7 +147,7 @@ test('the runs of a schedule hold every event once', async () => {
       (await call<{ complete_until: number }>('/api/v1/live?site_id=blog')).complete_until > sentAt
     await waitUntil(areComplete, 'the events are complete')
   }
-  const scheduled = { frequency: 'hourly', next_run: 0 }
+  const scheduled = { frequency: 'monthly', next_run: 0 }
   const body = { site_id: 'blog', type: 'events', format: 'json', start_date: 0, scheduled }
   await send(['a', 'b'])
   const { export_id: exportId } = await call<ExportResource>('/api/v1/exports', body)

@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { describeWithRedis, testRedis } from '../support/engines/test-engines.ts'
 import { allRows } from '../support/test-postgres.ts'
 import { dumpRedis } from '../support/test-redis.ts'
@@ -84,12 +85,18 @@ describeWithRedis('secrets', () => {
       body: JSON.stringify({ overlap: '1h' }),
     })
     const { key: nextKey } = ((await rotated.json()) as { data: { key: string } }).data
-    const opened = await fetch(`${sluice.url}/api/v1/session`, {
-      method: 'POST',
-      headers: json,
-      body: JSON.stringify({ api_key: key }),
-    })
-    const { session_token: token } = ((await opened.json()) as { data: { session_token: string } }).data
+    let token = ''
+    const isOpened = async (): Promise<boolean> => {
+      const opened = await fetch(`${sluice.url}/api/v1/session`, {
+        method: 'POST',
+        headers: json,
+        body: JSON.stringify({ api_key: key }),
+      })
+      token = ((await opened.json()) as { data?: { session_token: string } }).data?.session_token ?? ''
+      return opened.status === 201
+    }
+    // A busy Redis may answer too late once, which refuses a session.
+    await waitUntil(isOpened, 'a session is opened')
     const unknown = generateKey('prod')
     secrets.push(admin, key, nextKey, unknown, token)
 

@@ -20,7 +20,7 @@ import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from './captured-logger.ts'
 import { patientClock } from './clock.ts'
-import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
+import { createTestKey, openTestPostgres, patientPostgres, type TestPostgres } from './test-postgres.ts'
 import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
 
 /** A row of the log. */
@@ -105,7 +105,7 @@ export async function startGateway({
   const captured = capturedLogger()
   const metrics = createMetrics()
   const folder = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
-  const log = sharedLog ?? patientLog(await openEventLog(`file:${folder}`, { logger: captured.logger }))
+  const log = patientLog(sharedLog ?? (await openEventLog(`file:${folder}`, { logger: captured.logger })))
   const backfill = patientLog(await openBackfillLog(`file:${folder}`, log, { logger: captured.logger }))
   const database = await openTestPostgres()
   const store = keyStore(database)
@@ -118,7 +118,10 @@ export async function startGateway({
   }
   if (shards !== null) await shardStore(database).fix(shards)
   if (isRegistered) await registerLog(database, log)
-  const postgres: Postgres = openPostgres((await postgresUrl?.(database.url)) ?? database.url)
+  const postgres: Postgres =
+    postgresUrl === undefined
+      ? openPostgres(database.url, patientPostgres)
+      : openPostgres(await postgresUrl(database.url))
   const cache = keyCache(keyStore(postgres), captured.logger)
   const redis = openRedis('memory:', captured)
   const built = buildGateway(

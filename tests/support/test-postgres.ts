@@ -3,9 +3,7 @@ import { generateKey, hashKey, keyHint } from '@sluice/access/api-key'
 import type { KeyStore, NewKey } from '@sluice/access/keys'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
-import { AppError } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
-import { retry } from '@sluice/runtime/retry'
 import { testPostgres } from './engines/test-engines.ts'
 
 export interface TestPostgres extends Postgres {
@@ -14,16 +12,14 @@ export interface TestPostgres extends Postgres {
   drop: () => Promise<void>
 }
 
-const migrateTimeoutMs = 60_000
-
-const isNoOutage = (error: unknown): boolean => !(error instanceof AppError) || error.code !== 'unavailable'
+/** A new connection to a Postgres that many tests use at once may take longer than services allow. */
+export const patientPostgres = { connectTimeoutMs: 60_000 }
 
 /** A fresh database on the test run's Postgres, with the schema of this build unless `migrated` is false. */
 export async function openTestPostgres({ migrated = true } = {}): Promise<TestPostgres> {
   const database = await testPostgres()
-  const postgres = openPostgres(database.url)
-  // A new connection to a Postgres that many tests use at once may take longer than services allow.
-  if (migrated) await retry(() => migratePostgres(postgres), { isPermanent: isNoOutage, timeoutMs: migrateTimeoutMs })
+  const postgres = openPostgres(database.url, patientPostgres)
+  if (migrated) await migratePostgres(postgres)
   return {
     ...postgres,
     url: database.url,

@@ -229,13 +229,16 @@ describeWithS3('an S3 server', () => {
     test('a wrong secret is an error that names its variable, and does not hold it', async () => {
       const s3 = testS3()
       const secretAccessKey = 'a-wrong-secret'
-      const store = await open({ ...s3, credentials: { ...s3.credentials, secretAccessKey } })
+      const store = await open({ ...s3, credentials: { ...s3.credentials, secretAccessKey } }, { timeouts: patient })
       await expectEverywhere(store, refused('SLUICE_S3_SECRET_ACCESS_KEY'), secretAccessKey)
     })
 
     test('an unknown access key is an error that names its variable', async () => {
       const s3 = testS3()
-      const store = await open({ ...s3, credentials: { ...s3.credentials, accessKeyId: 'UNKNOWN' } })
+      const store = await open(
+        { ...s3, credentials: { ...s3.credentials, accessKeyId: 'UNKNOWN' } },
+        { timeouts: patient },
+      )
       await expectEverywhere(store, refused('SLUICE_S3_ACCESS_KEY_ID'), s3.credentials.secretAccessKey)
     })
 
@@ -244,6 +247,7 @@ describeWithS3('an S3 server', () => {
         changed(testS3(), (url) => {
           url.hostname = 'no-such-bucket'
         }),
+        { timeouts: patient },
       )
       await expectEverywhere(store, refused('The bucket no-such-bucket does not exist: check SLUICE_BLOBS_URL'))
     })

@@ -53,6 +53,12 @@ async function connect(browser: Browser, end: () => Promise<void>): Promise<Runn
   // A busy machine takes longer for a page than the default of 30 s.
   context.setDefaultTimeout(120_000)
   const session = await browser.newBrowserCDPSession()
+  const renderers = async (): Promise<number[]> => {
+    const { processInfo } = (await session.send('SystemInfo.getProcessInfo')) as {
+      processInfo: { type: string; id: number }[]
+    }
+    return processInfo.filter(({ type }) => type === 'renderer').map(({ id }) => id)
+  }
   return {
     openTab: () => context.newPage(),
     closeTabs: async () => {
@@ -63,10 +69,11 @@ async function connect(browser: Browser, end: () => Promise<void>): Promise<Runn
       await browser.close().catch(() => undefined)
     },
     killPages: async () => {
-      const { processInfo } = (await session.send('SystemInfo.getProcessInfo')) as {
-        processInfo: { type: string; id: number }[]
-      }
-      for (const { type, id } of processInfo) if (type === 'renderer') killProcess(id)
+      const killed = await renderers()
+      for (const id of killed) killProcess(id)
+      // The next tab would crash in a spare process of which the browser has not noticed that it is dead.
+      const isNoticed = async (): Promise<boolean> => (await renderers()).every((id) => !killed.includes(id))
+      await waitUntil(isNoticed, 'the browser has noticed that its pages are dead')
     },
     setOffline: async (tab, offline) => {
       const page = await context.newCDPSession(tab as Page)

@@ -49,7 +49,7 @@ describeIfRuns('a local Kafka', () => {
     await kafka.restart()
     expect(kafka.brokers).toBe(brokers)
     expect(kafka.pid).not.toBe(pid)
-    expect(await answers()).toBe(true)
+    await waitUntil(answers, 'Kafka answers')
   })
 
   test('gives up a start that is aborted', async () => {

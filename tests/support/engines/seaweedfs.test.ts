@@ -38,22 +38,23 @@ describeIfRuns('a local SeaweedFS', () => {
 
   test('that is killed is a retryable failure, and has its blobs when it is started again', async () => {
     const { url, credentials } = testS3(server.url)
-    const store = await openBlobStore(url, { credentials, timeouts: { connectMs: 500, idleMs: 500 } })
+    const store = await openBlobStore(url, { credentials, timeouts: { connectMs: 60_000, idleMs: 60_000 } })
+    const hasty = await openBlobStore(url, { credentials, timeouts: { connectMs: 500, idleMs: 500 } })
     try {
       const { pid } = server
       await store.write('a', [Buffer.from('kept')])
       await server.kill()
       expect(isAlive(pid)).toBe(false)
-      await expect(store.read('a')).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+      await expect(hasty.read('a')).rejects.toMatchObject({ code: 'unavailable', retryable: true })
       await server.restart()
       expect(server.pid).not.toBe(pid)
       expect(await store.size('a')).toBe(4)
       server.pause()
-      await expect(store.size('a')).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+      await expect(hasty.size('a')).rejects.toMatchObject({ code: 'unavailable', retryable: true })
       server.resume()
       expect(await store.size('a')).toBe(4)
     } finally {
-      await store.close()
+      await Promise.all([store, hasty].map((each) => each.close()))
     }
   })
 })
