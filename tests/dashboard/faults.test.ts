@@ -13,12 +13,11 @@ const siteId = 'shop'
 
 describeWithChromium('faults', () => {
   const visitors = useBrowser()
-  const now = Date.now()
   let rig: Rig
 
   beforeAll(async () => {
     rig = await startRig()
-    await rig.send(seededEvents({ siteId, now, sessions: 150 }))
+    await rig.send(seededEvents({ siteId, now: Date.now(), sessions: 150 }))
   })
   afterAll(() => rig.stop())
 
@@ -232,7 +231,7 @@ describeWithChromium('faults', () => {
     const parameters = new URLSearchParams({
       site_id: siteId,
       metric: 'event_count',
-      start_date: String(Math.floor(now / 86_400_000) * 86_400_000),
+      start_date: String(Math.floor(Date.now() / 86_400_000) * 86_400_000),
     })
     const { value } = await rig.call<{ value: number }>('GET', `/api/v1/stats?${parameters.toString()}`)
     await eventually(async () => {

@@ -54,7 +54,7 @@ describeWithChromium('a filter of the overview', () => {
     const all = await settledHeadline(page, 'Events')
     await rowOf(page, 'Countries', 'Germany').click()
     await page.waitForURL(/f=country/)
-    const range = { start_date: startOfDay(now, 'UTC') - 27 * dayMs, end_date: Date.now() }
+    const range = { start_date: startOfDay(Date.now(), 'UTC') - 27 * dayMs, end_date: Date.now() }
     const german = oracle({ ...range, metric: 'event_count', country: 'DE' }).value
     const expectEvents = (count: number) =>
       eventually(async () => {
@@ -162,7 +162,7 @@ describeWithChromium('a filter of the overview', () => {
     await expectChoice(['country:equals:DE'], { Germany: true, France: false })
     await country('France').click({ modifiers: ['Shift'] })
     await expectChoice(['country:in:DE,FR'], { Germany: true, France: true, India: false })
-    const range = { start_date: startOfDay(now, 'UTC') - 27 * dayMs, end_date: Date.now() }
+    const range = { start_date: startOfDay(Date.now(), 'UTC') - 27 * dayMs, end_date: Date.now() }
     const [german, french] = ['DE', 'FR'].map(
       (each) => oracle({ ...range, metric: 'event_count', country: each }).value,
     )

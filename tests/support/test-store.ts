@@ -13,6 +13,7 @@ import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { keyHash } from '@sluice/events/key-hash'
 import type { ClickHouseCluster } from './engines/clickhouse-cluster.ts'
 import { testClickHouse } from './engines/test-engines.ts'
+import { patientSeconds } from './patient-runners.ts'
 
 /** A migrated store of events, on one server or on several. */
 export interface TestStore {
@@ -30,12 +31,14 @@ export interface TestStore {
   drop(): Promise<void>
 }
 
+const patient = { requestTimeoutMs: patientSeconds * 1_000 }
+
 /** A store on the server of the tests. */
 export async function openTestStore(): Promise<TestStore> {
   const database = testClickHouse()
   await migrateClickHouse(database.url)
-  const reader = openClickHouse(database.readerUrl)
-  const owner = openClickHouse(database.url)
+  const reader = openClickHouse(database.readerUrl, patient)
+  const owner = openClickHouse(database.url, patient)
   const inserter = openEventInserter(database.url)
   return {
     url: database.url,
@@ -60,8 +63,8 @@ export async function openShardedTestStore(cluster: ClickHouseCluster): Promise<
   const readerUrl = cluster.url(database, 'sluice_reader')
   await migrateClickHouse(url)
   const inserter = openEventInserter(url)
-  const reader = openClickHouseAt(readingAddress(parseClickHouseUrl(readerUrl)))
-  const owner = openClickHouseAt(readingAddress(parseClickHouseUrl(url)))
+  const reader = openClickHouseAt(readingAddress(parseClickHouseUrl(readerUrl)), patient)
+  const owner = openClickHouseAt(readingAddress(parseClickHouseUrl(url)), patient)
   const servers = cluster.servers.map((server) => openClickHouse(server.url(database)))
   return {
     url,

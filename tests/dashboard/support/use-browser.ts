@@ -1,4 +1,5 @@
-import { afterAll, afterEach, beforeAll, expect } from '@jest/globals'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from '@jest/globals'
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
 import { describeWith } from '../../support/describe-with.ts'
 import { findChromium, launchChromium } from './chromium.ts'
@@ -22,6 +23,10 @@ export interface Visitors {
   open(options?: BrowserContextOptions): Promise<Visit>
 }
 
+const dayMs = 86_400_000
+/** Longer than a test takes from its first page to its last look at a day. */
+const lastMs = 60_000
+
 /** Before the sign-in, the page asks who the visitor is, and for the site of its address: the browser reports each 401. */
 const signedOut = /status of 401.*\/api\/v1\/(session|sites\/[^/]+)$/
 
@@ -40,6 +45,12 @@ export function useBrowser(): Visitors {
 
   afterAll(async () => {
     await browser?.close()
+  })
+
+  // Pages go on to the next day by themselves: a test that begins just before midnight (UTC) would see two days.
+  beforeEach(async () => {
+    const leftMs = dayMs - (Date.now() % dayMs)
+    if (leftMs < lastMs) await sleep(leftMs + 100)
   })
 
   afterEach(async () => {

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { criteriaSchema } from '@sluice/api/conditions'
 import type { ClickHouse } from '@sluice/event-store/client'
-import { queryRunners } from '@sluice/event-store/query-runner'
 import { cohortAnalysisRoute } from '@sluice/query/analytics/cohort-analysis'
 import { retentionRoute } from '@sluice/query/analytics/retention'
 import { previewCohortRoute } from '@sluice/query/cohorts/preview-cohort'
 import { apiRequest } from '../api-request.ts'
+import { patientRunners } from '../patient-runners.ts'
 import { allSitesKnown, noon } from '../stats-database.ts'
 import type { TestStore } from '../test-store.ts'
 import {
@@ -142,7 +142,7 @@ async function checkCohort(own: PlacedTrial, cohort: Cohort): Promise<void> {
   const { handle } = cohortAnalysisRoute({
     ...allSitesKnown(),
     cohorts: cohortsOf(described),
-    eventReader: queryRunners(withSettings({})),
+    eventReader: patientRunners(withSettings({})),
   })
   const { data } = await handle(apiRequest({ receivedAt, query }))
   const expected = expectedAnalysis(own, { site_id, environment: of, now: receivedAt }, described, weeks)
@@ -156,7 +156,7 @@ async function checkCohort(own: PlacedTrial, cohort: Cohort): Promise<void> {
 async function checkPreview({ siteId: site_id, receivedAt, ...own }: PlacedTrial, cohort: Cohort): Promise<void> {
   const { criteria: described, environment: of } = cohort
   const sent = JSON.stringify({ site_id, criteria: described, environment: of })
-  const { handle } = previewCohortRoute({ ...allSitesKnown(), eventReader: queryRunners(withSettings({})) })
+  const { handle } = previewCohortRoute({ ...allSitesKnown(), eventReader: patientRunners(withSettings({})) })
   const { data } = await handle(
     apiRequest({ receivedAt, body: { bytes: Buffer.from(sent), type: 'application/json' } }),
   )
@@ -182,7 +182,7 @@ async function checkMatrix(own: PlacedTrial, matrix: Matrix): Promise<void> {
     const deps = {
       ...allSitesKnown(),
       cohorts: cohortsOf(narrowed ?? anybody),
-      eventReader: queryRunners(withSettings(settings)),
+      eventReader: patientRunners(withSettings(settings)),
     }
     return (await retentionRoute(deps).handle(apiRequest({ receivedAt, query }))).data
   }

@@ -4,11 +4,11 @@ import fc from 'fast-check'
 import { groupFields, metrics, statsLimits, timeUnits } from '@sluice/contracts/stats'
 import { type ClickHouse, openClickHouseAt, parseClickHouseUrl } from '@sluice/event-store/client'
 import { openEventInserterAt } from '@sluice/event-store/insert/event-inserter'
-import { queryRunners } from '@sluice/event-store/query-runner'
 import { statsRoute } from '@sluice/query/stats/stats'
 import { apiRequest } from '../api-request.ts'
 import { withProfile } from '../clickhouse-profile.ts'
 import { hostileProfile } from '../hostile-profile.ts'
+import { patientRunners } from '../patient-runners.ts'
 import { allSitesKnown, noon } from '../stats-database.ts'
 import type { TestStore } from '../test-store.ts'
 import { expectedStats, type RawEvent, type RawStatsQuery } from './expected-stats.ts'
@@ -356,7 +356,7 @@ async function requestStats(parameters: RawStatsQuery, client: Pick<ClickHouse, 
       typeof value === 'object' ? JSON.stringify(value) : String(value),
     ]),
   )
-  const { handle } = statsRoute({ eventReader: queryRunners(frugal(client)), ...allSitesKnown() })
+  const { handle } = statsRoute({ eventReader: patientRunners(frugal(client)), ...allSitesKnown() })
   const { data } = await handle(apiRequest({ query, receivedAt: noon }))
   return data
 }
