@@ -7,6 +7,7 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { type Cluster, createCluster } from '../support/cluster.ts'
 import { describeWithServices } from '../support/engines/test-engines.ts'
 import { type ServiceProcess, startService } from '../support/service-process.ts'
+import { startStopwatch } from '../support/stopwatch.ts'
 import { type TcpProxy, tcpProxy } from '../support/tcp-proxy.ts'
 
 /** The promise for every service but the query service, in ms. */
@@ -75,9 +76,10 @@ describeWithServices('a process that is stopped', () => {
         postgres.freeze()
         // By now every poll of Postgres hangs.
         await sleep(1_500, new AbortController().signal)
-        const startedAt = performance.now()
+        const elapsedMs = startStopwatch()
+        // A process that takes longer by its own clock ends with 1.
         expect(await service.stop()).toBe(0)
-        expect(performance.now() - startedAt).toBeLessThan(stopMsMax)
+        expect(elapsedMs()).toBeLessThan(stopMsMax)
       } finally {
         await closeAll()
       }
