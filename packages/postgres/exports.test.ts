@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
+import type { Criteria } from '@sluice/contracts/conditions'
 import { LeaseLost } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -103,6 +104,27 @@ describe('an export', () => {
     await store.beginFile(lease, { object: 'exports/a', uploadId: 'u2' })
     expect(await store.parts(exportId)).toStrictEqual([])
     expect(await store.find(exportId, null)).toMatchObject({ uploadId: 'u2', afterKey: null, rows: 0, progress: 0 })
+  })
+
+  test('keeps the criteria of its cohort from the beginning of its file until it ends, or begins anew after an erasure', async () => {
+    const criteria: Criteria = {
+      type: 'and',
+      conditions: [{ property: 'country', operator: 'equals', value: 'DE' }],
+    }
+    const { exportId } = await addExport(store, { site: 'cohorts' }, noon)
+    const criteriaNow = async () => (await store.find(exportId, null))?.cohortCriteria
+    const first = await take(noon)
+    await store.beginFile(first, { object: 'a', uploadId: 'u1', cohortCriteria: criteria })
+    expect(await criteriaNow()).toStrictEqual(criteria)
+    // The store of files has lost the upload.
+    await store.beginFile(first, { object: 'a', uploadId: 'u2' })
+    expect(await criteriaNow()).toStrictEqual(criteria)
+    await store.withdraw('cohorts', noon)
+    expect(await criteriaNow()).toBeNull()
+    const second = await take(noon)
+    await store.beginFile(second, { object: 'b', uploadId: 'u3', cohortCriteria: criteria })
+    await store.complete(second, { rows: 1, bytes: 1, etag: 'e', expiresAt: noon + 1 }, noon)
+    expect(await criteriaNow()).toBeNull()
   })
 
   test('counts no failures from before its progress', async () => {

@@ -58,7 +58,8 @@ describe('an analysis that is too large', () => {
     const { handle } = route({ eventReader, ...allSitesKnown() })
     await expect(handle(apiRequest({ receivedAt: noon + 1, query: { site_id: siteId } }))).rejects.toMatchObject({
       code: 'query_too_large',
-      message: 'Invalid field: site_id has more recent events than one answer may read: ask for one environment',
+      message:
+        'Invalid field: site_id has more recent events than one answer may read: ask again later, or for one environment',
     })
   })
 

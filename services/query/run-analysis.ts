@@ -39,7 +39,7 @@ export interface AnalysisOptions extends FieldTexts {
 /** The text for requests that read a site's recent events and have no range. */
 export const siteTooLarge: FieldText = {
   field: 'site_id',
-  reason: 'has more recent events than one answer may read: ask for one environment',
+  reason: 'has more recent events than one answer may read: ask again later, or for one environment',
 }
 
 /** The text for cohorts whose members take too much to find; `field` names the cohort in the request. */

@@ -122,7 +122,7 @@ function* parseLines(text: string): Generator<BatchItem> {
 const newline = 10
 
 function readLine(line: string, number: number): BatchItem {
-  // Blanks after the event, such as CR before LF, are not its bytes.
+  // White space after the event, such as CR before LF, does not count.
   if (
     Buffer.byteLength(line) > eventLimits.eventBytesMax &&
     Buffer.byteLength(line.trimEnd()) > eventLimits.eventBytesMax

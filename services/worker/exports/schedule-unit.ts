@@ -59,7 +59,7 @@ function periodOf(
   { spec, createdAt }: ExportRecord,
   { recurrence, nextRun, now }: { recurrence: Recurrence; nextRun: number; now: number },
 ): Period {
-  // Of several occurrences that have passed, the latest one.
+  // Several occurrences may have passed: the run covers the latest period.
   if (spec.type === 'stats') return latestPeriod(recurrence, Math.max(now, nextRun))
   // A time that was over before the schedule was made stands for the latest one that was.
   const madeAt = createdAt.getTime()

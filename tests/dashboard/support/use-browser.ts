@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from '@jest/globals'
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { describeWith } from '../../support/describe-with.ts'
 import { findChromium, launchChromium } from './chromium.ts'
 
@@ -49,8 +49,7 @@ export function useBrowser(): Visitors {
 
   // Pages go on to the next day by themselves: a test that begins just before midnight (UTC) would see two days.
   beforeEach(async () => {
-    const leftMs = dayMs - (Date.now() % dayMs)
-    if (leftMs < lastMs) await sleep(leftMs + 100)
+    await waitUntil(() => dayMs - (Date.now() % dayMs) >= lastMs, 'the next day has begun')
   })
 
   afterEach(async () => {
