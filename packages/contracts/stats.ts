@@ -61,6 +61,8 @@ export const statsLimits = {
   groupsOffsetMax: 100_000,
   /** Entries of one breakdown. Entries by type are pairs of a type and a group, which the other limits do not bound. */
   entriesMax: 100_000,
+  /** Entries of all answers of a batch: 20 charts of 5,000 buckets with their comparisons, and more. */
+  batchEntriesMax: 250_000,
 } as const
 
 /** The validated query of GET /api/v1/stats (docs/http-interface.md#stats-parameters). */

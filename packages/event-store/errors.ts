@@ -117,8 +117,23 @@ export type ExceededLimit = 'buckets' | 'rows' | 'work'
 export class QueryTooLargeError extends AppError {
   readonly limit: ExceededLimit
 
-  constructor(limit: ExceededLimit, options: { internal?: string; cause?: unknown } = {}) {
+  constructor(limit: ExceededLimit, options: { message?: string; internal?: string; cause?: unknown } = {}) {
     super('query_too_large', { message: 'The query asks for more than one answer may hold', ...options })
     this.limit = limit
   }
+}
+
+/** ClickHouse's codes of statements that read more rows, or take more memory, than they may. */
+const limitCode = { tooManyRows: 158, memoryLimit: 241 } as const
+
+/**
+ * Whether a statement exceeds a limit by itself, whenever it is asked. The memory limit of the whole server is exceeded by the
+ * load, and is no fault of the statement.
+ */
+export function exceedsLimit(error: unknown): boolean {
+  if (error instanceof QueryTooLargeError) return true
+  if (!(error instanceof ClickHouseError)) return false
+  const { serverCode, internal } = error
+  const exceedsOwnMemory = serverCode === limitCode.memoryLimit && /query memory limit/i.test(internal)
+  return serverCode === limitCode.tooManyRows || exceedsOwnMemory
 }

@@ -41,6 +41,15 @@ describe('a statement that exceeds a limit', () => {
     })
   })
 
+  test('on the bytes of its result throws QueryTooLargeError, whatever its rows', async () => {
+    const sql = 'SELECT repeat(toString(number % 9), 2000) AS text FROM numbers(40000)'
+    const runner = queryRunners(database.reader).as(caller())
+    for (const options of [{}, { rowsMax: 100_000 }]) {
+      const result = runner.query({ sql, params: {} }, options)
+      await expect(result).rejects.toMatchObject({ code: 'query_too_large', limit: 'work' })
+    }
+  })
+
   test('on time is retryable, because other statements may have taken the time', async () => {
     const clickHouse = limited({ max_execution_time: 0.1, timeout_before_checking_execution_speed: 0 })
     const sql = 'SELECT sum(sleepEachRow(0.1)) FROM numbers(20) SETTINGS max_block_size = 1'

@@ -2,7 +2,7 @@ import { unavailable } from '@sluice/runtime/errors'
 import { createFairQueue, type FairQueueLimits } from '@sluice/runtime/fair-queue'
 import { Counter, type Metrics } from '@sluice/runtime/metrics'
 import type { ClickHouse, QueryParams, QueryResult } from './client.ts'
-import { clickHouseCode, ClickHouseError, QueryTooLargeError } from './errors.ts'
+import { clickHouseCode, ClickHouseError, exceedsLimit, QueryTooLargeError } from './errors.ts'
 
 /** A SELECT with the values of its placeholders. */
 export interface Statement {
@@ -73,13 +73,15 @@ const settings = {
   max_execution_time: 30,
   max_memory_usage: '4000000000',
   max_rows_to_read: '20000000000',
+  // This process holds the rows and the answer that is made of them.
+  max_result_bytes: '64000000',
 } as const
 
 /** The error of the driver, which has no class or code of its own, for a request that took too long. */
 const driverTimeoutText = 'ClickHouse: Timeout error.'
 
-/** ClickHouse's codes of statements that exceed a limit. */
-const limitCode = { tooManyRows: 158, memoryLimit: 241, tooManyResultRows: 396 } as const
+/** ClickHouse's code of results that exceed a limit. */
+const tooManyResultRows = 396
 
 /**
  * Runners on a ClickHouse. Each key's statements take turns with those of the other keys. Of the running statements
@@ -147,12 +149,10 @@ function isTimeout(error: unknown): boolean {
 function toQueryTooLargeError(error: unknown, rowsMax: number | undefined): QueryTooLargeError | undefined {
   if (!(error instanceof ClickHouseError)) return undefined
   const { serverCode, internal } = error
-  if (serverCode === limitCode.tooManyResultRows) {
-    return new QueryTooLargeError(rowsMax === undefined ? 'work' : 'rows', { internal, cause: error })
+  if (serverCode === tooManyResultRows) {
+    // ClickHouse has one code for too many rows and too many bytes.
+    const isOfRows = rowsMax !== undefined && !internal.includes('max bytes')
+    return new QueryTooLargeError(isOfRows ? 'rows' : 'work', { internal, cause: error })
   }
-  // The memory limit of the whole server is exceeded by the load, and is no fault of this statement.
-  const exceedsOwnMemory = serverCode === limitCode.memoryLimit && /query memory limit/i.test(internal)
-  return serverCode === limitCode.tooManyRows || exceedsOwnMemory
-    ? new QueryTooLargeError('work', { internal, cause: error })
-    : undefined
+  return exceedsLimit(error) ? new QueryTooLargeError('work', { internal, cause: error }) : undefined
 }

@@ -9,6 +9,7 @@ import { analysisTimes } from './metrics.ts'
 import { liveRoute } from './stats/live.ts'
 import { propertiesRoute } from './stats/properties.ts'
 import { statsRoute } from './stats/stats.ts'
+import { statsBatchRoute } from './stats/stats-batch.ts'
 
 let database: StatsDatabase
 
@@ -107,6 +108,18 @@ describe('the time of a question', () => {
 
   test('is noted by its metric', async () => {
     expect(await timesOf({})).toStrictEqual(['sluice_query_question_seconds_count{metric="unique_users"} 1'])
+  })
+
+  test('is noted for each one of a batch', async () => {
+    const kinds: string[] = []
+    const siteId = await database.siteWith([{ at: 0 }])
+    const { handle } = statsBatchRoute({
+      eventReader: { ...queryRunners(database.reader), observeAnalysis: (kind) => kinds.push(kind) },
+      ...allSitesKnown(),
+    })
+    const queries = ['event_count', 'bounce_rate'].map((metric) => ({ site_id: siteId, metric }))
+    await handle(apiRequest({ body: { bytes: Buffer.from(JSON.stringify({ queries })), type: 'application/json' } }))
+    expect(kinds.sort()).toStrictEqual(['bounce_rate', 'event_count'])
   })
 
   test('is not noted for one that was refused', async () => {

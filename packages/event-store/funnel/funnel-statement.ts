@@ -18,16 +18,20 @@ export interface LevelRow {
   users: number
 }
 
-/** Places for the events of one user within a millisecond. */
-const places = 2 ** 20
+/** Units of a millisecond, in which windowFunnel gets its times: each of a user's events has one for each step. */
+const unitsPerMs = 2 ** 22
+/** At least the most steps of a funnel. */
+const unitsPerEvent = 8
 
 /**
  * Selects how many users (or visitors) came to each level: the most steps that a sequence of one user's events meets, with one event
  * for each step, in the order of times and ids, within the window of the first event (docs/http-interface.md#funnel).
  *
- * ClickHouse's windowFunnel computes the level, but takes events of the same time in any order. So it gets times of a
- * finer unit, in which the place among the user's events makes each time unique. Half of the places stay unused, so that
- * a place never moves an event into the window or out of it.
+ * ClickHouse's windowFunnel computes the level, but takes events of the same time in any order, and one event for several steps.
+ * So it gets a time of its own for each step that an event meets, in a finer unit: first by the place among the user's events,
+ * then from the last step to the first, which an event can thus not follow itself in. Half of the units stay unused, so that
+ * they never move an event into the window or out of it. (`strict_once` keeps every sequence that began: memory and time
+ * grow with the power of a user's events.)
  */
 export function funnelStatement(spec: FunnelSpec): Statement {
   const { steps, windowMs, of } = spec
@@ -37,20 +41,26 @@ export function funnelStatement(spec: FunnelSpec): Statement {
     return { ...condition, sql: `(event_type = {type_${index}:String} AND ${condition.sql})` }
   })
   const met = conditions.map(({ sql }) => `toUInt8(${sql})`).join(', ')
-  const stepMatches = steps.map((_, index) => `arrayMap(event -> event.3[${index + 1}], own)`).join(', ')
-  const window = `${BigInt(windowMs) * BigInt(places) + BigInt(places / 2)}`
+  const units = steps.map((_, index) => steps.length - 1 - index)
+  const isOfStep = units.map((unit) => `arrayMap(time -> time % ${unitsPerEvent} = ${unit}, times)`).join(', ')
+  const window = `${BigInt(windowMs) * BigInt(unitsPerMs) + BigInt(unitsPerMs / 2)}`
   return {
     sql: `
 SELECT level, count() AS users
 FROM
 (
     SELECT
-        arraySort(groupArray((toUnixTimestamp64Milli(timestamp), event_id, [${met}]))) AS own,
-        arrayMap(
-            (event, place) -> toUInt64(event.1) * ${places} + least(place, ${places / 2 - 1}),
+        arraySort(groupArray((
+            toUnixTimestamp64Milli(timestamp), event_id, arrayFilter((unit, is_met) -> is_met, [${units.join(', ')}], [${met}])
+        ))) AS own,
+        arrayFlatten(arrayMap(
+            (event, place) -> arrayMap(
+                unit -> toUInt64(event.1) * ${unitsPerMs} + least(place, ${unitsPerMs / 2 / unitsPerEvent - 1}) * ${unitsPerEvent} + unit,
+                event.3
+            ),
             own, arrayEnumerate(own)
-        ) AS times,
-        arrayReduce('windowFunnel(${window}, \\'strict_once\\')', times, ${stepMatches}) AS level
+        )) AS times,
+        arrayReduce('windowFunnel(${window})', times, ${isOfStep}) AS level
     FROM events
     ${joinUsers(
       spec,

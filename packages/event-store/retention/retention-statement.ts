@@ -61,7 +61,7 @@ export function retentionStatement(spec: RetentionStatementSpec): Statement {
   const projection = returnEvent === undefined && of === 'user' ? projectedWeeks(starts, spec) : undefined
   const read = projection?.rawRanges ?? [{ start: from, end: now + 1 }]
   const members = criteria && membersStatement(criteria, spec)
-  const week = weekSql(starts)
+  const week = weekSql(starts, now)
   return {
     sql: `
 SELECT
@@ -105,10 +105,13 @@ GROUP BY begun`,
   }
 }
 
-/** SQL of the index of a moment's week. A zone's weeks begin at most some days off from weeks of equal length. */
-function weekSql(starts: readonly number[]): (at: string) => string {
+/**
+ * SQL of the index of a moment's week, until `now`. A zone's weeks begin at most some days off from weeks of equal length, and the
+ * last one may be longer than others.
+ */
+function weekSql(starts: readonly number[], now: number): (at: string) => string {
   const [from = 0] = starts
-  const isEven = starts.every((start, index) => start === from + index * weekMs)
+  const isEven = starts.every((start, index) => start === from + index * weekMs) && now < from + starts.length * weekMs
   if (isEven) return (at) => `intDiv(${at} - {from:Int64}, ${weekMs})`
   return (at) => `intDiv(roundDown(${at}, {starts:Array(Int64)}) - {from:Int64} + ${weekMs / 2}, ${weekMs})`
 }

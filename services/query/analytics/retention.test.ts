@@ -312,6 +312,29 @@ describe('weeks begin on Monday', () => {
     ])
   })
 
+  test('and a last week of 169 hours has its last hour, whichever way its events are read', async () => {
+    // Clocks went back on 26 October; all weeks before have 168 hours.
+    const late = Date.UTC(2025, 9, 26, 22, 10)
+    const site_id = await siteWith([
+      { user: 'new', at: late, event_type: 'buy' },
+      { user: 'returns', at: Date.UTC(2025, 9, 14) },
+      { user: 'returns', at: late, event_type: 'buy' },
+    ])
+    const query = { site_id, weeks: '3', timezone: 'Europe/Berlin', end_date: String(late + hour / 2) }
+    const rows = [
+      [0, 0, 0, 0],
+      [1, 1, 1],
+      [1, 1],
+    ]
+    expect(numbersOf(await requestRetention(query))).toStrictEqual(rows)
+    expect(numbersOf(await requestRetention({ ...query, of: 'visitor' }))).toStrictEqual(rows)
+    expect(numbersOf(await requestRetention({ ...query, return_event: 'buy' }))).toStrictEqual([
+      [0, 0, 0, 0],
+      [1, 0, 1],
+      [1, 1],
+    ])
+  })
+
   test('to the millisecond in zones of every offset from UTC', async () => {
     const zones = new Map<number, string>()
     for (const zone of ['UTC', 'Etc/GMT+12', ...Intl.supportedValuesOf('timeZone')]) {

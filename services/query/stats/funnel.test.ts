@@ -204,6 +204,23 @@ test('a pattern that only ClickHouse refuses is refused with 400', async () => {
   })
 })
 
+test('a user with thousands of events that never reach the last step takes no more memory than others', async () => {
+  const types = ['view', 'cart', 'pay', 'buy']
+  const site_id = await database.siteWith(
+    Array.from({ length: 8_000 }, (_, n) => ({ at: (n + 1) * ms, user_id: 'guest', event_type: types[n % 4] ?? '' })),
+  )
+  const steps = [...types, 'thank'].map((event_type) => ({ event_type }))
+  expect(await users({ site_id, steps, ...range })).toStrictEqual([1, 1, 1, 1, 0])
+})
+
+test('an event of several steps meets the later one before it begins another sequence', async () => {
+  const site_id = await database.siteWith([0, 1, 2].map((at) => ({ at, user_id: 'a', ...view })))
+  const steps = [view, view, view]
+  expect(await users({ site_id, steps, ...range })).toStrictEqual([1, 1, 1])
+  expect(await users({ site_id, steps: [...steps, view], ...range })).toStrictEqual([1, 1, 1, 0])
+  expect(await users({ site_id, steps, window: '1h', ...range })).toStrictEqual([1, 1, 0])
+})
+
 test('a site that the key may not read is 404', async () => {
   const { credential } = apiRequest()
   const bound = { credential: { ...credential, siteIds: ['another'] } }

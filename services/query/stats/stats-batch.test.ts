@@ -108,6 +108,33 @@ test('an internal failure is reported as such and logged', async () => {
   expect(JSON.stringify(logged)).toContain('nothing')
 })
 
+test('answers that have too many entries together are refused, without being asked once there are', async () => {
+  const pairs = 90_000
+  await database.owner.command(
+    `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at, url)
+     SELECT 'pairs', 'prod', 'view', at, toString(number), at, toString(number)
+     FROM (SELECT number, fromUnixTimestamp64Milli({noon:Int64}, 'UTC') AS at FROM numbers({pairs:UInt32}))`,
+    { params: { noon, pairs } },
+  )
+  const asked: string[] = []
+  const counted: Pick<ClickHouse, 'query'> = {
+    query: (sql, params, options) => {
+      asked.push(sql)
+      return database.reader.query(sql, params, options)
+    },
+  }
+  const byUrl = { site_id: 'pairs', metric: 'event_count_by_type', group_by: 'url' }
+  // Of a millisecond more each, so that they share no statement.
+  const queries = Array.from({ length: 12 }, (_, n) => ({ ...byUrl, start_date: noon, end_date: noon + 1 + n }))
+  const results = await requestBatch(queries, {}, counted)
+  const answered = results.filter(({ success }) => success)
+  expect(answered).toHaveLength(2)
+  expect(new Set(results.map(({ error }) => error))).toStrictEqual(
+    new Set([undefined, 'Invalid field: queries must make at most 250000 entries together: ask fewer at once']),
+  )
+  expect(asked.length).toBeLessThan(queries.length)
+})
+
 describe('a batch', () => {
   const spent: number[] = []
   const consume = (cost: number): void => void spent.push(cost)

@@ -1,13 +1,14 @@
 import { statusOf } from '@sluice/api/error-status'
 import { operations } from '@sluice/api/operations'
 import { batchQuery } from '@sluice/api/stats-batch'
+import { statsLimits, type StatsResult } from '@sluice/contracts/stats'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
 import { deduplicatingRunner, shareStatements } from '@sluice/event-store/stats/share-statements'
 import { handle } from '@sluice/http/handle'
 import type { ApiRequest, Route } from '@sluice/http/route'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
-import { AppError, internalMessage } from '@sluice/runtime/errors'
+import { AppError, internalMessage, invalidField } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
 import type { AnalysisRunners } from '../run-analysis.ts'
 import { parametersOf } from './json-parameters.ts'
@@ -46,13 +47,21 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     const withSharedStatement = shareStatements(read.flatMap((query) => ('entry' in query ? [] : [query.spec])))
     const sharingDeps = { ...deps, eventReader: sharedRunner(deps.eventReader) }
     const limit = concurrencyLimit(concurrencyMax)
+    let entries = 0
+    const requireRoom = (): void => {
+      if (entries > statsLimits.batchEntriesMax) throw tooManyEntries()
+    }
     const results = await Promise.all(
       read.map(async (query) => {
         if ('entry' in query) return query.entry
         const spec = withSharedStatement(query.spec)
         return limit(async (): Promise<BatchEntry> => {
           try {
-            return { success: true, data: await statsResult(spec, query.statsRequest, request, sharingDeps) }
+            requireRoom()
+            const data = await statsResult(spec, query.statsRequest, request, sharingDeps)
+            entries += entriesOf(data)
+            requireRoom()
+            return { success: true, data }
           } catch (error) {
             return failedEntry(error, request)
           }
@@ -62,6 +71,15 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     request.log({ queries: queries.length, failed: results.filter(({ success }) => !success).length })
     return { results }
   })
+}
+
+/** All entries of a batch are in memory until the last question is answered. */
+function entriesOf({ breakdown = [], compare }: StatsResult): number {
+  return breakdown.length + (compare?.breakdown?.length ?? 0)
+}
+
+function tooManyEntries(): AppError {
+  return invalidField('queries', `must make at most ${statsLimits.batchEntriesMax} entries together: ask fewer at once`)
 }
 
 /** The entry of a query that failed. Throws the error itself when the client has left. */
@@ -80,5 +98,5 @@ function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
 /** Runners that are one runner, by which equal statements run once. All callers must be one. */
 function sharedRunner(runners: AnalysisRunners): AnalysisRunners {
   let shared: QueryRunner | undefined
-  return { as: (caller) => (shared ??= deduplicatingRunner(runners.as(caller))) }
+  return { ...runners, as: (caller) => (shared ??= deduplicatingRunner(runners.as(caller))) }
 }
