@@ -45,6 +45,26 @@ describe('the types of properties', () => {
     })
   })
 
+  test('keep the last value of a name that hundreds of members have after flattening', () => {
+    /** Each of its 2^(length - 1) members is flattened to as many `a` with dots between. */
+    const same = (length: number): object =>
+      Object.fromEntries(
+        Array.from({ length }, (_, at) => at + 1).map((own) => [
+          Array(own).fill('a').join('.'),
+          own === length ? `last of ${length}` : same(length - own),
+        ]),
+      )
+    const others = Object.fromEntries(Array.from({ length: 99 }, (_, n) => [`p${n}`, 'x']))
+    const name = Array(11).fill('a').join('.')
+    expect({ ...rowWith({ properties: { ...others, ...same(11) } }).properties }).toStrictEqual({
+      ...others,
+      [name]: 'last of 11',
+    })
+    expect(refusal(() => rowWith({ properties: { ...others, ...same(11), more: 'x' } }))).toBe(
+      'Invalid field: properties must not have more than 100 keys after flattening',
+    )
+  })
+
   test('are left out if all values are strings, where null is absent and an empty string is a value', () => {
     const row = rowWith({ properties: { a: 'x', empty: '', none: null } })
     expect({ ...row.properties }).toStrictEqual({ a: 'x', empty: '' })

@@ -39,6 +39,8 @@ export class EncodedProperties {
   private names: string[] = []
   private texts: string[] = []
   private types: (PropertyType | undefined)[] = []
+  /** Where each name stands, once repeated names were removed: from then on a repeated one replaces its text at once. */
+  private places: Map<string, number> | undefined
   /** True when two names may be equal. The caller sets it for names that it adds twice. */
   mayRepeat = false
   /** True when an integer beyond 2^53 was added, whose digits JSON.parse may have changed. */
@@ -72,7 +74,7 @@ export class EncodedProperties {
 
   /** The columns `properties` and `property_types` of the row, each after a comma; '' without properties. */
   toJson(): string {
-    if (this.mayRepeat) this.removeRepeated()
+    if (this.mayRepeat && this.places === undefined) this.removeRepeated()
     const { names, texts, types } = this
     if (names.length === 0) return ''
     // Few concatenations, because each of them costs as much as the copy of a short text.
@@ -99,11 +101,20 @@ export class EncodedProperties {
   }
 
   private push(jsonName: string, text: string, type: PropertyType | undefined): void {
+    if (this.places !== undefined) {
+      const at = this.places.get(jsonName)
+      if (at !== undefined) {
+        this.texts[at] = text
+        this.types[at] = type
+        return
+      }
+      this.places.set(jsonName, this.names.length)
+    }
     this.names.push(jsonName)
     this.texts.push(text)
     this.types.push(type)
     if (this.names.length <= keysMax) return
-    if (this.mayRepeat) this.removeRepeated()
+    if (this.mayRepeat && this.places === undefined) this.removeRepeated()
     if (this.names.length > keysMax) {
       throw invalidField('properties', `must not have more than ${keysMax} keys after flattening`)
     }
@@ -112,20 +123,21 @@ export class EncodedProperties {
   /** Keeps the last value of equal names, at the place of the first. */
   private removeRepeated(): void {
     const { names, texts, types } = this
-    const firstOf = new Map<string, number>()
+    const places = new Map<string, number>()
     let kept = 0
     for (let at = 0; at < names.length; at++) {
       const name = names[at] ?? ''
-      let to = firstOf.get(name)
+      let to = places.get(name)
       if (to === undefined) {
         to = kept++
-        firstOf.set(name, to)
+        places.set(name, to)
         names[to] = name
       }
       texts[to] = texts[at] ?? ''
       types[to] = types[at]
     }
     names.length = texts.length = types.length = kept
+    this.places = places
   }
 
   private encodeSpecialName(name: string, place: Place): string {

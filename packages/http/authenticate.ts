@@ -4,6 +4,7 @@ import { parseCookie } from 'cookie'
 import type { Access } from '@sluice/access/access'
 import { keyEnvironment, keyLength } from '@sluice/access/api-key'
 import type { Credential, Session } from '@sluice/access/credential'
+import { eventLimits } from '@sluice/contracts/event-limits'
 import { AppError, invalidApiKey, invalidField } from '@sluice/runtime/errors'
 
 /** Name of the cookie that holds a session's token. */
@@ -48,7 +49,9 @@ export function readWriteKey(request: IncomingMessage, query: URLSearchParams): 
  */
 export function findWriteKey(body: Buffer): string | undefined {
   let found: string | undefined
-  for (let at = body.indexOf(writeKeyMember); at >= 0; at = body.indexOf(writeKeyMember, at + 1)) {
+  let left = writeKeysMax
+  for (let at = body.indexOf(writeKeyMember); at >= 0 && left > 0; at = body.indexOf(writeKeyMember, at + 1)) {
+    left--
     const start = at + writeKeyMember.length
     const [, key = ''] = writeKeyValue.exec(body.toString('latin1', start, start + writeKeyBytesMax)) ?? []
     if (key === found || keyEnvironment(key) === undefined) continue
@@ -59,6 +62,8 @@ export function findWriteKey(body: Buffer): string | undefined {
 }
 
 const writeKeyMember = '"writeKey"'
+/** Members that are looked at: more than a batch may have messages. */
+const writeKeysMax = 2 * eventLimits.batchEventsMax
 const writeKeyValue = /^\s{0,16}:\s{0,16}"(\w+)"/
 /** A key with its quotes, the colon and some white space. */
 const writeKeyBytesMax = keyLength + 64

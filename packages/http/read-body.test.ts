@@ -1,5 +1,9 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { PassThrough } from 'node:stream'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import {
   brotliCompressSync,
   constants,
@@ -25,6 +29,7 @@ import {
   startTestService,
   type TestService,
 } from '../../tests/support/test-service.ts'
+import { readBody } from './read-body.ts'
 import type { Route } from './route.ts'
 
 const mebibyte = 1024 * 1024
@@ -175,6 +180,37 @@ describe('a body', () => {
       const { body } = await post('/small', Buffer.concat(chunks), { 'Content-Encoding': encoding })
       expect([encoding, body.data]).toStrictEqual([encoding, digest(Buffer.from('{"a":1}'))])
     }
+  })
+
+  test('in chunks of one byte to some hundred arrives unchanged', async () => {
+    const bytes = Buffer.from(Array.from({ length: 300_000 }, (_, n) => (n * 7) % 251))
+    const parts: (string | Buffer)[] = [
+      'POST /large HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n',
+      `Authorization: Bearer ${key}\r\nConnection: close\r\n\r\n`,
+    ]
+    for (let at = 0; at < bytes.length;) {
+      const chunk = bytes.subarray(at, at + (at < 100_000 ? 1 : 1 + (at % 700)))
+      at += chunk.length
+      parts.push(`${chunk.length.toString(16)}\r\n`, chunk, '\r\n')
+    }
+    const connection = await connectRaw(service.port)
+    connection.send(Buffer.concat([...parts, '0\r\n\r\n'].map((part) => Buffer.from(part))))
+    const [, body = ''] = (await connection.closed).split('\r\n\r\n')
+    expect(JSON.parse(body)).toMatchObject({ data: digest(bytes) })
+  })
+
+  test('in chunks of one byte takes little more memory than its bytes', async () => {
+    setFlagsFromString('--expose-gc')
+    const collectGarbage = runInNewContext('gc') as () => void
+    const sent = new PassThrough()
+    const body = readBody(Object.assign(sent, { headers: {} }) as unknown as IncomingMessage, mebibyte, () => undefined)
+    collectGarbage()
+    const before = process.memoryUsage().heapUsed
+    for (let n = 0; n < 500_000; n++) if (!sent.write(Buffer.alloc(1, n % 10))) await once(sent, 'drain')
+    collectGarbage()
+    expect((process.memoryUsage().heapUsed - before) / mebibyte).toBeLessThan(16)
+    sent.end()
+    expect(digest(await body)).toStrictEqual(digest(Buffer.from(Array.from({ length: 500_000 }, (_, n) => n % 10))))
   })
 
   test('in many chunks arrives unchanged', async () => {

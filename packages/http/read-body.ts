@@ -81,6 +81,13 @@ function encodingOf(request: IncomingMessage): ContentEncoding | undefined {
 }
 
 /**
+ * So many chunks are joined if they have at most these bytes. A Buffer takes some hundred bytes beside its content, which are not
+ * reserved: of a body in chunks of one byte they would be gigabytes.
+ */
+const joinedChunks = 256
+const joinedBytesMax = 64 * 1024
+
+/**
  * Reads a body of at most `maxBytes` as it was sent. Throws 413 for a larger body, 400 when the client disconnects, and
  * the error that `reserve` returns.
  */
@@ -92,16 +99,22 @@ export function readBody(request: IncomingMessage, maxBytes: number, reserve: Re
   return new Promise((resolve, reject) => {
     // The client may disconnect while its key is looked up: then no event comes any more.
     if (request.destroyed) reject(invalidFormat('body ended early'))
-    const chunks: Buffer[] = []
+    let chunks: Buffer[] = []
     let length = 0
+    /** The chunks since the last ones that were joined: their number and bytes. */
+    let unjoined = { chunks: 0, bytes: 0 }
     const take = (chunk: Buffer): void => {
       length += chunk.length
       const refusal = length > maxBytes ? bodyTooLarge(maxBytes) : reserve(chunk.length)
       if (refusal === undefined) {
         chunks.push(chunk)
+        unjoined = { chunks: unjoined.chunks + 1, bytes: unjoined.bytes + chunk.length }
+        if (unjoined.chunks < joinedChunks) return
+        if (unjoined.bytes <= joinedBytesMax) chunks.push(Buffer.concat(chunks.splice(-joinedChunks)))
+        unjoined = { chunks: 0, bytes: 0 }
         return
       }
-      chunks.length = 0
+      chunks = []
       request.off('data', take)
       discard(request)
       reject(refusal)

@@ -55,6 +55,12 @@ describe('the key outside of a body of Segment', () => {
 describe('the key in a body of Segment', () => {
   const find = (body: string | Buffer) => findWriteKey(Buffer.from(body))
 
+  test('is not looked for behind more members without a key than a batch has messages', () => {
+    const valueless = (count: number) => `[${'{"writeKey":1},'.repeat(count)}{"writeKey":"${key}"}]`
+    expect(find(valueless(2_000))).toBe(key)
+    expect(find(valueless(4_000))).toBeUndefined()
+  })
+
   test.each<[string, string]>([
     ['a key with an escape', `{"writeKey":"\\u0073${key.slice(1)}"}`],
     ['a name with an escape', `{"\\u0077riteKey":"${key}"}`],

@@ -106,6 +106,17 @@ describe('the row of a JSON record', () => {
   })
 })
 
+test('a time that is null or empty is absent beside one of the other name', () => {
+  for (const absent of ['null', '""']) {
+    for (const times of [
+      `"timestamp":${absent},"timestamp_ms":${timestamp}`,
+      `"timestamp_ms":${timestamp},"timestamp":${absent}`,
+    ]) {
+      expect(rowOf(json(`{"event_type":"view",${times}}`))).toEqual(made)
+    }
+  }
+})
+
 describe('a record fails', () => {
   const header = 'event_type,timestamp_ms,site_id,url,properties'
   const object = `"event_type":"view","timestamp_ms":${timestamp}`

@@ -106,6 +106,11 @@ function readMembers(text: string, type: ImportType, parseJson: ParseJson = JSON
   return record.finish()
 }
 
+/** `null` and `''` are as good as no field (docs/http-interface.md#event-fields). */
+function isAbsent(value: unknown): boolean {
+  return value === undefined || value === null || value === ''
+}
+
 /** Puts fields to the places that `/collect` has for them. */
 class RecordBuilder {
   readonly #record: RecordFields = {}
@@ -113,7 +118,8 @@ class RecordBuilder {
 
   set(field: string, value: unknown): void {
     if (field === 'timestamp_ms') {
-      if (this.#record.timestamp !== undefined) throw invalidField('timestamp', 'stands beside timestamp_ms')
+      if (isAbsent(value)) return
+      if (!isAbsent(this.#record.timestamp)) throw invalidField('timestamp', 'stands beside timestamp_ms')
       this.#record.timestamp = value
     } else if (field.startsWith(propertyPrefix)) {
       // Without a prototype, `__proto__` is a name like others.
@@ -125,7 +131,7 @@ class RecordBuilder {
   finish(): RecordFields {
     const { properties } = this.#record
     if (this.#named === undefined) return this.#record
-    if (properties === undefined || properties === null || properties === '') this.#record.properties = this.#named
+    if (isAbsent(properties)) this.#record.properties = this.#named
     // The validation of events refuses other values.
     else if (typeof properties === 'object' && !Array.isArray(properties)) {
       this.#record.properties = Object.assign(Object.create(null), properties, this.#named) as RecordFields

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
 import { encodeEvent } from '@sluice/events/encode-event'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
+import { startCpuStopwatch } from '../../../tests/support/stopwatch.ts'
 import { mapMessage, type MessageType } from './map-message.ts'
 
 const receivedAt = Date.UTC(2026, 0, 31, 12)
@@ -384,5 +385,27 @@ describe('a message is refused in its own words when', () => {
     ],
   ])('%s', (...[, message, error, type]) => {
     expect(() => rowOf(message, type)).toThrow(error)
+  })
+})
+
+describe('names that are chosen to be compared with one another take no seconds', () => {
+  const numbered = (count: number, nameOf: (n: number) => string) =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [nameOf(n), n]))
+  const dots = '.'.repeat(400_000)
+
+  test.each([
+    [
+      'tens of thousands of them, with all prefixes',
+      Object.fromEntries(Array.from({ length: 90 }, (_, n) => [`f${n}`, 'x'])),
+      { ...numbered(60_000, (n) => `x${n.toString(36)}`), ...numbered(90, (n) => `f${n}`) },
+    ],
+    ['of many dots', { [`${dots}x`]: 1 }, { [`${dots}y`]: 1 }],
+  ])('%s', (_name, fields, properties) => {
+    const prefixes = numbered(1_000, (n) => `${'_'.repeat(n + 1)}message`)
+    const cpuMs = startCpuStopwatch()
+    expect(() => rowOf({ type: 'track', event: 'x', ...fields, properties: { ...properties, ...prefixes } })).toThrow(
+      'has a name longer than 128',
+    )
+    expect(cpuMs()).toBeLessThan(5_000)
   })
 })

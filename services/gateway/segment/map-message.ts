@@ -6,6 +6,7 @@ import { knownFields } from '@sluice/events/event-schema'
 import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
 import { exceeds } from '@sluice/runtime/validate'
 import { parseTimestamp } from './parse-timestamp.ts'
+import { PropertyNames } from './property-names.ts'
 
 /** The calls of Segment's tracking API. */
 export const messageTypes = ['track', 'page', 'screen', 'identify', 'group', 'alias'] as const
@@ -100,14 +101,15 @@ export function mapMessage(value: unknown, siteId: string, routeType?: MessageTy
   event.session_id = takeSession(context, value.integrations, names)
   event.url = takeAddress('url', type, { properties, page, names })
   event.referrer = takeAddress('referrer', type, { properties, page, names })
-  moveTitle(page, properties, names)
-  moveCampaign(context, properties, names)
+  const stored = { properties, names, taken: new PropertyNames(properties.keys()) }
+  moveTitle(page, stored)
+  moveCampaign(context, stored)
   // IP addresses of visitors are not stored.
   context.delete('ip')
 
   if (page.size > 0) context.set('page', Object.fromEntries(page))
   if (context.size > 0) rest.set('context', Object.fromEntries(context))
-  keepRest(rest, { event, properties, names })
+  keepRest(rest, event, stored)
   event.properties = Object.fromEntries(properties)
   return { event, explain: (error) => rename(error, names, payloadField ?? 'properties') }
 }
@@ -179,10 +181,16 @@ function sessionOf(value: unknown): string | undefined {
   return digits === undefined || digits.startsWith('-') ? undefined : digits
 }
 
-interface Places {
+/** The event's properties, and the names that its fields have in the message. */
+interface Stored {
   properties: Map<string, unknown>
-  page: Map<string, unknown>
   names: Map<string, string>
+  /** The names of the properties. */
+  taken: PropertyNames
+}
+
+interface Places extends Pick<Stored, 'properties' | 'names'> {
+  page: Map<string, unknown>
 }
 
 /** Takes `url` or `referrer` of the page: in a page call from the properties, otherwise from `context.page`. */
@@ -203,34 +211,31 @@ function takeAddress(
 }
 
 /** Moves `context.page.title` to the property `title`, and drops members of `context.page` that equal a property. */
-function moveTitle(page: Map<string, unknown>, properties: Map<string, unknown>, names: Map<string, string>): void {
+function moveTitle(page: Map<string, unknown>, stored: Stored): void {
+  const { properties } = stored
   for (const [name, value] of page) {
     if (properties.has(name) && properties.get(name) === value) page.delete(name)
   }
-  moveText({ from: page, name: 'title', to: 'title', path: 'context.page.title' }, properties, names)
+  moveText({ from: page, name: 'title', to: 'title', path: 'context.page.title' }, stored)
 }
 
-function moveCampaign(
-  context: Map<string, unknown>,
-  properties: Map<string, unknown>,
-  names: Map<string, string>,
-): void {
+function moveCampaign(context: Map<string, unknown>, stored: Stored): void {
   const campaign = takeMembers(context, 'campaign')
   for (const [name, to] of utmNames) {
-    moveText({ from: campaign, name, to, path: `context.campaign.${name}` }, properties, names)
+    moveText({ from: campaign, name, to, path: `context.campaign.${name}` }, stored)
   }
   if (campaign.size > 0) context.set('campaign', Object.fromEntries(campaign))
 }
 
 function moveText(
   { from, name, to, path }: { from: Map<string, unknown>; name: string; to: string; path: string },
-  properties: Map<string, unknown>,
-  names: Map<string, string>,
+  { properties, names, taken }: Stored,
 ): void {
-  if (isTaken(to, properties.keys())) return
+  if (taken.isTaken(to)) return
   const text = takeText(from, name)
   if (text === undefined) return
   properties.set(to, text)
+  taken.add(to)
   names.set(`properties.${to}`, path)
 }
 
@@ -240,21 +245,24 @@ function moveText(
  */
 function keepRest(
   rest: ReadonlyMap<string, unknown>,
-  { event, properties, names }: { event: Record<string, unknown> } & Omit<Places, 'page'>,
+  event: Record<string, unknown>,
+  { properties, names, taken }: Stored,
 ): void {
   const unknown: [string, unknown][] = []
-  // Each field is compared with all others, so their number is limited: to the number of properties of an event.
+  // For each field a free name is looked for, so their number is limited: to the number of properties of an event.
   if (rest.size > propertyLimits.keysMax) {
     throw invalidField('message', `must not have more than ${propertyLimits.keysMax} fields`)
   }
-  const used = new Set(properties.keys())
   for (const [name, value] of rest) {
     // A page call repeats its name and category among its properties.
     if (value === null || (properties.has(name) && properties.get(name) === value)) continue
     let kept = name
-    // The prefix gets longer until the name is free, because a property may be called `_message` as well.
-    for (let prefix = '_message'; isTaken(kept, used); prefix = `_${prefix}`) kept = `${prefix}.${name}`
-    used.add(kept)
+    // The prefix gets longer until the name is free, because a property may be called `_message` as well; or until the name
+    // is too long for a property, for which the event is refused.
+    for (let prefix = '_message'; !isTooLong(kept) && taken.isTaken(kept); prefix = `_${prefix}`) {
+      kept = `${prefix}.${name}`
+    }
+    taken.add(kept)
     // A field with the name of an event's field would be read as that field: it is stored as a property.
     if (knownFields.has(kept)) {
       properties.set(kept, value)
@@ -266,19 +274,7 @@ function keepRest(
   }
 }
 
-/** Whether a name, or the name of one of its members after flattening, may equal one of `others` or of their members. */
-function isTaken(name: string, others: Iterable<string>): boolean {
-  for (const other of others) {
-    if (other === name || isMember(other, name) || isMember(name, other)) return true
-  }
-  return false
-}
-
-function isMember(name: string, object: string): boolean {
-  return name.length > object.length && name.charCodeAt(object.length) === dot && name.startsWith(object)
-}
-
-const dot = 46
+const isTooLong = (name: string): boolean => exceeds(name, propertyLimits.keyLengthMax)
 
 /** Removes a string from a map; undefined if it is empty, or if the value is no string, which then stays in the map. */
 function takeText(from: Map<string, unknown>, name: string): string | undefined {

@@ -1,0 +1,47 @@
+/**
+ * Names of properties, of which objects are flattened later. A name is taken, too, if it may equal a member of one of them, or
+ * one of them a member of it.
+ *
+ * Names are in the order of their UTF-16 units, where an object's members stand together: a sender may choose tens of thousands
+ * of names, and hundreds of others to be compared with them.
+ */
+export class PropertyNames {
+  private readonly sorted: string[]
+
+  constructor(names: Iterable<string>) {
+    this.sorted = [...names].sort(inUnits)
+  }
+
+  isTaken(name: string): boolean {
+    const members = `${name}.`
+    if (this.has(name) || this.sorted[this.placeOf(members)]?.startsWith(members)) return true
+    for (let dot = name.indexOf('.'); dot >= 0; dot = name.indexOf('.', dot + 1)) {
+      if (this.has(name.slice(0, dot))) return true
+    }
+    return false
+  }
+
+  add(name: string): void {
+    this.sorted.splice(this.placeOf(name), 0, name)
+  }
+
+  private has(name: string): boolean {
+    return this.sorted[this.placeOf(name)] === name
+  }
+
+  /** The place of the first name that is not before this one. */
+  private placeOf(name: string): number {
+    let from = 0
+    let to = this.sorted.length
+    while (from < to) {
+      const middle = (from + to) >>> 1
+      if ((this.sorted[middle] ?? '') < name) from = middle + 1
+      else to = middle
+    }
+    return from
+  }
+}
+
+function inUnits(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0
+}
