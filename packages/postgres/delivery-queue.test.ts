@@ -70,6 +70,26 @@ test('failing endpoints have their own part of the room', async () => {
   expect(await queue.take(now + 100, { max: 10, failingMax: 0 })).toStrictEqual([])
 })
 
+test('failing endpoints, however many wait for longer, keep no other waiting', async () => {
+  for (let n = 0; n < 6; n += 1) await endpointWith(1, { failures: 3 })
+  const well = await endpointWith(1, { at: now + 50 })
+  expect(countByEndpoint(await queue.take(now + 100, { max: 3, failingMax: 1 }))).toMatchObject({ [well]: 1 })
+})
+
+test('the same target set anew forgets no failure, another one does', async () => {
+  const endpointId = await endpointWith(1, { failures: 3 })
+  const failures = async () =>
+    (await postgres.db.selectFrom('endpoints').selectAll().executeTakeFirstOrThrow()).failures_in_row
+  const { target_box: targetBox, target_fingerprint: targetFingerprint } = await postgres.db
+    .selectFrom('endpoints')
+    .selectAll()
+    .executeTakeFirstOrThrow()
+  await updateEndpoint(postgres.db, endpointId, { targetBox, targetFingerprint, events: ['alert'] }, now)
+  expect(await failures()).toBe(3)
+  await updateEndpoint(postgres.db, endpointId, { targetBox, targetFingerprint: Buffer.from('new') }, now)
+  expect(await failures()).toBe(0)
+})
+
 test('workers that take at once keep to the slots together', async () => {
   const endpointId = await endpointWith(40)
   for (let round = 0; round < 10; round += 1) {

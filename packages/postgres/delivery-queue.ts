@@ -186,7 +186,8 @@ interface LockedEndpoint {
 }
 
 /**
- * Locks endpoints that have something due and a free slot, those that have waited longest. Another worker that takes at the
+ * Locks endpoints that have something due and a free slot: those that have waited longest, and failing ones after all others, which
+ * they must not keep waiting however many they are. Another worker that takes at the
  * same time gets others: so the slots are counted by one worker at a time. Producers are not kept waiting.
  */
 async function lockEndpoints(
@@ -199,7 +200,7 @@ async function lockEndpoints(
     SELECT endpoint.endpoint_id, active AND ${isNotSwitchedOff} AS is_on, ${isFailing} AS is_failing
     FROM ${waitingEndpoints(now)}
     WHERE ${busyAt(sql`endpoint.endpoint_id`, now)} < ${slotsOf(isFailing)} AND (${failingMax > 0} OR NOT ${isFailing})
-    ORDER BY first.due_at LIMIT ${max} FOR NO KEY UPDATE OF endpoint SKIP LOCKED`.execute(db)
+    ORDER BY ${isFailing}, first.due_at LIMIT ${max} FOR NO KEY UPDATE OF endpoint SKIP LOCKED`.execute(db)
   let failing = 0
   return rows.filter(({ is_failing }) => !is_failing || (failing += 1) <= failingMax)
 }

@@ -107,15 +107,16 @@ export async function updateEndpoint(
   const { active, channel, targetFingerprint } = changes
   const former = await db
     .selectFrom('endpoints')
-    .select('channel')
+    .select(['channel', 'target_fingerprint'])
     .where('endpoint_id', '=', endpointId)
     .forUpdate()
     .executeTakeFirst()
+  const isMoved = targetFingerprint && former && !former.target_fingerprint.equals(targetFingerprint)
   const row = await db
     .updateTable('endpoints')
     .set({
       ...columnsOf(changes),
-      ...(active === true || targetFingerprint ? { failing_since: null, failures_in_row: 0, exhausted: 0 } : {}),
+      ...(active === true || isMoved ? { failing_since: null, failures_in_row: 0, exhausted: 0 } : {}),
       ...(active === true ? { disabled_at: null, disabled_reason: null } : {}),
       updated_at: new Date(at),
     })

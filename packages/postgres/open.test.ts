@@ -83,6 +83,23 @@ describe('a statement rejects with a retryable AppError 503', () => {
     await withShortTimeout.close()
   })
 
+  test('when the server is a standby, which only reads (25006)', async () => {
+    const postgres = openPostgres(database.url, { poolSize: 1 })
+    const connection = () =>
+      postgres.run(async (db) => (await sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`.execute(db)).rows[0]?.pid)
+    const before = await connection()
+    expect(await connection()).toBe(before)
+    const write = postgres.run((db) =>
+      db
+        .transaction()
+        .setAccessMode('read only')
+        .execute((transaction) => sql`CREATE TABLE refused (n int)`.execute(transaction)),
+    )
+    expect(await rejection(write)).toMatchObject(awayError)
+    expect(await connection()).not.toBe(before)
+    await postgres.close()
+  })
+
   test('when its transaction was rolled back because of a deadlock (40P01)', async () => {
     const raised = database.run((db) =>
       sql`DO $$ BEGIN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END $$`.execute(db),

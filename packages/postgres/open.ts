@@ -53,7 +53,7 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
   // A connection that breaks during a statement makes the statement fail and emits `error` as well, which would end the
   // process without a listener.
   pool.on('connect', (client) => client.on('error', () => undefined))
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: closingUnanswered(pool) }) })
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: closingUseless(pool) }) })
 
   async function run<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
     try {
@@ -92,15 +92,17 @@ function serverTimeouts(queryTimeoutMs: number) {
 /**
  * The pool for `db`, except that a connection is closed once a statement got no answer on it within the time-out
  * of the client. pg returns such a connection to the pool, where each further statement waits behind the first: behind a
- * host that vanished without a reset, until the kernel gives up after 15 minutes.
+ * host that vanished without a reset, until the kernel gives up after 15 minutes. A connection to a standby is closed, too: a
+ * proxy may keep it open after the failover.
  */
-function closingUnanswered(pool: Pool): PostgresPool {
+function closingUseless(pool: Pool): PostgresPool {
   return {
     options: pool.options,
     end: () => pool.end(),
     connect: async () => {
       const client = await pool.connect()
       let timeout: Error | undefined
+      let isStandby = false
       const query = async (text: string, values: unknown[]) => {
         // The ROLLBACK of a transaction whose statement timed out.
         if (timeout !== undefined) throw timeout
@@ -108,17 +110,21 @@ function closingUnanswered(pool: Pool): PostgresPool {
           return await client.query(text, values)
         } catch (error) {
           if (isQueryTimeout(error)) timeout = error
+          if (errorCode(error) === readOnlyCode) isStandby = true
           throw error
         }
       }
       // pg closes a connection at once while a statement runs on it.
       const release = (isBroken?: boolean) => {
-        client.release(isBroken === true || timeout !== undefined)
+        client.release(isBroken === true || isStandby || timeout !== undefined)
       }
       return { query, release } as unknown as PostgresPoolClient
     },
   }
 }
+
+/** The SQLSTATE of a write that a server refuses because it only reads. */
+const readOnlyCode = '25006'
 
 /** pg gives the error of `query_timeout` no code. */
 function isQueryTimeout(error: unknown): error is Error {
@@ -128,11 +134,13 @@ function isQueryTimeout(error: unknown): error is Error {
 /**
  * True for failures after which the same statement may succeed later: connection failures of the system (ECONNREFUSED …) and of
  * pg itself (no SQLSTATE), the SQLSTATE classes 08 (connection), 40 (rolled back: deadlocks), 53 (resources), 57P (shutdown),
- * and the time-outs of the server 57014 (statement), 55P03 (lock) and 25P03 (idle transaction). Codes of Node (ERR_INVALID_URL
+ * the time-outs of the server 57014 (statement), 55P03 (lock) and 25P03 (idle transaction), and 25006, with which a server refuses
+ * to write while it is a standby, as during a failover. Codes of Node (ERR_INVALID_URL
  * …) are permanent mistakes.
  */
 function isTransientFailure(error: unknown): boolean {
   const code = errorCode(error)
+  if (code === readOnlyCode) return true
   if (code === undefined) return error instanceof Error && /timeout|terminated|connection/i.test(error.message)
   return /^(08|40|53|57P|57014|55P03|25P03)/.test(code) || (/^E[A-Z_]+$/.test(code) && !code.startsWith('ERR_'))
 }

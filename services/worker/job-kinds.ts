@@ -10,7 +10,7 @@ import { imports } from './imports/imports.ts'
 import type { JobKind } from './job-kind.ts'
 import { retention } from './retention/retention.ts'
 import { summaries } from './summaries/summaries.ts'
-import { deliveries, oldDeliveries } from './webhooks/deliveries.ts'
+import { deliveries, deliveryFigures, oldDeliveries } from './webhooks/deliveries.ts'
 
 export interface JobOptions {
   /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
@@ -32,6 +32,7 @@ export function jobKinds({ deleteEveryMs, canary }: JobOptions): readonly JobKin
     alerts,
     summaries,
     deliveries,
+    deliveryFigures,
     oldDeliveries,
     ...(canary === undefined ? [] : [canaryKind(canary)]),
   ]

@@ -44,7 +44,7 @@ export class Killed extends Error {}
 
 /** After all events of the tests. */
 export const exportedAt = noon + 30 * 86_400_000
-/** So much later nothing is waited for any more. */
+/** So much later a unit waits for the writers no longer, but looks whether they are done. */
 const waitedMs = 60_000
 
 export async function createExportRig(openBlobs?: () => Promise<BlobStore>): Promise<ExportRig> {
@@ -64,7 +64,8 @@ export async function createExportRig(openBlobs?: () => Promise<BlobStore>): Pro
     blobs,
     reader,
     metrics,
-    storedBlocks: { wait: () => Promise.resolve() },
+    storedBlocks: { wait: () => Promise.resolve(true) },
+    watermarks: { completeUntil: () => Promise.resolve({ live: 0, all: 0 }) },
     clock: { now: () => now },
     // A piece each.
     unitMs: 0,

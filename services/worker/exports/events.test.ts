@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { guardCell, unguardCell } from '@sluice/contracts/csv-cells'
+import { ClickHouseError } from '@sluice/event-store/errors'
 import { sliceEndStatement } from '@sluice/event-store/exports/events'
 import { splitFields } from '@sluice/imports/csv-fields'
 import { addExport } from '../../../tests/support/export-jobs.ts'
@@ -183,14 +184,66 @@ test('what was accepted before the export and is stored while it waits is in the
   const siteId = await rig.database.siteWith([{ at: 0, event_id: 'early' }])
   const { exportId } = await addExport(rig.exports, { site: siteId }, exportedAt)
   const storedBlocks = {
-    wait: () =>
-      rig.database.owner.command(
+    wait: async () => {
+      await rig.database.owner.command(
         `INSERT INTO events SELECT * REPLACE ('late' AS event_id) FROM events WHERE site_id = {site_id:String}`,
         { params: { site_id: siteId } },
-      ),
+      )
+      return true
+    },
   }
   await rig.work({ storedBlocks, clock: { now: () => exportedAt } })
   expect(readCsv((await rig.file(exportId)).toString()).map(({ event_id: id }) => id)).toStrictEqual(['early', 'late'])
+})
+
+test('no file is begun while the writers have not stored what was accepted before the export, however long', async () => {
+  const siteId = await rig.database.siteWith([{ at: 0, event_id: 'early' }])
+  const { exportId } = await addExport(rig.exports, { site: siteId }, exportedAt)
+  const { job, lease } = await rig.take()
+  const now = exportedAt + 3_600_000
+  const unit = (all: number) =>
+    rig.unit({
+      storedBlocks: { wait: () => Promise.resolve(false) },
+      watermarks: { completeUntil: () => Promise.resolve({ live: all, all }) },
+      clock: { now: () => now },
+    })(job, lease)
+  expect(await unit(exportedAt)).toStrictEqual({ next: now + 1_000, log: { waits: 'for the writers' } })
+  expect(await rig.exports.find(exportId, null)).toMatchObject({ uploadId: null, rows: 0 })
+  // By then, events that came after the export are not stored yet.
+  while ((await unit(exportedAt + 1)).next !== 'done');
+  await rig.exports.leases.release(lease, null, { isProgress: true })
+  expect(await rig.exports.find(exportId, null)).toMatchObject({ status: 'completed', rows: 1 })
+})
+
+describe('an export that is too large for ClickHouse', () => {
+  const unitWith = async (serverCode: number, internal = 'too large') => {
+    const siteId = await rig.database.siteWith([{ at: 0 }])
+    const { exportId } = await addExport(rig.exports, { site: siteId, spec: { type: 'users' } }, exportedAt)
+    const { job, lease } = await rig.take()
+    const read = () => Promise.reject(new ClickHouseError(serverCode, internal))
+    const done = rig.unit({ reader: { ...rig.reader, read } })(job, lease)
+    return { exportId, done, lease }
+  }
+  const text =
+    'The export asks for more than ClickHouse can read in its memory or within an hour: choose a shorter range or a filter.'
+
+  test('fails after an hour', async () => {
+    const { exportId, done } = await unitWith(159)
+    expect(await done).toMatchObject({ next: 'done' })
+    expect(await rig.exports.find(exportId, null)).toMatchObject({ status: 'failed', error: text })
+  })
+
+  test('counts an attempt that took too much memory itself, so that the tenth is the last', async () => {
+    for (const [limit, outcome] of [
+      ['(query memory limit)', { message: text, retryable: false }],
+      ['(total) memory limit', { retryable: true }],
+    ] as const) {
+      const { done, lease, exportId } = await unitWith(241, `${limit} exceeded`)
+      await expect(done).rejects.toMatchObject(outcome)
+      await rig.exports.leases.release(lease, null, { isProgress: false })
+      await rig.exports.delete(exportId, null)
+    }
+  })
 })
 
 test('a range of times of receipt is read alone, and not all of the site', async () => {

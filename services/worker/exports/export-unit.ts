@@ -5,14 +5,16 @@ import { partBytes } from '@sluice/blobs/part-bytes'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { type EventKey, exportLimits } from '@sluice/contracts/exports'
 import type { ByteResult } from '@sluice/event-store/client'
+import { clickHouseCode, ClickHouseError, exceedsLimit, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { ExportSlice } from '@sluice/event-store/exports/source'
 import { LeaseLost } from '@sluice/leases/lease-table'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { ExportRecord } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
+import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
-import { AppError } from '@sluice/runtime/errors'
+import { AppError, internalMessage } from '@sluice/runtime/errors'
 import { exportBlobName } from './blob-names.ts'
 import { compressor, type FileFrame, fileFrame, isResumable } from './file-format.ts'
 import type { ExportMetrics } from './metrics.ts'
@@ -26,19 +28,24 @@ export interface ExportUnitDeps extends SourceDeps {
   reader: Pick<ExportReader, 'runner' | 'read'>
   blobs: Pick<BlobStore, 'write' | 'remove' | 'beginParts' | 'writePart' | 'completeParts' | 'abortParts'>
   storedBlocks: StoredBlocks
+  watermarks: Pick<WatermarkStore, 'completeUntil'>
   clock: Pick<Clock, 'now'>
   metrics: ExportMetrics
   /** Other jobs get their turn after this many ms; tests make it short. */
   unitMs?: number
 }
 
-/** Longest wait until the events that were accepted before an export are stored; then it reads those that are. */
-const storedWaitMsMax = 30_000
+/** Time in which the writers mostly store what was accepted before an export; longer waits give other jobs their turn. */
+const storedWaitMs = 30_000
+/** The pause before the writers are asked again. */
+const pauseMs = 1_000
 const unitMsDefault = 10_000
 /** A file that was begun anew so often is given up: writing its parts again is no progress. */
 const restartsMax = 9
 const brokenFile =
   'The file could not be completed: the store of files had lost a part of it ten times. Request the export again.'
+const tooLarge =
+  'The export asks for more than ClickHouse can read in its memory or within an hour: choose a shorter range or a filter.'
 const fileKeptMs = exportLimits.fileKeptDays * 86_400_000
 
 /** How far a file has been written. */
@@ -64,16 +71,16 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   const { exports, reader, blobs, clock, metrics, unitMs = unitMsDefault } = deps
 
   /**
-   * Before the first byte: everything that was answered 202 before the export is in it. A run by time of receipt ends at a
-   * `complete_until`, up to which all is stored.
+   * Whether everything that was answered 202 before the export is stored, which is looked at before the first byte: a file that
+   * lacks events would look complete. A run by time of receipt ends at a `complete_until`, up to which all is stored.
    */
-  async function waitUntilStored(
-    { createdAt, receivedFrom, uploadId }: ExportRecord,
-    signal: AbortSignal,
-  ): Promise<void> {
-    if (receivedFrom !== null || uploadId !== null) return
-    const leftMs = createdAt.getTime() + storedWaitMsMax - clock.now()
-    if (leftMs > 0) await deps.storedBlocks.wait({ signal, timeoutMs: leftMs })
+  async function isStored({ createdAt, receivedFrom, uploadId }: ExportRecord, signal: AbortSignal): Promise<boolean> {
+    if (receivedFrom !== null || uploadId !== null) return true
+    const at = createdAt.getTime()
+    const timeoutMs = Math.max(0, at + storedWaitMs - clock.now())
+    // Blocks that came after the export's creation are not waited for any longer.
+    if (timeoutMs === 0 && (await deps.watermarks.completeUntil()).all > at) return true
+    return deps.storedBlocks.wait({ signal, timeoutMs })
   }
 
   async function beginFile(lease: Lease, cohortCriteria?: Criteria): Promise<Upload> {
@@ -195,7 +202,8 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
 
   return async (job, lease) => {
     try {
-      await waitUntilStored(job, lease.signal)
+      if (!(await isStored(job, lease.signal)))
+        return { next: clock.now() + pauseMs, log: { waits: 'for the writers' } }
       const opened = await openExport(deps, job, reader.runner(lease.signal))
       if ('error' in opened) return await failFor(opened.error, lease)
       return await writePieces(job, opened, lease)
@@ -205,6 +213,12 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       else if (error instanceof AppError && error.code === 'conflict') {
         if (job.restarts >= restartsMax) return failFor(brokenFile, lease)
         await beginFile(lease)
+      } else if (error instanceof ClickHouseError && error.serverCode === clickHouseCode.timeoutExceeded) {
+        // After an hour, a further attempt promises nothing.
+        return failFor(tooLarge, lease)
+      } else if (exceedsLimit(error)) {
+        // Not retryable: such attempts are counted.
+        throw new QueryTooLargeError('work', { message: tooLarge, internal: internalMessage(error), cause: error })
       }
       throw error
     }

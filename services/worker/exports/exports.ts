@@ -3,6 +3,7 @@ import { runLeases } from '@sluice/leases/run-leases'
 import { cohortStore } from '@sluice/postgres/cohorts'
 import { exportStore } from '@sluice/postgres/exports'
 import { siteStore } from '@sluice/postgres/sites'
+import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { JobKind } from '../job-kind.ts'
 import { exportUnit } from './export-unit.ts'
 import { exportMetrics } from './metrics.ts'
@@ -23,6 +24,7 @@ export const exports: JobKind = (
       group: async () => writerGroup(await inserter.storeId()),
       clock: context.clock,
     }),
+    watermarks: watermarkStore(postgres),
     reader: exportReader,
     blobs,
     clock: context.clock,

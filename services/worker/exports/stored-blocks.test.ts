@@ -35,11 +35,12 @@ const publish = (name: string): Promise<void> => log.publish([block(1, name)], {
 
 /** Waits, and notes the end. */
 function wait(timeoutMs = 60_000, signal = new AbortController().signal) {
-  const state: { over?: true } = {}
+  const state: { over?: boolean } = {}
   const done = storedBlocks({ logs: [log], group: () => Promise.resolve(group), clock: correctedClock(Date) })
     .wait({ signal, timeoutMs })
-    .then(() => {
-      state.over = true
+    .then((areStored) => {
+      state.over = areStored
+      return areStored
     })
   return { state, done }
 }
@@ -48,10 +49,10 @@ test('what was acknowledged before is waited for until it is stored', async () =
   await publish('before')
   const { state, done } = wait()
   // A wait that is over by its own timeout has asked the log meanwhile.
-  await wait(300).done
+  expect(await wait(300).done).toBe(false)
   expect(state).toStrictEqual({})
   gate.resolve(undefined)
-  await done
+  expect(await done).toBe(true)
   expect(writers.committed).toStrictEqual(['before'])
 })
 

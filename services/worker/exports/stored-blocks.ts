@@ -6,10 +6,10 @@ const pollMs = 100
 /** Waits for blocks of the logs that the writers have not stored yet. */
 export interface StoredBlocks {
   /**
-   * Resolves once the writers have stored every block that was acknowledged before the call, or after `timeoutMs`. Throws
-   * AppError `unavailable` while a log is, and the signal's reason when it is aborted.
+   * Resolves to true once the writers have stored every block that was acknowledged before the call, to false after
+   * `timeoutMs`. Throws AppError `unavailable` while a log is, and the signal's reason when it is aborted.
    */
-  wait(options: { signal: AbortSignal; timeoutMs: number }): Promise<void>
+  wait(options: { signal: AbortSignal; timeoutMs: number }): Promise<boolean>
 }
 
 /** `group` names the writers' group (`writerGroup`). */
@@ -33,7 +33,8 @@ export function storedBlocks({
       const waited = await Promise.all(logs.map(async (log) => ({ log, ends: await log.ends() })))
       for (;;) {
         const stored = await Promise.all(waited.map(({ log, ends }) => isStored(log, ends)))
-        if (stored.every(Boolean) || clock.now() >= until) return
+        const areStored = stored.every(Boolean)
+        if (areStored || clock.now() >= until) return areStored
         await clock.sleep(pollMs, signal)
         signal.throwIfAborted()
       }

@@ -6,7 +6,7 @@ import type { SecretBox } from '@sluice/runtime/secret-box'
 
 export interface AttemptDeps {
   outbound: Pick<Outbound, 'post' | 'mail'>
-  secrets: Pick<SecretBox, 'open'>
+  secrets: Pick<SecretBox, 'open' | 'tryOpen'>
 }
 
 /**
@@ -37,16 +37,17 @@ function mailOf({ id, body }: TakenDelivery, target: string): Parameters<Outboun
 }
 
 function signatureHeaders(
-  secrets: Pick<SecretBox, 'open'>,
+  secrets: AttemptDeps['secrets'],
   { id, channel, body, secretBox, previousSecretBox }: TakenDelivery,
   timestamp: string,
 ): Record<string, string> {
   if (channel !== 'webhook') return {}
-  const signature = (box: Buffer): string => sign(secrets.open(box), timestamp, body)
+  // A secret from before SLUICE_SECRETS_KEY was replaced can't sign any more, and its owner has set a new one.
+  const previousSecret = previousSecretBox && secrets.tryOpen(previousSecretBox)
   return {
     'x-svc-delivery': id,
     'x-svc-timestamp': timestamp,
-    ...(secretBox && { 'x-svc-signature': signature(secretBox) }),
-    ...(previousSecretBox && { 'x-svc-signature-previous': signature(previousSecretBox) }),
+    ...(secretBox && { 'x-svc-signature': sign(secrets.open(secretBox), timestamp, body) }),
+    ...(previousSecret && { 'x-svc-signature-previous': sign(previousSecret, timestamp, body) }),
   }
 }

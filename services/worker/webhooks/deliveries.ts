@@ -3,7 +3,7 @@ import { type DeliveryQueue, deliveryQueue } from '@sluice/postgres/delivery-que
 import type { Clock } from '@sluice/runtime/clock'
 import { poller } from '@sluice/runtime/poller'
 import type { JobKind } from '../job-kind.ts'
-import { deliveryMetrics } from './metrics.ts'
+import { deliveryMetrics, disabledEndpoints } from './metrics.ts'
 import { deliverySender } from './sender.ts'
 
 const measureMs = 10_000
@@ -11,34 +11,36 @@ const removalMs = 3_600_000
 const retentionMs = webhookLimits.deliveriesKeptDays * 86_400_000
 const removedAtOnce = 2_000
 
-/** The deliveries of webhooks and alert rules, and their figures. */
-export const deliveries: JobKind = (
-  { postgres, outbound, secrets },
-  { clock, logger, registry, stopping, ...context },
-) => {
+/** The deliveries of webhooks and alert rules. */
+export const deliveries: JobKind = ({ postgres, outbound, secrets }, { clock, logger, registry, stopping, metrics }) =>
+  deliverySender({
+    queue: deliveryQueue(postgres),
+    outbound,
+    secrets,
+    clock,
+    logger,
+    metrics: deliveryMetrics(registry),
+    leases: metrics,
+    stopping,
+  })
+
+/** Measures how long deliveries have been due, and how many receivers are switched off. */
+export const deliveryFigures: JobKind = ({ postgres }, { clock, registry, metrics }) => {
   const queue = deliveryQueue(postgres)
-  const metrics = deliveryMetrics(registry)
-  const leases = context.metrics
+  const disabled = disabledEndpoints(registry)
   let oldestDueAt: number | undefined
-  leases.addOldestDue('deliveries', () =>
+  metrics.addOldestDue('deliveries', () =>
     oldestDueAt === undefined ? 0 : Math.max(0, clock.now() - oldestDueAt) / 1_000,
   )
-  const sender = deliverySender({ queue, outbound, secrets, clock, logger, metrics, leases, stopping })
-  const figures = poller({
+  return poller({
     name: 'figures of deliveries',
     intervalMs: measureMs,
     poll: async () => {
       const measured = await queue.measure(clock.now())
       oldestDueAt = measured.oldestDueAt
-      metrics.disabled.set(measured.disabled)
+      disabled.set(measured.disabled)
     },
   })
-  return {
-    name: sender.name,
-    run: async (signal) => {
-      await Promise.all([sender.run?.(signal), figures.run?.(signal)])
-    },
-  }
 }
 
 /** Removes deliveries that are older than 30 days, with their attempts. Any number of processes may do so at once. */

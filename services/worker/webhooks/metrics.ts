@@ -4,7 +4,6 @@ import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics
 export interface DeliveryMetrics {
   attempts: Counter<'outcome'>
   delaySeconds: Histogram
-  disabled: Gauge
 }
 
 /** Registers the metrics of deliveries. */
@@ -26,10 +25,14 @@ export function deliveryMetrics(metrics: Metrics): DeliveryMetrics {
       buckets: [0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1_800],
       registers,
     }),
-    disabled: new Gauge({
-      name: 'sluice_worker_endpoints_disabled',
-      help: 'Receivers of deliveries that were switched off because they failed.',
-      registers,
-    }),
   }
+}
+
+/** Registers the gauge of receivers that are switched off. */
+export function disabledEndpoints(metrics: Metrics): Gauge {
+  return new Gauge({
+    name: 'sluice_worker_endpoints_disabled',
+    help: 'Receivers of deliveries that were switched off because they failed.',
+    registers: [metrics],
+  })
 }

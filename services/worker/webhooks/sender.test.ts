@@ -10,6 +10,7 @@ import { deliveryQueue } from '@sluice/postgres/delivery-queue'
 import { updateEndpoint } from '@sluice/postgres/endpoints'
 import { webhookStore } from '@sluice/postgres/webhooks'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
+import type { Component } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../../tests/support/captured-logger.ts'
 import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
@@ -35,6 +36,10 @@ let received: Received[]
 let answer: [status: number, headers?: Record<string, string>]
 let clock: VirtualClock
 let mails: Parameters<Outbound['mail']>[0][]
+let stopping: AbortController
+let running: Promise<void> | undefined
+/** The sender, and what makes its takes fail. */
+let sender: { component: Component; breakTakes: (error: Error | undefined) => void }
 let stop: () => Promise<void>
 let log: ReturnType<typeof capturedLogger>
 let metrics: Metrics
@@ -66,9 +71,11 @@ beforeEach(() => {
   log = capturedLogger()
   const outbound = openOutbound({ allowedNetworks: ['127.0.0.0/8'] })
   metrics = createMetrics()
-  const stopping = new AbortController()
+  stopping = new AbortController()
+  const queue = deliveryQueue(postgres)
+  let broken: Error | undefined
   const component = deliverySender({
-    queue: deliveryQueue(postgres),
+    queue: { ...queue, take: (...limits) => (broken ? Promise.reject(broken) : queue.take(...limits)) },
     outbound: {
       post: (...call) => outbound.post(...call),
       mail: (message) => {
@@ -90,7 +97,13 @@ beforeEach(() => {
     leases: leaseMetrics(metrics),
     random: () => 0.5,
   })
-  const running = component.run?.(stopping.signal)
+  sender = {
+    component,
+    breakTakes: (error) => {
+      broken = error
+    },
+  }
+  running = component.run?.(stopping.signal)
   stop = async () => {
     stopping.abort()
     await running
@@ -298,6 +311,36 @@ test('Slack gets the body without a signature, an address an e-mail with a stabl
   const [id = ''] = await queueDeliveries(postgres.db, [{ endpointId, source: 'a', kind: 'alert', body: mail }], noon)
   expect((await attempted(id)).status).toBe('succeeded')
   expect(mails).toStrictEqual([{ to: ['a@b.example'], subject: 'Alert', text: 'It fires.', messageId: id }])
+})
+
+test('the secret before a rotation does not sign if it was stored with another key', async () => {
+  const webhookId = await addWebhook(postgres, { url: base, secret: 'new' })
+  const box = testSecrets.seal('old')
+  box[2] = (box[2] ?? 0) ^ 1
+  const rotation = { previousSecretBox: box, previousSecretUntil: new Date(noon + 3_600_000) }
+  await updateEndpoint(postgres.db, webhookId, rotation, noon)
+  expect((await attempted(await addDelivery(postgres, webhookId, noon))).status).toBe('succeeded')
+  const [sent] = received as [Received]
+  expect(sent.headers['x-svc-signature']).toBe(hmac('new', sent))
+  expect(sent.headers).not.toHaveProperty('x-svc-signature-previous')
+})
+
+test('a sender that has failed sends again when it is run again', async () => {
+  const { component, breakTakes } = sender
+  breakTakes(new Error('a statement that no retry mends'))
+  let failure: unknown
+  running?.catch((error: unknown) => {
+    failure = error
+  })
+  await waitUntil(async () => {
+    await clock.advance(1_000)
+    return failure !== undefined
+  }, 'the sender fails')
+  expect(failure).toMatchObject({ message: 'a statement that no retry mends' })
+  breakTakes(undefined)
+  running = component.run?.(stopping.signal)
+  const webhookId = await addWebhook(postgres, { url: base })
+  expect((await attempted(await addDelivery(postgres, webhookId, clock.now()))).status).toBe('succeeded')
 })
 
 test('a secret that was stored with another key is an attempt that says so', async () => {

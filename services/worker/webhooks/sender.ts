@@ -39,7 +39,7 @@ const retryMs = 1_000
 export function deliverySender(options: SenderOptions): Component {
   const { queue, clock, logger, stopping } = options
   const underWay = new Set<TakenDelivery>()
-  const abort = new AbortController()
+  let abort = new AbortController()
 
   async function send(taken: TakenDelivery, takenAt: number): Promise<void> {
     underWay.add(taken)
@@ -64,6 +64,8 @@ export function deliverySender(options: SenderOptions): Component {
     take,
     abort: () => {
       abort.abort(new Error('the worker stops'))
+      // After a failure the component runs again.
+      abort = new AbortController()
     },
     warn: (fields) => {
       logger.warn(fields, 'deliveries can not be taken, the worker tries again')
