@@ -131,6 +131,33 @@ describeWithChromium('cohorts', () => {
     expect(saves).toBe(1)
   })
 
+  it('show the values of their own when a condition before is removed', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/cohorts`)
+    await page.getByRole('button', { name: 'New cohort' }).first().click()
+    await page.getByRole('button', { name: 'Add a condition' }).first().click()
+    for (const [at, property, values] of [
+      [0, 'country', 'DE, FR'],
+      [1, 'path', '/a, /b'],
+    ] as const) {
+      await type(page, page.getByRole('combobox', { name: 'Property' }).nth(at), property)
+      await page.getByRole('combobox', { name: 'Condition', exact: true }).nth(at).selectOption('in')
+      await page
+        .getByRole('textbox', { name: /^Values/ })
+        .nth(at)
+        .fill(values)
+    }
+    await page.getByRole('button', { name: 'Remove this condition' }).first().click()
+    const values = page.getByRole('textbox', { name: /^Values/ })
+    await eventually(async () => {
+      expect(await values.count()).toBe(1)
+    })
+    expect(await values.inputValue()).toBe('/a, /b')
+    await values.fill('/a, /b, ')
+    expect(await values.inputValue()).toBe('/a, /b, ')
+  })
+
   it('keep a draft through a reload', async () => {
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)

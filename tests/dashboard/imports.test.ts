@@ -75,6 +75,23 @@ describeWithChromium('imports', () => {
     expect(listed.map(([line]) => Number(line))).toEqual(Array.from({ length: badRows }, (_, n) => n + 2))
   })
 
+  it('older than 30 days say that their errors are gone, and offer no retry', async () => {
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/status of 410/)
+    await openSession(page, rig.url, rig.admin)
+    const { imports } = await rig.call<{ imports: { job_id: string; failed_records: number }[] }>(
+      'GET',
+      `/api/v1/imports?site_id=${siteId}`,
+    )
+    const failed = imports.find((each) => each.failed_records > 0)
+    await page.route(/\/api\/v1\/imports\/imp_\w+\/errors/, (route) =>
+      route.fulfill({ status: 410, json: { success: false, error: 'The errors are gone', timestamp: Date.now() } }),
+    )
+    await page.goto(`${rig.url}/sites/${siteId}/imports?open=${failed?.job_id ?? ''}`)
+    await page.getByText('The errors were kept for 30 days after the end of the import.').waitFor()
+    expect(await page.getByRole('region', { name: 'Errors' }).getByRole('button').count()).toBe(0)
+  })
+
   it.each([
     ['an unknown column', 'event_type,timestamp_ms,colour\n', /“colour” is not known/],
     ['a missing column', 'event_type,country\n', /“timestamp_ms” is missing/],

@@ -21,7 +21,7 @@ interface History {
 
 describeWithChromium('notifications', () => {
   const visitors = useBrowser()
-  const receiving = { isHealthy: false }
+  const receiving = { isHealthy: false, isGone: false }
   /** Fires at the first full minute after the events. */
   const rule = {
     site_id: alarmSiteId,
@@ -37,7 +37,8 @@ describeWithChromium('notifications', () => {
   beforeAll(async () => {
     rig = await startRig()
     receiver = await serveLocally((_request, response) => {
-      response.writeHead(receiving.isHealthy ? 200 : 500).end(receiving.isHealthy ? 'thank you' : 'out of order')
+      if (receiving.isGone) response.writeHead(410).end()
+      else response.writeHead(receiving.isHealthy ? 200 : 500).end(receiving.isHealthy ? 'thank you' : 'out of order')
     })
     for (const id of [siteId, alarmSiteId]) await rig.call('POST', '/api/v1/sites', { site_id: id })
     ruleId = (await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', rule)).rule_id
@@ -100,6 +101,37 @@ describeWithChromium('notifications', () => {
     await eventually(async () => {
       expect(await deliveries.filter({ hasText: 'Succeeded' }).count()).toBe(3)
     })
+  })
+
+  it('of a webhook that was switched off stay so when it is edited, until the box is ticked', async () => {
+    receiving.isGone = true
+    const body = { site_id: siteId, url: `${receiver.url}/gone`, events: ['alert'] }
+    const { webhook_id: id } = await rig.call<{ webhook_id: string }>('POST', '/api/v1/webhooks', body)
+    const path = `/api/v1/webhooks/${id}`
+    const webhook = () => rig.call<{ disabled_at: number | null; events: string[] }>('GET', path)
+    await rig.call('POST', `${path}/test`)
+    await waitUntil(async () => (await webhook()).disabled_at !== null, 'the webhook is switched off')
+    receiving.isGone = false
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}/webhooks`)
+    await page.getByRole('row').filter({ hasText: '/gone' }).getByText('/gone').first().click()
+    const edit = page.getByRole('button', { name: 'Edit', exact: true })
+    const form = page.getByRole('dialog', { name: /^Edit/ })
+    const box = form.getByRole('checkbox', { name: 'Send deliveries' })
+    const save = form.getByRole('button', { name: 'Save' })
+    await edit.click()
+    expect(await box.isChecked()).toBe(false)
+    await form.getByRole('checkbox', { name: 'Finished exports' }).check()
+    await save.click()
+    await form.waitFor({ state: 'detached' })
+    expect(await webhook()).toMatchObject({ disabled_at: expect.any(Number), events: ['alert', 'export.completed'] })
+    await edit.click()
+    await box.check()
+    await save.click()
+    await form.waitFor({ state: 'detached' })
+    expect(await webhook()).toMatchObject({ disabled_at: null })
+    await rig.call('DELETE', path)
   })
 
   it('of a rule that gets a webhook are signed with a secret, which is shown once', async () => {

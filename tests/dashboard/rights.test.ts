@@ -162,6 +162,27 @@ describeWithChromium('keys', () => {
     })
   })
 
+  it('of an admin rename a key, and change nothing that somebody else has changed while the form was open', async () => {
+    const { key_id: id } = await rig.call<{ key_id: string }>('POST', '/api/v1/settings/keys', {
+      name: 'to rename',
+      scopes: ['stats:read'],
+    })
+    const path = `/api/v1/settings/keys/${id}`
+    const page = await open('/settings/keys')
+    await page.getByText('to rename').first().click()
+    await page.getByRole('button', { name: 'Edit' }).click()
+    const expiresAt = Date.now() + 86_400_000
+    await rig.call('PUT', path, { expires_at: expiresAt, scopes: ['stats:read', 'events:write'] })
+    await page.getByRole('dialog').getByRole('textbox', { name: 'Name' }).fill('renamed')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await eventually(async () => {
+      expect((await keys()).find(({ name }) => name === 'renamed')).toMatchObject({
+        expires_at: expiresAt,
+        scopes: expect.arrayContaining(['stats:read', 'events:write']),
+      })
+    })
+  })
+
   it('of an admin add a site, unless its id exists, which is said at the field', async () => {
     const page = await open('/')
     await page.getByRole('button', { name: 'Add a site' }).click()

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import type { SiteResource } from '@sluice/contracts/sites'
 import { useApi } from '../api/hooks.ts'
@@ -39,7 +39,8 @@ export function Frame() {
   const { path, url } = useLocation()
   const route = routeOf(path)
   const siteId = useNavigationSite(route)
-  useEffect(() => {
+  // Before the effects of pages, which may give a title that says more.
+  useLayoutEffect(() => {
     document.title = `${messages.nav[route.page]} · Sluice`
   }, [route.page])
   return (

@@ -98,6 +98,8 @@ export function formatCustom({ from, to }: CustomRange): string {
 }
 
 const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' })
+/** Of days: "yesterday" would be a day of the calendar, and what is measured are 24 hours. */
+const relativeDays = new Intl.RelativeTimeFormat(locale)
 const units: [Intl.RelativeTimeFormatUnit, number][] = [
   ['day', 86_400_000],
   ['hour', 3_600_000],
@@ -105,11 +107,11 @@ const units: [Intl.RelativeTimeFormatUnit, number][] = [
   ['second', 1_000],
 ]
 
-/** `3 minutes ago`, `in 2 days`. */
+/** `3 minutes ago`, `1 day ago`, `in 2 days`. */
 export function formatRelative(ms: number, now: number): string {
   const distance = ms - now
   const [unit, length] = units.find(([, each]) => Math.abs(distance) >= each) ?? ['second', 1_000]
-  return relative.format(Math.trunc(distance / length), unit)
+  return (unit === 'day' ? relativeDays : relative).format(Math.trunc(distance / length), unit)
 }
 
 const pad = (value: number) => String(value).padStart(2, '0')

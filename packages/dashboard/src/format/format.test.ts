@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from '@jest/globals'
 import { loadTemporal } from '../state/temporal.ts'
 import { fileNameOf, toCsv } from './csv.ts'
 import { toCurl } from './curl.ts'
-import { formatBounds, formatIso } from './dates.ts'
+import { formatBounds, formatIso, formatRelative } from './dates.ts'
 import { changeOf, formatBytes, formatChange, formatCompact, formatDuration, formatPercent } from './numbers.ts'
 import { filterSentence } from './sentences.ts'
 
@@ -52,6 +52,15 @@ describe('what is taken away', () => {
         { key: 'a,"b"\n', value: 1.5 },
       ]),
     ).toBe(`key,value\r\n'=1+1,-2\r\n"a,""b""\n",1.5\r\n`)
+  })
+
+  test('CSV has the fields of all rows', () => {
+    expect(
+      toCsv([
+        { line: 2, message: 'a' },
+        { line: 3, field: 'url', message: 'b' },
+      ]),
+    ).toBe('line,message,field\r\n2,a,\r\n3,b,url\r\n')
   })
 
   test('curl quotes for a shell and holds no secret', () => {
@@ -110,4 +119,10 @@ test('the filter sentence of the design', () => {
       zone: 'UTC',
     }),
   ).toBe('Visitors from Germany or France, paths starting with /blog, last 28 days, against the 28 before')
+})
+
+test('a time some days off is not called yesterday or tomorrow, which are days of the calendar', () => {
+  const now = Date.UTC(2026, 10, 25, 9)
+  const hours = [-47, -25, -1, 0, 47].map((each) => formatRelative(now + each * 3_600_000, now))
+  expect(hours).toStrictEqual(['1 day ago', '1 day ago', '1 hour ago', 'now', 'in 1 day'])
 })

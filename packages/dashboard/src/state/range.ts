@@ -113,8 +113,7 @@ function shiftOf(range: Range, moment: Moment): Duration | undefined {
       const { startMs, endMs } = customBounds(range, moment)
       return { milliseconds: endMs - startMs }
     }
-    const { PlainDate } = temporal()
-    return { days: PlainDate.from(range.from).until(PlainDate.from(range.to)).days + 1 }
+    return lengthOf(range)
   }
   const shifts: Record<Preset, Duration | undefined> = {
     today: { days: 1 },
@@ -166,13 +165,17 @@ export function shifted(range: Range, by: -1 | 1, moment: Moment): CustomRange |
     const { endMs } = boundsOf(range, moment)
     return { from: localTime(moved), to: localTime(move(zonedAt(endMs, moment.zone))) }
   }
-  const whole = typeof range === 'object' ? { days: daysOf(range) } : wholeOf(range)
+  const whole = typeof range === 'object' ? lengthOf(range) : wholeOf(range)
   return { from: moved.toPlainDate().toString(), to: moved.toPlainDate().add(whole).subtract({ days: 1 }).toString() }
 }
 
-const daysOf = ({ from, to }: CustomRange) => {
+/** Length of chosen days; of whole months in months, so that the range before October is September. */
+function lengthOf({ from, to }: CustomRange): Duration {
   const { PlainDate } = temporal()
-  return PlainDate.from(from).until(PlainDate.from(to)).days + 1
+  const first = PlainDate.from(from)
+  const end = PlainDate.from(to).add({ days: 1 })
+  const isMonths = first.day === 1 && end.day === 1
+  return isMonths ? { months: first.until(end, { largestUnit: 'months' }).months } : { days: first.until(end).days }
 }
 
 /** Length of the whole range, of which presets that end at the clock are a part. */

@@ -1,5 +1,5 @@
 /** What the browser remembers of a person; never a secret. */
-export type StoredName = 'theme' | 'shortcuts' | 'site' | 'zone'
+export type StoredName = 'theme' | 'shortcuts' | 'site'
 
 /** A remembered value; undefined where there is none, or where storage is forbidden. */
 export function remembered(name: StoredName): string | undefined {

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { ApiRequest } from '../api/request.ts'
-import { type CsvRow, toCsv } from '../format/csv.ts'
+import { type CsvRow, fieldsOf, toCsv } from '../format/csv.ts'
 import { type CurlRequest, toCurl } from '../format/curl.ts'
 import { texts } from '../format/messages.ts'
 import { changeOf, formatChange, formatExact, formatValue, type NumberKind } from '../format/numbers.ts'
@@ -115,7 +115,7 @@ export function MoreMenu({ source }: { source: NumberSource }) {
 /** The rows of a source as a table, as its CSV has them. */
 export function TableDialog({ source, onClose }: { source: NumberSource; onClose: () => void }) {
   const rows = source.rows().map((row, at) => ({ row, at }))
-  const fields = Object.keys(rows[0]?.row ?? {})
+  const fields = fieldsOf(rows.map(({ row }) => row))
   return (
     <Dialog title={source.label} size="large" onClose={onClose}>
       <DataTable<{ row: CsvRow; at: number }>

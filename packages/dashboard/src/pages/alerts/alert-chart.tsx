@@ -2,7 +2,7 @@ import { useRef, useState } from 'preact/hooks'
 import { formatDate, formatDateTime } from '../../format/dates.ts'
 import { formatCompact, formatExact, formatValue, type NumberKind } from '../../format/numbers.ts'
 import { announce } from '../../ui/announce.tsx'
-import { type Band, type Point, roundedTo3, scaleOf } from './geometry.ts'
+import { type Band, type Point, roundedTo3, scaleOf, shownBands } from './geometry.ts'
 import { texts } from './messages.ts'
 
 export interface AlertChartProps {
@@ -80,7 +80,7 @@ export function AlertChart({ label, series, bands, kind, zone, threshold, onThre
           {[0, 0.5, 1].map((share) => (
             <line key={share} class="grid" x1={0} x2={width} y1={share * height} y2={share * height} />
           ))}
-          {bands.map((band) => {
+          {shownBands(bands, series).map((band) => {
             const from = scale.x(band.from) * width
             const to = scale.x(band.to ?? last?.timestamp ?? band.from) * width
             return (

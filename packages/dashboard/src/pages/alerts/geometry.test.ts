@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals'
-import { bandsOf, niceTop, roundedTo3, scaleOf } from './geometry.ts'
+import { bandsOf, niceTop, roundedTo3, scaleOf, shownBands } from './geometry.ts'
 
 it('the top of a chart is a round number that is not below the highest value', () => {
   expect([0, 1, 1.2, 23, 26, 51, 999, 0.03].map(niceTop)).toStrictEqual([1, 1, 2, 25, 50, 100, 1000, 0.05])
@@ -36,4 +36,14 @@ it('a firing that ended because the rule was switched off has an end', () => {
     { from: 3, to: 9 },
     { from: 9, to: 12 },
   ])
+})
+
+it('a firing that ended before the chart begins is no band, one that lasts into the chart is', () => {
+  const series = [30, 40].map((timestamp) => ({ timestamp, value: 1 }))
+  const bands = [
+    { from: 5, to: 9 },
+    { from: 20, to: 31 },
+    { from: 25, to: null },
+  ]
+  expect(shownBands(bands, series)).toStrictEqual(bands.slice(1))
 })

@@ -39,6 +39,10 @@ export function scaleOf(series: readonly Point[], threshold: number | undefined)
   }
 }
 
+/** The bands that reach into a chart: a rule's history is kept for longer than its chart shows. */
+export const shownBands = (bands: readonly Band[], series: readonly Point[]): Band[] =>
+  bands.filter(({ to }) => to === null || to >= (series[0]?.timestamp ?? 0))
+
 /** A value as one would type it: three significant digits. */
 export const roundedTo3 = (value: number): number => Number(value.toPrecision(3))
 

@@ -223,7 +223,9 @@ function ConditionRow({ editor, condition, path }: { editor: Editor; condition: 
 
 /** A field for several values; it keeps the text while one types. */
 function ListInput({ values, onChange }: { values: readonly string[]; onChange: (values: string[]) => void }) {
-  const [text, setText] = useState(listText(values))
+  const [typed, setTyped] = useState(listText(values))
+  // Another condition takes the row when one before it is removed.
+  const text = isSameList(listOf(typed), values) ? typed : listText(values)
   return (
     <input
       class="input"
@@ -231,9 +233,11 @@ function ListInput({ values, onChange }: { values: readonly string[]; onChange: 
       placeholder={texts.values}
       value={text}
       onInput={({ currentTarget }) => {
-        setText(currentTarget.value)
+        setTyped(currentTarget.value)
         onChange(listOf(currentTarget.value))
       }}
     />
   )
 }
+
+const isSameList = (one: readonly string[], other: readonly string[]) => JSON.stringify(one) === JSON.stringify(other)

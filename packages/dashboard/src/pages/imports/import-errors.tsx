@@ -13,6 +13,8 @@ import { VirtualRows } from '../../ui/virtual-rows.tsx'
 import { texts } from './messages.ts'
 
 const pageSize = 1_000
+/** The status of the answer when the errors are not kept any longer. */
+const gone = 410
 
 type Pages = ReadonlyMap<number, readonly ImportError[]>
 
@@ -55,6 +57,14 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
       setError(asApiError(failure))
     }
     setSaving(false)
+  }
+  if (error?.status === gone) {
+    return (
+      <section class="stack-small" aria-label={texts.errors}>
+        <h3>{texts.errorsOf(count)}</h3>
+        <p class="muted">{texts.gone}</p>
+      </section>
+    )
   }
   const first = { params, query: { limit: pageSize, offset: 0 } }
   return (

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { KeyResource } from '@sluice/contracts/keys'
+import { changedFields } from '../../api/changed-fields.ts'
 import { serverNow } from '../../api/client.ts'
 import { useChange } from '../../api/hooks.ts'
 import { OverlapField } from '../../parts/overlap-field.tsx'
@@ -10,6 +11,7 @@ import { Details } from '../../ui/details.tsx'
 import { Drawer } from '../../ui/dialog.tsx'
 import { ConfirmDialog, FormDialog } from '../../ui/form-dialog.tsx'
 import { Ago, At } from '../../ui/time.tsx'
+import { bodyOf, draftOf } from './key-draft.ts'
 import { KeyForm } from './key-form.tsx'
 import { KeyState } from './key-state.tsx'
 import { texts } from './messages.ts'
@@ -108,14 +110,17 @@ export function KeyDrawer({ of, onClose, onReveal }: KeyDrawerProps) {
 
 function EditKey({ of, onClose }: Omit<KeyDrawerProps, 'onReveal'>) {
   const update = useChange('updateKey', ['listKeys', 'getSession'])
+  // The list may be asked anew while the form is open.
+  const [opened] = useState(of)
   return (
     <KeyForm
-      of={of}
+      of={opened}
       onClose={onClose}
       isBusy={update.isBusy}
       error={update.error}
       onSubmit={async (body) => {
-        await update.run({ params: { key_id: of.key_id }, body })
+        const before = bodyOf(draftOf(opened), serverNow(), opened)
+        await update.run({ params: { key_id: of.key_id }, body: changedFields(body, before) })
         onClose()
       }}
     />

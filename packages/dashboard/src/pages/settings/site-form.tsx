@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import { canonicalTimeZone, retentionDaysMax, type SiteSettings } from '@sluice/contracts/sites'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useApi, useChange } from '../../api/hooks.ts'
+import { zoneNames } from '../../app/zones.ts'
 import { useSite } from '../../state/session.tsx'
 import { toast } from '../../ui/announce.tsx'
 import { Button } from '../../ui/button.tsx'
@@ -12,9 +13,6 @@ import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
 const fields = ['name', 'timezone', 'conversion_event', 'retention_days']
-
-let zones: string[] | undefined
-const zoneNames = () => (zones ??= ['UTC', ...Intl.supportedValuesOf('timeZone').filter((zone) => zone !== 'UTC')])
 
 /** Days as they were typed: null for nothing, undefined for what is no number of days. */
 function daysOf(text: string): number | null | undefined {

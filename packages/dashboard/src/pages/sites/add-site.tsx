@@ -3,6 +3,7 @@ import { useLocation } from 'preact-iso/router'
 import { asApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange } from '../../api/hooks.ts'
+import { zoneNames } from '../../app/zones.ts'
 import { ownZone } from '../../format/dates.ts'
 import { sitePath } from '../../state/route.ts'
 import { Combobox } from '../../ui/combobox.tsx'
@@ -75,10 +76,7 @@ export function AddSite({ onClose }: { onClose: () => void }) {
           <Combobox
             attributes={attributes}
             value={zone}
-            options={['UTC', ...Intl.supportedValuesOf('timeZone').filter((each) => each !== 'UTC')].map((value) => ({
-              value,
-              label: value,
-            }))}
+            options={zoneNames().map((value) => ({ value, label: value }))}
             onChange={setZone}
           />
         )}

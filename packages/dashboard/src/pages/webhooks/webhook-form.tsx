@@ -7,6 +7,7 @@ import {
   summaryIntervals,
   type WebhookResource,
 } from '@sluice/contracts/webhooks'
+import { changedFields } from '../../api/changed-fields.ts'
 import type { ApiError } from '../../api/error.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange, useRefresh } from '../../api/hooks.ts'
@@ -21,6 +22,9 @@ const shown = ['url', 'events', 'secret']
 
 type Body = Omit<CreateWebhookBody, 'site_id'>
 
+/** Whether deliveries are sent, which neither its owner nor a failing receiver has switched off. */
+const isSending = ({ active, disabled_at: disabledAt }: WebhookResource) => active && disabledAt === null
+
 interface FormProps {
   of?: WebhookResource
   onSubmit: (body: Body) => unknown
@@ -33,7 +37,7 @@ function WebhookForm({ of, onSubmit, onClose, isBusy, error }: FormProps) {
   const [url, setUrl] = useState(of?.url ?? '')
   const [events, setEvents] = useState<readonly DeliveryKind[]>(of?.events ?? ['alert'])
   const [interval, setInterval] = useState<SummaryInterval>(of?.summary_interval ?? '1d')
-  const [isActive, setActive] = useState(of?.active ?? true)
+  const [isActive, setActive] = useState(of === undefined || isSending(of))
   const [secret, setSecret] = useState('')
   const [isTried, setTried] = useState(false)
   const errors = fieldErrors(error, shown)
@@ -137,17 +141,21 @@ export function NewWebhook({ onClose, onSecret }: { onClose: () => void; onSecre
   )
 }
 
-/** The dialog that changes a webhook. */
+/** The dialog that changes a webhook. One that was switched off stays so until the box for its deliveries is ticked. */
 export function EditWebhook({ of, onClose }: { of: WebhookResource; onClose: () => void }) {
   const update = useChange('updateWebhook', ['listWebhooks'])
+  // The list is asked anew while the form is open.
+  const [opened] = useState(of)
   return (
     <WebhookForm
-      of={of}
+      of={opened}
       onClose={onClose}
       isBusy={update.isBusy}
       error={update.error}
       onSubmit={async (body) => {
-        await update.run({ params: { webhook_id: of.webhook_id }, body })
+        const { url, events, summary_interval } = opened
+        const before = { url, events, active: isSending(opened), summary_interval }
+        await update.run({ params: { webhook_id: of.webhook_id }, body: changedFields(body, before) })
         onClose()
       }}
     />
