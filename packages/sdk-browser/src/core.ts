@@ -3,7 +3,7 @@ import { openDeviceStore } from './device-store.ts'
 import { makeId } from './make-id.ts'
 import { propagate } from './propagate.ts'
 import { newEntry, openQueue, type Queue } from './queue.ts'
-import { deviceType, wantsPrivacy } from './read-browser.ts'
+import { deviceType, pageUrl, wantsPrivacy } from './read-browser.ts'
 import { readOptions } from './read-options.ts'
 import { createSender, type Sender } from './sender.ts'
 import { openTabStore } from './tab-store.ts'
@@ -12,8 +12,11 @@ import { openVisitor, type Visitor } from './visitor.ts'
 import { watchOutbound } from './watch-outbound.ts'
 import { watchPages } from './watch-pages.ts'
 
-/** An event without the visitor's ids, its time by the device's clock (Unix ms), and whether the caller gave its time. */
-type Draft = [event: SluiceEvent, deviceNow: number, isFixed: boolean]
+/**
+ * An event without the visitor's ids, its time by the device's clock (Unix ms), and whether the caller gave its time. Without an
+ * event: a reset, which keeps its place among the events.
+ */
+type Draft = [event: SluiceEvent | undefined, deviceNow: number, isFixed: boolean]
 
 /** The parts that exist while events may be stored and sent. */
 interface Delivery {
@@ -67,8 +70,7 @@ export function createCore(options: Options): Sluice {
     if (properties.count) track('sluice_dropped', properties)
   }
 
-  const open = (): Delivery => {
-    const storage = hasSignal ? 'none' : wanted
+  const open = (storage = hasSignal ? 'none' : wanted): Delivery => {
     const name = `sluice:${site}`
     const onFailure = (): void => {
       report(`${storage} storage fails: events kept in memory`)
@@ -109,16 +111,20 @@ export function createCore(options: Options): Sluice {
   }
 
   /** Queues an event with the ids of the visitor, or keeps it in memory until storing is allowed. */
-  const commit = (event: SluiceEvent, deviceNow: number, isFixed: boolean): void => {
-    const { site_id, timestamp, event_id, user_id } = event
+  const commit = (event: SluiceEvent | undefined, deviceNow: number, isFixed: boolean): void => {
     if (!delivery || decision !== 'granted') {
       // A copy: the page may change the object later.
-      held.push([JSON.parse(JSON.stringify(event)) as SluiceEvent, deviceNow, isFixed])
-      const [oldest] = held.length > heldMax ? (held.shift() ?? []) : []
+      held.push([event && (JSON.parse(JSON.stringify(event)) as SluiceEvent), deviceNow, isFixed])
+      const oldest = held.length > heldMax && held.shift()?.[0]
       if (oldest) onDrop(oldest.timestamp)
       return
     }
     const { visitor, queue, sender } = delivery
+    if (!event) {
+      visitor.forget()
+      return
+    }
+    const { site_id, timestamp, event_id, user_id } = event
     if (user_id) visitor.change({ user_id })
     visitor.touch(deviceNow)
     const full = { ...event, user_id: undefined, ...context() }
@@ -146,7 +152,7 @@ export function createCore(options: Options): Sluice {
       if (![event_type, event_id, more.user_id ?? 'none'].every(isText) || !(timestamp >= 0)) {
         report('event not sent: wrong type, id or time')
       } else if (!isInert && decision !== 'denied') {
-        const url = (options.hash ? location.href : location.href.replace(/#[^]*/, '')).slice(0, textMax)
+        const url = pageUrl(options.hash).slice(0, textMax)
         const device_type = deviceType()
         const event = { site_id: site, event_type, timestamp, event_id, url, device_type, properties, ...more }
         commit(event, deviceNow, !!at.timestamp)
@@ -190,23 +196,25 @@ export function createCore(options: Options): Sluice {
     track: (type, ...[properties, at]) => track(type, properties, at),
     page: (properties) => page(properties),
     identify: (user_id, traits) => track('identify', traits, {}, { user_id }),
-    reset: () => delivery?.visitor.forget(),
+    reset: () => {
+      // At once where no event before it waits; and in its place among those that do, and those that come.
+      if (!held.length) delivery?.visitor.forget()
+      if (!isInert && decision !== 'denied') commit(undefined, 0, true)
+    },
     flush: async () => {
       await delivery?.loaded
       return (await delivery?.sender.flush()) ?? { sent: 0, pending: held.length, rejected: 0 }
     },
     consent: (next) => {
-      if (isInert) return
       decision = next
-      if (next !== 'denied') {
-        begin()
-        return
+      begin()
+      if (next !== 'denied' || !endpoint) return
+      // The storage of earlier visits, too, which this one may not use because of a privacy signal.
+      for (const { visitor, queue, sender } of [delivery ?? open(), open(wanted)]) {
+        sender.stop()
+        queue.clear()
+        visitor.forget()
       }
-      // This also deletes what earlier visits have stored.
-      const { visitor, queue, sender } = delivery ?? open()
-      sender.stop()
-      queue.clear()
-      visitor.forget()
       delivery = undefined
       held = []
     },

@@ -14,3 +14,8 @@ export function deviceType(): string {
     return 'tablet'
   return userAgent.includes('Mobi') ? 'mobile' : 'desktop'
 }
+
+/** The URL of the page, without its hash unless that is a part of the page's address; an empty hash never is. */
+export function pageUrl(hasHash = false): string {
+  return location.href.replace(hasHash ? /#$/ : /#[^]*/, '')
+}

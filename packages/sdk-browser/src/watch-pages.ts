@@ -1,20 +1,22 @@
+import { pageUrl } from './read-browser.ts'
+
 /**
  * Calls `onPage` for the current page, when a script changes the path or the query, and when the browser restores the page
  * from its back/forward cache, until `signal` is aborted. It is called in a later task, after frameworks have set the title.
  * `hasHash`: whether a change of the hash is a page view.
  */
 export function watchPages(onPage: (referrer: string) => void, hasHash: boolean, signal: AbortSignal): void {
-  const pageOf = (): string => location.pathname + location.search + (hasHash ? location.hash : '')
   let current: string | undefined
   let { referrer } = document
   let timer: ReturnType<typeof setTimeout> | undefined
   const check = (): void => {
     clearTimeout(timer)
     timer = setTimeout(() => {
-      if (signal.aborted || pageOf() === current) return
-      current = pageOf()
+      const url = pageUrl(hasHash)
+      if (signal.aborted || url === current) return
+      current = url
       onPage(referrer)
-      referrer = hasHash ? location.href : location.href.replace(/#[^]*/, '')
+      referrer = url
     })
   }
   const onShow = ({ persisted }: PageTransitionEvent): void => {

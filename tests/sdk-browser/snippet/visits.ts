@@ -161,6 +161,32 @@ export function testVisits(shop: Shop): void {
     expect(shop.proxy.events('never')).toEqual([])
   })
 
+  it('wipes after a refusal what visits before a privacy signal have stored', async () => {
+    const { page, context } = await open({ 'data-storage': 'device' })
+    await page.evaluate(`sluice.identify('ada'); sluice.flush()`)
+    expect(await page.evaluate('localStorage.length')).toBe(1)
+    shop.site.show(
+      `<script>Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })</script>${tag({ 'data-storage': 'device' })}`,
+    )
+    await page.goto(`${shop.site.url}/private`)
+    expect(await page.evaluate('localStorage.length')).toBe(1)
+    await page.evaluate(`sluice.consent('denied')`)
+    expect(await page.evaluate('localStorage.length')).toBe(0)
+    await context.close()
+  })
+
+  it('keeps a reset in its place among the events that are held before consent', async () => {
+    const { page } = await open({ 'data-consent': 'pending', 'data-storage': 'device' })
+    await page.evaluate(`localStorage.setItem('sluice:shop', JSON.stringify({ user_id: 'grace' }))`)
+    await page.evaluate(`sluice.track('of grace'); sluice.reset(); sluice.identify('ada'); sluice.reset()`)
+    await page.evaluate(`sluice.track('of nobody'); sluice.consent('granted'); sluice.flush()`)
+    const [ofNobody] = await sent(1, 'of nobody')
+    expect(ofNobody).not.toHaveProperty('user_id')
+    const userOf = (type: string) => shop.proxy.events(type).map(({ user_id }) => user_id)
+    expect([userOf('of grace'), userOf('identify')]).toEqual([['grace'], ['ada']])
+    expect(await page.evaluate('sluice.context().user_id')).toBeUndefined()
+  })
+
   it('reports clicks on links to other hosts, and leaves the click alone', async () => {
     const { page } = await open(
       { 'data-outbound': '' },
