@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import pRetry from 'p-retry'
 import type { SessionResource } from '@sluice/contracts/session'
-import { connectionFailure, isServerAbsent, isTransient } from './connection-failure.ts'
+import { ConnectionFailure, connectionFailure, isServerAbsent, isTransient } from './connection-failure.ts'
 import { exitCodes, Failure } from './failure.ts'
 
 /** A successful answer of Sluice. */
@@ -180,10 +180,11 @@ export function notSluice(url: string, response: Response): Failure {
     return new Failure(`${url} redirects to ${location}: set SLUICE_URL to the address at which Sluice itself answers.`)
   }
   const type = response.headers.get('Content-Type') ?? 'no content type'
-  // A proxy answers these in place of a Sluice that is away.
+  // A proxy answers these in place of a Sluice that is away, which may be there a moment later.
   if ([502, 503, 504].includes(response.status)) {
-    return new Failure(
+    return new ConnectionFailure(
       `A proxy at ${url} answers ${response.status} instead of Sluice: see whether Sluice runs behind it.`,
+      'NO_ANSWER_BEHIND_PROXY',
     )
   }
   return new Failure(`${url} is not Sluice (it answers ${response.status}, ${type}): set SLUICE_URL to its address.`)

@@ -6,6 +6,11 @@ import { exitCodes, Failure, messageOf } from './failure.ts'
 import { openTerminal } from './output/terminal.ts'
 import { createProgram } from './program.ts'
 
+/** Commands whose work is not what they print. */
+const storingCommands: readonly string[] = ['send', 'import']
+/** The command that runs, once its arguments are read. */
+let command = ''
+
 const interruption = new AbortController()
 const terminal = openTerminal(process.stdout, process.stderr)
 const context: Context = { env: process.env, input: process.stdin, terminal, signal: interruption.signal }
@@ -19,9 +24,9 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 }
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    // The reader of the pipe, `head` for example, has what it wants.
-    if (error.code === 'EPIPE') process.exit(exitCodes.ok)
-    throw error
+    if (error.code !== 'EPIPE') throw error
+    // The reader of the pipe, `head` for example, has what it wants; what is to be stored still is.
+    if (!storingCommands.includes(command)) process.exit(exitCodes.ok)
   })
 }
 
@@ -33,7 +38,11 @@ process.stdout.write('', () => {
 
 async function run(): Promise<number> {
   try {
-    await createProgram(context, readVersion()).parseAsync()
+    const program = createProgram(context, readVersion())
+    program.hook('preAction', (_, action) => {
+      command = action.name()
+    })
+    await program.parseAsync()
     return exitCodes.ok
   } catch (error) {
     terminal.status(null)

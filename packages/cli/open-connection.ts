@@ -1,7 +1,18 @@
 import { type Client, openClient, type RetryPolicy } from './client.ts'
 import type { Context } from './context.ts'
+import { Failure } from './failure.ts'
 import { formatDuration } from './output/format.ts'
+import { safeText } from './output/safe-text.ts'
 import { readSettings, requireKey, type Settings, type SiteOptions } from './settings.ts'
+
+/** Whether events would be sent without TLS, although Sluice was asked with it. */
+export const losesTls = (url: string, collectUrl: string): boolean =>
+  url.startsWith('https:') && collectUrl.startsWith('http:')
+
+/** What to do when `losesTls`. */
+export const unencrypted = (url: string, collectUrl: string): string =>
+  `${url} names ${safeText(collectUrl)} for events, which is not encrypted: set SLUICE_COLLECT_URL on the query service to the ` +
+  'address of the gateway with https, or here.'
 
 /** The settings of a command, and the client that was opened with them. */
 export interface Connection {
@@ -36,11 +47,16 @@ export function clientFor(
   })
 }
 
-/** The gateway: named by the settings, or by the query service, or the same address when that serves events alone. */
+/**
+ * The gateway: named by the settings, or by the query service, or the same address when that serves events alone. Throws a Failure
+ * when a service with TLS names an address without: the key would be sent in clear.
+ */
 export async function collectUrlOf({ settings, client }: Connection): Promise<string> {
   if (settings.collectUrl !== undefined) return settings.collectUrl
   try {
-    return (await client.session()).collect_url
+    const { collect_url: collectUrl } = await client.session()
+    if (losesTls(settings.url, collectUrl)) throw new Failure(unencrypted(settings.url, collectUrl))
+    return collectUrl
   } catch (error) {
     if (error instanceof Error && 'status' in error && error.status === 404) return settings.url
     throw error

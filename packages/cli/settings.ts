@@ -41,13 +41,20 @@ export function addSiteOption(command: Command): Command {
   return command.addOption(new Option('-s, --site <site>', 'the site (SLUICE_SITE)'))
 }
 
-/** Reads the settings. Throws a usage Failure for a URL that is none. */
+/**
+ * Reads the settings. Throws a usage Failure for a URL that is none. `isReplaced`: the file of `sluice login` is about to be
+ * written anew, and is as good as none if it can't be read.
+ */
 export async function readSettings(
   { env, input }: Pick<Context, 'env' | 'input'>,
   options: SiteOptions,
+  { isReplaced = false }: { isReplaced?: boolean } = {},
 ): Promise<Settings> {
   const file = configFile(env)
-  const saved = await readSavedSettings(file)
+  const saved = await readSavedSettings(file).catch((error: unknown) => {
+    if (isReplaced) return undefined
+    throw error
+  })
   const given = firstOf([options.url, '--url'], [env.SLUICE_URL, 'SLUICE_URL'])
   const [url, urlSource] = given ?? [saved?.url ?? defaultUrl, saved ? file : 'the default']
   const checkedUrl = checkUrl(url, urlSource)

@@ -185,6 +185,8 @@ export function eventSender(parts: SenderParts): Sender {
       delaySkips++
       isStopped = false
       until.backoff = 0
+      clearTimeout(timer)
+      timer = undefined
       pump()
       let isOver = false
       return () => {

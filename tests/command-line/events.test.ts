@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -96,6 +98,47 @@ describe('send', () => {
     })
     expect(ended).toMatchObject({ code: 130, stderr: 'Stored 1 of 1 event. The input was not read to its end.\n' })
     await standalone.waitForEvents('open', 1)
+  })
+
+  it('waits for a Sluice in whose place a proxy answers', async () => {
+    let refusals = 3
+    const forward = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+      const { method = 'GET', url = '', headers } = request
+      const body = Buffer.concat(await request.toArray())
+      const answer = await fetch(standalone.service.url + url, {
+        method,
+        headers: { Authorization: headers.authorization ?? '', 'Content-Type': headers['content-type'] ?? '' },
+        ...(method === 'POST' && { body }),
+      })
+      response.writeHead(answer.status, { 'Content-Type': 'application/json' }).end(await answer.text())
+    }
+    const proxy = createServer((request, response) => {
+      if (refusals-- > 0) response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>502 Bad Gateway</h1>')
+      else void forward(request, response)
+    })
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    const env = { SLUICE_URL: url, SLUICE_COLLECT_URL: url }
+    const { code, stderr } = await standalone.run(['send', '-', '--site', 'proxy'], {
+      env,
+      input: '{"event_type":"a"}\n',
+    })
+    proxy.close()
+    expect([code, stderr]).toEqual([0, expect.stringContaining('answers 502 instead of Sluice')])
+    await standalone.waitForEvents('proxy', 1)
+  })
+
+  it('stores the lines that follow when the reader of its output has ended', async () => {
+    const command = `"${process.execPath}" "${program}" send - --site unread | head -n 1`
+    const env = { PATH: process.env.PATH, SLUICE_URL: standalone.service.url, SLUICE_API_KEY: standalone.key }
+    const child = spawn('bash', ['-c', command], { env, stdio: ['pipe', 'pipe', 'inherit'] })
+    child.stdin.write('{"event_type":"a"}\n')
+    await standalone.waitForEvents('unread', 1)
+    for (const type of ['b', 'c']) {
+      child.stdin.write(`{"event_type":"${type}"}\n`)
+      await standalone.waitForEvents('unread', type === 'b' ? 2 : 3)
+    }
+    child.stdin.end()
   })
 
   it('stores the lines of standard input, names those that it can’t store, and keeps every digit', async () => {

@@ -208,6 +208,26 @@ describe('import --from', () => {
     ])
   })
 
+  it('umami: leaves out samples of Web Vitals, and stores nothing twice however the file is packed', async () => {
+    const csv = [
+      'session_id,visit_id,hostname,url_path,url_query,event_type,event_name,created_at',
+      's1,v1,a.example,/p#top,a=1,1,,2024-05-01 12:00:00',
+      's1,v1,,/p,,5,,2024-05-01 12:00:01',
+      '',
+    ].join('\n')
+    for (const [name, content] of [
+      ['vitals.csv', csv],
+      ['vitals.csv.gz', gzipSync(csv)],
+    ] as const) {
+      await standalone.write(name, content)
+      const { code, stdout } = await standalone.run(['import', name, '--from', 'umami', '--site', 'vitals'])
+      expect([code, stdout]).toEqual([0, expect.stringContaining('1 of 1 event processed, 0 failed.')])
+    }
+    expect(await standalone.eventsOf('vitals')).toMatchObject([
+      { event_type: 'page_view', url: 'https://a.example/p?a=1#top' },
+    ])
+  })
+
   it('umami: takes website_event, and names the lines of the original', async () => {
     const file = await standalone.write(
       'website_event.csv',

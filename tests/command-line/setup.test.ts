@@ -241,6 +241,15 @@ describe('login', () => {
     },
   )
 
+  it('replaces a file that holds no settings, as its message says', async () => {
+    const env = { SLUICE_CONFIG: join(standalone.folder, 'cut.json'), SLUICE_API_KEY: '' }
+    await writeFile(env.SLUICE_CONFIG, '{"url": "htt')
+    const sent = await standalone.run(['send', 'x', '--site', 'shop'], { env })
+    expect(sent).toMatchObject({ code: 1, stderr: expect.stringContaining('run "sluice login" again') })
+    expect((await standalone.run(['login'], { env, input: standalone.shopKey })).code).toBe(0)
+    expect((await standalone.run(['send', 'x', '--site', 'shop'], { env })).code).toBe(0)
+  })
+
   it('saves no key that is not accepted', async () => {
     const env = { SLUICE_CONFIG: join(standalone.folder, 'wrong/config.json') }
     expect(await standalone.run(['login'], { env, input: 'svc_prod_wrong\n' })).toMatchObject({ code: 4 })

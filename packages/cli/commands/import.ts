@@ -14,7 +14,7 @@ import {
 } from '@sluice/contracts/imports'
 import { type ListOf, pageDefaults } from '@sluice/contracts/paging'
 import { allowsSite, grants } from '@sluice/contracts/scopes'
-import type { Client } from '../client.ts'
+import { type Client, Refusal } from '../client.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { exitCodes, Failure, messageOf, usageFailure } from '../failure.ts'
@@ -50,7 +50,7 @@ interface ImportOptions extends SiteOptions {
 const pollMsMin = 100
 const pollMsMax = 1_000
 const shownErrorsMax = 20
-/** Errors that are held for --json and --errors-file. */
+/** Errors of the server that are held for --json and --errors-file. */
 const heldErrorsMax = 100_000
 
 /** Adds the command `sluice import`, which uploads a file and follows its import. */
@@ -211,7 +211,7 @@ async function follow(
 ): Promise<void> {
   const { terminal, signal } = context
   const job = await waitForEnd(context, client, jobId).catch((error: unknown) => {
-    if (signal.aborted)
+    if (signal.aborted || !(error instanceof Refusal))
       terminal.note(`The import goes on without this command: "sluice import --job ${jobId}" waits for it.`)
     throw error
   })
@@ -288,7 +288,8 @@ function printErrors(
   const rest = failed - errors.length
   if (rest > 0) {
     const where = options.errorsFile ?? 'a file that you name with --errors-file'
-    terminal.note(`… and ${countOf(rest, 'further line')}; all of them are in ${where}.`)
+    const held = failed > heldErrorsMax ? `the first ${formatCount(heldErrorsMax)}` : 'all of them'
+    terminal.note(`… and ${countOf(rest, 'further line')}; ${held} are in ${where}.`)
   }
 }
 

@@ -4,7 +4,7 @@ import { configFile, removeSettings, saveSettings } from '../config-file.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { usageFailure } from '../failure.ts'
-import { clientFor } from '../open-connection.ts'
+import { clientFor, losesTls, unencrypted } from '../open-connection.ts'
 import { safeText } from '../output/safe-text.ts'
 import { addSiteOption, readKey, readSettings, type SiteOptions } from '../settings.ts'
 
@@ -43,7 +43,8 @@ export function addLogin(program: Command, context: Context): void {
 
 async function login(context: Context, options: SiteOptions): Promise<void> {
   const { env, input, terminal } = context
-  const settings = await readSettings(context, options)
+  // What is saved is replaced, also when it can't be read.
+  const settings = await readSettings(context, options, { isReplaced: true })
   const key = input.isTTY === true ? await askSecret(context, `API key for ${settings.url}:`) : await readKey(input)
   if (key === '') throw usageFailure('No API key was given: type it, or pipe it in.')
   const client = clientFor(
@@ -57,8 +58,9 @@ async function login(context: Context, options: SiteOptions): Promise<void> {
     url: settings.url,
     api_key: key,
     ...(settings.site !== undefined && { site: settings.site }),
-    collect_url: session.collect_url,
+    ...(losesTls(settings.url, session.collect_url) ? {} : { collect_url: session.collect_url }),
   })
   terminal.note(`Signed in to ${settings.url} with the key ${safeText(session.name)} (${session.scopes.join(', ')}).`)
   terminal.note(`Saved in ${file}.`)
+  if (losesTls(settings.url, session.collect_url)) terminal.note(unencrypted(settings.url, session.collect_url))
 }

@@ -83,7 +83,8 @@ async function send(context: Context, event: string, options: SendOptions): Prom
         `The option for ${name} is for a single event: the events on standard input have their own fields.`,
       )
     }
-    const connection = await openConnection(context, options)
+    // Sluice may be started later, as it may be started again.
+    const connection = await openConnection(context, options, { retries: 'long' })
     const { settings } = connection
     // What was read before a signal is sent after it.
     const longer = { ...context, signal: delayed(context.signal, sendAfterSignalMs) }

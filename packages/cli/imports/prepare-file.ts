@@ -15,7 +15,7 @@ import {
 } from './converted-event.ts'
 import { plausible } from './plausible.ts'
 import { posthog } from './posthog.ts'
-import { hashOfFile, kindOfFile, openText, type PlacedRecord, readRecords } from './source-file.ts'
+import { hashOfText, kindOfFile, openText, type PlacedRecord, readRecords } from './source-file.ts'
 import { umami } from './umami.ts'
 
 /** The products whose exports are understood. */
@@ -49,11 +49,11 @@ const hashLength = 24
 
 /**
  * Converts an export of another product into NDJSON below `folder`. The same export becomes the same events: those without
- * an id of their own get one from the hash of the file, the line, and the place in a total.
+ * an id of their own get one from the hash of its text, the line, and the place in a total.
  */
 export async function convertFile(path: string, product: Product, folder: string): Promise<PreparedFile> {
   const kind = await readableKind(path)
-  const hash = (await hashOfFile(path)).slice(0, hashLength)
+  const hash = (await hashOfText(path)).slice(0, hashLength)
   let convert: ((record: SourceRecord) => Conversion) | undefined
   return rewrite(path, { kind, folder }, ({ line, ...placed }) => {
     if ('error' in placed) throw new RecordError(placed.error)

@@ -31,10 +31,10 @@ export async function sizeOfFile(path: string): Promise<number> {
   }
 }
 
-/** SHA-256 of the bytes of a file, hexadecimal. */
-export async function hashOfFile(path: string): Promise<string> {
+/** SHA-256 of the text of a file, hexadecimal: the same however it is packed. */
+export async function hashOfText(path: string): Promise<string> {
   const hash = createHash('sha256')
-  for await (const chunk of createReadStream(path)) hash.update(chunk as Uint8Array)
+  for await (const chunk of await openText(path)) hash.update(chunk as Uint8Array)
   return hash.digest('hex')
 }
 

@@ -40,7 +40,11 @@ export const umami: Converter = {
   },
 }
 
+/** Umami's type of samples of Web Vitals, which have no name either; Umami does not count them. */
+const performanceType = '5'
+
 function eventOf(record: SourceRecord): Conversion {
+  if (textOf(record, 'event_type') === performanceType) return undefined
   const hostname = textOf(record, 'hostname')
   const path = joined(textOf(record, 'url_path'), textOf(record, 'url_query'))
   const referrer = textOf(record, 'referrer_domain')
@@ -62,7 +66,9 @@ function eventOf(record: SourceRecord): Conversion {
   }
 }
 
-function joined(path: string | undefined, query: string | undefined): string | undefined {
-  if (query === undefined) return path
-  return `${path ?? ''}${query.startsWith('?') ? '' : '?'}${query}`
+/** The path may have a fragment, before which the query stands. */
+function joined(path = '', query?: string): string | undefined {
+  if (query === undefined) return path || undefined
+  const [, beforeHash = '', hash = ''] = /^([^#]*)(.*)$/s.exec(path) ?? []
+  return `${beforeHash}${query.startsWith('?') ? '' : '?'}${query}${hash}`
 }
