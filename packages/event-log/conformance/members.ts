@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { describe, expect, test } from '@jest/globals'
 import type { Claim, LogBatch } from '../log.ts'
 import { collect, eagerly, waitUntilTrue } from './collect.ts'
@@ -130,6 +131,19 @@ export function describeMembers({ createGate, openNew, publishNames, publishEver
       const second = collect(log, 'group')
       await waitUntilTrue('the block that failed', () => second.committed.length > 0)
       expect(second.names).toEqual(['block1'])
+    })
+
+    test('a failed handler does not wait for one that can not go on', async () => {
+      const log = await openNew()
+      await publishEverywhere(log, 'block')
+      const failure = new Error('cannot write')
+      const first = collect(log, 'group', {}, async ({ partition }, { lost }) => {
+        await waitUntilTrue('a batch of each', () => first.names.length === partitions)
+        if (partition === 1) throw failure
+        if (partition === 2 && !lost.aborted) await once(lost, 'abort')
+      })
+      await expect(first.running).rejects.toBe(failure)
+      expect(first.committed.sort()).toEqual(['block0', 'block3'])
     })
   })
 }

@@ -15,9 +15,15 @@ export interface ClaimSet {
   current(): readonly ClaimFeed[]
   lose(partition: number, reason: string): void
   loseAll(reason: string): void
-  /** Ends every claim gracefully; resolves when all handlers settled, those of lost claims included. Never rejects. */
-  drain(): Promise<void>
+  /**
+   * Ends every claim gracefully; resolves when all handlers settled, those of lost claims included. After a failure, a claim
+   * whose handler takes longer than 5 s is lost: it may wait for a store of its own. Never rejects.
+   */
+  drain(options?: { hasFailed: boolean }): Promise<void>
 }
+
+/** For the handlers beside one that has failed. */
+const graceMs = 5_000
 
 /** `onFailure` gets the error of a handler that rejected, or that returned before its claim ended. */
 export function createClaimSet(
@@ -55,6 +61,10 @@ export function createClaimSet(
     feeds.delete(partition)
   }
 
+  const loseAll = (reason: string) => {
+    for (const partition of [...feeds.keys()]) lose(partition, reason)
+  }
+
   return {
     start(feed) {
       const { partition } = feed.claim
@@ -65,12 +75,14 @@ export function createClaimSet(
     get,
     current: () => [...feeds.values()].filter((feed) => !feed.hasEnded()),
     lose,
-    loseAll(reason) {
-      for (const partition of [...feeds.keys()]) lose(partition, reason)
-    },
-    async drain() {
+    loseAll,
+    async drain({ hasFailed } = { hasFailed: false }) {
       for (const feed of feeds.values()) feed.end()
+      const timer = setTimeout(() => {
+        if (hasFailed) loseAll('another handler failed')
+      }, graceMs)
       await Promise.all(handlers.values())
+      clearTimeout(timer)
     },
   }
 }

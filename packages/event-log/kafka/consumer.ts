@@ -79,7 +79,7 @@ export function createKafkaConsumer(context: KafkaConsumerContext, options: Cons
     })
     session = current
     const reason = await Promise.race([current.ended, drained.promise])
-    if (draining.signal.aborted) await claims.drain()
+    if (draining.signal.aborted) await claims.drain({ hasFailed: failure !== undefined })
     else {
       const type = kafkaErrorType(reason) ?? ''
       logger.warn({ group, reason: describeKafkaError(reason) }, 'the membership in the consumer group ended')

@@ -119,10 +119,15 @@ export function openKafkaSession(options: KafkaSessionOptions): KafkaSession {
 
   // Some waits of kafkajs have no limit, e.g. for a frozen coordinator.
   const watch = setInterval(() => expiry.check(), times.heartbeatIntervalMs)
-  draining.addEventListener('abort', () => {
-    // Heartbeats and commits continue until the handlers have finished.
-    if (hasJoined) fetching.pause(assignment.partitions)
-  })
+  draining.addEventListener(
+    'abort',
+    () => {
+      // Heartbeats and commits continue until the handlers have finished.
+      if (hasJoined) fetching.pause(assignment.partitions)
+    },
+    // The consumer outlives its sessions, of which there are many while Kafka is away.
+    { signal: closed.signal },
+  )
 
   async function start(): Promise<void> {
     // kafkajs would retry the same unresponsive broker; a new session connects to another one.

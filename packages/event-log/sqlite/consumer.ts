@@ -45,7 +45,9 @@ export function createSqliteConsumer(context: SqliteConsumerContext, options: Co
   let ran: Promise<void> | undefined
   let hasJoined = false
 
+  let hasFailed = false
   const fail = (error: unknown) => {
+    hasFailed = true
     stopped.reject(error)
   }
   // run() rejects with it; without this handler, a consumer that never ran would cause an unhandled rejection.
@@ -107,7 +109,7 @@ export function createSqliteConsumer(context: SqliteConsumerContext, options: Co
       await stopped.promise
     } finally {
       group.members.startLeaving(member)
-      await claims.drain()
+      await claims.drain({ hasFailed })
       claims.loseAll('the consumer stopped')
       group.members.leave(member)
       consumers.delete(self)

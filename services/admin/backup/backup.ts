@@ -8,6 +8,7 @@ import { backupStore } from '@sluice/postgres/backups'
 import { dumpPostgres, type PostgresPrograms, requireDumpable } from '@sluice/postgres/dump'
 import { appliedPostgresMigrations } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
+import { shardStore } from '@sluice/postgres/shards'
 import { newId } from '@sluice/runtime/ids'
 import { thisBuild } from '@sluice/runtime/schema-versions'
 import {
@@ -124,6 +125,15 @@ export async function renewPostgres(
   if ((await engines.clickHouse.storeId()) !== manifest.clickHouse.storeId) throw otherInstallation(target.url)
   requireKeyOf(manifest, secretsKey)
   const schema = await appliedPostgresMigrations(engines.postgres)
+  // A reshard keeps the store's id, and a dump with another number of shards would make the backup useless.
+  const shards = (await shardStore(engines.postgres).read()) ?? 1
+  const pieces = piecePlaces(manifest).length
+  if (shards !== pieces) {
+    throw new Error(
+      `The backup in ${target.url} is from before a reshard: the number of ClickHouse's shards was ${pieces}, and is ${shards}. ` +
+        'Make a whole backup, at an address of its own.',
+    )
+  }
   if (JSON.stringify(schema) !== JSON.stringify(manifest.schemas.postgres)) {
     throw new Error(`A migration ran since the backup in ${target.url}. Make a whole backup, at an address of its own.`)
   }

@@ -56,7 +56,7 @@ export async function migrate({
 }
 
 /** Partitions of a new log: 4, or one for each shard. */
-function newLogPartitions(shards: number): number {
+export function newLogPartitions(shards: number): number {
   return Math.max(4, shards)
 }
 

@@ -165,6 +165,20 @@ describeWithInstallation('restore', () => {
     await rm(copy, { recursive: true })
   })
 
+  test('the dump of Postgres is not renewed in a backup of another number of shards', async () => {
+    const copy = join(rig.backups, 'other-shards')
+    await cp(backup, copy, { recursive: true })
+    await changeManifest(copy, ({ clickHouse, ...manifest }) => {
+      const piece = { place: clickHouse.place, bytes: clickHouse.bytes }
+      return { ...manifest, clickHouse: { ...clickHouse, pieces: [piece, piece] } }
+    })
+    const dump = await dumpIn(copy)
+    const { code, output } = await rig.command('admin/backup/main', [`file:${copy}`, '--postgres-only'])
+    expect({ code, output }).toMatchObject({ code: 1, output: containing('Make a whole backup') })
+    expect(await dumpIn(copy)).toBe(dump)
+    await rm(copy, { recursive: true })
+  })
+
   test('data is never restored over', async () => {
     const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`])
     expect({ code, output }).toMatchObject({ code: 1, output: containing('holds tables') })

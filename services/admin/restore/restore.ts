@@ -15,7 +15,7 @@ import { shardStore } from '@sluice/postgres/shards'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { BackupEngines, OpenTarget } from '../backup/backup.ts'
 import { type LanePositions, type Manifest, piecePlaces, readManifest, requireKeyOf } from '../backup/manifest.ts'
-import { migrate } from '../migrate/migrate.ts'
+import { migrate, newLogPartitions } from '../migrate/migrate.ts'
 
 export interface RestoreEngines extends BackupEngines {
   clickHouseUrl: string
@@ -63,7 +63,9 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   await requireEmpty(engines, clickHouseOnly)
   // After a reshard, Postgres has the new number of shards: a store from before it would be refused once it is restored.
   if (clickHouseOnly) await shardStore(postgres).requireSame(places.length)
-  if (options.acceptLoss) await ensureTopics(engines.logUrl)
+  // New topics have as many partitions as those of the backup had, at least.
+  const partitions = Math.max(newLogPartitions(places.length), manifest.lanes.live.next.length)
+  if (options.acceptLoss) await ensureTopics(engines.logUrl, { partitions })
   const lanes = await planLanes(engines.logUrl, manifest)
   const losses = lanes.flatMap((lane) => lane.losses)
   if (losses.length > 0 && !options.acceptLoss) {
