@@ -3,16 +3,12 @@ import type { Context } from './context.ts'
 import { Failure } from './failure.ts'
 import { formatDuration } from './output/format.ts'
 import { safeText } from './output/safe-text.ts'
-import { readSettings, requireKey, type Settings, type SiteOptions } from './settings.ts'
-
-/** Whether events would be sent without TLS, although Sluice was asked with it. */
-export const losesTls = (url: string, collectUrl: string): boolean =>
-  url.startsWith('https:') && collectUrl.startsWith('http:')
+import { losesTls, readSettings, requireKey, type Settings, type SiteOptions } from './settings.ts'
 
 /** What to do when `losesTls`. */
 export const unencrypted = (url: string, collectUrl: string): string =>
-  `${url} names ${safeText(collectUrl)} for events, which is not encrypted: set SLUICE_COLLECT_URL on the query service to the ` +
-  'address of the gateway with https, or here.'
+  `${url} names ${safeText(collectUrl)} for events, which is not encrypted: set SLUICE_COLLECT_URL to the address of the gateway ` +
+  'with https, here or on the query service; or SLUICE_TRUSTED_PROXIES there, to the proxy that ends TLS.'
 
 /** The settings of a command, and the client that was opened with them. */
 export interface Connection {

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { configFile, readSavedSettings } from './config-file.ts'
+import { configFile, readSavedSettings, type SavedSettings } from './config-file.ts'
 import type { Context } from './context.ts'
 import { exitCodes, Failure, usageFailure } from './failure.ts'
 
@@ -51,7 +51,7 @@ export async function readSettings(
   { isReplaced = false }: { isReplaced?: boolean } = {},
 ): Promise<Settings> {
   const file = configFile(env)
-  const saved = await readSavedSettings(file).catch((error: unknown) => {
+  const saved = await readSaved(file).catch((error: unknown) => {
     if (isReplaced) return undefined
     throw error
   })
@@ -59,7 +59,7 @@ export async function readSettings(
   const [url, urlSource] = given ?? [saved?.url ?? defaultUrl, saved ? file : 'the default']
   const checkedUrl = checkUrl(url, urlSource)
   // A saved key belongs to the Sluice that it was saved for, and is sent to no other.
-  const isSavedUrl = saved !== undefined && checkUrl(saved.url, file) === checkedUrl
+  const isSavedUrl = saved?.url === checkedUrl
   const asked = options.apiKey === '-' ? await readKey(input) : options.apiKey
   const [key, keySource] = firstOf(
     [asked, '--api-key'],
@@ -78,6 +78,20 @@ export async function readSettings(
     collectUrl: collectUrl && checkUrl(collectUrl, collectSource),
   }
 }
+
+/** The settings of a file, with addresses as `checkUrl` gives them. */
+async function readSaved(file: string): Promise<SavedSettings | undefined> {
+  const saved = await readSavedSettings(file)
+  if (saved === undefined) return undefined
+  const { collect_url: collectUrl, ...others } = saved
+  const url = checkUrl(saved.url, file)
+  // Earlier builds saved what the query service named: it is asked again.
+  return { ...others, url, ...(collectUrl && !losesTls(url, collectUrl) && { collect_url: collectUrl }) }
+}
+
+/** Whether events would be sent without TLS, although Sluice is asked with it. */
+export const losesTls = (url: string, collectUrl: string): boolean =>
+  url.startsWith('https:') && collectUrl.startsWith('http:')
 
 /** What a header can hold: fetch refuses other keys with an error that repeats them. */
 const keyPattern = /^[!-~]+$/

@@ -101,7 +101,10 @@ export interface PartitionLag {
 /** A member's ownership of one partition, from one rebalance to the next. */
 export interface Claim {
   readonly partition: number
-  /** Aborted when another member owns the partition, or may own it: further commits are refused. */
+  /**
+   * Aborted when another member owns the partition, or may own it, and when the handler of another claim has failed and this one
+   * has not ended within 5 s: further commits are refused.
+   */
   readonly lost: AbortSignal
   /**
    * Batches in order of offset, from the group's committed position. Ends when the claim is lost or the consumer stops.
@@ -111,7 +114,7 @@ export interface Claim {
   batches(options?: { ready?: () => Promise<void> }): AsyncIterable<LogBatch>
   /**
    * Commits the position after `batch`. Batches are committed once each and in order, after they have been processed.
-   * Rejects when the claim is lost: another member reads them again, which is harmless.
+   * Rejects when the claim is lost: its next owner reads them again, which is harmless.
    */
   commit(batch: LogBatch): Promise<void>
 }

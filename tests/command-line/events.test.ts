@@ -119,17 +119,14 @@ describe('send', () => {
     await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
     const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
     const env = { SLUICE_URL: url, SLUICE_COLLECT_URL: url }
-    const { code, stderr } = await standalone.run(['send', '-', '--site', 'proxy'], {
-      env,
-      input: '{"event_type":"a"}\n',
-    })
-    proxy.close()
+    const sent = standalone.run(['send', '-', '--site', 'proxy'], { env, input: '{"event_type":"a"}\n' })
+    const { code, stderr } = await sent.finally(() => proxy.close())
     expect([code, stderr]).toEqual([0, expect.stringContaining('answers 502 instead of Sluice')])
     await standalone.waitForEvents('proxy', 1)
   })
 
   it('stores the lines that follow when the reader of its output has ended', async () => {
-    const command = `"${process.execPath}" "${program}" send - --site unread | head -n 1`
+    const command = `set -o pipefail; "${process.execPath}" "${program}" send - --site unread | head -n 1`
     const env = { PATH: process.env.PATH, SLUICE_URL: standalone.service.url, SLUICE_API_KEY: standalone.key }
     const child = spawn('bash', ['-c', command], { env, stdio: ['pipe', 'pipe', 'inherit'] })
     child.stdin.write('{"event_type":"a"}\n')
@@ -138,7 +135,24 @@ describe('send', () => {
       child.stdin.write(`{"event_type":"${type}"}\n`)
       await standalone.waitForEvents('unread', type === 'b' ? 2 : 3)
     }
+    const closed = new Promise((resolve) => child.once('close', resolve))
     child.stdin.end()
+    expect(await closed).toBe(0)
+  })
+
+  it('stores all lines when the reader of its output stalls, and then ends', async () => {
+    const reader = `"${process.execPath}" -e "setTimeout(() => process.exit(), 3000)"`
+    const command = `set -o pipefail; "${process.execPath}" "${program}" send - --site stalled | ${reader}`
+    const env = { PATH: process.env.PATH, SLUICE_URL: standalone.service.url, SLUICE_API_KEY: standalone.key }
+    const child = spawn('bash', ['-c', command], { env, stdio: ['pipe', 'inherit', 'inherit'] })
+    const closed = new Promise((resolve) => child.once('close', resolve))
+    // What is printed for them fills the pipe and the buffer before it.
+    child.stdin.end('{"event_type":"a"}\n'.repeat(5_000))
+    expect(await closed).toBe(0)
+    await waitUntil(async () => {
+      const { stdout } = await standalone.run(['stats', '--site', 'stalled', '--period', '1h', '--csv'])
+      return /,5000$/m.test(stdout.trim())
+    }, 'all events are counted')
   })
 
   it('stores the lines of standard input, names those that it can’t store, and keeps every digit', async () => {

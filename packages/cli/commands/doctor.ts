@@ -8,13 +8,14 @@ import { checkSession, checkSite, readSession } from '../doctor/check-key.ts'
 import { checkService } from '../doctor/check-service.ts'
 import { examples } from '../examples.ts'
 import { Failure, messageOf } from '../failure.ts'
-import { clientFor, losesTls, unencrypted } from '../open-connection.ts'
+import { clientFor, unencrypted } from '../open-connection.ts'
 import { countOf } from '../output/format.ts'
 import { safeJson } from '../output/safe-text.ts'
 import type { Terminal } from '../output/terminal.ts'
 import {
   addConnectionOptions,
   addSiteOption,
+  losesTls,
   readSettings,
   requireKey,
   type Settings,

@@ -15,6 +15,7 @@ import {
 import { type ListOf, pageDefaults } from '@sluice/contracts/paging'
 import { allowsSite, grants } from '@sluice/contracts/scopes'
 import { type Client, Refusal } from '../client.ts'
+import { ConnectionFailure } from '../connection-failure.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { exitCodes, Failure, messageOf, usageFailure } from '../failure.ts'
@@ -211,7 +212,7 @@ async function follow(
 ): Promise<void> {
   const { terminal, signal } = context
   const job = await waitForEnd(context, client, jobId).catch((error: unknown) => {
-    if (signal.aborted || !(error instanceof Refusal))
+    if (signal.aborted || error instanceof ConnectionFailure || (error instanceof Refusal && error.status >= 429))
       terminal.note(`The import goes on without this command: "sluice import --job ${jobId}" waits for it.`)
     throw error
   })
@@ -225,7 +226,8 @@ async function follow(
   const total = job.total_records + prepared.problems.length
   if (options.json) terminal.print(safeJson({ ...job, errors }, 2))
   else {
-    printErrors(terminal, errors.slice(0, shownErrorsMax), { failed, options })
+    const isCut = job.failed_records > heldErrorsMax
+    printErrors(terminal, errors.slice(0, shownErrorsMax), { failed, isCut, options })
     // The server does not say how many are new: a record that was stored before is processed like any other.
     terminal.print(
       `${jobId} ${job.status}: ${formatCount(processed)} of ${countOf(total, noun)} processed, ${formatCount(failed)} failed.`,
@@ -279,7 +281,7 @@ async function readErrors(
 function printErrors(
   terminal: Terminal,
   errors: readonly ImportError[],
-  { failed, options }: { failed: number; options: ImportOptions },
+  { failed, isCut = false, options }: { failed: number; isCut?: boolean; options: ImportOptions },
 ): void {
   for (const { line, record, message } of errors) {
     const place = record === undefined ? `Line ${line}` : `Line ${line}, record ${record}`
@@ -288,7 +290,7 @@ function printErrors(
   const rest = failed - errors.length
   if (rest > 0) {
     const where = options.errorsFile ?? 'a file that you name with --errors-file'
-    const held = failed > heldErrorsMax ? `the first ${formatCount(heldErrorsMax)}` : 'all of them'
+    const held = isCut ? `the first ${formatCount(heldErrorsMax)} of the server` : 'all of them'
     terminal.note(`… and ${countOf(rest, 'further line')}; ${held} are in ${where}.`)
   }
 }

@@ -4,9 +4,9 @@ import { configFile, removeSettings, saveSettings } from '../config-file.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { usageFailure } from '../failure.ts'
-import { clientFor, losesTls, unencrypted } from '../open-connection.ts'
+import { clientFor, unencrypted } from '../open-connection.ts'
 import { safeText } from '../output/safe-text.ts'
-import { addSiteOption, readKey, readSettings, type SiteOptions } from '../settings.ts'
+import { addSiteOption, losesTls, readKey, readSettings, type SiteOptions } from '../settings.ts'
 
 /** Adds the command `sluice login`, which saves the address, the API key and the site, and `sluice logout`. */
 export function addLogin(program: Command, context: Context): void {

@@ -34,7 +34,12 @@ export async function sizeOfFile(path: string): Promise<number> {
 /** SHA-256 of the text of a file, hexadecimal: the same however it is packed. */
 export async function hashOfText(path: string): Promise<string> {
   const hash = createHash('sha256')
-  for await (const chunk of await openText(path)) hash.update(chunk as Uint8Array)
+  try {
+    for await (const chunk of await openText(path)) hash.update(chunk as Uint8Array)
+  } catch (error) {
+    if (error instanceof Failure) throw error
+    throw new Failure(`${path} can't be read to its end (${messageOf(error)}): export it again.`)
+  }
   return hash.digest('hex')
 }
 

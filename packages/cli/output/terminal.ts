@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { Writable } from 'node:stream'
 import { styleText } from 'node:util'
 
@@ -24,7 +25,7 @@ export interface Terminal {
   readonly statusWidth: number
   /** The text with a style of the terminal, or as it is: outside of terminals, and with NO_COLOR. */
   style(style: Style, text: string, on?: 'data' | 'notes'): string
-  /** Resolves when standard output can take more. */
+  /** Resolves when standard output can take more, or has no reader any more: then nothing is printed. */
   drained(): Promise<void>
 }
 
@@ -34,6 +35,11 @@ const clearLine = '\r\u001b[2K'
 /** The terminal of the two streams, usually `process.stdout` and `process.stderr`. */
 export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
   let shown: string | null = null
+  // Node emits no `drain` after the reader of a pipe has ended.
+  let isGone = false
+  out.on('error', () => {
+    isGone = true
+  })
   const showsStatus = err.isTTY === true
   const around = (write: () => void): void => {
     if (shown !== null) err.write(clearLine)
@@ -46,7 +52,7 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
       return out.isTTY === true ? (out.columns ?? defaultColumns) : Infinity
     },
     print: (text) => {
-      around(() => out.write(`${text}\n`))
+      if (!isGone) around(() => out.write(`${text}\n`))
     },
     note: (text) => {
       around(() => err.write(`${text}\n`))
@@ -61,6 +67,9 @@ export function openTerminal(out: OutputStream, err: OutputStream): Terminal {
       return err.columns ?? defaultColumns
     },
     style: (style, text, on = 'data') => styleText(style, text, { stream: on === 'data' ? out : err }),
-    drained: () => (out.writableNeedDrain ? new Promise((resolve) => out.once('drain', resolve)) : Promise.resolve()),
+    drained: async () => {
+      // An error of the stream ends the wait, too; main.ts judges it.
+      if (!isGone && out.writableNeedDrain) await once(out, 'drain').catch(() => undefined)
+    },
   }
 }
