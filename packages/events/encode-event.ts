@@ -148,7 +148,8 @@ function encodeFields(
   }
 }
 
-function isAbsent(field: unknown): field is null | undefined | '' {
+/** Whether a value is as good as no field (docs/http-interface.md#event-fields). */
+export function isAbsent(field: unknown): field is null | undefined | '' {
   return field === null || field === '' || field === undefined
 }
 

@@ -74,7 +74,7 @@ export class EncodedProperties {
 
   /** The columns `properties` and `property_types` of the row, each after a comma; '' without properties. */
   toJson(): string {
-    if (this.mayRepeat && this.places === undefined) this.removeRepeated()
+    if (this.mayRepeat) this.removeRepeated()
     const { names, texts, types } = this
     if (names.length === 0) return ''
     // Few concatenations, because each of them costs as much as the copy of a short text.
@@ -114,7 +114,7 @@ export class EncodedProperties {
     this.texts.push(text)
     this.types.push(type)
     if (this.names.length <= keysMax) return
-    if (this.mayRepeat && this.places === undefined) this.removeRepeated()
+    if (this.mayRepeat) this.removeRepeated()
     if (this.names.length > keysMax) {
       throw invalidField('properties', `must not have more than ${keysMax} keys after flattening`)
     }
@@ -123,6 +123,8 @@ export class EncodedProperties {
   /** Keeps the last value of equal names, at the place of the first. */
   private removeRepeated(): void {
     const { names, texts, types } = this
+    // From then on, no name repeats.
+    if (this.places !== undefined) return
     const places = new Map<string, number>()
     let kept = 0
     for (let at = 0; at < names.length; at++) {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import type { IncomingMessage } from 'node:http'
-import { PassThrough } from 'node:stream'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import {
@@ -20,6 +20,7 @@ import {
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
 import { contentEncodings } from '@sluice/contracts/media-types'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { startCpuStopwatch } from '../../tests/support/stopwatch.ts'
 import {
   connectRaw,
@@ -202,15 +203,28 @@ describe('a body', () => {
   test('in chunks of one byte takes little more memory than its bytes', async () => {
     setFlagsFromString('--expose-gc')
     const collectGarbage = runInNewContext('gc') as () => void
-    const sent = new PassThrough()
-    const body = readBody(Object.assign(sent, { headers: {} }) as unknown as IncomingMessage, mebibyte, () => undefined)
+    const count = 500_000
+    let received = 0
+    const body = Promise.withResolvers<Buffer>()
+    const server = createServer((incoming, response) => {
+      const reserve = (bytes: number): undefined => {
+        received += bytes
+      }
+      readBody(incoming, mebibyte, reserve).then(body.resolve, body.reject)
+      response.end()
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { socket, send } = await connectRaw((server.address() as AddressInfo).port)
     collectGarbage()
     const before = process.memoryUsage().heapUsed
-    for (let n = 0; n < 500_000; n++) if (!sent.write(Buffer.alloc(1, n % 10))) await once(sent, 'drain')
+    send(`POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(count)}`)
+    await waitUntil(() => received === count, 'all chunks are read')
     collectGarbage()
     expect((process.memoryUsage().heapUsed - before) / mebibyte).toBeLessThan(16)
-    sent.end()
-    expect(digest(await body)).toStrictEqual(digest(Buffer.from(Array.from({ length: 500_000 }, (_, n) => n % 10))))
+    send('0\r\n\r\n')
+    expect(digest(await body.promise)).toStrictEqual(digest(Buffer.alloc(count, 'x')))
+    socket.destroy()
+    server.close()
   })
 
   test('in many chunks arrives unchanged', async () => {

@@ -101,17 +101,19 @@ export function readBody(request: IncomingMessage, maxBytes: number, reserve: Re
     if (request.destroyed) reject(invalidFormat('body ended early'))
     let chunks: Buffer[] = []
     let length = 0
-    /** The chunks since the last ones that were joined: their number and bytes. */
-    let unjoined = { chunks: 0, bytes: 0 }
+    /** How many chunks came since the last ones that were joined, and their bytes. */
+    let unjoined = 0
+    let unjoinedBytes = 0
     const take = (chunk: Buffer): void => {
       length += chunk.length
       const refusal = length > maxBytes ? bodyTooLarge(maxBytes) : reserve(chunk.length)
       if (refusal === undefined) {
         chunks.push(chunk)
-        unjoined = { chunks: unjoined.chunks + 1, bytes: unjoined.bytes + chunk.length }
-        if (unjoined.chunks < joinedChunks) return
-        if (unjoined.bytes <= joinedBytesMax) chunks.push(Buffer.concat(chunks.splice(-joinedChunks)))
-        unjoined = { chunks: 0, bytes: 0 }
+        unjoined++
+        unjoinedBytes += chunk.length
+        if (unjoined < joinedChunks) return
+        if (unjoinedBytes <= joinedBytesMax) chunks.push(Buffer.concat(chunks.splice(-joinedChunks)))
+        unjoined = unjoinedBytes = 0
         return
       }
       chunks = []

@@ -1,6 +1,6 @@
 import type { ImportError } from '@sluice/contracts/imports'
 import type { Environment } from '@sluice/contracts/scopes'
-import { encodeEvent, type ValidEvent } from '@sluice/events/encode-event'
+import { encodeEvent, isAbsent, type ValidEvent } from '@sluice/events/encode-event'
 import { AppError, invalidField, missingField, tooLarge } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { fileLimits } from './file-limits.ts'
@@ -54,10 +54,6 @@ function complete(event: RecordFields, { number }: SegmentRecord, { siteId, sha2
   if (isAbsent(event.timestamp)) throw missingField('timestamp_ms')
   if (isAbsent(event.event_id)) event.event_id = `imp_${sha256.slice(0, hashDigits)}_${number}`
   return event
-}
-
-function isAbsent(field: unknown): boolean {
-  return field === undefined || field === null || field === ''
 }
 
 function namingTimestampAsFilesDo<T>(work: () => T): T {

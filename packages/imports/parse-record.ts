@@ -3,6 +3,7 @@ import { propertyPrefix } from '@sluice/contracts/conditions'
 import { unguardCell } from '@sluice/contracts/csv-cells'
 import { fieldOf, isIgnored } from '@sluice/contracts/import-columns'
 import type { ImportError, ImportType } from '@sluice/contracts/imports'
+import { isAbsent } from '@sluice/events/encode-event'
 import { AppError, invalidField, invalidFormat } from '@sluice/runtime/errors'
 import { splitFields } from './csv-fields.ts'
 import { resolveColumns } from './csv-header.ts'
@@ -104,11 +105,6 @@ function readMembers(text: string, type: ImportType, parseJson: ParseJson = JSON
     if (!isIgnored(field, type)) record.set(field, value)
   }
   return record.finish()
-}
-
-/** `null` and `''` are as good as no field (docs/http-interface.md#event-fields). */
-function isAbsent(value: unknown): boolean {
-  return value === undefined || value === null || value === ''
 }
 
 /** Puts fields to the places that `/collect` has for them. */

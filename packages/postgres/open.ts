@@ -53,7 +53,7 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
   // A connection that breaks during a statement makes the statement fail and emits `error` as well, which would end the
   // process without a listener.
   pool.on('connect', (client) => client.on('error', () => undefined))
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: closingUseless(pool) }) })
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: closingUnusable(pool) }) })
 
   async function run<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
     try {
@@ -95,7 +95,7 @@ function serverTimeouts(queryTimeoutMs: number) {
  * host that vanished without a reset, until the kernel gives up after 15 minutes. A connection to a standby is closed, too: a
  * proxy may keep it open after the failover.
  */
-function closingUseless(pool: Pool): PostgresPool {
+function closingUnusable(pool: Pool): PostgresPool {
   return {
     options: pool.options,
     end: () => pool.end(),

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -141,18 +141,30 @@ describe('send', () => {
   })
 
   it('stores all lines when the reader of its output stalls, and then ends', async () => {
-    const reader = `"${process.execPath}" -e "setTimeout(() => process.exit(), 3000)"`
-    const command = `set -o pipefail; "${process.execPath}" "${program}" send - --site stalled | ${reader}`
+    const gate = join(standalone.folder, 'gate')
+    // The reader reads nothing, and ends when something is written into the gate.
+    const reader = `{ read -r _ <&3; } 3<"${gate}"`
+    const command = `set -o pipefail; mkfifo "${gate}"; "${process.execPath}" "${program}" send - --site stalled | ${reader}`
     const env = { PATH: process.env.PATH, SLUICE_URL: standalone.service.url, SLUICE_API_KEY: standalone.key }
     const child = spawn('bash', ['-c', command], { env, stdio: ['pipe', 'inherit', 'inherit'] })
     const closed = new Promise((resolve) => child.once('close', resolve))
     // What is printed for them fills the pipe and the buffer before it.
     child.stdin.end('{"event_type":"a"}\n'.repeat(5_000))
-    expect(await closed).toBe(0)
-    await waitUntil(async () => {
+    const counted = async () => {
       const { stdout } = await standalone.run(['stats', '--site', 'stalled', '--period', '1h', '--csv'])
-      return /,5000$/m.test(stdout.trim())
-    }, 'all events are counted')
+      return Number(stdout.trim().split(',').at(-1))
+    }
+    let before = 0
+    await waitUntil(async () => {
+      const now = await counted()
+      if (now > 0 && now === before) return true
+      before = now
+      return false
+    }, 'no further events are sent')
+    expect(before).toBeLessThan(5_000)
+    await writeFile(gate, '\n')
+    expect(await closed).toBe(0)
+    await waitUntil(async () => (await counted()) === 5_000, 'all events are counted')
   })
 
   it('stores the lines of standard input, names those that it can’t store, and keeps every digit', async () => {

@@ -78,9 +78,10 @@ export function createClaimSet(
     loseAll,
     async drain({ hasFailed } = { hasFailed: false }) {
       for (const feed of feeds.values()) feed.end()
-      const timer = setTimeout(() => {
-        if (hasFailed) loseAll('another handler failed')
-      }, graceMs)
+      const loseSlow = (): void => {
+        loseAll('another handler failed')
+      }
+      const timer = hasFailed ? setTimeout(loseSlow, graceMs) : undefined
       await Promise.all(handlers.values())
       clearTimeout(timer)
     },

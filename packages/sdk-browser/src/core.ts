@@ -197,7 +197,7 @@ export function createCore(options: Options): Sluice {
     page: (properties) => page(properties),
     identify: (user_id, traits) => track('identify', traits, {}, { user_id }),
     reset: () => {
-      // At once where no event before it waits; and in its place among those that do, and those that come.
+      // The visitor is forgotten at once, unless events are held that were made before: these still get the ids.
       if (!held.length) delivery?.visitor.forget()
       if (!isInert && decision !== 'denied') commit(undefined, 0, true)
     },

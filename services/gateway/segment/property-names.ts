@@ -9,7 +9,7 @@ export class PropertyNames {
   private readonly sorted: string[]
 
   constructor(names: Iterable<string>) {
-    this.sorted = [...names].sort(inUnits)
+    this.sorted = [...names].sort()
   }
 
   isTaken(name: string): boolean {
@@ -40,8 +40,4 @@ export class PropertyNames {
     }
     return from
   }
-}
-
-function inUnits(one: string, other: string): number {
-  return one < other ? -1 : one > other ? 1 : 0
 }

@@ -98,7 +98,7 @@ export function formatCustom({ from, to }: CustomRange): string {
 }
 
 const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' })
-/** Of days: "yesterday" would be a day of the calendar, and what is measured are 24 hours. */
+/** For days, because "yesterday" is a day of the calendar, and what is measured are 24 hours. */
 const relativeDays = new Intl.RelativeTimeFormat(locale)
 const units: [Intl.RelativeTimeFormatUnit, number][] = [
   ['day', 86_400_000],
