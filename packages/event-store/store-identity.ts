@@ -187,6 +187,16 @@ export async function requireNoLostShard(servers: readonly ClickHouseAddress[], 
   )
 }
 
+/**
+ * Whether the servers have no store: none of them has the identity of one, nor events from before stores had an identity. Throws
+ * as `checkStorePlaces` does.
+ */
+export async function hasNoStore(servers: readonly ClickHouseAddress[]): Promise<boolean> {
+  const places = await checkStorePlaces(servers)
+  if (places.some((place) => place !== undefined)) return false
+  return !(await Promise.all(servers.map(hasStoredEvents))).includes(true)
+}
+
 async function hasStoredEvents({ database, ...server }: ClickHouseAddress): Promise<boolean> {
   return withClickHouse({ ...server, database: 'default' }, async (clickHouse) => {
     const { rows } = await clickHouse.query<{ events: number | null }>(

@@ -26,3 +26,13 @@ test('the positions of a log are kept by partition, apart from those of other lo
     ]),
   )
 })
+
+test('the positions of a log whose topic was made anew are deleted, and those of other logs stay', async () => {
+  const store = replayPositionStore(postgres)
+  await store.advance('anew', 0, 5n)
+  await store.advance('anew', 1, 6n)
+  await store.advance('other', 0, 7n)
+  await store.forget('anew')
+  expect(await store.read('anew')).toStrictEqual(new Map())
+  expect(await store.read('other')).toStrictEqual(new Map([[0, 7n]]))
+})

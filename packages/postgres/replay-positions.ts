@@ -10,6 +10,8 @@ export interface ReplayPositionStore {
   read(logId: string): Promise<ReadonlyMap<number, bigint>>
   /** Stores the offset after the last replayed letter of a partition, which never moves back. */
   advance(logId: string, partition: number, next: bigint): Promise<void>
+  /** Deletes the positions of a log, whose topic was made anew. */
+  forget(logId: string): Promise<void>
 }
 
 /** The positions of replays in this Postgres. */
@@ -28,5 +30,8 @@ export function replayPositionStore(postgres: Postgres): ReplayPositionStore {
           ON CONFLICT (log_id, partition) DO UPDATE SET next_offset = excluded.next_offset
           WHERE excluded.next_offset > known.next_offset`.execute(db)
       }),
+    forget: async (logId) => {
+      await postgres.run((db) => db.deleteFrom('replay_positions').where('log_id', '=', logId).execute())
+    },
   }
 }

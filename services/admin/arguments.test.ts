@@ -7,7 +7,7 @@ async function run(name: ProgramName, given: readonly string[]): Promise<{ code:
 }
 
 const commands: [name: ProgramName, usage: string][] = [
-  ['admin/migrate/main', 'npm run migrate [-- --plan | --wait]'],
+  ['admin/migrate/main', 'npm run migrate [-- [--plan | --wait] [--accept-loss]]'],
   ['admin/reshard/main', 'npm run reshard -- --to <cluster> --database <new name>'],
   ['admin/backup/main', 'npm run backup -- <target>'],
   ['admin/restore/main', 'npm run restore -- <source>'],

@@ -1,30 +1,39 @@
-// npm run migrate [-- --plan | --wait]: brings the schemas and topics up to date.
+// npm run migrate [-- [--plan | --wait] [--accept-loss]]: brings the schemas and topics up to date.
 import { waitForMutations } from '@sluice/event-store/mutations'
+import type { Reconciled } from '@sluice/postgres/after-restore'
 import { openPostgres } from '@sluice/postgres/open'
 import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
+import { reconciledLines } from '../restore/reconciled-lines.ts'
 import { variables } from './config.ts'
 import { migrate } from './migrate.ts'
 import { planText } from './plan.ts'
 
-const usage = `npm run migrate [-- --plan | --wait]
-  --plan   prints the statements that would be executed, and changes nothing
-  --wait   waits until ClickHouse has brought the stored events into the new form, which it does in the background`
+const usage = `npm run migrate [-- [--plan | --wait] [--accept-loss]]
+  --plan         prints the statements that would be executed, and changes nothing
+  --wait         waits until ClickHouse has brought the stored events into the new form, which it does in the background
+  --accept-loss  begins an empty store when ClickHouse has lost the events and there is no backup (docs/backup.md)`
 
 const flag = { type: 'boolean', default: false } as const
 
 try {
-  const { plan, wait } = readArguments(usage, { options: { plan: flag, wait: flag } }, ({ values }) => {
-    if (values.plan && values.wait) {
+  const options = { plan: flag, wait: flag, 'accept-loss': flag }
+  const { plan, wait, ...values } = readArguments(usage, { options }, (given) => {
+    if (given.values.plan && given.values.wait) {
       throw new Error('--plan changes nothing that --wait could wait for: give one of them.')
     }
-    return values
+    return given.values
   })
   const config = loadCommandConfig(variables, process.env, console.error)
   // Creating an index on a large table takes long.
   const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0 })
-  const engines = { postgres, clickHouseUrl: config.SLUICE_CLICKHOUSE_URL, logUrl: config.SLUICE_LOG_URL }
+  const engines = {
+    postgres,
+    clickHouseUrl: config.SLUICE_CLICKHOUSE_URL,
+    logUrl: config.SLUICE_LOG_URL,
+    acceptLoss: values['accept-loss'],
+  }
   try {
     if (plan) console.log(await planText(engines))
     else {
@@ -32,6 +41,7 @@ try {
       console.log(
         `Postgres: ${listed(done.postgres)}\nClickHouse: ${listed(done.clickHouse)}\nTopics: ${listed(done.topics)}`,
       )
+      if (done.reconciled !== undefined) reportLoss(done.reconciled)
     }
   } finally {
     await postgres.close()
@@ -46,6 +56,12 @@ try {
 } catch (error) {
   console.error(internalMessage(error))
   process.exitCode = 1
+}
+
+function reportLoss(reconciled: Reconciled): void {
+  console.log('ClickHouse begins with an empty store: the writers store again what the log still holds.')
+  console.log(`Erasures queued again: ${reconciled.erasures.length}.`)
+  for (const line of reconciledLines(reconciled)) console.log(line)
 }
 
 function listed(names: readonly string[]): string {

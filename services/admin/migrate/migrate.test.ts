@@ -4,13 +4,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
+import { parseKafkaUrl } from '@sluice/event-log/kafka/url'
+import { withKafkaAdmin } from '@sluice/event-log/kafka/with-admin'
 import type { EventLog } from '@sluice/event-log/log'
-import { backfillUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { backfillUrl, deadLetterUrl, openDeadLetters, openEventLog } from '@sluice/event-log/open-event-log'
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
-import { openClickHouse } from '@sluice/event-store/client'
+import { openClickHouse, parseClickHouseUrl, withClickHouse } from '@sluice/event-store/client'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
+import { erasureStore } from '@sluice/postgres/erasures'
 import { openPostgres } from '@sluice/postgres/open'
+import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { shardStore } from '@sluice/postgres/shards'
+import { watermarkStore } from '@sluice/postgres/watermarks'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../../tests/support/captured-logger.ts'
 import { type ClickHouseCluster, startClickHouseCluster } from '../../../tests/support/engines/clickhouse-cluster.ts'
 import {
@@ -41,11 +47,11 @@ afterEach(async () => {
   await rm(folder, { recursive: true })
 })
 
-async function migrateStore(logUrl: string, clickHouseUrl: string): Promise<string> {
+async function migrateStore(logUrl: string, clickHouseUrl: string, { acceptLoss = false } = {}): Promise<string> {
   const postgres = openPostgres(postgresDatabase.url)
   const inserter = openEventInserter(clickHouseUrl)
   try {
-    await migrate({ postgres, clickHouseUrl, logUrl })
+    await migrate({ postgres, clickHouseUrl, logUrl, acceptLoss })
     return writerGroup(await inserter.storeId())
   } finally {
     await postgres.close()
@@ -54,9 +60,9 @@ async function migrateStore(logUrl: string, clickHouseUrl: string): Promise<stri
 }
 
 /** What `npm run migrate -- --plan` prints. */
-async function planOf(logUrl: string, clickHouseUrl: string): Promise<string> {
+async function planOf(logUrl: string, clickHouseUrl: string, { acceptLoss = false } = {}): Promise<string> {
   const postgres = openPostgres(postgresDatabase.url)
-  return planText({ postgres, clickHouseUrl, logUrl }).finally(() => postgres.close())
+  return planText({ postgres, clickHouseUrl, logUrl, acceptLoss }).finally(() => postgres.close())
 }
 
 /** Consumes as `group` until it has committed `count` blocks. */
@@ -118,6 +124,97 @@ describeWithKafka('with Kafka', () => {
     const url = testKafka()?.url ?? ''
     await ensureTopics(url, { partitions: 2 })
     return url
+  })
+})
+
+describe('a store that ClickHouse has lost', () => {
+  const lost = { internal: expect.stringMatching(/has no store of events, and this Postgres knows one.*--accept-loss/) }
+
+  async function databases(url: string): Promise<number> {
+    const { database, ...server } = parseClickHouseUrl(url)
+    return withClickHouse({ ...server, database: 'default' }, async (clickHouse) => {
+      const { rows } = await clickHouse.query('SELECT 1 FROM system.databases WHERE name = {database:String}', {
+        database,
+      })
+      return rows.length
+    })
+  }
+
+  test('is not replaced by an empty one, and nothing is changed on the server', async () => {
+    const [url, [known, empty]] = [`file:${folder}/log`, stores.map((store) => store.url)]
+    await migrateStore(url, known ?? '')
+    await expect(migrateStore(url, empty ?? '')).rejects.toMatchObject(lost)
+    await expect(planOf(url, empty ?? '')).rejects.toMatchObject(lost)
+    expect(await databases(empty ?? '')).toBe(0)
+  })
+
+  test('is replaced when the loss is accepted: nothing is complete yet, and erasures are queued again', async () => {
+    const [url, [known, empty]] = [`file:${folder}/log`, stores.map((store) => store.url)]
+    const group = await migrateStore(url, known ?? '')
+    const postgres = openPostgres(postgresDatabase.url)
+    try {
+      const { logger } = capturedLogger()
+      const log = await openEventLog(url, { logger })
+      const watermarks = watermarkStore(postgres)
+      const logId = await log.id()
+      await log.close()
+      await watermarks.advance(logId, [5_000, 5_000, 5_000, 5_000])
+      const erasures = erasureStore(postgres)
+      await erasures.create({
+        erasureId: 'era_1',
+        siteId: 'site',
+        kind: 'user_id',
+        hashes: { key: '1', rowKey: '2' },
+        before: null,
+        requestedAt: 1_000,
+        keyId: 'key',
+      })
+      const [taken] = await erasures.leases.take(Date.now(), 1)
+      if (taken === undefined) throw new Error('no erasure is due')
+      await erasures.complete(taken, Date.now())
+      expect(await watermarks.completeUntil()).toMatchObject({ live: 5_000 })
+
+      expect(await planOf(url, empty ?? '', { acceptLoss: true })).toContain('The lost store: would begin an empty one')
+      expect(await watermarks.completeUntil()).toMatchObject({ live: 5_000 })
+      expect(await migrateStore(url, empty ?? '', { acceptLoss: true })).not.toBe(group)
+      expect(await watermarks.completeUntil()).toMatchObject({ live: 0 })
+      expect(await erasures.find('site', 'era_1')).toMatchObject({ status: 'queued', step: 'tombstone' })
+
+      // From then on the new store is the one that is known.
+      await watermarks.advance(logId, [7_000, 7_000, 7_000, 7_000])
+      await migrateStore(url, empty ?? '', { acceptLoss: true })
+      expect(await watermarks.completeUntil()).toMatchObject({ live: 7_000 })
+    } finally {
+      await postgres.close()
+    }
+  })
+})
+
+describeWithKafka('dead letters of a new topic', () => {
+  test('have not been replayed, whatever was replayed of a topic of that name before', async () => {
+    const url = testKafka()?.url ?? ''
+    await migrateStore(url, stores[0]?.url ?? '')
+    const { logger } = capturedLogger()
+    const deadLetters = await openDeadLetters(url, { logger })
+    const id = await deadLetters.id()
+    await deadLetters.close()
+    const postgres = openPostgres(postgresDatabase.url)
+    try {
+      const positions = replayPositionStore(postgres)
+      await positions.advance(id, 0, 5n)
+      await migrateStore(url, stores[0]?.url ?? '')
+      expect(await positions.read(id)).toStrictEqual(new Map([[0, 5n]]))
+
+      const { topic } = parseKafkaUrl(deadLetterUrl(url))
+      await withKafkaAdmin(url, logger, async (admin) => {
+        await admin.deleteTopics({ topics: [topic] })
+        await waitUntil(async () => !(await admin.listTopics()).includes(topic), 'the topic is deleted')
+      })
+      await migrateStore(url, stores[0]?.url ?? '')
+      expect(await positions.read(id)).toStrictEqual(new Map())
+    } finally {
+      await postgres.close()
+    }
   })
 })
 

@@ -1,58 +1,109 @@
 import { ensureTopics } from '@sluice/event-log/kafka/ensure-topics'
+import { parseKafkaUrl } from '@sluice/event-log/kafka/url'
 import type { EventLog } from '@sluice/event-log/log'
-import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
+import { deadLetterUrl, openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { requireWholePartitions } from '@sluice/event-log/require-whole-partitions'
 import { formerWriterGroup, writerGroup } from '@sluice/event-log/writer-group'
-import { parseClickHouseUrl } from '@sluice/event-store/client'
+import { type ClickHouseAddress, parseClickHouseUrl } from '@sluice/event-store/client'
 import { storeServers } from '@sluice/event-store/cluster'
 import { openEventInserter } from '@sluice/event-store/insert/event-inserter'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
+import { hasNoStore } from '@sluice/event-store/store-identity'
+import { reconcile,type Reconciled } from '@sluice/postgres/after-restore'
 import { migratePostgres, withMigrationLock } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
+import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { shardStore } from '@sluice/postgres/shards'
 import { watermarkStore } from '@sluice/postgres/watermarks'
-import { internalError } from '@sluice/runtime/errors'
+import { type AppError, internalError } from '@sluice/runtime/errors'
 
 const ignore = (): void => undefined
 /** A failure is thrown. */
 export const silentLogger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+
+export interface MigrateOptions {
+  postgres: Postgres
+  clickHouseUrl: string
+  logUrl: string
+  /** Begins an empty store when ClickHouse has lost the one that this Postgres knows. */
+  acceptLoss?: boolean
+}
 
 /** Names of the migrations that were applied and of the topics that were created. */
 export interface Migrated {
   postgres: readonly string[]
   clickHouse: readonly string[]
   topics: readonly string[]
+  /** What was queued again for an empty store that replaces a lost one; undefined: none was lost. */
+  reconciled: Reconciled | undefined
 }
 
 /**
  * Brings both schemas up to date, creates the log's topics, registers the log, and lets the store's writers continue where
  * those of an earlier build stopped; does nothing where nothing is missing. The first call notes the number of shards of
  * ClickHouse. A `file:` log must not be open. Concurrent calls wait for each other at a lock in Postgres. Throws when
- * this build is too old for a schema, when the number of shards has changed, and when that of the log's partitions is no
- * multiple of it.
+ * this build is too old for a schema, when the number of shards has changed, when that of the log's partitions is no
+ * multiple of it, and when ClickHouse has lost the store, unless `acceptLoss`.
  */
 export async function migrate({
   postgres,
   clickHouseUrl,
   logUrl,
-}: {
-  postgres: Postgres
-  clickHouseUrl: string
-  logUrl: string
-}): Promise<Migrated> {
+  acceptLoss = false,
+}: MigrateOptions): Promise<Migrated> {
   return withMigrationLock(postgres, async () => {
-    const shards = (await storeServers(parseClickHouseUrl(clickHouseUrl))).length
+    const servers = await storeServers(parseClickHouseUrl(clickHouseUrl))
+    const shards = servers.length
     const migratedPostgres = await migratePostgres(postgres)
     // Before anything else is changed: its servers may be the wrong ones.
     await shardStore(postgres).requireSame(shards)
+    const isLost = await isStoreLost(postgres, servers)
+    if (isLost && !acceptLoss) throw lostStore(servers)
     const done = {
       postgres: migratedPostgres,
+      // Before there is a store, because afterwards it no longer counts as lost: the log brings erased events again.
+      reconciled: isLost ? await reconcile(postgres, 0) : undefined,
       clickHouse: await migrateClickHouse(clickHouseUrl),
-      topics: logUrl.startsWith('kafka:') ? await ensureTopics(logUrl, { partitions: newLogPartitions(shards) }) : [],
+      topics: logUrl.startsWith('kafka:') ? await prepareTopics(postgres, logUrl, shards) : [],
     }
     await prepareLog({ postgres, logUrl, clickHouseUrl, shards })
     return done
   })
+}
+
+/**
+ * Whether `servers` have no store although this Postgres knows that `migrate` has made one: the servers are the wrong ones, or
+ * have lost their data. Requires the tables of Postgres.
+ */
+export async function isStoreLost(postgres: Postgres, servers: readonly ClickHouseAddress[]): Promise<boolean> {
+  return (await shardStore(postgres).read()) !== undefined && hasNoStore(servers)
+}
+
+/** The error of a store that is lost, with what an operator does about it. */
+export function lostStore(servers: readonly ClickHouseAddress[]): AppError {
+  const [{ origin, database } = { origin: '', database: '' }] = servers
+  const place = servers.length === 1 ? `at ${origin}` : 'of all servers of the cluster'
+  return internalError(
+    `The ClickHouse database ${database} ${place} has no store of events, and this Postgres knows one. If ` +
+      'SLUICE_CLICKHOUSE_URL is wrong, correct it. If the data of ClickHouse are lost, restore them from a backup ' +
+      '(docs/backup.md). Without a backup, stop all services and run "npm run migrate -- --accept-loss", which begins an empty ' +
+      'store: the writers then store again what the log still holds. A new installation begins with an empty Postgres.',
+  )
+}
+
+/** Creates the missing topics, and returns their names. Dead letters of a new topic have not been replayed yet. */
+async function prepareTopics(postgres: Postgres, logUrl: string, shards: number): Promise<string[]> {
+  const created = await ensureTopics(logUrl, { partitions: newLogPartitions(shards) })
+  const deadUrl = deadLetterUrl(logUrl)
+  if (created.includes(parseKafkaUrl(deadUrl).topic)) {
+    const deadLetters = await openEventLog(deadUrl, { logger: silentLogger })
+    try {
+      await replayPositionStore(postgres).forget(await deadLetters.id())
+    } finally {
+      await deadLetters.close()
+    }
+  }
+  return created
 }
 
 /** Partitions of a new log: 4, or one for each shard. */

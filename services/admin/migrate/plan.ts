@@ -5,9 +5,8 @@ import { parseClickHouseUrl } from '@sluice/event-store/client'
 import { storeServers } from '@sluice/event-store/cluster'
 import { planClickHouse } from '@sluice/event-store/migrate'
 import { planPostgres } from '@sluice/postgres/migrate'
-import type { Postgres } from '@sluice/postgres/open'
 import { shardStore } from '@sluice/postgres/shards'
-import { requireFittingLogs, silentLogger } from './migrate.ts'
+import { isStoreLost, lostStore, type MigrateOptions, requireFittingLogs, silentLogger } from './migrate.ts'
 
 interface Planned {
   name: string
@@ -22,16 +21,16 @@ export async function planText({
   postgres,
   clickHouseUrl,
   logUrl,
-}: {
-  postgres: Postgres
-  clickHouseUrl: string
-  logUrl: string
-}): Promise<string> {
-  const shards = (await storeServers(parseClickHouseUrl(clickHouseUrl))).length
+  acceptLoss = false,
+}: MigrateOptions): Promise<string> {
+  const servers = await storeServers(parseClickHouseUrl(clickHouseUrl))
+  const shards = servers.length
   const planned = await planPostgres(postgres)
   const hasShardsTable = planned.every(({ name }) => name !== shardsMigration)
   if (hasShardsTable) await shardStore(postgres).requireSame(shards)
   const areShardsNoted = hasShardsTable && (await shardStore(postgres).read()) !== undefined
+  const isLost = hasShardsTable && (await isStoreLost(postgres, servers))
+  if (isLost && !acceptLoss) throw lostStore(servers)
   const clickHouse = await planClickHouse(clickHouseUrl)
   const topics = logUrl.startsWith('kafka:') ? await planLog(logUrl, { shards, areShardsNoted }) : []
   return [
@@ -39,6 +38,7 @@ export async function planText({
     ...clickHouse.flatMap(({ server, migrations }) =>
       section(server === undefined ? 'ClickHouse' : `ClickHouse ${server}`, migrations),
     ),
+    ...(isLost ? ['The lost store: would begin an empty one, and queue all erasures again'] : []),
     topics.length === 0 ? 'Topics: up to date' : `Topics: would add ${topics.join(', ')}`,
     'Nothing was changed.',
   ].join('\n')

@@ -4,6 +4,7 @@ import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import { variables } from '../backup/config.ts'
 import { openEngines } from '../backup/open-engines.ts'
+import { reconciledLines } from './reconciled-lines.ts'
 import { finishRestore, restore, type Restored } from './restore.ts'
 
 const usage = `npm run restore -- <source> [--clickhouse-only] [--accept-loss]
@@ -20,15 +21,10 @@ function report({ manifest, losses, ...found }: Restored, clickHouseOnly: boolea
   say(`${manifest.backupId} of ${timeText(manifest.at)} is restored.`)
   for (const loss of losses) say(loss)
   say(`Erasures repeated: ${found.erasures.length}.`)
-  for (const { erasureId, siteId } of found.forgotten) {
-    say(`The erasure ${erasureId} of the site ${siteId} can't be repeated: request it again.`)
-  }
   for (const { keyId, name, revokedAt } of found.revokedKeys) {
     say(`Revoked since the backup, and still: ${keyId} (${name}), ${revokedAt.toISOString()}.`)
   }
-  for (const importId of found.repeatedImports) say(`The import ${importId} of users begins anew.`)
-  for (const importId of found.lostImports)
-    say(`The import ${importId} of users ended after the backup: upload it again.`)
+  for (const line of reconciledLines(found)) say(line)
   if (!clickHouseOnly) {
     const at = timeText(manifest.postgres.at)
     say(`Postgres is as of ${at}: revoke again the keys, and request again the erasures, of after that.`)
