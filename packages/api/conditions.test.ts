@@ -319,6 +319,8 @@ describe('the pattern', () => {
     '(?i)^/product/(\\d+)(\\.html?)?$',
     'x'.repeat(512),
     'a{500}',
+    '(?i)[^\\x00-\\x7f]+',
+    '(?i)[\\x{80}-\\x{10ffff}]+[a-z\u00c0-\u024f]*[一-龥]',
   ])('%s is accepted', (pattern) => {
     expect(patternProblem(pattern)).toBeUndefined()
   })
@@ -330,6 +332,10 @@ describe('the pattern', () => {
     '(.{0,31}){0,31}'.repeat(34),
     '(((a{10}){10}){10})'.repeat(25),
     '\\Q[\\E'.concat('(a{1000})'.repeat(50)),
+    // Without regard to case, each code point of a range is looked up.
+    `(?i)[${'B-\u{1E943}'.repeat(168)}]`,
+    `(?i)[${'B-\\x{10ffff}'.repeat(40)}]`,
+    `((?si:[${'C-\u{1E943}'.repeat(100)}]))`,
   ])('%s is rejected before it is compiled', (pattern) => {
     const elapsedMs = startCpuStopwatch()
     for (let i = 0; i < 400; i += 1) expect(patternProblem(pattern)).toContain('too heavy')

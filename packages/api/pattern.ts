@@ -34,8 +34,18 @@ function descriptionOf(error: RE2JSException, pattern: string): string {
 const tokens =
   /\\Q.*?(?:\\E|$)|\((?:\?(?:P?<\w+>|[a-zA-Z-]*:))?|\\[pP](?:\{[^}]*\}|.)|\\x\{[^}]*\}|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|./gsu
 
+/** A group that sets the flag `i`. */
+const ignoresCase = /\(\?[a-zA-Z]*i/
+/** A range of a class in brackets. */
+const classRange = /(\\x\{[0-9a-f]+\}|\\x[0-9a-f]{2}|\\?.)-(\\x\{[0-9a-f]+\}|\\x[0-9a-f]{2}|\\?[^\]])/gisu
+/** re2js looks each code point between these up when a class ignores case: the first and the last ones that have cases. */
+const [firstWithCase, lastWithCase] = [0x41, 0x1e943]
+/** Code points that take as long to look up as a step takes to compile, at least. */
+const lookupsPerStep = 400
+
 /** A lower bound of the steps of a pattern, which may be invalid. */
 function patternSize(pattern: string): number {
+  const isCaseIgnored = ignoresCase.test(pattern)
   /** Sizes of the open groups around the innermost one, whose size is `size`. */
   const outer: number[] = []
   let size = 0
@@ -53,7 +63,7 @@ function patternSize(pattern: string): number {
       size += token.length
     } else if (min === undefined) {
       last = 1 + 4 * (token.match(/\\p/gi)?.length ?? 0)
-      size += last
+      size += last + (isCaseIgnored && token.startsWith('[') ? lookupsOf(token) / lookupsPerStep : 0)
     } else {
       const copies = Math.max(1, Number(min), Number(max ?? 0))
       size += last * (copies - 1)
@@ -61,4 +71,19 @@ function patternSize(pattern: string): number {
     }
   }
   return outer.reduce((sum, each) => sum + each, size)
+}
+
+/** The code points that re2js looks up for a class in brackets which ignores case. */
+function lookupsOf(token: string): number {
+  let lookups = 0
+  for (const [, first = '', last = ''] of token.matchAll(classRange)) {
+    lookups += Math.max(0, Math.min(codePointOf(last), lastWithCase) - Math.max(codePointOf(first), firstWithCase))
+  }
+  return lookups
+}
+
+/** The code point of the end of a range. */
+function codePointOf(end: string): number {
+  const hex = /^\\x\{?([0-9a-f]+)/i.exec(end)?.[1]
+  return hex === undefined ? (end.codePointAt(end.startsWith('\\') ? 1 : 0) ?? 0) : parseInt(hex, 16)
 }
