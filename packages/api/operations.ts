@@ -90,7 +90,7 @@ export const operations = {
     limit: 'queries',
     cost: 'body',
     rights: { of: 'site', in: 'queries' },
-    body: { ...jsonBody(statsBatchBody), documented: statsBatchRequest },
+    body: { ...largeJsonBody(statsBatchBody), documented: statsBatchRequest },
     response: { status: 200, data: statsBatchResult },
   },
   live: {
@@ -138,7 +138,7 @@ export const operations = {
     scope: 'stats:read',
     limit: 'queries',
     rights: { of: 'site', in: 'body' },
-    body: jsonBody(funnelBody),
+    body: largeJsonBody(funnelBody),
     response: { status: 200, data: funnelResult },
     errors: [404],
   },

@@ -27,7 +27,7 @@ export const siteOperations = {
     id: 'listSites',
     method: 'GET',
     path: '/api/v1/sites',
-    summary: 'Lists the sites that the key may read, by name.',
+    summary: 'Lists the sites that the key may read, in the order of their ids.',
     scope: 'stats:read',
     limit: 'queries',
     rights: { of: 'list' },

@@ -11,6 +11,7 @@ import {
 } from '@sluice/contracts/conditions'
 import type { QueryParams } from './client.ts'
 import { ClickHouseError } from './errors.ts'
+import { parameterChunks } from './parameter-chunks.ts'
 
 /** A condition on a row of `events`, as SQL with the values of its placeholders. */
 export interface ConditionSql {
@@ -91,23 +92,10 @@ class Parameters {
 
   /** Adds a list of texts, as several parameters when it is long, and returns its SQL. */
   addList(values: readonly string[]): string {
-    const chunks: string[][] = [[]]
-    let bytes = 0
-    for (const value of values) {
-      bytes += Buffer.byteLength(value) + 3
-      if (bytes > parameterBytesMax) {
-        chunks.push([])
-        bytes = Buffer.byteLength(value) + 3
-      }
-      chunks.at(-1)?.push(value)
-    }
-    const placeholders = chunks.map((chunk) => this.add(chunk))
+    const placeholders = parameterChunks(values).map((chunk) => this.add(chunk))
     return placeholders.length === 1 ? placeholders.join() : `arrayConcat(${placeholders.join(', ')})`
   }
 }
-
-/** ClickHouse accepts 128 KiB in a percent-encoded parameter, where a byte may take six: `'` becomes `%5C%27`. */
-const parameterBytesMax = 20_000
 
 function criteriaSql({ type, conditions }: Criteria, parameters: Parameters, users: Set<UserField>): string {
   if (conditions.length === 0) return 'true'

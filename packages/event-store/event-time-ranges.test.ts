@@ -123,6 +123,17 @@ describe('the times of the first and last event', () => {
     expect(await eventTimeRanges([], refusing)).toStrictEqual(new Map())
   })
 
+  test('of sites whose ids are longer together than a parameter may be are read', async () => {
+    const siteIds = Array.from({ length: 1_000 }, (_, n) => `${'\u{1F600}'.repeat(60)}${n}`)
+    const [known = ''] = siteIds
+    await database.owner.command(
+      `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at)
+       SELECT {site_id:String}, 'prod', 'view', fromUnixTimestamp64Milli(5000, 'UTC'), 'id', now64(3)`,
+      { params: { site_id: known } },
+    )
+    expect(await eventTimeRanges(siteIds, runner)).toStrictEqual(new Map([[known, { first: 5_000, last: 5_000 }]]))
+  })
+
   test('of more large sites than one statement asks for are read', async () => {
     const events = Array.from({ length: 40 }, (_, site) =>
       Array.from({ length: 4 }, (_, index): RawEvent => ({

@@ -1,5 +1,6 @@
 import type { QueryParams } from './client.ts'
 import { granulesTable } from './cluster.ts'
+import { parameterChunks } from './parameter-chunks.ts'
 import type { QueryRunner } from './query-runner.ts'
 
 /** Times of each site's first and last event, Unix ms, in all environments; sites without events are absent. */
@@ -23,11 +24,16 @@ export async function eventTimeRanges(
   { rowsMax = wholeRowsMax }: { rowsMax?: number } = {},
 ): Promise<EventTimeRanges> {
   if (siteIds.length === 0) return new Map()
-  const large = await findLargeSites(siteIds, rowsMax, runner)
+  const large = await ofChunks(siteIds, (chunk) => findLargeSites(chunk, rowsMax, runner))
   const largeIds = new Set(large.map(({ siteId }) => siteId))
   const small = siteIds.filter((siteId) => !largeIds.has(siteId))
-  const ranges = await Promise.all([readWhole(small, runner), readEnds(large, runner)])
+  const ranges = await Promise.all([ofChunks(small, (chunk) => readWhole(chunk, runner)), readEnds(large, runner)])
   return new Map(ranges.flat())
+}
+
+/** Reads sites in statements whose parameters ClickHouse accepts: the ids of a thousand sites may be longer than that. */
+async function ofChunks<T>(siteIds: readonly string[], read: (chunk: string[]) => Promise<readonly T[]>): Promise<T[]> {
+  return (await Promise.all(parameterChunks(siteIds).map(read))).flat()
 }
 
 type EventTimeRange = [siteId: string, range: { first: number; last: number }]

@@ -10,3 +10,22 @@ export async function withDeadline<T>(work: Promise<T>, ms: number, late: () => 
     clearTimeout(timer)
   }
 }
+
+/**
+ * Settles as `work` does, whose signal aborts with `signal` or after `ms`: with the reason `late()` then. Leaves no timer behind.
+ */
+export async function abortedAfter<T>(
+  signal: AbortSignal,
+  { ms, late }: { ms: number; late: () => Error },
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const deadline = new AbortController()
+  const timer = setTimeout(() => {
+    deadline.abort(late())
+  }, ms)
+  try {
+    return await work(AbortSignal.any([signal, deadline.signal]))
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -27,6 +27,8 @@ const limited = (limit: object): Pick<ClickHouse, 'query'> => ({
     database.reader.query(sql, params, { ...options, settings: { ...options?.settings, ...limit } }),
 })
 
+const jsonOf = (value: unknown): Buffer => Buffer.from(JSON.stringify(value))
+
 const requestStats = async (limit: object, query: Record<string, string> = {}): Promise<unknown> => {
   const siteId = await database.siteWith(Array.from({ length: 100 }, () => ({ at: 0, session_id: 's' })))
   const range = { start_date: String(noon), end_date: String(noon + hour) }
@@ -84,6 +86,39 @@ describe('an analysis that is too large', () => {
   })
 })
 
+describe('the statements of a request', () => {
+  /** ClickHouse that sleeps for nine seconds before a statement about this type. */
+  const slow = (eventType: string): Pick<ClickHouse, 'query'> => ({
+    query: async (sql, params, options) => {
+      const sleeps = Object.values(params).includes(eventType) ? 3 : 0
+      for (let n = 0; n < sleeps; n += 1) await database.reader.query('SELECT sleep(3)', {}, options)
+      return database.reader.query(sql, params, options)
+    },
+  })
+
+  test('are given up with 503 when they take too long together, those of a batch too', async () => {
+    const siteId = await database.siteWith([{ at: 0 }])
+    const deps = { eventReader: { ...queryRunners(slow('type 4')), requestMsMax: 6_000 }, ...allSitesKnown() }
+    const range = { start_date: noon, end_date: noon + hour }
+    const queries = Array.from({ length: 5 }, (_, n) => ({
+      site_id: siteId,
+      metric: 'event_count',
+      ...range,
+      event_type: `type ${n}`,
+    }))
+    const { handle } = statsBatchRoute(deps)
+    const answer = await handle(apiRequest({ body: { bytes: jsonOf({ queries }), type: 'application/json' } }))
+    expect(answer.data).toMatchObject({
+      results: [
+        ...Array.from({ length: 4 }, () => ({ success: true })),
+        { success: false, status: 503, error: 'Service temporarily unavailable' },
+      ],
+    })
+    const query = { site_id: siteId, metric: 'event_count', event_type: 'type 4' }
+    await expect(statsRoute(deps).handle(apiRequest({ query }))).rejects.toMatchObject({ code: 'unavailable' })
+  })
+})
+
 describe('the time of a question', () => {
   /** How many questions the histogram has, by their metric. */
   async function timesOf(limit: object): Promise<string[]> {
@@ -118,7 +153,7 @@ describe('the time of a question', () => {
       ...allSitesKnown(),
     })
     const queries = ['event_count', 'bounce_rate'].map((metric) => ({ site_id: siteId, metric }))
-    await handle(apiRequest({ body: { bytes: Buffer.from(JSON.stringify({ queries })), type: 'application/json' } }))
+    await handle(apiRequest({ body: { bytes: jsonOf({ queries }), type: 'application/json' } }))
     expect(kinds.sort()).toStrictEqual(['bounce_rate', 'event_count'])
   })
 

@@ -3,13 +3,31 @@ import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { refusedPatternPath } from '@sluice/event-store/conditions'
 import { type ExceededLimit, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { QueryRunner, QueryRunners } from '@sluice/event-store/query-runner'
-import { AppError, invalidField, isRetryable } from '@sluice/runtime/errors'
+import { abortedAfter } from '@sluice/runtime/deadline'
+import { AppError, invalidField, isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { AnalysisKind, ObserveAnalysis } from './metrics.ts'
 
 /** Makes the runner of the statements of one caller. */
 export interface AnalysisRunners extends Pick<QueryRunners, 'as'> {
   /** Called with the kind of each analysis that names one, and how long it took. */
   observeAnalysis?: ObserveAnalysis
+  /** How long the statements of one request may take together, waiting included; default: 60,000. */
+  requestMsMax?: number
+}
+
+/** Less than a proxy waits for an answer (deploy/haproxy/haproxy.cfg). One statement may take 30 s. */
+const requestMsMaxDefault = 60_000
+
+/**
+ * Runs the analyses of a request, whose signal aborts when its client leaves, or when they take too long together: the client, and
+ * whatever is between it and Sluice, waits no longer.
+ */
+export function withinRequestTime<T>(
+  { requestMsMax: ms = requestMsMaxDefault }: AnalysisRunners,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  return abortedAfter(signal, { ms, late: () => unavailable(`the analyses of a request took ${ms} ms`) }, work)
 }
 
 /** The field of a request that makes an analysis fail, and the reason that its client reads. */
@@ -48,7 +66,7 @@ export function cohortTooLarge(field: string): FieldText {
 }
 
 /**
- * Runs an analysis for a request, in the queue of its key and until its client leaves. Throws a 400 with the request's
+ * Runs an analysis for a request, in the queue of its key, until its client leaves or it takes too long. Throws a 400 with the request's
  * fields (docs/http-interface.md#errors) for an analysis that is too large or whose pattern ClickHouse refuses, and
  * otherwise what the analysis throws.
  */
@@ -63,7 +81,9 @@ export async function runAnalysis<Numbers>(
     if (kind !== undefined) runners.observeAnalysis?.(kind, (performance.now() - startedAt) / 1000)
   }
   try {
-    const numbers = await analysis(runners.as({ key: credential.keyId, signal, priority: 'interactive' }))
+    const numbers = await withinRequestTime(runners, signal, (ownSignal) =>
+      analysis(runners.as({ key: credential.keyId, signal: ownSignal, priority: 'interactive' })),
+    )
     observe()
     return numbers
   } catch (error) {

@@ -137,3 +137,19 @@ test('without the spec whether there was no event, 0 counts as no data', async (
     { outcome: 'no_data', previous: 0 },
   ])
 })
+
+test('a number of users is exact however many there are, as in the preview', async () => {
+  const siteId = await database.siteWith([])
+  const count = 100_000
+  await database.owner.command(
+    `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at, user_id)
+     SELECT {site_id:String}, 'prod', 'view', at, toString(number), at, toString(number)
+     FROM (SELECT number, fromUnixTimestamp64Milli({noon:Int64}, 'UTC') AS at FROM numbers({count:UInt32}))`,
+    { params: { site_id: siteId, noon, count } },
+  )
+  for (const metric of ['unique_users', 'visitors'] as const) {
+    const spec: AlertSpec = { siteId, environment: 'prod', metric, windowMs: hour }
+    const options = { withPrevious: false, distinguishesNoData: false }
+    expect(await measureAlert(spec, noon + hour, options, runner)).toMatchObject({ value: count })
+  }
+})

@@ -1,6 +1,7 @@
 import type { Measured } from '@sluice/contracts/alert-state'
 import type { Metric } from '@sluice/contracts/stats'
 import type { QueryRunner } from '../query-runner.ts'
+import { isSessionMetric } from '../session-metrics.ts'
 import { evaluateStats } from '../stats/evaluate-stats.ts'
 import { type AlertSpec, countsEvents } from './alert-spec.ts'
 
@@ -43,6 +44,8 @@ async function valueOf(spec: AlertSpec, metric: Metric, end: number, runner: Que
       conditions: filter,
       ...(targetEvent === undefined ? {} : { targetEvent }),
       sessionsUntil: end,
+      // As the preview counts, and the rules that are measured together. Exact sessions of a large site may take too much.
+      exact: !isSessionMetric(metric),
     },
     runner,
   )

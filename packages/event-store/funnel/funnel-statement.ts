@@ -45,14 +45,14 @@ export function funnelStatement(spec: FunnelSpec): Statement {
   const isOfStep = units.map((unit) => `arrayMap(time -> time % ${unitsPerEvent} = ${unit}, times)`).join(', ')
   const window = `${BigInt(windowMs) * BigInt(unitsPerMs) + BigInt(unitsPerMs / 2)}`
   return {
+    // The conditions stand in it once: ClickHouse's form fields, in which a statement with many parameters travels, have a limit.
     sql: `
+WITH arrayFilter((unit, is_met) -> is_met, [${units.join(', ')}], [${met}]) AS met
 SELECT level, count() AS users
 FROM
 (
     SELECT
-        arraySort(groupArray((
-            toUnixTimestamp64Milli(timestamp), event_id, arrayFilter((unit, is_met) -> is_met, [${units.join(', ')}], [${met}])
-        ))) AS own,
+        arraySort(groupArray((toUnixTimestamp64Milli(timestamp), event_id, met))) AS own,
         arrayFlatten(arrayMap(
             (event, place) -> arrayMap(
                 unit -> toUInt64(event.1) * ${unitsPerMs} + least(place, ${unitsPerMs / 2 / unitsPerEvent - 1}) * ${unitsPerEvent} + unit,
@@ -66,7 +66,8 @@ FROM
       spec,
       conditions.flatMap(({ userFields }) => userFields),
     )}
-    WHERE ${scopeCondition(spec)} AND ${actorKey} != 0 AND (${conditions.map(({ sql }) => sql).join(' OR ')})
+    WHERE ${scopeCondition(spec)} AND ${actorKey} != 0
+        AND event_type IN (${steps.map((_, index) => `{type_${index}:String}`).join(', ')}) AND notEmpty(met)
     GROUP BY ${actorKey}
 )
 WHERE level > 0

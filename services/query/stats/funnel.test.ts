@@ -146,6 +146,17 @@ test('a step has conditions of its own', async () => {
   expect(await users({ site_id, steps: ofUsers, ...range })).toStrictEqual([3, 3])
 })
 
+test('all steps may have as many conditions as there may be, of fields with long expressions', async () => {
+  const site_id = await database.siteWith([
+    { at: 0, user_id: 'a', referrer: 'https://www.example.com/', ...view },
+    { at: 0, user_id: 'b', referrer: 'https://www.example.org/', ...view },
+  ])
+  const condition = { property: 'referrer_host', operator: 'matches', value: 'example[.]com' }
+  const conditions = Array<typeof condition>(20).fill(condition)
+  const steps = Array.from({ length: 8 }, () => ({ ...view, conditions }))
+  expect(await users({ site_id, steps, ...range })).toStrictEqual([1, 0, 0, 0, 0, 0, 0, 0])
+})
+
 test('the environment is that of the credential, unless the request names one', async () => {
   const site_id = await database.siteWith([
     { at: 0, user_id: 'a', environment: 'prod', ...view },

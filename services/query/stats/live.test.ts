@@ -143,6 +143,17 @@ test('a site without events has zeros', async () => {
   })
 })
 
+test('the answer is complete without the lane of old events, of which it reads none', async () => {
+  const site_id = await database.siteWith([])
+  const { handle } = liveRoute({
+    eventReader: queryRunners(database.reader),
+    ...allSitesKnown(),
+    completeUntil: (readsFrom) => (readsFrom >= noon - 24 * hour ? noon - 1 : 1),
+  })
+  const { data } = await handle(apiRequest({ receivedAt: noon, query: { site_id } }))
+  expect(data).toMatchObject({ complete_until: noon - 1 })
+})
+
 test('the environment is that of the credential, unless the request names one', async () => {
   const site_id = await database.siteWith([
     { at: -minute, environment: 'dev' },

@@ -1,5 +1,6 @@
 import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
 import { operations } from '@sluice/api/operations'
+import { liveLimits } from '@sluice/contracts/live'
 import { readLive } from '@sluice/event-store/live/read-live'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
@@ -8,8 +9,8 @@ import { type AnalysisRunners, runAnalysis, siteTooLarge } from '../run-analysis
 export interface LiveDeps {
   eventReader: AnalysisRunners
   sites: ReadableSites
-  /** The time (Unix ms) before which every accepted event can be read. */
-  completeUntil: () => number
+  /** The time (Unix ms) before which every accepted event can be read, for an answer of events from `readsFrom` on. */
+  completeUntil: (readsFrom: number) => number
 }
 
 /**
@@ -22,7 +23,7 @@ export function liveRoute({ eventReader, sites, completeUntil }: LiveDeps): Rout
     log({ site_id: siteId })
     await readableSite(sites, { credential, signal }, siteId)
 
-    const completeUntilMs = completeUntil()
+    const completeUntilMs = completeUntil(receivedAt - liveLimits.lastEventsHours * 3_600_000)
     const spec = { siteId, environment, now: receivedAt, conditions }
     const live = await runAnalysis(eventReader, { credential, signal }, (runner) => readLive(spec, runner), {
       kind: 'live',

@@ -10,7 +10,7 @@ import type { ApiRequest, Route } from '@sluice/http/route'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { AppError, internalMessage, invalidField } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
-import type { AnalysisRunners } from '../run-analysis.ts'
+import { type AnalysisRunners, withinRequestTime } from '../run-analysis.ts'
 import { parametersOf } from './json-parameters.ts'
 import { readStatsRequest, type RequestedStats, type StatsRequest } from './read-stats-request.ts'
 import { type StatsDeps, statsResult, statsSpec } from './stats.ts'
@@ -41,6 +41,7 @@ export function statsBatchRoute(deps: StatsDeps): Route {
   }
 
   return handle(operations.statsBatch, async (request) => {
+    const { credential, receivedAt } = request
     const { queries } = request.body
     await request.consume(queries.length)
     const read = await Promise.all(queries.map((query) => readQuery(query, request)))
@@ -51,22 +52,24 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     const requireRoom = (): void => {
       if (entries > statsLimits.batchEntriesMax) throw tooManyEntries()
     }
-    const results = await Promise.all(
-      read.map(async (query) => {
-        if ('entry' in query) return query.entry
-        const spec = withSharedStatement(query.spec)
-        return limit(async (): Promise<BatchEntry> => {
-          try {
-            requireRoom()
-            const data = await statsResult(spec, query.statsRequest, request, sharingDeps)
-            entries += entriesOf(data)
-            requireRoom()
-            return { success: true, data }
-          } catch (error) {
-            return failedEntry(error, request)
-          }
-        })
-      }),
+    const results = await withinRequestTime(deps.eventReader, request.signal, (signal) =>
+      Promise.all(
+        read.map(async (query) => {
+          if ('entry' in query) return query.entry
+          const spec = withSharedStatement(query.spec)
+          return limit(async (): Promise<BatchEntry> => {
+            try {
+              requireRoom()
+              const data = await statsResult(spec, query.statsRequest, { credential, receivedAt, signal }, sharingDeps)
+              entries += entriesOf(data)
+              requireRoom()
+              return { success: true, data }
+            } catch (error) {
+              return failedEntry(error, request)
+            }
+          })
+        }),
+      ),
     )
     request.log({ queries: queries.length, failed: results.filter(({ success }) => !success).length })
     return { results }

@@ -3,10 +3,13 @@ import type { EventScope } from '@sluice/event-store/event-scope'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
 import { evaluateStats } from '@sluice/event-store/stats/evaluate-stats'
 
-/** Measures a period as GET /api/v1/stats does. Throws what evaluateStats throws. */
+/**
+ * Measures a period as GET /api/v1/stats does. Counts are exact, because a summary marks no estimates. Throws what evaluateStats
+ * throws.
+ */
 export async function measureSummary(scope: EventScope, runner: QueryRunner): Promise<EventSummary> {
   const valueOf = async (metric: 'unique_users' | 'unique_sessions' | 'bounce_rate'): Promise<number> =>
-    (await evaluateStats({ ...scope, metric }, runner)).value
+    (await evaluateStats({ ...scope, metric, exact: metric !== 'bounce_rate' }, runner)).value
   const types = await evaluateStats({ ...scope, metric: 'event_count_by_type', limit: topEventTypesMax }, runner)
   return {
     period_start: scope.start,
