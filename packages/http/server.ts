@@ -68,9 +68,15 @@ export function httpServer(
     requestTimeout: limits.requestTimeoutMs,
     connectionsCheckingInterval: limits.timeoutCheckMs,
     keepAliveTimeout: limits.keepAliveTimeoutMs,
+    // Node's own answer has neither the envelope nor an id.
+    requireHostHeader: false,
   }
   const onRequest: RequestListener = (request, response) => {
     const { socket } = request
+    if (request.headers.host === undefined && request.httpVersion === '1.1') {
+      server.emit('clientError', new Error('The request has no Host.'), socket)
+      return
+    }
     const inFlight = connections.get(socket)
     inFlight?.push(response)
     response.once('close', () => {
