@@ -225,6 +225,8 @@ def check_network(rendered):
         check(len(everywhere) == (process == "worker"), f"{where} lets out to every port")
         for rule in everywhere:
             blocks = [peer["ipBlock"] for peer in rule["to"]]
+            # Kubernetes takes no address without a prefix length.
+            check(all("/" in block["cidr"] for block in blocks), f"{where} has a network without a prefix length")
             allowed = str(rendered.values["settings"].get("SLUICE_WEBHOOK_ALLOWED_NETWORKS", ""))
             networks = [ip_network(text.strip()) for text in allowed.split(",") if text.strip()]
             for address in ["10.0.0.1", "172.20.0.1", "192.168.0.1", "169.254.169.254", "127.0.0.1", "fd00::1", "fe80::1"]:

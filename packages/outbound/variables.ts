@@ -6,7 +6,7 @@ import type { OutboundOptions } from './outbound.ts'
 /** Where webhooks may be sent to: for the query service, which checks URLs, and the worker, which sends. */
 export const webhookTargets = {
   SLUICE_WEBHOOK_ALLOWED_NETWORKS: listVariable(
-    'Networks that webhooks may be sent to although they are not public, as CIDR between commas: 10.1.0.0/16,fd00::/8. On a host with IPv6 alone, the network of its NAT64.',
+    'Networks that webhooks may be sent to although they are not public, as CIDR between commas: 10.1.0.0/16,fd00::/8. On a host without IPv4, add the prefix of its NAT64, such as 64:ff9b::/96: without it no receiver with IPv4 alone is reached.',
     (networks) => networks.map(parseNetwork),
   ),
   SLUICE_WEBHOOK_PROXY: optionalSecretVariable(
