@@ -90,7 +90,7 @@ describe('the statements of a request', () => {
   /** ClickHouse that sleeps for nine seconds before a statement about this type. */
   const slow = (eventType: string): Pick<ClickHouse, 'query'> => ({
     query: async (sql, params, options) => {
-      const sleeps = Object.values(params).includes(eventType) ? 3 : 0
+      const sleeps = Object.values(params ?? {}).includes(eventType) ? 3 : 0
       for (let n = 0; n < sleeps; n += 1) await database.reader.query('SELECT sleep(3)', {}, options)
       return database.reader.query(sql, params, options)
     },
