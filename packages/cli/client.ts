@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import pRetry from 'p-retry'
 import type { SessionResource } from '@sluice/contracts/session'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { ConnectionFailure, connectionFailure, isServerAbsent, isTransient } from './connection-failure.ts'
 import { exitCodes, Failure } from './failure.ts'
 
@@ -151,11 +152,11 @@ function isServerFailure(error: unknown): boolean {
   return error instanceof Refusal && error.status >= 500
 }
 
-/** The envelope of Sluice's answer; undefined for any other text. */
+/** The envelope of Sluice's answer, with every digit of its numbers; undefined for any other text. */
 export function parseEnvelope(text: string): Envelope | undefined {
   let value: unknown
   try {
-    value = JSON.parse(text)
+    value = parseExactly(text)
   } catch {
     return undefined
   }

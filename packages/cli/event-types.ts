@@ -52,6 +52,7 @@ function typeOf(value: unknown): string {
     return items.length === 1 ? `${items[0] ?? 'unknown'}[]` : `(${items.join(' | ')})[]`
   }
   if (value === null) return 'null'
+  if (JSON.isRawJSON(value)) return 'number'
   return ['number', 'boolean', 'string'].includes(typeof value) ? typeof value : 'object'
 }
 

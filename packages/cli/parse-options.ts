@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from 'commander'
 import { Temporal } from 'temporal-polyfill'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 
 const durationPattern = /^(\d+)(s|m|h|d)$/
 const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
@@ -100,7 +101,7 @@ export function collectProperty(value: string, earlier: Record<string, unknown> 
   if (name === '') throw new InvalidArgumentError('Give name=text, or name:=json for numbers and booleans.')
   if (operator === '=') return { ...earlier, [name]: text }
   try {
-    return { ...earlier, [name]: JSON.parse(text) as unknown }
+    return { ...earlier, [name]: parseExactly(text) }
   } catch {
     throw new InvalidArgumentError(`What follows ":=" is not valid JSON: give a text as ${name}=….`)
   }

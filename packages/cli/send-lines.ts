@@ -5,6 +5,7 @@ import { type Answer as Response, type Client, Refusal } from './client.ts'
 import { missingFields, withMembers } from './complete-event.ts'
 import type { Context } from './context.ts'
 import { Failure, messageOf, usageFailure } from './failure.ts'
+import { isJsonObject } from './json-object.ts'
 import { countOf, formatCount } from './output/format.ts'
 import { safeText } from './output/safe-text.ts'
 import { readLines } from './read-lines.ts'
@@ -182,12 +183,11 @@ function complete(text: string, siteId: string | undefined): Omit<PendingEvent, 
   } catch {
     return 'is not JSON'
   }
-  if (typeof event !== 'object' || event === null || Array.isArray(event)) return 'is not a JSON object'
-  const fields: Record<string, unknown> = { ...event }
-  const added = missingFields(fields, siteId)
+  if (!isJsonObject(event)) return 'is not a JSON object'
+  const added = missingFields(event, siteId)
   return {
     json: withMembers(text.trim(), added),
-    id: added.event_id ?? fields.event_id,
-    timestamp: added.timestamp ?? fields.timestamp,
+    id: added.event_id ?? event.event_id,
+    timestamp: added.timestamp ?? event.timestamp,
   }
 }

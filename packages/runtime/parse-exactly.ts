@@ -16,12 +16,15 @@ export interface RawJson {
 }
 
 const integer = /^-?\d+$/
+/** As many digits as the smallest integer has that a double can't hold. */
+const manyDigits = /\d{16}/
 
 /**
- * Parses JSON as JSON.parse does, but integers that a double can't hold become `RawJson` with all of their digits. It
- * takes several times as long. Throws a SyntaxError.
+ * Parses JSON as JSON.parse does, but integers that a double can't hold become `RawJson` with all of their digits. A text
+ * with so many digits in a row takes several times as long. Throws a SyntaxError.
  */
 export function parseExactly(text: string): unknown {
+  if (!manyDigits.test(text)) return JSON.parse(text)
   return JSON.parse(text, (_key, value, { source }) =>
     typeof value === 'number' && source !== undefined && integer.test(source) && !Number.isSafeInteger(value)
       ? JSON.rawJSON(source)

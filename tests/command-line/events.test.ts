@@ -42,6 +42,21 @@ describe('send', () => {
     expect(await standalone.waitForEvents('send-json', 1)).toHaveLength(1)
   })
 
+  it('keeps every digit of an event that is given as JSON, and of a property', async () => {
+    const event = '{"event_type":"x","order":1234567890123456789,"nested":{"list":[9007199254740993]}}'
+    const { code } = await standalone.run(['send', event, '--site', 'digits', '-p', 'account:=-9223372036854775807'])
+    expect(code).toBe(0)
+    await standalone.waitForEvents('digits', 1)
+    for (const [property, text] of [
+      ['order', '1234567890123456789'],
+      ['nested.list', '[9007199254740993]'],
+      ['account', '-9223372036854775807'],
+    ] as const) {
+      const { stdout } = await standalone.run(['stats', '--site', 'digits', '-g', `properties.${property}`, '--csv'])
+      expect(stdout).toContain(`,${text},1`)
+    }
+  })
+
   it('says what is wrong with an option that an action reads', async () => {
     expect(await standalone.run(['keys', 'rotate', 'key_x', '--overlap', 'soon'])).toMatchObject({
       code: 2,
@@ -66,7 +81,7 @@ describe('send', () => {
       code: 2,
       stderr: expect.stringContaining('not valid JSON'),
     })
-    for (const json of ['[]', '[{"event_type":"x"}]', '5', '"x"', 'null']) {
+    for (const json of ['[]', '[{"event_type":"x"}]', '5', '12345678901234567890', '"x"', 'null']) {
       expect([json, await standalone.run(['send', json, '--site', 'send-none'])]).toEqual([
         json,
         { code: 2, stdout: '', stderr: expect.stringContaining('not an object: give one like') },
@@ -217,6 +232,16 @@ describe('tail', () => {
     await sent
     expect(code).toBe(130)
     expect(stdout).toMatch(/first\\u001b\[31m\n.*second {2}user_id=ada\n$/)
+  })
+
+  it('prints every digit of a number', async () => {
+    const event = '{"event_type":"x","big":12345678901234567890}\n'
+    await standalone.run(['send', '-', '--site', 'tail-digits'], { input: event })
+    await standalone.waitForEvents('tail-digits', 1)
+    for (const options of [[], ['--json']]) {
+      const { stdout } = await standalone.run(['tail', '--site', 'tail-digits', '--no-follow', ...options])
+      expect(stdout).toContain('{"big":12345678901234567890}')
+    }
   })
 
   it('tells how many events it skipped', async () => {
@@ -389,7 +414,7 @@ describe('stats', () => {
 describe('types', () => {
   it('writes types that tsc accepts, and that refuse other properties', async () => {
     const input = [
-      '{"event_type":"purchase","properties":{"total":12.5,"items":["a"],"gift":true,"cart":{"size":2}}}',
+      '{"event_type":"purchase","properties":{"total":12.5,"items":["a"],"gift":true,"id":12345678901234567890,"cart":{"size":2}}}',
       '{"event_type":"purchase","properties":{"total":"12"}}',
       '{"event_type":"sign up"}',
     ]
@@ -405,6 +430,7 @@ describe('types', () => {
         '  purchase: {',
         '    "cart.size"?: number',
         '    gift?: boolean',
+        '    id?: number',
         '    items?: string[]',
         '    total?: number | string',
         '  }',

@@ -310,4 +310,32 @@ describe('import --from', () => {
     expect(await importFile('posthog', csv)).toMatchObject({ code: 0 })
     expect(await standalone.eventsOf(`from-${csv}`)).toMatchObject(events)
   })
+
+  it('posthog: keeps every digit, and refuses a number in place of an object', async () => {
+    const properties = '{"order":1234567890123456789,"$lib":"web"}'
+    const [id, time] = ['9007199254740993', '2024-05-01T12:00:00Z']
+    const json = await standalone.write(
+      'digits.jsonl',
+      `{"uuid":"u1","event":"buy","distinct_id":${id},"timestamp":"${time}","properties":${properties}}\n` +
+        '12345678901234567890\n' +
+        `{"uuid":"u2","event":"none","distinct_id":"ada","timestamp":"${time}","properties":12345678901234567890}\n`,
+    )
+    expect(await importFile('posthog', json)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('Line 2: is not a JSON object\n'),
+    })
+    const csv = await standalone.write(
+      'digits.csv',
+      `uuid,event,properties,timestamp,distinct_id\nu1,buy,"${properties.replaceAll('"', '""')}",${time},${id}\n`,
+    )
+    expect(await importFile('posthog', csv)).toMatchObject({ code: 0 })
+    for (const file of [json, csv]) {
+      const [event, ...others] = await standalone.eventsOf(`from-${file}`)
+      expect(event).toMatchObject({ event_id: 'u1', user_id: id })
+      expect(others.map((other) => other.properties)).toEqual(file === json ? [undefined] : [])
+      const range = ['--start', '2024-05-01', '--end', '2024-05-02']
+      const orders = ['stats', '--site', `from-${file}`, ...range, '-g', 'properties.order', '--csv']
+      expect((await standalone.run(orders)).stdout).toContain(',1234567890123456789,1')
+    }
+  })
 })

@@ -1,8 +1,10 @@
 import type { Command } from 'commander'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { missingFields } from '../complete-event.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { usageFailure } from '../failure.ts'
+import { isJsonObject, type JsonObject } from '../json-object.ts'
 import { clientFor, collectUrlOf, openConnection } from '../open-connection.ts'
 import { safeJson, safeText } from '../output/safe-text.ts'
 import { collectProperty, parseTime } from '../parse-options.ts'
@@ -116,15 +118,15 @@ function delayed(signal: AbortSignal, ms: number): AbortSignal {
 }
 
 /** The fields of an event that is given as JSON, or as its type alone. */
-function parseEvent(text: string): object {
+function parseEvent(text: string): JsonObject {
   let value: unknown
   try {
-    value = JSON.parse(text)
+    value = parseExactly(text)
   } catch {
     if (!text.trimStart().startsWith('{')) return { event_type: text }
     throw usageFailure(`The event is not valid JSON: give an object like ${exampleEvent}.`)
   }
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  if (isJsonObject(value)) return value
   throw usageFailure(
     `The event is JSON, but not an object: give one like ${exampleEvent}, also for an event type that looks like JSON.`,
   )

@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander'
 import { liveLimits, type LiveResult } from '@sluice/contracts/live'
 import type { StatsResult } from '@sluice/contracts/stats'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import type { Client } from '../client.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
@@ -141,7 +142,7 @@ async function countSkipped(
 
 function filterOf({ eventType, filter }: TailOptions): string | undefined {
   if (eventType === undefined) return filter
-  const conditions = filter === undefined ? [] : (JSON.parse(filter) as unknown[])
+  const conditions = filter === undefined ? [] : (parseExactly(filter) as unknown[])
   return JSON.stringify([{ property: 'event_type', operator: 'equals', value: eventType }, ...conditions])
 }
 

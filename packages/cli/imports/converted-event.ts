@@ -1,3 +1,5 @@
+import type { JsonObject } from '../json-object.ts'
+
 /** An event as a line of an import holds it; absent fields are undefined. */
 export interface ConvertedEvent {
   event_type: string
@@ -14,7 +16,7 @@ export interface ConvertedEvent {
 }
 
 /** A record of another product: a row of CSV, all of whose values are texts, or a line of NDJSON. */
-export type SourceRecord = Readonly<Record<string, unknown>>
+export type SourceRecord = JsonObject
 
 /** The same event `count` times. */
 export interface ConvertedTotal {
@@ -41,6 +43,7 @@ export class RecordError extends Error {}
 export function textOf(record: SourceRecord, name: string): string | undefined {
   const value = record[name]
   if (typeof value === 'number') return String(value)
+  if (JSON.isRawJSON(value)) return value.rawJSON
   return typeof value === 'string' && value !== '' && value !== '\\N' ? value : undefined
 }
 

@@ -1,4 +1,6 @@
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { Failure } from '../failure.ts'
+import { isJsonObject } from '../json-object.ts'
 import {
   type Conversion,
   type Converter,
@@ -66,11 +68,11 @@ function eventOf(record: SourceRecord): Conversion {
 /** An object in JSON Lines, its JSON text in CSV. */
 function propertiesOf(record: SourceRecord): SourceRecord {
   const value = record.properties
-  if (typeof value !== 'string') return isRecord(value) ? value : {}
+  if (typeof value !== 'string') return isJsonObject(value) ? value : {}
   if (value === '') return {}
   try {
-    const parsed: unknown = JSON.parse(value)
-    if (isRecord(parsed)) return parsed
+    const parsed = parseExactly(value)
+    if (isJsonObject(parsed)) return parsed
   } catch {
     // Reported below.
   }
@@ -84,8 +86,4 @@ function keptOf(properties: SourceRecord): Record<string, unknown> {
       return ignoredProperties.includes(name) ? [] : [[name, value]]
     }),
   )
-}
-
-function isRecord(value: unknown): value is SourceRecord {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

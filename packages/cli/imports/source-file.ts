@@ -4,7 +4,9 @@ import { open, stat } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { parse } from 'csv-parse'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { Failure, messageOf } from '../failure.ts'
+import { isJsonObject } from '../json-object.ts'
 import { readLines } from '../read-lines.ts'
 import { RecordError, type SourceRecord } from './converted-event.ts'
 
@@ -87,9 +89,8 @@ async function* readNdjson(text: Readable): AsyncGenerator<PlacedRecord> {
 
 function parseLine(text: string): { record: SourceRecord; text: string } | { error: string } {
   try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { record: { ...value }, text }
-    return { error: 'is not a JSON object' }
+    const value = parseExactly(text)
+    return isJsonObject(value) ? { record: value, text } : { error: 'is not a JSON object' }
   } catch {
     return { error: 'is not JSON' }
   }
