@@ -180,6 +180,20 @@ describe('import --from', () => {
     })
   })
 
+  it('plausible: keeps the date of a total from Hawaii to the Chatham Islands', async () => {
+    const file = await standalone.write(
+      'dated_pages.csv',
+      '"date","hostname","page","visits","visitors","pageviews"\n"2024-01-01","a.example","/",1,1,4\n',
+    )
+    expect(await importFile('plausible', file)).toMatchObject({ code: 0 })
+    // In January, when the clocks of the south are an hour ahead.
+    for (const zone of ['Pacific/Honolulu', 'UTC', 'Pacific/Auckland', 'Pacific/Tongatapu', 'Pacific/Chatham']) {
+      const range = ['--start', '2024-01-01', '--end', '2024-01-02', '--timezone', zone]
+      const { stdout } = await standalone.run(['stats', '--site', `from-${file}`, ...range, '--csv'])
+      expect([zone, stdout]).toEqual([zone, expect.stringMatching(/,4\n$/)])
+    }
+  })
+
   it('plausible: takes the events of a self-hosted installation', async () => {
     const file = await standalone.write(
       'events_v2.csv',

@@ -30,7 +30,8 @@ const eventProperties = {
 /** Plausible sends one whenever a visitor scrolls or leaves; nobody did anything that counts. */
 const engagement = 'engagement'
 
-const noonMs = 12 * 3_600_000
+/** 10:00 UTC of a day has its date from Hawaii (−10:00) to the Chatham Islands in summer (+13:45). */
+const timeOfTotalsMs = 10 * 3_600_000
 
 /**
  * Plausible: the table `events_v2` of a self-hosted installation as CSV, which holds the events themselves, or of the
@@ -103,7 +104,7 @@ function pageTotalOf(record: SourceRecord): Conversion {
   return {
     event: {
       event_type: 'page_view',
-      timestamp_ms: noonOf(record),
+      timestamp_ms: timeOfTotal(record),
       url: withScheme(hostname === undefined ? page : hostname + page),
     },
     count: requiredCount(record, 'pageviews'),
@@ -117,16 +118,16 @@ function customEventTotalOf(record: SourceRecord): Conversion {
   return {
     event: {
       event_type: name,
-      timestamp_ms: noonOf(record),
+      timestamp_ms: timeOfTotal(record),
       properties: propertiesOf(record, { link_url: 'link_url', path: 'path' }),
     },
     count,
   }
 }
 
-/** Noon of a day in UTC has the same date from the west coast of America to that of New Zealand in winter. */
-function noonOf(record: SourceRecord): number {
-  return requiredTime(record, 'date') + noonMs
+/** The time of the events of a daily total. */
+function timeOfTotal(record: SourceRecord): number {
+  return requiredTime(record, 'date') + timeOfTotalsMs
 }
 
 function requiredCount(record: SourceRecord, name: string): number {
