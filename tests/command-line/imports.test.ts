@@ -194,6 +194,22 @@ describe('import --from', () => {
     }
   })
 
+  it('plausible: takes the path alone of a record without a hostname', async () => {
+    const pages = await standalone.write(
+      'hostless_pages.csv',
+      '"date","hostname","page","visits","visitors","pageviews"\n"2024-01-01","","/pricing",1,1,1\n',
+    )
+    const events = await standalone.write(
+      'hostless_events.csv',
+      '"timestamp","name","hostname","pathname","user_id","meta.key","meta.value"\n' +
+        '"2024-05-01 12:00:00","pageview","","/pricing",1,"[]","[]"\n',
+    )
+    for (const file of [pages, events]) {
+      expect(await importFile('plausible', file)).toMatchObject({ code: 0 })
+      expect(await standalone.eventsOf(`from-${file}`)).toMatchObject([{ url: '/pricing' }])
+    }
+  })
+
   it('plausible: takes the events of a self-hosted installation', async () => {
     const file = await standalone.write(
       'events_v2.csv',

@@ -58,13 +58,13 @@ function eventOf(record: SourceRecord): Conversion {
   const name = requiredText(record, 'name')
   if (name === engagement) return undefined
   const hostname = textOf(record, 'hostname')
-  const path = textOf(record, 'pathname') ?? ''
+  const path = textOf(record, 'pathname')
   return {
     event_type: name === 'pageview' ? 'page_view' : name,
     timestamp_ms: requiredTime(record, 'timestamp'),
     anonymous_id: textOf(record, 'user_id'),
     session_id: textOf(record, 'session_id'),
-    url: withScheme(hostname === undefined ? path || undefined : hostname + path),
+    url: hostname === undefined ? path : withScheme(hostname + (path ?? '')),
     referrer: withScheme(textOf(record, 'referrer')),
     country: countryOf(textOf(record, 'country_code')),
     device_type: deviceOf(textOf(record, 'screen_size')),
@@ -105,7 +105,7 @@ function pageTotalOf(record: SourceRecord): Conversion {
     event: {
       event_type: 'page_view',
       timestamp_ms: timeOfTotal(record),
-      url: withScheme(hostname === undefined ? page : hostname + page),
+      url: hostname === undefined ? page : withScheme(hostname + page),
     },
     count: requiredCount(record, 'pageviews'),
   }
