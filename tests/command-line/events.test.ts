@@ -377,6 +377,15 @@ describe('stats', () => {
     expect((await ask('event_count', '-g', 'properties.plan', '--csv')).stdout).toBe(
       "timestamp,properties.plan,value\n1767225600000,,2\n1767225600000,'=1+1,1\n",
     )
+    // An absent value is empty beside a key, too; a text stands for it in the table alone.
+    const types = await ask('event_count_by_type', '-g', 'properties.plan', '--csv')
+    expect(types.stdout.trim().split('\n').toSorted()).toEqual([
+      '1767225600000,buy,,1',
+      "1767225600000,view,'=1+1,1",
+      '1767225600000,view,,1',
+      'timestamp,event_type,properties.plan,value',
+    ])
+    expect((await ask('event_count_by_type', '-g', 'properties.plan')).stdout).toMatch(/^buy +\(none\) +1$/m)
     expect(JSON.parse((await ask('visitors', '--json')).stdout)).toMatchObject({ metric: 'visitors', value: 2 })
   })
 

@@ -194,8 +194,8 @@ function rowsOf(data: StatsResult): string[][] {
   const before = comparedValues(data)
   return (data.breakdown ?? []).map((entry, at) => [
     ...(isByTime(data) ? [formatBucket(entry.timestamp, data)] : []),
-    ...(entry.key === undefined ? [] : [entry.key === '' ? '(none)' : entry.key]),
-    ...dimensionsBeside(data).map((name) => textOf(entry, name)),
+    ...(entry.key === undefined ? [] : [nameOf(entry.key)]),
+    ...dimensionsBeside(data).map((name) => nameOf(textOf(entry, name))),
     formatValue(data.metric, entry.value),
     ...(isComparable(data) ? [before(entry, at)] : []),
   ])
@@ -236,9 +236,15 @@ function dimensionsBeside({ metric, group_by: grouping }: StatsResult): string[]
   return isSplit && !timeUnits.some((unit) => unit === grouping) ? [grouping] : []
 }
 
+/** The value of a dimension, `''` for an absent one. */
 function textOf(entry: BreakdownEntry, name: string): string {
   const value: unknown = Object.entries(entry).find(([key]) => key === name)?.[1]
-  return typeof value === 'string' && value !== '' ? value : '(none)'
+  return typeof value === 'string' ? value : ''
+}
+
+/** A value as the table shows it. */
+function nameOf(value: string): string {
+  return value === '' ? '(none)' : value
 }
 
 function formatBucket(timestamp: number, { timezone, group_by: grouping }: StatsResult): string {
@@ -251,7 +257,7 @@ function formatValue(metric: Metric, value: number): string {
   return value.toLocaleString('en-US')
 }
 
-/** One line of the whole range, or one of each entry. Times are Unix ms. */
+/** One line of the whole range, or one of each entry. Times are Unix ms; an absent value is empty. */
 function* csvOf(data: StatsResult): Generator<string> {
   if (data.breakdown === undefined) {
     yield csvLine(['start_date', 'end_date', 'value'])
