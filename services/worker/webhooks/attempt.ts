@@ -1,7 +1,6 @@
 import type { AttemptResult, Outbound } from '@sluice/outbound/outbound'
 import { sign } from '@sluice/outbound/signature'
 import type { TakenDelivery } from '@sluice/postgres/delivery-queue'
-import { AppError } from '@sluice/runtime/errors'
 import type { SecretBox } from '@sluice/runtime/secret-box'
 
 export interface AttemptDeps {
@@ -10,8 +9,8 @@ export interface AttemptDeps {
 }
 
 /**
- * One attempt to deliver, at `now` (Unix ms), signed anew. Every failure is an outcome; only an abort of `signal` rejects.
- * A target that can't be decrypted is an outcome too, so that its owner can read the reason.
+ * One attempt to deliver, at `now` (Unix ms), signed anew. Every failure of the receiver is an outcome. An abort of `signal`
+ * rejects, and so does a URL or secret that can't be decrypted, which is not the receiver's fault.
  */
 export async function attempt(
   { outbound, secrets }: AttemptDeps,
@@ -19,16 +18,10 @@ export async function attempt(
   now: number,
   signal: AbortSignal,
 ): Promise<AttemptResult> {
-  try {
-    const target = secrets.open(delivery.targetBox)
-    if (delivery.channel === 'email') return await outbound.mail(mailOf(delivery, target), signal)
-    const headers = { 'content-type': 'application/json', ...signatureHeaders(secrets, delivery, String(now)) }
-    return await outbound.post({ url: target, headers, body: delivery.body }, signal)
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error
-    const reason = 'the stored URL or secret cannot be decrypted: set it anew'
-    return { succeeded: false, status: null, latencyMs: 0, response: null, error: reason, retryAfterMs: null }
-  }
+  const target = secrets.open(delivery.targetBox)
+  if (delivery.channel === 'email') return outbound.mail(mailOf(delivery, target), signal)
+  const headers = { 'content-type': 'application/json', ...signatureHeaders(secrets, delivery, String(now)) }
+  return outbound.post({ url: target, headers, body: delivery.body }, signal)
 }
 
 function mailOf({ id, body }: TakenDelivery, target: string): Parameters<Outbound['mail']>[0] {

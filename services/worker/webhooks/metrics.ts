@@ -11,7 +11,7 @@ export function deliveryMetrics(metrics: Metrics): DeliveryMetrics {
   const registers = [metrics]
   const attempts = new Counter({
     name: 'sluice_worker_delivery_attempts_total',
-    help: 'Attempts to deliver: succeeded, failed, or lost, whose outcome could not be stored and which are repeated.',
+    help: 'Attempts to deliver: succeeded, failed, or lost, which could not be made or stored and are repeated.',
     labelNames: ['outcome'] as const,
     registers,
   })

@@ -343,13 +343,33 @@ test('a sender that has failed sends again when it is run again', async () => {
   expect((await attempted(await addDelivery(postgres, webhookId, clock.now()))).status).toBe('succeeded')
 })
 
-test('a secret that was stored with another key is an attempt that says so', async () => {
-  const box = testSecrets.seal('x')
-  box[2] = (box[2] ?? 0) ^ 1
-  const webhookId = await addWebhook(postgres, { url: base, secretBox: box })
-  const { attempts } = await attempted(await addDelivery(postgres, webhookId, noon))
-  expect(attempts).toMatchObject([{ status: null, error: expect.stringMatching(/cannot be decrypted/) }])
-})
+test.each(['target_box', 'secret_box'] as const)(
+  'a delivery whose %s was stored with another key waits for it, and is no failure of the receiver',
+  async (column) => {
+    const webhookId = await addWebhook(postgres, { url: base })
+    const { [column]: right } = await endpoint(webhookId)
+    const box = Buffer.from(right ?? [])
+    box[2] = (box[2] ?? 0) ^ 1
+    await postgres.db
+      .updateTable('endpoints')
+      .set({ [column]: box })
+      .execute()
+    const deliveryId = await addDelivery(postgres, webhookId, noon)
+    const failures = () => log.lines().filter(({ outcome }) => outcome === 'lost')
+    await waitUntil(async () => {
+      await clock.advance(1_000)
+      return failures().length > 1
+    }, 'two attempts to decrypt')
+    expect(failures()[0]).toMatchObject({ error: expect.stringContaining('another SLUICE_SECRETS_KEY') })
+    expect(await find(deliveryId)).toMatchObject({ status: 'pending', attempts: [] })
+    expect(await endpoint(webhookId)).toMatchObject({ failures_in_row: 0, failing_since: null })
+    await postgres.db
+      .updateTable('endpoints')
+      .set({ [column]: right })
+      .execute()
+    expect((await attempted(deliveryId)).status).toBe('succeeded')
+  },
+)
 
 test('the last hundred attempts of a delivery are kept', async () => {
   const webhookId = await addWebhook(postgres, { url: base })
