@@ -33,6 +33,28 @@ test('a fingerprint depends on the text and on the key alone', () => {
   expect(box.fingerprint('a')).toHaveLength(32)
 })
 
+test('with a previous key its boxes are opened too, and everything new is of the present key', () => {
+  const previousKey = randomBytes(32).toString('hex')
+  const previous = openSecretBox(previousKey)
+  const both = openSecretBox(key, previousKey)
+  expect(both.open(previous.seal('a'))).toBe('a')
+  expect(box.open(both.seal('a'))).toBe('a')
+  expect(both.fingerprint('a')).toStrictEqual(box.fingerprint('a'))
+  const third = openSecretBox(randomBytes(32).toString('hex'))
+  expect(both.tryOpen(third.seal('a'))).toBeUndefined()
+  const damaged = previous.seal('a')
+  damaged[damaged.length - 1] = (damaged.at(-1) ?? 0) ^ 1
+  expect(both.tryOpen(damaged)).toBeUndefined()
+})
+
+test('boxes begin with the prefix of their key; the same key twice is one key', () => {
+  const previousKey = randomBytes(32).toString('hex')
+  const { current, previous } = openSecretBox(key, previousKey).prefixes
+  expect(box.seal('a').subarray(0, current.length)).toStrictEqual(current)
+  expect(openSecretBox(previousKey).seal('a').subarray(0, current.length)).toStrictEqual(previous)
+  expect(openSecretBox(key, bytes.toString('hex')).prefixes).toStrictEqual({ current, previous: undefined })
+})
+
 describe('what can not be opened is an error with what to do', () => {
   const thrown = (work: () => unknown): unknown => {
     try {

@@ -5,12 +5,14 @@ import { AppError, internalError } from './errors.ts'
 export interface SecretBox {
   /** Encrypts a text with AES-256-GCM. The same text gives another box each time. */
   seal(text: string): Buffer
-  /** Throws AppError `internal`, with what to do, when the box was sealed with another key or is damaged. */
+  /** Throws AppError `internal`, with what to do, when neither key sealed the box, or it is damaged. */
   open(box: Buffer): string
   /** As `open`, but undefined for a box that can't be opened: a list shows what can be read of the others. */
   tryOpen(box: Buffer): string | undefined
   /** A keyed hash of 32 bytes, by which equal texts are found without opening their boxes. */
   fingerprint(text: string): Buffer
+  /** The bytes with which the boxes of each key begin. */
+  prefixes: { current: Buffer; previous: Buffer | undefined }
 }
 
 const algorithm = 'aes-256-gcm'
@@ -33,24 +35,25 @@ export function readSecretsKey(text: string): Buffer {
   return Buffer.from(text, encoding)
 }
 
-/** `key` as `readSecretsKey` takes it, which also says what is thrown. */
-export function openSecretBox(key: string): SecretBox {
-  const master = readSecretsKey(key)
-  // Keys of their own for each purpose, so that neither use says anything about the other.
-  const derive = (purpose: string): Buffer => Buffer.from(hkdfSync('sha256', master, '', purpose, 32))
-  const encryption = derive('sluice secret box')
-  const hashing = derive('sluice fingerprint')
-  const keyId = derive('sluice key id').subarray(0, keyIdBytes)
-  const header = Buffer.concat([Buffer.of(version), keyId])
+/**
+ * Keys as `readSecretsKey` takes them, which also says what is thrown. Boxes of `previousKey` are opened as well; seals and
+ * fingerprints are of `key` alone.
+ */
+export function openSecretBox(key: string, previousKey?: string): SecretBox {
+  const current = deriveKeys(key)
+  const other = previousKey === undefined ? undefined : deriveKeys(previousKey)
+  const previous = other?.header.equals(current.header) === true ? undefined : other
+  const keys = previous === undefined ? [current] : [current, previous]
 
   const open = (box: Buffer): string => {
-    if (!box.subarray(0, headerBytes).equals(header)) throw cannotOpen('was stored with another SLUICE_SECRETS_KEY')
+    const found = keys.find(({ header }) => box.subarray(0, headerBytes).equals(header))
+    if (found === undefined) throw cannotOpen('was stored with another SLUICE_SECRETS_KEY')
     const nonce = box.subarray(headerBytes, headerBytes + nonceBytes)
     const tag = box.subarray(headerBytes + nonceBytes, headerBytes + nonceBytes + tagBytes)
     const encrypted = box.subarray(headerBytes + nonceBytes + tagBytes)
     try {
-      const decipher = createDecipheriv(algorithm, encryption, nonce, { authTagLength: tagBytes })
-      decipher.setAAD(header).setAuthTag(tag)
+      const decipher = createDecipheriv(algorithm, found.encryption, nonce, { authTagLength: tagBytes })
+      decipher.setAAD(found.header).setAuthTag(tag)
       return Buffer.concat([decipher.update(encrypted), decipher.final()]).toString('utf8')
     } catch (error) {
       throw cannotOpen('is damaged', error)
@@ -59,6 +62,7 @@ export function openSecretBox(key: string): SecretBox {
 
   return {
     seal: (text) => {
+      const { encryption, header } = current
       const nonce = randomBytes(nonceBytes)
       const cipher = createCipheriv(algorithm, encryption, nonce, { authTagLength: tagBytes }).setAAD(header)
       const encrypted = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
@@ -73,13 +77,26 @@ export function openSecretBox(key: string): SecretBox {
         throw error
       }
     },
-    fingerprint: (text) => createHmac('sha256', hashing).update(text, 'utf8').digest(),
+    fingerprint: (text) => createHmac('sha256', current.hashing).update(text, 'utf8').digest(),
+    prefixes: { current: current.header, previous: previous?.header },
+  }
+}
+
+/** Keys of their own for each purpose, so that neither use says anything about the other. */
+function deriveKeys(key: string): { encryption: Buffer; hashing: Buffer; header: Buffer } {
+  const master = readSecretsKey(key)
+  const derive = (purpose: string): Buffer => Buffer.from(hkdfSync('sha256', master, '', purpose, 32))
+  const keyId = derive('sluice key id').subarray(0, keyIdBytes)
+  return {
+    encryption: derive('sluice secret box'),
+    hashing: derive('sluice fingerprint'),
+    header: Buffer.concat([Buffer.of(version), keyId]),
   }
 }
 
 function cannotOpen(reason: string, cause?: unknown): AppError {
   return internalError(
-    `A stored secret ${reason}. Start with the key that it was stored with, or set the secret anew.`,
+    `A stored secret ${reason}. Set SLUICE_SECRETS_KEY_PREVIOUS to the key that it was stored with, or set the secret anew.`,
     cause,
   )
 }

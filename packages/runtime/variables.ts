@@ -121,6 +121,12 @@ export const secretsKeyOrOwn = optionalSecretVariable(
   readSecretsKey,
 )
 
+/** SLUICE_SECRETS_KEY_PREVIOUS of every process that opens stored secrets. */
+export const previousSecretsKey = optionalSecretVariable(
+  'The SLUICE_SECRETS_KEY before the present one, until the worker has stored everything under the present one.',
+  readSecretsKey,
+)
+
 /** A list of words between commas, empty without words; `check` throws an Error whose message continues the variable's name. */
 export function listVariable(
   description: string,

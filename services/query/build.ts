@@ -37,6 +37,7 @@ export interface QueryConfig {
   SLUICE_AUTO_REGISTER_SITES: boolean
   SLUICE_COLLECT_URL: string | undefined
   SLUICE_SECRETS_KEY: string
+  SLUICE_SECRETS_KEY_PREVIOUS?: string | undefined
 }
 
 export interface QueryEngines {
@@ -80,7 +81,7 @@ export function buildQuery(
       webhooks: webhookStore(postgres),
       alertRules: alertRuleStore(postgres),
       canSendEmail: targets.smtp !== undefined,
-      secrets: openSecretBox(config.SLUICE_SECRETS_KEY),
+      secrets: openSecretBox(config.SLUICE_SECRETS_KEY, config.SLUICE_SECRETS_KEY_PREVIOUS),
       checkTarget: (url, field) => checkTarget(url, field, { resolve: undefined, proxy: undefined, ...targets }),
       clock,
       access: { ...redis, keys: keyCache },

@@ -5,7 +5,7 @@ import { collectUrl, corsOrigins, drainSeconds, stopSeconds, trustedProxies } fr
 import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
 import { redisUrl } from '@sluice/redis/variables'
-import { listenVariables, secretsKey } from '@sluice/runtime/variables'
+import { listenVariables, previousSecretsKey, secretsKey } from '@sluice/runtime/variables'
 
 /** The query service's configuration when it runs alone. */
 export const variables = {
@@ -16,6 +16,7 @@ export const variables = {
   SLUICE_BLOBS_URL: blobsUrl,
   ...s3Credentials,
   SLUICE_SECRETS_KEY: secretsKey,
+  SLUICE_SECRETS_KEY_PREVIOUS: previousSecretsKey,
   ...webhookTargets,
   ...smtp,
   SLUICE_TRUSTED_PROXIES: trustedProxies,

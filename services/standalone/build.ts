@@ -35,6 +35,7 @@ export async function buildStandalone(
     SLUICE_AUTO_REGISTER_SITES: boolean
     SLUICE_COLLECT_URL: string | undefined
     SLUICE_SECRETS_KEY: string | undefined
+    SLUICE_SECRETS_KEY_PREVIOUS: string | undefined
     SLUICE_HOST: string
     SLUICE_TLS_CERT?: string | undefined
   } & Parameters<typeof outboundOptionsOf>[0] &
@@ -72,7 +73,7 @@ export async function buildStandalone(
     eventReader,
     postgres,
     blobs,
-    secrets: openSecretBox(secretsKey),
+    secrets: openSecretBox(secretsKey, config.SLUICE_SECRETS_KEY_PREVIOUS),
     outbound,
   }
   const services = [

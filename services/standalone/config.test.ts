@@ -103,6 +103,7 @@ describe('a secret that is wrong is named, never printed', () => {
       'SLUICE_S3_ACCESS_KEY_ID',
       'SLUICE_S3_SECRET_ACCESS_KEY',
       'SLUICE_SECRETS_KEY',
+      'SLUICE_SECRETS_KEY_PREVIOUS',
     ])
   })
 

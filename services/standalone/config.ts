@@ -6,7 +6,7 @@ import { collectUrl, corsOrigins, drainSeconds, trustedProxies } from '@sluice/h
 import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrlOrEmbedded } from '@sluice/postgres/variables'
 import { redisUrlOrMemory } from '@sluice/redis/variables'
-import { dataDirectory, listenVariables, secretsKeyOrOwn } from '@sluice/runtime/variables'
+import { dataDirectory, listenVariables, previousSecretsKey, secretsKeyOrOwn } from '@sluice/runtime/variables'
 import { canaryVariables } from '@sluice/worker/config'
 
 const listen = listenVariables(8080, '127.0.0.1')
@@ -21,6 +21,7 @@ export const engineVariables = {
   SLUICE_BLOBS_URL: blobsUrlOrEmbedded,
   ...s3Credentials,
   SLUICE_SECRETS_KEY: secretsKeyOrOwn,
+  SLUICE_SECRETS_KEY_PREVIOUS: previousSecretsKey,
 }
 
 /** Standalone's configuration: nothing has to be set. */

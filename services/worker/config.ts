@@ -3,7 +3,7 @@ import { logUrl } from '@sluice/event-log/variables'
 import { clickHouseUrl } from '@sluice/event-store/variables'
 import { smtp, webhookTargets } from '@sluice/outbound/variables'
 import { postgresUrl } from '@sluice/postgres/variables'
-import { listenVariables, secretsKey } from '@sluice/runtime/variables'
+import { listenVariables, previousSecretsKey, secretsKey } from '@sluice/runtime/variables'
 import { canaryVariables } from './canary/variables.ts'
 
 /** Used by standalone, which also runs the worker's canary. */
@@ -18,6 +18,7 @@ export const variables = {
   SLUICE_BLOBS_URL: blobsUrl,
   ...s3Credentials,
   SLUICE_SECRETS_KEY: secretsKey,
+  SLUICE_SECRETS_KEY_PREVIOUS: previousSecretsKey,
   ...webhookTargets,
   ...smtp,
   ...canaryVariables,

@@ -11,6 +11,7 @@ import type { JobKind } from './job-kind.ts'
 import { retention } from './retention/retention.ts'
 import { summaries } from './summaries/summaries.ts'
 import { deliveries, deliveryFigures, oldDeliveries } from './webhooks/deliveries.ts'
+import { secretsKey } from './webhooks/secrets-key.ts'
 
 export interface JobOptions {
   /** Erasures wait for the next multiple of this many ms, to be deleted together; 0: they don't wait. */
@@ -34,6 +35,7 @@ export function jobKinds({ deleteEveryMs, canary }: JobOptions): readonly JobKin
     deliveries,
     deliveryFigures,
     oldDeliveries,
+    secretsKey,
     ...(canary === undefined ? [] : [canaryKind(canary)]),
   ]
 }

@@ -36,3 +36,15 @@ export function disabledEndpoints(metrics: Metrics): Gauge {
     registers: [metrics],
   })
 }
+
+/** Registers the gauge of what is not stored with the present key. */
+export function endpointsOfOtherKey(metrics: Metrics): Gauge {
+  const gauge = new Gauge({
+    name: 'sluice_worker_endpoints_other_key',
+    help: 'Webhooks and alert rules whose URL or secret is not stored with SLUICE_SECRETS_KEY; absent before they are counted.',
+    registers: [metrics],
+  })
+  // A 0 would say that the former key can be dropped.
+  gauge.remove()
+  return gauge
+}

@@ -1,0 +1,40 @@
+import { countOtherKey, resealEndpoints } from '@sluice/postgres/reseal'
+import { poller } from '@sluice/runtime/poller'
+import type { Component } from '@sluice/runtime/supervisor'
+import type { JobContext, WorkerEngines } from '../job-kind.ts'
+import { endpointsOfOtherKey } from './metrics.ts'
+
+const intervalMs = 60_000
+
+/**
+ * Stores anew, with the present SLUICE_SECRETS_KEY, what is stored with the previous one, and says when the previous one is
+ * needed no longer, or that neither opens what is stored. It goes on doing so: a process that is not restarted yet still
+ * stores with the previous key.
+ */
+export function secretsKey(
+  { postgres, secrets }: Pick<WorkerEngines, 'postgres' | 'secrets'>,
+  { logger, registry }: Pick<JobContext, 'logger' | 'registry'>,
+): Component {
+  const gauge = endpointsOfOtherKey(registry)
+  let lastCount: number | undefined
+  return poller({
+    name: 'secrets of another key',
+    intervalMs,
+    poll: async () => {
+      const resealed = await resealEndpoints(postgres, secrets)
+      const endpoints = await countOtherKey(postgres, secrets)
+      gauge.set(endpoints)
+      if (resealed > 0) logger.info({ endpoints: resealed }, 'URLs and secrets stored anew with SLUICE_SECRETS_KEY')
+      if (endpoints === lastCount && resealed === 0) return
+      lastCount = endpoints
+      if (endpoints > 0) logger.error({ endpoints }, otherKey)
+      else if (secrets.prefixes.previous) logger.warn(previousUnneeded)
+    },
+  })
+}
+
+const otherKey =
+  'URLs or secrets of webhooks and alert rules were stored with another SLUICE_SECRETS_KEY: their deliveries wait. ' +
+  'Set SLUICE_SECRETS_KEY_PREVIOUS to that key.'
+const previousUnneeded =
+  'Nothing is stored with SLUICE_SECRETS_KEY_PREVIOUS any more: remove it when every process has the new key.'
