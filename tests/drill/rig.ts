@@ -21,8 +21,12 @@ export interface DrillRig {
   /** The folder of ClickHouse's disk for backups; with several shards it holds a folder for each, `1`, `2` and so on. */
   disk: string
   engines(): Engines
-  /** Runs a command of operators; returns its exit code and output. */
-  command(name: ProgramName, args?: readonly string[]): Promise<{ code: number; output: string }>
+  /** Runs a command of operators, with further variables; returns its exit code and output. */
+  command(
+    name: ProgramName,
+    args?: readonly string[],
+    more?: Readonly<Record<string, string>>,
+  ): Promise<{ code: number; output: string }>
   startServices(): Promise<Services>
   /** Kills ClickHouse, Postgres and Redis, removes all that they and the store of files hold, and starts empty ones. */
   destroyEngines(): Promise<void>
@@ -111,8 +115,8 @@ async function startParts(keep: Keep, shards: number): Promise<Omit<DrillRig, 's
     SLUICE_SECRETS_KEY: testSecretsKey,
   })
 
-  const command: DrillRig['command'] = async (name, args = []) => {
-    const program = await spawnProgram(name, environment(), { arguments: args })
+  const command: DrillRig['command'] = async (name, args = [], more = {}) => {
+    const program = await spawnProgram(name, { ...environment(), ...more }, { arguments: args })
     return { code: Number(await program.exited), output: program.output() }
   }
   const migrated = await command('admin/migrate/main')

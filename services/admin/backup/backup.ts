@@ -18,6 +18,7 @@ import {
   piecePlaces,
   readManifest,
   requireKeyOf,
+  type SecretsKeys,
   writeManifest,
 } from './manifest.ts'
 import { placeOf } from './target.ts'
@@ -36,13 +37,12 @@ export interface OpenTarget {
   store: BlobStore
 }
 
-export interface BackupOptions {
+export interface BackupOptions extends SecretsKeys {
   target: OpenTarget
   /** An earlier backup: ClickHouse then writes only what has changed since. */
   base?: OpenTarget | undefined
   /** The disk of ClickHouse for a `file:` target. */
   disk: string
-  secretsKey: string
   /** Called with each step. */
   say: (line: string) => void
 }
@@ -119,11 +119,11 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
  */
 export async function renewPostgres(
   engines: BackupEngines,
-  { target, secretsKey }: Pick<BackupOptions, 'target' | 'secretsKey'>,
+  { target, ...keys }: Pick<BackupOptions, 'target'> & SecretsKeys,
 ): Promise<void> {
   const manifest = await readManifest(target.store, target.url)
   if ((await engines.clickHouse.storeId()) !== manifest.clickHouse.storeId) throw otherInstallation(target.url)
-  requireKeyOf(manifest, secretsKey)
+  requireKeyOf(manifest, keys)
   const schema = await appliedPostgresMigrations(engines.postgres)
   // A reshard keeps the store's id, and a dump with another number of shards would make the backup useless.
   const shards = (await shardStore(engines.postgres).read()) ?? 1
@@ -138,7 +138,11 @@ export async function renewPostgres(
     throw new Error(`A migration ran since the backup in ${target.url}. Make a whole backup, at an address of its own.`)
   }
   const dump = await writeDump(engines, target.store)
-  await writeManifest(target.store, { ...manifest, postgres: dump })
+  await writeManifest(target.store, {
+    ...manifest,
+    secretsKeyFingerprint: fingerprintOf(keys.secretsKey),
+    postgres: dump,
+  })
   await target.store.remove([manifest.postgres.name])
   const backupId = newId('bak')
   await backupStore(engines.postgres).add({

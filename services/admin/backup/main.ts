@@ -3,7 +3,7 @@ import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
 import { backUp, renewPostgres } from './backup.ts'
-import { variables } from './config.ts'
+import { secretsKeysOf, variables } from './config.ts'
 import { openEngines } from './open-engines.ts'
 
 const usage = `npm run backup -- <target> [--base <earlier target>] [--disk backups]
@@ -31,14 +31,14 @@ try {
   try {
     const opened = await open(target, 'The target', { mustExist: postgresOnly })
     if (postgresOnly) {
-      await renewPostgres(engines, { target: opened, secretsKey: config.SLUICE_SECRETS_KEY })
+      await renewPostgres(engines, { target: opened, ...secretsKeysOf(config) })
       console.log(`The dump of Postgres in ${target} is renewed.`)
     } else {
       const { backupId } = await backUp(engines, {
         target: opened,
         base: base === undefined ? undefined : await open(base, '--base', { mustExist: true }),
         disk,
-        secretsKey: config.SLUICE_SECRETS_KEY,
+        ...secretsKeysOf(config),
         say: (line) => {
           console.log(line)
         },

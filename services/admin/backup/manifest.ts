@@ -56,12 +56,21 @@ export function fingerprintOf(secretsKey: string): string {
   return openSecretBox(secretsKey).fingerprint('backup').toString('hex').slice(0, 16)
 }
 
-/** Throws an Error when `secretsKey` is not the key of the backup. */
-export function requireKeyOf({ secretsKeyFingerprint }: Manifest, secretsKey: string): void {
-  if (fingerprintOf(secretsKey) === secretsKeyFingerprint) return
+/** SLUICE_SECRETS_KEY, and SLUICE_SECRETS_KEY_PREVIOUS if it is set. */
+export interface SecretsKeys {
+  secretsKey: string
+  previousSecretsKey: string | undefined
+}
+
+/** Throws an Error when neither is the key of the backup. */
+export function requireKeyOf(
+  { secretsKeyFingerprint }: Manifest,
+  { secretsKey, previousSecretsKey = secretsKey }: SecretsKeys,
+): void {
+  if ([secretsKey, previousSecretsKey].map(fingerprintOf).includes(secretsKeyFingerprint)) return
   throw new Error(
-    `SLUICE_SECRETS_KEY is not the key of the backup (fingerprint ${secretsKeyFingerprint}): ` +
-      'set that one, or no secret of a webhook or alert rule can be read.',
+    `SLUICE_SECRETS_KEY is not the key of the backup (fingerprint ${secretsKeyFingerprint}): set that one, as ` +
+      'SLUICE_SECRETS_KEY_PREVIOUS if it was replaced, or no secret of a webhook or alert rule can be read.',
   )
 }
 

@@ -2,7 +2,7 @@
 import { internalMessage } from '@sluice/runtime/errors'
 import { loadCommandConfig } from '@sluice/runtime/load-command-config'
 import { readArguments } from '@sluice/runtime/read-arguments'
-import { variables } from '../backup/config.ts'
+import { secretsKeysOf, variables } from '../backup/config.ts'
 import { openEngines } from '../backup/open-engines.ts'
 import { reconciledLines } from './reconciled-lines.ts'
 import { finishRestore, restore, type Restored } from './restore.ts'
@@ -50,7 +50,7 @@ try {
     const restoreEngines = { ...engines, clickHouseUrl: config.SLUICE_CLICKHOUSE_URL }
     const restored = await restore(restoreEngines, {
       source: await open(source, 'The source', { mustExist: true }),
-      secretsKey: config.SLUICE_SECRETS_KEY,
+      ...secretsKeysOf(config),
       clickHouseOnly,
       acceptLoss,
       say,

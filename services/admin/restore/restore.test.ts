@@ -15,11 +15,15 @@ import { thisBuild } from '@sluice/runtime/schema-versions'
 import { type DrillRig, startDrillRig } from '../../../tests/drill/rig.ts'
 import { describeWithInstallation } from '../../../tests/support/describe-with-installation.ts'
 import { runOneAtATime } from '../../../tests/support/engines/test-engines.ts'
-import { type Manifest, readManifest, writeManifest } from '../backup/manifest.ts'
+import { testSecretsKey } from '../../../tests/support/secrets-key.ts'
+import { fingerprintOf, type Manifest, readManifest, writeManifest } from '../backup/manifest.ts'
 import { finishRestore } from './restore.ts'
 
 runOneAtATime()
 
+const otherKey = Buffer.alloc(32, 'other').toString('base64')
+/** The key of the backup was replaced. */
+const replacedKey = { SLUICE_SECRETS_KEY: otherKey, SLUICE_SECRETS_KEY_PREVIOUS: testSecretsKey }
 const containing = (text: string): unknown => expect.stringContaining(text)
 describeWithInstallation('restore', () => {
   let rig: DrillRig
@@ -165,6 +169,17 @@ describeWithInstallation('restore', () => {
     await rm(copy, { recursive: true })
   })
 
+  test('once the key is replaced, the dump of Postgres is renewed with both, and the backup is of the new one', async () => {
+    const copy = join(rig.backups, 'replaced-key')
+    await cp(backup, copy, { recursive: true })
+    const renewed = await rig.command('admin/backup/main', [`file:${copy}`, '--postgres-only'], replacedKey)
+    expect(renewed).toMatchObject({ code: 0 })
+    const store = await openBlobStore(`file:${copy}`)
+    expect(await readManifest(store, copy)).toMatchObject({ secretsKeyFingerprint: fingerprintOf(otherKey) })
+    await store.close()
+    await rm(copy, { recursive: true })
+  })
+
   test('the dump of Postgres is not renewed in a backup of another number of shards', async () => {
     const copy = join(rig.backups, 'other-shards')
     await cp(backup, copy, { recursive: true })
@@ -232,7 +247,7 @@ describeWithInstallation('restore', () => {
     await expectRefusal(() => Promise.resolve(), 'BACKUP_NOT_FOUND')
     await rename(away, join(rig.disk, part))
 
-    const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`])
+    const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`], replacedKey)
     expect({ code, output }).toMatchObject({
       code: 0,
       output: containing('Erasures repeated: 1'),

@@ -14,7 +14,14 @@ import { checkPostgresSchema, rejectNewerPostgresSchema } from '@sluice/postgres
 import { shardStore } from '@sluice/postgres/shards'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { BackupEngines, OpenTarget } from '../backup/backup.ts'
-import { type LanePositions, type Manifest, piecePlaces, readManifest, requireKeyOf } from '../backup/manifest.ts'
+import {
+  type LanePositions,
+  type Manifest,
+  piecePlaces,
+  readManifest,
+  requireKeyOf,
+  type SecretsKeys,
+} from '../backup/manifest.ts'
 import { migrate, newLogPartitions } from '../migrate/migrate.ts'
 
 export interface RestoreEngines extends BackupEngines {
@@ -22,9 +29,8 @@ export interface RestoreEngines extends BackupEngines {
   blobs: BlobStore
 }
 
-export interface RestoreOptions {
+export interface RestoreOptions extends SecretsKeys {
   source: OpenTarget
-  secretsKey: string
   /** Restores ClickHouse beside the Postgres and the files that are there. */
   clickHouseOnly: boolean
   /** Goes on although the log no longer holds everything since the backup. */
@@ -58,7 +64,7 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   const places = piecePlaces(manifest)
   rejectNewerPostgresSchema(manifest.schemas.postgres)
   await rejectNewerClickHouseSchema(manifest.schemas.clickHouse)
-  requireKeyOf(manifest, options.secretsKey)
+  requireKeyOf(manifest, options)
   await clickHouse.requirePieces(places.length)
   await requireEmpty(engines, clickHouseOnly)
   // After a reshard, Postgres has the new number of shards: a store from before it would be refused once it is restored.
