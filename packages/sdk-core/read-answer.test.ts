@@ -54,10 +54,10 @@ describe('an SDK takes', () => {
       afterMs: 7000,
     })
     for (const status of [0, 200, 302, 404, 408, 500, 502, 503, 504]) {
-      const verdict = readAnswer(answer(status, { data: { errors: [] } }), 3)
-      expect(verdict).toMatchObject({ next: 'repeat' })
-      expect(verdict).not.toHaveProperty('afterMs')
+      expect(readAnswer(answer(status, { data: { errors: [] } }), 3)).toMatchObject({ next: 'repeat', afterMs: 0 })
     }
+    for (const invalid of ['-1', 'Wed, 21 Oct 2026 07:28:00 GMT'])
+      expect(readAnswer(answer(503, undefined, { 'retry-after': invalid }), 1)).toMatchObject({ afterMs: 0 })
   })
 
   test('no response but 202 as stored, whatever it holds', () => {

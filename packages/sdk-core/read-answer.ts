@@ -18,13 +18,13 @@ export type Refusal = readonly [index: number, error: string]
  *
  * - `done`: all events but `refused` are stored. If `more` is set, the response listed only some of the refused events: all
  *   events that it did not list are sent again, which stores nothing twice.
- * - `repeat`: the same events are sent again, after `afterMs` or, without it, after the next backoff.
+ * - `repeat`: the same events are sent again, after `afterMs` or, if that is 0, after the next backoff.
  * - `split`: the events are sent again in two requests. (A single event in such a request is refused.)
  * - `stop`: the key may not send events. The events are kept until the application uses another key.
  */
 export type Verdict =
   | { next: 'done'; refused: readonly Refusal[]; more: boolean }
-  | { next: 'repeat'; afterMs?: number; error: string }
+  | { next: 'repeat'; afterMs: number; error: string }
   | { next: 'split'; error: string }
   | { next: 'stop'; error: string }
 
@@ -40,8 +40,8 @@ export function readAnswer({ status, header, body }: Answer, count: number): Ver
   if (status === 401 || status === 403) return { next: 'stop', error }
   if (status === 400 && listed.length) return { next: 'done', refused, more: count > refused.length }
   if (status === 400 || status === 413) return count > 1 ? { next: 'split', error } : refusedAlone(error)
-  const seconds = Number(header('retry-after') ?? Number.NaN)
-  return seconds >= 0 ? { next: 'repeat', afterMs: seconds * 1000, error } : { next: 'repeat', error }
+  // A date, which Sluice never sends, counts as none.
+  return { next: 'repeat', afterMs: Math.max(0, Number(header('retry-after')) * 1000) || 0, error }
 }
 
 /** The verdict on a request whose only event was refused. */

@@ -150,7 +150,7 @@ export function eventSender(parts: SenderParts): Sender {
     queue.requeue(again)
   }
 
-  function fail(sentAt: number, { afterMs = 0, error }: { afterMs?: number; error: string }): void {
+  function fail(sentAt: number, { afterMs, error }: { afterMs: number; error: string }): void {
     // Concurrent requests that fail together count as one failure.
     if (sentAt >= failedAt) {
       failures++

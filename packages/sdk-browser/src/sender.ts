@@ -90,7 +90,7 @@ export function createSender({ endpoint, queue, report, onTime, onRoom }: Sender
       pause(limitPauseMs(answer, take().length || 1, serverNow))
     } else {
       isStopped = verdict.next === 'stop'
-      if (verdict.next === 'repeat') pause(verdict.afterMs ?? 0)
+      if (verdict.next === 'repeat') pause(verdict.afterMs)
       if (++failures === failuresReported || isStopped) {
         report(`events wait: ${verdict.error}`)
       }
