@@ -5,7 +5,7 @@ import { eventQueue, type WaitingEvent } from './event-queue.ts'
 import { flushes } from './flushes.ts'
 import { atTime, newEvent, newEventId, type QueuedEvent } from './new-event.ts'
 import { eventPoster } from './post-events.ts'
-import { readOptions } from './read-options.ts'
+import { readOptions, timeoutMsMax } from './read-options.ts'
 import { eventSender } from './sender.ts'
 import { serverClock } from './server-clock.ts'
 import { openSpool, type Spool } from './spool.ts'
@@ -200,7 +200,8 @@ export function openSluice<Events extends EventMap<Events>>(
     return receipt
   }
 
-  async function flush({ timeoutMs = flushMs }: Patience = {}): Promise<FlushResult> {
+  async function flush({ timeoutMs: wanted = flushMs }: Patience = {}): Promise<FlushResult> {
+    const timeoutMs = Math.min(wanted, timeoutMsMax)
     const endsAt = performance.now() + timeoutMs
     queueDropCount()
     if (spool) await within(orphans, timeoutMs)

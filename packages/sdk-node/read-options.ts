@@ -7,8 +7,8 @@ export type Settings = Pick<Options, 'spool' | 'onError'> & {
 }
 
 const mebibyte = 1024 * 1024
-/** The longest delay that timers of Node support. */
-const timeoutMsMax = 2 ** 31 - 1
+/** The longest delay that timers of Node support: a longer one ends after 1 ms. */
+export const timeoutMsMax = 2 ** 31 - 1
 
 /**
  * Options with defaults for what is left out. Throws a TypeError that names each wrong or unknown option, and never its

@@ -139,6 +139,15 @@ describe('flush', () => {
     sluice.track('view')
     expect(await sluice.flush({ timeoutMs: 50 })).toEqual({ sent: 0, pending: 1, rejected: 0 })
   })
+
+  test('waits for the answer with a time that is longer than timers can be, and so does close', async () => {
+    sdk.proxy.treat = () => ({ kind: 'delay', ms: 100 })
+    const sluice = open('unlimited')
+    sluice.track('view')
+    expect(await sluice.flush({ timeoutMs: Infinity })).toEqual({ sent: 1, pending: 0, rejected: 0 })
+    sluice.track('view')
+    expect(await sluice.close({ timeoutMs: 2 ** 31 })).toEqual({ sent: 1, pending: 0, rejected: 0 })
+  })
 })
 
 describe('a full queue', () => {

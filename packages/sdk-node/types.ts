@@ -114,8 +114,9 @@ export interface FetchRequest {
   headers: { get(name: string): string | null }
 }
 
-/** How long a call waits, in milliseconds. */
+/** How long a call waits. */
 export interface Patience {
+  /** In milliseconds. `Infinity` waits as long as a timer of Node can: 24 days. */
   timeoutMs?: number | undefined
 }
 
