@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import { minify } from '@swc/core'
 import { build, type Plugin } from 'esbuild'
 
-/** Names of internal properties, which esbuild may shorten: no browser object has a property of the same name. */
+/** Names of internal properties, which esbuild may shorten: the SDK uses no property of the browser with such a name. */
 const ownNames = [
   'bytes',
   'change',
@@ -28,6 +28,7 @@ const ownNames = [
   'queue',
   'read',
   'refused',
+  'remove',
   'report',
   'sender',
   'skew',

@@ -26,6 +26,13 @@ interface Delivery {
   loaded: Promise<void>
 }
 
+/** Events that were dropped: how many, and from when to when (Unix ms). */
+interface Drops {
+  count: number
+  from: number
+  to: number
+}
+
 /** The size limit of an event in Sluice. */
 const eventBytesMax = 32 * 1024
 const textMax = 2_048
@@ -55,24 +62,23 @@ export function createCore(options: Options): Sluice {
   let isPrerendered = !isInert && !!(document as { prerendering?: boolean }).prerendering
   let delivery: Delivery | undefined
   let held: Draft[] = []
-  const none = { count: 0, from: 0, to: 0 }
-  let dropped = none
+  let dropped: Drops | undefined
   const end = new AbortController()
   const { signal } = end
 
   const onDrop = (timestamp: number): void => {
-    dropped = { count: dropped.count + 1, from: dropped.from || timestamp, to: timestamp }
+    dropped = { count: (dropped?.count ?? 0) + 1, from: dropped?.from ?? timestamp, to: timestamp }
     report('queue full: oldest events dropped')
   }
   const reportDrops = (): void => {
     const properties = dropped
-    dropped = none
-    if (properties.count) track('sluice_dropped', properties)
+    dropped = undefined
+    if (properties) track('sluice_dropped', properties)
   }
 
   const open = (storage = hasSignal ? 'none' : wanted): Delivery => {
     const name = `sluice:${site}`
-    const onFailure = (): void => {
+    const onFailure = (): undefined => {
       report(`${storage} storage fails: events kept in memory`)
     }
     const values = guard(() => (storage === 'none' ? undefined : storage === 'tab' ? sessionStorage : localStorage))
@@ -193,7 +199,7 @@ export function createCore(options: Options): Sluice {
   else if (!isInert) guard(start)
 
   return {
-    track: (type, ...[properties, at]) => track(type, properties, at),
+    track: (type, properties, at) => track(type, properties, at),
     page: (properties) => page(properties),
     identify: (user_id, traits) => track('identify', traits, {}, { user_id }),
     reset: () => {

@@ -1,7 +1,7 @@
 import type { Store } from './queue.ts'
 
 /** Keeps the queue in IndexedDB, which all tabs of the origin share: the next visit sends events that are still queued. */
-export function openDeviceStore(name: string, onFailure: () => void): Store {
+export function openDeviceStore(name: string, onFailure: () => undefined): Store {
   const opened = new Promise<IDBDatabase>((resolve, reject) => {
     const request = indexedDB.open(name, 1)
     request.onupgradeneeded = () => request.result.createObjectStore(name)
@@ -25,10 +25,7 @@ export function openDeviceStore(name: string, onFailure: () => void): Store {
             }
           }),
       )
-      .catch(() => {
-        onFailure()
-        return undefined
-      })
+      .catch(onFailure)
 
   return {
     put: (each, value) => void run((store) => store.put(value, each)),

@@ -25,9 +25,9 @@ const sluice = createSluice({
   propagate: dataset.propagate?.split(/[\s,]+/),
 })
 
-function run(...calls: Call[]): void {
+const run = (...calls: Call[]): void => {
   for (const [name, ...parameters] of calls) {
-    const method = Reflect.get(sluice, name) as ((...parameters: unknown[]) => unknown) | undefined
+    const method = (sluice as unknown as Partial<Record<string, (...parameters: unknown[]) => unknown>>)[name]
     // eslint-disable-next-line no-console -- without it a misspelt call would go unnoticed
     if (!method) console.warn(`Sluice: no method ${name}`)
     method?.(...parameters)
