@@ -38,6 +38,9 @@ const ownNames = [
   'visitor',
 ]
 
+/** Names that are stored in browsers, where scripts of other releases read them: they are the same in every build. */
+const storedNames = { began: 'b', skew: 'k' }
+
 /**
  * The SDK as one minified script: `snippet` for a script element, `index` as a module of npm. swc makes it smaller by a
  * tenth than esbuild does, which in turn shortens the names of properties. `external`: modules that are left out. `plugins`: tests put bugs
@@ -56,6 +59,7 @@ export async function bundle(
     format: entry === 'snippet' ? 'iife' : 'esm',
     target: ['chrome111', 'firefox114', 'safari16.4'],
     mangleProps: new RegExp(`^(${ownNames.join('|')})$`),
+    mangleCache: storedNames,
     external,
     plugins,
   })

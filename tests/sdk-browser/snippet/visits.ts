@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import type { Shop } from './use-shop.ts'
+import { type Shop, siteId } from './use-shop.ts'
 
 /** What is tracked of a visit. */
 export function testVisits(shop: Shop): void {
@@ -123,6 +123,13 @@ export function testVisits(shop: Shop): void {
     const after = await page.evaluate<Record<string, string>>(ids)
     expect(after.user_id).toBeUndefined()
     expect(after.anonymous_id).not.toBe(first.anonymous_id)
+  })
+
+  it('stores a visit under names that scripts of other releases read, too', async () => {
+    const { page } = await open({ 'data-storage': 'device' })
+    await page.evaluate(`sluice.identify('ada'); sluice.flush()`)
+    const stored = await page.evaluate<object>(`JSON.parse(localStorage['sluice:${siteId}'])`)
+    expect(Object.keys(stored).sort()).toEqual(['anonymous_id', 'b', 'k', 'last', 'session_id', 'user_id'])
   })
 
   it('stores and identifies nothing under Global Privacy Control, but counts', async () => {
