@@ -29,31 +29,31 @@ export interface Visitor {
  * lasts longer than the session.
  */
 export function openVisitor(storage: Storage | undefined, name: string, isLasting: boolean): Visitor {
-  let memory = '{}'
-  const read = (): Visit => attempt(() => JSON.parse(storage?.getItem(name) ?? memory) as Visit) ?? {}
+  /** The data that is not stored, because there is no storage or it is full: it replaces what the storage has. */
+  let unstored = ''
+  const read = (): Visit => attempt(() => JSON.parse(unstored || (storage?.getItem(name) ?? '{}')) as Visit) ?? {}
   const change = (fields: Visit): void => {
-    memory = JSON.stringify({ ...read(), ...fields })
-    // When the storage is full, the data is kept in memory.
-    attempt(() => storage?.setItem(name, memory))
+    unstored = JSON.stringify({ ...read(), ...fields })
+    attempt(() => {
+      if (!storage) return
+      storage.setItem(name, unstored)
+      unstored = ''
+    })
   }
   return {
     read,
     change,
     touch: (now) => {
-      let { session_id, began = 0 } = read()
-      const { last = 0, anonymous_id = isLasting ? makeId(now) : undefined } = read()
-      if (!session_id || now - last > idleMs || now - began > sessionMs) {
-        session_id = makeId(now)
-        began = now
-      }
-      change({ session_id, began, last: now, anonymous_id })
+      const { session_id, began = 0, last = 0, anonymous_id = isLasting ? makeId(now) : undefined } = read()
+      const isOver = !session_id || now - last > idleMs || now - began > sessionMs
+      change({ last: now, anonymous_id, ...(isOver && { session_id: makeId(now), began: now }) })
     },
     ids: () => {
       const { session_id, anonymous_id, user_id } = read()
       return { session_id, anonymous_id, user_id }
     },
     forget: () => {
-      memory = '{}'
+      unstored = ''
       attempt(() => storage?.removeItem(name))
     },
   }

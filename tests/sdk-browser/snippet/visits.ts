@@ -125,6 +125,33 @@ export function testVisits(shop: Shop): void {
     expect(after.anonymous_id).not.toBe(first.anonymous_id)
   })
 
+  it('forgets a visitor in all tabs of the device', async () => {
+    const { page, context } = await open({ 'data-storage': 'device' })
+    await page.evaluate(`sluice.identify('ada')`)
+    const other = await context.newPage()
+    await other.goto(shop.site.url)
+    await other.evaluate('sluice.reset()')
+    const isForgotten = async () => (await page.evaluate('sluice.context().user_id')) === undefined
+    await waitUntil(isForgotten, 'the first tab has forgotten the user')
+    await page.evaluate(`sluice.track('of nobody'); sluice.flush()`)
+    expect((await sent(1, 'of nobody'))[0]).not.toHaveProperty('user_id')
+  })
+
+  it('knows the user although the storage is full, and stores who it is once there is room', async () => {
+    const { page } = await open()
+    const first = await page.evaluate<Record<string, string>>(`sluice.track('x'); sluice.context()`)
+    await page.evaluate(`for (let size = 2 ** 24; size >= 1; size /= 2) {
+      try { for (;;) sessionStorage.setItem('f' + sessionStorage.length, 'x'.repeat(size)) } catch { /* no room for one more */ }
+    }`)
+    await page.evaluate(`sluice.identify('ada'); sluice.track('later'); sluice.flush()`)
+    for (const type of ['identify', 'later']) expect((await sent(1, type))[0]).toMatchObject({ user_id: 'ada' })
+    expect(await page.evaluate('sluice.context()')).toEqual({ ...first, user_id: 'ada' })
+    await page.evaluate(`for (const name of Object.keys(sessionStorage)) if (name.startsWith('f')) sessionStorage.removeItem(name)
+      sluice.track('y')`)
+    await page.goto(`${shop.site.url}/next`)
+    expect(await page.evaluate('sluice.context()')).toEqual({ ...first, user_id: 'ada' })
+  })
+
   it('stores a visit under names that scripts of other releases read, too', async () => {
     const { page } = await open({ 'data-storage': 'device' })
     await page.evaluate(`sluice.identify('ada'); sluice.flush()`)
