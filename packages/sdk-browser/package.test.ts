@@ -106,10 +106,14 @@ describe('the package for npm', () => {
   test('can be imported where there is no page, and does nothing there', async () => {
     const code = `import { createSluice } from ${JSON.stringify(join(packed, 'index.js'))}
       const sluice = createSluice({ url: 'https://in.example', key: 'svc_prod_x', site: 'shop' })
-      console.log(JSON.stringify([typeof sluice.track('x').event_id, await sluice.flush(), sluice.context()]))
+      const events = [sluice.track('x'), sluice.page({ n: 1 }), sluice.identify('ada', { n: 1 })]
+      sluice.reset()
+      for (const decision of ['pending', 'granted', 'denied']) sluice.consent(decision)
+      console.log(JSON.stringify([events.map((event) => typeof event.event_id), await sluice.flush(), sluice.context()]))
       sluice.close()`
-    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', code])
-    expect(JSON.parse(stdout)).toEqual(['string', { sent: 0, pending: 0, rejected: 0 }, {}])
+    const { stdout, stderr } = await run(process.execPath, ['--input-type=module', '-e', code])
+    expect(JSON.parse(stdout)).toEqual([['string', 'string', 'string'], { sent: 0, pending: 0, rejected: 0 }, {}])
+    expect(stderr).toBe('')
   })
 
   test('checks types of events and their properties', async () => {

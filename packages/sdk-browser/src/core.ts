@@ -145,35 +145,35 @@ export function createCore(options: Options): Sluice {
     sender.notice()
   }
 
+  /** Queues an event. `more` reads further fields: only if the event is tracked, and its errors are reported, not thrown. */
   const track = (
     event_type: string,
     properties?: Properties,
-    at: Partial<EventIdentity> = {},
-    more: Pick<SluiceEvent, 'user_id' | 'referrer'> = {},
+    at?: Partial<EventIdentity> | null,
+    more?: () => Pick<SluiceEvent, 'user_id' | 'referrer' | 'properties'>,
   ): EventIdentity => {
     const deviceNow = Date.now()
     const now = deviceNow + (delivery?.visitor.read().skew ?? 0)
-    const { event_id = makeId(now), timestamp = now } = at
+    const { event_id = makeId(now), timestamp = now } = at ?? {}
     guard(() => {
-      if (![event_type, event_id, more.user_id ?? 'none'].every(isText) || !(timestamp >= 0)) {
+      if (isInert || decision === 'denied') return
+      const url = pageUrl(options.hash).slice(0, textMax)
+      const device_type = deviceType()
+      const event = { site_id: site, event_type, timestamp, event_id, url, device_type, properties, ...more?.() }
+      if ([event_type, event_id, event.user_id ?? 'none'].every(isText) && timestamp >= 0) {
+        commit(event, deviceNow, !!at?.timestamp)
+      } else {
         report('event not sent: wrong type, id or time')
-      } else if (!isInert && decision !== 'denied') {
-        const url = pageUrl(options.hash).slice(0, textMax)
-        const device_type = deviceType()
-        const event = { site_id: site, event_type, timestamp, event_id, url, device_type, properties, ...more }
-        commit(event, deviceNow, !!at.timestamp)
       }
     })
     return { event_id, timestamp }
   }
 
-  const page = (properties?: Properties, referrer = document.referrer): EventIdentity =>
-    track(
-      'page_view',
-      { title: document.title.slice(0, textMax), ...properties },
-      {},
-      { referrer: referrer.slice(0, textMax) },
-    )
+  const page = (properties?: Properties, referrer?: string): EventIdentity =>
+    track('page_view', undefined, null, () => ({
+      properties: { title: document.title.slice(0, textMax), ...properties },
+      referrer: (referrer ?? document.referrer).slice(0, textMax),
+    }))
 
   const context = (): Context => (hasSignal ? undefined : delivery?.visitor.ids()) ?? {}
 
@@ -201,7 +201,7 @@ export function createCore(options: Options): Sluice {
   return {
     track: (type, properties, at) => track(type, properties, at),
     page: (properties) => page(properties),
-    identify: (user_id, traits) => track('identify', traits, {}, { user_id }),
+    identify: (user_id, traits) => track('identify', traits, null, () => ({ user_id })),
     reset: () => {
       // The visitor is forgotten at once, unless events are held that were made before: these still get the ids.
       if (!held.length) delivery?.visitor.forget()

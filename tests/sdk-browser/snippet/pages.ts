@@ -33,9 +33,9 @@ export function testPages(shop: Shop): void {
       const round = {}; round.round = round
       for (const call of [['track', 'x', round], ['track', 'x', { n: 1n }], ['track'], ['track', 'x', {}, { timestamp: NaN }],
         ['track', 'x', { text: 'x'.repeat(40_000) }], ['track', 'x', {}, { event_id: 'x'.repeat(65) }],
-        ['identify', ''], ['unknown'], ['reset'], ['close'], ['track', 'after']]) sluice.q.push(call)
+        ['page', { get n() { throw new Error('of the page') } }], ['identify', ''], ['unknown'], ['reset'], ['close'], ['track', 'after']]) sluice.q.push(call)
     }`)
-    await waitUntil(() => warnings.length >= 5, 'the console says what is wrong')
+    await waitUntil(() => warnings.length >= 6, 'the console says what is wrong')
     expect(shop.proxy.events()).toEqual([])
   })
 

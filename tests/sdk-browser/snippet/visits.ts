@@ -39,6 +39,16 @@ export function testVisits(shop: Shop): void {
     expect((await sent(2)).map(({ event_type }) => event_type)).toEqual(['early', 'late'])
   })
 
+  it('takes null for nothing, and goes on with the calls after it', async () => {
+    shop.site.show(
+      `<script>(window.sluice ??= { q: [] }).q.push(['track', 'nothing', null, null], ['track', 'next'])</script>${tag({ 'data-auto-page': 'false' })}`,
+    )
+    const { page } = await visitors.open()
+    await page.goto(shop.site.url)
+    await page.evaluate('sluice.flush()')
+    expect((await sent(2)).map(({ event_type }) => event_type)).toEqual(['nothing', 'next'])
+  })
+
   /** Takes a step on the page, after whose tasks so many page views have been sent. */
   const expectViews = async (page: Page, count: number, step = '') => {
     await page.evaluate(`new Promise((resolve) => { ${step}; setTimeout(resolve) })`)
