@@ -66,8 +66,10 @@ export function createCore(options: Options): Sluice {
   const end = new AbortController()
   const { signal } = end
 
-  const onDrop = (timestamp: number): void => {
-    dropped = { count: (dropped?.count ?? 0) + 1, from: dropped?.from ?? timestamp, to: timestamp }
+  /** Counts a dropped event; a dropped `sluice_dropped` counts as the events that it reports. */
+  const onDrop = ({ event_type, timestamp, properties }: SluiceEvent): void => {
+    const { count = 1, from = timestamp } = (event_type === 'sluice_dropped' && (properties as Partial<Drops>)) || {}
+    dropped = { count: (dropped?.count ?? 0) + count, from: Math.min(dropped?.from ?? from, from), to: timestamp }
     report('queue full: oldest events dropped')
   }
   const reportDrops = (): void => {
@@ -122,7 +124,7 @@ export function createCore(options: Options): Sluice {
       // A copy: the page may change the object later.
       held.push([event && (JSON.parse(JSON.stringify(event)) as SluiceEvent), deviceNow, isFixed])
       const oldest = held.length > heldMax && held.shift()?.[0]
-      if (oldest) onDrop(oldest.timestamp)
+      if (oldest) onDrop(oldest)
       return
     }
     const { visitor, queue, sender } = delivery

@@ -1,4 +1,5 @@
 import { attempt } from './attempt.ts'
+import type { SluiceEvent } from './types.ts'
 
 /** An event that waits to be sent. */
 export interface Entry {
@@ -52,7 +53,7 @@ export interface Queue {
 }
 
 /** The events in the order in which they are sent. `onDrop` is called for each event that the limits drop. */
-export function openQueue(store: Store | undefined, onDrop: (timestamp: number) => void): Queue {
+export function openQueue(store: Store | undefined, onDrop: (event: SluiceEvent) => void): Queue {
   const valueOf = ({ isFixed, text }: Entry): string => `${Number(isFixed)}${text}`
   const queue: Queue = {
     list: [],
@@ -63,7 +64,7 @@ export function openQueue(store: Store | undefined, onDrop: (timestamp: number) 
         // An event in a running request may be stored already, so another one is dropped and counted as lost.
         const oldest = queue.list.find(({ isBusy }) => !isBusy) ?? entry
         queue.remove([oldest], 'rejected')
-        onDrop(oldest.timestamp)
+        onDrop(JSON.parse(oldest.text) as SluiceEvent)
       }
     },
     remove: (entries, end) => {

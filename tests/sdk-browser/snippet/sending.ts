@@ -75,6 +75,21 @@ export function testSending(shop: Shop): void {
     expect(dropped?.properties).toMatchObject({ count: 11, from: expect.any(Number), to: expect.any(Number) })
   })
 
+  it('reports all that it has dropped, also when it drops an earlier report', async () => {
+    const { page, expectMessages } = await open({ 'data-storage': 'none' })
+    expectMessages(/503/)
+    shop.proxy.treat = () => ({ kind: 'answer', status: 503, headers: { 'Retry-After': '1' } })
+    const from = await page.evaluate<number>(`{
+      const { timestamp } = sluice.track('first'); sluice.flush().then(() => timestamp) }`)
+    await page.evaluate(`for (let n = 0; n < 1010; n++) sluice.track('many', { n })`)
+    // A page that is hidden reports what it has dropped: the report is the 1,000th event of the queue.
+    await page.evaluate(`dispatchEvent(new Event('visibilitychange'))`)
+    await page.evaluate(`for (let n = 0; n < 1010; n++) sluice.track('many', { n })`)
+    shop.proxy.treat = () => ({ kind: 'forward' })
+    const [dropped] = await sent(1, 'sluice_dropped')
+    expect(dropped?.properties).toMatchObject({ count: 1_021, from })
+  })
+
   it('corrects a wrong clock by the time of the answers', async () => {
     const { page } = await open()
     await page.evaluate(`{ const now = Date.now; Date.now = () => now() + 7_200_000 }`)
