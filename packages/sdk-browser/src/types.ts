@@ -102,6 +102,7 @@ export interface Sluice<Events extends object = Record<string, Properties>> {
   flush: () => Promise<Flushed>
   /** `granted` sends the events that were kept in memory, `denied` deletes all stored and queued data. */
   consent: (decision: Consent) => void
+  /** The ids that new events get; none before consent, and under a privacy signal unless `gpc` is `ignore`. */
   context: () => Context
   /** Sends the queued events and stops the SDK. */
   close: () => void
