@@ -65,7 +65,7 @@ export function buildQuery(
   const sites = siteLookup({ ...store, siteDeletedAt: (siteId) => erasures.siteDeletedAt(siteId) }, eventReader, {
     autoRegister: config.SLUICE_AUTO_REGISTER_SITES,
   })
-  const until = completeUntil(watermarkStore(postgres), logger)
+  const until = completeUntil({ store: watermarkStore(postgres), logger, metrics, clock })
   const document = openApiDocument(operations, { version: manifest.version })
   return {
     routes: queryRoutes({

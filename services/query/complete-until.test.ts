@@ -2,11 +2,13 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals'
 import { backfillAgeMs } from '@sluice/contracts/lanes'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { type WatermarkStore, watermarkStore } from '@sluice/postgres/watermarks'
+import { createMetrics } from '@sluice/runtime/metrics'
 import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { type VirtualClock, virtualClock } from '../../tests/support/virtual-clock.ts'
 import { type CompleteUntil, completeUntil } from './complete-until.ts'
 
 const noon = Date.UTC(2026, 0, 15, 12)
@@ -37,6 +39,9 @@ afterEach(async () => {
 
 interface Started {
   it: CompleteUntil
+  clock: VirtualClock
+  /** The metric of its age, in seconds. */
+  age: () => Promise<number | undefined>
   lines: () => Record<string, unknown>[]
   /** Resolves after further polls, successful or not. */
   polledAgain: () => Promise<void>
@@ -52,7 +57,9 @@ async function start(): Promise<Started> {
         polls++
       }),
   }
-  const it = completeUntil(counted, logger, { intervalMs: 5 })
+  const metrics = createMetrics()
+  const clock = virtualClock(noon)
+  const it = completeUntil({ store: counted, logger, metrics, clock, intervalMs: 5 })
   const supervisor = supervise([it], logger)
   running.push(supervisor)
   await supervisor.start()
@@ -61,7 +68,11 @@ async function start(): Promise<Started> {
     const enough = polls + 3
     await waitUntil(() => polls >= enough, 'it asked again')
   }
-  return { it, lines, polledAgain }
+  const age = async (): Promise<number | undefined> => {
+    const gauge = await metrics.getSingleMetric('sluice_query_complete_until_age_seconds')?.get()
+    return gauge?.values[0]?.value
+  }
+  return { it, clock, age, lines, polledAgain }
 }
 
 const becomes = (it: CompleteUntil, until: number, readsFrom?: number) =>
@@ -120,6 +131,30 @@ test('complete_until keeps its value while Postgres is away, and one warning is 
   await proxy.mend()
   await becomes(it, noon + 1)
   expect(lines()).toMatchObject([{ level: 'warn' }])
+})
+
+test('the metric is the age of what answers report, also of a log that no writer reads any more', async () => {
+  await writers.advance('lost', [noon])
+  await writers.advance('log', [noon + 1])
+  await writers.advance('log', [undefined], 'backfill')
+  const { it, clock, age, polledAgain } = await start()
+  await clock.advance(60_000)
+  await writers.advance('log', [noon + 57_000])
+  await polledAgain()
+  expect(await age()).toBe(60)
+  await proxy.cut()
+  await clock.advance(5_000)
+  expect(await age()).toBe(65)
+  await proxy.mend()
+  await database.db.deleteFrom('log_watermarks').where('log_id', '=', 'lost').execute()
+  await becomes(it, noon + 57_000, noon)
+  expect(await age()).toBe(8)
+})
+
+test('the metric is no small number while complete_until is not known', async () => {
+  await writers.advance('log', [undefined])
+  const { age } = await start()
+  expect(await age()).toBe(noon / 1_000)
 })
 
 test('the component starts while Postgres is away', async () => {

@@ -1,8 +1,10 @@
 import { backfillAgeMs } from '@sluice/contracts/lanes'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Logger } from '@sluice/runtime/logger'
+import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
 const defaultIntervalMs = 250
 
@@ -16,17 +18,37 @@ export interface CompleteUntil extends Component {
   now: (readsFrom?: number) => number
 }
 
+export interface CompleteUntilDeps {
+  store: Pick<WatermarkStore, 'completeUntil'>
+  logger: Pick<Logger, 'warn'>
+  metrics: Metrics
+  clock: Pick<SynchronizedClock, 'now'>
+  intervalMs?: number
+}
+
 /**
  * Polls Postgres for the watermark of all partitions, so that no request has to read it
  * (docs/http-interface.md#complete-until). The value never decreases: it stays as it is while Postgres is away, and
- * while the log has a partition that no writer has reported on yet.
+ * while the log has a partition that no writer has reported on yet. Its age is a metric: only here is it seen how far
+ * answers are behind when no writer reports on a partition, or on a log that is gone.
  */
-export function completeUntil(
-  store: Pick<WatermarkStore, 'completeUntil'>,
-  logger: Pick<Logger, 'warn'>,
-  { intervalMs = defaultIntervalMs }: { intervalMs?: number } = {},
-): CompleteUntil {
+export function completeUntil({
+  store,
+  logger,
+  metrics,
+  clock,
+  intervalMs = defaultIntervalMs,
+}: CompleteUntilDeps): CompleteUntil {
   let latest = { live: 0, all: 0 }
+  new Gauge({
+    name: 'sluice_query_complete_until_age_seconds',
+    help: 'Time since the complete_until of answers that read no old events; since 1970 while it is not known.',
+    registers: [metrics],
+    // Computed at the scrape, so that the age grows while Postgres is away.
+    collect() {
+      this.set((clock.now() - latest.live) / 1000)
+    },
+  })
   const polling = poller({
     name: 'complete until',
     intervalMs,

@@ -57,7 +57,7 @@ export function watermarkReporter({
   let reported: readonly (number | undefined)[] = []
   new Gauge({
     name: `${metricPrefix[lane]}_complete_until_age_seconds`,
-    help: 'Time since the moment until which everything accepted is readable.',
+    help: 'Time since the moment until which everything accepted in the partition is readable.',
     labelNames: ['partition'],
     registers: [metrics],
     // Computed at the scrape, so that the age of a standing watermark grows.
