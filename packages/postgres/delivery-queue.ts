@@ -22,6 +22,8 @@ export interface TakenDelivery extends LeaseKey {
   body: Buffer
   /** Since when the attempt was due, Unix ms. */
   dueAt: number
+  /** It was never attempted, and nobody has requested the attempt. */
+  isFirst: boolean
   /** The endpoint has failed three times in a row. */
   isFailing: boolean
 }
@@ -347,6 +349,7 @@ function toTaken(row: TakenRow): TakenDelivery {
     previousSecretBox: row.previous_secret_box,
     body: row.body,
     dueAt: row.due_at?.getTime() ?? 0,
+    isFirst: row.attempts === 0 && !row.requested,
     isFailing: row.is_failing,
   }
 }

@@ -70,6 +70,7 @@ async function signed(
     previousSecretBox: before === undefined ? null : testSecrets.seal(before),
     body: content,
     dueAt: 0,
+    isFirst: true,
     isFailing: false,
   }
   const mail = outbound.mail.bind(outbound)

@@ -3,6 +3,7 @@ import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics
 /** The metrics of deliveries; docs/webhooks.md says which to watch. */
 export interface DeliveryMetrics {
   attempts: Counter<'outcome'>
+  /** Of first attempts that nobody has requested, at endpoints that are not failing. */
   delaySeconds: Histogram
 }
 
@@ -21,7 +22,7 @@ export function deliveryMetrics(metrics: Metrics): DeliveryMetrics {
     attempts,
     delaySeconds: new Histogram({
       name: 'sluice_worker_delivery_delay_seconds',
-      help: 'Time from when an attempt to deliver was due to its beginning.',
+      help: 'Time from when a delivery was due to its first attempt, without requested ones and those of failing receivers.',
       buckets: [0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 1_800],
       registers,
     }),

@@ -144,9 +144,11 @@ const hmac = (secret: string, { headers, body }: Received) =>
     .update(`${String(headers['x-svc-timestamp'])}.${body}`)
     .digest('hex')
 
-test('attempts are counted by their outcome, with the delay of each', async () => {
-  const figures = async (name: string) =>
-    (await metrics.metrics()).split('\n').filter((line) => line.startsWith(`sluice_worker_delivery_${name}`))
+/** The lines of the metrics of deliveries whose names begin so. */
+const figures = async (name: string) =>
+  (await metrics.metrics()).split('\n').filter((line) => line.startsWith(`sluice_worker_delivery_${name}`))
+
+test('attempts are counted by their outcome, with the delay of first ones', async () => {
   expect(await figures('attempts_total')).toStrictEqual([
     'sluice_worker_delivery_attempts_total{outcome="succeeded"} 0',
     'sluice_worker_delivery_attempts_total{outcome="failed"} 0',
@@ -167,6 +169,39 @@ test('attempts are counted by their outcome, with the delay of each', async () =
       'sluice_worker_delivery_delay_seconds_count 2',
     ]),
   )
+})
+
+test('retries, requested deliveries and those of a failing receiver have no delay', async () => {
+  const late = () => clock.now() - 3_600_000
+  const delays = async () => (await figures('delay_seconds_count'))[0]
+  answer = [500]
+  const webhookId = await addWebhook(postgres, { url: base })
+  const deliveryId = await addDelivery(postgres, webhookId, noon)
+  await attempted(deliveryId)
+  const firstOnly = 'sluice_worker_delivery_delay_seconds_count 1'
+  expect(await delays()).toBe(firstOnly)
+  await postgres.db
+    .updateTable('deliveries')
+    .set({ due_at: new Date(late()) })
+    .execute()
+  await attempted(deliveryId, 2)
+  expect(await delays()).toBe(firstOnly)
+
+  const requested = { source: 'test', kind: 'webhook.test', body: Buffer.from('{}') } as const
+  await attempted((await webhookStore(postgres).queueRequested({ webhookId, ...requested }, late())) ?? '')
+  expect(await endpoint(webhookId)).toMatchObject({ failures_in_row: 3 })
+  await attempted(await addDelivery(postgres, webhookId, late()))
+  answer = [200]
+  await webhookStore(postgres).replay(webhookId, deliveryId, late())
+  await attempted(deliveryId, 3)
+  expect(await endpoint(webhookId)).toMatchObject({ failures_in_row: 0 })
+  await webhookStore(postgres).recover(webhookId, 0, late())
+  await waitUntil(async () => {
+    await clock.advance(1_000)
+    const { total } = await webhookStore(postgres).listDeliveries(webhookId, 'succeeded', { limit: 1, offset: 0 })
+    return total === 3
+  }, 'all are delivered')
+  expect(await delays()).toBe(firstOnly)
 })
 
 test('a delivery arrives as it was queued, signed, under its id', async () => {

@@ -89,7 +89,8 @@ async function sendOne(
   const startedAt = clock.now()
   const fields = { kind: 'deliveries', delivery_id: taken.id, endpoint_id: taken.endpointId, site_id: taken.siteId }
   try {
-    metrics.delaySeconds.observe(Math.max(0, startedAt - taken.dueAt) / 1_000)
+    // A thousand requested attempts queue at their endpoint, as all do at a failing one: that says nothing about the workers.
+    if (taken.isFirst && !taken.isFailing) metrics.delaySeconds.observe(Math.max(0, startedAt - taken.dueAt) / 1_000)
     const signal = AbortSignal.any([stopped, expired.signal])
     const result = await attempt(options, taken, startedAt, signal)
     const { status, latencyMs, response, error } = result
