@@ -283,7 +283,8 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         })
         groups.set(group, positions)
       }
-      return { positions: [...positions] }
+      // Below the first block is what the retention has deleted.
+      return { positions: positions.map((next, partition) => Math.max(next, starts[partition] ?? 0)) }
     },
     replaceGroup({ from, to }) {
       const positions = groups.get(from)
