@@ -38,6 +38,11 @@ export interface EventLog {
    * Covers the partitions that exist now. Throws AppError `unavailable` while the log is unavailable.
    */
   ends(): Promise<readonly bigint[]>
+  /**
+   * The offset of the oldest block that was appended at `time` (Unix ms) or later, by partition; where there is none, the
+   * offset after the newest block. Throws AppError `unavailable` while the log is unavailable.
+   */
+  offsetsForTime(time: number): Promise<readonly bigint[]>
   /** Resolves when the log answers; rejects with the reason otherwise. For readiness, so it must be cheap. */
   check(): Promise<void>
   /** Closes producers, consumers and connections after the running publishes have settled. */

@@ -45,7 +45,7 @@ export function buildWriter(
       watermarkReporter({ ...reported, lag: consumer.lag }),
       // Its first report tells the gateways that old events are read.
       watermarkReporter({ ...reported, backfill, lag: oldConsumer.lag }),
-      storageMeter({ deadLetters, positions: replayPositionStore(postgres), inserter, logger, metrics }),
+      storageMeter({ deadLetters, positions: replayPositionStore(postgres), inserter, logger, metrics, clock }),
     ],
     checks: [
       {

@@ -5,6 +5,7 @@ import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
+import { virtualClock } from '../../tests/support/virtual-clock.ts'
 import { blockOfRows, createTestStores, event, type TestStores, timeoutMs } from '../../tests/support/writer.ts'
 import { replayDeadLetters } from '../admin/replay-dead-letters/replay.ts'
 import { storageMeter } from './measure-storage.ts'
@@ -33,10 +34,12 @@ async function watch(inserter: Pick<TestStores['inserter'], 'freeBytes'>) {
   const metrics = createMetrics()
   const { logger, lines } = capturedLogger()
   const { deadLetters } = stores
-  const component = storageMeter({ deadLetters, positions: noPositions, inserter, logger, metrics, intervalMs: 10 })
+  const clock = virtualClock(Date.now())
+  const options = { deadLetters, positions: noPositions, inserter, logger, metrics, clock, intervalMs: 10 }
+  const component = storageMeter(options)
   running = supervise([component], logger)
   await running.start()
-  return { metrics, lines }
+  return { metrics, lines, clock }
 }
 
 test('dead letters are counted until they are replayed, and the room on the disks is measured', async () => {
@@ -51,6 +54,18 @@ test('dead letters are counted until they are replayed, and the room on the disk
     async () => ((await valueOf(metrics, 'sluice_clickhouse_disk_free_bytes')) ?? 0) > 1_000_000,
     'the disk has room',
   )
+})
+
+test('dead letters that wait for more than 300 days are counted before they are deleted', async () => {
+  stores = await createTestStores()
+  await stores.deadLetters.publish([letter('1'), letter('2')], { timeoutMs })
+  const { metrics, clock } = await watch(stores.inserter)
+  const expiring = () => valueOf(metrics, 'sluice_dead_letters_expiring')
+  await waitUntil(async () => (await expiring()) === 0, 'none is old')
+  await clock.advance(300 * 86_400_000 + 60_000)
+  await waitUntil(async () => (await expiring()) === 2, 'two are old')
+  await replayDeadLetters(stores)
+  await waitUntil(async () => (await expiring()) === 0, 'none waits any more')
 })
 
 test('a disk that can not be measured has no value, which would be an alarm, and the reason is logged once', async () => {

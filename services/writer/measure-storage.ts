@@ -1,21 +1,25 @@
-import { replayedUntil, type ReplayPositions } from '@sluice/event-log/dead-letters'
-import type { EventLog } from '@sluice/event-log/log'
+import { deadLetterDays, replayedUntil, type ReplayPositions } from '@sluice/event-log/dead-letters'
+import type { EventLog, GroupPosition } from '@sluice/event-log/log'
 import type { EventInserter } from '@sluice/event-store/insert/event-inserter'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import { Gauge, type Metrics } from '@sluice/runtime/metrics'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
+import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 
 const defaultIntervalMs = 30_000
+/** Days after which a waiting dead letter counts as expiring: the time left is for finding out why it can't be stored. */
+const expiringDays = 300
 
 export interface StorageMeterDeps {
-  deadLetters: Pick<EventLog, 'id' | 'positions'>
+  deadLetters: Pick<EventLog, 'id' | 'positions' | 'offsetsForTime'>
   /** Where Postgres keeps how far dead letters were replayed. */
   positions: Pick<ReplayPositions, 'read'>
   inserter: Pick<EventInserter, 'freeBytes'>
   logger: Pick<Logger, 'warn'>
   metrics: Metrics
+  clock: Pick<SynchronizedClock, 'now'>
   intervalMs?: number
 }
 
@@ -29,38 +33,54 @@ export function storageMeter({
   inserter,
   logger,
   metrics,
+  clock,
   intervalMs = defaultIntervalMs,
 }: StorageMeterDeps): Component {
+  const registers = [metrics]
+  const waiting = new Gauge({
+    name: 'sluice_dead_letters_waiting',
+    help: 'Records in the log of dead letters that were not replayed yet, copies included.',
+    registers,
+  })
+  const expiring = new Gauge({
+    name: 'sluice_dead_letters_expiring',
+    help: `Those that have waited for more than ${expiringDays} days; after ${deadLetterDays} they are deleted.`,
+    registers,
+  })
+  const freeBytes = new Gauge({
+    name: 'sluice_clickhouse_disk_free_bytes',
+    help: 'Bytes that are free on the disks of ClickHouse that hold the events.',
+    registers,
+  })
+
+  async function measureDeadLetters(): Promise<void> {
+    const recentFrom = clock.now() - expiringDays * 86_400_000
+    const partitions = await replayedUntil(deadLetters, positions)
+    const recent = await deadLetters.offsetsForTime(recentFrom)
+    const count = (until: (place: GroupPosition) => bigint): number =>
+      partitions.reduce((sum, place) => sum + Math.max(0, Number(until(place) - place.next)), 0)
+    waiting.set(count(({ end }) => end))
+    expiring.set(count(({ partition }) => recent[partition] ?? 0n))
+  }
+
   const measures = [
+    { gauges: [waiting, expiring], measure: measureDeadLetters },
     {
-      gauge: new Gauge({
-        name: 'sluice_dead_letters_waiting',
-        help: 'Records in the log of dead letters that were not replayed yet, copies included.',
-        registers: [metrics],
-      }),
-      read: async () => {
-        const partitions = await replayedUntil(deadLetters, positions)
-        return partitions.reduce((sum, { next, end }) => sum + Number(end - next), 0)
+      gauges: [freeBytes],
+      measure: async () => {
+        freeBytes.set(await inserter.freeBytes())
       },
-    },
-    {
-      gauge: new Gauge({
-        name: 'sluice_clickhouse_disk_free_bytes',
-        help: 'Bytes that are free on the disks of ClickHouse that hold the events.',
-        registers: [metrics],
-      }),
-      read: () => inserter.freeBytes(),
     },
   ].map((each) => ({ ...each, isUnknown: false }))
   // A gauge without labels begins with 0, which would be an alarm.
-  for (const { gauge } of measures) gauge.remove()
+  for (const { gauges } of measures) for (const each of gauges) each.remove()
 
-  async function measure(each: (typeof measures)[number]): Promise<void> {
+  async function tryToMeasure(each: (typeof measures)[number]): Promise<void> {
     try {
-      each.gauge.set(await each.read())
+      await each.measure()
       each.isUnknown = false
     } catch (error) {
-      each.gauge.remove()
+      for (const unknown of each.gauges) unknown.remove()
       if (!each.isUnknown)
         logger.warn({ error: internalMessage(error) }, 'dead letters or free disk space could not be measured')
       each.isUnknown = true
@@ -71,7 +91,7 @@ export function storageMeter({
     name: 'measures of stores',
     intervalMs,
     poll: async () => {
-      await Promise.all(measures.map(measure))
+      await Promise.all(measures.map(tryToMeasure))
     },
   })
 }

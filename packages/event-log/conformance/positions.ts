@@ -52,6 +52,18 @@ export function describePositions({
       expect(await standing()).toEqual(['0: 1/2', '1: 2/2', '2: 0/0', '3: 1/1'])
     })
 
+    test('the offsets for a time are those of the first blocks that were appended since', async () => {
+      const log = await openNew()
+      await publishNames(log, 1, ['a', 'b'])
+      await publishNames(log, 2, ['c'])
+      const between = Date.now() + 1
+      await waitUntilTrue('the next millisecond', () => Date.now() >= between)
+      await publishNames(log, 1, ['d', 'e'])
+      expect(await log.offsetsForTime(0)).toEqual([0n, 0n, 0n, 0n])
+      expect(await log.offsetsForTime(between)).toEqual([0n, 2n, 1n, 0n])
+      expect(await log.offsetsForTime(Date.now() + 3_600_000)).toEqual([0n, 4n, 1n, 0n])
+    })
+
     test('a group replaces another one and continues where that one stopped', async () => {
       const log = await openNew()
       await publishEverywhere(log, 'first')

@@ -123,6 +123,11 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     return offsets.sort((a, b) => a.partition - b.partition).map(({ high }) => BigInt(high))
   }
 
+  async function fetchOffsetsForTime(kafkajsAdmin: Admin, time: number): Promise<bigint[]> {
+    const offsets = await kafkajsAdmin.fetchTopicOffsetsByTimestamp(topic, time)
+    return offsets.sort((a, b) => a.partition - b.partition).map(({ offset }) => BigInt(offset))
+  }
+
   /** AppError `unavailable` for a failure of Kafka; names the command to run when the topic is missing. */
   const toUnavailable = (error: unknown) => {
     const reason = describeKafkaError(error)
@@ -211,6 +216,13 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
     async ends() {
       try {
         return await request(fetchEnds)
+      } catch (error) {
+        throw toUnavailable(error)
+      }
+    },
+    async offsetsForTime(time) {
+      try {
+        return await request((kafkajsAdmin) => fetchOffsetsForTime(kafkajsAdmin, time))
       } catch (error) {
         throw toUnavailable(error)
       }

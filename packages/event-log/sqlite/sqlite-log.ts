@@ -148,6 +148,11 @@ export async function openSqliteLog(dir: string, options: SqliteLogOptions): Pro
       await engine()
       return ends.map(BigInt)
     },
+    async offsetsForTime(time) {
+      if (closing !== undefined) throw unavailable(`${name} is closed`)
+      const { offsets } = await (await engine()).call('offsetsForTime', { time })
+      return offsets.map(BigInt)
+    },
     async check() {
       if (closing !== undefined) throw unavailable(`${name} is closed`)
       const ping = engine().then((answering) => answering.call('ping', {}))

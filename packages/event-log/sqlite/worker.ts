@@ -137,6 +137,9 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
   const selectSizes = db.prepare(
     `SELECT id, length(payload) AS bytes FROM blocks WHERE id >= ? AND id < ? ORDER BY id LIMIT ${deleteBlocksMax}`,
   )
+  const selectSince = db.prepare(
+    'SELECT id FROM blocks WHERE id >= ? AND id < ? AND appended_at >= ? ORDER BY id LIMIT 1',
+  )
   const deleteBlocks = db.prepare('DELETE FROM blocks WHERE id >= ? AND id < ?')
   // A position never decreases: the blocks of a late commit, after the partition moved, have been processed all the same.
   const storePosition = db.prepare(
@@ -285,6 +288,14 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
       }
       // Below the first block is what the retention has deleted.
       return { positions: positions.map((next, partition) => Math.max(next, starts[partition] ?? 0)) }
+    },
+    offsetsForTime({ time }) {
+      const offsets = ends.map((end, partition) => {
+        const low = partition * partitionStride
+        const row = selectSince.get(low, low + partitionStride, time)
+        return row === undefined ? end : Number(row.id) - low
+      })
+      return { offsets }
     },
     replaceGroup({ from, to }) {
       const positions = groups.get(from)
