@@ -34,12 +34,19 @@ interface Failure {
 
 /** Maximum time until events are stored while a writer is restarted, as in docs/operations.md. */
 const freshnessMsMax = 30_000
+/** Maximum time from the SIGTERM to the end of a process, as in docs/operations.md. */
+const stopMsMax: Readonly<Record<RolledService, number>> = {
+  gateway: 10_000,
+  query: 40_000,
+  writer: 10_000,
+  worker: 10_000,
+}
 const drainTimeoutMs = 180_000
 const shownFailures = 20
 
 /**
  * Restarts every process, one after the other, while events and queries are sent through HAProxy, with keep-alive and on new
- * connections, and exports run. No request may fail, each event must be stored once, and each process must end with 0. With a
+ * connections, and exports run. No request may fail, each event must be stored once, and each process must end with 0 and in time. With a
  * previous release, odd rounds replace its processes with those of this build, and even rounds go back.
  */
 export async function rolling(
@@ -115,6 +122,7 @@ export async function rolling(
     problems.push(`events were stored after ${delayMax} ms; the maximum is ${freshnessMsMax}`)
   if (completed === 0) problems.push('no export was completed')
 
+  problems.push(...slowStops(rolls))
   const services = Object.fromEntries(
     rolledServices.map((service) => [service, summarise(service, { rolls, probes, failures })]),
   )
@@ -169,6 +177,19 @@ function longestDelay(probes: readonly Probe[]): number {
   return Math.max(0, ...probes.map(({ acceptedAt, storedAt }) => storedAt - acceptedAt))
 }
 
+/** A problem for each service of which a process took longer to end than it may. */
+export function slowStops(rolls: readonly Pick<Roll, 'service' | 'stopMs'>[]): string[] {
+  return rolledServices.flatMap((service) => {
+    const longest = longestStop(service, rolls)
+    const max = stopMsMax[service]
+    return longest > max ? [`a ${service} ended after ${longest} ms; the maximum is ${max}`] : []
+  })
+}
+
+function longestStop(service: RolledService, rolls: readonly Pick<Roll, 'service' | 'stopMs'>[]): number {
+  return Math.max(0, ...rolls.filter((roll) => roll.service === service).map(({ stopMs }) => stopMs))
+}
+
 interface Summary {
   rolls: number
   stop_ms_max: number
@@ -187,7 +208,7 @@ function summarise(
   const overlaps = (from: number, to: number): boolean => own.some((roll) => from <= roll.to && to >= roll.from)
   return {
     rolls: own.length,
-    stop_ms_max: Math.max(0, ...own.map(({ stopMs }) => stopMs)),
+    stop_ms_max: longestStop(service, own),
     ready_ms_max: Math.max(0, ...own.map(({ readyMs }) => readyMs)),
     freshness_ms_max: longestDelay(probes.filter(({ acceptedAt, storedAt }) => overlaps(acceptedAt, storedAt))),
     failed: failures.filter(({ at }) => overlaps(at, at)).length,
