@@ -4,7 +4,7 @@ import { withDeadline } from '@sluice/runtime/deadline'
 import { unavailable } from '@sluice/runtime/errors'
 import { createConnectionLog, describeRedisError } from './connection-log.ts'
 import type { RedisLogger } from './port.ts'
-import type { RedisAddress } from './redis-url.ts'
+import type { RedisAddress, RedisNode } from './redis-url.ts'
 
 /** No caller waits longer for a reply. */
 const defaultReplyTimeoutMs = 100
@@ -32,7 +32,7 @@ export function connectRedis(
   logger: RedisLogger,
   replyTimeoutMs = defaultReplyTimeoutMs,
 ): RedisConnection {
-  const log = createConnectionLog(`${address.host}:${address.port}`, logger)
+  const log = createConnectionLog(describePlace(address), logger)
   const client = new Client(clientOptions(address, replyTimeoutMs))
   let isUnresponsive = false
   let isClosed = false
@@ -138,14 +138,34 @@ export function connectRedis(
   }
 }
 
-function clientOptions({ host, port, username, password, db, tls, prefix }: RedisAddress, replyTimeoutMs: number) {
+/** The name of a Redis in the log. */
+function describePlace(address: RedisAddress): string {
+  const text = ({ host, port }: RedisNode): string => `${host}:${port}`
+  return 'sentinels' in address ? `${address.name} of ${address.sentinels.map(text).join(',')}` : text(address)
+}
+
+/** Where ioredis connects to; it asks the Sentinels anew at each connection. */
+function placeOptions(address: RedisAddress) {
+  if ('sentinels' in address) {
+    const { sentinels, name } = address
+    // A Sentinel that is frozen takes connections and answers nothing.
+    return { sentinels, name, sentinelCommandTimeout: connectTimeoutMs }
+  }
+  const { host, port, tls } = address
   return {
     host,
     port,
+    ...(tls && { tls: { ...(isIP(host) === 0 && { servername: host }), ...(tls.ca !== undefined && { ca: tls.ca }) } }),
+  }
+}
+
+function clientOptions(address: RedisAddress, replyTimeoutMs: number) {
+  const { username, password, db, prefix } = address
+  return {
+    ...placeOptions(address),
     db,
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
-    ...(tls && { tls: { ...(isIP(host) === 0 && { servername: host }), ...(tls.ca !== undefined && { ca: tls.ca }) } }),
     keyPrefix: prefix,
     connectionName: 'sluice',
     disableClientInfo: true,
@@ -157,7 +177,7 @@ function clientOptions({ host, port, username, password, db, tls, prefix }: Redi
     disconnectTimeout: defaultReplyTimeoutMs,
     maxLoadingRetryTime: reconnectMs.longest,
     retryStrategy: (times) => Math.min(reconnectMs.first * 2 ** Math.min(times - 1, 10), reconnectMs.longest),
-    // After a failover the name resolves to another server.
+    // After a failover the name resolves to another server, or the Sentinels name another one.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
     // The caller decides what follows a call without reply: a call that is sent again would be counted twice.
     enableOfflineQueue: false,

@@ -114,6 +114,41 @@ describeIfRuns('redis: away at the start', () => {
   })
 })
 
+describeIfRuns('redis: behind a Sentinel', () => {
+  test('the replica that a Sentinel has promoted is used, with the sessions that it has', async () => {
+    const primary = await start({ requirepass: 'secret' })
+    const copy = { requirepass: 'secret', masterauth: 'secret', replicaof: `127.0.0.1 ${primary.port}` }
+    const replica = await start(copy)
+    const replicaClient = clientOf(replica.port, { password: 'secret' })
+    await waitUntil(async () => (await replicaClient.info('replication')).includes('link_status:up'), 'a replica')
+    const settings = {
+      'sentinel monitor main': `127.0.0.1 ${primary.port} 1`,
+      'sentinel auth-pass main': 'secret',
+      'sentinel down-after-milliseconds main': '500',
+      'sentinel failover-timeout main': '5000',
+    }
+    const sentinel = await startRedis({ dir: join(root, fresh('s')), settings, sentinel: true })
+    servers.push(sentinel)
+    const sentinelClient = clientOf(sentinel.port)
+    await waitUntil(
+      async () => String(await sentinelClient.call('SENTINEL', 'REPLICAS', 'main')).includes(`:${replica.port}`),
+      'the Sentinel knows the replica',
+    )
+    const captured = capturedLogger()
+    const redis = await openAnswering(`redis+sentinel://:secret@127.0.0.1:${sentinel.port}/main?db=2`, captured)
+    await redis.sessions.create('token', { keyHash: 'k' })
+    await waitUntil(async () => (await replicaClient.info('keyspace')).includes('db2:keys=1'), 'the session is copied')
+
+    await primary.kill()
+    await waitUntil(() => linesOf(captured, 'warn').length > 0, 'the line')
+    await waitUntilRedisAnswers(redis, 60_000)
+    expect(await redis.sessions.find('token')).toMatchObject({ keyHash: 'k' })
+    await redis.sessions.create('another', { keyHash: 'l' })
+    expect(await replicaClient.info('replication')).toContain('role:master')
+    expect(linesOf(captured, 'info')).toEqual(['Redis answers again'])
+  }, 120_000)
+})
+
 describeIfRuns('redis: killed', () => {
   test('limits continue from the last known count, even after Redis has lost its data', async () => {
     const server = await start()

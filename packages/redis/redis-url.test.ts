@@ -36,6 +36,27 @@ test('a URL has TLS, a percent-encoded user and password, a database, a prefix a
   expect(parseRedisUrl('redis://:secret@h/')).toMatchObject({ username: undefined, password: 'secret', db: 0 })
 })
 
+test('a URL names Sentinels, their primary, its user and password, a database and a prefix', () => {
+  expect(parseRedisUrl('redis+sentinel://us%40er:p%3Aa@s1,s2:26380,[::1]:1/main?db=3&prefix=a%26b:')).toEqual({
+    sentinels: [
+      { host: 's1', port: 26379 },
+      { host: 's2', port: 26380 },
+      { host: '::1', port: 1 },
+    ],
+    name: 'main',
+    username: 'us@er',
+    password: 'p:a',
+    db: 3,
+    prefix: 'a&b:',
+  })
+  expect(parseRedisUrl('redis+sentinel://:secret@s1/main')).toMatchObject({
+    username: undefined,
+    password: 'secret',
+    db: 0,
+    prefix: 'sluice:',
+  })
+})
+
 test.each([
   ['http://h', 'expected redis://host:6379'],
   ['redis:h', 'expected redis://host:6379'],
@@ -52,6 +73,17 @@ test.each([
   ['redis://h?ca=/x.pem', '"ca" needs rediss:'],
   ['rediss://h?ca=/does/not/exist.pem', '/does/not/exist.pem'],
   ['rediss://h?ca=/dev/null', 'no PEM certificate'],
+  ['redis+sentinel:h', 'expected redis+sentinel://'],
+  ['redis+sentinel://h/main#x', 'expected redis+sentinel://'],
+  ['redis+sentinel://h', 'the name of the primary is missing'],
+  ['redis+sentinel://h/main/2', 'the name of the primary'],
+  ['redis+sentinel:///main', 'Sentinel 1 is no host:port'],
+  ['redis+sentinel://h,/main', 'Sentinel 2 is no host:port'],
+  ['redis+sentinel://h:0/main', 'the port of Sentinel 1'],
+  ['redis+sentinel://h/main?db=x', '"db" is not a number'],
+  ['redis+sentinel://h/main?ca=x', 'unknown parameter (known: db, prefix)'],
+  ['redis+sentinel://user@h/main', 'the password is missing'],
+  ['redis+sentinel://:%zz@h/main', 'the password is not percent-encoded'],
 ])('%s: %s', (url, mistake) => {
   expect(mistakesIn(url)).toContain('SLUICE_REDIS_URL')
   expect(mistakesIn(url)).toContain(mistake)
@@ -68,6 +100,10 @@ test.each([
   'redis://user:sec?ret@h',
   'redis://user:sec%ret@h',
   'redis://user:sec@ret@h/x?y=1',
+  'redis+sentinel://user:sec/ret@h/main',
+  'redis+sentinel://user:sec#ret@h/main',
+  'redis+sentinel://user:sec?ret@h/main',
+  'redis+sentinel://user:sec%ret@h/main',
 ])('a mistake does not show the password: %s', (url) => {
   expect(mistakesIn(url)).not.toBe('none')
   expect(mistakesIn(url)).not.toMatch(/sec|ret@/)

@@ -1,11 +1,21 @@
 import { readCaFile } from '@sluice/runtime/ca-file'
 
 const parameters = ['ca', 'prefix']
+const sentinelParameters = ['db', 'prefix']
+const defaultPrefix = 'sluice:'
 
-/** The address and the settings in a `redis:` URL. */
-export interface RedisAddress {
+export interface RedisNode {
   host: string
   port: number
+}
+
+/** Where Redis is: a server, or the Sentinels that know which server is the primary of this name. */
+export type RedisPlace = RedisNode | { sentinels: RedisNode[]; name: string }
+
+/** The address and the settings in a Redis URL. */
+export type RedisAddress = RedisPlace & RedisSettings
+
+interface RedisSettings {
   username: string | undefined
   password: string | undefined
   /** Number of the database. */
@@ -19,9 +29,11 @@ export interface RedisAddress {
 /**
  * Reads `redis[s]://[[user]:password@]host[:6379][/<database>][?ca=<file>&prefix=sluice:]`. User and password may be
  * percent-encoded, `ca` names a PEM file. Several installations can share a Redis with a `prefix` each.
- * Throws one Error that names every mistake; it never holds the password.
+ * Reads as well `redis+sentinel://[[user]:password@]host[:26379],…/<name of the primary>[?db=<database>&prefix=sluice:]`, with
+ * the user and the password of the primary. Throws one Error that names every mistake; it never holds the password.
  */
 export function parseRedisUrl(text: string): RedisAddress {
+  if (text.startsWith('redis+sentinel:')) return parseSentinelUrl(text)
   if (!/^rediss?:\/\//.test(text) || !URL.canParse(text)) {
     throw new Error('SLUICE_REDIS_URL: expected redis://host:6379 or rediss://host:6379')
   }
@@ -32,10 +44,7 @@ export function parseRedisUrl(text: string): RedisAddress {
   // The text is not quoted: it may hold part of a password that was not percent-encoded.
   if (!/^\/?\d{0,5}$/.test(pathname)) mistakes.push('the database is not a number')
   if (hash !== '') mistakes.push('"#" is not percent-encoded ("%23")')
-  for (const name of new Set(searchParams.keys())) {
-    if (!parameters.includes(name)) mistakes.push(`unknown parameter (known: ${parameters.join(', ')})`)
-    else if (searchParams.getAll(name).length > 1) mistakes.push(`the parameter "${name}" is given twice`)
-  }
+  checkParameters(searchParams, parameters, mistakes)
   const address: RedisAddress = {
     // An IPv6 address is in brackets.
     host: hostname.replace(/^\[(.*)\]$/, '$1'),
@@ -44,11 +53,63 @@ export function parseRedisUrl(text: string): RedisAddress {
     password: decode(password, 'password', mistakes),
     db: Number(pathname.slice(1)),
     tls: readTls(protocol, searchParams.get('ca'), mistakes),
-    prefix: searchParams.get('prefix') ?? 'sluice:',
+    prefix: searchParams.get('prefix') ?? defaultPrefix,
   }
-  if (address.username !== undefined && address.password === undefined) mistakes.push('the password is missing')
-  if (mistakes.length > 0) throw new Error(`SLUICE_REDIS_URL: ${mistakes.join('; ')}`)
+  throwMistakes(address, mistakes)
   return address
+}
+
+/** `URL` knows no list of hosts. */
+function parseSentinelUrl(text: string): RedisAddress {
+  const match =
+    /^redis\+sentinel:\/\/(?:(?<user>[^/?#:]*)(?::(?<password>[^/?#]*))?@)?(?<hosts>[^/?#@]*)(?:\/(?<name>[^?#]*))?(?:\?(?<query>[^#]*))?$/.exec(
+      text,
+    )
+  if (match?.groups === undefined) {
+    throw new Error('SLUICE_REDIS_URL: expected redis+sentinel://host:26379,host:26379/<name of the primary>')
+  }
+  const { user = '', password = '', hosts = '', name = '', query = '' } = match.groups
+  const search = new URLSearchParams(query)
+  const mistakes: string[] = []
+  checkParameters(search, sentinelParameters, mistakes)
+  const db = search.get('db') ?? '0'
+  if (!/^\d{1,5}$/.test(db)) mistakes.push('"db" is not a number')
+  if (!/^[A-Za-z0-9._-]+$/.test(name))
+    mistakes.push('the name of the primary is missing, or is not made of letters, digits, ".", "-" and "_"')
+  const address: RedisAddress = {
+    sentinels: hosts.split(',').map((host, index) => readNode(host, `Sentinel ${index + 1}`, mistakes)),
+    name,
+    username: decode(user, 'user', mistakes),
+    password: decode(password, 'password', mistakes),
+    db: Number(db),
+    tls: undefined,
+    prefix: search.get('prefix') ?? defaultPrefix,
+  }
+  throwMistakes(address, mistakes)
+  return address
+}
+
+/** Unknown names are not quoted: they may hold part of a password, too. */
+function checkParameters(search: URLSearchParams, known: readonly string[], mistakes: string[]): void {
+  for (const name of new Set(search.keys())) {
+    if (!known.includes(name)) mistakes.push(`unknown parameter (known: ${known.join(', ')})`)
+    else if (search.getAll(name).length > 1) mistakes.push(`the parameter "${name}" is given twice`)
+  }
+}
+
+function throwMistakes({ username, password }: RedisSettings, mistakes: string[]): void {
+  if (username !== undefined && password === undefined) mistakes.push('the password is missing')
+  if (mistakes.length > 0) throw new Error(`SLUICE_REDIS_URL: ${mistakes.join('; ')}`)
+}
+
+// The text is not quoted, as above.
+function readNode(text: string, name: string, mistakes: string[]): RedisNode {
+  const match = /^(?:\[(?<address>[0-9a-f:]+)\]|(?<host>[A-Za-z0-9._-]+))(?::(?<port>\d+))?$/i.exec(text)
+  const { address, host = address ?? '', port: portText = '26379' } = match?.groups ?? {}
+  const port = Number(portText)
+  if (match === null) mistakes.push(`${name} is no host:port`)
+  else if (port < 1 || port > 65_535) mistakes.push(`the port of ${name} is not between 1 and 65535`)
+  return { host, port }
 }
 
 function decode(text: string, name: string, mistakes: string[]): string | undefined {

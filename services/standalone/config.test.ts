@@ -77,7 +77,7 @@ test('one error reports all mistakes, each with its variable and the purpose of 
     expect.stringMatching(/^SLUICE_LOG_LEVEL must be one of \[debug, info, warn, error\] \(it is "loud"\): /),
     expect.stringMatching(/^SLUICE_LOG_URL must start with "kafka:": The event log/),
     expect.stringMatching(/^SLUICE_CLICKHOUSE_URL is required: ClickHouse/),
-    expect.stringMatching(/^SLUICE_REDIS_URL must start with "redis:" or "rediss:": Redis/),
+    expect.stringMatching(/^SLUICE_REDIS_URL must start with "redis:" or "rediss:" or "redis\+sentinel:": Redis/),
   ])
   expect(() => loadConfig(variables, environment)).toThrow(/^The configuration has 6 mistakes:\n {2}- SLUICE_PORT /)
   expect(() => loadConfig(variables, { ...right, SLUICE_PORT: 'x' })).toThrow(/^The configuration has 1 mistake:\n/)
@@ -127,7 +127,7 @@ test.each([
   ['SLUICE_LOG_URL', ['kafka://h/t', 'file:data/log']],
   ['SLUICE_CLICKHOUSE_URL', ['http://h', 'https://h', 'file:/data/clickhouse']],
   ['SLUICE_POSTGRES_URL', ['postgres://h', 'postgresql://h', 'file:data/postgres']],
-  ['SLUICE_REDIS_URL', ['redis://h', 'rediss://:pass@h:6380/15?prefix=a:', 'memory:']],
+  ['SLUICE_REDIS_URL', ['redis://h', 'rediss://:pass@h:6380/15?prefix=a:', 'redis+sentinel://a,b:1/main', 'memory:']],
   ['SLUICE_BLOBS_URL', ['s3://bucket?region=eu-central-1', 'file:data/blobs']],
 ] as const)('the engine of %s is embedded by default and can be given by a URL', (name, urls) => {
   expect(mistakes({}, engineVariables)).toStrictEqual([])

@@ -32,6 +32,8 @@ export interface RedisOptions {
   port?: number
   /** Further lines of redis.conf: `{ requirepass: 'secret' }`. */
   settings?: Readonly<Record<string, string>>
+  /** A Sentinel, which `settings` tell what to monitor: `{ 'sentinel monitor main': '127.0.0.1 6379 1' }`. */
+  sentinel?: boolean
 }
 
 /** A program on the path; Valkey installs one of this name too. */
@@ -55,13 +57,19 @@ export function redisMissing(): string | undefined {
  *
  * Throws when the folder is in use, when there is no redis-server (see redisMissing), or with Redis's own message.
  */
-export function startRedis({ dir, port: askedPort, settings = {} }: RedisOptions): Promise<LocalRedis> {
+export function startRedis({
+  dir,
+  port: askedPort,
+  settings = {},
+  sentinel = false,
+}: RedisOptions): Promise<LocalRedis> {
   return startInLockedFolder(dir, 'Redis', async (folder, release) => {
     const port = askedPort ?? (await findFreePort())
     writeFileSync(configFile(folder), renderConfig(folder, port, settings))
     await endOrphan(readPid(folder), configFile(folder), 'SIGKILL')
 
-    let server = await startServer(folder, port)
+    const args = [configFile(folder), ...(sentinel ? ['--sentinel'] : [])]
+    let server = await startServer(folder, port, args)
     const stopServer = async (): Promise<void> => {
       server.signal('SIGCONT')
       server.signal('SIGTERM')
@@ -94,18 +102,18 @@ export function startRedis({ dir, port: askedPort, settings = {} }: RedisOptions
       },
       restart: async () => {
         await stopServer()
-        server = await startServer(folder, port)
+        server = await startServer(folder, port, args)
       },
     }
   })
 }
 
-async function startServer(folder: string, port: number): Promise<WatchedProgram> {
+async function startServer(folder: string, port: number, args: string[]): Promise<WatchedProgram> {
   const logFile = join(folder, 'redis.log')
   const server = await runWithWatchdog(
     {
       command,
-      args: [configFile(folder)],
+      args,
       cwd: folder,
       env: { PATH: process.env.PATH ?? '', HOME: folder },
       signalWhenOrphaned: 'SIGKILL',
