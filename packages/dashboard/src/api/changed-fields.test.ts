@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { changedFields } from './changed-fields.ts'
+import { changedFields, changedMembers } from './changed-fields.ts'
 
 test('the body of a change has the fields that differ from the record, lists and objects by their content', () => {
   const opened = { name: 'Shop', scopes: ['stats:read'], expires_at: null, rate_limits: { events_per_minute: 5 } }
@@ -13,4 +13,10 @@ test('the body of a change has the fields that differ from the record, lists and
     rate_limits: null,
   })
   expect(changedFields<{ secret?: string }>({ secret: 'new' }, {})).toEqual({ secret: 'new' })
+})
+
+test('of a nested object the members that differ are sent, and nothing where none does', () => {
+  const opened = { threshold: 1, event_type: null }
+  expect(changedMembers('condition', { ...opened, threshold: 2 }, opened)).toEqual({ condition: { threshold: 2 } })
+  expect(changedMembers('condition', opened, { ...opened })).toEqual({})
 })

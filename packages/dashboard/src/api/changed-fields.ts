@@ -10,3 +10,15 @@ export function changedFields<Body extends object>(
     JSON.stringify(value) !== JSON.stringify(opened[name as keyof Body])
   return Object.fromEntries(Object.entries(body).filter(differs)) as Partial<Body>
 }
+
+/**
+ * The members that differ of a nested object of which PUT takes a part, under the object's name; nothing where none differs.
+ */
+export function changedMembers<Name extends string, Part extends object>(
+  name: Name,
+  part: Part,
+  opened: { readonly [Member in keyof Part]?: unknown },
+): Partial<Record<Name, Partial<Part>>> {
+  const members = changedFields(part, opened)
+  return Object.keys(members).length === 0 ? {} : ({ [name]: members } as Record<Name, Partial<Part>>)
+}

@@ -1,7 +1,14 @@
 import type { AlertOperator, NoDataRule } from '@sluice/contracts/alert-state'
-import type { AlertCondition, AlertResource, CreateAlertBody, NotificationType } from '@sluice/contracts/alerts'
+import type {
+  AlertCondition,
+  AlertResource,
+  CreateAlertBody,
+  NotificationType,
+  UpdateAlertBody,
+} from '@sluice/contracts/alerts'
 import type { Filter } from '@sluice/contracts/conditions'
 import type { Metric } from '@sluice/contracts/stats'
+import { changedFields, changedMembers } from '../../api/changed-fields.ts'
 import { draftOf, type DurationDraft, durationOf } from './duration-field.tsx'
 import { texts } from './messages.ts'
 import { percentOperators } from './operators.ts'
@@ -134,5 +141,29 @@ export function bodyOf(draft: Draft, siteId: string): (CreateAlertBody & { descr
       ...(draft.type === 'email' ? { to: addressesOf(draft.to) } : { url: draft.url.trim() }),
       ...(draft.channel.trim() === '' ? {} : { channel: draft.channel.trim() }),
     },
+  }
+}
+
+/**
+ * The body of PUT /alerts/{rule_id}: what differs from the rule that was opened, of its condition and its target too; null
+ * takes away what was emptied. Another type of notifications has a configuration of its own, which is sent whole. Undefined
+ * while something is wrong.
+ */
+export function changesOf(draft: Draft, opened: AlertResource): UpdateAlertBody | undefined {
+  const body = bodyOf(draft, opened.site_id)
+  if (body === undefined) return undefined
+  const { condition, notification_config: config, description, ...settings } = body
+  const noCondition = { event_type: null, filter: null }
+  const noConfig = { channel: null }
+  return {
+    ...changedFields({ ...settings, description: description === '' ? null : description }, opened),
+    ...changedMembers('condition', { ...noCondition, ...condition }, { ...noCondition, ...opened.condition }),
+    ...(draft.type === opened.notification_type
+      ? changedMembers(
+          'notification_config',
+          { ...noConfig, ...config },
+          { ...noConfig, ...opened.notification_config },
+        )
+      : { notification_config: config }),
   }
 }

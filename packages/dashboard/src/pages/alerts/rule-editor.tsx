@@ -28,7 +28,7 @@ interface RuleEditorProps {
   draft: Draft
   /** Whose events the rule counts. */
   environment: Environment
-  onChange: (draft: Draft) => void
+  set: (patch: Partial<Draft>) => void
   submit: string
   onSubmit: () => Promise<void>
   isBusy: boolean
@@ -43,16 +43,14 @@ interface PartProps {
 }
 
 /** The settings of a rule, and beside them what they would have done. */
-export function RuleEditor({ draft, environment, onChange, submit, onSubmit, isBusy, error }: RuleEditorProps) {
+export function RuleEditor({ draft, environment, set, submit, onSubmit, isBusy, error }: RuleEditorProps) {
   const { site_id: siteId } = useSite()
   const [isTried, setTried] = useState(false)
   const problems = problemsOf(draft)
   const errors = fieldErrors(error, [...Object.keys(problems), 'description', 'condition.metric', 'condition.operator'])
   const parts: PartProps = {
     draft,
-    set: (patch) => {
-      onChange({ ...draft, ...patch })
-    },
+    set,
     errorOf: (field) => (isTried ? problems[field] : undefined) ?? errors.of(field),
   }
   return (

@@ -8,7 +8,7 @@ import { Button } from '../../ui/button.tsx'
 import { ConfirmDialog, SecretDialog } from '../../ui/form-dialog.tsx'
 import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
 import { AlertState } from './alert-state.tsx'
-import { bodyOf, type Draft, draftOfRule, newDraft } from './draft.ts'
+import { bodyOf, changesOf, type Draft, draftOfRule, newDraft } from './draft.ts'
 import { History } from './history.tsx'
 import { texts } from './messages.ts'
 import { RuleEditor } from './rule-editor.tsx'
@@ -59,7 +59,9 @@ export function NewRule({ onDone }: OnDone) {
       <RuleEditor
         draft={draft}
         environment={environment}
-        onChange={setDraft}
+        set={(patch) => {
+          setDraft((now) => ({ ...now, ...patch }))
+        }}
         submit={texts.submit}
         onSubmit={submit}
         isBusy={create.isBusy}
@@ -102,23 +104,18 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
   const update = useChange('updateAlert')
   const refresh = useRefresh()
   const test = useChange('testAlert', ['listAlertHistory'])
+  // The rule is asked anew while it is edited.
+  const [opened, setOpened] = useState(of)
   const [draft, setDraft] = useState<Draft>(() => draftOfRule(of))
   const [isRemoving, setRemoving] = useState(false)
   const [secret, setSecret] = useState<string>()
   const save = async () => {
-    const body = bodyOf(draft, of.site_id)
+    const body = changesOf(draft, opened)
     if (body === undefined) return
-    const { condition, notification_config: config } = body
-    const changed = await update.run({
-      params,
-      body: {
-        ...body,
-        description: body.description === '' ? null : body.description,
-        // A field that was emptied has to be taken away; one that is left out would stay.
-        condition: { event_type: null, filter: null, ...condition },
-        notification_config: { channel: null, ...config },
-      },
-    })
+    const changed = await update.run({ params, body })
+    setOpened(changed)
+    // What was typed meanwhile stays.
+    setDraft((now) => (now === draft ? draftOfRule(changed) : now))
     // A rule that gets a webhook in place of another target gets a secret, which is shown this once.
     setSecret(changed.notification_config.secret)
     toast(texts.saved)
@@ -170,7 +167,9 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
       <RuleEditor
         draft={draft}
         environment={of.environment}
-        onChange={setDraft}
+        set={(patch) => {
+          setDraft((now) => ({ ...now, ...patch }))
+        }}
         submit={texts.save}
         onSubmit={save}
         isBusy={update.isBusy}

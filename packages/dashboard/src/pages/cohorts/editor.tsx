@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { CohortResource } from '@sluice/contracts/cohorts'
 import { cohortLimits } from '@sluice/contracts/cohorts'
 import type { Criteria } from '@sluice/contracts/conditions'
+import { changedFields } from '../../api/changed-fields.ts'
 import { useApi, useChange } from '../../api/hooks.ts'
 import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
 import { toast } from '../../ui/announce.tsx'
@@ -40,7 +41,9 @@ export interface EditorProps {
 const refreshed = ['listCohorts', 'getCohort', 'cohortAnalysis', 'retention'] as const
 
 /** Makes or changes a cohort; its size follows 400 ms after the last edit. The draft is in the address and survives a reload. */
-export function Editor({ cohort, onClose }: EditorProps) {
+export function Editor({ cohort: of, onClose }: EditorProps) {
+  // The list may be asked anew while the form is open.
+  const [cohort] = useState(of)
   const { siteId } = useView()
   const { environment } = useQuestions()
   const [draft, setDraft] = usePageParameter('draft')
@@ -74,7 +77,14 @@ export function Editor({ cohort, onClose }: EditorProps) {
       const saving =
         cohort === undefined
           ? create.run({ body: { ...body, site_id: siteId } })
-          : update.run({ params: { cohort_id: cohort.cohort_id }, body })
+          : update.run({
+              params: { cohort_id: cohort.cohort_id },
+              body: changedFields(body, {
+                name: cohort.name,
+                description: cohort.description ?? '',
+                criteria: sentCriteria(cohort.criteria),
+              }),
+            })
       saving.then(
         (saved) => {
           toast(texts.saved(saved.name))

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
-import { type ExportResource, frequencies } from '@sluice/contracts/exports'
+import { type ExportResource, frequencies, type Scheduled } from '@sluice/contracts/exports'
+import { changedFields, changedMembers } from '../../api/changed-fields.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange } from '../../api/hooks.ts'
 import { localTime } from '../../format/dates.ts'
@@ -11,10 +12,15 @@ import { texts } from './messages.ts'
 /** Changes a schedule's name, frequency and next run. */
 export function ScheduleForm({ of, onClose }: { of: ExportResource; onClose: () => void }) {
   const update = useChange('updateExport', ['listExports', 'getExport'])
-  const [name, setName] = useState(of.name)
-  const [frequency, setFrequency] = useState(of.scheduled?.frequency ?? 'daily')
-  const before = localTime(of.scheduled?.next_run ?? Date.now())
-  const [next, setNext] = useState(before)
+  // The export is asked anew while the form is open.
+  const [opened] = useState(() => ({
+    name: of.name,
+    frequency: of.scheduled?.frequency ?? 'daily',
+    next: localTime(of.scheduled?.next_run ?? Date.now()),
+  }))
+  const [name, setName] = useState(opened.name)
+  const [frequency, setFrequency] = useState(opened.frequency)
+  const [next, setNext] = useState(opened.next)
   const errors = fieldErrors(update.error, ['name', 'scheduled.frequency', 'scheduled.next_run'])
   return (
     <FormDialog
@@ -25,11 +31,13 @@ export function ScheduleForm({ of, onClose }: { of: ExportResource; onClose: () 
       onClose={onClose}
       onSubmit={async () => {
         const nextRun = new Date(next).getTime()
+        const isMoved = next !== opened.next && !Number.isNaN(nextRun)
+        const scheduled: Partial<Scheduled> = { frequency, ...(isMoved ? { next_run: nextRun } : {}) }
         await update.run({
           params: { export_id: of.export_id },
           body: {
-            name: name.trim(),
-            scheduled: { frequency, ...(next === before || Number.isNaN(nextRun) ? {} : { next_run: nextRun }) },
+            ...changedFields({ name: name.trim() }, opened),
+            ...changedMembers('scheduled', scheduled, { frequency: opened.frequency }),
           },
         })
         onClose()

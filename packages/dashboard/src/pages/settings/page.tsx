@@ -37,7 +37,7 @@ export default function Page() {
         />
         {mayChange ? (
           <>
-            <SiteForm key={JSON.stringify([site.name, site.timezone, site.conversion_event, site.retention_days])} />
+            <SiteForm />
             <Erasures />
             <DeleteSite />
           </>

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import { canonicalTimeZone, retentionDaysMax, type SiteSettings } from '@sluice/contracts/sites'
+import { changedFields } from '../../api/changed-fields.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useApi, useChange } from '../../api/hooks.ts'
 import { zoneNames } from '../../app/zones.ts'
@@ -21,16 +22,33 @@ function daysOf(text: string): number | null | undefined {
   return Number.isInteger(days) && days >= 1 && days <= retentionDaysMax ? days : undefined
 }
 
-/** The settings that can be changed. */
+/** The settings while they are edited. */
+interface Draft {
+  name: string
+  zone: string
+  conversion: string
+  days: string
+}
+
+const draftOf = (site: SiteSettings): Draft => ({
+  name: site.name,
+  zone: site.timezone,
+  conversion: site.conversion_event ?? '',
+  days: String(site.retention_days ?? ''),
+})
+
+/** The settings that can be changed. They follow the site's record, which is asked anew, until one of them is edited. */
 export function SiteForm() {
   const site = useSite()
   const params = { site_id: site.site_id }
   const update = useChange('updateSite', ['getSite', 'listSites'])
   const observed = useApi('properties', { query: params })
-  const [name, setName] = useState(site.name)
-  const [zone, setZone] = useState(site.timezone)
-  const [conversion, setConversion] = useState(site.conversion_event ?? '')
-  const [days, setDays] = useState(site.retention_days === null ? '' : String(site.retention_days))
+  const [edited, setEdited] = useState<{ opened: SiteSettings; draft: Draft }>()
+  const { opened, draft } = edited ?? { opened: site, draft: draftOf(site) }
+  const { name, zone, conversion, days } = draft
+  const set = (patch: Partial<Draft>) => {
+    setEdited((now = { opened: site, draft: draftOf(site) }) => ({ ...now, draft: { ...now.draft, ...patch } }))
+  }
   const [isTried, setTried] = useState(false)
   const [isSure, setSure] = useState(false)
   const retention = daysOf(days)
@@ -48,11 +66,14 @@ export function SiteForm() {
     conversion_event: conversion.trim() === '' ? null : conversion.trim(),
     retention_days: retention ?? null,
   }
-  const isChanged =
-    days !== String(site.retention_days ?? '') || JSON.stringify(body) !== JSON.stringify(settingsOf(site))
-  const isShorter = body.retention_days !== null && body.retention_days < (site.retention_days ?? Infinity)
+  const changes = changedFields(body, opened)
+  const isChanged = days !== draftOf(opened).days || Object.keys(changes).length > 0
+  const isShorter =
+    typeof changes.retention_days === 'number' && changes.retention_days < (site.retention_days ?? Infinity)
   const save = async () => {
-    await update.run({ params, body })
+    const saved = await update.run({ params, body: changes })
+    // What was typed meanwhile stays.
+    setEdited((now) => (now === undefined || now === edited ? undefined : { ...now, opened: saved }))
     setSure(false)
     toast(texts.saved)
   }
@@ -72,14 +93,24 @@ export function SiteForm() {
         if (!update.isBusy) submit().catch(() => undefined)
       }}
     >
-      <TextField label={texts.name} value={name} onInput={setName} autocomplete="off" error={problemOf('name')} />
+      <TextField
+        label={texts.name}
+        value={name}
+        onInput={(text) => {
+          set({ name: text })
+        }}
+        autocomplete="off"
+        error={problemOf('name')}
+      />
       <Field label={texts.zone} hint={texts.zoneHint} error={problemOf('timezone')}>
         {(attributes) => (
           <Combobox
             attributes={attributes}
             value={zone}
             options={zoneNames().map((value) => ({ value, label: value }))}
-            onChange={setZone}
+            onChange={(value) => {
+              set({ zone: value })
+            }}
           />
         )}
       </Field>
@@ -91,7 +122,9 @@ export function SiteForm() {
             value={conversion}
             placeholder="purchase"
             options={types.map(({ value }) => ({ value, label: value }))}
-            onChange={setConversion}
+            onChange={(value) => {
+              set({ conversion: value })
+            }}
           />
         )}
       </Field>
@@ -100,7 +133,9 @@ export function SiteForm() {
         hint={texts.retentionHint}
         inputMode="numeric"
         value={days}
-        onInput={setDays}
+        onInput={(text) => {
+          set({ days: text })
+        }}
         autocomplete="off"
         error={problemOf('retention_days')}
       />
@@ -113,10 +148,7 @@ export function SiteForm() {
           <Button
             kind="quiet"
             onClick={() => {
-              setName(site.name)
-              setZone(site.timezone)
-              setConversion(site.conversion_event ?? '')
-              setDays(String(site.retention_days ?? ''))
+              setEdited(undefined)
               update.reset()
             }}
           >
@@ -142,10 +174,3 @@ export function SiteForm() {
     </form>
   )
 }
-
-const settingsOf = ({ name, timezone, conversion_event, retention_days }: SiteSettings): SiteSettings => ({
-  name,
-  timezone,
-  conversion_event,
-  retention_days,
-})

@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import { eventually } from './support/eventually.ts'
+import { openSession, type Rig, startRig } from './support/rig.ts'
+import { describeWithChromium, useBrowser } from './support/use-browser.ts'
+
+const siteId = 'shop'
+
+describeWithChromium('a form that was opened before others changed the record', () => {
+  const visitors = useBrowser()
+  let rig: Rig
+
+  beforeAll(async () => {
+    rig = await startRig()
+    await rig.call('POST', '/api/v1/sites', { site_id: siteId })
+  })
+  afterAll(() => rig.stop())
+
+  const open = async (path: string): Promise<Page> => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.clock.install()
+    await page.goto(`${rig.url}/sites/${siteId}${path}`)
+    return page
+  }
+  const save = (page: Page, name = 'Save') => page.getByRole('button', { name, exact: true }).click()
+  const get = (path: string) => rig.call('GET', path)
+
+  it('changes one setting of the site, and keeps what is typed when the record is asked anew', async () => {
+    const path = `/api/v1/sites/${siteId}`
+    const page = await open('/settings')
+    const name = page.getByLabel('Name', { exact: true })
+    await name.fill('The shop')
+    await rig.call('PUT', path, { timezone: 'Asia/Kolkata', conversion_event: 'order', retention_days: 90 })
+    // It is asked anew each minute.
+    const asked = page.waitForResponse((response) => response.url().endsWith(path))
+    await page.clock.runFor(61_000)
+    await asked
+    expect(await name.inputValue()).toBe('The shop')
+    await save(page)
+    const settings = { name: 'The shop', timezone: 'Asia/Kolkata', conversion_event: 'order', retention_days: 90 }
+    await eventually(async () => {
+      expect(await get(path)).toMatchObject(settings)
+    })
+    // The form follows the record again.
+    await eventually(async () => {
+      expect(await page.getByLabel('Time zone').inputValue()).toBe('Asia/Kolkata')
+      expect(await page.getByLabel('Retention in days').inputValue()).toBe('90')
+    })
+    await page.getByLabel('Conversion event').fill('')
+    await save(page)
+    await eventually(async () => {
+      expect(await get(path)).toMatchObject({ ...settings, conversion_event: null })
+    })
+  })
+
+  it('changes one setting of an alert rule, then another one of what was saved', async () => {
+    const { rule_id: id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', {
+      site_id: siteId,
+      name: 'Orders',
+      description: 'Shop',
+      condition: {
+        metric: 'event_count',
+        operator: 'less_than',
+        threshold: 1,
+        window: '1h',
+        event_type: 'order',
+        filter: [{ property: 'country', operator: 'equals', value: 'DE' }],
+      },
+      notification_type: 'slack',
+      notification_config: { url: 'http://127.0.0.1:9/one', channel: '#ops' },
+    })
+    const path = `/api/v1/alerts/${id}`
+    const page = await open(`/alerts?open=${id}`)
+    await page.getByLabel('Threshold').fill('7')
+    await rig.call('PUT', path, {
+      name: 'Few orders',
+      enabled: false,
+      condition: { window: '2h' },
+      notification_config: { url: 'http://127.0.0.1:9/two' },
+    })
+    await save(page)
+    await eventually(async () => {
+      expect(await get(path)).toMatchObject({
+        name: 'Few orders',
+        description: 'Shop',
+        enabled: false,
+        condition: { threshold: 7, window: '2h', event_type: 'order' },
+        notification_config: { url: 'http://127.0.0.1:9/two', channel: '#ops' },
+      })
+    })
+    // The form has what was saved: nothing of it is a change any more.
+    await eventually(async () => {
+      expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('Few orders')
+    })
+    await rig.call('PUT', path, { condition: { threshold: 9 } })
+    await page.getByLabel(/^Event type/).fill('')
+    await page.getByRole('checkbox', { name: /Germany/ }).click()
+    await page.getByLabel(/^Channel/).fill('')
+    await page.getByLabel(/^Description/).fill('')
+    await save(page)
+    const saved = { metric: 'event_count', operator: 'less_than', threshold: 9, window: '2h' }
+    await eventually(async () => {
+      const rule = await get(path)
+      expect(rule).toMatchObject({ name: 'Few orders', description: null, enabled: false })
+      expect(rule.condition).toEqual(saved)
+      expect(rule.notification_config).toEqual({ url: 'http://127.0.0.1:9/two' })
+    })
+    // Without a change there is nothing to refuse.
+    await rig.call('PUT', path, { name: 'Too few orders' })
+    await save(page)
+    await eventually(async () => {
+      expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('Too few orders')
+    })
+    expect(await get(path)).toMatchObject({ name: 'Too few orders', condition: saved })
+  })
+
+  it('changes the name of a cohort', async () => {
+    const criteria = (value: string) => ({
+      type: 'and',
+      scope: 'event',
+      conditions: [{ property: 'country', operator: 'equals', value }],
+    })
+    const cohort = { site_id: siteId, name: 'Germans', criteria: criteria('DE') }
+    const { cohort_id: id } = await rig.call<{ cohort_id: string }>('POST', '/api/v1/cohorts', cohort)
+    const path = `/api/v1/cohorts/${id}`
+    const page = await open(`/cohorts?edit=${id}`)
+    await page.getByLabel('Name', { exact: true }).fill('Neighbours')
+    await rig.call('PUT', path, { description: 'Of the north', criteria: criteria('DK') })
+    await save(page, 'Save cohort')
+    await page.getByRole('dialog').getByText('Neighbours').first().waitFor()
+    expect(await get(path)).toMatchObject({
+      name: 'Neighbours',
+      description: 'Of the north',
+      criteria: criteria('DK'),
+    })
+  })
+
+  it('changes the name of a scheduled export', async () => {
+    const { export_id: id } = await rig.call<{ export_id: string }>('POST', '/api/v1/exports', {
+      site_id: siteId,
+      type: 'events',
+      format: 'csv',
+      name: 'Daily',
+      scheduled: { frequency: 'daily', next_run: Date.now() + 86_400_000 },
+    })
+    const path = `/api/v1/exports/${id}`
+    const page = await open(`/exports?open=${id}`)
+    await page.getByRole('button', { name: 'Edit', exact: true }).click()
+    const form = page.getByRole('dialog').last()
+    await form.getByLabel('Name', { exact: true }).fill('Everything')
+    const scheduled = { frequency: 'weekly', next_run: Date.now() + 172_800_000, paused: true }
+    await rig.call('PUT', path, { scheduled })
+    await form.getByRole('button', { name: 'Save' }).click()
+    await eventually(async () => {
+      expect(await get(path)).toMatchObject({ name: 'Everything', scheduled })
+    })
+  })
+})
