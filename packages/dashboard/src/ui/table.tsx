@@ -6,8 +6,10 @@ export interface Column<Row> {
   id: string
   header: string
   cell: (row: Row) => ComponentChildren
-  /** What the column sorts by; a column without it can't be sorted. */
-  sort?: (row: Row) => string | number
+  /** What the column sorts by, undefined for what is not known: it stands last. A column without it can't be sorted. */
+  sort?: (row: Row) => string | number | undefined
+  /** Called when the table is sorted by the column, of which values may have to be asked for first. */
+  onSort?: () => void
   /** Numbers stand at the end. */
   align?: 'end'
   /** The header is for screen readers only (a column of actions). */
@@ -45,9 +47,7 @@ export function DataTable<Row>({
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>
   const by = columns.find((column) => column.id === sorted?.id)?.sort
   const shown =
-    by === undefined
-      ? rows
-      : rows.toSorted((one, other) => compare(by(one), by(other)) * (sorted?.isDown === true ? -1 : 1))
+    by === undefined ? rows : rows.toSorted((one, other) => compare(by(one), by(other), sorted?.isDown === true))
   return (
     <table class="table">
       <caption class="hidden-text">{caption}</caption>
@@ -67,8 +67,10 @@ export function DataTable<Row>({
                   type="button"
                   class="sort"
                   onClick={() => {
-                    const isNumber = typeof column.sort?.(rows[0] as Row) === 'number'
+                    const known = rows.map((row) => column.sort?.(row)).find((value) => value !== undefined)
+                    const isNumber = known === undefined ? column.align === 'end' : typeof known === 'number'
                     setSorted({ id: column.id, isDown: sorted?.id === column.id ? !sorted.isDown : isNumber })
+                    column.onSort?.()
                   }}
                 >
                   {column.header}
@@ -113,5 +115,12 @@ export function DataTable<Row>({
   )
 }
 
-const compare = (one: string | number, other: string | number) =>
-  typeof one === 'number' && typeof other === 'number' ? one - other : String(one).localeCompare(String(other))
+type Value = string | number | undefined
+
+/** The order of two values. One that is not known comes last, in descending order too. */
+function compare(one: Value, other: Value, isDown: boolean): number {
+  if (one === undefined || other === undefined) return Number(one === undefined) - Number(other === undefined)
+  const order =
+    typeof one === 'number' && typeof other === 'number' ? one - other : String(one).localeCompare(String(other))
+  return isDown ? -order : order
+}

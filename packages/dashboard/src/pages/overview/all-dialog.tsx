@@ -1,7 +1,10 @@
 import { useMemo, useState } from 'preact/hooks'
+import { conditionLimits } from '@sluice/contracts/conditions'
 import type { CreateExportBody } from '@sluice/contracts/exports'
-import type { Dimension, Metric, StatsResult } from '@sluice/contracts/stats'
-import { useApi, useChange } from '../../api/hooks.ts'
+import type { Dimension, Metric } from '@sluice/contracts/stats'
+import type { StatsBatchResult } from '@sluice/contracts/stats-batch'
+import { call } from '../../api/client.ts'
+import { useAnswer, useApi, useChange } from '../../api/hooks.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { formatNumber, kindOf } from '../../format/numbers.ts'
 import { valueLabel } from '../../format/sentences.ts'
@@ -20,8 +23,8 @@ import { texts } from './messages.ts'
 import { breakdownSource, otherKey, withoutChoice } from './questions.ts'
 
 const rowsMax = 1_000
-/** Rows whose other metrics are asked for: those that are seen without scrolling far. */
-const detailedRows = 50
+/** Bytes of the values that one question names: a filter has room for twice as many, and may have other conditions. */
+const keysBytesMax = conditionLimits.textBytesMax / 2
 const otherMetrics = ['visitors', 'event_count', 'bounce_rate', 'avg_session_duration'] as const
 
 interface AllDialogProps {
@@ -32,7 +35,7 @@ interface AllDialogProps {
   onClose: () => void
 }
 
-/** Up to 1,000 values of a dimension, with other metrics of the first ones, and an export of all. */
+/** Up to 1,000 values of a dimension with other metrics, and an export of all. */
 export function AllDialog({ title, dimension, questions, metric, onClose }: AllDialogProps) {
   const { filters, setView } = useView()
   const [text, setText] = useState('')
@@ -51,7 +54,7 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
     questions,
     dimension,
     metric,
-    shown.slice(0, detailedRows).map(({ key }) => key),
+    entries.map(({ key }) => key),
   )
   type Row = (typeof entries)[number]
   const columns: Column<Row>[] = [
@@ -74,7 +77,7 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
       id: other,
       header: messages.metrics[other],
       align: 'end' as const,
-      sort: ({ key }: Row) => values.get(key) ?? -1,
+      sort: ({ key }: Row) => values.get(key),
       cell: ({ key }: Row) => {
         const value = values.get(key)
         return value === undefined ? (
@@ -132,7 +135,24 @@ interface Detail {
   values: ReadonlyMap<string, number>
 }
 
-/** Other metrics of some values: one question for each, of these values alone. */
+/** Values in groups that one question has room for. */
+function groupsOf(keys: readonly string[]): string[][] {
+  const encoder = new TextEncoder()
+  const groups: string[][] = []
+  let bytes = keysBytesMax
+  for (const key of keys) {
+    const size = encoder.encode(key).length
+    if (bytes + size > keysBytesMax) {
+      groups.push([])
+      bytes = 0
+    }
+    groups.at(-1)?.push(key)
+    bytes += size
+  }
+  return groups
+}
+
+/** Other metrics of some values: a question for each metric and each group of values, of these values alone. */
 function useDetails(
   questions: Questions,
   dimension: Dimension,
@@ -141,15 +161,21 @@ function useDetails(
 ): { details: Detail[]; batch: Batch } {
   const known = keys.filter((key) => key !== '' && key !== otherKey)
   const others = otherMetrics.filter((each) => each !== metric)
-  const asked = others.map((each): StatsQuestion => {
-    const question = withoutChoice(questions.question(each, { group_by: dimension, limit: rowsMax }), dimension)
-    return { ...question, filter: [...(question.filter ?? []), conditionOf(dimension, known, false)] }
+  const asked = groupsOf(known).map((group) =>
+    others.map((each): StatsQuestion => {
+      const question = withoutChoice(questions.question(each, { group_by: dimension, limit: rowsMax }), dimension)
+      return { ...question, filter: [...(question.filter ?? []), conditionOf(dimension, group, false)] }
+    }),
+  )
+  const batch = useAnswer(asked.length === 0 ? null : ['details', asked], async (signal) => {
+    const results: StatsBatchResult['results'] = []
+    for (const queries of asked) results.push(...(await call('statsBatch', { body: { queries } }, signal)).results)
+    return { results }
   })
-  const batch = useApi('statsBatch', known.length === 0 ? null : { body: { queries: asked } })
   const details = others.map((each, at) => {
-    const entry = batch.data?.results[at]
-    const result: StatsResult | undefined = entry?.success === true ? entry.data : undefined
-    return { metric: each, values: new Map((result?.breakdown ?? []).map(({ key = '', value }) => [key, value])) }
+    const answered = batch.data?.results.filter((_, index) => index % others.length === at) ?? []
+    const breakdowns = answered.flatMap((entry) => (entry.success ? (entry.data.breakdown ?? []) : []))
+    return { metric: each, values: new Map(breakdowns.map(({ key = '', value }) => [key, value])) }
   })
   return { details, batch }
 }

@@ -54,10 +54,13 @@ export default function Page() {
   const [search, setSearch] = useState('')
   const [answers, setAnswers] = useState<Answers>(new Map())
   const [seen, setSeen] = useState<ReadonlySet<string>>(new Set())
+  // Ranked by their visitors, the sites that were not on the screen are asked for too: one group after the other.
+  const [isRanked, setRanked] = useState(false)
   const records = sites.data?.sites ?? []
   const text = search.trim().toLowerCase()
   const shown = records.filter((site) => `${site.site_id} ${site.name}`.toLowerCase().includes(text))
   const groups = groupsOf(records.map((site) => site.site_id))
+  const unanswered = groups.findIndex((ids) => ids.some((id) => !answers.has(id)))
   const add = mayAdd ? (
     <Button
       kind="primary"
@@ -85,11 +88,12 @@ export default function Page() {
       />
       {sites.error === undefined ? null : <ErrorPanel error={sites.error} onRetry={sites.retry} />}
       {sites.isLoading ? <SkeletonRows rows={8} /> : null}
-      {groups.map((ids) => (
+      {groups.map((ids, at) => (
         <GroupVisitors
           key={ids.join()}
           ids={ids}
           isSeen={ids.some((id) => seen.has(id))}
+          isRanked={isRanked && (unanswered === -1 || at <= unanswered)}
           onAnswer={(group) => {
             setAnswers((before) => new Map([...before, ...group]))
           }}
@@ -111,8 +115,13 @@ export default function Page() {
           )}
           <DataTable
             caption={messages.nav.sites}
-            columns={columnsOf(answers, (id) => {
-              setSeen((before) => (before.has(id) ? before : new Set([...before, id])))
+            columns={columnsOf(answers, {
+              onSeen: (id) => {
+                setSeen((before) => (before.has(id) ? before : new Set([...before, id])))
+              },
+              onRank: () => {
+                setRanked(true)
+              },
             })}
             rows={shown}
             rowKey={(site) => site.site_id}
@@ -146,16 +155,18 @@ function groupsOf(ids: readonly string[]): string[][] {
 
 interface GroupProps {
   ids: readonly string[]
-  /** Whether one of the sites was on the screen: the others' numbers are not asked. */
+  /** Whether one of the sites was on the screen: their numbers are asked, and asked anew. */
   isSeen: boolean
+  /** Whether their numbers are asked for the order of all sites. */
+  isRanked: boolean
   onAnswer: (answers: Answers) => void
 }
 
 /** Asks the visitors of some sites at once. */
-function GroupVisitors({ ids, isSeen, onAnswer }: GroupProps) {
+function GroupVisitors({ ids, isSeen, isRanked, onAnswer }: GroupProps) {
   const { environment } = useSession()
   const group = useAnswer(
-    isSeen ? ['site-visitors', ids, environment] : null,
+    isSeen || isRanked ? ['site-visitors', ids, environment] : null,
     async (signal) => {
       const queries = ids.map((id) => dayOf(id, environment))
       const { results } = await call('statsBatch', { body: { queries } }, signal)
@@ -163,7 +174,7 @@ function GroupVisitors({ ids, isSeen, onAnswer }: GroupProps) {
         results.map((entry, at) => [ids[at] ?? '', entry.success ? entry.data : failureOf(entry)] as const),
       )
     },
-    { refetchMs: refreshMs },
+    { refetchMs: isSeen ? refreshMs : false },
   )
   useEffect(() => {
     if (group.data !== undefined) onAnswer(group.data)
@@ -221,7 +232,12 @@ const Unknown = ({ why }: { why: ApiError }) => (
   </span>
 )
 
-const columnsOf = (answers: Answers, onSeen: (id: string) => void): Column<SiteResource>[] => [
+interface ColumnEvents {
+  onSeen: (id: string) => void
+  onRank: () => void
+}
+
+const columnsOf = (answers: Answers, { onSeen, onRank }: ColumnEvents): Column<SiteResource>[] => [
   {
     id: 'site_id',
     header: texts.columns.site,
@@ -243,7 +259,8 @@ const columnsOf = (answers: Answers, onSeen: (id: string) => void): Column<SiteR
     header: texts.columns.visitors,
     align: 'end',
     cell: (site) => <Seen id={site.site_id} onSeen={onSeen} of={answers.get(site.site_id)} />,
-    sort: (site) => resultOf(answers.get(site.site_id))?.value ?? 0,
+    sort: (site) => resultOf(answers.get(site.site_id))?.value,
+    onSort: onRank,
   },
   {
     id: 'trend',
