@@ -139,11 +139,25 @@ describeWithChromium('notifications', () => {
     const { rule_id: id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', slack)
     const { page } = await visitors.open()
     await openSession(page, rig.url, rig.admin)
+    // The history comes while the button is pressed, which has to stay under the pointer.
+    const pressed = Promise.withResolvers<undefined>()
+    await page.route(/\/history\?/, async (route) => {
+      await pressed.promise
+      await route.fallback()
+    })
     await page.goto(`${rig.url}/sites/${siteId}/alerts`)
     await page.getByRole('row').filter({ hasText: 'Moved' }).getByText('Moved').first().click()
     await page.getByRole('radio', { name: 'Webhook' }).check()
-    await page.getByLabel('URL').fill('http://127.0.0.1:9/moved')
-    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByLabel('URL', { exact: true }).fill('http://127.0.0.1:9/moved')
+    await page
+      .getByText(/^It would/)
+      .first()
+      .waitFor()
+    await page.getByRole('button', { name: 'Save', exact: true }).hover()
+    await page.mouse.down()
+    pressed.resolve(undefined)
+    await page.getByText('Nothing has happened yet.').waitFor()
+    await page.mouse.up()
     const dialog = page.getByRole('dialog')
     await dialog.getByText('It signs the notifications, and is shown this once.').waitFor()
     await dialog.getByRole('button', { name: 'I saved it' }).click()

@@ -5,7 +5,7 @@ import { messages } from '../../messages/en.ts'
 import { useSite } from '../../state/session.tsx'
 import { listSource } from '../../ui/list-source.ts'
 import { MoreMenu, Num } from '../../ui/numbers.tsx'
-import { ErrorPanel, SkeletonRows, Status } from '../../ui/states.tsx'
+import { ErrorPanel, Skeleton, Status } from '../../ui/states.tsx'
 import { type Column, DataTable } from '../../ui/table.tsx'
 import { At } from '../../ui/time.tsx'
 import { AlertChart } from './alert-chart.tsx'
@@ -65,7 +65,8 @@ export function History({ of }: { of: AlertResource }) {
         )}
       </div>
       {history.error === undefined ? null : <ErrorPanel error={history.error} onRetry={history.retry} />}
-      {history.isLoading ? <SkeletonRows rows={3} /> : null}
+      {/* No higher than an empty history: a page that became shorter would move the form from under the pointer. */}
+      {history.isLoading ? <Skeleton /> : null}
       {preview.data === undefined || bands.length === 0 ? null : (
         <AlertChart
           label={`${texts.historyChart}: ${messages.metrics[condition.metric]}`}
