@@ -1,3 +1,4 @@
+import '@sluice/runtime/parse-exactly'
 import { afterAll, beforeAll, expect, it } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { expectedStats, type RawEvent, type RawStatsQuery } from '../support/oracle/expected-stats.ts'
@@ -182,5 +183,27 @@ describeWithChromium('a filter of the overview', () => {
     await expectChoice(['country:equals:IN', 'path:in:/about,/contact'], {})
     await dialog.getByRole('button', { name: '/contact', exact: true, pressed: true }).waitFor()
     await dialog.getByRole('button', { name: '/shop', exact: true, pressed: false }).waitFor()
+  })
+
+  it('by an integer that a double can’t hold has all of its digits', async () => {
+    const orders = ['9007199254740992', '9007199254740993'].map((order, n) => ({
+      site_id: 'orders',
+      event_type: 'order',
+      timestamp: now - n,
+      event_id: `order-${n}`,
+      properties: { order: JSON.rawJSON(order), list: [JSON.rawJSON(order)] },
+    }))
+    await rig.send(orders)
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/orders/events?range=7d`)
+    const samples = page.getByRole('row').filter({ hasText: 'order: 900' })
+    await samples.filter({ hasText: '9007199254740993' }).getByRole('button').first().click()
+    await page.getByRole('dialog').getByText('[9007199254740993]').waitFor()
+    await page.getByRole('dialog').getByText('9007199254740993', { exact: true }).click()
+    await page.waitForURL(/properties\.order:equals:9007199254740993/)
+    await eventually(async () => {
+      expect(await samples.allTextContents()).toEqual([expect.stringContaining('9007199254740993')])
+    })
   })
 })

@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals'
+import { parseExactly } from '../format/json.ts'
 import { messages } from '../messages/en.ts'
 import { ApiError, asApiError } from './error.ts'
 import { type ApiRequest, requestOf } from './request.ts'
@@ -44,7 +45,11 @@ function retryAfterMs(header: string | null): number | undefined {
  * user: for failures of the interface, answers that are not its own (a proxy's error page) and no answer at all; what is
  * aborted throws the signal's reason.
  */
-export async function send({ method, path, body }: ApiRequest, signal?: AbortSignal): Promise<unknown> {
+export async function send(
+  { method, path, body }: ApiRequest,
+  signal?: AbortSignal,
+  parse: (text: string) => unknown = JSON.parse,
+): Promise<unknown> {
   const isForm = body instanceof FormData
   let response: Response
   try {
@@ -59,7 +64,8 @@ export async function send({ method, path, body }: ApiRequest, signal?: AbortSig
     if (signal?.aborted === true) throw error
     throw new ApiError(0, messages.errors.unreachable)
   }
-  return dataOf({ status: response.status, text: await response.text(), header: (name) => response.headers.get(name) })
+  const text = await response.text()
+  return dataOf({ status: response.status, text, header: (name) => response.headers.get(name) }, parse)
 }
 
 /** An answer as `fetch` and XMLHttpRequest give it. */
@@ -70,10 +76,10 @@ interface Answer {
 }
 
 /** The `data` of an answer. Throws an `ApiError` for failures, and for answers that are not the interface's. */
-function dataOf({ status, text, header }: Answer): unknown {
+function dataOf({ status, text, header }: Answer, parse: (text: string) => unknown = JSON.parse): unknown {
   const requestId = header('X-Request-Id') ?? undefined
   const wait = retryAfterMs(header('Retry-After'))
-  const envelope = parsed(text)
+  const envelope = parsed(text, parse)
   if (envelope === undefined) {
     throw new ApiError(status, messages.errors.notSluice(status), { requestId, retryAfterMs: wait })
   }
@@ -126,14 +132,17 @@ export function upload(
   })
 }
 
-function parsed(text: string): Envelope | undefined {
+function parsed(text: string, parse: (text: string) => unknown): Envelope | undefined {
   try {
-    const value: unknown = JSON.parse(text)
+    const value = parse(text)
     return isEnvelope(value) ? value : undefined
   } catch {
     return undefined
   }
 }
+
+/** Operations that answer with stored events, whose properties may be integers that a double can't hold. */
+const answersEvents: readonly OperationId[] = ['events', 'live']
 
 /**
  * Calls an operation of the OpenAPI document by its id; `send` says what it throws. A 401 signs out, except that of a
@@ -141,7 +150,8 @@ function parsed(text: string): Envelope | undefined {
  */
 export async function call<Id extends OperationId>(id: Id, input: Input<Id>, signal?: AbortSignal): Promise<Data<Id>> {
   try {
-    return (await send(requestOf(id, input), signal)) as Data<Id>
+    const parse = answersEvents.includes(id) ? parseExactly : JSON.parse
+    return (await send(requestOf(id, input), signal, parse)) as Data<Id>
   } catch (error) {
     if (error instanceof ApiError && error.status === 401 && id !== 'createSession') isSignedOut.value = true
     throw error

@@ -2,6 +2,7 @@ import { eventFields } from '@sluice/contracts/conditions'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import type { CsvRow } from './csv.ts'
 import { formatIso } from './dates.ts'
+import { jsonText } from './json.ts'
 
 /** Fields of a stored event in the order in which they are shown; `properties` come after them. */
 const fieldOrder = [
@@ -30,10 +31,13 @@ export interface ShownField {
   isFilter: boolean
 }
 
-const kindOf = (value: unknown): ShownField['kind'] =>
-  typeof value === 'number' || typeof value === 'boolean' ? (typeof value as 'number' | 'boolean') : 'text'
+/** The kind of a property's value; an integer beyond 2^53 is a `bigint`. */
+function kindOf(value: unknown): ShownField['kind'] {
+  if (typeof value === 'bigint') return 'number'
+  return typeof value === 'number' || typeof value === 'boolean' ? (typeof value as 'number' | 'boolean') : 'text'
+}
 
-const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : jsonText(value))
 
 /** What an event holds: its fields in a fixed order, then its properties. Times are ISO 8601 in the zone. */
 export function fieldsOf(event: StoredEvent, zone: string): ShownField[] {

@@ -3,6 +3,7 @@ import { loadTemporal } from '../state/temporal.ts'
 import { fileNameOf, toCsv } from './csv.ts'
 import { toCurl } from './curl.ts'
 import { formatBounds, formatIso, formatRelative } from './dates.ts'
+import { jsonText, parseExactly } from './json.ts'
 import { changeOf, formatBytes, formatChange, formatCompact, formatDuration, formatPercent } from './numbers.ts'
 import { filterSentence } from './sentences.ts'
 
@@ -125,4 +126,16 @@ test('a time some days off is not called yesterday or tomorrow, which are days o
   const now = Date.UTC(2026, 10, 25, 9)
   const hours = [-47, -25, -1, 0, 47].map((each) => formatRelative(now + each * 3_600_000, now))
   expect(hours).toStrictEqual(['1 day ago', '1 day ago', '1 hour ago', 'now', 'in 1 day'])
+})
+
+test('integers that a double can’t hold keep their digits, as values and in JSON', () => {
+  const text = '{"id":-9007199254740993,"list":[9007199254740993,"9007199254740993"],"sum":1e300,"n":9007199254740991}'
+  const parsed = parseExactly(text)
+  expect(parsed).toEqual({
+    id: -9007199254740993n,
+    list: [9007199254740993n, '9007199254740993'],
+    sum: 1e300,
+    n: 9007199254740991,
+  })
+  expect(jsonText(parsed)).toBe(text.replace('1e300', '1e+300'))
 })

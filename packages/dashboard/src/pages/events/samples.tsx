@@ -7,6 +7,7 @@ import { fileNameOf } from '../../format/csv.ts'
 import { relativeOf } from '../../format/curl.ts'
 import { formatDateSeconds, formatRelative, formatZoned } from '../../format/dates.ts'
 import { eventRows, fieldsOf, placeOf } from '../../format/events.ts'
+import { jsonText } from '../../format/json.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { EventFields } from '../../parts/event-fields.tsx'
@@ -160,7 +161,7 @@ export function Samples() {
           onClose={() => {
             setOpen(undefined)
           }}
-          actions={<CopyButton text={JSON.stringify(opened, null, 2)} label={texts.copyJson} what={texts.json} />}
+          actions={<CopyButton text={jsonText(opened, 2)} label={texts.copyJson} what={texts.json} />}
         >
           <EventFields event={opened} zone={zone} />
         </Drawer>

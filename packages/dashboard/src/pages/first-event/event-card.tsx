@@ -1,5 +1,6 @@
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { formatDateSeconds } from '../../format/dates.ts'
+import { jsonText } from '../../format/json.ts'
 import { propertyLabel } from '../../format/sentences.ts'
 import { useSite } from '../../state/session.tsx'
 import { texts } from './messages.ts'
@@ -39,7 +40,7 @@ export function EventCard({ event }: { event: StoredEvent }) {
             </th>
             <td>
               <code class={`typed ${typeof value}`}>
-                <bdi>{JSON.stringify(value)}</bdi>
+                <bdi>{jsonText(value)}</bdi>
               </code>
             </td>
           </tr>
