@@ -278,6 +278,19 @@ describeWithChromium('the overview', () => {
     }
   })
 
+  it('closes a drawer by a press beside it, and not by one on its own empty part', async () => {
+    const page = await overview('/events')
+    await page.getByRole('table', { name: 'What was sent' }).getByRole('button').first().click()
+    const drawer = page.getByRole('dialog')
+    await drawer.getByRole('button', { name: 'Copy JSON' }).waitFor()
+    await page.setViewportSize({ width: 1280, height: 2_000 })
+    await page.mouse.click(1_000, 1_990)
+    await page.mouse.click(1_000, 1_000)
+    expect(await drawer.count()).toBe(1)
+    await page.mouse.click(100, 1_990)
+    await drawer.waitFor({ state: 'detached' })
+  })
+
   it('shows a message above the bottom bar of a narrow page', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

@@ -60,7 +60,8 @@ export function Dialog({ title, onClose, children, actions, isDismissible = true
         event.stopPropagation()
       }}
       onPointerDown={(event) => {
-        if (isDismissible && event.target === dialog.current) onClose()
+        const { target, currentTarget } = event
+        if (isDismissible && target === currentTarget && isBeside(event, currentTarget)) onClose()
       }}
     >
       <div class="dialog-body">
@@ -77,6 +78,12 @@ export function Dialog({ title, onClose, children, actions, isDismissible = true
       </div>
     </dialog>
   )
+}
+
+/** Whether a press hit the backdrop: it has the dialog as its target, as one on the dialog's scroll bar or its empty end has. */
+function isBeside({ clientX, clientY }: MouseEvent, dialog: Element): boolean {
+  const { left, right, top, bottom } = dialog.getBoundingClientRect()
+  return clientX < left || clientX > right || clientY < top || clientY > bottom
 }
 
 /** For this long an opener may still vanish because of what the dialog did: a list is asked for anew. */
