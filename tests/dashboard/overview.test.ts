@@ -291,6 +291,24 @@ describeWithChromium('the overview', () => {
     await drawer.waitFor({ state: 'detached' })
   })
 
+  it('has what is copied in a dialog spoken there, because the rest of the page is silent, and once', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Visitors')
+    await page.getByRole('button', { name: 'Share' }).click()
+    await page.getByRole('button', { name: 'Make a guest link' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('button', { name: /^Make/ }).click()
+    await dialog.getByText(/#key=svc_/).waitFor()
+    await dialog.getByRole('button', { name: 'Copy', exact: true }).click()
+    const spoken = () => page.locator('[aria-live="polite"]').allTextContents()
+    await eventually(async () => {
+      expect(await spoken()).toEqual(['Link copied', ''])
+    })
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    expect(await spoken()).toEqual([''])
+  })
+
   it('shows a message above the bottom bar of a narrow page', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

@@ -1,15 +1,22 @@
 import { signal } from '@preact/signals'
+import { useEffect, useState } from 'preact/hooks'
 import { Icon } from './icon.tsx'
 
-const spoken = signal('')
+/** The regions that are rendered, of the page and then of the open dialogs. A modal dialog silences those before its own. */
+const regions: symbol[] = []
+/** The last text, and the region that says it. */
+const spoken = signal<{ text: string; region: symbol | undefined }>({ text: '', region: undefined })
 const shown = signal<{ text: string; id: number } | undefined>(undefined)
 let toasts = 0
 const toastMs = 4_000
 
 /** Has screen readers say a text, politely. */
 export function announce(text: string): void {
-  // The same text twice is spoken twice only when it differs.
-  spoken.value = spoken.value === text ? `${text} ` : text
+  // A dialog that the same click closes is gone by then.
+  setTimeout(() => {
+    // The same text twice is spoken twice only when it differs.
+    spoken.value = { text: spoken.value.text === text ? `${text} ` : text, region: regions.at(-1) }
+  })
 }
 
 /** Shows a short text for four seconds and has it spoken: what a click has done where nothing else shows it. */
@@ -29,13 +36,27 @@ export function raiseToast(): void {
   toast?.showPopover()
 }
 
-/** The one polite region and the place of toasts; the frame renders it. */
+/** A polite region. It says what is announced while no dialog is open above it, and nothing that another one has said. */
+export function Announcer() {
+  const [region] = useState(() => Symbol())
+  useEffect(() => {
+    regions.push(region)
+    return () => {
+      regions.splice(regions.indexOf(region), 1)
+    }
+  }, [])
+  return (
+    <div class="hidden-text announcer" aria-live="polite">
+      {spoken.value.region === region ? spoken.value.text : ''}
+    </div>
+  )
+}
+
+/** The region of the page and the place of toasts; the app renders it. */
 export function Announcements() {
   return (
     <>
-      <div class="hidden-text" aria-live="polite" id="announcements">
-        {spoken}
-      </div>
+      <Announcer />
       {shown.value === undefined ? null : (
         <div
           class="toast"

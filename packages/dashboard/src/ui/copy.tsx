@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { messages } from '../messages/en.ts'
-import { announce, toast } from './announce.tsx'
+import { toast } from './announce.tsx'
 import { Button } from './button.tsx'
 
 /** Copies a text and says so; where the browser forbids it, a dialog shows the text to be copied by hand. */
@@ -46,7 +46,6 @@ export function CopyButton({
       onClick={() => {
         void copyText(text, what).then((done) => {
           setCopied(done)
-          if (done) announce(messages.more.copied(what))
           setTimeout(() => {
             setCopied(false)
           }, 2_000)

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import { messages } from '../messages/en.ts'
-import { raiseToast } from './announce.tsx'
+import { Announcer, raiseToast } from './announce.tsx'
 import { Button } from './button.tsx'
 
 export interface DialogProps {
@@ -76,6 +76,7 @@ export function Dialog({ title, onClose, children, actions, isDismissible = true
         <div class="dialog-content">{children}</div>
         {actions === undefined ? null : <div class="dialog-actions">{actions}</div>}
       </div>
+      <Announcer />
     </dialog>
   )
 }
