@@ -39,6 +39,14 @@ describeWithChromium('the overview', () => {
     session_id: `s-${n}`,
     url: 'https://example.com/',
   }))
+  /** Two events with one id. */
+  const twins: SentEvent[] = ['the-newer', 'the-older'].map((user, n) => ({
+    site_id: 'twins',
+    event_type: 'page_view',
+    timestamp: now - 60_000 * n,
+    event_id: 'twin',
+    user_id: user,
+  }))
   let rig: Rig
   let raw: RawEvent[]
 
@@ -47,6 +55,7 @@ describeWithChromium('the overview', () => {
     raw = rawEvents(events)
     await rig.send(events)
     await rig.send(longDay)
+    await rig.send(twins)
   })
   afterAll(() => rig.stop())
 
@@ -212,6 +221,30 @@ describeWithChromium('the overview', () => {
       expect(before()).toBe(older)
       await page.getByRole('button', { name: 'Newest' }).waitFor()
     })
+  })
+
+  it('opens of two events with one id the one that was pressed, and keeps it when the list goes on without it', async () => {
+    const page = await overview('/events', 'twins')
+    const rows = page.getByRole('table', { name: 'What was sent' }).getByRole('button')
+    const drawer = page.getByRole('dialog')
+    await rows.nth(1).click()
+    await drawer.getByText('the-older').waitFor()
+    const link = page.url()
+    await drawer.getByRole('button', { name: 'the-older' }).click({ modifiers: ['Alt'] })
+    await page.waitForURL(/f=user_id/)
+    await eventually(async () => {
+      expect(await rows.count()).toBe(1)
+    })
+    await drawer.getByText('the-older').waitFor()
+    await page.keyboard.press('Escape')
+    await drawer.waitFor({ state: 'detached' })
+    expect(new URL(page.url()).searchParams.has('event')).toBe(false)
+
+    // Yesterday there were none.
+    await page.goto(`${link}&range=yesterday`)
+    await drawer.getByText('the-older').waitFor()
+    await page.goto(link.replace(':twin', ':nobody'))
+    await drawer.getByText('This event is not stored').waitFor()
   })
 
   it('keeps in the address that countries are a map, and copies a command with the whole address', async () => {

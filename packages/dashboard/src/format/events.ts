@@ -1,8 +1,20 @@
 import { eventFields } from '@sluice/contracts/conditions'
+import type { Environment } from '@sluice/contracts/scopes'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import type { CsvRow } from './csv.ts'
 import { formatIso } from './dates.ts'
 import { jsonText } from './json.ts'
+
+/** Tells an event from all others of its site: two with one id differ in their time or their environment. */
+export const eventKeyOf = ({ timestamp, environment, event_id: id }: StoredEvent): string =>
+  `${timestamp}:${environment}:${id}`
+
+/** Where an event of this key is stored; undefined for a text that is no key. */
+export function placeOfKey(key: string): Pick<StoredEvent, 'timestamp' | 'environment'> | undefined {
+  const [, timestamp, environment] = /^(\d{1,15}):(prod|dev):/.exec(key) ?? []
+  if (timestamp === undefined || environment === undefined) return undefined
+  return { timestamp: Number(timestamp), environment: environment as Environment }
+}
 
 /** Fields of a stored event in the order in which they are shown; `properties` come after them. */
 const fieldOrder = [

@@ -34,6 +34,8 @@ export const texts = {
       : `The range and the filters leave nothing. The last event of the site was ${last}.`,
   showAll: 'Show all time',
   toLive: 'Wait for one under Live',
+  missing: 'This event is not stored',
+  missingWhy: 'It was erased, it is older than the site keeps its events, or the link is not complete.',
   copyJson: 'Copy JSON',
   json: 'Event',
 } as const

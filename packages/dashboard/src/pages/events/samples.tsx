@@ -6,21 +6,18 @@ import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
 import { relativeOf } from '../../format/curl.ts'
 import { formatDateSeconds, formatRelative, formatZoned } from '../../format/dates.ts'
-import { eventRows, fieldsOf, placeOf } from '../../format/events.ts'
-import { jsonText } from '../../format/json.ts'
+import { eventKeyOf, eventRows, fieldsOf, placeOf } from '../../format/events.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
-import { EventFields } from '../../parts/event-fields.tsx'
 import { usePageParameter, useQuestions, useView } from '../../state/hooks.ts'
 import { datesOf } from '../../state/range.ts'
 import { useSite } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
-import { CopyButton } from '../../ui/copy.tsx'
-import { Drawer } from '../../ui/dialog.tsx'
 import { MoreMenu } from '../../ui/numbers.tsx'
 import { EmptyState, ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { DataTable } from '../../ui/table.tsx'
 import { texts } from './messages.ts'
+import { OpenedEvent } from './opened-event.tsx'
 
 const pageSize = 50
 
@@ -65,7 +62,6 @@ export function Samples() {
   const { data } = found
   const request = requestOf('events', { query })
   const { from, to } = datesOf(bounds, zone)
-  const opened = data?.events.find(({ event_id }) => event_id === open)
   const next = data?.next_before ?? undefined
   return (
     <section aria-labelledby="samples-title" class="stack-small">
@@ -121,9 +117,9 @@ export function Samples() {
               { id: 'data', header: texts.data, cell: (row) => <Cell text={summaryOf(row)} /> },
             ]}
             rows={data.events}
-            rowKey={({ timestamp, environment, event_id }) => `${timestamp} ${environment} ${event_id}`}
-            onOpen={({ event_id }) => {
-              setOpen(event_id)
+            rowKey={eventKeyOf}
+            onOpen={(event) => {
+              setOpen(eventKeyOf(event))
             }}
             empty={<NoEvents />}
           />
@@ -155,16 +151,15 @@ export function Samples() {
           )}
         </nav>
       )}
-      {opened === undefined ? null : (
-        <Drawer
-          title={texts.event}
+      {open === undefined ? null : (
+        <OpenedEvent
+          key={open}
+          eventKey={open}
+          listed={data?.events ?? []}
           onClose={() => {
             setOpen(undefined)
           }}
-          actions={<CopyButton text={jsonText(opened, 2)} label={texts.copyJson} what={texts.json} />}
-        >
-          <EventFields event={opened} zone={zone} />
-        </Drawer>
+        />
       )}
     </section>
   )

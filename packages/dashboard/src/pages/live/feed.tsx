@@ -2,15 +2,13 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { StoredEvent } from '@sluice/contracts/stored-event'
 import { useShortcut } from '../../app/shortcuts.tsx'
 import { formatSeconds, formatZoned } from '../../format/dates.ts'
-import { placeOf } from '../../format/events.ts'
+import { eventKeyOf, placeOf } from '../../format/events.ts'
 import { valueLabel } from '../../format/sentences.ts'
 import { EventFields } from '../../parts/event-fields.tsx'
 import { Button } from '../../ui/button.tsx'
 import { Icon } from '../../ui/icon.tsx'
 import { MoreMenu, type NumberSource } from '../../ui/numbers.tsx'
 import { texts } from './messages.ts'
-
-const keyOf = ({ event_id, timestamp, environment }: StoredEvent) => `${timestamp} ${environment} ${event_id}`
 
 function Row({
   event,
@@ -60,8 +58,8 @@ export function Feed({ events, zone, source }: { events: readonly StoredEvent[];
     if (!isPaused) held.current = events
   }, [events, isPaused])
   const shown = isPaused ? held.current : events
-  const known = new Set(shown.map(keyOf))
-  const newer = events.filter((event) => !known.has(keyOf(event))).length
+  const known = new Set(shown.map(eventKeyOf))
+  const newer = events.filter((event) => !known.has(eventKeyOf(event))).length
   useShortcut(' ', texts.pauseKey, () => {
     setStopped(!isStopped)
   })
@@ -102,12 +100,12 @@ export function Feed({ events, zone, source }: { events: readonly StoredEvent[];
       >
         {shown.map((event) => (
           <Row
-            key={keyOf(event)}
+            key={eventKeyOf(event)}
             event={event}
             zone={zone}
-            isOpen={open === keyOf(event)}
+            isOpen={open === eventKeyOf(event)}
             onToggle={() => {
-              setOpen(open === keyOf(event) ? undefined : keyOf(event))
+              setOpen(open === eventKeyOf(event) ? undefined : eventKeyOf(event))
             }}
           />
         ))}

@@ -1,0 +1,61 @@
+import { useState } from 'preact/hooks'
+import { eventsLimits } from '@sluice/contracts/events'
+import type { StoredEvent } from '@sluice/contracts/stored-event'
+import { useApi } from '../../api/hooks.ts'
+import { eventKeyOf, placeOfKey } from '../../format/events.ts'
+import { jsonText } from '../../format/json.ts'
+import { EventFields } from '../../parts/event-fields.tsx'
+import { useQuestions, useView } from '../../state/hooks.ts'
+import { CopyButton } from '../../ui/copy.tsx'
+import { Drawer } from '../../ui/dialog.tsx'
+import { EmptyState, ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
+import { texts } from './messages.ts'
+
+interface OpenedEventProps {
+  /** Of `eventKeyOf`; another one needs another component. */
+  eventKey: string
+  /** What the list holds when it is opened. */
+  listed: readonly StoredEvent[]
+  onClose: () => void
+}
+
+/** All fields of an event. It stays when the list, which ends at the present, goes on without it; one that is not listed is asked for. */
+export function OpenedEvent({ eventKey, listed, onClose }: OpenedEventProps) {
+  const { siteId } = useView()
+  const { zone } = useQuestions()
+  const isOpened = (event: StoredEvent) => eventKeyOf(event) === eventKey
+  const [known] = useState(() => listed.find(isOpened))
+  const place = known === undefined ? placeOfKey(eventKey) : undefined
+  const asked = useApi(
+    'events',
+    place === undefined
+      ? null
+      : {
+          query: {
+            site_id: siteId,
+            start_date: place.timestamp,
+            end_date: place.timestamp + 1,
+            environment: place.environment,
+            limit: eventsLimits.limitMax,
+          },
+        },
+  )
+  const event = known ?? asked.data?.events.find(isOpened)
+  const isMissing = event === undefined && (place === undefined || asked.data !== undefined)
+  return (
+    <Drawer
+      title={texts.event}
+      onClose={onClose}
+      actions={
+        event === undefined ? undefined : (
+          <CopyButton text={jsonText(event, 2)} label={texts.copyJson} what={texts.json} />
+        )
+      }
+    >
+      {asked.error === undefined ? null : <ErrorPanel error={asked.error} onRetry={asked.retry} />}
+      {asked.isLoading ? <SkeletonRows rows={8} /> : null}
+      {isMissing ? <EmptyState title={texts.missing} why={texts.missingWhy} /> : null}
+      {event === undefined ? null : <EventFields event={event} zone={zone} />}
+    </Drawer>
+  )
+}
