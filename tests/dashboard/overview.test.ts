@@ -247,6 +247,28 @@ describeWithChromium('the overview', () => {
     await drawer.getByText('This event is not stored').waitFor()
   })
 
+  it('copies a link of fixed days that compares them with the days of the view', async () => {
+    const page = await overview()
+    const questions = watchQuestions(page)
+    await page.reload()
+    const comparedDays = async () => {
+      await eventually(() => {
+        expect(new Set(questions.asked().map(({ start_date }) => start_date)).size).toBe(2)
+      })
+      const from = Math.min(...questions.asked().map(({ start_date }) => start_date))
+      return { from, to: questions.asked().find(({ start_date }) => start_date === from)?.end_date ?? NaN }
+    }
+    const { from, to } = await comparedDays()
+    const link = await copied(page, page.getByRole('button', { name: 'Share' }), 'Copy fixed link')
+    await page.goto('about:blank')
+    questions.forget()
+    await page.goto(link)
+    const fixed = await comparedDays()
+    expect(fixed.from).toBe(from)
+    // An address has no seconds.
+    expect(Math.abs(fixed.to - to)).toBeLessThan(2 * 60_000)
+  })
+
   it('keeps in the address that countries are a map, and copies a command with the whole address', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

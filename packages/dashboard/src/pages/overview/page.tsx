@@ -78,11 +78,7 @@ export default function Overview() {
   const isOldArriving = answeredAt !== undefined && lagMs.value !== undefined && answeredAt - lagMs.value > oldRowsMs
   return (
     <>
-      <PageTitle
-        title={site.name || siteId}
-        sentence={<bdi>{sentence}</bdi>}
-        actions={<Share bounds={questions.bounds} zone={questions.zone} />}
-      />
+      <PageTitle title={site.name || siteId} sentence={<bdi>{sentence}</bdi>} actions={<Share {...questions} />} />
       {error === undefined ? (
         <div class={first.isFetching ? 'refreshing' : undefined}>
           <Headlines

@@ -1,9 +1,10 @@
 import { useState } from 'preact/hooks'
 import { serverNow } from '../../api/client.ts'
 import { useChange } from '../../api/hooks.ts'
-import { useQuestions, useView } from '../../state/hooks.ts'
-import { type Bounds, customOf } from '../../state/range.ts'
+import { type Questions, useQuestions, useView } from '../../state/hooks.ts'
+import { customOf } from '../../state/range.ts'
 import { useMay } from '../../state/session.tsx'
+import type { ViewChanges } from '../../state/view.ts'
 import { Button } from '../../ui/button.tsx'
 import { CodeBlock, copyText } from '../../ui/copy.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
@@ -14,11 +15,15 @@ import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
 /** Links to the view: one that moves on with the days, one that stays, and one for guests. */
-export function Share({ bounds, zone }: { bounds: Bounds; zone: string }) {
+export function Share({ bounds, compared, zone }: Pick<Questions, 'bounds' | 'compared' | 'zone'>) {
   const { hrefOf, range } = useView()
   const mayMakeKeys = useMay('admin')
   const [isGuest, setGuest] = useState(false)
-  const fixed = typeof range === 'object' ? range : customOf(bounds, zone)
+  // Chosen days stay by themselves, and so does what they are compared with.
+  const fixed: ViewChanges =
+    typeof range === 'object'
+      ? {}
+      : { range: customOf(bounds, zone), compare: compared === undefined ? 'none' : customOf(compared, zone) }
   const copies = (href: string, close: () => void) => () => {
     close()
     void copyText(location.origin + href, texts.link)
@@ -39,7 +44,7 @@ export function Share({ bounds, zone }: { bounds: Bounds; zone: string }) {
             <Action onSelect={copies(hrefOf({}), close)} detail={texts.movingHint}>
               {texts.movingLink}
             </Action>
-            <Action onSelect={copies(hrefOf({ range: fixed, zone }), close)} detail={texts.fixedHint}>
+            <Action onSelect={copies(hrefOf({ ...fixed, zone }), close)} detail={texts.fixedHint}>
               {texts.fixedLink}
             </Action>
             {mayMakeKeys ? (
