@@ -269,6 +269,25 @@ describeWithChromium('the overview', () => {
     expect(Math.abs(fixed.to - to)).toBeLessThan(2 * 60_000)
   })
 
+  it('makes an export that repeats whatever days were entered before', async () => {
+    const page = await overview('/exports')
+    await page.getByRole('button', { name: 'New export' }).first().click()
+    const form = page.getByRole('dialog', { name: 'New export' })
+    await form.getByLabel('From').fill('2026-11-09')
+    await form.getByLabel('To', { exact: true }).fill('2026-11-01')
+    await form.getByRole('button', { name: 'Export', exact: true }).click()
+    await form.getByText('The first day can’t be after the last.').waitFor()
+    await form.getByLabel('Repeat').selectOption('daily')
+    await form.getByRole('button', { name: 'Export', exact: true }).click()
+    await form.waitFor({ state: 'detached' })
+    const { exports: all } = await rig.call<{ exports: { export_id: string; scheduled: unknown }[] }>(
+      'GET',
+      `/api/v1/exports?site_id=${siteId}`,
+    )
+    expect(all).toMatchObject([{ scheduled: { frequency: 'daily' } }])
+    await rig.call('DELETE', `/api/v1/exports/${all[0]?.export_id ?? ''}`)
+  })
+
   it('keeps in the address that countries are a map, and copies a command with the whole address', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

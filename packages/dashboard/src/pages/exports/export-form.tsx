@@ -70,11 +70,13 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
     setDraft((before) => ({ ...before, ...patch }))
   }
   const { type, format } = draft
+  const isOnce = draft.frequency === 'once'
   const errors = fieldErrors(create.error, shown)
   const range = { from: draft.from || '1971-01-01', to: draft.to || '2099-12-31' }
   const problems = {
     cohort: type === 'cohort' && draft.cohortId === '' ? texts.missingCohort : undefined,
-    range: isValidCustom(range) ? undefined : texts.wrongRange,
+    // A schedule has no days; those that were entered before it was chosen are out of sight.
+    range: isOnce && !isValidCustom(range) ? texts.wrongRange : undefined,
   }
   const mayExport = (each: ExportType) => (each === 'users' || each === 'cohort' ? mayReadCohorts : mayReadStats)
   const submit = async () => {
@@ -165,7 +167,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
           }}
         />
       </div>
-      {draft.frequency === 'once' ? (
+      {isOnce ? (
         <>
           <div class="field-columns">
             <TextField
