@@ -52,6 +52,9 @@ describeWithChromium('keys', () => {
     await eventually(async () => {
       expect(await headline(page, 'Events')).toBeGreaterThan(0)
     })
+    await page.getByRole('radiogroup').getByRole('button', { name: 'More', exact: true }).first().click()
+    await page.getByRole('button', { name: 'Copy curl', exact: true }).waitFor()
+    expect(await page.getByRole('link', { name: 'Alert on this' }).count()).toBe(0)
     const navigation = page.getByRole('navigation', { name: 'Main' })
     await navigation
       .getByText(/API Keys/)
@@ -195,6 +198,13 @@ describeWithChromium('keys', () => {
     await id.fill('second')
     await form.getByRole('button', { name: 'Add a site' }).click()
     await page.waitForURL(/\/sites\/second$/)
+  })
+
+  it('of an admin that are bound to sites do not offer to add another', async () => {
+    const { key } = await rig.createKey({ name: 'bound', scopes: ['admin'], site_ids: [siteId] })
+    const page = await open('/', key)
+    await page.getByRole('table', { name: 'Sites' }).waitFor()
+    expect(await page.getByRole('button', { name: 'Add a site' }).count()).toBe(0)
   })
 
   it('are rotated with an overlap, and revoked, from the list', async () => {

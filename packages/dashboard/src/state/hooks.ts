@@ -9,7 +9,7 @@ import { afterPaint } from './after-paint.ts'
 import { clock } from './clock.ts'
 import { type Bounds, boundsOf, comparedBoundsOf, type Moment, unitFor, unitsFor } from './range.ts'
 import { routeOf, type SitePage, sitePath } from './route.ts'
-import { SiteContext, useSession } from './session.tsx'
+import { SiteContext, useMay, useSession } from './session.tsx'
 import { type ShellDates, shellDates } from './shell-dates.ts'
 import { formatView, parseView, type View, type ViewChanges, type ViewProblem } from './view.ts'
 
@@ -97,8 +97,8 @@ export interface Questions {
   /** IANA name of the view's time zone. */
   zone: string
   environment: Environment | 'all'
-  /** The environment of the session's key. */
-  keyEnvironment: Environment
+  /** Whose events a new alert rule counts; undefined where the session's key may not make one. */
+  alertEnvironment: Environment | undefined
   bounds: Bounds
   /** The range that the view compares with, if any. */
   compared: Bounds | undefined
@@ -121,13 +121,13 @@ export function useQuestions(): Questions {
   const site = useContext(SiteContext)
   const { range, compare, filters, exact, by, siteId } = view
   const zone = view.zone ?? site?.timezone ?? 'UTC'
-  const keyEnvironment = session.environment
-  const environment = view.env ?? keyEnvironment
+  const alertEnvironment = useMay('admin') ? session.environment : undefined
+  const environment = view.env ?? session.environment
   const now = clock.value
   const firstEventAt = site?.first_event_at ?? null
   const key = JSON.stringify([
     ...[siteId, range, compare, filters, exact, by, zone],
-    ...[environment, keyEnvironment, now, firstEventAt],
+    ...[environment, alertEnvironment, now, firstEventAt],
   ])
   return useMemo(() => {
     const moment: Moment = { now, zone, firstEventAt }
@@ -152,7 +152,7 @@ export function useQuestions(): Questions {
     return {
       zone,
       environment,
-      keyEnvironment,
+      alertEnvironment,
       bounds,
       compared,
       unit,

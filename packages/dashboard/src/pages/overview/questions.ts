@@ -37,12 +37,12 @@ function fileOf(question: StatsQuestion, zone: string): string {
   return fileNameOf([question.site_id, question.metric, ...(by === undefined ? [] : [`by-${by}`]), from, to], 'csv')
 }
 
-/** A new alert rule on the question's metric, with its filter; none where the rule would count another environment's events. */
+/** A new alert rule on the question's metric, with its filter; none where the rule would count another environment's events or would be refused. */
 function alertLink(
   { site_id: siteId, metric, filter = [], environment }: StatsQuestion,
-  keyEnvironment: Environment,
+  alertEnvironment: Environment | undefined,
 ): { alertHref?: string } {
-  if (environment !== keyEnvironment) return {}
+  if (environment !== alertEnvironment) return {}
   const search = new URLSearchParams({ open: 'new', metric })
   for (const each of filter) if ('property' in each) search.append('f', formatCondition(each))
   return { alertHref: `/sites/${encodeURIComponent(siteId)}/alerts?${search.toString()}` }
@@ -60,7 +60,7 @@ export function numberSource(
   label: string,
   question: StatsQuestion,
   result: StatsResult,
-  { dates, keyEnvironment }: Pick<Questions, 'dates' | 'keyEnvironment'>,
+  { dates, alertEnvironment }: Pick<Questions, 'dates' | 'alertEnvironment'>,
 ): NumberSource {
   const { timezone: zone } = result
   const request = requestOf('stats', { query: question })
@@ -70,7 +70,7 @@ export function numberSource(
     relativeRequest: relativeOf(request, dates),
     value: result.value,
     fileName: fileOf(question, zone),
-    ...alertLink(question, keyEnvironment),
+    ...alertLink(question, alertEnvironment),
     rows: () => [
       {
         site_id: result.site_id,
@@ -95,7 +95,7 @@ export function breakdownSource(
   label: string,
   question: StatsQuestion,
   result: StatsResult,
-  { dates, keyEnvironment, joint }: Pick<Questions, 'dates' | 'keyEnvironment'> & { joint?: JointRows | undefined },
+  { dates, alertEnvironment, joint }: Pick<Questions, 'dates' | 'alertEnvironment'> & { joint?: JointRows | undefined },
 ): NumberSource {
   const { timezone: zone, breakdown = [], group_by: by } = result
   const rowOf = ({ timestamp = 0, key, value }: Partial<BreakdownEntry>): CsvRow =>
@@ -110,6 +110,6 @@ export function breakdownSource(
     relativeRequest: relativeOf(request, dates),
     fileName: fileOf(question, zone),
     rows: () => (joint?.rows ?? breakdown).map(rowOf),
-    ...alertLink(question, keyEnvironment),
+    ...alertLink(question, alertEnvironment),
   }
 }

@@ -49,7 +49,9 @@ const dayOf = (siteId: string, environment: Environment): StatsQuestion => ({
 /** All sites, with the visitors of their last 24 hours. */
 export default function Page() {
   const sites = useApi('listSites', query, { refetchMs: refreshMs })
-  const mayAdd = useMay('admin')
+  const { site_ids: boundTo } = useSession()
+  // A key that is bound to sites may add none.
+  const mayAdd = useMay('admin') && boundTo === null
   const [isAdding, setAdding] = useState(false)
   const [search, setSearch] = useState('')
   const [answers, setAnswers] = useState<Answers>(new Map())
