@@ -5,7 +5,7 @@ import { eventually } from './support/eventually.ts'
 import { headline } from './support/numbers.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { routesOf } from './support/routes.ts'
-import { seededEvents } from './support/seed.ts'
+import { seededEvents, type SentEvent } from './support/seed.ts'
 import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 
 const siteId = 'shop'
@@ -31,8 +31,9 @@ describeWithChromium('keys', () => {
 
   const open = async (path: string, key = rig.admin): Promise<Page> => {
     const { page, expectMessages } = await visitors.open()
-    // A revoked key's questions get 401, and the browser reports what a form is refused, too.
-    expectMessages(/status of (401|400.*\/keys|409.*\/sites)/)
+    // A revoked key's questions get 401, and the browser reports what a form is refused, and that the site was asked for
+    // before the rights were known.
+    expectMessages(/status of (401|400.*\/keys|409.*\/sites|403.*\/sites\/kolkata$)/)
     await openSession(page, rig.url, key)
     await page.goto(rig.url + path)
     return page
@@ -205,6 +206,20 @@ describeWithChromium('keys', () => {
     const page = await open('/', key)
     await page.getByRole('table', { name: 'Sites' }).waitFor()
     expect(await page.getByRole('button', { name: 'Add a site' }).count()).toBe(0)
+  })
+
+  it('with cohorts:read alone show the retention of the weeks of the site’s time zone, which they can’t read', async () => {
+    const { key } = await rig.createKey({ name: 'cohorts', scopes: ['cohorts:read'] })
+    await rig.call('POST', '/api/v1/sites', { site_id: 'kolkata', timezone: 'Asia/Kolkata' })
+    const [visit] = seededEvents({ siteId: 'kolkata', now: Date.now(), sessions: 1 })
+    await rig.send([{ ...visit, user_id: 'one' } as SentEvent])
+    const page = await open('/sites/kolkata/retention', key)
+    await page.getByText('Weeks begin on Monday, in the time zone Asia/Kolkata.').waitFor()
+    const zone = page.getByRole('combobox', { name: 'Time zone' })
+    expect(await zone.inputValue()).toBe('The site’s')
+    await zone.fill('Tokyo')
+    await zone.press('Enter')
+    await page.getByText('Weeks begin on Monday, in the time zone Asia/Tokyo.').waitFor()
   })
 
   it('are rotated with an overlap, and revoked, from the list', async () => {

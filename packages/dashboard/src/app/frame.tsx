@@ -212,6 +212,7 @@ function AddressProblems() {
 const unreadable = (siteId: string) => ({
   site_id: siteId,
   name: siteId,
+  // Its own is unknown (`useSiteZone`): times are shown in this one.
   timezone: 'UTC',
   conversion_event: null,
   retention_days: null,

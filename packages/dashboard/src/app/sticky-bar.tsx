@@ -6,7 +6,7 @@ import { messages } from '../messages/en.ts'
 import { useChosenView, useQuestions, useView } from '../state/hooks.ts'
 import { type Compare, type CustomRange, type Preset, presets, type Range, shifted } from '../state/range.ts'
 import type { SitePage } from '../state/route.ts'
-import { SiteContext, useSession, useSite } from '../state/session.tsx'
+import { SiteContext, useSession, useSiteZone } from '../state/session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Combobox } from '../ui/combobox.tsx'
 import { Dialog } from '../ui/dialog.tsx'
@@ -243,21 +243,24 @@ function CompareChoice() {
 function ZoneChoice() {
   const { setView } = useView()
   const { zone } = useChosenView()
-  const site = useSite()
-  const own = { value: site.timezone, label: messages.bar.siteZone(site.timezone) }
+  const siteZone = useSiteZone()
+  const own =
+    siteZone === undefined
+      ? { value: '', label: messages.bar.unknownSiteZone }
+      : { value: siteZone, label: messages.bar.siteZone(siteZone) }
   return (
     <Combobox
       isQuiet
       name={messages.bar.zone}
-      value={zone ?? site.timezone}
+      value={zone ?? own.value}
       options={[
         own,
         ...zoneNames()
-          .filter((each) => each !== site.timezone)
+          .filter((each) => each !== own.value)
           .map((each) => ({ value: each, label: each })),
       ]}
       onChange={(chosen) => {
-        setView({ zone: chosen === site.timezone ? undefined : chosen })
+        setView({ zone: chosen === own.value ? undefined : chosen })
       }}
     />
   )

@@ -88,6 +88,7 @@ export const messages = {
     filter: 'Filter',
     addFilter: 'Add a filter',
     siteZone: (zone: string) => `${zone} (site)`,
+    unknownSiteZone: 'The site’s',
     ranges: {
       today: 'Today',
       yesterday: 'Yesterday',

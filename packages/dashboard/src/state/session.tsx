@@ -23,6 +23,12 @@ export function useSite(): SiteResource {
   return site
 }
 
+/** The time zone of the page's site, an IANA name; undefined for a key that may not read the site's record. */
+export function useSiteZone(): string | undefined {
+  const site = useContext(SiteContext)
+  return useMay('stats:read') ? site?.timezone : undefined
+}
+
 /** Whether the session's key holds one of these scopes. */
 export function useMay(...required: Scope[]): boolean {
   const { scopes } = useSession()

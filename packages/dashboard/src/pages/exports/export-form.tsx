@@ -16,7 +16,7 @@ import { conditionLabel, propertyLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { useView } from '../../state/hooks.ts'
 import { boundsOf, isValidCustom } from '../../state/range.ts'
-import { useMay, useSession, useSite } from '../../state/session.tsx'
+import { useMay, useSession, useSite, useSiteZone } from '../../state/session.tsx'
 import { Checkbox } from '../../ui/choice.tsx'
 import { Field, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
@@ -45,6 +45,7 @@ interface Draft {
 /** The dialog for a new export. */
 export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCreated: (id: string) => void }) {
   const site = useSite()
+  const siteZone = useSiteZone()
   const session = useSession()
   const { filters } = useView()
   const mayReadStats = useMay('stats:read')
@@ -82,7 +83,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
   const submit = async () => {
     setTried(true)
     if (problems.cohort !== undefined || problems.range !== undefined) return
-    const bounds = boundsOf(range, { now: serverNow(), zone: site.timezone, firstEventAt: site.first_event_at })
+    const bounds = boundsOf(range, { now: serverNow(), zone: siteZone ?? 'UTC', firstEventAt: site.first_event_at })
     const body = bodyOf(draft, { siteId: site.site_id, startMs: bounds.startMs, endMs: bounds.endMs })
     const { export_id: id } = await create.run({ body: draft.isFiltered ? { ...body, filter: filters } : body })
     onCreated(id)
@@ -189,7 +190,7 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
               error={errors.of('end_date')}
             />
           </div>
-          <p class="hint">{texts.rangeHint}</p>
+          <p class="hint">{siteZone === undefined ? texts.utcRangeHint : texts.rangeHint}</p>
         </>
       ) : type === 'events' ? (
         <p class="hint">{texts.repeatHint}</p>

@@ -26,6 +26,7 @@ export const texts = {
   from: 'From',
   to: 'To',
   rangeHint: 'Days of the site’s time zone, both included. Empty: everything there is.',
+  utcRangeHint: 'Days of UTC, both included. Empty: everything there is.',
   wrongRange: 'The first day can’t be after the last.',
   filter: (sentence: string) => `Only what matches: ${sentence}`,
   repeat: 'Repeat',

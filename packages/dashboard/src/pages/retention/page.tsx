@@ -10,6 +10,7 @@ import { AddressProblems } from '../../parts/address-problems.tsx'
 import { UnusedFilters } from '../../parts/unused-filters.tsx'
 import { useMenuKey } from '../../parts/use-menu-key.ts'
 import { useQuestions, useView } from '../../state/hooks.ts'
+import { useSiteZone } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
 import { MoreMenu } from '../../ui/numbers.tsx'
 import { EmptyState, ErrorPanel, PageTitle, SkeletonRows } from '../../ui/states.tsx'
@@ -22,18 +23,21 @@ const refreshMs = 60_000
 
 /** Who returns, week by week. */
 export default function Page() {
-  const { siteId } = useView()
-  const { environment, zone } = useQuestions()
+  const { siteId, zone } = useView()
+  const { environment } = useQuestions()
+  const siteZone = useSiteZone()
   const settings = useSettings()
   useMenuKey()
   const { weeks, mode, of, returnEvent, cohortId } = settings
+  // Without one, the weeks are those of the site.
+  const timezone = zone ?? siteZone
   const query = {
     site_id: siteId,
     weeks,
     mode,
     of,
-    timezone: zone,
     environment,
+    ...(timezone === undefined ? {} : { timezone }),
     ...(returnEvent === undefined ? {} : { return_event: returnEvent }),
     ...(cohortId === undefined ? {} : { cohort_id: cohortId }),
   }
@@ -51,7 +55,10 @@ export default function Page() {
                 label: messages.nav.retention,
                 request: requestOf('retention', { query }),
                 rows: () => matrixRows(data),
-                fileName: fileNameOf([siteId, 'retention', `${weeks}-weeks`, formatDate(Date.now(), zone)], 'csv'),
+                fileName: fileNameOf(
+                  [siteId, 'retention', `${weeks}-weeks`, formatDate(Date.now(), data.timezone)],
+                  'csv',
+                ),
               }}
             />
           )
@@ -142,7 +149,7 @@ function Matrix({ matrix, settings }: { matrix: RetentionMatrix; settings: Reten
       />
       <p class="legend-line label">
         <span class="swatch in-progress" aria-hidden="true" />
-        {texts.legend}
+        {texts.legend(timezone)}
       </p>
     </div>
   )

@@ -58,8 +58,11 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
   const { siteId } = useView()
   const { environment } = useQuestions()
   const mayCohorts = useMay('cohorts:read')
+  const mayProperties = useMay('stats:read')
   const cohorts = useApi('listCohorts', mayCohorts ? { query: { site_id: siteId, limit: 1000 } } : null)
-  const seen = useApi('properties', { query: { site_id: siteId, environment } }, { staleMs: 300_000 })
+  const seen = useApi('properties', mayProperties ? { query: { site_id: siteId, environment } } : null, {
+    staleMs: 300_000,
+  })
   const types = seen.data?.properties.find(({ name }) => name === 'event_type')?.values ?? []
   const known = cohorts.data?.cohorts ?? []
   const isKnown = cohortId === undefined || known.some(({ cohort_id }) => cohort_id === cohortId)
