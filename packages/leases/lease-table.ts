@@ -48,7 +48,8 @@ export interface LeaseTable<Job> {
   /** Prolongs the lease to `now + leaseMs`. `lost`: another worker has taken the job, or the lease has ended. */
   renew(lease: LeaseKey, now: number): Promise<'held' | 'lost' | 'cancelled'>
   /**
-   * Ends the lease: the job can be taken from `dueAt` on, never when it is null. `isProgress` resets the counts of failures.
+   * Ends the lease: the job can be taken from `dueAt` on, never when it is null. A job that has ended stays ended, whatever
+   * `dueAt` is. `isProgress` resets the counts of failures.
    */
   release(lease: LeaseKey, dueAt: number | null, options: { isProgress: boolean }): Promise<void>
   /** Counts a unit that failed without progress, and returns the counts with it. The lease continues. */

@@ -14,6 +14,7 @@ describeLeaseTable('imports', async () => {
   return {
     table: store.leases,
     add: async (dueAt) => (await addImport(store, {}, dueAt)).importId,
+    complete: (lease, now) => store.complete(lease, now),
     cancel: (id, now) => store.cancel(id, null, now),
     status: async (id) => (await store.find(id, null))?.status,
     clear: () => postgres.db.deleteFrom('imports').execute(),
@@ -27,6 +28,7 @@ describeLeaseTable('exports', async () => {
   return {
     table: store.leases,
     add: async (dueAt) => (await addExport(store, {}, dueAt)).exportId,
+    complete: (lease, now) => store.complete(lease, { rows: 1, bytes: 2, etag: 'e', expiresAt: now + 3 }, now),
     cancel: (id) => store.delete(id, null),
     cancelled: { status: undefined, renewal: 'lost' },
     status: async (id) => (await store.find(id, null))?.status,
@@ -68,6 +70,7 @@ describeLeaseTable('erasures', async () => {
       } as const
       return (await store.create({ ...erasure, requestedAt: dueAt, keyId: 'key_1' })).erasureId
     },
+    complete: (lease, now) => store.complete(lease, now),
     cancel: (id) => postgres.db.deleteFrom('erasures').where('erasure_id', '=', id).execute(),
     cancelled: { status: undefined, renewal: 'lost' },
     failed: { status: 'processing', dueAfterMs: 3_600_000 },

@@ -12,7 +12,7 @@ interface WorkTable {
   canTake: (at: Date) => RawBuilder<unknown>
   /** Columns that a take sets besides those of the lease. */
   onTake: RawBuilder<unknown>
-  /** When a job is due again that is released without a time. */
+  /** When a job is due again that is released without a time, and has not ended. */
   dueAfterEnd: RawBuilder<unknown>
 }
 
@@ -39,7 +39,7 @@ const workTables = {
     id: 'erasure_id',
     canTake: () => sql`true`,
     onTake: sql`status = 'processing'`,
-    dueAfterEnd: sql`CASE WHEN status = 'completed' THEN NULL ELSE failed_at + interval '1 hour' END`,
+    dueAfterEnd: sql`failed_at + interval '1 hour'`,
   },
   chores: {
     id: 'name',
@@ -135,6 +135,8 @@ export function leaseTable<N extends WorkTableName, Job>(
           SELECT 1 FROM ${table} WHERE ${idColumn} = ${key.id} AND status = 'cancelled'`.execute(db)
         return rows.length > 0 ? 'cancelled' : 'lost'
       }),
+    // A job that has ended is due at no time, and stays so: its worker may not know that the transaction of its end was
+    // committed, and then releases it for another attempt.
     release: (key, dueAt, { isProgress }) =>
       postgres.run((db) =>
         updateHeld(
@@ -143,7 +145,8 @@ export function leaseTable<N extends WorkTableName, Job>(
           key,
           sql`
             ${isProgress ? sql`${progress}, ` : sql``}
-            due_at = ${dueAt === null ? dueAfterEnd : new Date(dueAt)}, ${leaseEnd}`,
+            due_at = CASE WHEN due_at IS NOT NULL THEN (${dueAt === null ? dueAfterEnd : new Date(dueAt)})::timestamptz END,
+            ${leaseEnd}`,
         ),
       ),
     countFailure: (key, { isRetryable }) =>

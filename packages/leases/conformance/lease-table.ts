@@ -10,6 +10,8 @@ export interface TableUnderTest {
   cancel: (id: string, now: number) => Promise<unknown>
   /** What has become of a cancelled job; without it, its status is `cancelled`. */
   cancelled?: { status: string | undefined; renewal: 'cancelled' | 'lost' }
+  /** Completes a job, where jobs end otherwise than by a failure. */
+  complete?: (lease: LeaseKey, now: number) => Promise<void>
   /** The status of a failed job, and how many ms later it is due again; without it, it is `failed` for good. */
   failed?: { status: string; dueAfterMs: number }
   status: (id: string) => Promise<string | undefined>
@@ -137,6 +139,20 @@ export function describeLeaseTable(name: string, open: () => Promise<TableUnderT
       expect(await opened.status(id)).toBe(status)
       expect(await ids(noon + Math.min(dueAfterMs - 1, 10 * leaseMs))).toStrictEqual([])
       if (dueAfterMs < Infinity) expect(await ids(noon + dueAfterMs)).toStrictEqual([id])
+    })
+
+    test('a job that has ended stays so, also when its worker did not learn that and releases it for another attempt', async () => {
+      const { complete, failed } = opened
+      // Jobs of such a table recur without end.
+      if (complete === undefined && failed !== undefined) return
+      const id = await opened.add(noon)
+      const lease = await takeOne(noon)
+      await (complete?.(lease, noon) ?? table.fail(lease, 'The file is not there', noon))
+      const status = await opened.status(id)
+      await table.countFailure(lease, { isRetryable: true })
+      await table.release(lease, noon + 1_000, noProgress)
+      expect(await ids(noon + 10 * leaseMs)).toStrictEqual([])
+      expect(await opened.status(id)).toBe(status)
     })
 
     test('a cancelled job says so to the worker that has it, which can record nothing more', async () => {
