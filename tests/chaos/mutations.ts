@@ -178,7 +178,7 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'services/worker/exports/export-unit.ts',
-        from: 'source.slices(job.afterKey ?? undefined)',
+        from: 'source.slices(written.afterKey)',
         to: 'source.slices(undefined)',
       },
     ],

@@ -57,6 +57,8 @@ interface Position {
   hasEnded: boolean
 }
 
+const fileStart = { rows: 0, afterKey: undefined, progress: 0 }
+
 /** A slice whose rows ClickHouse has, in memory or on its disk. */
 interface ReadSlice extends Omit<ExportSlice, 'rows'> {
   read: ByteResult
@@ -95,7 +97,10 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     lease: Lease,
   ): Promise<UnitResult> {
     const { exportId, spec } = job
-    const upload = uploadOf(job) ?? (await beginFile(lease, cohortCriteria))
+    const begun = uploadOf(job)
+    const upload = begun ?? (await beginFile(lease, cohortCriteria))
+    // A new file begins with the first row, however far an earlier one went.
+    const written = begun ? { rows: job.rows, afterKey: job.afterKey ?? undefined, progress: job.progress } : fileStart
     const recorded = await exports.parts(exportId)
     const unitEndsAt = clock.now() + unitMs
     const isOver = (): boolean => clock.now() >= unitEndsAt
@@ -103,17 +108,12 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     const ended = new AbortController()
     const signal = AbortSignal.any([lease.signal, ended.signal])
     const slices = readAhead(
-      source.slices(job.afterKey ?? undefined),
+      source.slices(written.afterKey),
       async ({ rows, ...slice }): Promise<ReadSlice> => ({ ...slice, read: await reader.read(rows, format, signal) }),
       () => !isOver(),
     )
     const buffer = partBuffer()
-    const position: Position = {
-      rows: job.rows,
-      afterKey: job.afterKey ?? undefined,
-      progress: job.progress,
-      hasEnded: false,
-    }
+    const position: Position = { ...written, hasEnded: false }
     try {
       for (;;) {
         const firstPart = recorded.length + 1
@@ -136,7 +136,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
         if (hasEnded) return await finish({ job, upload, parts: recorded, rows }, lease)
         if (afterKey === undefined) throw new Error('the slice has no end')
         await exports.recordParts(lease, { parts, afterKey, rows, progress })
-        if (isOver()) return { next: 'now', log: { export_rows: rows - job.rows } }
+        if (isOver()) return { next: 'now', log: { export_rows: rows - written.rows } }
       }
     } finally {
       // A slice that was read ahead is not wanted any more.

@@ -157,6 +157,17 @@ function describeResuming(openBlobs: () => Promise<BlobStore>, compressions: Par
     expect(ids(file).sort()).toStrictEqual(everyId)
   })
 
+  test('has all rows when it is made again, as by an earlier build that took a completed export once more', async () => {
+    const { exportId } = await addExport(rig.exports, { site: siteId, spec: { format: 'json' } }, exportedAt)
+    await rig.work({ sliceEventsMax })
+    const file = await rig.file(exportId)
+    const due = rig.postgres.db.updateTable('exports').set({ due_at: new Date(exportedAt) })
+    await due.where('export_id', '=', exportId).execute()
+    expect(await rig.work({ sliceEventsMax })).toBeGreaterThan(1)
+    expect(await rig.exports.find(exportId, null)).toMatchObject({ status: 'completed', rows: count })
+    expect((await rig.file(exportId)).equals(file)).toBe(true)
+  })
+
   test('that can never be completed is given up after ten times', async () => {
     const { exportId } = await addExport(rig.exports, { site: siteId, spec: { format: 'ndjson' } }, exportedAt)
     let attempts = 0
