@@ -76,6 +76,18 @@ test('a schedule whose time has passed runs once, and then at its next time in t
   await rig.exports.delete(exportId, null)
 })
 
+test('a schedule whose worker did not learn that the run was made waits for its next time', async () => {
+  const { exportId } = await schedule({}, exportedAt)
+  await workAt(exportedAt)
+  const retried = rig.postgres.db.updateTable('export_schedules').set({ due_at: new Date(exportedAt + 1_000) })
+  await retried.where('schedule_id', '=', exportId).execute()
+  expect(await workAt(exportedAt + 1_000)).toBe(true)
+  expect(await workAt(exportedAt + hourMs - 1)).toBe(false)
+  expect(await workAt(exportedAt + hourMs)).toBe(true)
+  expect(await runsOf(exportId)).toHaveLength(2)
+  await rig.exports.delete(exportId, null)
+})
+
 test('stats are of the period before, events of the first run from the start date, and users as they are', async () => {
   const stats = await schedule({ type: 'stats', metric: 'event_count' }, exportedAt, 'weekly')
   const events = await schedule({ start_date: 7, end_date: 9 }, exportedAt)

@@ -40,6 +40,8 @@ export function scheduleUnit(
     const definition = await exports.find(scheduleId, null)
     if (!definition) throw new LeaseLost(lease)
     const now = clock.now()
+    // The run was made by a worker that did not learn it, and released the schedule for another attempt.
+    if (now < nextRun) return { next: nextRun, log: { waits: 'for its next run' } }
     const { all: completeUntil } = await watermarks.completeUntil()
     if (completeUntil < nextRun && now < nextRun + completeWaitMsMax) {
       return { next: now + waitMs, log: { waits: 'for the writers' } }
