@@ -86,6 +86,8 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
       case 'verify':
         return verify(job, lease)
       case 'done':
+        // An earlier build took an erasure once more that it had completed without learning it.
+        await erasures.complete(lease, job.completedAt?.getTime() ?? clock.now())
         return { next: 'done' }
     }
   }

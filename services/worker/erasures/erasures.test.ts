@@ -439,6 +439,16 @@ test('a worker that stops at any step leaves the rest to the next one', async ()
   expect(await stored(site)).toStrictEqual(['kept'])
 })
 
+test('an erasure that was taken once more after its end is completed as it was', async () => {
+  const site = newId('site')
+  await startWorker()
+  const { erasureId, ...erasure } = await completed(await request(site, { user_id: 'ada' }))
+  // As the workers of an earlier build may leave it.
+  const taken = rig.postgres.db.updateTable('erasures').set({ status: 'processing', due_at: new Date() })
+  await taken.where('erasure_id', '=', erasureId).execute()
+  expect(await completed({ erasureId, ...erasure })).toStrictEqual({ erasureId, ...erasure })
+})
+
 test('export files that may hold it are removed, and those that are being made begin anew', async () => {
   const site = newId('site')
   await insert(row(site, { event_id: 'erased' }), row(site, { event_id: 'kept', user_id: 'bob' }))
