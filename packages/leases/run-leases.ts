@@ -40,10 +40,21 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
     units.delete(unit)
   }
 
-  /** Takes as many jobs as there is room for, and measures what is left. Those that come after a stop are given back. */
+  /** Takes as many jobs as there is room for, and measures what is left. */
   async function take(signal: AbortSignal, follow: (work: Promise<void>) => void): Promise<void> {
-    const free = concurrency - units.size
     const takenAt = clock.now()
+    try {
+      await takeAt(takenAt, signal, follow)
+    } catch (error) {
+      // Whatever is due from now on waits.
+      oldestDueAt ??= takenAt
+      throw error
+    }
+  }
+
+  /** Jobs that come after a stop are given back. */
+  async function takeAt(takenAt: number, signal: AbortSignal, follow: (work: Promise<void>) => void): Promise<void> {
+    const free = concurrency - units.size
     const taken = free > 0 ? await table.take(takenAt, free) : []
     if (signal.aborted) {
       await Promise.all(taken.map((leased) => table.release(leased, takenAt, { isProgress: false })))

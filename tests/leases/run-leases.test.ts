@@ -96,6 +96,9 @@ const outcomes = () => units().map(({ outcome }) => outcome)
 const rowOf = async (id: string) =>
   postgres.db.selectFrom('imports').selectAll().where('import_id', '=', id).executeTakeFirstOrThrow()
 
+const oldestDueSeconds = async () =>
+  Number(/^sluice_worker_oldest_due_seconds\{kind="import"\} (\S+)$/m.exec(await metrics.metrics())?.[1])
+
 /** Work that ends when its signal aborts, and the reasons why it did. */
 function endless() {
   const signals: AbortSignal[] = []
@@ -348,6 +351,19 @@ describe('while Postgres is away', () => {
     await pass(() => runs === 1, 'the job is taken')
   })
 
+  test('an idle worker reports jobs as due since then, and as taken when it is back', async () => {
+    const [{ table, calls }] = [countedTakes()]
+    start(() => Promise.resolve(done), { table })
+    await pass(() => calls() === 2, 'two takes have succeeded')
+    expect(await oldestDueSeconds()).toBe(0)
+    await proxy.cut()
+    const awaySince = clock.now()
+    await pass(() => clock.now() - awaySince >= 60_000, 'a minute has passed', 500)
+    expect(await oldestDueSeconds()).toBeGreaterThanOrEqual(50)
+    await proxy.mend()
+    await pass(async () => (await oldestDueSeconds()) === 0, 'nothing is due')
+  })
+
   test('a unit whose end could not be noted is noted when it is back, if its lease lasts', async () => {
     const { importId } = await addImport(store, {}, noon)
     start(async () => {
@@ -443,9 +459,6 @@ test('the oldest due job and the time of units are measured', async () => {
   const dueAt = clock.now()
   await pass(async () => (await oldestDueSeconds()) >= 20, 'the second job waits')
   expect(await oldestDueSeconds()).toBe((clock.now() - dueAt) / 1000)
-  async function oldestDueSeconds(): Promise<number> {
-    return Number(/^sluice_worker_oldest_due_seconds\{kind="import"\} (\S+)$/m.exec(await metrics.metrics())?.[1])
-  }
 })
 
 test('how long a job waited for a worker, and how many there are, is measured', async () => {

@@ -36,9 +36,16 @@ export const deliveryFigures: JobKind = ({ postgres }, { clock, registry, metric
     name: 'figures of deliveries',
     intervalMs: measureMs,
     poll: async () => {
-      const measured = await queue.measure(clock.now())
-      oldestDueAt = measured.oldestDueAt
-      disabled.set(measured.disabled)
+      const measuredAt = clock.now()
+      try {
+        const measured = await queue.measure(measuredAt)
+        oldestDueAt = measured.oldestDueAt
+        disabled.set(measured.disabled)
+      } catch (error) {
+        // Whatever is due from now on waits: the sender uses the same Postgres.
+        oldestDueAt ??= measuredAt
+        throw error
+      }
     },
   })
 }

@@ -8,6 +8,7 @@ import type { Outbound } from '@sluice/outbound/outbound'
 import { queueDeliveries } from '@sluice/postgres/deliveries'
 import { deliveryQueue } from '@sluice/postgres/delivery-queue'
 import { updateEndpoint } from '@sluice/postgres/endpoints'
+import { openPostgres } from '@sluice/postgres/open'
 import { webhookStore } from '@sluice/postgres/webhooks'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import type { Component } from '@sluice/runtime/supervisor'
@@ -16,7 +17,8 @@ import { capturedLogger } from '../../../tests/support/captured-logger.ts'
 import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
 import { type VirtualClock, virtualClock } from '../../../tests/support/virtual-clock.ts'
 import { addDelivery, addWebhook, testSecrets } from '../../../tests/support/webhooks.ts'
-import { removeOldDeliveries } from './deliveries.ts'
+import type { WorkerEngines } from '../job-kind.ts'
+import { deliveryFigures, removeOldDeliveries } from './deliveries.ts'
 import { deliveryMetrics } from './metrics.ts'
 import { deliverySender } from './sender.ts'
 
@@ -446,6 +448,28 @@ test('what is disabled and what waits is measured, failing endpoints apart', asy
     .where('endpoint_id', '=', failing)
     .execute()
   expect(await queue.measure(later + 10)).toStrictEqual({ disabled: 1, oldestDueAt: later + 5 })
+})
+
+test('while Postgres is away, deliveries are reported as due since then', async () => {
+  const away = openPostgres('postgres://127.0.0.1:1/away')
+  const registry = createMetrics()
+  const figures = deliveryFigures({ postgres: away } as WorkerEngines, {
+    clock,
+    logger: log.logger,
+    registry,
+    metrics: leaseMetrics(registry),
+    stopping: stopping.signal,
+  })
+  const ended = new AbortController()
+  const run = figures.run?.(ended.signal)
+  await waitUntil(async () => {
+    await clock.advance(1_000)
+    const scraped = await registry.metrics()
+    return Number(/^sluice_worker_oldest_due_seconds\{kind="deliveries"\} (\S+)$/m.exec(scraped)?.[1]) >= 20
+  }, 'the age grows')
+  ended.abort()
+  await run
+  await away.close()
 })
 
 test('no log line holds a secret or a URL', async () => {
