@@ -1,12 +1,26 @@
 import { spawn } from 'node:child_process'
+import { type AddressInfo, createServer } from 'node:net'
 import { expect, test } from '@jest/globals'
+import { startStopwatch } from '../../tests/support/stopwatch.ts'
 
-/** A service without engines, in which a variable has another name than before, and which stops as soon as it runs. */
+/** A service in which a variable has another name than before, and which stops as soon as it runs, or starts. Its ClickHouse is at CLICKHOUSE. */
 const program = `
 import { runService } from '${new URL('run-service.ts', import.meta.url).href}'
 import { denyAll } from '${new URL('../access/access.ts', import.meta.url).href}'
 import { FatalError } from '${new URL('../runtime/supervisor.ts', import.meta.url).href}'
+import { openEventInserter } from '${new URL('../event-store/insert/event-inserter.ts', import.meta.url).href}'
+import { schemaGuard } from '${new URL('../runtime/schema-guard.ts', import.meta.url).href}'
 import { listenVariables, optionalVariable } from '${new URL('../runtime/variables.ts', import.meta.url).href}'
+
+const { CLICKHOUSE, STOPS_AT = 'ready' } = process.env
+const stopAt = (moment) => {
+  if (moment === STOPS_AT) process.kill(process.pid, 'SIGTERM')
+}
+const clickHouse = CLICKHOUSE && openEventInserter(CLICKHOUSE)
+const checkSchema = () => {
+  stopAt('start')
+  return clickHouse.checkSchema()
+}
 
 await runService({
   name: 'invented',
@@ -19,7 +33,8 @@ await runService({
     const deprecated = values.map(({ labels, value }) => [labels.name, value])
     logger.warn({ colour: config.SLUICE_COLOUR, deprecated }, 'built')
     const service = { routes: [], pages: [], components: [], checks: [] }
-    return { service, access: denyAll, engines: [], onReady: () => process.kill(process.pid, 'SIGTERM') }
+    const engines = clickHouse ? [schemaGuard('clickhouse', checkSchema, logger)] : []
+    return { service, access: denyAll, engines, onReady: () => stopAt('ready') }
   },
 })`
 
@@ -92,6 +107,22 @@ test('a failure is a line of the log and a sentence, at a terminal the sentence 
     }),
   ).toMatchObject({ code: 1, stdout: 'invented: Choose another colour.\r\n' })
 })
+
+test.each(['start', 'ready'])(
+  'a ClickHouse that accepts connections and never answers delays neither the start nor a stop: %s',
+  async (moment) => {
+    const silent = createServer()
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/sluice`
+    const elapsedMs = startStopwatch()
+    const { code, log } = await run({ CLICKHOUSE: url, STOPS_AT: moment })
+    // ClickHouse is given up after a minute.
+    expect(elapsedMs()).toBeLessThan(45_000)
+    silent.close()
+    expect(code).toBe(0)
+    expect(log.at(-1)).toMatchObject({ level: 'warn', engine: 'clickhouse' })
+  },
+)
 
 test('two values under both names end the service with 1 before anything is built', async () => {
   const { code, errors, log } = await run({ SLUICE_COLOUR: 'red', SLUICE_COLOR: 'blue' })

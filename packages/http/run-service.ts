@@ -94,6 +94,18 @@ export async function runService<V extends Variables>({
   }
   const clock = synchronizedClock()
   const stopSignal = onStopSignal()
+  const endInTime = (): void => {
+    setTimeout(
+      () => {
+        logger.fatal('did not stop in time')
+        logger.flush()
+        process.exit(1)
+      },
+      stopTimes(config).totalMs - stopMarginMs,
+    ).unref()
+  }
+  // Also during the build and the start, which may wait for an engine.
+  void stopSignal.then(endInTime)
   try {
     const { service, access, engines, onReady } = await build(config, { logger, metrics, clock })
     const { server, components } = serve(service, access, {
@@ -104,20 +116,15 @@ export async function runService<V extends Variables>({
       failures: () => supervisor.failures(),
     })
     const supervisor = supervise([...(tracing ? [tracing.component] : []), ...engines, ...components], logger)
-    await supervisor.start()
-    logger.info({ host: config.SLUICE_HOST, port: server.port() }, 'started')
-    await onReady?.(server)
+    const isStarted = await Promise.race([supervisor.start().then(() => true), stopSignal.then(() => false)])
+    if (isStarted) {
+      logger.info({ host: config.SLUICE_HOST, port: server.port() }, 'started')
+      await onReady?.(server)
+    }
     const fatal = await Promise.race([stopSignal, supervisor.fatal])
-    setTimeout(
-      () => {
-        logger.fatal('did not stop in time')
-        logger.flush()
-        process.exit(1)
-      },
-      stopTimes(config).totalMs - stopMarginMs,
-    ).unref()
+    if (fatal) endInTime()
     await supervisor.stop()
-    if (fatal instanceof FatalError) throw fatal
+    if (fatal) throw fatal
     logger.info('stopped')
     logger.flush()
     process.exit(0)
@@ -142,7 +149,7 @@ function configOrExit<C>(load: () => C): C {
 }
 
 /** Resolves at the first SIGTERM or SIGINT; a second SIGINT more than `sameSignalMs` later exits at once. */
-function onStopSignal(): Promise<void> {
+function onStopSignal(): Promise<undefined> {
   const { promise, resolve } = Promise.withResolvers<undefined>()
   let firstSignalAt: number | undefined
   const handleSignal = (signal: NodeJS.Signals): void => {

@@ -83,6 +83,24 @@ test('a later FatalError ends the service', async () => {
   expect(await supervisor.fatal).toMatchObject({ message: 'a wrong schema' })
 })
 
+test('neither a start nor a stop waits for an engine that hangs', async () => {
+  let attempts = 0
+  const component = startupTask({
+    name: 'a task',
+    attempt: () => {
+      attempts++
+      return new Promise(() => undefined)
+    },
+    retryMs: 1,
+    startTimeoutMs: 10,
+  })
+  const supervisor = supervise([component], capturedLogger().logger)
+  await supervisor.start()
+  await waitUntil(() => attempts === 2, 'an attempt that hangs, too')
+  await supervisor.stop()
+  expect(attempts).toBe(2)
+})
+
 test('a stop ends the pause between two attempts without a further attempt', async () => {
   const { supervisor, attempts } = createTask([away], 3_600_000)
   await supervisor.start()

@@ -1,4 +1,6 @@
-import { isRetryable } from './errors.ts'
+import { withDeadline } from './deadline.ts'
+import { isRetryable, unavailable } from './errors.ts'
+import { settledOrAborted } from './settled-or-aborted.ts'
 import { type Component, sleep } from './supervisor.ts'
 
 export interface StartupTaskOptions {
@@ -12,18 +14,28 @@ export interface StartupTaskOptions {
   retryMs: number
   /** Called when the attempt at the start has failed because the engine is away. */
   onUnavailable?: () => void
+  /** The start waits no longer for its attempt; tests shorten it. */
+  startTimeoutMs?: number
 }
+
+const defaultStartTimeoutMs = 3_000
 
 /**
  * Creates a component that does its work once: at its start, or later as soon as the engine is there. The start itself
- * does not wait for an engine that is away.
+ * does not wait for an engine that is away or hangs, nor does a stop.
  */
-export function startupTask({ name, attempt, retryMs, onUnavailable }: StartupTaskOptions): Component {
+export function startupTask({
+  name,
+  attempt,
+  retryMs,
+  onUnavailable,
+  startTimeoutMs = defaultStartTimeoutMs,
+}: StartupTaskOptions): Component {
   let isDone = false
 
-  async function attemptOnce(): Promise<void> {
+  async function finish(attempted: Promise<void>): Promise<void> {
     try {
-      await attempt()
+      await attempted
       isDone = true
     } catch (error) {
       if (!isRetryable(error)) throw error
@@ -33,14 +45,17 @@ export function startupTask({ name, attempt, retryMs, onUnavailable }: StartupTa
   return {
     name,
     start: async () => {
-      await attemptOnce()
+      const onTimeout = () => unavailable(`${name}: the engine does not answer`)
+      await finish(withDeadline(attempt(), startTimeoutMs, onTimeout))
       if (!isDone) onUnavailable?.()
     },
     run: async (signal) => {
       while (!isDone) {
         await sleep(retryMs, signal)
         if (signal.aborted) return
-        await attemptOnce()
+        await settledOrAborted(finish(attempt()), signal).catch((error: unknown) => {
+          if (!signal.aborted) throw error
+        })
       }
     },
   }

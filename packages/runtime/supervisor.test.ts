@@ -43,6 +43,21 @@ test('components start in order and stop in reverse, each after its run has sett
   expect(supervisor.failures()).toStrictEqual([])
 })
 
+test('a stop during the start waits for the component that starts, and starts no other one', async () => {
+  const events: string[] = []
+  const { promise, resolve } = Promise.withResolvers<undefined>()
+  const slow = { ...recorded('slow', events), start: () => promise }
+  const supervisor = supervise([recorded('first', events), slow, recorded('next', events)], capturedLogger().logger)
+  const started = supervisor.start()
+  await new Promise(setImmediate)
+  const stopped = supervisor.stop()
+  await new Promise(setImmediate)
+  expect(events).toStrictEqual(['start first', 'run first'])
+  resolve(undefined)
+  await Promise.all([started, stopped])
+  expect(events.slice(2)).toStrictEqual(['run slow', 'end slow', 'stop slow', 'end first', 'stop first'])
+})
+
 test('a component starts when the previous one has started', async () => {
   const events: string[] = []
   const { promise, resolve } = Promise.withResolvers<undefined>()

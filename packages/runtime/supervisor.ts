@@ -23,7 +23,10 @@ export class FatalError extends Error {
 
 /** Starts, runs and stops the components of a service. */
 export interface Supervisor {
-  /** Starts all components in order. After a failure stops those that were started, then throws. */
+  /**
+   * Starts all components in order. After a failure stops those that were started, then throws. A stop meanwhile lets the
+   * component start that has begun to, and no other one.
+   */
   start(): Promise<void>
   /**
    * Stops all components in reverse order, so that each may still use those that were started before it. Never rejects:
@@ -52,6 +55,9 @@ export function supervise(
 ): Supervisor {
   const running: { component: Component; abort: AbortController; done: Promise<void> }[] = []
   const failed = new Set<string>()
+  let isStopping = false
+  /** The start, as long as it lasts and afterwards. */
+  let starting: Promise<void> = Promise.resolve()
   const { promise: fatal, resolve: onFatal } = Promise.withResolvers<FatalError>()
 
   async function runUntilStopped(
@@ -86,7 +92,22 @@ export function supervise(
     }
   }
 
-  async function stop(): Promise<void> {
+  async function startAll(): Promise<void> {
+    for (const component of components) {
+      if (isStopping) return
+      try {
+        await component.start?.()
+      } catch (error) {
+        await stopAll()
+        throw error
+      }
+      const abort = new AbortController()
+      const done = component.run ? runUntilStopped(component, component.run, abort.signal) : Promise.resolve()
+      running.push({ component, abort, done })
+    }
+  }
+
+  async function stopAll(): Promise<void> {
     for (const { component, abort, done } of running.splice(0).reverse()) {
       abort.abort()
       await done
@@ -101,20 +122,12 @@ export function supervise(
   return {
     fatal,
     failures: () => [...failed],
-    stop,
-    start: async () => {
-      for (const component of components) {
-        try {
-          await component.start?.()
-        } catch (error) {
-          await stop()
-          throw error
-        }
-        const abort = new AbortController()
-        const done = component.run ? runUntilStopped(component, component.run, abort.signal) : Promise.resolve()
-        running.push({ component, abort, done })
-      }
+    stop: async () => {
+      isStopping = true
+      await Promise.allSettled([starting])
+      await stopAll()
     },
+    start: () => (starting = startAll()),
   }
 }
 
