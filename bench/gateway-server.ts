@@ -48,7 +48,7 @@ await runService({
     await watermarkStore(postgres).advance(await log.id(), partitions)
     const backfill = await openBackfillLog(process.env.LOG_URL ?? '', log, { logger: context.logger })
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger: context.logger })
-    const keys = keyCache(keyStore(postgres), context.logger)
+    const keys = keyCache(keyStore(postgres), context)
     return {
       service: buildGateway(
         { SLUICE_AUTO_REGISTER_SITES: true },

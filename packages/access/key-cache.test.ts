@@ -1,11 +1,13 @@
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { keyStore } from '@sluice/postgres/keys'
 import { openPostgres } from '@sluice/postgres/open'
+import type { Clock } from '@sluice/runtime/clock'
 import { unavailable } from '@sluice/runtime/errors'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type CapturedLogger, capturedLogger } from '../../tests/support/captured-logger.ts'
+import { exactClock } from '../../tests/support/clock.ts'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
 import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import {
@@ -78,10 +80,14 @@ interface Process {
 }
 
 /** Starts a cache as a component; resolves after its first poll. */
-async function startProcess(source: KeySource = store, times?: Parameters<typeof keyCache>[2]): Promise<Process> {
+async function startProcess(
+  source: KeySource = store,
+  times?: Parameters<typeof keyCache>[2],
+  clock: Pick<Clock, 'now'> = exactClock,
+): Promise<Process> {
   const captured = capturedLogger()
   const counting = countCalls(source)
-  const cache = keyCache(counting, captured.logger, times)
+  const cache = keyCache(counting, { logger: captured.logger, clock }, times)
   const supervisor = supervise([cache], captured.logger)
   processes.push(supervisor)
   await supervisor.start()
@@ -264,15 +270,14 @@ describe('a revoked key', () => {
   })
 })
 
-test('a key is refused from the moment of its expiry, whether it is cached or not', async () => {
+test('a key is refused from the moment of its expiry by the clock of Postgres, whether it is cached or not', async () => {
   const expiresAt = new Date(Date.now() + 3_600_000)
   const { key } = await createKey(expiresAt)
-  const [withCachedKey, withoutCachedKey] = [await startProcess(), await startProcess()]
-  await withCachedKey.cache.authenticate(key)
-  const clock = jest.spyOn(Date, 'now')
-  clock.mockReturnValue(expiresAt.getTime() - 1)
+  let now = expiresAt.getTime() - 1
+  const start = () => startProcess(store, undefined, { now: () => now })
+  const [withCachedKey, withoutCachedKey] = [await start(), await start()]
   expect(await isRefused(withCachedKey.cache, key)).toBe(false)
-  clock.mockReturnValue(expiresAt.getTime())
+  now++
   expect(await isRefused(withCachedKey.cache, key)).toBe(true)
   expect(await isRefused(withoutCachedKey.cache, key)).toBe(true)
 })

@@ -1,3 +1,4 @@
+import type { Clock } from '@sluice/runtime/clock'
 import { withDeadline } from '@sluice/runtime/deadline'
 import { invalidApiKey, isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
@@ -49,11 +50,12 @@ const lookupsMax = 1_000
 
 /**
  * Caches the records of keys by the SHA-256 of the key; the keys themselves are not kept. As a component it polls the
- * store for changes and writes `last_used_at`.
+ * store for changes and writes `last_used_at`. `clock` decides when keys expire: all processes share its time, in which the
+ * ends of keys were set.
  */
 export function keyCache(
   store: Pick<KeyStore, 'findByHash' | 'findByHashes' | 'changedSince' | 'markUsed'>,
-  logger: Pick<Logger, 'warn'>,
+  { logger, clock }: { logger: Pick<Logger, 'warn'>; clock: Pick<Clock, 'now'> },
   { pollIntervalMs, markUsedEveryPolls }: KeyCacheTimes = defaultTimes,
 ): KeyCache {
   const cachedKeys = polledCache<KeyRecord>({
@@ -78,9 +80,9 @@ export function keyCache(
 
   /** Notes the use of a key; throws 401 for a key that is revoked or expired, 503 when its record may be outdated. */
   function useKey(key: KeyRecord): Credential {
-    const now = Date.now()
+    const now = clock.now()
     if (key.revokedAt !== null || (key.expiresAt !== null && key.expiresAt.getTime() <= now)) throw invalidApiKey()
-    if (now - polledAt > serveUncheckedMs) {
+    if (Date.now() - polledAt > serveUncheckedMs) {
       throw unavailable('keys could not be checked for an hour: Postgres is away')
     }
     lastUsedByKeyId.set(key.keyId, new Date(now))

@@ -24,7 +24,7 @@ await runService({
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
     const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
-    const keys = keyCache(keyStore(postgres), logger)
+    const keys = keyCache(keyStore(postgres), context)
     addKeyRefreshAge(context.metrics, keys)
     const service = buildGateway(
       config,

@@ -94,7 +94,7 @@ export function buildQuery(
       docsPage(document),
       ...sdkPages(loadSdk()),
     ],
-    components: [bootstrapAdminKey(config.SLUICE_ADMIN_KEY, keys, logger), until],
+    components: [bootstrapAdminKey(config.SLUICE_ADMIN_KEY, keys, { logger, clock }), until],
     checks: [
       { name: 'clickhouse', required: true, check: () => eventReader.check() },
       { name: 'postgres', required: true, check: () => postgres.check() },

@@ -25,7 +25,7 @@ await runService({
     const eventReader = openEventReader(config.SLUICE_CLICKHOUSE_URL, { metrics })
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
-    const keys = keyCache(keyStore(postgres), logger)
+    const keys = keyCache(keyStore(postgres), context)
     addKeyRefreshAge(metrics, keys)
     return {
       service: buildQuery(

@@ -62,7 +62,7 @@ export async function buildStandalone(
   const exportReader = openExportReader(engines.clickHouseReader)
   const store = keyStore(postgres)
   const redis = openRedis(engines.redis, { logger })
-  const keys = keyCache(store, logger)
+  const keys = keyCache(store, context)
   addKeyRefreshAge(context.metrics, keys)
   const workerEngines = {
     log,

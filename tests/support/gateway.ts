@@ -122,7 +122,7 @@ export async function startGateway({
     postgresUrl === undefined
       ? openPostgres(database.url, patientPostgres)
       : openPostgres(await postgresUrl(database.url))
-  const cache = keyCache(keyStore(postgres), captured.logger)
+  const cache = keyCache(keyStore(postgres), { logger: captured.logger, clock })
   const redis = openRedis('memory:', captured)
   const built = buildGateway(
     { SLUICE_AUTO_REGISTER_SITES: autoRegister },

@@ -72,7 +72,7 @@ export async function startQuery({
   const keys = keyStore(postgres)
   const admin = generateKey('prod')
   const redis = openRedis('memory:', captured)
-  const cache = keyCache(keys, captured.logger)
+  const cache = keyCache(keys, { logger: captured.logger, clock: exactClock })
   const blobsFolder = await mkdtemp(join(tmpdir(), 'sluice-blobs-'))
   const blobs = await openBlobStore(`file:${blobsFolder}`)
   const built = buildQuery(

@@ -107,7 +107,7 @@ export function keysInMemory(keys: Readonly<Record<string, Pick<KeyRecord, 'scop
     changedSince: () => Promise.resolve({ changed: [], cursor: '0' }),
     markUsed: () => Promise.resolve([]),
   }
-  return keyCache(source, capturedLogger().logger)
+  return keyCache(source, { logger: capturedLogger().logger, clock: exactClock })
 }
 
 export interface Envelope {

@@ -88,7 +88,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const eventReader = openEventReader(database.readerUrl, context)
   const redis = openRedis(redisUrl, captured)
   const store = keyStore(postgres)
-  const cache = keyCache(store, captured.logger)
+  const cache = keyCache(store, context)
   const admin = generateKey('prod')
   const settings = {
     SLUICE_ADMIN_KEY: admin,

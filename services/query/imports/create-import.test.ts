@@ -306,7 +306,10 @@ describe('with small limits', () => {
       clock: exactClock,
       limits: { segmentRecordsMax: 10, unpackedBytesMax: 600_000 },
     })
-    const service = await startTestService({ routes: [route] }, keyCache(keys, query.service.logger))
+    const service = await startTestService(
+      { routes: [route] },
+      keyCache(keys, { logger: query.service.logger, clock: exactClock }),
+    )
     ;({ url, stop } = service)
   })
 

@@ -48,7 +48,10 @@ async function uploadTo(parts: Partial<Parameters<typeof createImportRoute>[0]>,
     clock: exactClock,
     ...parts,
   })
-  const service = await startTestService({ routes: [route] }, keyCache(query.keys, query.service.logger))
+  const service = await startTestService(
+    { routes: [route] },
+    keyCache(query.keys, { logger: query.service.logger, clock: exactClock }),
+  )
   services.push(service)
   return upload(query, { file, url: service.url })
 }

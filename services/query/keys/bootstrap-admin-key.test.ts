@@ -6,6 +6,7 @@ import { unavailable } from '@sluice/runtime/errors'
 import { FatalError, supervise } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../../tests/support/captured-logger.ts'
+import { exactClock } from '../../../tests/support/clock.ts'
 import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
 import { bootstrapAdminKey } from './bootstrap-admin-key.ts'
 
@@ -26,9 +27,13 @@ beforeEach(async () => {
 })
 
 /** Starts and stops the component; returns what it logged. */
-async function run(key: string | undefined, store: KeyStore = keys): Promise<Record<string, unknown>[]> {
+async function run(
+  key: string | undefined,
+  store: KeyStore = keys,
+  clock = exactClock,
+): Promise<Record<string, unknown>[]> {
   const { logger, lines, text } = capturedLogger()
-  const supervisor = supervise([bootstrapAdminKey(key, store, logger, 1)], logger)
+  const supervisor = supervise([bootstrapAdminKey(key, store, { logger, clock }, 1)], logger)
   await supervisor.start()
   await supervisor.stop()
   if (key !== undefined) expect(text()).not.toContain(key)
@@ -85,6 +90,19 @@ test('a revoked key stays revoked, an expired one expired, and a warning is logg
   }
 })
 
+test('a key that has expired by the clock of Postgres is logged', async () => {
+  const key = generateKey('prod')
+  await run(key)
+  const [{ keyId } = { keyId: '' }] = await all()
+  await postgres.db
+    .updateTable('api_keys')
+    .set({ expires_at: new Date(Date.now() + 3_600_000) })
+    .execute()
+  expect(await run(key)).toStrictEqual([])
+  const lines = await run(key, keys, { ...exactClock, now: () => Date.now() + 3_600_000 })
+  expect(lines).toStrictEqual([expect.objectContaining({ level: 'warn', key_id: keyId })])
+})
+
 describe('without the variable', () => {
   test('a log line explains how to make a key when none is stored', async () => {
     const lines = await run(undefined)
@@ -121,7 +139,7 @@ test('the service starts while Postgres is away, and stores the key once Postgre
   }
   const { logger } = capturedLogger()
   const key = generateKey('prod')
-  const supervisor = supervise([bootstrapAdminKey(key, flaky, logger, 1)], logger)
+  const supervisor = supervise([bootstrapAdminKey(key, flaky, { logger, clock: exactClock }, 1)], logger)
   await supervisor.start()
   expect(await all()).toStrictEqual([])
   isAway = false
@@ -139,7 +157,10 @@ test('a stop ends the attempts to reach an absent Postgres', async () => {
     },
   }
   const { logger } = capturedLogger()
-  const supervisor = supervise([bootstrapAdminKey(generateKey('prod'), away, logger, 60_000)], logger)
+  const supervisor = supervise(
+    [bootstrapAdminKey(generateKey('prod'), away, { logger, clock: exactClock }, 60_000)],
+    logger,
+  )
   await supervisor.start()
   await supervisor.stop()
   expect(attempts).toBe(1)

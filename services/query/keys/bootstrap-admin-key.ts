@@ -1,6 +1,7 @@
 import { hashKey, keyEnvironment } from '@sluice/access/api-key'
 import type { KeyStore } from '@sluice/access/keys'
 import { createAdminKey } from '@sluice/postgres/admin-key'
+import type { Clock } from '@sluice/runtime/clock'
 import type { Logger } from '@sluice/runtime/logger'
 import { startupTask } from '@sluice/runtime/startup-task'
 import { type Component, FatalError } from '@sluice/runtime/supervisor'
@@ -16,7 +17,7 @@ const defaultRetryMs = 1_000
 export function bootstrapAdminKey(
   key: string | undefined,
   keys: Pick<KeyStore, 'any' | 'create' | 'findByHash'>,
-  logger: Logger,
+  { logger, clock }: { logger: Logger; clock: Pick<Clock, 'now'> },
   retryMs = defaultRetryMs,
 ): Component {
   async function storeKey(): Promise<void> {
@@ -35,7 +36,7 @@ export function bootstrapAdminKey(
     if (!stored) {
       await createAdminKey(keys, key)
       logger.info('SLUICE_ADMIN_KEY was taken over')
-    } else if (stored.revokedAt !== null || (stored.expiresAt !== null && stored.expiresAt.getTime() <= Date.now())) {
+    } else if (stored.revokedAt !== null || (stored.expiresAt !== null && stored.expiresAt.getTime() <= clock.now())) {
       logger.warn(
         { key_id: stored.keyId },
         `SLUICE_ADMIN_KEY is ${stored.revokedAt === null ? 'an expired' : 'a revoked'} key and stays that: "npm run admin-key" makes a new one`,

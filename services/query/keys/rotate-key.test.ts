@@ -6,6 +6,7 @@ import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { apiRequest } from '../../../tests/support/api-request.ts'
 import { capturedLogger } from '../../../tests/support/captured-logger.ts'
+import { exactClock } from '../../../tests/support/clock.ts'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
 import { startStopwatch } from '../../../tests/support/stopwatch.ts'
 import { createTestKey, forgetChanges } from '../../../tests/support/test-postgres.ts'
@@ -98,7 +99,7 @@ describe('POST /api/v1/settings/keys/{key_id}/rotate', () => {
     async (_what, body) => {
       const old = await createTestKey(query.keys, { scopes: ['stats:read'] })
       const { logger } = capturedLogger()
-      const cache = keyCache(query.keys, logger)
+      const cache = keyCache(query.keys, { logger, clock: exactClock })
       other = supervise([cache], logger)
       await other.start()
       await cache.authenticate(old.key)
