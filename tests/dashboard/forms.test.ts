@@ -6,7 +6,7 @@ import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 
 const siteId = 'shop'
 
-describeWithChromium('a form that was opened before others changed the record', () => {
+describeWithChromium('a form', () => {
   const visitors = useBrowser()
   let rig: Rig
 
@@ -26,7 +26,7 @@ describeWithChromium('a form that was opened before others changed the record', 
   const save = (page: Page, name = 'Save') => page.getByRole('button', { name, exact: true }).click()
   const get = (path: string) => rig.call('GET', path)
 
-  it('changes one setting of the site, and keeps what is typed when the record is asked anew', async () => {
+  it('changes one setting of a site that others have changed, and keeps what is typed when the record comes anew', async () => {
     const path = `/api/v1/sites/${siteId}`
     const page = await open('/settings')
     const name = page.getByLabel('Name', { exact: true })
@@ -54,7 +54,7 @@ describeWithChromium('a form that was opened before others changed the record', 
     })
   })
 
-  it('changes one setting of an alert rule, then another one of what was saved', async () => {
+  it('changes one setting of an alert rule that others have changed, then another one of what was saved', async () => {
     const { rule_id: id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', {
       site_id: siteId,
       name: 'Orders',
@@ -115,7 +115,7 @@ describeWithChromium('a form that was opened before others changed the record', 
     expect(await get(path)).toMatchObject({ name: 'Too few orders', condition: saved })
   })
 
-  it('changes the name of a cohort', async () => {
+  it('changes the name alone of a cohort that others have changed', async () => {
     const criteria = (value: string) => ({
       type: 'and',
       scope: 'event',
@@ -136,7 +136,7 @@ describeWithChromium('a form that was opened before others changed the record', 
     })
   })
 
-  it('changes the name of a scheduled export', async () => {
+  it('changes the name alone of a scheduled export that others have changed', async () => {
     const { export_id: id } = await rig.call<{ export_id: string }>('POST', '/api/v1/exports', {
       site_id: siteId,
       type: 'events',
@@ -155,5 +155,34 @@ describeWithChromium('a form that was opened before others changed the record', 
     await eventually(async () => {
       expect(await get(path)).toMatchObject({ name: 'Everything', scheduled })
     })
+  })
+
+  it('keeps all changes of a program that fills in several fields at once', async () => {
+    const page = await open('/alerts?open=new')
+    const name = page.getByLabel('Name', { exact: true })
+    await name.waitFor()
+    await page.evaluate(`for (const [label, text] of [['Name', 'Orders'], ['Channel', '#ops']]) {
+      const { htmlFor } = [...document.querySelectorAll('label')].find((each) => each.textContent.startsWith(label))
+      const field = document.getElementById(htmlFor)
+      field.value = text
+      field.dispatchEvent(new Event('input', { bubbles: true }))
+    }`)
+    await eventually(async () => {
+      expect(await page.getByLabel(/^Channel/).inputValue()).toBe('#ops')
+      expect(await name.inputValue()).toBe('Orders')
+    }, 10_000)
+  })
+
+  it('keeps all changes of a program that ticks several boxes at once', async () => {
+    const page = await open('/webhooks')
+    await page.getByRole('button', { name: 'New webhook' }).first().click()
+    const boxes = page.getByRole('dialog').getByRole('checkbox')
+    await boxes.first().waitFor()
+    await page.evaluate(
+      `document.querySelectorAll('dialog [type="checkbox"]:not(:checked)').forEach((box) => box.click())`,
+    )
+    await eventually(async () => {
+      expect(await boxes.count()).toBe(await page.getByRole('dialog').getByRole('checkbox', { checked: true }).count())
+    }, 10_000)
   })
 })

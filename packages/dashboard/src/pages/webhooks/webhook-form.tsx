@@ -84,7 +84,7 @@ function WebhookForm({ of, onSubmit, onClose, isBusy, error }: FormProps) {
             {...(texts.kindHints[kind] === '' ? {} : { hint: texts.kindHints[kind] })}
             checked={events.includes(kind)}
             onChange={(isChosen) => {
-              setEvents(isChosen ? [...events, kind] : events.filter((each) => each !== kind))
+              setEvents((now) => (isChosen ? [...now, kind] : now.filter((each) => each !== kind)))
             }}
           />
         ))}
