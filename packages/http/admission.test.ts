@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import { afterEach, expect, test } from '@jest/globals'
 import { generateKey } from '@sluice/access/api-key'
 import { createMetrics } from '@sluice/runtime/metrics'
@@ -18,19 +19,27 @@ const otherKey = generateKey('prod')
 const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }
 
 let running: TestService | undefined
+/** Clients that may not have read their answers. */
+let unreading: Socket[] = []
 
 afterEach(async () => {
+  for (const socket of unreading) socket.destroy()
+  unreading = []
   await running?.stop()
   running = undefined
 })
 
-async function reservedBytesOf({ metrics }: TestService): Promise<number> {
-  const [metric] = (await metrics.getMetricsAsJSON()).filter(({ name }) => name === 'sluice_http_in_flight_bytes')
+async function gaugeOf({ metrics }: TestService, gauge: string): Promise<number> {
+  const [metric] = (await metrics.getMetricsAsJSON()).filter(({ name }) => name === gauge)
   return metric?.values[0]?.value ?? -1
 }
 
-test('a key that has reserved half of the memory gets 503 for a large body, while small bodies and other keys are served', async () => {
-  const service = await startTestService(
+const reservedBytesOf = (service: TestService) => gaugeOf(service, 'sluice_http_in_flight_bytes')
+const unreadBytesOf = (service: TestService) => gaugeOf(service, 'sluice_http_unread_answer_bytes')
+
+/** A service whose `POST /batch` takes bodies of up to 10 MiB. */
+async function startBatches(): Promise<TestService> {
+  running = await startTestService(
     {
       routes: [
         {
@@ -45,7 +54,11 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
     },
     keysInMemory({ [key]: { scopes: ['events:write'] }, [otherKey]: { scopes: ['events:write'] } }),
   )
-  running = service
+  return running
+}
+
+test('a key that has reserved half of the memory gets 503 for a large body, while small bodies and other keys are served', async () => {
+  const service = await startBatches()
   const reservedBytes = () => reservedBytesOf(service)
   const post = (body: Buffer, usedKey = key) =>
     request(`${service.url}/batch`, {
@@ -109,4 +122,92 @@ test('the memory is full when a request of a further key does not fit, until som
   const [largest] = reserved
   if (largest) admission.release(largest.quota, largest.bytes)
   expect(admission.isFull()).toBe(false)
+})
+
+/** A service whose `GET /answer?bytes=…` answers with so many bytes, and a few more for the envelope. */
+async function startAnswers(): Promise<TestService> {
+  running = await startTestService(
+    {
+      routes: [
+        {
+          method: 'GET',
+          path: '/answer',
+          scope: 'stats:read',
+          limit: 'queries',
+          handle: ({ query }) => Promise.resolve({ status: 200, data: 'x'.repeat(Number(query.bytes)) }),
+        },
+      ],
+    },
+    keysInMemory({ [key]: { scopes: ['stats:read'] }, [otherKey]: { scopes: ['stats:read'] } }),
+  )
+  return running
+}
+
+/** Asks for an answer and reads no more than its beginning. Resolves with the status. */
+async function askWithoutReading({ port }: TestService, bytes: number, usedKey = key) {
+  const { socket, send, received } = await connectRaw(port)
+  unreading.push(socket)
+  send(`GET /answer?bytes=${bytes} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${usedKey}\r\n\r\n`)
+  const head = await received(/\r\n\r\n/)
+  socket.pause()
+  return { status: Number(head.split(' ')[1]), head, socket }
+}
+
+test('answers that a key does not read hold half of their memory at most, until it reads them or disconnects', async () => {
+  const service = await startAnswers()
+  const bytes = 20 * mebibyte
+  const asked: Awaited<ReturnType<typeof askWithoutReading>>[] = []
+  for (let n = 0; n < 8; n++) asked.push(await askWithoutReading(service, bytes))
+  expect(asked.map(({ status }) => status)).toEqual([200, 200, 200, 503, 503, 503, 503, 503])
+  expect(asked.at(-1)?.head.toLowerCase()).toContain('retry-after: 1')
+  expect(await unreadBytesOf(service)).toBeGreaterThan(3 * bytes)
+
+  // Answers that are read at once, and those of other keys, are not affected.
+  const get = (usedKey: string, size: number) =>
+    fetch(`${service.url}/answer?bytes=${size}`, { headers: { Authorization: `Bearer ${usedKey}` } })
+  expect((await get(key, 1)).status).toBe(200)
+  expect((await (await get(otherKey, bytes)).text()).length).toBeGreaterThan(bytes)
+
+  asked[0]?.socket.resume()
+  await waitUntil(async () => (await unreadBytesOf(service)) < 3 * bytes, 'one answer was read')
+  expect((await askWithoutReading(service, bytes)).status).toBe(200)
+  for (const { socket } of asked) socket.destroy()
+  await waitUntil(async () => (await unreadBytesOf(service)) < 2 * bytes, 'the clients have disconnected')
+})
+
+test('the largest answer is possible while no other is held', async () => {
+  const service = await startAnswers()
+  const bytes = serverLimits.answerBytesMax + mebibyte
+  const { status, socket } = await askWithoutReading(service, bytes)
+  expect(status).toBe(200)
+  expect((await askWithoutReading(service, 2 * serverLimits.requestBytes)).status).toBe(503)
+  expect((await askWithoutReading(service, mebibyte, otherKey)).status).toBe(200)
+  socket.destroy()
+  await waitUntil(async () => (await unreadBytesOf(service)) < 2 * mebibyte, 'the answer is held no more')
+})
+
+test('small answers that are not read count with their requests, pipelined ones too', async () => {
+  const service = await startAnswers()
+  const { socket, send, received } = await connectRaw(service.port)
+  const ask = (bytes: number) =>
+    `GET /answer?bytes=${bytes} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`
+  send(ask(20 * mebibyte) + ask(1).repeat(9))
+  await received(/\r\n\r\n/)
+  socket.pause()
+  const { requestBytes } = serverLimits
+  await waitUntil(async () => (await reservedBytesOf(service)) === 10 * requestBytes, 'the requests are held')
+  socket.destroy()
+  const held = async () => (await reservedBytesOf(service)) + (await unreadBytesOf(service))
+  await waitUntil(async () => (await held()) === 0, 'nothing is held')
+})
+
+test('a refused request holds no memory while its client goes on sending', async () => {
+  const service = await startBatches()
+  const { socket, send, received } = await connectRaw(service.port)
+  unreading.push(socket)
+  send(
+    `POST /batch HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: text/xml\r\nContent-Length: ${mebibyte}\r\nConnection: close\r\n\r\n`,
+  )
+  await received(/ 415 /)
+  expect(await reservedBytesOf(service)).toBe(0)
 })

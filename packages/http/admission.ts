@@ -10,21 +10,32 @@ export interface MemoryQuota {
 }
 
 /**
- * Bounds the memory of requests in flight. Each request reserves a fixed amount and the size of its body, compressed
- * and decompressed. A client that sends faster than the engines accept is refused before its request is read, while
- * accepted requests continue at full speed. One quota may have at most half of the memory that the other quotas leave, so
- * that no client can take all of it.
+ * Memory that clients share. One quota may have at most half of what the other quotas leave, so that no client can take
+ * all of it.
  */
-export interface Admission {
+export interface SharedMemory {
   /** The quota of a key; for undefined, the quota that all requests without a key share. */
   quotaOf(keyId: string | undefined): MemoryQuota
-  /** The quota of all requests whose key is in a body that has not been read yet. */
-  readonly bodyKeyQuota: MemoryQuota
   /** Reserves `bytes` until they are released. Returns the 503 if they do not fit, and reserves nothing then. */
   reserve(quota: MemoryQuota, bytes: number): AppError | undefined
   release(quota: MemoryQuota, bytes: number): void
+}
+
+/**
+ * Bounds the memory of requests in flight. Each request reserves a fixed amount and the size of its body, compressed
+ * and decompressed. A client that sends faster than the engines accept is refused before its request is read, while
+ * accepted requests continue at full speed.
+ */
+export interface Admission extends SharedMemory {
+  /** The quota of all requests whose key is in a body that has not been read yet. */
+  readonly bodyKeyQuota: MemoryQuota
   /** True while no request of a further key fits, which may have half of the memory that is left. */
   isFull(): boolean
+  /**
+   * Memory of answers that are not written out. It is apart from that of requests, so that clients which do not read their
+   * answers keep no request away.
+   */
+  readonly answers: SharedMemory
 }
 
 /** Beyond this number, quotas without a reservation are removed. */
@@ -32,36 +43,56 @@ const quotasMax = 10_000
 
 /** An admission with the limits of `serverLimits`. */
 export function createAdmission(metrics: Metrics): Admission {
-  const { inFlightBytesMax, publicInFlightBytesMax, bodyKeyInFlightBytesMax, requestBytes } = serverLimits
-  const publicQuota: MemoryQuota = { reservedBytes: 0, bytesMax: publicInFlightBytesMax }
-  const quotas = new Map<string, MemoryQuota>()
-  let reservedTotal = 0
+  const { inFlightBytesMax, answerBytesMax, bodyKeyInFlightBytesMax, requestBytes } = serverLimits
+  const requests = sharedMemory(inFlightBytesMax, 'requests under way hold all the memory they may')
+  const answers = sharedMemory(answerBytesMax, 'answers that clients have not read hold all the memory they may')
   new Gauge({
     name: 'sluice_http_in_flight_bytes',
     help: 'Memory that requests under way count for.',
     registers: [metrics],
     collect() {
-      this.set(reservedTotal)
+      this.set(requests.reservedTotal())
+    },
+  })
+  new Gauge({
+    name: 'sluice_http_unread_answer_bytes',
+    help: 'Memory of answers that clients have not read.',
+    registers: [metrics],
+    collect() {
+      this.set(answers.reservedTotal())
     },
   })
   return {
+    ...requests,
     bodyKeyQuota: { reservedBytes: 0, bytesMax: bodyKeyInFlightBytesMax },
+    isFull: () => requestBytes > (inFlightBytesMax - requests.reservedTotal()) / 2,
+    answers,
+  }
+}
+
+/** `full`: why a reservation is refused, for operators. */
+function sharedMemory(bytesMax: number, full: string): SharedMemory & { reservedTotal(): number } {
+  const publicQuota: MemoryQuota = { reservedBytes: 0, bytesMax: serverLimits.publicInFlightBytesMax }
+  const quotas = new Map<string, MemoryQuota>()
+  let reservedTotal = 0
+  return {
+    reservedTotal: () => reservedTotal,
     quotaOf: (keyId) => {
       if (keyId === undefined) return publicQuota
       let quota = quotas.get(keyId)
       if (quota === undefined) {
         if (quotas.size >= quotasMax)
           for (const [id, { reservedBytes }] of quotas) if (reservedBytes === 0) quotas.delete(id)
-        quota = { reservedBytes: 0, bytesMax: inFlightBytesMax }
+        quota = { reservedBytes: 0, bytesMax }
         quotas.set(keyId, quota)
       }
       return quota
     },
     reserve: (quota, bytes) => {
-      const availableBytes = inFlightBytesMax - (reservedTotal - quota.reservedBytes)
+      const availableBytes = bytesMax - (reservedTotal - quota.reservedBytes)
       const reservedAfter = quota.reservedBytes + bytes
       if (reservedAfter > availableBytes / 2 || reservedAfter > quota.bytesMax) {
-        return unavailable('requests under way hold all the memory they may')
+        return unavailable(full)
       }
       quota.reservedBytes = reservedAfter
       reservedTotal += bytes
@@ -71,6 +102,5 @@ export function createAdmission(metrics: Metrics): Admission {
       quota.reservedBytes -= bytes
       reservedTotal -= bytes
     },
-    isFull: () => requestBytes > (inFlightBytesMax - reservedTotal) / 2,
   }
 }

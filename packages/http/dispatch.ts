@@ -10,12 +10,13 @@ import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { activeTraceId, causesOf, describeSpan, isTracing, traced } from '@sluice/runtime/tracing'
 import type { Admission } from './admission.ts'
+import { releaseRequest, reserveAnswer } from './answer-memory.ts'
 import { readWriteKey } from './authenticate.ts'
 import type { ClientReader } from './client-address.ts'
 import { sendErrorPage, wantsPage } from './error-page.ts'
 import { crossOriginHeaders, type Headers, rateLimitHeaders, type SharingRule, transportHeaders } from './headers.ts'
 import { withIdempotency } from './idempotency.ts'
-import { renderAnswer, renderError } from './render.ts'
+import { answerText, renderError, sendAnswer } from './render.ts'
 import { checksOf, type RequestContext } from './request-checks.ts'
 import type { ApiRequest, Client, HandlerResult, Route, RouteRule } from './route.ts'
 import { sendFile } from './send-file.ts'
@@ -187,7 +188,11 @@ export function createDispatch({
         const handled = new AdmittedRequest(context, { requestId, receivedAt, params, response, fields })
         const answer = await invokeHandler(route, handled, context)
         if (answer.file) await sendFile(request, response, headersOf(context, requestId), answer.file)
-        else renderAnswer(response, headersOf(context, requestId), answer, clock.now())
+        else {
+          const text = answerText(answer, clock.now())
+          reserveAnswer(context, response, text)
+          sendAnswer(response, headersOf(context, requestId), answer, text)
+        }
       } catch (error) {
         if (context.credential) fields.key_id = context.credential.keyId
         if (error instanceof AppError) {
@@ -196,7 +201,7 @@ export function createDispatch({
         }
         logFailure(fields, error, renderError(response, headersOf(context, requestId), error, clock.now()))
       } finally {
-        if (context.quota) admission.release(context.quota, context.reservedBytes + context.reservedBodyBytes)
+        releaseRequest(context, response)
       }
     },
   }

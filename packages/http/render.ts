@@ -8,20 +8,21 @@ import { discard } from './read-body.ts'
 import type { HandlerResult } from './route.ts'
 
 /**
- * Sends a successful response in its envelope: `{success: true, timestamp, data?}`. `common`: the headers that every
- * response to the request has. `now`: the response's timestamp (Unix ms), unless the answer has one of its own.
+ * A successful response in its envelope: `{success: true, timestamp, data?}`. `now`: the timestamp (Unix ms), unless the
+ * answer has one of its own.
  */
-export function renderAnswer(
+export function answerText({ data, timestamp }: HandlerResult & { timestamp?: number }, now: number): string {
+  return JSON.stringify({ success: true, timestamp: timestamp ?? now, data })
+}
+
+/** Sends a successful response. `common`: the headers that every response to the request has. */
+export function sendAnswer(
   response: ServerResponse,
   common: Headers,
-  { status, data, headers, timestamp }: HandlerResult & { timestamp?: number },
-  now: number,
+  { status, headers }: HandlerResult,
+  text: string,
 ): void {
-  send(response, status, headers === undefined ? common : { ...common, ...headers }, {
-    success: true,
-    timestamp: timestamp ?? now,
-    data,
-  })
+  send(response, status, headers === undefined ? common : { ...common, ...headers }, text)
 }
 
 /**
@@ -41,24 +42,19 @@ export function renderError(response: ServerResponse, common: Headers, error: un
   const allow = known instanceof MethodNotAllowedError ? { Allow: known.allow } : {}
   const range = known instanceof RangeNotSatisfiableError ? { 'Content-Range': known.contentRange } : {}
   const retryAfter = known.retryAfterSeconds === undefined ? {} : { 'Retry-After': String(known.retryAfterSeconds) }
-  send(
-    response,
-    status,
-    { ...common, ...allow, ...range, ...retryAfter },
-    {
-      success: false,
-      error: status === 500 ? 'Internal server error' : known.message,
-      timestamp: now,
-      data: known.data,
-    },
-  )
+  const text = JSON.stringify({
+    success: false,
+    error: status === 500 ? 'Internal server error' : known.message,
+    timestamp: now,
+    data: known.data,
+  })
+  send(response, status, { ...common, ...allow, ...range, ...retryAfter }, text)
   return status >= 500 ? error : undefined
 }
 
-function send(response: ServerResponse, status: number, headers: Readonly<Record<string, string>>, body: object): void {
+function send(response: ServerResponse, status: number, headers: Readonly<Record<string, string>>, text: string): void {
   // The body is a string, because Node joins it with the head into one write. All headers are passed to writeHead,
   // because headers that are set one by one are stored in a second table first.
-  const text = JSON.stringify(body)
   response.writeHead(status, {
     'Content-Type': 'application/json; charset=utf-8',
     'Content-Length': Buffer.byteLength(text),
@@ -73,8 +69,11 @@ function send(response: ServerResponse, status: number, headers: Readonly<Record
     return
   }
   // Node closes the connection when the response ends. A client that is still sending its body would be cut off, and
-  // might never read the response.
+  // might never read the response. The cork makes Node write the response now, and not in its next tick, until which the
+  // memory of the request would be held, and then for as long as the client sends.
+  response.cork()
   response.write(text)
+  response.uncork()
   discard(request)
   request.once('close', () => {
     response.end()

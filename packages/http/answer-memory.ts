@@ -1,0 +1,46 @@
+import type { ServerResponse } from 'node:http'
+import type { RequestContext } from './request-checks.ts'
+import { serverLimits } from './server-limits.ts'
+
+/**
+ * Reserves the memory of an answer until it is written out or the client has disconnected. A small answer counts with its
+ * request. Throws the 503 if it does not fit.
+ */
+export function reserveAnswer(
+  { admission: { answers }, credential }: Pick<RequestContext, 'admission' | 'credential'>,
+  response: ServerResponse,
+  text: string,
+): void {
+  const bytes = Buffer.byteLength(text)
+  if (bytes <= serverLimits.requestBytes || response.closed) return
+  // The largest answer, too, fits while no other is held: a key may hold half of the memory.
+  const reservedBytes = Math.min(bytes, serverLimits.answerBytesMax / 2)
+  const quota = answers.quotaOf(credential?.keyId)
+  const refusal = answers.reserve(quota, reservedBytes)
+  if (refusal) throw refusal
+  response.once('close', () => {
+    answers.release(quota, reservedBytes)
+  })
+}
+
+/** Releases the memory of a request: that of its body at once, the rest when its answer is written out. */
+export function releaseRequest(
+  {
+    admission,
+    quota,
+    reservedBytes,
+    reservedBodyBytes,
+  }: Pick<RequestContext, 'admission' | 'quota' | 'reservedBytes' | 'reservedBodyBytes'>,
+  response: ServerResponse,
+): void {
+  if (!quota) return
+  // Mostly the system has taken the whole answer.
+  if (response.writableLength === 0 || response.closed) {
+    admission.release(quota, reservedBytes + reservedBodyBytes)
+    return
+  }
+  admission.release(quota, reservedBodyBytes)
+  response.once('close', () => {
+    admission.release(quota, reservedBytes)
+  })
+}
