@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { keysInMemory, startTestService, type TestService } from '../../tests/support/test-service.ts'
+import { connectRaw, keysInMemory, startTestService, type TestService } from '../../tests/support/test-service.ts'
+import { htmlPage, originMark } from './html-page.ts'
 import type { Route } from './route.ts'
 import { servicePage } from './service-page.ts'
 
@@ -11,10 +12,17 @@ const routes: Route[] = [
 /** What Chromium and Firefox send when somebody opens an address. */
 const browser = { Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8' }
 
+const mebibyte = 1024 * 1024
+const largeBytes = 32 * mebibyte
+
 let service: TestService
 
 beforeAll(async () => {
-  const pages = [servicePage('gateway', 'It takes events.')]
+  const pages = [
+    servicePage('gateway', 'It takes events.'),
+    // More than the system's buffers of a connection take.
+    htmlPage('/large', { title: 'Large', style: '', body: `curl ${originMark}/${'x'.repeat(largeBytes)}` }),
+  ]
   service = await startTestService({ routes, pages }, keysInMemory({}))
 })
 
@@ -73,4 +81,19 @@ test('a service that runs alone says what it is', async () => {
   expect(html).toContain('<h1>Sluice: gateway</h1>')
   expect(html).toContain('It takes events.')
   expect((await get('/readyz')).status).toBe(200)
+})
+
+test('clients that do not read a page hold no copies of it, whatever their hosts', async () => {
+  const heldBefore = process.memoryUsage().arrayBuffers
+  const clients = await Promise.all(Array.from({ length: 8 }, () => connectRaw(service.port)))
+  try {
+    for (const [n, { send, socket, received }] of clients.entries()) {
+      send(`GET /large HTTP/1.1\r\nHost: host-${n}\r\n\r\n`)
+      await received(new RegExp(`curl http://host-${n}/x`))
+      socket.pause()
+    }
+    expect(process.memoryUsage().arrayBuffers - heldBefore).toBeLessThan(largeBytes)
+  } finally {
+    for (const { socket } of clients) socket.destroy()
+  }
 })

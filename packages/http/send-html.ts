@@ -37,16 +37,18 @@ export interface HtmlPage {
   body: string
 }
 
+/** Sends a page that is made for one request. */
+export function sendHtml(response: ServerResponse, status: number, page: HtmlPage, headers: Headers = {}): void {
+  const { text, headers: own } = renderHtml(page)
+  response.writeHead(status, { ...own, 'Content-Length': Buffer.byteLength(text), ...headers })
+  response.end(text)
+}
+
 /**
- * Sends a page. Its content security policy allows its one style, by the hash, and no other resource. Title and body must be
- * HTML already.
+ * A page as a document with its headers. Its content security policy allows its one style, by the hash, and no other resource.
+ * Title and body must be HTML already.
  */
-export function sendHtml(
-  response: ServerResponse,
-  status: number,
-  { title, style, body }: HtmlPage,
-  headers: Headers = {},
-): void {
+export function renderHtml({ title, style, body }: HtmlPage): { text: string; headers: Headers } {
   const css = look + style
   const hash = createHash('sha256').update(css).digest('base64')
   const text = `<!doctype html>
@@ -58,13 +60,13 @@ export function sendHtml(
 ${body}
 </html>
 `
-  response.writeHead(status, {
-    'Content-Type': 'text/html; charset=utf-8',
-    'Content-Length': Buffer.byteLength(text),
-    'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
-    'X-Content-Type-Options': 'nosniff',
-    'Referrer-Policy': 'no-referrer',
-    ...headers,
-  })
-  response.end(text)
+  return {
+    text,
+    headers: {
+      'Content-Type': 'text/html; charset=utf-8',
+      'Content-Security-Policy': `default-src 'none'; style-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+      'X-Content-Type-Options': 'nosniff',
+      'Referrer-Policy': 'no-referrer',
+    },
+  }
 }

@@ -7,7 +7,7 @@ export function servicePage(name: string, about: string): Page {
   return htmlPage('/', {
     title: `Sluice: ${name}`,
     style: noteStyle,
-    body: () => `<main>
+    body: `<main>
 <h1>Sluice: ${name}</h1>
 <p>${about}</p>
 <p>The dashboard and the reference of the interface are at the address of the query service.</p>

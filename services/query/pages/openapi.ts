@@ -5,8 +5,9 @@ import { isKnown } from '@sluice/http/send-built-file'
 
 /** `/openapi.json`: serves the document without the envelope of other responses, to pages of any origin. */
 export function openApiPage(document: OpenApiDocument): Page {
-  const text = JSON.stringify(document)
-  const etag = `"${createHash('sha256').update(text).digest('base64url')}"`
+  // One copy for all requests: a string would be encoded for each client that does not read it.
+  const body = Buffer.from(JSON.stringify(document))
+  const etag = `"${createHash('sha256').update(body).digest('base64url')}"`
   return {
     path: '/openapi.json',
     handle: ({ headers }, response) => {
@@ -19,10 +20,10 @@ export function openApiPage(document: OpenApiDocument): Page {
       }
       response.writeHead(200, {
         'Content-Type': 'application/json; charset=utf-8',
-        'Content-Length': Buffer.byteLength(text),
+        'Content-Length': body.length,
         'X-Content-Type-Options': 'nosniff',
       })
-      response.end(text)
+      response.end(body)
     },
   }
 }

@@ -1,6 +1,6 @@
 import type { OpenApiDocument } from '@sluice/api/openapi/types'
 import type { Page } from '@sluice/http/app'
-import { htmlPage } from '@sluice/http/html-page'
+import { htmlPage, originMark } from '@sluice/http/html-page'
 import { fieldsTable, idOf } from './fields.ts'
 import { escape, prose } from './html.ts'
 import { type Entry, operationHtml } from './operation.ts'
@@ -8,12 +8,7 @@ import { style } from './style.ts'
 
 /** `/docs`: the OpenAPI document as a page. It has no script and loads nothing, so that it works offline. */
 export function docsPage(document: OpenApiDocument): Page {
-  const html = render(document)
-  return htmlPage('/docs', {
-    title: 'Sluice: HTTP interface',
-    style,
-    body: (origin) => html.replace('export SLUICE_KEY', `export SLUICE_URL=${origin}\nexport SLUICE_KEY`),
-  })
+  return htmlPage('/docs', { title: 'Sluice: HTTP interface', style, body: render(document) })
 }
 
 function render(document: OpenApiDocument): string {
@@ -45,7 +40,8 @@ ${objects.map(([name]) => `<li><a href="#${idOf(name)}">${name}</a></li>`).join(
 <p>${escape(info.title)} ${escape(info.version)}. For programs: <a href="/openapi.json">openapi.json</a> (OpenAPI 3.1).</p>
 ${prose(info.description)}
 <p>The examples below take the address and the key from the shell:</p>
-<pre><code>export SLUICE_KEY=svc_prod_…</code></pre>
+<pre><code>export SLUICE_URL=${originMark}
+export SLUICE_KEY=svc_prod_…</code></pre>
 ${sections
   .map(
     ({ name, id, entries }) => `<section aria-labelledby="${id}">
