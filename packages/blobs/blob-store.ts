@@ -58,6 +58,8 @@ export interface BlobStore {
 
   /** Resolves when blobs can be written and listed; rejects with the reason otherwise. It is cheap: readiness calls it. */
   check(): Promise<void>
+  /** The disk that holds the blobs; undefined for a store that has none of its own to tell of. */
+  disk(): Promise<DiskSpace | undefined>
   /** Ends the connections. */
   close(): Promise<void>
 }
@@ -69,6 +71,12 @@ export type BlobContent = Iterable<Uint8Array> | AsyncIterable<Uint8Array>
 export interface ByteRange {
   start: number
   end: number
+}
+
+/** A disk: what a process without special rights may still write, and its whole size. */
+export interface DiskSpace {
+  freeBytes: number
+  sizeBytes: number
 }
 
 /** A blob in a listing. */

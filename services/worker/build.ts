@@ -5,6 +5,7 @@ import { backupStore } from '@sluice/postgres/backups'
 import { correctedClock } from '@sluice/runtime/clock'
 import { addBackupAge } from './backups/backup-age.ts'
 import type { CanaryOptions } from './canary/canary-unit.ts'
+import { addDiskMetrics } from './exports/disk-metrics.ts'
 import type { JobContext, JobKind, WorkerEngines } from './job-kind.ts'
 import { jobKinds } from './job-kinds.ts'
 
@@ -27,6 +28,7 @@ export function buildWorker(
   const { log, backfill, inserter, postgres, blobs } = engines
   const stopping = new AbortController()
   addBackupAge(metrics, backupStore(postgres), correctedClock(clock))
+  addDiskMetrics(metrics, blobs)
   const context: JobContext = {
     logger,
     clock: correctedClock(clock),

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import type { FileHandle } from 'node:fs/promises'
+import { type FileHandle, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { errorCode } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
@@ -154,6 +154,12 @@ export function openFileStore(folder: string): BlobStore {
         } finally {
           await uploads.remove(upload)
         }
+      }),
+
+    disk: () =>
+      disk(async () => {
+        const { bavail, blocks, bsize } = await statfs(folder)
+        return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize }
       }),
 
     close: () => Promise.resolve(),

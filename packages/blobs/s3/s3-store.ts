@@ -262,6 +262,8 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
       }
     },
 
+    disk: () => Promise.resolve(undefined),
+
     close: () => {
       client.destroy()
       return Promise.resolve()

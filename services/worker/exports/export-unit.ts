@@ -16,6 +16,7 @@ import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
 import { AppError, internalMessage } from '@sluice/runtime/errors'
 import { exportBlobName } from './blob-names.ts'
+import { DiskNearlyFull, hasRoom } from './disk-room.ts'
 import { compressor, type FileFrame, fileFrame, isResumable } from './file-format.ts'
 import type { ExportMetrics } from './metrics.ts'
 import { type OpenedExport, openExport, type SourceDeps } from './open-export.ts'
@@ -26,7 +27,7 @@ import type { StoredBlocks } from './stored-blocks.ts'
 export interface ExportUnitDeps extends SourceDeps {
   exports: Pick<ExportStore, 'find' | 'parts' | 'beginFile' | 'recordParts' | 'complete' | 'fail'>
   reader: Pick<ExportReader, 'runner' | 'read'>
-  blobs: Pick<BlobStore, 'write' | 'remove' | 'beginParts' | 'writePart' | 'completeParts' | 'abortParts'>
+  blobs: Pick<BlobStore, 'write' | 'remove' | 'beginParts' | 'writePart' | 'completeParts' | 'abortParts' | 'disk'>
   storedBlocks: StoredBlocks
   watermarks: Pick<WatermarkStore, 'completeUntil'>
   clock: Pick<Clock, 'now'>
@@ -39,11 +40,15 @@ export interface ExportUnitDeps extends SourceDeps {
 const storedWaitMs = 30_000
 /** The pause before the writers are asked again. */
 const pauseMs = 1_000
+/** The pause before the disk is looked at again. */
+const roomPauseMs = 60_000
 const unitMsDefault = 10_000
 /** A file that was begun anew so often is given up: writing its parts again is no progress. */
 const restartsMax = 9
 const brokenFile =
   'The file could not be completed: the store of files had lost a part of it ten times. Request the export again.'
+const noRoom =
+  'The disk of the store of files had no room for the file ten times. Choose a shorter range or a filter, or ask an operator for more room.'
 const tooLarge =
   'The export asks for more than ClickHouse can read in its memory or within an hour: choose a shorter range or a filter.'
 const fileKeptMs = exportLimits.fileKeptDays * 86_400_000
@@ -71,6 +76,14 @@ interface ReadSlice extends Omit<ExportSlice, 'rows'> {
  */
 export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lease) => Promise<UnitResult> {
   const { exports, reader, blobs, clock, metrics, unitMs = unitMsDefault } = deps
+
+  /** Writes parts as long as enough of the disk stays free. */
+  const guarded: Pick<BlobStore, 'writePart'> = {
+    writePart: async (upload, n, content) => {
+      if (!(await hasRoom(blobs, content.length))) throw new DiskNearlyFull()
+      return blobs.writePart(upload, n, content)
+    },
+  }
 
   /**
    * Whether everything that was answered 202 before the export is stored, which is looked at before the first byte: a file that
@@ -117,7 +130,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     try {
       for (;;) {
         const firstPart = recorded.length + 1
-        const writer = partWriter(blobs, upload, { firstPart, buffer, signal: lease.signal })
+        const writer = partWriter(guarded, upload, { firstPart, buffer, signal: lease.signal })
         const isFull = (): boolean => isResumable(spec) && writer.bytes >= partBytes(firstPart)
         const content = contentOf(fileFrame(spec, source.columns), slices, { position, isFull })
         const rowsBefore = position.rows
@@ -170,6 +183,9 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     lease: Lease,
   ): Promise<UnitResult> {
     lease.signal.throwIfAborted()
+    const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
+    // A folder copies the parts.
+    if (!(await hasRoom(blobs, bytes))) throw new DiskNearlyFull()
     if (parts.length > 0) await blobs.completeParts(upload, parts)
     else {
       // An upload needs a part.
@@ -177,7 +193,6 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       await blobs.abortParts(upload)
     }
     const now = clock.now()
-    const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
     const etag = etagOf(job.exportId, parts)
     await exports.complete(lease, { rows, bytes, etag, expiresAt: now + fileKeptMs }, now)
     return { next: 'done', log: { export_rows: rows, file_bytes: bytes } }
@@ -186,6 +201,26 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   async function failFor(error: string, lease: Lease): Promise<UnitResult> {
     await exports.fail(lease, error, clock.now())
     return { next: 'done', log: { failed: error } }
+  }
+
+  /**
+   * Drops what a file has on the disk, and lets it begin anew when there is room: files that are half written and wait would
+   * keep the room from each other.
+   */
+  async function giveWay(job: ExportRecord, lease: Lease): Promise<UnitResult> {
+    const { object, uploadId } = (await exports.find(job.exportId, null)) ?? job
+    const upload = uploadOf({ object, uploadId })
+    if (job.restarts >= restartsMax) {
+      if (upload) await blobs.abortParts(upload)
+      return failFor(noRoom, lease)
+    }
+    await beginFile(lease)
+    if (upload) await blobs.abortParts(upload)
+    return waitForRoom()
+  }
+
+  function waitForRoom(): UnitResult {
+    return { next: clock.now() + roomPauseMs, log: { waits: 'for room on the disk of the store of files' } }
   }
 
   /** Removes the file of an export that was deleted during this unit: nobody takes it any more. */
@@ -204,12 +239,16 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
     try {
       if (!(await isStored(job, lease.signal)))
         return { next: clock.now() + pauseMs, log: { waits: 'for the writers' } }
+      if (!(await hasRoom(blobs, 0))) {
+        return job.afterKey === null ? waitForRoom() : await giveWay(job, lease)
+      }
       const opened = await openExport(deps, job, reader.runner(lease.signal))
       if ('error' in opened) return await failFor(opened.error, lease)
       return await writePieces(job, opened, lease)
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job, lease)
       // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.
+      else if (error instanceof DiskNearlyFull) return giveWay(job, lease)
       else if (error instanceof AppError && error.code === 'conflict') {
         if (job.restarts >= restartsMax) return failFor(brokenFile, lease)
         await beginFile(lease)
@@ -225,7 +264,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 }
 
-function uploadOf({ object, uploadId }: ExportRecord): Upload | undefined {
+function uploadOf({ object, uploadId }: Pick<ExportRecord, 'object' | 'uploadId'>): Upload | undefined {
   return object === null || uploadId === null ? undefined : { name: object, uploadId }
 }
 

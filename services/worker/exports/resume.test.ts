@@ -80,6 +80,7 @@ function killing({ exports, blobs }: ExportRig): { deps: Partial<ExportUnitDeps>
         remove: (...args) => blobs.remove(...args),
         abortParts: (...args) => blobs.abortParts(...args),
         beginParts: (...args) => blobs.beginParts(...args),
+        disk: () => blobs.disk(),
         writePart: around('writePart', (...args: Parameters<BlobStore['writePart']>) => blobs.writePart(...args)),
         completeParts: around('completeParts', (...args: Parameters<BlobStore['completeParts']>) =>
           blobs.completeParts(...args),
@@ -128,6 +129,7 @@ function describeResuming(openBlobs: () => Promise<BlobStore>, compressions: Par
       write: (...args) => rig.blobs.write(...args),
       remove: (...args) => rig.blobs.remove(...args),
       beginParts: (...args) => rig.blobs.beginParts(...args),
+      disk: () => rig.blobs.disk(),
       abortParts: (...args) => rig.blobs.abortParts(...args),
       completeParts: (...args) => rig.blobs.completeParts(...args),
       writePart: async (...args) => {
@@ -175,6 +177,7 @@ function describeResuming(openBlobs: () => Promise<BlobStore>, compressions: Par
       write: (...args) => rig.blobs.write(...args),
       remove: (...args) => rig.blobs.remove(...args),
       beginParts: (...args) => rig.blobs.beginParts(...args),
+      disk: () => rig.blobs.disk(),
       abortParts: (...args) => rig.blobs.abortParts(...args),
       writePart: (...args) => rig.blobs.writePart(...args),
       completeParts: ({ name }) => {
