@@ -63,7 +63,7 @@ export const texts = {
   guestLink: 'Make a guest link',
   guestTitle: 'Guest link',
   guestWhy: (site: string) =>
-    `Whoever has the link sees the numbers and single events of “${site}”, and can export them, without an account, until it expires. It is a key that can be revoked under API Keys.`,
+    `Until it expires, whoever has the link can see the numbers and single events of “${site}”, filter them by users’ names and e-mail addresses, and make, pause and delete the site’s exports, also those of others. It is a key that can be revoked under API Keys.`,
   guestDays: 'Expires after',
   guestMake: 'Make the link',
   guestKey: (site: string) => `Guest link of ${site}`.slice(0, 128),

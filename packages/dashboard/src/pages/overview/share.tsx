@@ -74,7 +74,7 @@ export function Share({ bounds, compared, zone }: Pick<Questions, 'bounds' | 'co
 const dayMs = 86_400_000
 const choices = ['1', '7', '30', '90'] as const
 
-/** Makes a key that may read this site alone until it expires, and a link that signs in with it. */
+/** Makes a key with `stats:read` for this site alone until it expires, and a link that signs in with it. */
 function GuestDialog({ onClose }: { onClose: () => void }) {
   const { siteId, hrefOf } = useView()
   const { environment } = useQuestions()
