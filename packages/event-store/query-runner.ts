@@ -1,4 +1,4 @@
-import { unavailable } from '@sluice/runtime/errors'
+import { AppError, unavailable } from '@sluice/runtime/errors'
 import { createFairQueue, type FairQueueLimits } from '@sluice/runtime/fair-queue'
 import { Counter, type Metrics } from '@sluice/runtime/metrics'
 import type { ClickHouse, QueryParams, QueryResult } from './client.ts'
@@ -113,7 +113,11 @@ export function queryRunners(
         isSharded,
         query: async ({ sql, params }, { rowsMax } = {}) => {
           // The driver notices a signal only if it aborts after the call.
-          if (signal.aborted) throw unavailable('the client left before its question was asked')
+          if (signal.aborted) {
+            throw signal.reason instanceof AppError
+              ? signal.reason
+              : unavailable('the client left before its question was asked')
+          }
           const resultLimits = rowsMax !== undefined && {
             max_result_rows: String(rowsMax),
             result_overflow_mode: 'throw' as const,
@@ -131,6 +135,11 @@ export function queryRunners(
               }),
             )
           } catch (error) {
+            // The caller's own limit of time; the signal of a client that left has no such reason.
+            if (signal.reason instanceof AppError) {
+              timeouts.inc()
+              throw signal.reason
+            }
             if (isTimeout(error)) timeouts.inc()
             throw toQueryTooLargeError(error, rowsMax) ?? error
           }

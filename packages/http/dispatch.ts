@@ -190,7 +190,8 @@ export function createDispatch({
         if (answer.file) await sendFile(request, response, headersOf(context, requestId), answer.file)
         else {
           const text = answerText(answer, clock.now())
-          reserveAnswer(context, response, text)
+          // What has been accepted is said in any case: events that were refused instead would be sent again.
+          if (route.limit !== 'events') reserveAnswer(context, response, text)
           sendAnswer(response, headersOf(context, requestId), answer, text)
         }
       } catch (error) {

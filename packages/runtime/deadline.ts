@@ -12,7 +12,7 @@ export async function withDeadline<T>(work: Promise<T>, ms: number, late: () => 
 }
 
 /**
- * Settles as `work` does, whose signal aborts with `signal` or after `ms`: with the reason `late()` then. Leaves no timer behind.
+ * Settles as `work` does, whose signal aborts with `signal`, or after `ms` with the reason `late()`. Leaves no timer behind.
  */
 export async function abortedAfter<T>(
   signal: AbortSignal,

@@ -98,7 +98,11 @@ describe('the statements of a request', () => {
 
   test('are given up with 503 when they take too long together, those of a batch too', async () => {
     const siteId = await database.siteWith([{ at: 0 }])
-    const deps = { eventReader: { ...queryRunners(slow('type 4')), requestMsMax: 6_000 }, ...allSitesKnown() }
+    const metrics = createMetrics()
+    const deps = {
+      eventReader: { ...queryRunners(slow('type 4'), { metrics }), requestMsMax: 6_000 },
+      ...allSitesKnown(),
+    }
     const range = { start_date: noon, end_date: noon + hour }
     const queries = Array.from({ length: 5 }, (_, n) => ({
       site_id: siteId,
@@ -115,7 +119,11 @@ describe('the statements of a request', () => {
       ],
     })
     const query = { site_id: siteId, metric: 'event_count', event_type: 'type 4' }
-    await expect(statsRoute(deps).handle(apiRequest({ query }))).rejects.toMatchObject({ code: 'unavailable' })
+    await expect(statsRoute(deps).handle(apiRequest({ query }))).rejects.toMatchObject({
+      code: 'unavailable',
+      internal: 'the analyses of a request took 6000 ms',
+    })
+    expect(await metrics.metrics()).toContain('\nsluice_query_timeouts_total 2\n')
   })
 })
 

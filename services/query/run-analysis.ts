@@ -11,7 +11,7 @@ import type { AnalysisKind, ObserveAnalysis } from './metrics.ts'
 export interface AnalysisRunners extends Pick<QueryRunners, 'as'> {
   /** Called with the kind of each analysis that names one, and how long it took. */
   observeAnalysis?: ObserveAnalysis
-  /** How long the statements of one request may take together, waiting included; default: 60,000. */
+  /** How long the statements of one analysis, or of a batch, may take together, waiting included; default: 60,000. */
   requestMsMax?: number
 }
 
@@ -19,7 +19,7 @@ export interface AnalysisRunners extends Pick<QueryRunners, 'as'> {
 const requestMsMaxDefault = 60_000
 
 /**
- * Runs the analyses of a request, whose signal aborts when its client leaves, or when they take too long together: the client, and
+ * Runs analyses for a request, whose signal aborts when its client leaves, or when they take too long together: the client, and
  * whatever is between it and Sluice, waits no longer.
  */
 export function withinRequestTime<T>(

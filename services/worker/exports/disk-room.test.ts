@@ -94,6 +94,23 @@ describeWith(mountRight, canMountTmpfs())('on a small disk', () => {
     },
   )
 
+  test('the parts of a file that was interrupted give their room back while it waits', async () => {
+    const { exportId, lease, unit } = await take({ format: 'ndjson', compression: 'zstd' })
+    const upload = await rig.blobs.beginParts('exports/interrupted')
+    await rig.exports.beginFile(lease, { object: upload.name, uploadId: upload.uploadId })
+    await rig.blobs.writePart(upload, 1, Buffer.alloc(10 * mebibyte))
+    const filler = join(disk, 'filler')
+    writeFileSync(filler, Buffer.alloc(13 * mebibyte))
+    const job = (await rig.exports.find(exportId, null)) ?? Promise.reject(new Error('it has vanished'))
+    expect(await unit(await job, lease)).toMatchObject({ next: now + 60_000 })
+    expect(await freeBytes()).toBeGreaterThan(10 * mebibyte)
+    rmSync(filler)
+    execFileSync('mount', ['-o', 'remount,size=100m', disk])
+    await rig.exports.leases.release(lease, exportedAt, { isProgress: true })
+    await rig.work()
+    expect(await rig.exports.find(exportId, null)).toMatchObject({ status: 'completed', rows: 16_000 })
+  })
+
   test('an export whose file has found no room ten times fails with the reason, and leaves nothing', async () => {
     const before = await freeBytes()
     const record = await rig.exportAll(site, { format: 'ndjson' })

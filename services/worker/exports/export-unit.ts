@@ -46,9 +46,9 @@ const unitMsDefault = 10_000
 /** A file that was begun anew so often is given up: writing its parts again is no progress. */
 const restartsMax = 9
 const brokenFile =
-  'The file could not be completed: the store of files had lost a part of it ten times. Request the export again.'
+  'The file could not be completed, and was begun ten times: the store of files had lost a part of it. Request the export again.'
 const noRoom =
-  'The disk of the store of files had no room for the file ten times. Choose a shorter range or a filter, or ask an operator for more room.'
+  'The disk of the store of files had no room for the file, which was begun ten times. Choose a shorter range or a filter, or ask an operator for more room.'
 const tooLarge =
   'The export asks for more than ClickHouse can read in its memory or within an hour: choose a shorter range or a filter.'
 const fileKeptMs = exportLimits.fileKeptDays * 86_400_000
@@ -214,8 +214,9 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       if (upload) await blobs.abortParts(upload)
       return failFor(noRoom, lease)
     }
-    await beginFile(lease)
+    // First: a disk that is full takes no new file.
     if (upload) await blobs.abortParts(upload)
+    await beginFile(lease)
     return waitForRoom()
   }
 
@@ -240,7 +241,11 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       if (!(await isStored(job, lease.signal)))
         return { next: clock.now() + pauseMs, log: { waits: 'for the writers' } }
       if (!(await hasRoom(blobs, 0))) {
-        return job.afterKey === null ? waitForRoom() : await giveWay(job, lease)
+        if (job.afterKey !== null) return await giveWay(job, lease)
+        // Parts that are not recorded: of a file that is written in one unit, which was interrupted.
+        const upload = uploadOf(job)
+        if (upload) await blobs.abortParts(upload)
+        return waitForRoom()
       }
       const opened = await openExport(deps, job, reader.runner(lease.signal))
       if ('error' in opened) return await failFor(opened.error, lease)

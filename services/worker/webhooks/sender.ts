@@ -89,10 +89,11 @@ async function sendOne(
   const startedAt = clock.now()
   const fields = { kind: 'deliveries', delivery_id: taken.id, endpoint_id: taken.endpointId, site_id: taken.siteId }
   try {
-    // A thousand requested attempts queue at their endpoint, as all do at a failing one: that says nothing about the workers.
-    if (taken.isFirst && !taken.isFailing) metrics.delaySeconds.observe(Math.max(0, startedAt - taken.dueAt) / 1_000)
     const signal = AbortSignal.any([stopped, expired.signal])
     const result = await attempt(options, taken, startedAt, signal)
+    // A thousand requested attempts queue at their endpoint, as all do at a failing one: that says nothing about the workers. An
+    // attempt that can't be made, because its URL can't be decrypted, is repeated and stays the first one.
+    if (taken.isFirst && !taken.isFailing) metrics.delaySeconds.observe(Math.max(0, startedAt - taken.dueAt) / 1_000)
     const { status, latencyMs, response, error } = result
     const recorded = { at: startedAt, status, latencyMs, response, error }
     const verdict = await record(options, taken, { recorded, result, signal })

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals'
-import { useEffect, useState } from 'preact/hooks'
+import { useLayoutEffect, useState } from 'preact/hooks'
 import { Icon } from './icon.tsx'
 
 /** The regions that are rendered, of the page and then of the open dialogs. A modal dialog silences those before its own. */
@@ -39,7 +39,8 @@ export function raiseToast(): void {
 /** A polite region. It says what is announced while no dialog is open above it, and nothing that another one has said. */
 export function Announcer() {
   const [region] = useState(() => Symbol())
-  useEffect(() => {
+  // Before the timer of `announce`: what the same click announces belongs to the dialog that it opens.
+  useLayoutEffect(() => {
     regions.push(region)
     return () => {
       regions.splice(regions.indexOf(region), 1)

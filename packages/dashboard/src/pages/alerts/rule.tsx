@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { AlertResource } from '@sluice/contracts/alerts'
+import { changedFields } from '../../api/changed-fields.ts'
 import { useApi, useChange, useRefresh } from '../../api/hooks.ts'
 import { useView } from '../../state/hooks.ts'
 import { useSession, useSite } from '../../state/session.tsx'
@@ -115,7 +116,7 @@ function Loaded({ of, onDone }: OnDone & { of: AlertResource }) {
     const changed = await update.run({ params, body })
     setOpened(changed)
     // What was typed meanwhile stays.
-    setDraft((now) => (now === draft ? draftOfRule(changed) : now))
+    setDraft((now) => ({ ...draftOfRule(changed), ...changedFields(now, draft) }))
     // A rule that gets a webhook in place of another target gets a secret, which is shown this once.
     setSecret(changed.notification_config.secret)
     toast(texts.saved)

@@ -15,7 +15,7 @@ import { andList } from '../../format/names.ts'
 import { conditionLabel, propertyLabel } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
 import { useView } from '../../state/hooks.ts'
-import { boundsOf, isValidCustom } from '../../state/range.ts'
+import { type Bounds, boundsOf, isValidCustom } from '../../state/range.ts'
 import { useMay, useSession, useSite, useSiteZone } from '../../state/session.tsx'
 import { Checkbox } from '../../ui/choice.tsx'
 import { Field, TextField } from '../../ui/field.tsx'
@@ -83,8 +83,9 @@ export function ExportForm({ onClose, onCreated }: { onClose: () => void; onCrea
   const submit = async () => {
     setTried(true)
     if (problems.cohort !== undefined || problems.range !== undefined) return
-    const bounds = boundsOf(range, { now: serverNow(), zone: siteZone ?? 'UTC', firstEventAt: site.first_event_at })
-    const body = bodyOf(draft, { siteId: site.site_id, startMs: bounds.startMs, endMs: bounds.endMs })
+    const zone = siteZone ?? 'UTC'
+    const bounds = isOnce ? boundsOf(range, { now: serverNow(), zone, firstEventAt: site.first_event_at }) : undefined
+    const body = bodyOf(draft, site.site_id, bounds)
     const { export_id: id } = await create.run({ body: draft.isFiltered ? { ...body, filter: filters } : body })
     onCreated(id)
   }
@@ -269,15 +270,8 @@ function CohortChoice({ draft, set, errorOf }: PartProps) {
   )
 }
 
-interface Place {
-  siteId: string
-  startMs: number
-  endMs: number
-}
-
 /** The body of POST /exports for what the form holds; fields that don't fit the type are left out. */
-function bodyOf(draft: Draft, { siteId, startMs, endMs }: Place): CreateExportBody {
-  const isOnce = draft.frequency === 'once'
+function bodyOf(draft: Draft, siteId: string, bounds: Bounds | undefined): CreateExportBody {
   return {
     site_id: siteId,
     type: draft.type,
@@ -288,8 +282,8 @@ function bodyOf(draft: Draft, { siteId, startMs, endMs }: Place): CreateExportBo
     ...(draft.type === 'stats' ? { metric: draft.metric } : {}),
     ...(draft.type === 'stats' && draft.groupBy !== 'none' ? { group_by: draft.groupBy } : {}),
     ...(draft.type === 'cohort' ? { cohort_id: draft.cohortId } : {}),
-    ...(isOnce && draft.from !== '' ? { start_date: startMs } : {}),
-    ...(isOnce && draft.to !== '' ? { end_date: endMs } : {}),
+    ...(bounds !== undefined && draft.from !== '' ? { start_date: bounds.startMs } : {}),
+    ...(bounds !== undefined && draft.to !== '' ? { end_date: bounds.endMs } : {}),
     ...(draft.frequency === 'once' ? {} : { scheduled: { frequency: draft.frequency } }),
     ...(draft.format === 'csv' && draft.isRaw ? { csv_safe: false } : {}),
   }

@@ -23,6 +23,8 @@ import { texts } from './messages.ts'
 import { breakdownSource, otherKey, withoutChoice } from './questions.ts'
 
 const rowsMax = 1_000
+/** Rows of which the other metrics are asked for at once; of the others when they rank the table. */
+const detailedRows = 50
 /** Bytes of the values that one question names: a filter has room for twice as many, and may have other conditions. */
 const keysBytesMax = conditionLimits.textBytesMax / 2
 const otherMetrics = ['visitors', 'event_count', 'bounce_rate', 'avg_session_duration'] as const
@@ -39,6 +41,7 @@ interface AllDialogProps {
 export function AllDialog({ title, dimension, questions, metric, onClose }: AllDialogProps) {
   const { filters, setView } = useView()
   const [text, setText] = useState('')
+  const [isRanked, setRanked] = useState(false)
   const question = withoutChoice(questions.question(metric, { group_by: dimension, limit: rowsMax }), dimension)
   const answer = useApi('stats', { query: question })
   const chosen = choiceOf(filters, dimension)
@@ -54,7 +57,7 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
     questions,
     dimension,
     metric,
-    entries.map(({ key }) => key),
+    (isRanked ? entries : entries.slice(0, detailedRows)).map(({ key }) => key),
   )
   type Row = (typeof entries)[number]
   const columns: Column<Row>[] = [
@@ -78,6 +81,9 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
       header: messages.metrics[other],
       align: 'end' as const,
       sort: ({ key }: Row) => values.get(key),
+      onSort: () => {
+        setRanked(true)
+      },
       cell: ({ key }: Row) => {
         const value = values.get(key)
         return value === undefined ? (

@@ -73,7 +73,11 @@ export function SiteForm() {
   const save = async () => {
     const saved = await update.run({ params, body: changes })
     // What was typed meanwhile stays.
-    setEdited((now) => (now === undefined || now === edited ? undefined : { ...now, opened: saved }))
+    setEdited((now) =>
+      now === undefined || now === edited
+        ? undefined
+        : { opened: saved, draft: { ...draftOf(saved), ...changedFields(now.draft, draft) } },
+    )
     setSure(false)
     toast(texts.saved)
   }

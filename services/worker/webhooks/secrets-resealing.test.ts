@@ -15,7 +15,7 @@ import { openTestPostgres, type TestPostgres } from '../../../tests/support/test
 import { virtualClock } from '../../../tests/support/virtual-clock.ts'
 import { addDelivery, addWebhook } from '../../../tests/support/webhooks.ts'
 import { deliveryMetrics } from './metrics.ts'
-import { secretsKey } from './secrets-key.ts'
+import { secretsResealing } from './secrets-resealing.ts'
 import { deliverySender } from './sender.ts'
 
 const [oldKey, newKey] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
@@ -70,7 +70,7 @@ function startWorker(secrets: SecretBox) {
     metrics: deliveryMetrics(registry),
     leases: leaseMetrics(registry),
   })
-  const components = [sender, secretsKey({ postgres, secrets }, { logger, registry })]
+  const components = [sender, secretsResealing({ postgres, secrets }, { logger, registry })]
   const running = Promise.all(components.map(async (component) => component.run?.(stopping.signal)))
   stop = async () => {
     stopping.abort()
@@ -83,7 +83,7 @@ function startWorker(secrets: SecretBox) {
 
 test('before it has counted, a worker does not say that nothing needs the former key', async () => {
   const registry = createMetrics()
-  secretsKey({ postgres, secrets: openSecretBox(newKey, oldKey) }, { logger: capturedLogger().logger, registry })
+  secretsResealing({ postgres, secrets: openSecretBox(newKey, oldKey) }, { logger: capturedLogger().logger, registry })
   expect(await registry.metrics()).not.toMatch(/^sluice_worker_endpoints_other_key/m)
 })
 

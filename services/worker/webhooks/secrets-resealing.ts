@@ -11,7 +11,7 @@ const intervalMs = 60_000
  * needed no longer, or that neither opens what is stored. It goes on doing so: a process that is not restarted yet still
  * stores with the previous key.
  */
-export function secretsKey(
+export function secretsResealing(
   { postgres, secrets }: Pick<WorkerEngines, 'postgres' | 'secrets'>,
   { logger, registry }: Pick<JobContext, 'logger' | 'registry'>,
 ): Component {
