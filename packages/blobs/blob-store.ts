@@ -58,7 +58,7 @@ export interface BlobStore {
 
   /** Resolves when blobs can be written and listed; rejects with the reason otherwise. It is cheap: readiness calls it. */
   check(): Promise<void>
-  /** The disk that holds the blobs; undefined for a store that has none of its own to tell of. */
+  /** The disk that holds the blobs; undefined where the store is no folder, as in S3. */
   disk(): Promise<DiskSpace | undefined>
   /** Ends the connections. */
   close(): Promise<void>

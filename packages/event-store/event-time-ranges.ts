@@ -24,15 +24,18 @@ export async function eventTimeRanges(
   { rowsMax = wholeRowsMax }: { rowsMax?: number } = {},
 ): Promise<EventTimeRanges> {
   if (siteIds.length === 0) return new Map()
-  const large = await ofChunks(siteIds, (chunk) => findLargeSites(chunk, rowsMax, runner))
+  const large = await readInChunks(siteIds, (chunk) => findLargeSites(chunk, rowsMax, runner))
   const largeIds = new Set(large.map(({ siteId }) => siteId))
   const small = siteIds.filter((siteId) => !largeIds.has(siteId))
-  const ranges = await Promise.all([ofChunks(small, (chunk) => readWhole(chunk, runner)), readEnds(large, runner)])
+  const ranges = await Promise.all([readInChunks(small, (chunk) => readWhole(chunk, runner)), readEnds(large, runner)])
   return new Map(ranges.flat())
 }
 
-/** Reads sites in statements whose parameters ClickHouse accepts: the ids of a thousand sites may be longer than that. */
-async function ofChunks<T>(siteIds: readonly string[], read: (chunk: string[]) => Promise<readonly T[]>): Promise<T[]> {
+/** Reads sites in several statements: ClickHouse limits a parameter, and the ids of a thousand sites may exceed that limit. */
+async function readInChunks<T>(
+  siteIds: readonly string[],
+  read: (chunk: string[]) => Promise<readonly T[]>,
+): Promise<T[]> {
   return (await Promise.all(parameterChunks(siteIds).map(read))).flat()
 }
 

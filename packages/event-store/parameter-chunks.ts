@@ -6,10 +6,12 @@ export function parameterChunks(values: readonly string[]): readonly string[][] 
   const chunks: string[][] = [[]]
   let bytes = 0
   for (const value of values) {
-    bytes += Buffer.byteLength(value) + 3
+    // Two quotes and a comma.
+    const valueBytes = Buffer.byteLength(value) + 3
+    bytes += valueBytes
     if (bytes > parameterBytesMax) {
       chunks.push([])
-      bytes = Buffer.byteLength(value) + 3
+      bytes = valueBytes
     }
     chunks.at(-1)?.push(value)
   }

@@ -10,12 +10,12 @@ export const originMark = '\0'
  */
 export function htmlPage(path: string, page: HtmlPage): Page {
   const { text, headers } = renderHtml(page)
-  const [first = noBytes, ...others] = text.split(originMark).map((part) => Buffer.from(part))
+  const fixedParts = text.split(originMark).map((part) => Buffer.from(part))
   return {
     path,
     handle: (_request, response, client) => {
       const origin = Buffer.from(originOf(client))
-      const parts = [first, ...others.flatMap((part) => [origin, part])]
+      const parts = fixedParts.flatMap((part, index) => (index === 0 ? [part] : [origin, part]))
       const length = parts.reduce((sum, part) => sum + part.length, 0)
       response.writeHead(200, { ...headers, 'Content-Length': length })
       for (const part of parts) response.write(part)
@@ -23,8 +23,6 @@ export function htmlPage(path: string, page: HtmlPage): Page {
     },
   }
 }
-
-const noBytes = Buffer.alloc(0)
 
 /** Hosts are letters, digits and a few marks; anything else could be markup and is not echoed. */
 function originOf({ isSecure, host }: Pick<Client, 'isSecure' | 'host'>): string {

@@ -104,7 +104,7 @@ export async function runService<V extends Variables>({
       stopTimes(config).totalMs - stopMarginMs,
     ).unref()
   }
-  // Also during the build and the start, which may wait for an engine.
+  // The limit holds during the build and the start, too: they may wait for an engine.
   void stopSignal.then(endInTime)
   try {
     const { service, access, engines, onReady } = await build(config, { logger, metrics, clock })

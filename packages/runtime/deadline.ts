@@ -12,7 +12,8 @@ export async function withDeadline<T>(work: Promise<T>, ms: number, late: () => 
 }
 
 /**
- * Settles as `work` does, whose signal aborts with `signal`, or after `ms` with the reason `late()`. Leaves no timer behind.
+ * Runs `work` with a signal that aborts when `signal` does, or after `ms` with the reason `late()`. Settles when `work` does,
+ * and as it does. Leaves no timer behind.
  */
 export async function abortedAfter<T>(
   signal: AbortSignal,

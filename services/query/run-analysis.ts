@@ -66,9 +66,9 @@ export function cohortTooLarge(field: string): FieldText {
 }
 
 /**
- * Runs an analysis for a request, in the queue of its key, until its client leaves or it takes too long. Throws a 400 with the request's
- * fields (docs/http-interface.md#errors) for an analysis that is too large or whose pattern ClickHouse refuses, and
- * otherwise what the analysis throws.
+ * Runs an analysis for a request, in the queue of its key, until its client leaves or it takes too long. Throws a 400 with
+ * the request's fields (docs/http-interface.md#errors) for an analysis that is too large or whose pattern ClickHouse refuses,
+ * and otherwise what the analysis throws.
  */
 export async function runAnalysis<Numbers>(
   runners: AnalysisRunners,

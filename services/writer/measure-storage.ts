@@ -44,7 +44,7 @@ export function storageMeter({
   })
   const expiring = new Gauge({
     name: 'sluice_dead_letters_expiring',
-    help: `Those that have waited for more than ${expiringDays} days; after ${deadLetterDays} they are deleted.`,
+    help: `Dead letters that have waited for more than ${expiringDays} days; after ${deadLetterDays} days they are deleted.`,
     registers,
   })
   const freeBytes = new Gauge({

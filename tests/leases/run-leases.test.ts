@@ -330,7 +330,7 @@ describe('a unit that fails', () => {
 
 describe('while Postgres is away', () => {
   test('takes back off and are logged once; they go on when it is back', async () => {
-    const [{ table, calls }] = [countedTakes()]
+    const { table, calls } = countedTakes()
     let runs = 0
     start(
       () => {
@@ -352,7 +352,7 @@ describe('while Postgres is away', () => {
   })
 
   test('an idle worker reports jobs as due since then, and as taken when it is back', async () => {
-    const [{ table, calls }] = [countedTakes()]
+    const { table, calls } = countedTakes()
     start(() => Promise.resolve(done), { table })
     await pass(() => calls() === 2, 'two takes have succeeded')
     expect(await oldestDueSeconds()).toBe(0)

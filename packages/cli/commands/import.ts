@@ -212,6 +212,7 @@ async function follow(
 ): Promise<void> {
   const { terminal, signal } = context
   const job = await waitForEnd(context, client, jobId).catch((error: unknown) => {
+    // A 429, a 5xx or a lost connection says nothing about the import; after any other refusal, waiting would be refused, too.
     if (signal.aborted || error instanceof ConnectionFailure || (error instanceof Refusal && error.status >= 429))
       terminal.note(`The import goes on without this command: "sluice import --job ${jobId}" waits for it.`)
     throw error

@@ -194,8 +194,8 @@ function rowsOf(data: StatsResult): string[][] {
   const before = comparedValues(data)
   return (data.breakdown ?? []).map((entry, at) => [
     ...(isByTime(data) ? [formatBucket(entry.timestamp, data)] : []),
-    ...(entry.key === undefined ? [] : [nameOf(entry.key)]),
-    ...dimensionsBeside(data).map((name) => nameOf(textOf(entry, name))),
+    ...(entry.key === undefined ? [] : [cellOf(entry.key)]),
+    ...dimensionsBeside(data).map((name) => cellOf(textOf(entry, name))),
     formatValue(data.metric, entry.value),
     ...(isComparable(data) ? [before(entry, at)] : []),
   ])
@@ -242,8 +242,8 @@ function textOf(entry: BreakdownEntry, name: string): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** A value as the table shows it. */
-function nameOf(value: string): string {
+/** A dimension's value in the table, where an empty cell would look like a mistake. */
+function cellOf(value: string): string {
   return value === '' ? '(none)' : value
 }
 

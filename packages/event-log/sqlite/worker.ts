@@ -286,7 +286,7 @@ function createLog(db: DatabaseSync, data: SqliteWorkerData, { id, partitions }:
         })
         groups.set(group, positions)
       }
-      // Below the first block is what the retention has deleted.
+      // Blocks below the first one were deleted by the retention: nobody waits for them.
       return { positions: positions.map((next, partition) => Math.max(next, starts[partition] ?? 0)) }
     },
     offsetsForTime({ time }) {

@@ -44,7 +44,7 @@ async function valueOf(spec: AlertSpec, metric: Metric, end: number, runner: Que
       conditions: filter,
       ...(targetEvent === undefined ? {} : { targetEvent }),
       sessionsUntil: end,
-      // As the preview counts, and the rules that are measured together. Exact sessions of a large site may take too much.
+      // The preview, and rules that are measured together, count the same way. Exact sessions of a large site may take too much.
       exact: !isSessionMetric(metric),
     },
     runner,

@@ -45,7 +45,7 @@ export function funnelStatement(spec: FunnelSpec): Statement {
   const isOfStep = units.map((unit) => `arrayMap(time -> time % ${unitsPerEvent} = ${unit}, times)`).join(', ')
   const window = `${BigInt(windowMs) * BigInt(unitsPerMs) + BigInt(unitsPerMs / 2)}`
   return {
-    // The conditions stand in it once: ClickHouse's form fields, in which a statement with many parameters travels, have a limit.
+    // The statement holds the conditions once: one with many parameters travels in form fields, which ClickHouse limits.
     sql: `
 WITH arrayFilter((unit, is_met) -> is_met, [${units.join(', ')}], [${met}]) AS met
 SELECT level, count() AS users

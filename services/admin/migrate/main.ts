@@ -19,11 +19,15 @@ const flag = { type: 'boolean', default: false } as const
 
 try {
   const options = { plan: flag, wait: flag, 'accept-loss': flag }
-  const { plan, wait, ...values } = readArguments(usage, { options }, (given) => {
-    if (given.values.plan && given.values.wait) {
+  const {
+    plan,
+    wait,
+    'accept-loss': acceptLoss,
+  } = readArguments(usage, { options }, ({ values }) => {
+    if (values.plan && values.wait) {
       throw new Error('--plan changes nothing that --wait could wait for: give one of them.')
     }
-    return given.values
+    return values
   })
   const config = loadCommandConfig(variables, process.env, console.error)
   // Creating an index on a large table takes long.
@@ -32,7 +36,7 @@ try {
     postgres,
     clickHouseUrl: config.SLUICE_CLICKHOUSE_URL,
     logUrl: config.SLUICE_LOG_URL,
-    acceptLoss: values['accept-loss'],
+    acceptLoss,
   }
   try {
     if (plan) console.log(await planText(engines))

@@ -184,7 +184,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   ): Promise<UnitResult> {
     lease.signal.throwIfAborted()
     const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
-    // A folder copies the parts.
+    // Completing an upload in a folder copies its parts, which needs as much room again.
     if (!(await hasRoom(blobs, bytes))) throw new DiskNearlyFull()
     if (parts.length > 0) await blobs.completeParts(upload, parts)
     else {
@@ -208,14 +208,11 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
    * keep the room from each other.
    */
   async function giveWay(job: ExportRecord, lease: Lease): Promise<UnitResult> {
-    const { object, uploadId } = (await exports.find(job.exportId, null)) ?? job
-    const upload = uploadOf({ object, uploadId })
-    if (job.restarts >= restartsMax) {
-      if (upload) await blobs.abortParts(upload)
-      return failFor(noRoom, lease)
-    }
-    // First: a disk that is full takes no new file.
+    // The file may have been begun in this unit, after `job` was read.
+    const upload = uploadOf((await exports.find(job.exportId, null)) ?? job)
+    // The parts are removed before a new file is begun, because a full disk takes none.
     if (upload) await blobs.abortParts(upload)
+    if (job.restarts >= restartsMax) return failFor(noRoom, lease)
     await beginFile(lease)
     return waitForRoom()
   }
@@ -242,7 +239,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
         return { next: clock.now() + pauseMs, log: { waits: 'for the writers' } }
       if (!(await hasRoom(blobs, 0))) {
         if (job.afterKey !== null) return await giveWay(job, lease)
-        // Parts that are not recorded: of a file that is written in one unit, which was interrupted.
+        // A file that is written in one unit may have left parts without a record when that unit was interrupted.
         const upload = uploadOf(job)
         if (upload) await blobs.abortParts(upload)
         return waitForRoom()
@@ -252,9 +249,9 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       return await writePieces(job, opened, lease)
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job, lease)
-      // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.
       else if (error instanceof DiskNearlyFull) return giveWay(job, lease)
       else if (error instanceof AppError && error.code === 'conflict') {
+        // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.
         if (job.restarts >= restartsMax) return failFor(brokenFile, lease)
         await beginFile(lease)
       } else if (error instanceof ClickHouseError && error.serverCode === clickHouseCode.timeoutExceeded) {

@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, type Metrics } from '@sluice/runtime/metrics
 /** The metrics of deliveries; docs/webhooks.md says which to watch. */
 export interface DeliveryMetrics {
   attempts: Counter<'outcome'>
-  /** Of first attempts that nobody has requested, at endpoints that are not failing. */
+  /** The delays of first attempts that nobody has requested, at endpoints that are not failing. */
   delaySeconds: Histogram
 }
 

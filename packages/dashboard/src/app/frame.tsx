@@ -212,7 +212,7 @@ function AddressProblems() {
 const unreadable = (siteId: string) => ({
   site_id: siteId,
   name: siteId,
-  // Its own is unknown (`useSiteZone`): times are shown in this one.
+  // The site's time zone is unknown (`useSiteZone`), so its times are shown in UTC.
   timezone: 'UTC',
   conversion_event: null,
   retention_days: null,

@@ -12,7 +12,7 @@ import { EmptyState, ErrorPanel, SkeletonRows } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
 interface OpenedEventProps {
-  /** Of `eventKeyOf`; another one needs another component. */
+  /** The event's `eventKeyOf`. Give the component the same `key`: it keeps the event that it found first. */
   eventKey: string
   /** What the list holds when it is opened. */
   listed: readonly StoredEvent[]
