@@ -1,6 +1,6 @@
 import type { Clock } from '@sluice/runtime/clock'
 import { internalMessage, isRetryable } from '@sluice/runtime/errors'
-import { settledOrAborted } from '@sluice/runtime/settled-or-aborted'
+import { settledOrStopped } from '@sluice/runtime/settled-or-aborted'
 import type { Component } from '@sluice/runtime/supervisor'
 
 export interface TakeLoopOptions {
@@ -51,9 +51,7 @@ export function takeLoop({ name, clock, stopping, take, abort, warn }: TakeLoopO
       const hasEnded = someEnded.promise
       try {
         taking = take(signal, follow)
-        await settledOrAborted(taking, signal).catch((error: unknown) => {
-          if (!signal.aborted) throw error
-        })
+        await settledOrStopped(taking, signal)
         backoffMs = 0
       } catch (error) {
         if (!isRetryable(error)) throw error

@@ -1,5 +1,5 @@
 import { type AppError, isRetryable } from './errors.ts'
-import { settledOrAborted } from './settled-or-aborted.ts'
+import { settledOrStopped } from './settled-or-aborted.ts'
 import { type Component, sleep } from './supervisor.ts'
 
 export interface PollerOptions {
@@ -52,9 +52,7 @@ export function poller({
       if (pollsAtStart && isFirstRun) await sleep(intervalMs, signal)
       isFirstRun = false
       while (!signal.aborted) {
-        await settledOrAborted(pollOnce(), signal).catch((error: unknown) => {
-          if (!signal.aborted) throw error
-        })
+        await settledOrStopped(pollOnce(), signal)
         await sleep(intervalMs, signal)
       }
     },

@@ -15,3 +15,13 @@ export async function settledOrAborted<T>(work: Promise<T>, signal: AbortSignal)
     signal.removeEventListener('abort', abort)
   }
 }
+
+/**
+ * For a loop that ends when its signal aborts: waits until `work` settles or the signal aborts. Rejects with the error of work
+ * that fails while the signal has not aborted; after that, the end of the loop is what counts.
+ */
+export async function settledOrStopped(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  await settledOrAborted(work, signal).catch((error: unknown) => {
+    if (!signal.aborted) throw error
+  })
+}

@@ -1,6 +1,6 @@
 import { withDeadline } from './deadline.ts'
 import { isRetryable, unavailable } from './errors.ts'
-import { settledOrAborted } from './settled-or-aborted.ts'
+import { settledOrStopped } from './settled-or-aborted.ts'
 import { type Component, sleep } from './supervisor.ts'
 
 export interface StartupTaskOptions {
@@ -53,9 +53,7 @@ export function startupTask({
       while (!isDone) {
         await sleep(retryMs, signal)
         if (signal.aborted) return
-        await settledOrAborted(finish(attempt()), signal).catch((error: unknown) => {
-          if (!signal.aborted) throw error
-        })
+        await settledOrStopped(finish(attempt()), signal)
       }
     },
   }
