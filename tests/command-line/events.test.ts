@@ -42,6 +42,15 @@ describe('send', () => {
     expect(await standalone.waitForEvents('send-json', 1)).toHaveLength(1)
   })
 
+  it('adds the properties of options to those of an event that is given as JSON', async () => {
+    const event = '{"event_type":"x","properties":{"plan":"pro","seats":4}}'
+    const { code } = await standalone.run(['send', event, '--site', 'both', '-p', 'seats:=5', '-p', 'trial:=true'])
+    expect(code).toBe(0)
+    expect(await standalone.waitForEvents('both', 1)).toMatchObject([
+      { properties: { plan: 'pro', seats: 5, trial: true } },
+    ])
+  })
+
   it('keeps every digit of an event that is given as JSON, and of a property', async () => {
     const event = '{"event_type":"x","order":1234567890123456789,"nested":{"list":[9007199254740993]}}'
     const { code } = await standalone.run(['send', event, '--site', 'digits', '-p', 'account:=-9223372036854775807'])

@@ -258,6 +258,19 @@ describe('import --from', () => {
     ])
   })
 
+  it('umami: says that a file holds no events, and uploads nothing', async () => {
+    const header = 'session_id,visit_id,url_path,event_type,created_at\n'
+    for (const [name, rows, message] of [
+      ['header.csv', '', 'header.csv holds no events to import.'],
+      ['only-vitals.csv', 's1,v1,/p,5,2024-05-01 12:00:01\n', 'only-vitals.csv holds no events to import.'],
+      ['only-bad.csv', 's1,v1,/p,1,never\n', 'Line 2: created_at is not a time\nsluice: 1 record could not be stored'],
+    ] as const) {
+      await standalone.write(name, header + rows)
+      const result = await standalone.run(['import', name, '--from', 'umami', '--site', 'no-events'])
+      expect([name, result]).toEqual([name, { code: 1, stdout: '', stderr: expect.stringContaining(message) }])
+    }
+  })
+
   it('umami: takes website_event, and names the lines of the original', async () => {
     const file = await standalone.write(
       'website_event.csv',

@@ -119,6 +119,11 @@ async function runImport(context: Context, file: string | undefined, options: Im
       if (options.errorsFile !== undefined) await writeErrors(options.errorsFile, problems)
       printErrors(context.terminal, problems.slice(0, shownErrorsMax), { failed: problems.length, options })
     }
+    if (prepared.isEmpty) {
+      await reportProblems()
+      if (problems.length > 0) throw notStored(problems.length)
+      throw new Failure(`${file === '-' ? 'Standard input' : file} holds no events to import.`)
+    }
     const jobId = await upload(context, client, { prepared, siteId, options }).catch(async (error: unknown) => {
       await reportProblems()
       throw error

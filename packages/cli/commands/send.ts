@@ -94,9 +94,12 @@ async function send(context: Context, event: string, options: SendOptions): Prom
     await sendLines({ context, client, siteId: settings.site, onStored: print })
     return
   }
+  const described = parseEvent(event)
   const fields: Record<string, unknown> = {
-    ...parseEvent(event),
+    ...described,
     ...given,
+    // An option replaces a property of its name, and leaves the others.
+    ...(isJsonObject(described.properties) && { properties: { ...described.properties, ...options.property } }),
     ...(options.site && { site_id: options.site }),
   }
   const connection = await openConnection(context, options)

@@ -26,6 +26,8 @@ export type Product = keyof typeof converters
 /** A file as it is uploaded. */
 export interface PreparedFile {
   path: string
+  /** Whether nothing of the original was converted, so that there is nothing to upload. */
+  isEmpty: boolean
   /** An error of the server, which is about the file, as one about the original. */
   inOriginal(error: ImportError): ImportError
   /** Records that could not be converted; they are not in the file. */
@@ -34,13 +36,15 @@ export interface PreparedFile {
 
 /** A file that is uploaded as it is. */
 export function unconverted(path: string): PreparedFile {
-  return { path, inOriginal: (error) => error, problems: [] }
+  return { path, isEmpty: false, inOriginal: (error) => error, problems: [] }
 }
 
 /** A line writer that keeps the lines of the original, so that errors of the server name the right ones. */
 interface LineWriter {
   write(line: number, texts: Iterable<string>): Promise<void>
   lineOf(line: number): number
+  /** Whether nothing was written. */
+  isEmpty(): boolean
   end(): Promise<void>
 }
 
@@ -104,7 +108,7 @@ async function rewrite(
   }
   // The numbers of records are those of the file, which may hold more or fewer than the original.
   const inOriginal = ({ record: _, ...error }: ImportError) => ({ ...error, line: lines.lineOf(error.line) })
-  return { path: target, inOriginal, problems }
+  return { path: target, isEmpty: lines.isEmpty(), inOriginal, problems }
 }
 
 function* linesOf(conversion: Conversion, id: string): Generator<string> {
@@ -155,6 +159,7 @@ function openLineWriter(path: string): LineWriter {
       const entry = moved[moved.findLastIndex(({ from }) => from <= line)]
       return entry?.line ?? line
     },
+    isEmpty: () => written === 0,
     end: async () => {
       packed.end()
       await stored
