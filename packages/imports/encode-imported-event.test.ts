@@ -46,6 +46,7 @@ const made = {
 describe('the row of a record of CSV', () => {
   test('has the fields of the cells, and an id of the file and the number', () => {
     expect(rowOf(csv('timestamp_ms,event_type', `${timestamp},view`))).toEqual(made)
+    expect(rowOf(csv('timestamp_ms,event_type', `${timestamp / 1e12}E12,view`))).toEqual(made)
     const header = 'event_type,timestamp_ms,event_id,site_id,country,device_type,url,environment,received_at'
     expect(rowOf(csv(header, `view,${timestamp}.9,e1,shop,de,Mobile,"https://a.b/?x=""1"",2",dev,1`))).toEqual({
       ...made,
@@ -131,6 +132,12 @@ describe('a record fails', () => {
       'with a date for a timestamp',
       csv(header, 'view,2026-01-01,,,'),
       'Invalid field: timestamp_ms must be a number',
+      'timestamp_ms',
+    ],
+    [
+      'with a timestamp that a spreadsheet has rounded',
+      csv(header, 'view,1.76723E+12,,,'),
+      'Invalid field: timestamp_ms was rounded by a spreadsheet: format the column as a number without decimals',
       'timestamp_ms',
     ],
     [

@@ -24,7 +24,7 @@ export type RecordParser = (bytes: Buffer, parseJson?: ParseJson) => RecordField
 /**
  * The parser for the records of a file.
  *
- * - CSV: an empty cell means absent, a cell of `timestamp_ms` that holds a number is one, `properties` holds a JSON object,
+ * - CSV: an empty cell means absent, a cell of `timestamp_ms` that holds a number is one, unless a spreadsheet has rounded it, `properties` holds a JSON object,
  *   `properties.<name>` a text. The `'` that an export puts before formulas is taken off (`unguardCell`).
  * - JSON: the members are the columns of CSV, with the types of `/collect`.
  *
@@ -59,6 +59,8 @@ function decode(bytes: Buffer): string {
 }
 
 const number = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+/** A long number as the cell of a spreadsheet shows and saves it: with at most six digits. */
+const rounded = /^\d(?:\.\d{1,5})?[eE]\+\d+$/
 
 function readCells(
   cells: readonly string[],
@@ -73,11 +75,19 @@ function readCells(
     const field = fields[at]
     const cell = unguardCell(cells[at] ?? '')
     if (field === undefined || cell === '') continue
-    if (field === 'timestamp_ms') record.set(field, number.test(cell) ? Number(cell) : cell)
+    if (field === 'timestamp_ms') record.set(field, parseTimestampCell(cell))
     else if (field === 'properties') record.set(field, parsePropertiesCell(cell, parseJson))
     else record.set(field, cell)
   }
   return record.finish()
+}
+
+function parseTimestampCell(cell: string): unknown {
+  // The time would be wrong by up to hours.
+  if (rounded.test(cell)) {
+    throw invalidField('timestamp_ms', 'was rounded by a spreadsheet: format the column as a number without decimals')
+  }
+  return number.test(cell) ? Number(cell) : cell
 }
 
 function parsePropertiesCell(cell: string, parseJson: ParseJson): unknown {
