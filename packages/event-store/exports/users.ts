@@ -22,7 +22,8 @@ export function userExportRows(scope: ExportScope): ExportRows {
   const { join, events, filter, cohort, params } = scopeSql(scope)
   const { environment, start, end } = scope
   const isAll = start === undefined && end === undefined && filter === undefined && cohort === undefined
-  const fields = imported.map((field) => `max(imported_${field})`)
+  // With both environments, a user's record is that of prod, else that of dev: fields of both would be nobody's.
+  const fields = imported.map((field) => `argMax(imported_${field}, import_rank)`)
   const seen = (aggregate: string): string => `if(sum(events_of_user) = 0, NULL, ${aggregate})`
   return {
     columns,
@@ -42,14 +43,15 @@ FROM
         toUnixTimestamp64Milli(min(timestamp)) AS first_ms,
         toUnixTimestamp64Milli(max(timestamp)) AS last_ms,
         count() AS events_of_user,
-        ${imported.map((field) => `'' AS imported_${field}`).join(', ')}
+        ${imported.map((field) => `'' AS imported_${field}`).join(', ')},
+        0 AS import_rank
     FROM events
     ${join}
     WHERE ${[events, `events.user_id != ''`, ...(cohort === undefined ? [] : [cohort])].join(' AND ')}
     GROUP BY events.user_id
     ${filter === undefined ? '' : `HAVING countIf(${filter}) > 0`}
     UNION ALL
-    SELECT user_id, 0, 0, 0, ${imported.join(', ')}
+    SELECT user_id, 0, 0, 0, ${imported.join(', ')}, if(environment = 'prod', 2, 1)
     FROM users FINAL
     WHERE site_id = {site_id:String} ${environment === 'all' ? '' : 'AND environment = {environment:String}'}
 )

@@ -15,11 +15,11 @@ afterAll(async () => {
 })
 
 async function addUsers(siteId: string, users: readonly Record<string, string>[]): Promise<void> {
-  const values = users.map((user, n) => JSON.stringify({ version: n + 1, ...user }))
+  const values = users.map((user, n) => JSON.stringify({ environment: 'prod', version: n + 1, ...user }))
   for (const value of values) {
     await rig.database.owner.command(
       `INSERT INTO users (site_id, environment, user_id, email, name, company, plan, version)
-       SELECT {site_id:String}, 'prod', JSONExtractString({user:String}, 'user_id'), JSONExtractString({user:String}, 'email'),
+       SELECT {site_id:String}, JSONExtractString({user:String}, 'environment'), JSONExtractString({user:String}, 'user_id'), JSONExtractString({user:String}, 'email'),
          JSONExtractString({user:String}, 'name'), JSONExtractString({user:String}, 'company'),
          JSONExtractString({user:String}, 'plan'), JSONExtractUInt({user:String}, 'version')`,
       { params: { site_id: siteId, user: value } },
@@ -100,6 +100,19 @@ describe('users', () => {
     expect(events.map(({ user_id }) => user_id)).toStrictEqual(['anna', 'anna', 'anna'])
     const lost = await rig.exportAll(siteId, { type: 'cohort', cohort_id: 'coh_none' })
     expect([lost.status, lost.error]).toStrictEqual(['failed', 'Cohort not found'])
+  })
+
+  test('of both environments have the record of prod, else that of dev', async () => {
+    const both = newId('site')
+    await addUsers(both, [
+      { user_id: 'anna', email: 'anna@corp.example', plan: '' },
+      { user_id: 'anna', environment: 'dev', email: 'test@dev.example', plan: 'pro' },
+      { user_id: 'devon', environment: 'dev', email: 'devon@dev.example' },
+    ])
+    expect(await exported(both, { type: 'users', environment: 'all' })).toStrictEqual([
+      user('anna', { email: 'anna@corp.example' }),
+      user('devon', { email: 'devon@dev.example' }),
+    ])
   })
 
   test('are columns of CSV in the order of the contract', async () => {
