@@ -4,8 +4,10 @@ import { AppError } from '@sluice/runtime/errors'
 export const clickHouseCode = {
   attemptToReadAfterEof: 32,
   unknownDatabase: 81,
+  tooManyRows: 158,
   timeoutExceeded: 159,
   queryWithSameIdIsAlreadyRunning: 216,
+  memoryLimitExceeded: 241,
   queryWasCancelled: 394,
   throwIf: 395,
 } as const
@@ -24,7 +26,7 @@ const retryableCodes = new Set<number>([
   209, // SOCKET_TIMEOUT
   210, // NETWORK_ERROR
   236, // ABORTED: the server is ending
-  241, // MEMORY_LIMIT_EXCEEDED
+  clickHouseCode.memoryLimitExceeded,
   242, // TABLE_IS_READ_ONLY
   243, // NOT_ENOUGH_SPACE
   252, // TOO_MANY_PARTS
@@ -64,11 +66,11 @@ const dataCodes = new Set<number>([
 
 /** Codes of a statement that was too large for the server at that time; a smaller one may succeed. */
 const sizeCodes = new Set<number>([
-  158, // TOO_MANY_ROWS
+  clickHouseCode.tooManyRows,
   clickHouseCode.timeoutExceeded,
   173, // CANNOT_ALLOCATE_MEMORY
   191, // SET_SIZE_LIMIT_EXCEEDED
-  241, // MEMORY_LIMIT_EXCEEDED
+  clickHouseCode.memoryLimitExceeded,
   307, // TOO_MANY_BYTES
   396, // TOO_MANY_ROWS_OR_BYTES
 ])
@@ -123,9 +125,6 @@ export class QueryTooLargeError extends AppError {
   }
 }
 
-/** ClickHouse's codes of statements that read more rows, or take more memory, than they may. */
-const limitCode = { tooManyRows: 158, memoryLimit: 241 } as const
-
 /**
  * Whether a statement exceeds a limit by itself, whenever it is asked. The memory limit of the whole server is exceeded by the
  * load, and is no fault of the statement.
@@ -133,7 +132,13 @@ const limitCode = { tooManyRows: 158, memoryLimit: 241 } as const
 export function exceedsLimit(error: unknown): boolean {
   if (error instanceof QueryTooLargeError) return true
   if (!(error instanceof ClickHouseError)) return false
-  const { serverCode, internal } = error
-  const exceedsOwnMemory = serverCode === limitCode.memoryLimit && /query memory limit/i.test(internal)
-  return serverCode === limitCode.tooManyRows || exceedsOwnMemory
+  const { serverCode } = error
+  return (
+    serverCode === clickHouseCode.tooManyRows || (serverCode === clickHouseCode.memoryLimitExceeded && !isOfLoad(error))
+  )
+}
+
+/** Whether the memory of the whole server, or of its user, is used up: the same statement succeeds when others have ended. */
+export function isOfLoad({ serverCode, internal }: ClickHouseError): boolean {
+  return serverCode === clickHouseCode.memoryLimitExceeded && !/query memory limit/i.test(internal)
 }

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { AlertState } from '@sluice/contracts/alert-state'
-import type { AlertHistoryEntry } from '@sluice/contracts/alerts'
+import { type AlertHistoryEntry, alertLimits } from '@sluice/contracts/alerts'
 import type { DeliveryStatus } from '@sluice/contracts/webhooks'
 import type { Page } from './page.ts'
 import type { Tables } from './tables.ts'
@@ -19,12 +19,19 @@ interface HistoryRow {
   last_error: string | null
 }
 
-/** A page of a rule's history, newest first, with the delivery to the rule's own endpoint and its last attempt. */
+const historyMs = alertLimits.historyDays * 86_400_000
+
+/**
+ * A page of a rule's history of the 90 days before `at` (Unix ms), newest first, with the delivery to the rule's own endpoint and
+ * its last attempt.
+ */
 export async function readHistory(
   db: Kysely<Tables>,
   ruleId: string,
   { limit, offset }: Page,
+  at: number,
 ): Promise<{ history: AlertHistoryEntry[]; total: number }> {
+  const since = new Date(at - historyMs)
   const { rows } = await sql<HistoryRow>`
     SELECT
       minute, is_test, from_state, to_state, value, firing_id,
@@ -33,11 +40,12 @@ export async function readHistory(
     FROM alert_history
     LEFT JOIN deliveries ON deliveries.endpoint_id = rule_id AND deliveries.source = alert_history.source
     LEFT JOIN attempts AS last ON last.delivery_id = deliveries.delivery_id AND last.n = deliveries.attempts
-    WHERE rule_id = ${ruleId}
+    WHERE rule_id = ${ruleId} AND minute >= ${since}
     ORDER BY minute DESC, is_test DESC LIMIT ${limit} OFFSET ${offset}`.execute(db)
   const { total } = await db
     .selectFrom('alert_history')
     .where('rule_id', '=', ruleId)
+    .where('minute', '>=', since)
     .select((select) => select.fn.countAll<string>().as('total'))
     .executeTakeFirstOrThrow()
   return { history: rows.map(toEntry), total: Number(total) }

@@ -68,7 +68,7 @@ test('a firing and its resolution are stored with their deliveries, which have o
     { state: 'firing', metric_value: 12, firing_id: fired?.firingId, channel: '#ops' },
     { state: 'resolved', metric_value: 3, firing_id: fired?.firingId },
   ])
-  const { history } = await rules.history(rule.ruleId, { limit: 10, offset: 0 })
+  const { history } = await rules.history(rule.ruleId, { limit: 10, offset: 0 }, noon)
   expect(history).toMatchObject([
     { timestamp: noon + 2 * minuteMs, from: 'firing', to: 'ok', value: 3, test: false },
     {
@@ -159,7 +159,7 @@ test('each webhook of the site that takes alerts gets one delivery, and one URL 
   await addWebhook(postgres, { siteId, url: 'http://127.0.0.1:9/dev', environment: 'dev' })
   await judge(rule, 1, value(12))
   expect((await deliveriesOf(siteId)).map(({ endpoint }) => endpoint).sort()).toStrictEqual([oldest, other].sort())
-  const { history } = await rules.history(rule.ruleId, { limit: 1, offset: 0 })
+  const { history } = await rules.history(rule.ruleId, { limit: 1, offset: 0 }, noon)
   expect(history).toMatchObject([{ notification: null }])
 })
 
@@ -182,7 +182,7 @@ test('the outcome of an e-mail stands in the history, and its body is subject an
     ])
     .execute()
   await db.updateTable('deliveries').set({ status: 'succeeded', attempts: 2 }).execute()
-  const { history } = await rules.history(rule.ruleId, { limit: 1, offset: 0 })
+  const { history } = await rules.history(rule.ruleId, { limit: 1, offset: 0 }, noon)
   expect(history[0]?.notification).toStrictEqual({
     status: 'succeeded',
     attempts: 2,
@@ -199,7 +199,10 @@ test('a history is kept for 90 days', async () => {
     await judge(rule, minutes, value(12))
     await judge(rule, minutes + 1, value(0))
   }
-  expect(await rules.history(rule.ruleId, { limit: 10, offset: 0 })).toMatchObject({ total: 2 })
+  const historyAt = (day: number) => rules.history(rule.ruleId, { limit: 10, offset: 0 }, noon + day * days * 60_000)
+  expect(await historyAt(91)).toMatchObject({ total: 2 })
+  // Also when nothing has happened since.
+  expect(await historyAt(182)).toStrictEqual({ history: [], total: 0 })
 })
 
 test('the sites with rules are jobs, and the oldest judged minute is that of all of them', async () => {

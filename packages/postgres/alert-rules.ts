@@ -80,8 +80,8 @@ export interface AlertRuleStore {
   ): Promise<AlertRule | 'changed' | undefined>
   /** Removes a rule with its history and its deliveries; false where `find` returns undefined. */
   delete(ruleId: string, siteIds: SiteIds): Promise<boolean>
-  /** A page of the rule's transitions and tests, newest first. */
-  history(ruleId: string, page: Page): Promise<{ history: AlertHistoryEntry[]; total: number }>
+  /** A page of the rule's transitions and tests of the 90 days before `at` (Unix ms), newest first. */
+  history(ruleId: string, page: Page, at: number): Promise<{ history: AlertHistoryEntry[]; total: number }>
   /** Queues a test notification at the rule's own target. */
   queueTest(rule: AlertRule, at: number): Promise<void>
   /** The rules of a site that are switched on. */
@@ -124,7 +124,7 @@ export function alertRuleStore(postgres: Postgres): AlertRuleStore {
         return isChanged || rule === undefined ? rule : 'changed'
       }),
     delete: (ruleId, siteIds) => inTransaction((transaction) => deleteRule(transaction, ruleId, siteIds)),
-    history: (ruleId, page) => postgres.run((db) => readHistory(db, ruleId, page)),
+    history: (ruleId, page, at) => postgres.run((db) => readHistory(db, ruleId, page, at)),
     queueTest: (rule, at) => inTransaction((transaction) => insertTest(transaction, rule, at)),
     listEnabled: (siteId) =>
       postgres.run(async (db) => {

@@ -6,10 +6,13 @@ import type { AlertDeps } from './alert-deps.ts'
 
 /** GET /api/v1/alerts/:rule_id/history: transitions and tests, newest first. Throws 404 for a missing or hidden rule. */
 export function listAlertHistoryRoute({ alertRules }: Pick<AlertDeps, 'alertRules'>): Route {
-  return handle(operations.listAlertHistory, async ({ params: { rule_id: ruleId }, query, credential, log }) => {
-    log({ rule_id: ruleId })
-    if (!(await alertRules.find(ruleId, credential.siteIds))) throw notFound('Alert rule')
-    const { history, total } = await alertRules.history(ruleId, query)
-    return { history, total, ...query }
-  })
+  return handle(
+    operations.listAlertHistory,
+    async ({ params: { rule_id: ruleId }, query, credential, receivedAt, log }) => {
+      log({ rule_id: ruleId })
+      if (!(await alertRules.find(ruleId, credential.siteIds))) throw notFound('Alert rule')
+      const { history, total } = await alertRules.history(ruleId, query, receivedAt)
+      return { history, total, ...query }
+    },
+  )
 }

@@ -2,7 +2,7 @@ import { environments } from '@sluice/contracts/scopes'
 import { measureAlert } from '@sluice/event-store/alerts/measure-alert'
 import { isMeasuredTogether, measureTogether } from '@sluice/event-store/alerts/measure-together'
 import { refusedPatternPath } from '@sluice/event-store/conditions'
-import { ClickHouseError, QueryTooLargeError } from '@sluice/event-store/errors'
+import { ClickHouseError, isOfLoad, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
 import type { Judgement } from '@sluice/postgres/alert-judgements'
 import { isRetryable } from '@sluice/runtime/errors'
@@ -63,7 +63,7 @@ export async function measureGroup(
 
 /** The error that users read; undefined: the failure is not caused by their rule. */
 function failureText(error: unknown, filter: Parameters<typeof refusedPatternPath>[1] = []): string | undefined {
-  if (error instanceof QueryTooLargeError || (error instanceof ClickHouseError && error.isOfSize)) {
+  if (error instanceof QueryTooLargeError || (error instanceof ClickHouseError && error.isOfSize && !isOfLoad(error))) {
     return 'The condition asks for more than one evaluation may read: choose a shorter window, or a filter with fewer events'
   }
   const path = refusedPatternPath(error, filter)
