@@ -1,4 +1,6 @@
 import type { AlertHistoryEntry, AlertResource } from '@sluice/contracts/alerts'
+import { webhookLimits } from '@sluice/contracts/webhooks'
+import { serverNow } from '../../api/client.ts'
 import { useApi } from '../../api/hooks.ts'
 import { kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
@@ -15,6 +17,7 @@ import { texts } from './messages.ts'
 
 const limit = 1_000
 const refreshMs = 15_000
+const dayMs = 86_400_000
 
 /** What a rule did: the chart of the preview with the firings that really were, and each change with its notification. */
 export function History({ of }: { of: AlertResource }) {
@@ -97,8 +100,11 @@ function ChangeOf({ entry: { test, to } }: { entry: AlertHistoryEntry }) {
 
 const outcomes = { pending: 'busy', succeeded: 'good', failed: 'danger' } as const
 
-function NotificationOf({ entry: { notification } }: { entry: AlertHistoryEntry }) {
-  if (notification === null) return <span class="muted">{texts.asWebhook}</span>
+function NotificationOf({ entry: { timestamp, notification } }: { entry: AlertHistoryEntry }) {
+  if (notification === null) {
+    const isKept = timestamp > serverNow() - webhookLimits.deliveriesKeptDays * dayMs
+    return <span class="muted">{isKept ? texts.asWebhook : texts.noLongerKept}</span>
+  }
   const { status, last_error: error } = notification
   return (
     <>

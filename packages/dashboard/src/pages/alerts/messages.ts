@@ -105,6 +105,7 @@ export const texts = {
   tests: 'Test',
   notifications: { pending: 'On its way', succeeded: 'Delivered', failed: 'Failed' },
   asWebhook: 'By the site’s webhook',
+  noLongerKept: 'No longer kept',
   lastError: 'The last evaluation failed',
   gone: 'There is no such alert',
 }

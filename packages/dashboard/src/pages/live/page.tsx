@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { LiveQuery, LiveResult } from '@sluice/contracts/live'
 import { serverNow } from '../../api/client.ts'
 import { useApi } from '../../api/hooks.ts'
@@ -82,7 +82,13 @@ export default function Page() {
         {error === undefined ? null : <ErrorPanel error={error} onRetry={live.retry} />}
         <div class="live-now">
           <Now data={data} isLoading={live.isLoading} sourceOf={sourceOf} />
-          <Minutes data={data} isLoading={live.isLoading} zone={zone} sourceOf={sourceOf} />
+          <Minutes
+            data={data}
+            answeredAt={live.answeredAt}
+            isLoading={live.isLoading}
+            zone={zone}
+            sourceOf={sourceOf}
+          />
         </div>
         {live.isLoading ? <SkeletonRows rows={12} /> : null}
         {data === undefined ? null : data.last_events.length === 0 ? (
@@ -127,12 +133,13 @@ function Now({ data, isLoading, sourceOf }: PartProps) {
   )
 }
 
-function Minutes({ data, isLoading, zone, sourceOf }: PartProps & { zone: string }) {
+function Minutes({ data, answeredAt, isLoading, zone, sourceOf }: PartProps & { answeredAt: number; zone: string }) {
   const [isTable, setTable] = useState(false)
   useShortcut('t', messages.more.showTable, () => {
     setTable(data !== undefined)
   })
-  const now = serverNow()
+  // The minutes end with the answer, however long the next one is waited for.
+  const now = useMemo(() => serverNow() - (answeredAt === 0 ? 0 : Date.now() - answeredAt), [answeredAt])
   const columns = (data?.per_minute ?? []).map((value, at, all) => ({
     ms: now - (all.length - at) * minuteMs,
     label: formatTime(now - (all.length - at - 1) * minuteMs, zone),

@@ -80,17 +80,17 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
       id: other,
       header: messages.metrics[other],
       align: 'end' as const,
-      sort: ({ key }: Row) => values.get(key),
+      sort: ({ key }: Row) => values.get(key)?.value,
       onSort: () => {
         setRanked(true)
       },
       cell: ({ key }: Row) => {
-        const value = values.get(key)
-        return value === undefined ? (
+        const detail = values.get(key)
+        return detail === undefined ? (
           ''
         ) : (
           <span class="muted">
-            <Num value={value} kind={kindOf(other)} name={key} />
+            <Num value={detail.value} isEstimated={detail.estimated} kind={kindOf(other)} name={key} />
           </span>
         )
       },
@@ -138,7 +138,7 @@ export function AllDialog({ title, dimension, questions, metric, onClose }: AllD
 
 interface Detail {
   metric: Metric
-  values: ReadonlyMap<string, number>
+  values: ReadonlyMap<string, { value: number; estimated: boolean }>
 }
 
 /** Values in groups that one question has room for. */
@@ -181,7 +181,8 @@ function useDetails(
   const details = others.map((each, at) => {
     const answered = batch.data?.results.filter((_, index) => index % others.length === at) ?? []
     const breakdowns = answered.flatMap((entry) => (entry.success ? (entry.data.breakdown ?? []) : []))
-    return { metric: each, values: new Map(breakdowns.map(({ key = '', value }) => [key, value])) }
+    const values = breakdowns.map(({ key = '', value, estimated = false }) => [key, { value, estimated }] as const)
+    return { metric: each, values: new Map(values) }
   })
   return { details, batch }
 }

@@ -45,7 +45,10 @@ export function CountriesPanel({ questions, isAsked }: { questions: Questions; i
               <WorldMap
                 label={texts.mapLabel}
                 values={new Map(rows.map(({ key, value }) => [key, value]))}
-                describe={(letters, value) => `${valueLabel('country', letters)}: ${formatNumber(value)}`}
+                describe={(letters, value) => {
+                  const isEstimated = rows.some(({ key, estimated }) => key === letters && estimated)
+                  return `${valueLabel('country', letters)}: ${isEstimated ? '≈' : ''}${formatNumber(value)}`
+                }}
                 chosen={chosen}
                 onPick={(letters, event) => {
                   setView({ filters: filtersAfterClick(filters, 'country', letters, clickOf(event)) })
