@@ -68,7 +68,7 @@ const rows = joi
   .items(
     joi.object<CompletableRow>({
       ...rowFields,
-      complete: joi.boolean().required().description('The week is over: the numbers can’t rise any more.'),
+      complete: joi.boolean().required().description('The week is over for those who are counted.'),
     }),
   )
   .required()
