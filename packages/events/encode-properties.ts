@@ -104,6 +104,7 @@ export class EncodedProperties {
     if (this.places !== undefined) {
       const at = this.places.get(jsonName)
       if (at !== undefined) {
+        this.omit(at)
         this.texts[at] = text
         this.types[at] = type
         return
@@ -134,12 +135,17 @@ export class EncodedProperties {
         to = kept++
         places.set(name, to)
         names[to] = name
-      }
+      } else this.omit(to)
       texts[to] = texts[at] ?? ''
       types[to] = types[at]
     }
     names.length = texts.length = types.length = kept
     this.places = places
+  }
+
+  /** Counts a name and its text, which another one replaces. */
+  private omit(at: number): void {
+    this.omittedLength += (this.names[at]?.length ?? 0) + (this.texts[at]?.length ?? 0) + 6
   }
 
   private encodeSpecialName(name: string, place: Place): string {

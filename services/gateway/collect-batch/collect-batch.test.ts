@@ -238,6 +238,32 @@ describe('an event over 32 KiB', () => {
     })
   })
 
+  test('in a list is measured with what another property of the same flattened name replaces', async () => {
+    /** All ways to write one name as names of nested objects, each with a text. */
+    const waysOf = (names: readonly string[]): object => ({
+      [names.join('.')]: 'x'.repeat(2_048),
+      ...Object.fromEntries(
+        names.slice(1).map((_, at) => [names.slice(0, at + 1).join('.'), waysOf(names.slice(at + 1))]),
+      ),
+    })
+    const event = { site_id: 'repeated', event_type: 'x', event_id: 'repeated' }
+    const properties = waysOf(['a', 'b', 'c', 'd', 'e', 'f'])
+    const { body } = await gateway.collectBatch({
+      events: [
+        { ...event, properties },
+        { ...event, ...properties },
+      ],
+    })
+    const error = 'Event is larger than 32768 bytes'
+    expect(body.data).toMatchObject({
+      accepted: 0,
+      errors: [
+        { index: 0, error },
+        { index: 1, error },
+      ],
+    })
+  })
+
   test('in a list is measured without white space', async () => {
     const event = JSON.parse(eventOf('spaced', 32_768)) as object
     const { body } = await gateway.collectBatch(JSON.stringify({ events: [event] }, null, 10))
