@@ -1,6 +1,8 @@
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls, type ConnectionOptions } from 'node:tls'
-import { type Admin, type ISocketFactory, Kafka, type LogEntry, logLevel, type RetryOptions } from 'kafkajs'
+import { promisify } from 'node:util'
+import { zstdDecompress } from 'node:zlib'
+import kafkajs, { type Admin, type ISocketFactory, Kafka, type LogEntry, logLevel, type RetryOptions } from 'kafkajs'
 import { withDeadline } from '@sluice/runtime/deadline'
 import type { Logger } from '@sluice/runtime/logger'
 import type { KafkaAddress } from './url.ts'
@@ -35,6 +37,10 @@ export interface KafkaClient {
    */
   close(disconnect: () => Promise<void>, ms: number): Promise<void>
 }
+
+const decompressZstd = promisify(zstdDecompress)
+// Sluice compresses the payloads itself. Brokers may be told to compress records anew, and other programs may compress theirs.
+kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({ decompress: decompressZstd })
 
 const connectTimeoutMs = 3000
 const keepAliveDelayMs = 60_000

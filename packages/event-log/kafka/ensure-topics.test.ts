@@ -117,14 +117,20 @@ describeWithKafka('topics in Kafka', () => {
     })
   })
 
-  test('keep events for a month and dead letters for a year, whatever their size', async () => {
+  test('keep events for a month and dead letters for a year from their arrival, whatever their size, compressed as they were sent', async () => {
+    const kept = {
+      'retention.bytes': '-1',
+      'cleanup.policy': 'delete',
+      'compression.type': 'producer',
+      'message.timestamp.type': 'LogAppendTime',
+    }
     const url = await createKafkaLog()
     const admin = kafkaClientOf(url).admin()
     await admin.connect()
     const settingsOf = async (name: string) => {
       const { resources } = await admin.describeConfigs({
         includeSynonyms: false,
-        resources: [{ type: topicResource, name, configNames: ['retention.ms', 'retention.bytes', 'cleanup.policy'] }],
+        resources: [{ type: topicResource, name, configNames: [...Object.keys(kept), 'retention.ms'] }],
       })
       return Object.fromEntries(
         resources.flatMap(({ configEntries }) =>
@@ -132,7 +138,6 @@ describeWithKafka('topics in Kafka', () => {
         ),
       )
     }
-    const kept = { 'retention.bytes': '-1', 'cleanup.policy': 'delete' }
     expect(await settingsOf(topicOf(url))).toEqual({ ...kept, 'retention.ms': '2592000000' })
     expect(await settingsOf(`${topicOf(url)}.dead`)).toEqual({ ...kept, 'retention.ms': '31536000000' })
     await admin.disconnect()
@@ -142,7 +147,12 @@ describeWithKafka('topics in Kafka', () => {
     const url = testKafka()?.url ?? ''
     const admin = kafkaClientOf(url).admin()
     await admin.connect()
-    const settings = { 'retention.ms': '604799999', 'retention.bytes': '1000000', 'cleanup.policy': 'compact,delete' }
+    const settings = {
+      'retention.ms': '604799999',
+      'retention.bytes': '1000000',
+      'cleanup.policy': 'compact,delete',
+      'compression.type': 'lz4',
+    }
     const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }))
     await admin.createTopics({ topics: [{ topic: topicOf(url), configEntries }] })
     expect(await describeDurability(url)).toEqual(
@@ -158,6 +168,7 @@ describeWithKafka('topics in Kafka', () => {
     expect(warnings).toContain('retention.ms=604799999: below 7 days')
     expect(warnings).toContain('retention.bytes=1000000')
     expect(warnings).toContain('cleanup.policy=compact,delete')
+    expect(warnings).toContain('compression.type=lz4: brokers compress events anew')
   })
 
   test('report their ends with the new partitions as soon as partitions were added', async () => {

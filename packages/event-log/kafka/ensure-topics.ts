@@ -24,6 +24,8 @@ const dayMs = 86_400_000
 const retentionDays = 30
 /** Kafka's own default; a writer that is down for longer does not go unnoticed. */
 const retentionDaysWanted = 7
+/** What brokers may do with the compression of a record so that kafkajs reads it. */
+const readableCodecs = ['producer', 'uncompressed', 'gzip', 'zstd']
 
 export interface EnsureTopicsOptions {
   /** Partitions of new topics; existing topics are left as they are. Default 4. */
@@ -34,9 +36,9 @@ export interface EnsureTopicsOptions {
 /**
  * Creates `<topic>`, `<topic>.backfill` and `<topic>.dead` of a `kafka:` URL where they are missing, with `min(3, brokers)`
  * replicas; with three, a write needs two in-sync replicas. A replica that lags never becomes leader. Events are kept for
- * 30 days whatever they take, dead letters for 365. `<topic>.backfill` has the partitions, the replicas and the settings of
- * `<topic>`, also when these were changed since. Returns the names of the new topics. Throws when Kafka can't be reached
- * within 15 s or refuses, and when `<topic>.backfill` has too many partitions.
+ * 30 days by the clock of the brokers, whatever they take, dead letters for 365. `<topic>.backfill` has the partitions, the
+ * replicas and the settings of `<topic>`, also when these were changed since. Returns the names of the new topics. Throws
+ * when Kafka can't be reached within 15 s or refuses, and when `<topic>.backfill` has too many partitions.
  */
 export async function ensureTopics(url: string, options: EnsureTopicsOptions = {}): Promise<string[]> {
   const { topic } = parseKafkaUrl(url)
@@ -52,6 +54,9 @@ export async function ensureTopics(url: string, options: EnsureTopicsOptions = {
       // Explicit, because a cluster may have other defaults.
       { name: 'cleanup.policy', value: 'delete' },
       { name: 'retention.bytes', value: '-1' },
+      { name: 'compression.type', value: 'producer' },
+      // The clock of a gateway must neither decide how long its events are kept, nor have the broker refuse them.
+      { name: 'message.timestamp.type', value: 'LogAppendTime' },
       ...(replicationFactor === replicasWanted ? [{ name: 'min.insync.replicas', value: String(inSyncWanted) }] : []),
     ]
     const retentionDaysOf = (name: string) => (name === topic ? retentionDays : deadLetterDays)
@@ -166,8 +171,8 @@ async function topicSettings(admin: Admin, name: string): Promise<ConfigEntries[
 
 /**
  * Reasons why an acknowledged event could still be lost in this cluster, as an event or as a dead letter, one sentence each;
- * empty for three replicas, two of them in sync, no unclean election and at least a week of retention (a year for dead
- * letters), and for `file:`. Rejects while Kafka can't be reached.
+ * empty for three replicas, two of them in sync, no unclean election, at least a week of retention (a year for dead letters) and
+ * records that writers can decompress, and for `file:`. Rejects while Kafka can't be reached.
  */
 export async function describeDurability(
   url: string,
@@ -222,6 +227,12 @@ function findRisks(replicas: number, settings: ReadonlyMap<string, string>, rete
   const retentionBytes = Number(settings.get('retention.bytes'))
   if (retentionBytes >= 0) {
     found.push(`retention.bytes=${retentionBytes}: events beyond it are deleted, stored or not`)
+  }
+  const codec = settings.get('compression.type') ?? 'producer'
+  if (!readableCodecs.includes(codec)) {
+    found.push(
+      `compression.type=${codec}: brokers compress events anew, and writers can't read this codec. Set it to producer`,
+    )
   }
   const policy = settings.get('cleanup.policy') ?? ''
   if (policy.includes('compact')) {

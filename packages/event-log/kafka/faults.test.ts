@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { LocalKafka } from '../../../tests/support/engines/kafka.ts'
-import { describeWithKafka } from '../../../tests/support/engines/test-engines.ts'
+import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
 import { startKafkaBehindProxy } from '../../../tests/support/kafka-behind-proxy.ts'
 import { startStopwatch } from '../../../tests/support/stopwatch.ts'
 import type { TcpProxy } from '../../../tests/support/tcp-proxy.ts'
@@ -70,6 +70,24 @@ describeWithKafka('records in Kafka', () => {
       [1, 0],
       [0, 0],
       [1, 1],
+    ])
+  })
+
+  test.each(['gzip', 'zstd'])('are read when brokers compress them anew with %s', async (codec) => {
+    const url = testKafka()?.url ?? ''
+    const admin = kafkaClientOf(url).admin()
+    await admin.connect()
+    const configEntries = [{ name: 'compression.type', value: codec }]
+    await admin.createTopics({ topics: [{ topic: topicOf(url), numPartitions: 2, configEntries }] })
+    await admin.disconnect()
+    const log = await open(url)
+    await log.publish([block(0, 'small'), block(0, 'large', {}, 100_000)], { timeoutMs })
+    const reader = collect(log, 'group')
+    await waitUntilTrue('both blocks', () => reader.batches.flatMap(({ blocks }) => blocks).length === 2)
+    const blocks = reader.batches.flatMap(({ blocks: each }) => each)
+    expect(blocks.map(({ headers, payload }) => [headers.v, payload.length])).toEqual([
+      [1, 6],
+      [1, 100_000],
     ])
   })
 
