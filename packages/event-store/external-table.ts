@@ -14,6 +14,10 @@ export interface ExternalTableQuery {
   payloads: readonly Buffer[]
   /** Settings and other parameters of the URL. */
   parameters: Readonly<Record<string, string>>
+  /**
+   * ClickHouse ends the query after this time, with code 159, unless `parameters` has another `max_execution_time`; its answer is
+   * waited for some seconds longer.
+   */
   timeoutMs: number
 }
 
@@ -25,6 +29,9 @@ export interface ExternalTableResult {
   /** Rows that the query read, from `b` and from tables. */
   readRows: number
 }
+
+/** ClickHouse's own time-out has to come first: its code says that the query was too large, not that the server is away. */
+const answerMs = 5_000
 
 /** Posts statements together with the rows of a table that only they see. */
 export interface ExternalTableClient {
@@ -77,7 +84,7 @@ export function externalTableClient(address: ClickHouseAddress): ExternalTableCl
           method: 'POST',
           agent,
           // ClickHouse continues an insert whose client left: after a time-out the caller must replace it.
-          signal: AbortSignal.timeout(query.timeoutMs),
+          signal: AbortSignal.timeout(query.timeoutMs + answerMs),
           headers: {
             'Content-Type': `multipart/form-data; boundary=${boundary}`,
             'Content-Length': contentLength,
