@@ -91,19 +91,28 @@ export function lostStore(servers: readonly ClickHouseAddress[]): AppError {
   )
 }
 
-/** Creates the missing topics, and returns their names. Dead letters of a new topic have not been replayed yet. */
+/** Creates the missing topics, and returns their names. */
 async function prepareTopics(postgres: Postgres, logUrl: string, shards: number): Promise<string[]> {
   const created = await ensureTopics(logUrl, { partitions: newLogPartitions(shards) })
-  const deadUrl = deadLetterUrl(logUrl)
-  if (created.includes(parseKafkaUrl(deadUrl).topic)) {
-    const deadLetters = await openEventLog(deadUrl, { logger: silentLogger })
-    try {
-      await replayPositionStore(postgres).forget(await deadLetters.id())
-    } finally {
-      await deadLetters.close()
-    }
-  }
+  await forgetReplays(postgres, logUrl, created)
   return created
+}
+
+/**
+ * Deletes the positions of replays if the topic of dead letters was made anew, by this call or before: its letters have not been
+ * replayed yet. A restored Postgres may have positions of the former topic, which lie beyond the end of the new one.
+ */
+async function forgetReplays(postgres: Postgres, logUrl: string, newTopics: readonly string[]): Promise<void> {
+  const deadUrl = deadLetterUrl(logUrl)
+  const deadLetters = await openEventLog(deadUrl, { logger: silentLogger })
+  try {
+    const positions = replayPositionStore(postgres)
+    const [id, ends] = [await deadLetters.id(), await deadLetters.ends()]
+    const isBeyondEnd = [...(await positions.read(id))].some(([partition, next]) => next > (ends[partition] ?? 0n))
+    if (isBeyondEnd || newTopics.includes(parseKafkaUrl(deadUrl).topic)) await positions.forget(id)
+  } finally {
+    await deadLetters.close()
+  }
 }
 
 /** Partitions of a new log: 4, or one for each shard. */

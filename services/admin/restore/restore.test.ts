@@ -4,19 +4,29 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { writePiece } from '@sluice/blobs/pieces'
+import { block } from '@sluice/event-log/conformance/collect'
+import { ensureTopics, missingTopics } from '@sluice/event-log/kafka/ensure-topics'
+import { readGroupState } from '@sluice/event-log/kafka/group-offsets'
+import { parseKafkaUrl } from '@sluice/event-log/kafka/url'
+import { withKafkaAdmin } from '@sluice/event-log/kafka/with-admin'
+import { backfillUrl, deadLetterUrl, openEventLog } from '@sluice/event-log/open-event-log'
+import { writerGroup } from '@sluice/event-log/writer-group'
 import { openClickHouse } from '@sluice/event-store/client'
 import { hashValue } from '@sluice/event-store/erased-rows'
 import { isEmptyPostgres } from '@sluice/postgres/after-restore'
 import { backupStore } from '@sluice/postgres/backups'
 import { erasureStore } from '@sluice/postgres/erasures'
 import { openPostgres } from '@sluice/postgres/open'
+import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { folderOf } from '@sluice/runtime/file-url'
 import { thisBuild } from '@sluice/runtime/schema-versions'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { type DrillRig, startDrillRig } from '../../../tests/drill/rig.ts'
 import { describeWithInstallation } from '../../../tests/support/describe-with-installation.ts'
 import { runOneAtATime } from '../../../tests/support/engines/test-engines.ts'
 import { testSecretsKey } from '../../../tests/support/secrets-key.ts'
 import { fingerprintOf, type Manifest, readManifest, writeManifest } from '../backup/manifest.ts'
+import { silentLogger } from '../migrate/migrate.ts'
 import { finishRestore } from './restore.ts'
 
 runOneAtATime()
@@ -284,6 +294,45 @@ describeWithInstallation('restore', () => {
     const { code, output } = await rig.command('admin/restore/main', [`file:${backup}`, '--clickhouse-only'])
     expect({ code, output }).toMatchObject({ code: 0, output: containing('is restored') })
     expect(await users()).toStrictEqual(['ann', 'cid'])
+  })
+
+  test('topics that were made anew since are read from their beginning, and their dead letters are not taken for replayed', async () => {
+    const { logUrl, clickHouseUrl } = rig.engines()
+    const { topic } = parseKafkaUrl(logUrl)
+    const dead = await openEventLog(deadLetterUrl(logUrl), { logger: silentLogger })
+    const deadId = await dead.id()
+    await dead.close()
+    await withPostgres((postgres) => replayPositionStore(postgres).advance(deadId, 0, 40n))
+    await withKafkaAdmin(logUrl, silentLogger, (admin) =>
+      admin.deleteTopics({ topics: [topic, `${topic}.backfill`, `${topic}.dead`] }),
+    )
+    // A topic that is gone between two requests is an error.
+    const missing = () => missingTopics(logUrl).catch(() => [])
+    await waitUntil(async () => (await missing()).length === 3, 'the topics are gone')
+    await ensureTopics(logUrl, { partitions: 2 })
+    const backfill = await openEventLog(backfillUrl(logUrl), { logger: silentLogger })
+    for (let n = 0; n < 3; n++) await backfill.publish([block(0, String(n))], { timeoutMs: 10_000 })
+    await backfill.close()
+
+    const server = openClickHouse(clickHouseUrl.replace(/\w+$/, 'default'))
+    await server.command('DROP DATABASE sluice SYNC')
+    await server.close()
+    const copy = join(rig.backups, 'positions')
+    await cp(backup, copy, { recursive: true })
+    let storeId = ''
+    await changeManifest(copy, ({ lanes: { live, backfill: old }, ...manifest }) => {
+      storeId = manifest.clickHouse.storeId
+      // The backup had read more of the events than the new topic has, and less of the old events.
+      return { ...manifest, lanes: { live: { ...live, next: ['5', '0'] }, backfill: { ...old, next: ['2', '0'] } } }
+    })
+    const args = [`file:${copy}`, '--clickhouse-only']
+    const refused = await rig.command('admin/restore/main', args)
+    expect(refused).toMatchObject({ code: 1, output: containing('--accept-loss') })
+    const { code, output } = await rig.command('admin/restore/main', [...args, '--accept-loss'])
+    expect({ code, output }).toMatchObject({ code: 0, output: containing('is restored') })
+    const { partitions } = await readGroupState(backfillUrl(logUrl), writerGroup(storeId))
+    expect([...partitions.values()].map(({ committed }) => committed)).toStrictEqual([0n, 0n])
+    expect(await withPostgres((postgres) => replayPositionStore(postgres).read(deadId))).toStrictEqual(new Map())
   })
 })
 

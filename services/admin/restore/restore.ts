@@ -157,7 +157,10 @@ export async function finishRestore(
 async function requireEmpty({ postgres, clickHouse, blobs }: RestoreEngines, clickHouseOnly: boolean): Promise<void> {
   const advice = 'Name an empty one, or remove what it holds if that is not needed.'
   if (!(await clickHouse.isEmpty())) {
-    throw new Error(`SLUICE_CLICKHOUSE_URL: the database ${clickHouse.database} holds tables. ${advice}`)
+    throw new Error(
+      `SLUICE_CLICKHOUSE_URL: the database ${clickHouse.database} holds tables. ${advice} If Postgres alone is lost, keep them: ` +
+        'docs/backup.md#postgres-alone restores it.',
+    )
   }
   const isEmpty = await isEmptyPostgres(postgres)
   if (clickHouseOnly) {
@@ -186,7 +189,7 @@ interface LanePlan {
 /** Throws while writers run. */
 async function planLanes(logUrl: string, { lanes, clickHouse }: Manifest): Promise<LanePlan[]> {
   const group = writerGroup(clickHouse.storeId)
-  return Promise.all(
+  const planned = await Promise.all(
     [
       { url: logUrl, positions: lanes.live },
       { url: backfillUrl(logUrl), positions: lanes.backfill },
@@ -196,12 +199,20 @@ async function planLanes(logUrl: string, { lanes, clickHouse }: Manifest): Promi
         // The call also waits for a broker that has had no group yet.
         await log.positions(group).catch(explainMissingTopic)
         const state = await readGroupWithoutMembers(url, group)
-        return { url, ...planLane(await log.id(), state, positions) }
+        return { url, state, ...planLane(await log.id(), state, positions) }
       } finally {
         await log.close()
       }
     }),
   )
+  // Where one partition shows that the topics were made anew, the positions of the backup mean nothing in the others either. The
+  // writers read all of them, and store nothing twice.
+  if (!planned.some(({ isNew }) => isNew)) return planned
+  return planned.map(({ url, state, losses }) => ({ url, losses, offsets: firstOffsets(state) }))
+}
+
+function firstOffsets({ partitions }: GroupState): Map<number, bigint> {
+  return new Map([...partitions].map(([partition, { low }]) => [partition, low]))
 }
 
 /** Kafka takes processes that were killed for members until their sessions end. */
@@ -227,18 +238,21 @@ function explainMissingTopic(error: unknown): never {
   )
 }
 
-function planLane(logId: string, { partitions }: GroupState, { logId: knownId, next }: LanePositions) {
-  const offsets = new Map([...partitions].map(([partition, { low }]) => [partition, low]))
+function planLane(logId: string, state: GroupState, { logId: knownId, next }: LanePositions) {
+  const { partitions } = state
+  const offsets = firstOffsets(state)
   if (logId !== knownId) {
     const loss =
       `SLUICE_LOG_URL leads to the log ${logId}, the backup is of ${knownId}: events that were accepted after the backup ` +
       'are not in it.'
-    return { offsets, losses: [loss] }
+    return { offsets, losses: [loss], isNew: true }
   }
   const losses: string[] = []
+  let isNew = false
   for (const [partition, text] of next.entries()) {
     const [position, bounds] = [BigInt(text), partitions.get(partition)]
     if (bounds === undefined || position > bounds.high) {
+      isNew = true
       losses.push(`Partition ${partition} of ${logId} ends before the backup: the topic was made anew.`)
     } else if (position < bounds.low) {
       losses.push(`Partition ${partition} of ${logId}: ${bounds.low - position} records since the backup are deleted.`)
@@ -246,7 +260,7 @@ function planLane(logId: string, { partitions }: GroupState, { logId: knownId, n
       offsets.set(partition, position)
     }
   }
-  return { offsets, losses }
+  return { offsets, losses, isNew }
 }
 
 async function* listFiles(store: Pick<BlobStore, 'read'>, { blobs }: Manifest): AsyncGenerator<Piece> {
