@@ -23,7 +23,7 @@ export async function requireDumpable(database: PostgresPrograms): Promise<void>
 }
 
 /**
- * The database at `url` in the custom format of `pg_dump`, which must be on the PATH in the server's version or a later one.
+ * The database at `url` in the custom format of `pg_dump`, which must be on the PATH in the major version of the server.
  * Reading fails with an Error that says what to do when the program is missing or fails.
  */
 export async function* dumpPostgres(database: PostgresPrograms): AsyncGenerator<Uint8Array> {
@@ -95,8 +95,8 @@ function start(program: string, options: readonly string[], { url, searchPath }:
 }
 
 function explain(program: string, messages: string): string {
-  if (/version mismatch|unsupported version/.test(messages)) {
-    return `${messages}\nPut the folder of a ${program} of the server's version, or of a later one, first on the PATH.`
+  if (/version mismatch|unsupported version|transaction_timeout/.test(messages)) {
+    return `${messages}\nPut the folder of a ${program} of the server's major version first on the PATH.`
   }
   if (messages.includes('certificate')) {
     return `${messages}\nName the authorities in SLUICE_POSTGRES_URL: sslrootcert=<PEM file>.`
