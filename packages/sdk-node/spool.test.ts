@@ -275,6 +275,10 @@ test('a file that can’t be removed is reported, and ends nothing', async () =>
 
 const disk = mkdtempSync(join(tmpdir(), 'sluice-disk-'))
 
+afterAll(() => {
+  rmSync(disk, { recursive: true })
+})
+
 testWithTmpfs('a full disk costs no event', async () => {
   mountTmpfs(disk, 'size=64k')
   try {
