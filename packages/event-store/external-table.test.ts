@@ -1,6 +1,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from '@jest/globals'
+import { testClickHouse } from '../../tests/support/engines/test-engines.ts'
+import { parseClickHouseUrl } from './client.ts'
 import { externalTableClient } from './external-table.ts'
 
 test.each(['{"written_rows":', 'null and void', '{"written_rows":"many"}'])(
@@ -20,3 +22,16 @@ test.each(['{"written_rows":', 'null and void', '{"written_rows":"many"}'])(
     await new Promise((resolve) => server.close(resolve))
   },
 )
+
+test('a statement that takes longer than its time fails with the code of ClickHouse, which says that fewer rows may succeed', async () => {
+  const client = externalTableClient({ ...parseClickHouseUrl(testClickHouse().url), database: 'default' })
+  const query = {
+    sql: 'SELECT sleepEachRow(1) FROM b',
+    structure: 'a UInt8',
+    payloads: [Buffer.from('{"a":1}\n{"a":2}\n')],
+    parameters: {},
+    timeoutMs: 1_000,
+  }
+  await expect(client.post(query)).rejects.toMatchObject({ serverCode: 159, isOfSize: true })
+  client.close()
+})

@@ -24,8 +24,9 @@ export type RecordParser = (bytes: Buffer, parseJson?: ParseJson) => RecordField
 /**
  * The parser for the records of a file.
  *
- * - CSV: an empty cell means absent, a cell of `timestamp_ms` that holds a number is one, unless a spreadsheet has rounded it, `properties` holds a JSON object,
- *   `properties.<name>` a text. The `'` that an export puts before formulas is taken off (`unguardCell`).
+ * - CSV: an empty cell means absent, a cell of `timestamp_ms` that holds a number is one, unless a spreadsheet has rounded it,
+ *   `properties` holds a JSON object, `properties.<name>` a text. The `'` that an export puts before formulas is taken off
+ *   (`unguardCell`).
  * - JSON: the members are the columns of CSV, with the types of `/collect`.
  *
  * A property in `properties.<name>` prevails over the one of that name in `properties`. Throws the 400 of `resolveColumns`.

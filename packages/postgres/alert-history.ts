@@ -19,7 +19,8 @@ interface HistoryRow {
   last_error: string | null
 }
 
-const historyMs = alertLimits.historyDays * 86_400_000
+/** How long a rule's history is kept. */
+export const historyMs = alertLimits.historyDays * 86_400_000
 
 /**
  * A page of a rule's history of the 90 days before `at` (Unix ms), newest first, with the delivery to the rule's own endpoint and

@@ -7,9 +7,10 @@ import {
   type Measured,
   step,
 } from '@sluice/contracts/alert-state'
-import { alertLimits, type AlertSettings } from '@sluice/contracts/alerts'
+import type { AlertSettings } from '@sluice/contracts/alerts'
 import { durationMs } from '@sluice/runtime/durations'
 import { newId } from '@sluice/runtime/ids'
+import { historyMs } from './alert-history.ts'
 import { type AlertRule, selectRules, toRule } from './alert-records.ts'
 import { queueDeliveries, queueForWebhooks } from './deliveries.ts'
 import type { Tables } from './tables.ts'
@@ -31,8 +32,6 @@ export interface Judged {
 }
 
 type Db = Kysely<Tables>
-
-const historyMs = alertLimits.historyDays * 86_400_000
 
 /** The part of the settings that `step` needs. */
 export function triggerOf({ condition, for: duration, cooldown, no_data: noData }: AlertSettings): AlertTrigger {

@@ -5,7 +5,6 @@ import type { EventRow } from '@sluice/contracts/event-columns'
 import { type TestClickHouse, testClickHouse } from '../../../tests/support/engines/test-engines.ts'
 import { type ClickHouse, openClickHouse } from '../client.ts'
 import { clickHouseCode, ClickHouseError } from '../errors.ts'
-import { externalTableClient } from '../external-table.ts'
 import { migrateClickHouse } from '../migrate.ts'
 import { type EventInserter, type InsertOptions, openEventInserter, openEventInserterAt } from './event-inserter.ts'
 
@@ -352,19 +351,6 @@ describe('a batch that can’t be stored', () => {
     const lines = [JSON.stringify(event()), badLine(), JSON.stringify(event())]
     await expect(insertLines(lines)).rejects.toMatchObject({ retryable: false, code: 'internal' })
     expect(await countStored()).toStrictEqual({ stored: 0, distinct: 0 })
-  })
-
-  test('for its duration fails with the code of ClickHouse, which says that fewer rows may be stored', async () => {
-    const client = externalTableClient(clickHouse.address)
-    const query = {
-      sql: 'SELECT sleepEachRow(1) FROM b',
-      structure: 'a UInt8',
-      payloads: [Buffer.from('{"a":1}\n{"a":2}\n')],
-      parameters: {},
-      timeoutMs: 1_000,
-    }
-    await expect(client.post(query)).rejects.toMatchObject({ serverCode: 159, isOfSize: true })
-    client.close()
   })
 
   test('may be retried when the server is unavailable', async () => {
