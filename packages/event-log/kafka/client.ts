@@ -177,6 +177,12 @@ export function kafkaErrorType(error: unknown): string | undefined {
   return inner ?? (typeof name === 'string' ? name : undefined)
 }
 
+/** True when a broker answered, with an error: it refused all of the request, or one of several partitions alone. */
+export function isRefusal(error: unknown): boolean {
+  const { type, cause } = fieldsOf(error)
+  return typeof type === 'string' || (cause !== undefined && isRefusal(cause))
+}
+
 /** Text for `internal` and for log lines: the error's type and kafkajs's message. */
 export function describeKafkaError(error: unknown): string {
   const type = kafkaErrorType(error)

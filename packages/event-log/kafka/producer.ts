@@ -5,7 +5,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import { sleep } from '@sluice/runtime/supervisor'
 import type { Block } from '../block.ts'
 import { compressBlocks } from '../compression.ts'
-import { describeKafkaError, type KafkaClient, kafkaErrorType } from './client.ts'
+import { describeKafkaError, isRefusal, type KafkaClient, kafkaErrorType } from './client.ts'
 import { encodeRecord } from './record.ts'
 
 // Payloads are compressed before: kafkajs's codecs would first copy all bytes into one buffer.
@@ -68,7 +68,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       const producer = newClient.kafka.producer({
         allowAutoTopicCreation: false,
         idempotent: false,
-        // kafkajs would retry beyond our deadline, and may report a partition that it never sent: see `assertAcknowledged`.
+        // kafkajs would retry beyond our deadline, and may report a partition that it never sent: see `unacknowledged`.
         retry: { retries: 0 },
         // kafkajs learns of new leaders from a broker's refusal or a lost connection, but not from silence.
         metadataMaxAge: metadataAgeMsMax,
@@ -144,26 +144,39 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       await sendRequest(connectedProducer, request, timeoutMs, deadlineSignal)
   }
 
-  /** Sends the blocks again until they are acknowledged or `deadlineSignal` aborts: the publish has failed by then. */
+  /**
+   * Sends the blocks again until they are acknowledged or `deadlineSignal` aborts: the publish has failed by then. kafkajs tells
+   * only the first of the partitions that a broker refused, so after a refusal each partition is sent by itself: those that
+   * take their blocks would otherwise append them at every attempt.
+   */
   async function sendRequest(
     connectedProducer: Producer,
     blocks: readonly Block[],
     timeoutMs: number,
     deadlineSignal: AbortSignal,
   ) {
-    const messages = blocks.map(encodeRecord)
-    while (!deadlineSignal.aborted) {
+    /** Resolves to what is to be sent again, one array for each request. */
+    const attempt = async (pending: readonly Block[]): Promise<Block[][]> => {
       try {
-        const topicMessages = [{ topic, messages }]
-        assertAcknowledged(
-          blocks,
-          await connectedProducer.sendBatch({ acks: -1, timeout: timeoutMs, compression, topicMessages }),
-        )
-        return
+        const topicMessages = [{ topic, messages: pending.map(encodeRecord) }]
+        const acknowledged = await connectedProducer.sendBatch({
+          acks: -1,
+          timeout: timeoutMs,
+          compression,
+          topicMessages,
+        })
+        const missing = unacknowledged(pending, acknowledged)
+        return missing.length === 0 ? [] : [missing]
       } catch (error) {
         if (permanentErrorTypes.includes(kafkaErrorType(error) ?? '')) throw error
         logger.debug({ topic, reason: describeKafkaError(error) }, 'blocks are sent again')
+        return isRefusal(error) ? [...Map.groupBy(pending, ({ partition }) => partition).values()] : [[...pending]]
       }
+    }
+    let requests = [[...blocks]]
+    while (!deadlineSignal.aborted) {
+      requests = (await Promise.all(requests.map(attempt))).flat()
+      if (requests.length === 0) return
       await sleep(resendDelayMs, deadlineSignal)
     }
     throw new Error('not acknowledged in time')
@@ -236,12 +249,11 @@ function splitIntoRequests(blocks: readonly Block[]): Block[][] {
 }
 
 /**
- * Throws unless every partition was acknowledged. kafkajs drops records of a partition that it does not know; and it keeps
- * one answer per broker across its own retries, so when a partition's leader moved to a broker that had answered
+ * The blocks of partitions that no answer acknowledges. kafkajs drops records of a partition that it does not know; and it
+ * keeps one answer per broker across its own retries, so when a partition's leader moved to a broker that had answered
  * already, it never sent that partition's records and reported success (seen when brokers were killed).
  */
-function assertAcknowledged(blocks: readonly Block[], acknowledged: readonly RecordMetadata[]): void {
+function unacknowledged(blocks: readonly Block[], acknowledged: readonly RecordMetadata[]): Block[] {
   const partitions = new Set(acknowledged.filter(({ errorCode }) => errorCode === 0).map(({ partition }) => partition))
-  const missing = blocks.find(({ partition }) => !partitions.has(partition))
-  if (missing !== undefined) throw new Error(`partition ${missing.partition} was not acknowledged`)
+  return blocks.filter(({ partition }) => !partitions.has(partition))
 }

@@ -76,7 +76,8 @@ async function fillCache(): Promise<void> {
     // Formatting a folder takes 0.7 s; its result is the same each time but for two ids.
     const data = join(draft, 'data')
     const ports = { port: 9092, advertisedPort: 9092, controllerPort: 9093 }
-    const properties = renderProperties({ dataDir: data, ...ports, sessionTimeoutMsMin: 6_000, brokerSessionMs: 2_000 })
+    const times = { sessionTimeoutMsMin: 6_000, brokerSessionMs: 2_000 }
+    const properties = renderProperties({ nodeId: controllerId, dataDir: data, ...ports, ...times })
     writeFileSync(join(draft, 'server.properties'), properties)
     const format = [
       'kafka.tools.StorageTool',
@@ -98,26 +99,32 @@ async function fillCache(): Promise<void> {
   }
 }
 
+/** The node that is the controller of its cluster and the first broker. */
+export const controllerId = 1
+
 export interface KafkaSettings {
+  nodeId: number
   dataDir: string
   port: number
   advertisedPort: number
+  /** Of the cluster's controller. */
   controllerPort: number
   sessionTimeoutMsMin: number
   brokerSessionMs: number
 }
 
 /**
- * server.properties of one KRaft node that is broker and controller. Topics are made by whoever needs them.
+ * server.properties of a KRaft node: a broker, and the controller if it is the first. Topics are made by whoever needs them.
  * A killed broker may come back only when its session with the controller has ended: with Kafka's 9 s that takes 13 s. One
  * whose session ends because the machine is busy has no leaders for a while.
  */
 export function renderProperties(settings: KafkaSettings): string {
-  const { dataDir, port, advertisedPort, controllerPort, sessionTimeoutMsMin, brokerSessionMs } = settings
-  return `process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:${controllerPort}
-listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}
+  const { nodeId, dataDir, port, advertisedPort, controllerPort, sessionTimeoutMsMin, brokerSessionMs } = settings
+  const isController = nodeId === controllerId
+  return `process.roles=broker${isController ? ',controller' : ''}
+node.id=${nodeId}
+controller.quorum.voters=${controllerId}@127.0.0.1:${controllerPort}
+listeners=PLAINTEXT://127.0.0.1:${port}${isController ? `,CONTROLLER://127.0.0.1:${controllerPort}` : ''}
 advertised.listeners=PLAINTEXT://127.0.0.1:${advertisedPort}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT

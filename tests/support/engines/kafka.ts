@@ -6,9 +6,14 @@ import { startInLockedFolder } from '@sluice/engines/data-folder'
 import { endOrphan, findFreePort } from '@sluice/engines/processes'
 import { runWithWatchdog, type WatchedProgram } from '@sluice/engines/run-with-watchdog'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { javaCommand, type KafkaFiles, kafkaFiles, renderProperties } from './kafka-files.ts'
+import { controllerId, javaCommand, type KafkaFiles, kafkaFiles, renderProperties } from './kafka-files.ts'
 import { kafkaAnswers } from './kafka-probe.ts'
 import { pauseProcess } from './pause-process.ts'
+
+export interface KafkaCluster {
+  id: string
+  controllerPort: number
+}
 
 export interface LocalKafka {
   /** `127.0.0.1:<port>`, for the list of brokers. */
@@ -16,6 +21,8 @@ export interface LocalKafka {
   readonly port: number
   /** The process id of the present broker; another one after a restart. */
   readonly pid: number
+  /** For brokers that join it. */
+  readonly cluster: KafkaCluster
   /** Shuts it down in order; resolves when it is gone. The end: gives the folder free. */
   stop(): Promise<void>
   /** Shuts it down in order, for a `restart` later. */
@@ -39,6 +46,8 @@ export interface KafkaOptions {
   sessionTimeoutMsMin?: number
   /** How long the broker may be silent before it has no partition; as long takes a start after a kill. Default 2,000 ms. */
   brokerSessionMs?: number
+  /** Makes it a further broker, with its own node id, 2 or more. By default it is the controller of a new cluster. */
+  joins?: { cluster: KafkaCluster; nodeId: number }
   /** Gives up a start that is under way; startKafka rejects then. */
   signal?: AbortSignal
 }
@@ -47,7 +56,7 @@ const startTimeoutMs = 120_000
 const stopTimeoutMs = 5_000
 
 /**
- * Starts Apache Kafka, one KRaft node on 127.0.0.1 that lives no longer than this process (about 3 s, 350 MB). The first
+ * Starts Apache Kafka, a KRaft node on 127.0.0.1 that lives no longer than this process (about 3 s, 350 MB). The first
  * start on a machine fetches it from Maven Central. Locks `dir`. Topics must be created, none comes into being by itself.
  *
  * Throws when the folder is in use, when Java or Maven is missing (see kafkaMissing), or with Kafka's own message.
@@ -58,22 +67,26 @@ export function startKafka({
   advertisedPort,
   sessionTimeoutMsMin = 1_000,
   brokerSessionMs = 2_000,
+  joins,
   signal,
 }: KafkaOptions): Promise<LocalKafka> {
   return startInLockedFolder(dir, 'Kafka', async (folder, release) => {
     const files = await kafkaFiles()
     const port = askedPort ?? (await findFreePort())
+    const nodeId = joins?.nodeId ?? controllerId
+    const controllerPort = joins?.cluster.controllerPort ?? (await findFreePort())
     const dataDir = join(folder, 'data')
     const properties = renderProperties({
+      nodeId,
       dataDir,
       port,
       advertisedPort: advertisedPort ?? port,
-      controllerPort: await findFreePort(),
+      controllerPort,
       sessionTimeoutMsMin,
       brokerSessionMs,
     })
     writeFileSync(propertiesFile(folder), properties)
-    formatFolder(dataDir, files)
+    const clusterId = formatFolder(dataDir, files, nodeId, joins?.cluster.id ?? randomUuid())
     await endOrphan(readPid(folder), propertiesFile(folder), 'SIGKILL')
 
     let broker = await startBroker({ folder, port, files, ...(signal && { signal }) })
@@ -96,6 +109,7 @@ export function startKafka({
       get pid() {
         return broker.pid
       },
+      cluster: { id: clusterId, controllerPort },
       stop: async () => {
         await stopBroker()
         rmSync(pidFile(folder), { force: true })
@@ -153,13 +167,24 @@ async function startBroker({ folder, port, files, signal }: Broker): Promise<Wat
   }
 }
 
-/** Formats the data folder as Kafka's own `format` does, without a second Java process. */
-function formatFolder(dataDir: string, { bootstrapCheckpoint }: KafkaFiles): void {
+/**
+ * Formats the data folder as Kafka's own `format` does, without a second Java process. Returns the id of the cluster: that of
+ * an earlier start, if there was one.
+ */
+function formatFolder(
+  dataDir: string,
+  { bootstrapCheckpoint }: KafkaFiles,
+  nodeId: number,
+  newClusterId: string,
+): string {
   const metaFile = join(dataDir, 'meta.properties')
-  if (existsSync(metaFile)) return
-  mkdirSync(dataDir, { recursive: true })
-  cpSync(bootstrapCheckpoint, join(dataDir, 'bootstrap.checkpoint'))
-  writeFileSync(metaFile, `version=1\ncluster.id=${randomUuid()}\nnode.id=1\ndirectory.id=${randomUuid()}\n`)
+  if (!existsSync(metaFile)) {
+    mkdirSync(dataDir, { recursive: true })
+    cpSync(bootstrapCheckpoint, join(dataDir, 'bootstrap.checkpoint'))
+    const lines = ['version=1', `cluster.id=${newClusterId}`, `node.id=${nodeId}`, `directory.id=${randomUuid()}`, '']
+    writeFileSync(metaFile, lines.join('\n'))
+  }
+  return /^cluster\.id=(.+)$/m.exec(readFileSync(metaFile, 'utf8'))?.[1] ?? ''
 }
 
 /** Kafka writes its UUIDs in base64url, and never with a dash in front, which command lines would take for an option. */

@@ -1,0 +1,71 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { waitUntil } from '@sluice/runtime/wait-until'
+import { type LocalKafka, startKafka } from '../../../tests/support/engines/kafka.ts'
+import { describeWithKafka } from '../../../tests/support/engines/test-engines.ts'
+import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
+import { kafkaClientOf } from '../conformance/kafka-client.ts'
+import { openEventLog } from '../open-event-log.ts'
+
+const topic = 'events'
+const timeoutMs = 10_000
+
+describeWithKafka('a partition that has lost the broker of a replica which min.insync.replicas requires', () => {
+  let dir: string
+  let first: LocalKafka
+  let second: LocalKafka
+
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'sluice-kafka-'))
+    first = await startKafka({ dir: join(dir, '1') })
+    second = await startKafka({ dir: join(dir, '2'), joins: { cluster: first.cluster, nodeId: 2 } })
+  })
+
+  afterAll(async () => {
+    await second.stop()
+    await first.stop()
+    await rm(dir, { recursive: true })
+  })
+
+  test('fails a publish, whose blocks for another partition are not appended again at each attempt', async () => {
+    const url = `kafka://${first.brokers}/${topic}`
+    const admin = kafkaClientOf(url).admin()
+    await admin.connect()
+    const replicaAssignment = [0, 1].map((partition) => ({ partition, replicas: [1] }))
+    const configEntries = [{ name: 'min.insync.replicas', value: '2' }]
+    await admin.createTopics({ topics: [{ topic, replicaAssignment, configEntries }] })
+    // A partition with one replica requires one. Kafka makes no topic whose partitions differ in this.
+    const partitionAssignment = [{ partition: 1, replicas: [1, 2] }]
+    await admin.alterPartitionReassignments({ topics: [{ topic, partitionAssignment }] })
+    const highOf = async (wanted: number) =>
+      Number((await admin.fetchTopicOffsets(topic)).find(({ partition }) => partition === wanted)?.high)
+    const inSync = async () => {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
+      return topics[0]?.partitions.find(({ partitionId }) => partitionId === 1)?.isr.length
+    }
+    await waitUntil(async () => (await inSync()) === 2, 'the second replica is in sync')
+    const log = await openEventLog(url, { logger: silent })
+    await log.publish([block(0, 'a'), block(1, 'b')], { timeoutMs })
+    await second.kill()
+    await waitUntil(async () => (await inSync()) === 1, 'the lost replica is out of sync')
+
+    await expect(log.publish([block(0, 'c'), block(1, 'd')], { timeoutMs: 2_000 })).rejects.toMatchObject({
+      code: 'unavailable',
+      retryable: true,
+    })
+    // Once with the block of the other partition, and once by itself.
+    expect([await highOf(0), await highOf(1)]).toEqual([3, 1])
+
+    await second.restart()
+    await waitUntil(async () => (await inSync()) === 2, 'the replica is in sync again')
+    await log.publish([block(0, 'e'), block(1, 'f')], { timeoutMs })
+    const reader = collect(log, 'group')
+    await waitUntilTrue('all blocks', () => reader.names.includes('e') && reader.names.includes('f'))
+    expect(new Set(reader.names)).toEqual(new Set(['a', 'b', 'c', 'e', 'f']))
+    await reader.consumer.stop()
+    await log.close()
+    await admin.disconnect()
+  })
+})
