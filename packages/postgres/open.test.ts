@@ -252,7 +252,7 @@ describe('the server', () => {
   })
 
   test('ends a transaction whose process hangs, so that others get its locks', async () => {
-    const hanging = openPostgres(database.url, { queryTimeoutMs: 500 })
+    const hanging = openPostgres(database.url, { queryTimeoutMs: 2_000 })
     const patient = openPostgres(database.url, { queryTimeoutMs: 0 })
     const entered = Promise.withResolvers<undefined>()
     const gate = Promise.withResolvers<undefined>()
@@ -271,7 +271,7 @@ describe('the server', () => {
   })
 
   test('ends the wait for a lock with 503 before the statement', async () => {
-    const [holder, waiter] = [database, openPostgres(database.url, { queryTimeoutMs: 1_000 })]
+    const [holder, waiter] = [database, openPostgres(database.url, { queryTimeoutMs: 5_000 })]
     const entered = Promise.withResolvers<undefined>()
     const gate = Promise.withResolvers<undefined>()
     const held = holdLock(holder, gate.promise, () => {
