@@ -11,9 +11,9 @@ import type { BlobStore } from '../blob-store.ts'
 import { chunksOf, collect, mebibyte, readAll, uploadsOf } from '../conformance/harness.ts'
 import { openBlobStore, type OpenBlobStoreOptions } from '../open-blob-store.ts'
 
-/** No answer comes later, however slow the machine is: a request is repeated only when its connection breaks. */
+/** Longer than an answer takes on a slow machine, so that a request is repeated only when its connection breaks. */
 const patient = { connectMs: 60_000, idleMs: 60_000 }
-/** Of stores whose server falls silent. */
+/** For tests of a server that falls silent. */
 const impatient = { connectMs: 1_000, idleMs: 1_000 }
 const away = { code: 'unavailable', retryable: true }
 const stores: BlobStore[] = []

@@ -177,7 +177,7 @@ export function kafkaErrorType(error: unknown): string | undefined {
   return inner ?? (typeof name === 'string' ? name : undefined)
 }
 
-/** True when a broker answered, with an error: it refused all of the request, or one of several partitions alone. */
+/** True when a broker answered with an error, which may concern only one of the partitions of the request. */
 export function isRefusal(error: unknown): boolean {
   const { type, cause } = fieldsOf(error)
   return typeof type === 'string' || (cause !== undefined && isRefusal(cause))

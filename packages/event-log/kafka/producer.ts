@@ -155,8 +155,8 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
     timeoutMs: number,
     deadlineSignal: AbortSignal,
   ) {
-    /** Resolves to what is to be sent again, one array for each request. */
-    const attempt = async (pending: readonly Block[]): Promise<Block[][]> => {
+    /** Sends blocks in one request. Resolves to the blocks that must be sent again, one array for each further request. */
+    const attempt = async (pending: readonly Block[]): Promise<(readonly Block[])[]> => {
       try {
         const topicMessages = [{ topic, messages: pending.map(encodeRecord) }]
         const acknowledged = await connectedProducer.sendBatch({
@@ -166,14 +166,16 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
           topicMessages,
         })
         const missing = unacknowledged(pending, acknowledged)
-        return missing.length === 0 ? [] : [missing]
+        if (missing.length === 0) return []
+        logger.debug({ topic, blocks: missing.length }, 'blocks without an acknowledgement are sent again')
+        return [missing]
       } catch (error) {
         if (permanentErrorTypes.includes(kafkaErrorType(error) ?? '')) throw error
         logger.debug({ topic, reason: describeKafkaError(error) }, 'blocks are sent again')
-        return isRefusal(error) ? [...Map.groupBy(pending, ({ partition }) => partition).values()] : [[...pending]]
+        return isRefusal(error) ? [...Map.groupBy(pending, ({ partition }) => partition).values()] : [pending]
       }
     }
-    let requests = [[...blocks]]
+    let requests: readonly (readonly Block[])[] = [blocks]
     while (!deadlineSignal.aborted) {
       requests = (await Promise.all(requests.map(attempt))).flat()
       if (requests.length === 0) return

@@ -12,7 +12,7 @@ import { openEventLog } from '../open-event-log.ts'
 const topic = 'events'
 const timeoutMs = 10_000
 
-describeWithKafka('a partition that has lost the broker of a replica which min.insync.replicas requires', () => {
+describeWithKafka('a partition with fewer in-sync replicas than min.insync.replicas', () => {
   let dir: string
   let first: LocalKafka
   let second: LocalKafka
@@ -55,7 +55,8 @@ describeWithKafka('a partition that has lost the broker of a replica which min.i
       code: 'unavailable',
       retryable: true,
     })
-    // Of some 90 attempts, one with the block of the other partition, one by itself, and those without an answer in time.
+    // The publish makes some 90 attempts. The block is appended by the first one, and by one that sends it by itself; an attempt
+    // without an answer in time is repeated.
     expect(await highOf(0)).toBeLessThan(6)
     expect(await highOf(1)).toBe(1)
 

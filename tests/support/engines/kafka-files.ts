@@ -99,7 +99,7 @@ async function fillCache(): Promise<void> {
   }
 }
 
-/** The node that is the controller of its cluster and the first broker. */
+/** The node id of the first broker of a cluster, which is its controller, too. */
 export const controllerId = 1
 
 export interface KafkaSettings {
@@ -107,14 +107,14 @@ export interface KafkaSettings {
   dataDir: string
   port: number
   advertisedPort: number
-  /** Of the cluster's controller. */
+  /** The port of the cluster's controller. */
   controllerPort: number
   sessionTimeoutMsMin: number
   brokerSessionMs: number
 }
 
 /**
- * server.properties of a KRaft node: a broker, and the controller if it is the first. Topics are made by whoever needs them.
+ * server.properties of a KRaft node: a broker, and with `controllerId` the controller, too. Topics are made by whoever needs them.
  * A killed broker may come back only when its session with the controller has ended: with Kafka's 9 s that takes 13 s. One
  * whose session ends because the machine is busy has no leaders for a while.
  */

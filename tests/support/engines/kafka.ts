@@ -10,6 +10,7 @@ import { controllerId, javaCommand, type KafkaFiles, kafkaFiles, renderPropertie
 import { kafkaAnswers } from './kafka-probe.ts'
 import { pauseProcess } from './pause-process.ts'
 
+/** What a further broker needs to join a cluster. */
 export interface KafkaCluster {
   id: string
   controllerPort: number
@@ -21,7 +22,7 @@ export interface LocalKafka {
   readonly port: number
   /** The process id of the present broker; another one after a restart. */
   readonly pid: number
-  /** For brokers that join it. */
+  /** The cluster of this broker, which others may join. */
   readonly cluster: KafkaCluster
   /** Shuts it down in order; resolves when it is gone. The end: gives the folder free. */
   stop(): Promise<void>
@@ -46,7 +47,7 @@ export interface KafkaOptions {
   sessionTimeoutMsMin?: number
   /** How long the broker may be silent before it has no partition; as long takes a start after a kill. Default 2,000 ms. */
   brokerSessionMs?: number
-  /** Makes it a further broker, with its own node id, 2 or more. By default it is the controller of a new cluster. */
+  /** The cluster of which this becomes a further broker, with a node id from 2 on. By default it is the controller of a new one. */
   joins?: { cluster: KafkaCluster; nodeId: number }
   /** Gives up a start that is under way; startKafka rejects then. */
   signal?: AbortSignal
