@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, describe, expect, test } from '@jest/globals'
 import { findFreePort } from '@sluice/engines/processes'
 import { openOutbound } from '@sluice/outbound/open-outbound'
 import { waitUntil } from '@sluice/runtime/wait-until'
@@ -82,74 +82,89 @@ async function signed(
 }
 
 const minuteMs = 60_000
-const now = Date.now()
-const plain = await signed([present])
-const rotating = await signed([present, previous])
-const signature = plain.headers['x-svc-signature'] ?? ''
 
-const cases: readonly { name: string; delivery: Delivery; secret: string; expected: boolean }[] = [
-  { name: 'a delivery', delivery: plain, secret: present, expected: true },
-  { name: 'another secret', delivery: plain, secret: foreign, expected: false },
-  { name: 'in a rotation, a receiver with the new secret', delivery: rotating, secret: present, expected: true },
-  { name: 'in a rotation, a receiver with the old secret', delivery: rotating, secret: previous, expected: true },
-  { name: 'in a rotation, another secret', delivery: rotating, secret: foreign, expected: false },
-  { name: 'after a rotation, a receiver with the old secret', delivery: plain, secret: previous, expected: false },
-  {
-    name: 'a body that was changed',
-    delivery: { ...plain, body: Buffer.from(body.toString().replace('alert', 'alerT')) },
-    secret: present,
-    expected: false,
-  },
-  {
-    name: 'a timestamp that was changed',
-    delivery: withHeaders(plain, { 'x-svc-timestamp': String(Number(plain.headers['x-svc-timestamp']) + 1) }),
-    secret: present,
-    expected: false,
-  },
-  { name: '4 minutes old', delivery: await signed([present], now - 4 * minuteMs), secret: present, expected: true },
-  { name: '6 minutes old', delivery: await signed([present], now - 6 * minuteMs), secret: present, expected: false },
-  { name: '6 minutes ahead', delivery: await signed([present], now + 6 * minuteMs), secret: present, expected: false },
-  { name: 'an empty body', delivery: await signed([present], now, Buffer.alloc(0)), secret: present, expected: true },
-  {
-    name: 'bytes that are no text',
-    delivery: await signed([present], now, Buffer.from([0, 255, 254, 13, 10])),
-    secret: present,
-    expected: true,
-  },
-  { name: 'no signature', delivery: withHeaders(plain, { 'x-svc-signature': '' }), secret: present, expected: false },
-  {
-    name: 'half a signature',
-    delivery: withHeaders(plain, { 'x-svc-signature': signature.slice(0, 32) }),
-    secret: present,
-    expected: false,
-  },
-  {
-    name: 'a signature in capitals',
-    delivery: withHeaders(plain, { 'x-svc-signature': signature.toUpperCase() }),
-    secret: present,
-    expected: false,
-  },
-  {
-    name: 'a signature that is not ASCII',
-    delivery: withHeaders(plain, { 'x-svc-signature': 'é'.repeat(64) }),
-    secret: present,
-    expected: false,
-  },
-  { name: 'no timestamp', delivery: withHeaders(plain, { 'x-svc-timestamp': '' }), secret: present, expected: false },
-  {
-    name: 'a timestamp that is no number',
-    delivery: withHeaders(plain, { 'x-svc-timestamp': '1e12' }),
-    secret: present,
-    expected: false,
-  },
-]
+interface Case {
+  name: string
+  delivery: Delivery
+  secret: string
+  expected: boolean
+}
+
+/** Deliveries of this moment: a receiver must check them at once, because it refuses those older than five minutes. */
+async function signedCases(): Promise<Case[]> {
+  const now = Date.now()
+  const plain = await signed([present])
+  const rotating = await signed([present, previous])
+  const signature = plain.headers['x-svc-signature'] ?? ''
+  return [
+    { name: 'a delivery', delivery: plain, secret: present, expected: true },
+    { name: 'another secret', delivery: plain, secret: foreign, expected: false },
+    { name: 'in a rotation, a receiver with the new secret', delivery: rotating, secret: present, expected: true },
+    { name: 'in a rotation, a receiver with the old secret', delivery: rotating, secret: previous, expected: true },
+    { name: 'in a rotation, another secret', delivery: rotating, secret: foreign, expected: false },
+    { name: 'after a rotation, a receiver with the old secret', delivery: plain, secret: previous, expected: false },
+    {
+      name: 'a body that was changed',
+      delivery: { ...plain, body: Buffer.from(body.toString().replace('alert', 'alerT')) },
+      secret: present,
+      expected: false,
+    },
+    {
+      name: 'a timestamp that was changed',
+      delivery: withHeaders(plain, { 'x-svc-timestamp': String(Number(plain.headers['x-svc-timestamp']) + 1) }),
+      secret: present,
+      expected: false,
+    },
+    { name: '4 minutes old', delivery: await signed([present], now - 4 * minuteMs), secret: present, expected: true },
+    { name: '6 minutes old', delivery: await signed([present], now - 6 * minuteMs), secret: present, expected: false },
+    {
+      name: '6 minutes ahead',
+      delivery: await signed([present], now + 6 * minuteMs),
+      secret: present,
+      expected: false,
+    },
+    { name: 'an empty body', delivery: await signed([present], now, Buffer.alloc(0)), secret: present, expected: true },
+    {
+      name: 'bytes that are no text',
+      delivery: await signed([present], now, Buffer.from([0, 255, 254, 13, 10])),
+      secret: present,
+      expected: true,
+    },
+    { name: 'no signature', delivery: withHeaders(plain, { 'x-svc-signature': '' }), secret: present, expected: false },
+    {
+      name: 'half a signature',
+      delivery: withHeaders(plain, { 'x-svc-signature': signature.slice(0, 32) }),
+      secret: present,
+      expected: false,
+    },
+    {
+      name: 'a signature in capitals',
+      delivery: withHeaders(plain, { 'x-svc-signature': signature.toUpperCase() }),
+      secret: present,
+      expected: false,
+    },
+    {
+      name: 'a signature that is not ASCII',
+      delivery: withHeaders(plain, { 'x-svc-signature': 'é'.repeat(64) }),
+      secret: present,
+      expected: false,
+    },
+    { name: 'no timestamp', delivery: withHeaders(plain, { 'x-svc-timestamp': '' }), secret: present, expected: false },
+    {
+      name: 'a timestamp that is no number',
+      delivery: withHeaders(plain, { 'x-svc-timestamp': '1e12' }),
+      secret: present,
+      expected: false,
+    },
+  ]
+}
 
 function withHeaders(delivery: Delivery, headers: Readonly<Record<string, string>>): Delivery {
   return { ...delivery, headers: { ...delivery.headers, ...headers } }
 }
 
 /** Headers and body as a receiver gets them, of every case, from one real server and the sender's transport. */
-async function receiveAll(): Promise<{ headers: IncomingHttpHeaders; body: Buffer }[]> {
+async function receiveAll(cases: readonly Case[]): Promise<{ headers: IncomingHttpHeaders; body: Buffer }[]> {
   const received: { headers: IncomingHttpHeaders; body: Buffer }[] = []
   const server = createServer((request, response) => {
     const chunks: Buffer[] = []
@@ -178,6 +193,8 @@ interface Language {
   /** Without it the language is left out. */
   tool: readonly [string, ...string[]]
   files: (block: string) => Readonly<Record<string, string>>
+  /** Makes the program, if that takes a step of its own. */
+  build?: readonly [string, ...string[]]
   command: readonly [string, ...string[]]
 }
 
@@ -259,7 +276,8 @@ func main() {
 }
 `,
     }),
-    command: ['go', 'run', '.'],
+    build: ['go', 'build', '-o', 'receiver', '.'],
+    command: ['./receiver'],
   },
   {
     name: 'PHP',
@@ -282,35 +300,40 @@ func main() {
   },
 ]
 
+function execute([program, ...args]: readonly [string, ...string[]], input: string): string {
+  return execFileSync(program, args, { cwd: folder, input, encoding: 'utf8' })
+}
+
 function isThere([program, ...args]: readonly [string, ...string[]]): boolean {
   return spawnSync(program, args, { stdio: 'ignore' }).status === 0
 }
 
 describe('the code of docs/webhook-receivers.md', () => {
-  let lines = ''
-
-  beforeAll(async () => {
-    const received = await receiveAll()
+  /** The input of a program: a line for each case. */
+  async function linesOf(cases: readonly Case[]): Promise<string> {
+    const received = await receiveAll(cases)
+    const fieldsOfCases = received.map(({ headers, body: bytes }, n) => [
+      Buffer.from(cases[n]?.secret ?? ''),
+      bytes,
+      // Node reads headers as Latin-1.
+      ...headerNames.map((name) => Buffer.from(String(headers[name] ?? ''))),
+    ])
     // A mark before each field, because base64 of nothing is nothing.
-    lines = received
-      .map(({ headers, body: bytes }, n) => [
-        Buffer.from(cases[n]?.secret ?? ''),
-        bytes,
-        // Node reads headers as Latin-1.
-        ...headerNames.map((name) => Buffer.from(String(headers[name] ?? ''))),
-      ])
-      .map((fields) => fields.map((field) => `=${field.toString('base64')}`).join(' '))
-      .join('\n')
-  })
+    return fieldsOfCases
+      .map((fields) => `${fields.map((field) => `=${field.toString('base64')}`).join(' ')}\n`)
+      .join('')
+  }
 
-  for (const { name, block, tool, files, command } of languages) {
+  for (const { name, block, tool, files, build, command } of languages) {
     ;(isThere(tool) ? test : test.skip)(
       `${name} tells every good delivery from every bad one (needs ${tool[0].split('/').at(-1) ?? ''})`,
-      () => {
+      async () => {
         for (const [file, text] of Object.entries(files(blockOf(block)))) writeFileSync(join(folder, file), text)
-        const [program, ...args] = command
-        const output = execFileSync(program, args, { cwd: folder, input: `${lines}\n`, encoding: 'utf8' })
-        const answers = output.trimEnd().split('\n')
+        if (build) execute(build, '')
+        const cases = await signedCases()
+        const answers = execute(command, await linesOf(cases))
+          .trimEnd()
+          .split('\n')
         expect(cases.map((each, n) => ({ name: each.name, accepted: answers[n] }))).toEqual(
           cases.map((each) => ({ name: each.name, accepted: String(each.expected) })),
         )
@@ -343,6 +366,7 @@ function stop(child: ChildProcess): void {
 
 describe('what the page says to try', () => {
   test('the example checks signatures and handles a repeat once', async () => {
+    const plain = await signed([present])
     const { url, child, output } = await runCommand(/receive-webhooks/, { SLUICE_WEBHOOK_SECRET: present })
     try {
       await waitUntil(() => output().includes('Waiting'), 'the receiver')
@@ -370,6 +394,7 @@ describe('what the page says to try', () => {
   ;(spawnSync('nc', ['-h'], { stdio: 'ignore' }).error ? test.skip : test)(
     'nc shows a delivery (needs nc)',
     async () => {
+      const plain = await signed([present])
       const { url, child, output } = await runCommand(/\bnc\b/)
       try {
         // Attempts are refused until nc listens, and do not use up the one connection that it takes.
