@@ -38,6 +38,15 @@ test('events with an id of the client go to the partition of its hash, and other
   ])
 })
 
+test('each request is told the bytes and the partitions of its events', () => {
+  const encoder = blockEncoder(into)
+  expect(encoder.add([event('a', 13)])).toEqual({ bytes: 2, partitions: [5] })
+  expect(encoder.add([event('é')])).toEqual({ bytes: 3, partitions: [3] })
+  const { bytes, partitions } = encoder.add([event('a', 5), event('b'), event('c', 13), event('d', 5, true)])
+  expect(bytes).toBe(8)
+  expect([...new Set(partitions)]).toEqual([5, 3])
+})
+
 test('dated and undated events of one partition have separate blocks with their kind in the headers', () => {
   const blocks = encodeBlocks([event('a', 3, true), event('b'), event('c', 3), event('d', 3, true)], into)
   expect(blocks).toStrictEqual([

@@ -12,12 +12,18 @@ export interface LogRow {
 /** Encodes the events of many requests as few blocks: each block has one partition and one kind, dated or undated. */
 export interface BlockEncoder {
   /**
-   * Appends a request's events and returns their number of bytes. They are encoded at once, because strings that wait
-   * for the log would survive many garbage collections.
+   * Appends a request's events. They are encoded at once, because strings that wait for the log would survive many garbage
+   * collections.
    */
-  add(events: readonly LogRow[]): number
+  add(events: readonly LogRow[]): AddedEvents
   /** Blocks of all appended events, which keep their order within partition and kind. */
   finish(): Block[]
+}
+
+export interface AddedEvents {
+  bytes: number
+  /** The partitions of the events, of which one may be there twice. */
+  partitions: readonly number[]
 }
 
 /** Keeps a block well below Kafka's default message limit of 1 MiB. */
@@ -90,8 +96,9 @@ export function blockEncoder({
       const [only] = events
       if (only && events.length === 1) {
         const payload = Buffer.from(only.line)
-        addPiece(keyOf(only), payload, 1)
-        return payload.length
+        const key = keyOf(only)
+        addPiece(key, payload, 1)
+        return { bytes: payload.length, partitions: [partitionOf(key)] }
       }
       const linesByKey = new Map<number, string[]>()
       for (const event of events) {
@@ -102,11 +109,14 @@ export function blockEncoder({
       }
       let bytes = 0
       for (const [key, lines] of linesByKey) bytes += addLines(key, lines)
-      return bytes
+      return { bytes, partitions: Array.from(linesByKey.keys(), partitionOf) }
     },
-    finish: () =>
-      [...pieces].flatMap(([key, piecesOfKey]) => blocksOf(piecesOfKey, Math.floor(key / 2), key % 2 === 1)),
+    finish: () => [...pieces].flatMap(([key, piecesOfKey]) => blocksOf(piecesOfKey, partitionOf(key), key % 2 === 1)),
   }
+}
+
+function partitionOf(key: number): number {
+  return Math.floor(key / 2)
 }
 
 function blocksOf(pieces: readonly Piece[], partition: number, undated: boolean): Block[] {

@@ -19,7 +19,7 @@ export interface EventLog {
    * partition keep their order; concurrent calls have none.
    * Throws AppError `unavailable` (retryable) when the log is unavailable or `timeoutMs` have passed.
    */
-  publish(blocks: readonly Block[], options: { timeoutMs: number }): Promise<void>
+  publish(blocks: readonly Block[], options: PublishOptions): Promise<void>
   /** A member of a consumer group. Nothing is read before `run`. */
   consumer(options: ConsumerOptions): LogConsumer
   /**
@@ -47,6 +47,16 @@ export interface EventLog {
   check(): Promise<void>
   /** Closes producers, consumers and connections after the running publishes have settled. */
   close(): Promise<void>
+}
+
+export interface PublishOptions {
+  timeoutMs: number
+  /**
+   * Called with partitions whose blocks are all durable while blocks of others are not yet, and may never be: those of a partition
+   * that lacks in-sync replicas, for example. Each partition is named once. Not called for blocks that become durable together,
+   * nor after the publish has settled.
+   */
+  onDurable?: (partitions: readonly number[]) => void
 }
 
 export interface ConsumerOptions {

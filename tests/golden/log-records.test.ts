@@ -136,7 +136,7 @@ test('the producer sends what the golden file holds', async () => {
         payload: incompressible(600_000),
       })),
     ],
-    1_900,
+    { timeoutMs: 1_900 },
   )
   await publisher.close()
   const partitioner = options.createPartitioner?.()

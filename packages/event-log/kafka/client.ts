@@ -177,10 +177,14 @@ export function kafkaErrorType(error: unknown): string | undefined {
   return inner ?? (typeof name === 'string' ? name : undefined)
 }
 
-/** True when a broker answered with an error, which may concern only one of the partitions of the request. */
+/**
+ * True when a broker answered with an error, which may concern only one of the partitions of the request. A partition without
+ * a leader is none: kafkajs then takes the metadata of no partition.
+ */
 export function isRefusal(error: unknown): boolean {
   const { type, cause } = fieldsOf(error)
-  return typeof type === 'string' || (cause !== undefined && isRefusal(cause))
+  if (typeof type === 'string') return type !== 'LEADER_NOT_AVAILABLE'
+  return cause !== undefined && isRefusal(cause)
 }
 
 /** Text for `internal` and for log lines: the error's type and kafkajs's message. */

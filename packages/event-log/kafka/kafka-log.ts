@@ -176,7 +176,7 @@ export function openKafkaLog(address: KafkaAddress, options: KafkaLogOptions): E
         throw toUnavailable(error)
       }
     },
-    publish: (blocks, { timeoutMs }) => publisher.publish(blocks, timeoutMs),
+    publish: (blocks, publishOptions) => publisher.publish(blocks, publishOptions),
     consumer(consumerOptions) {
       const onRunning = (consumer: LogConsumer, running: boolean) => {
         if (running) consumers.add(consumer)

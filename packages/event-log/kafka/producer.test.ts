@@ -42,7 +42,7 @@ function open(unacknowledgedBytesMax: number): void {
   })
 }
 
-const publish = (bytes: number, timeoutMs: number) => publisher.publish([block(0, 'x', {}, bytes)], timeoutMs)
+const publish = (bytes: number, timeoutMs: number) => publisher.publish([block(0, 'x', {}, bytes)], { timeoutMs })
 
 beforeEach(async () => {
   brokers = [await deadAddress()]

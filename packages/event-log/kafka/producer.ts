@@ -5,6 +5,7 @@ import type { Logger } from '@sluice/runtime/logger'
 import { sleep } from '@sluice/runtime/supervisor'
 import type { Block } from '../block.ts'
 import { compressBlocks } from '../compression.ts'
+import type { PublishOptions } from '../log.ts'
 import { describeKafkaError, isRefusal, type KafkaClient, kafkaErrorType } from './client.ts'
 import { encodeRecord } from './record.ts'
 
@@ -15,8 +16,8 @@ const compression = CompressionTypes.None
 const requestBytesMax = 1_000_000
 /** Upper estimate for the lengths, headers and timestamp of one record. */
 const recordOverheadBytes = 128
-/** Delay before blocks are sent again, e.g. while a partition changes its leader. */
-const resendDelayMs = 50
+/** Delays before blocks are sent again, e.g. while a partition changes its leader: each is twice the one before. */
+const resendDelayMs = { first: 50, longest: 400 }
 /** Errors that no further attempt would mend. */
 const permanentErrorTypes = [
   'MESSAGE_TOO_LARGE',
@@ -46,9 +47,19 @@ export interface KafkaPublisherOptions {
 
 /** Publishes blocks to one topic. */
 export interface KafkaPublisher {
-  publish(blocks: readonly Block[], timeoutMs: number): Promise<void>
+  /** See `EventLog.publish`. */
+  publish(blocks: readonly Block[], options: PublishOptions): Promise<void>
   /** Waits for the running publishes (each has its deadline), then disconnects. */
   close(): Promise<void>
+}
+
+/** What the requests of one publish have in common. */
+interface Sending {
+  timeoutMs: number
+  /** Aborted at the publish's deadline. */
+  deadlineSignal: AbortSignal
+  /** To be called with each block once, when Kafka has acknowledged the block. */
+  acknowledge: (blocks: readonly Block[]) => void
 }
 
 /** Publishes with acknowledgements of all in-sync replicas. Connects at the first publish and reconnects when necessary. */
@@ -131,7 +142,11 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
     }
   }
 
-  async function send(blocks: readonly Block[], timeoutMs: number, deadlineSignal: AbortSignal): Promise<void> {
+  async function send(
+    blocks: readonly Block[],
+    { timeoutMs, onDurable }: PublishOptions,
+    deadlineSignal: AbortSignal,
+  ): Promise<void> {
     const count = await options.partitions()
     for (const { partition } of blocks) {
       // kafkajs would drop such a record and report success.
@@ -140,8 +155,9 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       }
     }
     const connectedProducer = await producer(deadlineSignal)
+    const acknowledge = onDurable === undefined ? () => undefined : reportPartitions(blocks, onDurable)
     for (const request of splitIntoRequests(compressBlocks(blocks)))
-      await sendRequest(connectedProducer, request, timeoutMs, deadlineSignal)
+      await sendRequest(connectedProducer, request, { timeoutMs, deadlineSignal, acknowledge })
   }
 
   /**
@@ -152,8 +168,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
   async function sendRequest(
     connectedProducer: Producer,
     blocks: readonly Block[],
-    timeoutMs: number,
-    deadlineSignal: AbortSignal,
+    { timeoutMs, deadlineSignal, acknowledge }: Sending,
   ) {
     /** Sends blocks in one request. Resolves to the blocks that must be sent again, one array for each further request. */
     const attempt = async (pending: readonly Block[]): Promise<(readonly Block[])[]> => {
@@ -166,6 +181,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
           topicMessages,
         })
         const missing = unacknowledged(pending, acknowledged)
+        if (!deadlineSignal.aborted) acknowledge(pending.filter((block) => !missing.includes(block)))
         if (missing.length === 0) return []
         logger.debug({ topic, blocks: missing.length }, 'blocks without an acknowledgement are sent again')
         return [missing]
@@ -176,22 +192,23 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       }
     }
     let requests: readonly (readonly Block[])[] = [blocks]
-    while (!deadlineSignal.aborted) {
+    for (let delayMs = resendDelayMs.first; !deadlineSignal.aborted; delayMs *= 2) {
       requests = (await Promise.all(requests.map(attempt))).flat()
       if (requests.length === 0) return
-      await sleep(resendDelayMs, deadlineSignal)
+      await sleep(Math.min(delayMs, resendDelayMs.longest), deadlineSignal)
     }
     throw new Error('not acknowledged in time')
   }
 
-  async function publish(blocks: readonly Block[], timeoutMs: number): Promise<void> {
+  async function publish(blocks: readonly Block[], publishOptions: PublishOptions): Promise<void> {
+    const { timeoutMs } = publishOptions
     const bytes = bytesOf(blocks)
     if (unacknowledgedBytes > 0 && unacknowledgedBytes + bytes > options.unacknowledgedBytesMax) {
       throw unavailable(`Kafka has not acknowledged ${unacknowledgedBytes} bytes given to it before`)
     }
     const deadlineSignal = new AbortController()
     unacknowledgedBytes += bytes
-    const sent = send(blocks, timeoutMs, deadlineSignal.signal).finally(() => {
+    const sent = send(blocks, publishOptions, deadlineSignal.signal).finally(() => {
       unacknowledgedBytes -= bytes
     })
     try {
@@ -206,10 +223,10 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
   }
 
   return {
-    async publish(blocks, timeoutMs) {
+    async publish(blocks, publishOptions) {
       if (closed.signal.aborted) throw unavailable('The event log is closed')
       if (blocks.length === 0) return
-      const published = publish(blocks, timeoutMs)
+      const published = publish(blocks, publishOptions)
       inFlight.add(published)
       try {
         await published
@@ -248,6 +265,29 @@ function splitIntoRequests(blocks: readonly Block[]): Block[][] {
     bytesByPartition.set(block.partition, (bytesByPartition.get(block.partition) ?? 0) + blockBytes)
   }
   return requests
+}
+
+/**
+ * Returns a function that takes acknowledged blocks, and calls `onDurable` with the partitions that have all of theirs, unless
+ * the whole publish has: its promise tells that.
+ */
+function reportPartitions(
+  blocks: readonly Block[],
+  onDurable: (partitions: readonly number[]) => void,
+): (acknowledged: readonly Block[]) => void {
+  const missing = new Map<number, number>()
+  for (const { partition } of blocks) missing.set(partition, (missing.get(partition) ?? 0) + 1)
+  return (acknowledged) => {
+    const durable: number[] = []
+    for (const { partition } of acknowledged) {
+      const left = (missing.get(partition) ?? 0) - 1
+      missing.set(partition, left)
+      if (left > 0) continue
+      missing.delete(partition)
+      durable.push(partition)
+    }
+    if (durable.length > 0 && missing.size > 0) onDurable(durable)
+  }
 }
 
 /**

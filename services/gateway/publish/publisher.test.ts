@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import type { Block } from '@sluice/event-log/block'
+import type { PublishOptions } from '@sluice/event-log/log'
 import type { EncodedEvent } from '@sluice/events/encode-event'
 import { unavailable } from '@sluice/runtime/errors'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
@@ -15,6 +16,8 @@ interface Call {
   lines: string[]
   blocks: readonly Block[]
   timeoutMs: number
+  /** Acknowledges the blocks of some partitions. */
+  acknowledgePartitions: (partitions: readonly number[]) => void
   acknowledge: () => void
   refuse: (error: unknown) => void
 }
@@ -27,13 +30,16 @@ function scriptedLog(partitions: () => Promise<number> = () => Promise.resolve(4
     calls,
     log: {
       partitions,
-      publish: (blocks: readonly Block[], { timeoutMs }: { timeoutMs: number }) => {
+      publish: (blocks: readonly Block[], { timeoutMs, onDurable }: PublishOptions) => {
         const { promise, resolve, reject } = Promise.withResolvers<undefined>()
         const lines = blocks.flatMap(({ payload }) => payload.toString().split('\n').slice(0, -1))
         const acknowledge = (): void => {
           resolve(undefined)
         }
-        calls.push({ lines, blocks, timeoutMs, acknowledge, refuse: reject })
+        const acknowledgePartitions = (durable: readonly number[]): void => {
+          onDurable?.(durable)
+        }
+        calls.push({ lines, blocks, timeoutMs, acknowledgePartitions, acknowledge, refuse: reject })
         for (const watch of watchers) watch()
         return promise
       },
@@ -51,8 +57,9 @@ function scriptedLog(partitions: () => Promise<number> = () => Promise.resolve(4
   }
 }
 
-function event(line: string): EncodedEvent {
-  return { line: `${line}\n`, timestamp: 0, keyHash: undefined, undated: false, siteId: 'shop' }
+/** An event for the partition `keyHash`, or for that of the publish. */
+function event(line: string, keyHash?: number): EncodedEvent {
+  return { line: `${line}\n`, timestamp: 0, keyHash, undated: false, siteId: 'shop' }
 }
 
 /** Publishes events that are received now, unless the test gives a time. */
@@ -173,6 +180,60 @@ test('events without an id use another partition with each publish', async () =>
   expect(calls.map(({ blocks }) => blocks.map(({ partition }) => partition))).toStrictEqual(
     [0, 1, 2, 3, 0, 1, 2, 3].map((partition) => [partition]),
   )
+})
+
+describe('a publish whose partitions become durable one after the other', () => {
+  const error = unavailable('a partition lacks replicas')
+
+  test('settles each request once all of its own events are durable', async () => {
+    const { log, call } = scriptedLog()
+    const publisher = createPublisher(log, createMetrics())
+    const first = publisher.publish([event('a', 0)])
+    const both = publisher.publish([event('b', 0), event('c', 1)])
+    const last = publisher.publish([event('d', 2)])
+    const { acknowledgePartitions, acknowledge } = await call(0)
+    acknowledgePartitions([0])
+    await first
+    expect(await isSettled(both)).toBe(false)
+    acknowledgePartitions([1])
+    await both
+    expect(await isSettled(last)).toBe(false)
+    acknowledge()
+    await last
+  })
+
+  test('rejects only the requests with events in the partitions that fail, and counts the others as published', async () => {
+    const { log, call } = scriptedLog()
+    const metrics = createMetrics()
+    const publisher = createPublisher(log, metrics)
+    const durable = publisher.publish([event('a', 0), event('b', 3)])
+    const partly = publisher.publish([event('c', 0), event('d', 1)])
+    const failed = publisher.publish([event('e', 1)])
+    const { acknowledgePartitions, refuse } = await call(0)
+    acknowledgePartitions([0, 3])
+    await durable
+    expect(await metricValue(metrics, 'sluice_gateway_unacknowledged_bytes')).toBe(6)
+    refuse(error)
+    await expect(partly).rejects.toBe(error)
+    await expect(failed).rejects.toBe(error)
+    expect(await metricValue(metrics, 'sluice_gateway_events_published_total')).toBe(2)
+    expect(await metricValue(metrics, 'sluice_gateway_publish_failures_total')).toBe(1)
+    expect(await metricValue(metrics, 'sluice_gateway_unacknowledged_bytes')).toBe(0)
+  })
+
+  test('rejects a request that became durable too late', async () => {
+    const { log, call } = scriptedLog()
+    let latest = 1_000
+    const publisher = createPublisher(log, createMetrics(), { latest: () => latest })
+    const late = publisher.publish([event('a', 0)], 0)
+    const other = publisher.publish([event('b', 1)], 1_000)
+    const { acknowledgePartitions, acknowledge } = await call(0)
+    latest = 2_501
+    acknowledgePartitions([0])
+    await expect(late).rejects.toMatchObject({ code: 'unavailable', retryable: true })
+    acknowledge()
+    await other
+  })
 })
 
 describe('a publish that fails', () => {

@@ -1,6 +1,7 @@
 import { acceptance } from '@sluice/event-log/acceptance-deadline'
 import type { Block } from '@sluice/event-log/block'
 import { type BlockEncoder, blockEncoder } from '@sluice/event-log/encode-blocks'
+import type { PublishOptions } from '@sluice/event-log/log'
 import type { EncodedEvent } from '@sluice/events/encode-event'
 import { withDeadline } from '@sluice/runtime/deadline'
 import { type AppError, unavailable } from '@sluice/runtime/errors'
@@ -11,7 +12,7 @@ import { activeTraceparent, causesMax, sampledSpan, type SpanContext, traced } f
 /** The part of EventLog that the gateway uses. */
 export interface PublishLog {
   partitions(): Promise<number>
-  publish(blocks: readonly Block[], options: { timeoutMs: number }): Promise<void>
+  publish(blocks: readonly Block[], options: PublishOptions): Promise<void>
 }
 
 /** Publishes accepted events to the log. */
@@ -93,6 +94,8 @@ export function publishAccount(metrics: Metrics): PublishAccount {
 interface PendingRequest {
   events: number
   bytes: number
+  /** The partitions of its events. */
+  partitions: readonly number[]
   receivedAt: number
   resolve: () => void
   reject: (error: unknown) => void
@@ -100,7 +103,8 @@ interface PendingRequest {
 
 /**
  * Coalesces concurrent requests into one publish, which starts at once after an idle time, otherwise within a few
- * milliseconds. A request settles when the publish with its events does.
+ * milliseconds. A request settles when the publish with its events does, or earlier when its events are durable and those of others
+ * are not yet: a partition that refuses writes costs no request whose events are in others.
  */
 export function createPublisher(
   log: PublishLog,
@@ -131,7 +135,8 @@ export function createPublisher(
     timer = undefined
     immediate = undefined
     if (pending.length === 0) return
-    const requests = pending
+    /** The requests that have not settled. */
+    let requests = pending
     const finishedEncoder = encoder
     const causes = senders
     pending = []
@@ -140,26 +145,44 @@ export function createPublisher(
     if (causes.length > 0) senders = []
     inFlight++
     const stopTimer = seconds.startTimer()
+    const durable = new Set<number>()
+    const onDurable = (partitionsNow: readonly number[]): void => {
+      for (const partition of partitionsNow) durable.add(partition)
+      const isDurable = (request: PendingRequest): boolean => request.partitions.every((each) => durable.has(each))
+      const settled = requests.filter(isDurable)
+      requests = requests.filter((request) => !isDurable(request))
+      acceptRequests(settled)
+    }
     try {
       const blocks = finishedEncoder?.finish() ?? []
-      const options = { timeoutMs: publishTimeoutOf(requests, clock.latest()) }
+      const options = { timeoutMs: publishTimeoutOf(requests, clock.latest()), onDurable }
       await (causes.length === 0 ? log.publish(blocks, options) : publishTraced(log, blocks, { ...options, causes }))
-      published.inc(requests.reduce((sum, { events }) => sum + events, 0))
-      // Read after the acknowledgement.
-      const latest = clock.latest()
-      for (const request of requests) settleRequest(request, latest)
+      acceptRequests(requests)
     } catch (error) {
       failed.inc()
-      for (const { reject } of requests) reject(error)
+      for (const { bytes, reject } of requests) {
+        account.unacknowledgedBytes -= bytes
+        reject(error)
+      }
     } finally {
       stopTimer()
       inFlight--
-      for (const { bytes } of requests) account.unacknowledgedBytes -= bytes
       endedAt = performance.now()
       if (pending.length > 0 && inFlight === 0) {
         clearTimeout(timer)
         timer = setTimeout(flushSoon, lingerAfterPublishMs)
       }
+    }
+  }
+
+  /** Settles requests whose events are durable. */
+  function acceptRequests(requests: readonly PendingRequest[]): void {
+    published.inc(requests.reduce((sum, { events }) => sum + events, 0))
+    // Read after the acknowledgement.
+    const latest = clock.latest()
+    for (const request of requests) {
+      account.unacknowledgedBytes -= request.bytes
+      settleRequest(request, latest)
     }
   }
 
@@ -176,12 +199,12 @@ export function createPublisher(
     // A late request would be answered 503 after its publish, so it is not published.
     if (isLate(receivedAt, clock.latest())) return Promise.reject(tooLate())
     encoder ??= blockEncoder({ partitions: partitionCount, defaultPartition: flushNumber++ % partitionCount })
-    const bytes = encoder.add(events)
+    const { bytes, partitions: requestPartitions } = encoder.add(events)
     account.unacknowledgedBytes += bytes
     const sender = sampledSpan()
     if (sender !== undefined && senders.length < causesMax) senders.push(sender)
     return new Promise((resolve, reject) => {
-      pending.push({ events: events.length, bytes, receivedAt, resolve, reject })
+      pending.push({ events: events.length, bytes, partitions: requestPartitions, receivedAt, resolve, reject })
       pendingBytes += bytes
       if (pendingBytes >= flushBytesMax) void flush()
       else if (inFlight > 0) timer ??= setTimeout(flushSoon, lingerMs)
@@ -212,7 +235,7 @@ export function createPublisher(
 function publishTraced(
   log: PublishLog,
   blocks: readonly Block[],
-  { timeoutMs, causes }: { timeoutMs: number; causes: readonly SpanContext[] },
+  { causes, ...options }: PublishOptions & { causes: readonly SpanContext[] },
 ): Promise<void> {
   return traced('publish', { kind: 'producer', causes, attributes: { 'sluice.blocks': blocks.length } }, () => {
     const traceparent = activeTraceparent()
@@ -220,7 +243,7 @@ function publishTraced(
       ...block,
       headers: { ...block.headers, ...(traceparent && { traceparent }) },
     }))
-    return log.publish(named, { timeoutMs })
+    return log.publish(named, options)
   })
 }
 

@@ -107,7 +107,7 @@ function eventEncoder(parse: RecordParser, task: EventTask): RowEncoder {
       if (events.length === 0) return
       // Each event has an id, so that its hash decides the partition.
       blocks ??= blockEncoder({ partitions, defaultPartition: 0 })
-      bytes += blocks.add(events)
+      bytes += blocks.add(events).bytes
     },
     isFull: () => bytes >= bytesMax,
     take: () => {
