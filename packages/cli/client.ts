@@ -122,15 +122,17 @@ export function openClient({ url, key, signal, onRetry, retries }: ClientOptions
     const mayRepeat = (error: Error): boolean =>
       isBusy(error) ||
       (isRepeatable && (isServerFailure(error) || isTransient(error) || (retries === 'long' && isServerAbsent(error))))
-    const until = Date.now() + waitMsMax[retries]
+    // From the first failure on: an upload may take longer than that.
+    let until: number | undefined
     return pRetry(() => send<T>(method, path, options), {
       retries: retriesMax[retries],
       minTimeout: 300,
       maxTimeout: 10_000,
       randomize: true,
       signal,
-      shouldRetry: ({ error }) => mayRepeat(error) && Date.now() < until,
+      shouldRetry: ({ error }) => mayRepeat(error) && Date.now() < (until ?? Infinity),
       onFailedAttempt: async ({ error, retryDelay }) => {
+        until ??= Date.now() + waitMsMax[retries]
         if (!mayRepeat(error) || retryDelay === 0 || Date.now() >= until) return
         const asked = error instanceof Refusal ? error.retryAfterMs : undefined
         onRetry(error.message, (asked ?? 0) + retryDelay)

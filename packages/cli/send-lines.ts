@@ -46,6 +46,7 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
   let pending: PendingEvent[] = []
   let bytes = 0
   let sending = Promise.resolve()
+  let isSending = false
   let failure: unknown
 
   const refuse = (line: number, reason: string): void => {
@@ -68,16 +69,23 @@ export async function sendLines({ context, client, siteId, onStored }: SendLines
     pending = []
     bytes = 0
     if (events.length > 0) {
+      isSending = true
       sending = sending
         .then(() => store(events))
         .catch((error: unknown) => {
           failure ??= error
           input.destroy()
         })
+        .finally(() => {
+          isSending = false
+        })
     }
     return sending
   }
-  const timer = setInterval(() => void flush(), waitMsMax)
+  // While a batch is sent, events wait for the next one, which is awaited when full: more are not held.
+  const timer = setInterval(() => {
+    if (!isSending) void flush()
+  }, waitMsMax)
   const cut = new AbortController()
   const cutInput = (): void => {
     cut.abort()

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -109,10 +110,12 @@ describe('import', () => {
 
   it('says what to do about a file, a key or a call that it can’t use', async () => {
     const zip = await standalone.write('export.zip', 'PK\u0003\u0004')
+    const cut = await standalone.write('cut.ndjson.gz', gzipSync('{"event_type":"x"}\n'.repeat(100)).subarray(0, -8))
     const list = await standalone.write('list.json', '[{"event":"x"}]')
     const cases: [args: string[], code: number, message: string][] = [
       [['nowhere.csv'], 1, 'nowhere.csv does not exist.'],
       [[zip], 1, 'unpack it'],
+      [[cut, '-t', '2026-01-01'], 1, "can't be read to its end (unexpected end of file): export it again."],
       [[list, '--from', 'posthog'], 1, 'an object a line'],
       [['.'], 1, 'is not a file'],
       [['-'], 1, 'Standard input is empty.'],
@@ -305,6 +308,83 @@ describe('import --from', () => {
       },
       { event_id: 'e2', event_type: 'signup', timestamp: Date.UTC(2024, 4, 1, 12, 0, 5, 250) },
     ])
+  })
+
+  it.each([
+    ['LF', '\n'],
+    ['CRLF', '\r\n'],
+  ])(
+    'names the lines of the original after empty lines and line breaks within quotes, which end in %s',
+    async (name, end) => {
+      const rows = [
+        '',
+        'session_id,visit_id,event_id,url_path,page_title,event_type,created_at',
+        's1,v1,e1,/p,"Two\r\nlines",1,2024-05-01 12:00:00',
+        '',
+        '',
+        's1,v1,e2,/p,T,1,never',
+        `s1,v1,${'e'.repeat(65)},/p,T,1,2024-05-01 12:00:00`,
+        's1,v1,e4,/p,T,1',
+        '',
+      ]
+      const { code, stderr } = await importFile('umami', await standalone.write(`places-${name}.csv`, rows.join(end)))
+      expect(code).toBe(1)
+      expect(stderr).toContain(
+        'Line 7: created_at is not a time\nLine 8: Invalid field: event_id exceeds maximum length of 64\nLine 9: has another number of fields than the header',
+      )
+      const broken = ['session_id,url_path,created_at', '"a\r\nb",/p,2024-05-01', '"c"d,/p,2024-05-01', '']
+      const refused = await importFile('umami', await standalone.write(`broken-${name}.csv`, broken.join(end)))
+      expect(refused).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/not valid CSV \(.* at line 4 .*export it again/),
+      })
+    },
+  )
+
+  it('umami: takes lines that end in different ways', async () => {
+    const file = await standalone.write(
+      'mixed.csv',
+      'session_id,url_path,event_type,created_at,distinct_id\r\n' +
+        's1,/p,1,2024-05-01 12:00:00,ada\n' +
+        's2,/p,1,2024-05-01 12:00:01,grace\r\n' +
+        's3,/p,1,2024-05-01 12:00:02,\n',
+    )
+    expect(await importFile('umami', file)).toMatchObject({ code: 0 })
+    const events = await standalone.eventsOf(`from-${file}`)
+    expect(events.map(({ user_id: userId = null }) => userId)).toEqual(['ada', 'grace', null])
+  })
+
+  it('plausible: keeps the ids that events after empty lines had in earlier versions', async () => {
+    const text =
+      '"timestamp","name","hostname","pathname","user_id","meta.key","meta.value"\n\n' +
+      '"2024-05-01 12:00:00","pageview","a.example","/p",1,"[]","[]"\n'
+    const file = await standalone.write('former-ids.csv', text)
+    expect(await importFile('plausible', file)).toMatchObject({ code: 0 })
+    const hash = createHash('sha256').update(text).digest('hex').slice(0, 24)
+    expect(await standalone.eventsOf(`from-${file}`)).toMatchObject([{ event_id: `plausible-${hash}-2` }])
+  })
+
+  it('reports what could not be converted when the wait is interrupted', async () => {
+    const file = await standalone.write(
+      'interrupted.csv',
+      'session_id,url_path,event_type,created_at\ns1,/p,1,never\ns1,/p,1,2024-05-01 12:00:00\n',
+    )
+    // The session is the only query that its limit allows, so that the wait is refused until the minute is over.
+    const created = await fetch(`${standalone.service.url}/api/v1/settings/keys`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${standalone.key}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify({ name: 'slow', scopes: ['events:write'], rate_limits: { queries_per_minute: 1 } }),
+    })
+    const { data } = (await created.json()) as { data: { key: string } }
+    const { code, stderr } = await standalone.run(
+      ['import', file, '--from', 'umami', '--site', 'interrupted', '--errors-file', 'interrupted.errors'],
+      { env: { SLUICE_API_KEY: data.key }, until: ({ stderr: text }) => text.includes('Trying again') },
+    )
+    expect(code).toBe(130)
+    expect(stderr).toMatch(/Line 2: created_at is not a time\n.*"sluice import --job imp_\w+" waits for it/s)
+    expect(await readFile(join(standalone.folder, 'interrupted.errors'), 'utf8')).toBe(
+      'line,field,message,record\n2,,created_at is not a time,\n',
+    )
   })
 
   it('posthog: takes JSON Lines and the CSV of a query', async () => {

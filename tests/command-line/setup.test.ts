@@ -274,6 +274,13 @@ describe('doctor', () => {
     expect((await standalone.run(['stats', '--site', 'misspelt'])).stderr).toContain('Site not found')
   })
 
+  it('sends no event with a key that can’t read whether the site is there', async () => {
+    const writeKey = await standalone.createKey('write-only', '--scope', 'events:write')
+    const { stdout } = await standalone.run(['doctor', '--site', 'misspelt'], { env: { SLUICE_API_KEY: writeKey } })
+    expect(stdout).toMatch(/- event sent .*can’t read whether the site is there/)
+    expect((await standalone.run(['stats', '--site', 'misspelt'])).stderr).toContain('Site not found')
+  })
+
   const broken: [what: string, env: () => Record<string, string>, finding: RegExp][] = [
     ['a port where nothing listens', () => ({ SLUICE_URL: 'http://127.0.0.1:1' }), /✗ connection .*ECONNREFUSED/],
     ['a name that does not exist', () => ({ SLUICE_URL: 'http://sluice.invalid' }), /✗ name .*can't be resolved/],

@@ -142,6 +142,8 @@ function canarySkipReason({
   if (site.state === 'failure') return 'the key may not use the site'
   // The event would register a site whose id may be misspelt.
   if (site.state === 'warning') return 'the site is not there; "sluice send" sends its first event'
+  // The sites that a key is bound to are registered with the key.
+  if (site.state === 'skipped' && session.site_ids === null) return 'the key can’t read whether the site is there'
   return grants(session.scopes, 'events:write') ? undefined : 'the key may not send'
 }
 

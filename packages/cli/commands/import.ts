@@ -115,17 +115,13 @@ async function runImport(context: Context, file: string | undefined, options: Im
   try {
     const prepared = await prepare(context, file, { folder, options })
     const { problems } = prepared
-    const reportProblems = async (): Promise<void> => {
-      if (options.errorsFile !== undefined) await writeErrors(options.errorsFile, problems)
-      printErrors(context.terminal, problems.slice(0, shownErrorsMax), { failed: problems.length, options })
-    }
     if (prepared.isEmpty) {
-      await reportProblems()
+      await reportProblems(context, prepared, options)
       if (problems.length > 0) throw notStored(problems.length)
       throw new Failure(`${file === '-' ? 'Standard input' : file} holds no events to import.`)
     }
     const jobId = await upload(context, client, { prepared, siteId, options }).catch(async (error: unknown) => {
-      await reportProblems()
+      await reportProblems(context, prepared, options)
       throw error
     })
     if (options.wait) {
@@ -133,11 +129,21 @@ async function runImport(context: Context, file: string | undefined, options: Im
       return
     }
     context.terminal.print(options.json ? safeJson({ job_id: jobId }) : jobId)
-    await reportProblems()
+    await reportProblems(context, prepared, options)
     if (problems.length > 0) throw notStored(problems.length)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
+}
+
+/** Reports the records that could not be converted, where no import reports them together with its own. */
+async function reportProblems(
+  { terminal }: Context,
+  { problems }: PreparedFile,
+  options: ImportOptions,
+): Promise<void> {
+  if (options.errorsFile !== undefined) await writeErrors(options.errorsFile, problems)
+  printErrors(terminal, problems.slice(0, shownErrorsMax), { failed: problems.length, options })
 }
 
 async function checkRights(client: Client, siteId: string, type: ImportType): Promise<void> {
@@ -176,9 +182,9 @@ async function prepare(
   if (options.from !== undefined || options.timestamp !== undefined) progress.update(0, 0, 'Converting the file')
   const prepared =
     options.from !== undefined
-      ? await convertFile(path, options.from, folder).catch(named)
+      ? await convertFile(path, options.from, { folder, signal }).catch(named)
       : options.timestamp !== undefined
-        ? await stampFile(path, options.timestamp, folder).catch(named)
+        ? await stampFile(path, options.timestamp, { folder, signal }).catch(named)
         : unconverted(path)
   progress.end()
   return prepared
@@ -216,7 +222,9 @@ async function follow(
   { jobId, prepared, options }: { jobId: string; prepared: PreparedFile; options: ImportOptions },
 ): Promise<void> {
   const { terminal, signal } = context
-  const job = await waitForEnd(context, client, jobId).catch((error: unknown) => {
+  const job = await waitForEnd(context, client, jobId).catch(async (error: unknown) => {
+    // --job will know nothing of them.
+    await reportProblems(context, prepared, options)
     // A 429, a 5xx or a lost connection says nothing about the import; after any other refusal, waiting would be refused, too.
     if (signal.aborted || error instanceof ConnectionFailure || (error instanceof Refusal && error.status >= 429))
       terminal.note(`The import goes on without this command: "sluice import --job ${jobId}" waits for it.`)

@@ -34,6 +34,12 @@ export interface PreparedFile {
   problems: ImportError[]
 }
 
+/** Where and until when a file is rewritten. */
+interface Target {
+  folder: string
+  signal: AbortSignal
+}
+
 /** A file that is uploaded as it is. */
 export function unconverted(path: string): PreparedFile {
   return { path, isEmpty: false, inOriginal: (error) => error, problems: [] }
@@ -53,24 +59,24 @@ const hashLength = 24
 
 /**
  * Converts an export of another product into NDJSON below `folder`. The same export becomes the same events: those without
- * an id of their own get one from the hash of its text, the line, and the place in a total.
+ * an id of their own get one from the hash of its text, the line, and the place in a total. Rejects when `signal` aborts.
  */
-export async function convertFile(path: string, product: Product, folder: string): Promise<PreparedFile> {
+export async function convertFile(path: string, product: Product, { folder, signal }: Target): Promise<PreparedFile> {
   const kind = await readableKind(path)
-  const hash = (await hashOfText(path)).slice(0, hashLength)
+  const hash = (await hashOfText(path, signal)).slice(0, hashLength)
   let convert: ((record: SourceRecord) => Conversion) | undefined
-  return rewrite(path, { kind, folder }, ({ line, ...placed }) => {
+  return rewrite(path, { kind, folder, signal }, ({ line, idLine = line, ...placed }) => {
     if ('error' in placed) throw new RecordError(placed.error)
     convert ??= converters[product].choose(Object.keys(placed.record))
-    return linesOf(convert(placed.record), `${product}-${hash}-${line}`)
+    return linesOf(convert(placed.record), `${product}-${hash}-${idLine}`)
   })
 }
 
-/** Gives the records of NDJSON that have no timestamp one. */
-export async function stampFile(path: string, timestamp: number, folder: string): Promise<PreparedFile> {
+/** Gives the records of NDJSON that have no timestamp one. Rejects when `signal` aborts. */
+export async function stampFile(path: string, timestamp: number, { folder, signal }: Target): Promise<PreparedFile> {
   const kind = await readableKind(path)
   if (kind === 'csv') throw new Failure('--timestamp is for NDJSON: add a column timestamp_ms to the CSV file instead.')
-  return rewrite(path, { kind, folder }, (placed) => {
+  return rewrite(path, { kind, folder, signal }, (placed) => {
     if ('error' in placed) throw new RecordError(placed.error)
     const { record, text = '' } = placed
     const isDated = !isAbsent(record.timestamp) || !isAbsent(record.timestamp_ms)
@@ -88,7 +94,7 @@ async function readableKind(path: string): Promise<'csv' | 'ndjson'> {
 
 async function rewrite(
   path: string,
-  { kind, folder }: { kind: 'csv' | 'ndjson'; folder: string },
+  { kind, folder, signal }: Target & { kind: 'csv' | 'ndjson' },
   convert: (record: PlacedRecord) => Iterable<string>,
 ): Promise<PreparedFile> {
   const target = join(folder, 'events.ndjson.gz')
@@ -96,6 +102,7 @@ async function rewrite(
   const problems: ImportError[] = []
   try {
     for await (const record of readRecords(await openText(path), kind)) {
+      signal.throwIfAborted()
       try {
         await lines.write(record.line, convert(record))
       } catch (error) {
@@ -156,8 +163,14 @@ function openLineWriter(path: string): LineWriter {
         moved.push({ from: first, line })
     },
     lineOf: (line) => {
-      const entry = moved[moved.findLastIndex(({ from }) => from <= line)]
-      return entry?.line ?? line
+      // Binary search for the last entry at or before the line: a file may have a million entries and errors.
+      let [low, high] = [0, moved.length]
+      while (low < high) {
+        const middle = Math.floor((low + high) / 2)
+        if ((moved[middle]?.from ?? 0) <= line) low = middle + 1
+        else high = middle
+      }
+      return moved[low - 1]?.line ?? line
     },
     isEmpty: () => written === 0,
     end: async () => {

@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { parse } from 'csv-parse'
+import { type CsvError, parse, type Parser } from 'csv-parse'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { Failure, messageOf } from '../failure.ts'
 import { isJsonObject } from '../json-object.ts'
@@ -12,8 +12,13 @@ import { RecordError, type SourceRecord } from './converted-event.ts'
 
 export type FileKind = 'csv' | 'ndjson' | 'json list'
 
-/** A record of a file, or why the text at its place is none. */
-export type PlacedRecord = { line: number } & ({ record: SourceRecord; text?: string } | { error: string })
+/**
+ * A record of a file, or why the text at its place is none. `line` is the line at which the record begins; `idLine`, if present, is
+ * the number for its id, which must remain what it was when the file was imported before.
+ */
+export type PlacedRecord = { line: number; idLine?: number } & (
+  { record: SourceRecord; text?: string } | { error: string }
+)
 
 const lineBytesMax = 4 * 1024 * 1024
 const firstBytes = 64 * 1024
@@ -33,16 +38,24 @@ export async function sizeOfFile(path: string): Promise<number> {
   }
 }
 
-/** SHA-256 of the text of a file, hexadecimal: the same however it is packed. */
-export async function hashOfText(path: string): Promise<string> {
+/** SHA-256 of the text of a file, hexadecimal: the same however it is packed. Rejects when `signal` aborts. */
+export async function hashOfText(path: string, signal: AbortSignal): Promise<string> {
   const hash = createHash('sha256')
+  const text = await openText(path)
   try {
-    for await (const chunk of await openText(path)) hash.update(chunk as Uint8Array)
+    for await (const chunk of text) {
+      signal.throwIfAborted()
+      hash.update(chunk as Uint8Array)
+    }
   } catch (error) {
-    if (error instanceof Failure) throw error
-    throw new Failure(`${path} can't be read to its end (${messageOf(error)}): export it again.`)
+    signal.throwIfAborted()
+    throw unreadable(path, error)
   }
   return hash.digest('hex')
+}
+
+function unreadable(path: string, error: unknown): Failure {
+  return new Failure(`${path} can't be read to its end (${messageOf(error)}): export it again.`)
 }
 
 /** The text of a file, unpacked when it is gzip. */
@@ -65,9 +78,13 @@ export async function openText(path: string): Promise<Readable> {
 export async function kindOfFile(path: string): Promise<FileKind> {
   let head = ''
   const stream = await openText(path)
-  for await (const chunk of stream) {
-    head += String(chunk)
-    if (head.trim() !== '' || head.length > firstBytes) break
+  try {
+    for await (const chunk of stream) {
+      head += String(chunk)
+      if (head.trim() !== '' || head.length > firstBytes) break
+    }
+  } catch (error) {
+    throw unreadable(path, error)
   }
   stream.destroy()
   const [first] = head.replace(/^\uFEFF/, '').trimStart()
@@ -81,9 +98,13 @@ export function readRecords(text: Readable, kind: 'csv' | 'ndjson'): AsyncGenera
 }
 
 async function* readNdjson(text: Readable): AsyncGenerator<PlacedRecord> {
-  for await (const line of readLines(text, lineBytesMax)) {
-    if (line.text === undefined) yield { line: line.number, error: line.error }
-    else if (line.text.trim() !== '') yield { line: line.number, ...parseLine(line.text.replace(/^\uFEFF/, '')) }
+  try {
+    for await (const line of readLines(text, lineBytesMax)) {
+      if (line.text === undefined) yield { line: line.number, error: line.error }
+      else if (line.text.trim() !== '') yield { line: line.number, ...parseLine(line.text.replace(/^\uFEFF/, '')) }
+    }
+  } catch (error) {
+    throw unreadable('The file', error)
   }
 }
 
@@ -96,26 +117,54 @@ function parseLine(text: string): { record: SourceRecord; text: string } | { err
   }
 }
 
+/**
+ * The records of CSV. Empty lines are left out. The lines are counted here: csv-parse takes CRLF within quotes for two ends of lines,
+ * and ignores empty lines before a record. What is pushed with a record is made in `on_record`: an error of the parser drops the records that
+ * it has read ahead.
+ */
 async function* readCsv(text: Readable): AsyncGenerator<PlacedRecord> {
-  const parser = parse({
+  /** Lines of the header and of the records so far. */
+  let filledLines = 0
+  /** Empty lines before the record that is being read. */
+  let emptyLines = 0
+  /** Lines by the count of csv-parse, of which ids are made. */
+  let parserLines = 1
+  const lineOfRecord = (): number => filledLines + parser.info.empty_lines + 1
+  const parser: Parser = parse<PlacedRecord, { record: SourceRecord; raw: string }>({
     bom: true,
-    columns: true,
-    info: true,
+    columns: (names: string[]) => {
+      // The text of the header is not given, but its line breaks are within its names.
+      filledLines = 1 + countLineEnds(names.join(','))
+      emptyLines = parser.info.empty_lines
+      return names
+    },
+    on_record: ({ record, raw }, { error }) => {
+      const place = { line: lineOfRecord(), idLine: parserLines + 1 }
+      // The text begins with the ends of the empty lines before the record, and ends with that of its own line.
+      filledLines += countLineEnds(raw) - (parser.info.empty_lines - emptyLines)
+      emptyLines = parser.info.empty_lines
+      parserLines = parser.info.lines
+      const isWhole = (error as CsvError | undefined) === undefined
+      return isWhole ? { ...place, record } : { ...place, error: 'has another number of fields than the header' }
+    },
+    raw: true,
+    record_delimiter: ['\r\n', '\n', '\r'],
     relax_column_count: true,
     skip_empty_lines: true,
     max_record_size: lineBytesMax,
   })
   text.on('error', (error) => parser.destroy(error))
-  // The header is line 1, unless it has line breaks in it.
-  let before = 1
   try {
-    for await (const each of text.pipe(parser)) {
-      const { record, info } = each as { record: SourceRecord; info: { lines: number } }
-      yield { line: before + 1, record }
-      before = info.lines
-    }
+    for await (const placed of text.pipe(parser)) yield placed as PlacedRecord
   } catch (error) {
     if (error instanceof RecordError) throw error
-    throw new Failure(`The file is not valid CSV (${messageOf(error)}): export it again.`)
+    // The number in a message of csv-parse is by its own count.
+    const reason = messageOf(error).replace(/ at line \d+/, ` at line ${lineOfRecord()}`)
+    throw new Failure(`The file is not valid CSV (${reason}): export it again.`)
   }
+}
+
+/** The ends of lines in a text, as the server counts them in CSV: LF, CRLF or CR. */
+function countLineEnds(text: string): number {
+  return text.match(/\r\n|[\r\n]/g)?.length ?? 0
 }
