@@ -4,6 +4,7 @@ import type { Environment } from '@sluice/contracts/scopes'
 import { invalidFormat } from '@sluice/runtime/errors'
 import { exceeds } from '@sluice/runtime/validate'
 import { EncodedProperties, eventLevel, type JsonObject, propertiesLevel } from './encode-properties.ts'
+import { eventTooLarge } from './event-errors.ts'
 import { newEventId } from './event-id.ts'
 import { validateKnownFields } from './event-schema.ts'
 import { jsonText } from './json-text.ts'
@@ -37,6 +38,8 @@ export interface EncodeContext {
    * where the event was parsed so already, or where its JSON is not available.
    */
   parseAgain?: (() => unknown) | undefined
+  /** Bytes of the event's compact JSON, at most. Left out where the JSON that was sent has been measured. */
+  bytesMax?: number | undefined
 }
 
 /** Returns a present field as it stands in the row, after a comma; undefined for a bad one. */
@@ -74,7 +77,8 @@ const bytesPerUnitMax = 6
 /**
  * Validates, normalises and encodes a parsed event (docs/http-interface.md#event-fields) for the log, in one pass:
  * country in upper case, device_type in lower case, no fractions of milliseconds, flattened properties, and unknown
- * fields as properties. Throws an AppError (400) for the first problem in the order of that section.
+ * fields as properties. Throws an AppError (400) for the first problem in the order of that section, and an AppError
+ * `too_large` for an event of more than `bytesMax`.
  */
 export function encodeEvent(value: unknown, context: EncodeContext): ValidEvent {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -90,8 +94,10 @@ export function encodeEvent(value: unknown, context: EncodeContext): ValidEvent 
     validateKnownFields(event, context.receivedAt)
     throw error
   }
-  if (!properties.hasUnsafeInteger || context.parseAgain === undefined) return encoded
-  return encodeEvent(context.parseAgain(), { ...context, parseAgain: undefined })
+  const { parseAgain, bytesMax = Infinity } = context
+  if (properties.hasUnsafeInteger && parseAgain) return encodeEvent(parseAgain(), { ...context, parseAgain: undefined })
+  if (encoded.bytesAtMost > bytesMax && Buffer.byteLength(JSON.stringify(event)) > bytesMax) throw eventTooLarge()
+  return encoded
 }
 
 /**

@@ -264,6 +264,20 @@ describe('an event over 32 KiB', () => {
     })
   })
 
+  test('in a list is measured with all digits of its integers, which are stored', async () => {
+    const event = (digits: number): string => {
+      const [start, end] = ['{"site_id":"digits","event_type":"x","properties":{"n":[', ']}}']
+      const integer = `1${'0'.repeat(307)}`
+      const count = Math.floor((digits - start.length - end.length + 1) / (integer.length + 1))
+      return start + Array.from({ length: count }, () => integer).join(',') + end
+    }
+    const { body } = await gateway.collectBatch(`{"events":[${event(32_768)},${event(32_768 + 309)}]}`)
+    expect(body.data).toMatchObject({
+      accepted: 1,
+      errors: [{ index: 1, error: 'Event is larger than 32768 bytes' }],
+    })
+  })
+
   test('in a list is measured without white space', async () => {
     const event = JSON.parse(eventOf('spaced', 32_768)) as object
     const { body } = await gateway.collectBatch(JSON.stringify({ events: [event] }, null, 10))

@@ -3,7 +3,7 @@ import type { EventError } from '@sluice/contracts/batch-result'
 import type { EventRow } from '@sluice/contracts/event-columns'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { type EncodedEvent, encodeEvent } from '@sluice/events/encode-event'
-import { eventIdOf, eventTooLarge } from '@sluice/events/event-errors'
+import { eventIdOf } from '@sluice/events/event-errors'
 import type { ApiRequest } from '@sluice/http/route'
 import { AppError, siteNotAllowed } from '@sluice/runtime/errors'
 import type { CountRejection } from '../metrics.ts'
@@ -46,10 +46,8 @@ export function encodeBatch(
   for (const { value, parseAgain, isLine, explain, error: unreadable } of items) {
     try {
       if (unreadable) throw unreadable
-      const event = encodeEvent(value, { receivedAt, environment, parseAgain })
-      if (!isLine && event.bytesAtMost > eventLimits.eventBytesMax && jsonBytes(value) > eventLimits.eventBytesMax) {
-        throw eventTooLarge()
-      }
+      const bytesMax = isLine ? undefined : eventLimits.eventBytesMax
+      const event = encodeEvent(value, { receivedAt, environment, parseAgain, bytesMax })
       const { siteId, timestamp, line, keyHash, undated } = event
       if (allowedSites?.has(siteId) === false) throw siteNotAllowed()
       accepted.push({ index, siteId, timestamp, line, keyHash, undated })
@@ -101,8 +99,4 @@ export function withoutRefused(
 
 function eventError(index: number, eventId: string | undefined, { message }: AppError): EventError {
   return { index, ...(eventId === undefined ? {} : { event_id: eventId }), error: message }
-}
-
-function jsonBytes(value: unknown): number {
-  return Buffer.byteLength(JSON.stringify(value))
 }

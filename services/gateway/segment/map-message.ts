@@ -142,6 +142,15 @@ function timestampOf(message: JsonObject, rest: Map<string, unknown>): number | 
   return parseTimestamp(message.originalTimestamp, 'originalTimestamp')
 }
 
+/** Whether an id of a message is an integer that JSON.parse has rounded: the message must be parsed with all digits. */
+export function hasRoundedId(message: unknown): boolean {
+  return isObject(message) && ['messageId', 'userId', 'anonymousId'].some((name) => isRounded(message[name]))
+}
+
+function isRounded(value: unknown): boolean {
+  return Number.isInteger(value) && !Number.isSafeInteger(value)
+}
+
 /** An id as a string. Some clients send numbers. */
 function idOf(message: JsonObject, name: string): string | undefined {
   const id = message[name]

@@ -5,7 +5,7 @@ import { AppError, invalidField, invalidFormat, missingField } from '@sluice/run
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import type { BatchEvents, BatchItem } from '../collect-batch/read-events.ts'
 import { parseItemExactly, splitList } from '../collect-batch/split-list.ts'
-import { mapMessage } from './map-message.ts'
+import { hasRoundedId, mapMessage } from './map-message.ts'
 
 /**
  * The messages of a batch of Segment's API, `{"batch": [...], "context"?: {...}}`, as events of a site. Members of the
@@ -17,7 +17,7 @@ export function readMessages(bytes: Buffer, siteId: string): BatchEvents {
   let exactMessage: ((index: number) => unknown) | undefined
   const parseAgain = (index: number): unknown => {
     exactMessage ??= exactMessages(bytes)
-    return mapMessage(exactMessage(index), siteId).event
+    return exactMessage(index)
   }
   return { count: body.messages.length, items: mapMessages(body, siteId, parseAgain) }
 }
@@ -42,12 +42,13 @@ function bodyOf(body: unknown): BatchBody {
   return { messages: batch, context: context ?? {} }
 }
 
+/** `parseAgain` parses a message with the digits of its integers. */
 function* mapMessages(body: BatchBody, siteId: string, parseAgain: (index: number) => unknown): Generator<BatchItem> {
   for (const [index, sent] of body.messages.entries()) {
     const message = withContext(sent, body.context)
     try {
-      const { event, explain } = mapMessage(message, siteId)
-      yield { value: event, parseAgain: () => parseAgain(index), isLine: false, explain }
+      const { event, explain } = mapMessage(hasRoundedId(message) ? parseAgain(index) : message, siteId)
+      yield { value: event, parseAgain: () => mapMessage(parseAgain(index), siteId).event, isLine: false, explain }
     } catch (error) {
       if (!(error instanceof AppError)) throw error
       yield { value: { event_id: isObject(message) ? message.messageId : undefined }, error }

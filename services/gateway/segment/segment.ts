@@ -1,7 +1,6 @@
 import type { Credential } from '@sluice/access/credential'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import { encodeEvent } from '@sluice/events/encode-event'
-import { eventTooLarge } from '@sluice/events/event-errors'
 import { parseJson } from '@sluice/http/json-body'
 import type { ApiRequest, HandlerResult } from '@sluice/http/route'
 import { AppError } from '@sluice/runtime/errors'
@@ -9,7 +8,7 @@ import { parseExactly } from '@sluice/runtime/parse-exactly'
 import type { AcceptEvent } from '../collect/accept-event.ts'
 import type { AcceptBatch } from '../collect-batch/accept-batch.ts'
 import type { CountRejection } from '../metrics.ts'
-import { mapMessage, type MessageType } from './map-message.ts'
+import { hasRoundedId, mapMessage, type MessageType } from './map-message.ts'
 import { readMessages } from './read-messages.ts'
 
 /** POST /v1/track and so on: accepts one message; answers 200 once the log has acknowledged its event. */
@@ -22,17 +21,16 @@ export function segmentMessageHandler(
     let explain = (error: AppError): AppError => error
     try {
       const siteId = siteOf(credential)
-      const mapped = mapMessage(parseJson(body.bytes), siteId, type)
+      const parseMessageExactly = (): unknown => parseJson(body.bytes, parseExactly)
+      const message = parseJson(body.bytes)
+      const mapped = mapMessage(hasRoundedId(message) ? parseMessageExactly() : message, siteId, type)
       explain = mapped.explain
       const event = encodeEvent(mapped.event, {
         receivedAt,
         environment: credential.environment,
-        parseAgain: () => mapMessage(parseJson(body.bytes, parseExactly), siteId, type).event,
+        parseAgain: () => mapMessage(parseMessageExactly(), siteId, type).event,
+        bytesMax: eventLimits.eventBytesMax,
       })
-      const { eventBytesMax } = eventLimits
-      if (event.bytesAtMost > eventBytesMax && Buffer.byteLength(JSON.stringify(mapped.event)) > eventBytesMax) {
-        throw eventTooLarge()
-      }
       await acceptEvent(event, request)
       return { status: 200 }
     } catch (error) {
