@@ -78,6 +78,19 @@ describe('an answer', () => {
     expect(await sdk.gateway.stored('halves', 10)).toHaveLength(10)
   })
 
+  test('413 for more events than the limit of the key is no pause, because all of the limit is left', async () => {
+    const headers = {
+      'X-RateLimit-Limit': '3',
+      'X-RateLimit-Remaining': '3',
+      'X-RateLimit-Reset': String(Math.ceil(Date.now() / 1_000) + 600),
+    }
+    sdk.proxy.treat = ({ events }) =>
+      events.length > 3 ? { kind: 'answer', status: 413, headers } : { kind: 'forward' }
+    const sluice = open('low-limit')
+    for (let n = 0; n < 10; n++) sluice.track('view', { n })
+    expect(await sluice.flush()).toEqual({ sent: 10, pending: 0, rejected: 0 })
+  })
+
   test('names the events that are refused, and the others are stored', async () => {
     const sluice = open('refused')
     sluice.track('good')

@@ -114,7 +114,9 @@ export function eventSender(parts: SenderParts): Sender {
 
   /** Milliseconds until the key's limit, according to the last response, allows the next request. */
   function limitPause(): number {
-    const next = Math.min(queue.size(), batch.events)
+    // After a 413 for more events than the limit, all of the limit is left.
+    const limit = Number(answered?.header('x-ratelimit-limit') ?? Infinity)
+    const next = Math.min(queue.size(), batch.events, limit)
     return answered && next > 0 ? Math.min(limitPauseMs(answered, next, clock.now()), pauseMsMax) : 0
   }
 
