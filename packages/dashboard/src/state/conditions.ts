@@ -132,8 +132,16 @@ export function filtersAfterClick(
   }
   const isAlone = click === 'is' || value === '' || chosen.includes('')
   const next = isAlone ? [value] : [...chosen, value]
-  // The opposite choice of the same value would leave nothing.
-  const consistent = others.filter((each) => each.property !== property || !valuesOf(each).includes(value))
+  const isOpposite = (each: Condition) =>
+    excludes
+      ? isChoiceOf(property, each)
+      : each.property === property && isOneOf(['not_equals', 'not_in', 'exists'], each.operator)
+  const consistent = others.flatMap((each) => {
+    if (!isOpposite(each) || !valuesOf(each).includes(value)) return [each]
+    // The opposite choice of the same value would leave nothing; its other values stay.
+    const left = valuesOf(each).filter((one) => one !== value)
+    return left.length === 0 ? [] : [conditionOf(property, left, !excludes)]
+  })
   return [...consistent, conditionOf(property, next, excludes)]
 }
 
