@@ -222,6 +222,36 @@ describeWithChromium('keys', () => {
     await page.getByText('Weeks begin on Monday, in the time zone Asia/Tokyo.').waitFor()
   })
 
+  it('with events:write alone name a site, and reach the pages that they may open', async () => {
+    const { key } = await rig.createKey({ name: 'server', scopes: ['events:write'] })
+    const page = await open('/', key)
+    await page.getByRole('textbox', { name: 'Site ID' }).fill('x'.repeat(65))
+    await page.getByRole('button', { name: 'Open', exact: true }).click()
+    await page.getByText('Enter an ID of at most 64 characters.').waitFor()
+    await page.getByRole('textbox', { name: 'Site ID' }).fill(siteId)
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`${rig.url}/sites/${siteId}/imports`)
+    await page.getByRole('button', { name: 'Import a file' }).first().waitFor()
+    // The site is remembered on pages without one.
+    await page.goto(`${rig.url}/settings/session`)
+    await page.getByRole('link', { name: 'Imports' }).click()
+    await page.waitForURL(`${rig.url}/sites/${siteId}/imports`)
+  })
+
+  it.each([
+    ['events:write', 'imports', 'Imports'],
+    ['cohorts:read', 'retention', 'Retention'],
+  ])('with %s alone that are bound to two sites reach both', async (scope, path, title) => {
+    const { key } = await rig.createKey({ name: 'bound', scopes: [scope], site_ids: [siteId, 'branch'] })
+    const page = await open('/', key)
+    await page.getByRole('main').getByRole('link', { name: 'branch' }).click()
+    await page.waitForURL(`${rig.url}/sites/branch/${path}`)
+    await page.getByRole('heading', { level: 1, name: title }).waitFor()
+    await page.getByRole('button', { name: /^Switch site/ }).click()
+    await page.getByRole('dialog').getByRole('link', { name: siteId }).click()
+    await page.waitForURL(`${rig.url}/sites/${siteId}/${path}`)
+  })
+
   it('are rotated with an overlap, and revoked, from the list', async () => {
     const { key, key_id } = await rig.createKey({ name: 'ledger', scopes: ['stats:read'] })
     const page = await open('/settings/keys')

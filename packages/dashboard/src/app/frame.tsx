@@ -11,13 +11,16 @@ import { remember, remembered } from '../state/storage.ts'
 import { Button } from '../ui/button.tsx'
 import { EmptyState, ErrorPanel, SkeletonRows } from '../ui/states.tsx'
 import { ErrorBoundary } from './error-boundary.tsx'
-import { destinations } from './navigation.tsx'
-import { FirstEvent, NameSite, pages } from './pages.ts'
+import { destinations, useFirstPage } from './navigation.tsx'
+import { ChooseSite, FirstEvent, NameSite, pages } from './pages.ts'
 import { BottomBar, Rail } from './rail.tsx'
 import { Shortcuts } from './shortcuts.tsx'
 import { StickyBar } from './sticky-bar.tsx'
 
-/** The site of the navigation: that of the address, else the last one, else the first that the session may read. */
+/**
+ * The site of the navigation: that of the address, else the last one, else the first of the session's. A key that may neither list
+ * sites nor is bound to some has the last one alone.
+ */
 function useNavigationSite(route: Route): string | undefined {
   const session = useSession()
   const current = 'siteId' in route ? route.siteId : undefined
@@ -28,6 +31,7 @@ function useNavigationSite(route: Route): string | undefined {
     if (current !== undefined) remember('site', current)
   }, [current])
   if (current !== undefined) return current
+  if (!mayRead && session.site_ids === null) return last
   const known = sites.data?.sites.map((site) => site.site_id) ?? session.site_ids ?? []
   return last !== undefined && known.includes(last) ? last : known[0]
 }
@@ -95,11 +99,12 @@ function OtherPage({ page }: { page: Exclude<Route, { siteId: string }>['page'] 
   return <Main>{Page === undefined ? null : <Page key={page} />}</Main>
 }
 
-/** All sites; without any, the way to the first one. */
+/** All sites; without any, the way to the first one. A key that may not list sites chooses one for the pages that it may open. */
 function Sites() {
   const mayRead = useMay('stats:read')
+  const firstPage = useFirstPage()
   const sites = useApi('listSites', mayRead ? { query: { limit: 1000 } } : null)
-  if (!mayRead) return <MissingScope scope="stats:read" />
+  if (!mayRead) return firstPage === undefined ? <MissingScope scope="stats:read" /> : <ChooseSite page={firstPage} />
   if (sites.data?.total === 0) return <NameSite />
   return sites.isLoading || AllSites === undefined ? <SkeletonRows rows={6} /> : <AllSites />
 }

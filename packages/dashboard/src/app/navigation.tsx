@@ -1,9 +1,9 @@
-import type { Scope } from '@sluice/contracts/scopes'
+import { grants, type Scope } from '@sluice/contracts/scopes'
 import { messages } from '../messages/en.ts'
 import { useView } from '../state/hooks.ts'
 import type { SitePage } from '../state/route.ts'
 import { sitePath } from '../state/route.ts'
-import { useMay } from '../state/session.tsx'
+import { useMay, useSession } from '../state/session.tsx'
 import { Icon, type IconName } from '../ui/icon.tsx'
 
 /** A page in the navigation, with the scopes of which a key needs one. */
@@ -36,6 +36,16 @@ export const destinations: readonly (readonly Destination[])[] = [
     { page: 'keys', icon: 'key-round', scopes: ['admin'], letter: 'k' },
   ],
 ]
+
+/** The first page of a site that the session may open; undefined for a key that may open none. */
+export function useFirstPage(): SitePage | undefined {
+  const { scopes: held } = useSession()
+  return destinations
+    .flat()
+    .filter(({ scopes }) => scopes.some((scope) => grants(held, scope)))
+    .map(({ page }) => page)
+    .find((page) => page !== 'keys')
+}
 
 /** The address of a destination; the range, environment and filters of the view go along between pages of a site. */
 export function useHrefOf(siteId: string | undefined): (page: Destination['page']) => string | undefined {

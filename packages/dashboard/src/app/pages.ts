@@ -24,6 +24,8 @@ export const pages: Partial<Record<Route['page'], ComponentType>> = {
   session: lazyPage(() => import('../pages/session/page.tsx')),
 }
 
+/** In place of all sites, for a key that may not list them. */
+export const ChooseSite = lazyPage(() => import('../pages/sites/choose-site.tsx'))
 /** The first minutes with Sluice: without a site, and with a site without events. */
 export const NameSite = lazyPage(() => import('../pages/first-event/name-site.tsx'))
 export const FirstEvent = lazyPage(() => import('../pages/first-event/page.tsx'))

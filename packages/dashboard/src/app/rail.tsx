@@ -9,7 +9,7 @@ import { Icon, type IconName } from '../ui/icon.tsx'
 import { Popover } from '../ui/popover.tsx'
 import { SkeletonRows } from '../ui/states.tsx'
 import { Logo } from './logo.tsx'
-import { type Destination, destinations, NavigationLink, useHrefOf } from './navigation.tsx'
+import { type Destination, destinations, NavigationLink, useFirstPage, useHrefOf } from './navigation.tsx'
 
 interface NavigationProps {
   route: Route
@@ -106,21 +106,24 @@ const switcherSites = 100
 
 function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }) {
   const mayRead = useMay('stats:read')
+  const { site_ids: boundTo } = useSession()
+  const firstPage = useFirstPage()
   const sites = useApi('listSites', mayRead ? { query: { limit: 1000 } } : null)
+  const ids = mayRead ? sites.data?.sites.map((site) => site.site_id) : (boundTo ?? [siteId])
   return (
     <div class="site-list">
       {sites.isLoading ? <SkeletonRows rows={3} /> : null}
       <ul>
-        {sites.data?.sites.slice(0, switcherSites).map((site) => (
-          <li key={site.site_id}>
+        {ids?.slice(0, switcherSites).map((id) => (
+          <li key={id}>
             <a
               class="menu-item"
-              href={sitePath(site.site_id)}
-              aria-current={site.site_id === siteId ? 'true' : undefined}
+              href={sitePath(id, firstPage)}
+              aria-current={id === siteId ? 'true' : undefined}
               onClick={onFollow}
             >
-              <bdi>{site.site_id}</bdi>
-              {site.site_id === siteId ? <Icon name="check" /> : null}
+              <bdi>{id}</bdi>
+              {id === siteId ? <Icon name="check" /> : null}
             </a>
           </li>
         ))}

@@ -4,6 +4,10 @@ import { messages } from '../../messages/en.ts'
 export const texts = {
   sentence: (count: number) => `${messages.count(count, 'site')}. Visitors are those of the last 24 hours.`,
   add: 'Add a site',
+  choose: 'Choose a site',
+  chooseSentence: 'This session’s key can’t list sites: that needs the scope stats:read.',
+  chooseHint: 'The site_id of its events.',
+  open: 'Open',
   id: 'Site ID',
   idHint: 'The site_id of your events. It can’t be changed.',
   idExample: 'my-site',
