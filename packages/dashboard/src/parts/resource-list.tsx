@@ -59,7 +59,7 @@ export function ResourceList<Id extends OperationId, Row extends object>({
         actions={
           records === undefined || records.length === 0 ? undefined : (
             <>
-              <MoreMenu source={listSource(title, question, records, fileParts)} />
+              <MoreMenu source={listSource(title, question, records, { fileParts })} />
               {create}
             </>
           )

@@ -59,11 +59,10 @@ export function History({ of }: { of: AlertResource }) {
         <h2 class="grow">{texts.history}</h2>
         {entries.length === 0 ? null : (
           <MoreMenu
-            source={listSource(texts.history, ['listAlertHistory', input], entries, [
-              of.site_id,
-              of.rule_id,
-              'history',
-            ])}
+            source={listSource(texts.history, ['listAlertHistory', input], entries, {
+              fileParts: [of.site_id, of.rule_id, 'history'],
+              zone: site.timezone,
+            })}
           />
         )}
       </div>

@@ -3,6 +3,7 @@ import type { Criteria } from '@sluice/contracts/conditions'
 import { useApi } from '../../api/hooks.ts'
 import { requestOf } from '../../api/request.ts'
 import { fileNameOf } from '../../format/csv.ts'
+import { formatIso } from '../../format/dates.ts'
 import { useQuestions, useView } from '../../state/hooks.ts'
 import { announce } from '../../ui/announce.tsx'
 import { MoreMenu, Num } from '../../ui/numbers.tsx'
@@ -20,7 +21,7 @@ export interface CohortSizeProps {
 /** How many users criteria describe: `358 users, 19.23%`. */
 export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps) {
   const { siteId } = useView()
-  const { environment } = useQuestions()
+  const { environment, zone } = useQuestions()
   const input = criteria === undefined ? null : { body: { site_id: siteId, criteria, environment } }
   const preview = useApi('previewCohort', input)
   const { data, error } = preview
@@ -47,7 +48,7 @@ export function CohortSize({ criteria, name, isSpoken = false }: CohortSizeProps
         source={{
           label: texts.sizeCaption(name),
           request: requestOf('previewCohort', input),
-          rows: () => [{ size, share, complete_until }],
+          rows: () => [{ size, share, complete_until: formatIso(complete_until, zone) }],
           fileName: fileNameOf([siteId, 'cohort', name], 'csv'),
           value: size,
         }}

@@ -96,12 +96,9 @@ function Record({ of }: { of: ExportResource }) {
           <ExportStatus of={of} />
         </h3>
         <MoreMenu
-          source={listSource(
-            of.name,
-            ['getExport', { params: { export_id: of.export_id } }],
-            [of],
-            [site.site_id, of.export_id],
-          )}
+          source={listSource(of.name, ['getExport', { params: { export_id: of.export_id } }], [of], {
+            fileParts: [site.site_id, of.export_id],
+          })}
         />
       </div>
       {of.status === 'expired' && scheduled === null ? <p class="muted">{texts.expiredWhy}</p> : null}

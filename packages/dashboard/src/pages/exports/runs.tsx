@@ -70,7 +70,10 @@ export function Runs({ of }: { of: ExportResource }) {
         <h3 class="grow">{texts.runs}</h3>
         {runs.data === undefined ? null : (
           <MoreMenu
-            source={listSource(texts.runs, ['listExportRuns', input], runs.data.runs, [of.export_id, 'runs'])}
+            source={listSource(texts.runs, ['listExportRuns', input], runs.data.runs, {
+              fileParts: [of.export_id, 'runs'],
+              zone: site.timezone,
+            })}
           />
         )}
       </div>

@@ -68,12 +68,9 @@ export function ImportDrawer({ id, onClose }: { id: string; onClose: () => void 
                   <ImportStatus of={data} />
                 </h3>
                 <MoreMenu
-                  source={listSource(
-                    texts.title(texts.types[data.type]),
-                    ['getImport', { params }],
-                    [data],
-                    [siteId, id],
-                  )}
+                  source={listSource(texts.title(texts.types[data.type]), ['getImport', { params }], [data], {
+                    fileParts: [siteId, id],
+                  })}
                 />
               </div>
               <Details

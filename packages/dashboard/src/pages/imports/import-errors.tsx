@@ -74,7 +74,11 @@ export function ImportErrors({ id, count }: { id: string; count: number }) {
         <Button icon="download" isBusy={isSaving} onClick={() => void save()}>
           {messages.more.downloadCsv}
         </Button>
-        <MoreMenu source={listSource(texts.errors, ['listImportErrors', first], pages.get(0) ?? [], [id, 'errors'])} />
+        <MoreMenu
+          source={listSource(texts.errors, ['listImportErrors', first], pages.get(0) ?? [], {
+            fileParts: [id, 'errors'],
+          })}
+        />
       </div>
       <p class="muted small">{texts.correct}</p>
       {error === undefined ? null : (

@@ -46,7 +46,9 @@ export default function Page() {
         actions={
           <>
             {keys.data === undefined ? null : (
-              <MoreMenu source={listSource(messages.nav.keys, ['listKeys', query], records, ['api-keys'])} />
+              <MoreMenu
+                source={listSource(messages.nav.keys, ['listKeys', query], records, { fileParts: ['api-keys'] })}
+              />
             )}
             <Button
               kind="primary"

@@ -133,7 +133,7 @@ function ErasureList({ ids }: { ids: readonly string[] }) {
               texts.erasures,
               ['getErasure', { params: { site_id: siteId, erasure_id: latest } }],
               list.data,
-              [siteId, 'erasures'],
+              { fileParts: [siteId, 'erasures'] },
             )}
           />
         )}

@@ -82,7 +82,9 @@ export default function Page() {
         actions={
           <>
             {sites.data === undefined ? null : (
-              <MoreMenu source={listSource(messages.nav.sites, ['listSites', query], records, ['sites'])} />
+              <MoreMenu
+                source={listSource(messages.nav.sites, ['listSites', query], records, { fileParts: ['sites'] })}
+              />
             )}
             {records.length > 0 ? add : null}
           </>

@@ -50,7 +50,9 @@ export function Deliveries({ id, siteId, onOpen }: DeliveriesProps) {
           }}
         />
         <MoreMenu
-          source={listSource(texts.deliveries, ['listDeliveries', input], records, [siteId, id, 'deliveries'])}
+          source={listSource(texts.deliveries, ['listDeliveries', input], records, {
+            fileParts: [siteId, id, 'deliveries'],
+          })}
         />
       </div>
       {status === 'any' && offset === 0 && records.length > 0 ? <Strip deliveries={records} /> : null}

@@ -54,7 +54,9 @@ export function Delivery({ webhookId, deliveryId, onBack }: DeliveryProps) {
               {texts.replay}
             </Button>
             <MoreMenu
-              source={listSource(texts.attempts, ['getDelivery', { params }], data.attempts, [deliveryId, 'attempts'])}
+              source={listSource(texts.attempts, ['getDelivery', { params }], data.attempts, {
+                fileParts: [deliveryId, 'attempts'],
+              })}
             />
           </div>
           {replay.error === undefined ? null : <ErrorPanel error={replay.error} />}
