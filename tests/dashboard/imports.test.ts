@@ -75,6 +75,52 @@ describeWithChromium('imports', () => {
     expect(listed.map(([line]) => Number(line))).toEqual(Array.from({ length: badRows }, (_, n) => n + 2))
   })
 
+  it('are stopped by their buttons alone while the file is sent: neither Escape nor a click beside does', async () => {
+    const { page, dialog } = await open()
+    const held = Promise.withResolvers<undefined>()
+    await page.route('**/api/v1/imports', async (route) => {
+      if (route.request().method() === 'POST') await held.promise
+      await route.continue()
+    })
+    const content = `event_type,timestamp_ms\nclick,${Date.now() - 1_000}\n`
+    await dialog.getByLabel('File').setInputFiles(file('events.csv', content))
+    await dialog.getByText('The header is right.').waitFor()
+    const send = dialog.getByRole('button', { name: 'Import', exact: true })
+    await send.click()
+    const stop = dialog.getByRole('button', { name: 'Stop the upload' })
+    await stop.click()
+    await stop.waitFor({ state: 'detached' })
+    await send.click()
+    await stop.waitFor()
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('Escape')
+    await page.mouse.click(5, 5)
+    held.resolve(undefined)
+    await page.waitForURL(/open=imp_/)
+  })
+
+  it('judge the header of the file that was chosen last, although another one is read later', async () => {
+    const { page, dialog } = await open()
+    await page.evaluate(`{
+      const read = Blob.prototype.arrayBuffer
+      globalThis.reads = []
+      Blob.prototype.arrayBuffer = function () {
+        return new Promise((resolve) => globalThis.reads.push(() => { resolve(read.call(this)) }))
+      }
+    }`)
+    const letGo = (at: number) => page.evaluate(`globalThis.reads[${at}]()`)
+    await dialog.getByLabel('File').setInputFiles(file('wrong.csv', 'event_type,colour\n'))
+    await dialog.getByLabel('File').setInputFiles(file('right.csv', 'event_type,timestamp_ms\n'))
+    await letGo(1)
+    await dialog.getByText('The header is right.').waitFor()
+    await letGo(0)
+    // Both pieces have the bytes that this one waits for.
+    await page.evaluate(`new Response(new Blob(['x'])).text()`)
+    await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+    expect(await dialog.getByText('The header is right.').count()).toBe(1)
+    expect(await dialog.getByText(/“colour” is not known/).count()).toBe(0)
+  })
+
   it('older than 30 days say that their errors are gone, and offer no retry', async () => {
     const { page, expectMessages } = await visitors.open()
     expectMessages(/status of 410/)

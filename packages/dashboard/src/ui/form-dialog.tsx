@@ -8,7 +8,7 @@ import { Dialog, type DialogProps } from './dialog.tsx'
 import { TextField } from './field.tsx'
 import { ErrorPanel } from './states.tsx'
 
-export interface FormDialogProps extends Pick<DialogProps, 'title' | 'onClose' | 'size'> {
+export interface FormDialogProps extends Pick<DialogProps, 'title' | 'onClose' | 'size' | 'isDismissible'> {
   /** The text of the button that submits. */
   submit: string
   /** Resolves when it is done; what it throws is shown by `error`. */

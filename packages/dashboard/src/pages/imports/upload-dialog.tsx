@@ -19,7 +19,10 @@ interface UploadDialogProps {
   onAccepted: (id: string) => void
 }
 
-/** Chooses a file, looks at its header, and sends it. Leaving the page during the upload asks first. */
+/**
+ * Chooses a file, looks at its header, and sends it. During the upload, only its buttons stop it: Escape and a click beside do not
+ * close the dialog, and leaving the dashboard asks first.
+ */
 export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
   const { site_id: siteId } = useSite()
   const mayImportUsers = useMay('admin')
@@ -31,6 +34,7 @@ export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
   const [share, setShare] = useState<number>()
   const [error, setError] = useState<ApiError>()
   const aborter = useRef<AbortController>()
+  const latest = useRef<File>()
   const isSending = share !== undefined
   useEffect(() => () => aborter.current?.abort(), [])
   useEffect(() => {
@@ -79,6 +83,7 @@ export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
         onClose()
       }}
       isBusy={isSending}
+      isDismissible={!isSending}
       error={error}
     >
       <RadioGroup
@@ -105,9 +110,14 @@ export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
               setFile(chosen)
               setStart(undefined)
               setError(undefined)
+              latest.current = chosen
               if (chosen === undefined) return
-              startOf(chosen).then(setStart, () => {
-                setStart('\0')
+              // Another file may have been chosen before this one is read.
+              const judge = (text: string) => {
+                if (latest.current === chosen) setStart(text)
+              }
+              startOf(chosen).then(judge, () => {
+                judge('\0')
               })
             }}
           />
