@@ -300,7 +300,12 @@ describeWithChromium('keys', () => {
   })
 
   it('of a guest link read one site, and end with the link', async () => {
-    const page = await open(`/sites/${siteId}?range=7d`)
+    const page = await open('/settings/keys')
+    await page.getByRole('row').nth(1).waitFor()
+    // The page holds the list of keys, and goes on without being loaded anew.
+    await page.evaluate(
+      `history.pushState(null, '', '/sites/${siteId}?range=7d'), dispatchEvent(new Event('popstate'))`,
+    )
     await page.getByRole('button', { name: 'Share' }).click()
     await page.getByRole('button', { name: /guest/i }).click()
     const dialog = page.getByRole('dialog')
@@ -310,6 +315,16 @@ describeWithChromium('keys', () => {
     const made = (await keys()).find(({ site_ids }) => site_ids?.length === 1 && site_ids[0] === siteId)
     expect(made).toMatchObject({ scopes: ['stats:read'], site_ids: [siteId] })
     expect(made?.expires_at).toBeGreaterThan(Date.now())
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('Escape')
+    await page.mouse.click(5, 5)
+    await dialog.getByRole('button', { name: 'I saved it' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    await page.getByRole('link', { name: 'API Keys' }).click()
+    await page
+      .getByRole('row')
+      .filter({ hasText: `Guest link of ${siteId}` })
+      .waitFor()
 
     const { page: guest, expectMessages } = await visitors.open()
     expectMessages(/status of 401/)

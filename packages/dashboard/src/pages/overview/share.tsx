@@ -6,9 +6,10 @@ import { customOf } from '../../state/range.ts'
 import { useMay } from '../../state/session.tsx'
 import type { ViewChanges } from '../../state/view.ts'
 import { Button } from '../../ui/button.tsx'
-import { CodeBlock, copyText } from '../../ui/copy.tsx'
+import { copyText } from '../../ui/copy.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { Field } from '../../ui/field.tsx'
+import { SecretDialog } from '../../ui/form-dialog.tsx'
 import { Action, Popover } from '../../ui/popover.tsx'
 import { Select } from '../../ui/select.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
@@ -80,7 +81,7 @@ function GuestDialog({ onClose }: { onClose: () => void }) {
   const { environment } = useQuestions()
   const [days, setDays] = useState<(typeof choices)[number]>('7')
   const [link, setLink] = useState<string>()
-  const make = useChange('createKey')
+  const make = useChange('createKey', ['listKeys'])
   const submit = async () => {
     const { key } = await make.run({
       body: {
@@ -93,45 +94,45 @@ function GuestDialog({ onClose }: { onClose: () => void }) {
     })
     setLink(`${location.origin}${hrefOf({})}#key=${key}`)
   }
+  if (link !== undefined) {
+    return (
+      <SecretDialog title={texts.guestTitle} secret={link} what={texts.link} onSaved={onClose}>
+        <bdi>{texts.guestWhy(siteId)}</bdi> {texts.guestOnce}
+      </SecretDialog>
+    )
+  }
   return (
     <Dialog
       title={texts.guestTitle}
       onClose={onClose}
+      // The key works from the request on: its link must be seen.
+      isDismissible={!make.isBusy}
       actions={
-        link === undefined ? (
-          <Button
-            kind="primary"
-            isBusy={make.isBusy}
-            onClick={() => {
-              submit().catch(() => undefined)
-            }}
-          >
-            {texts.guestMake}
-          </Button>
-        ) : undefined
+        <Button
+          kind="primary"
+          isBusy={make.isBusy}
+          onClick={() => {
+            submit().catch(() => undefined)
+          }}
+        >
+          {texts.guestMake}
+        </Button>
       }
     >
       <div class="stack">
         <p>
           <bdi>{texts.guestWhy(siteId)}</bdi>
         </p>
-        {link === undefined ? (
-          <Field label={texts.guestDays}>
-            {(attributes) => (
-              <Select
-                {...attributes}
-                value={days}
-                options={choices.map((value) => ({ value, label: texts.days(Number(value)) }))}
-                onChange={setDays}
-              />
-            )}
-          </Field>
-        ) : (
-          <>
-            <CodeBlock code={link} label={texts.guestTitle} what={texts.link} />
-            <p class="muted small">{texts.guestOnce}</p>
-          </>
-        )}
+        <Field label={texts.guestDays}>
+          {(attributes) => (
+            <Select
+              {...attributes}
+              value={days}
+              options={choices.map((value) => ({ value, label: texts.days(Number(value)) }))}
+              onChange={setDays}
+            />
+          )}
+        </Field>
         {make.error === undefined ? null : <ErrorPanel error={make.error} />}
       </div>
     </Dialog>
