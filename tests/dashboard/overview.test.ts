@@ -313,6 +313,31 @@ describeWithChromium('the overview', () => {
     expect(await page.evaluate('globalThis.opened.at(-1)')).toBe('toast')
   })
 
+  it('keeps its place while it is filtered, and leads to pages that begin at their top', async () => {
+    const { page } = await visitors.open({ viewport: { width: 1280, height: 500 } })
+    await openSession(page, rig.url, rig.admin)
+    const sent = page.getByRole('table', { name: 'What was sent' })
+    // Once it was asked, this page is as high as it will be at once.
+    await page.goto(`${rig.url}/sites/${siteId}/events`)
+    await sent.waitFor()
+    await page.getByRole('link', { name: 'Overview' }).click()
+    const row = page.getByRole('region', { name: 'Countries' }).getByRole('button', { name: 'Germany' })
+    await row.scrollIntoViewIfNeeded()
+    const place = () => page.evaluate<number>('scrollY')
+    expect(await place()).toBeGreaterThan(100)
+    await row.click()
+    await page.waitForURL(/f=country/)
+    const remove = page.getByRole('button', { name: /^Remove filter/ })
+    await remove.waitFor()
+    expect(await place()).toBeGreaterThan(100)
+    await row.click()
+    await remove.waitFor({ state: 'detached' })
+    expect(await place()).toBeGreaterThan(100)
+    await page.getByRole('link', { name: 'Events', exact: true }).click()
+    await sent.waitFor()
+    expect(await place()).toBe(0)
+  })
+
   it('has no strip beside a drawer or a backdrop where the scroll bar stood, and moves nothing', async () => {
     const browser = await launchChromium({ hasScrollBars: true })
     try {

@@ -40,13 +40,18 @@ const AllSites = pages.sites
 
 /** Everything around a page: navigation, sticky bar, shortcuts, and the page of the address itself. */
 export function Frame() {
-  const { path, url } = useLocation()
+  // The router's types leave out `wasPush`: whether a new entry of the history led here, and not the browser's buttons.
+  const { path, url, wasPush } = useLocation() as ReturnType<typeof useLocation> & { wasPush: boolean }
   const route = routeOf(path)
   const siteId = useNavigationSite(route)
   // Before the effects of pages, which may give a title that says more.
   useLayoutEffect(() => {
     document.title = `${messages.nav[route.page]} · Sluice`
   }, [route.page])
+  // Back and forward leave it to the browser, which remembers where each page was.
+  useLayoutEffect(() => {
+    if (wasPush) scrollTo(0, 0)
+  }, [path])
   return (
     <div class="frame">
       <a
