@@ -95,6 +95,10 @@ export async function insertExport(
   return numInsertedOrUpdatedRows === 1n
 }
 
+/** SQL of the assignments of an export whose file is made from its first row on. */
+export const fromFirstRow = sql`
+  object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, cohort_criteria = NULL`
+
 /** A row of `exports`, with what its schedule and the latest run of that say. */
 interface RecordRow extends Selectable<Tables['exports']> {
   frequency?: Frequency | null

@@ -12,7 +12,7 @@ export interface ExportSchedule {
   frequency: Frequency
   anchor: number
   nextRun: number
-  /** End of the last run's times of receipt; null before the first run. */
+  /** Where the next run by time of receipt begins; null before the first run. */
   lastCutoff: number | null
 }
 
@@ -83,10 +83,10 @@ export async function insertRun(
   at: number,
 ): Promise<ExportRecord | undefined> {
   const definition = await findRecord(db, lease.id)
-  // Imports of the site are accepted before or after this transaction.
+  // Imports of the site are accepted before or after this transaction, and runs of the schedule fail before or after it.
   await lockCutoff(db, definition.siteId)
   const { rows } = await sql<{ last_cutoff: Date | null; next_run: Date }>`
-    SELECT last_cutoff, next_run FROM export_schedules WHERE schedule_id = ${lease.id}`.execute(db)
+    SELECT last_cutoff, next_run FROM export_schedules WHERE schedule_id = ${lease.id} FOR UPDATE`.execute(db)
   const [schedule] = rows
   if (!schedule) throw new LeaseLost(lease)
   const from = receipt && (schedule.last_cutoff?.getTime() ?? receipt.firstFrom)

@@ -424,6 +424,115 @@ describe('a schedule', () => {
   })
 })
 
+describe('a run by time of receipt that fails', () => {
+  const file = { rows: 5, bytes: 70, etag: 'abc', expiresAt: noon + 7 * dayMs }
+  const begin = async () => addExport(store, { site: 'shop', spec, scheduled: hourly }, noon)
+
+  test('leaves what it would have read to the next one', async () => {
+    const { exportId } = await begin()
+    const failed = await makeRun(noon)
+    const lease = await take(noon)
+    await store.fail(lease, 'text', noon + 1)
+    // The worker did not learn that the transaction was committed.
+    await store.leases.fail(lease, 'text', noon + 2)
+    await store.leases.release(lease, null, { isProgress: false })
+    const ended = { status: 'failed', error: 'text', finishedAt: new Date(noon + 2) }
+    expect(await store.find(failed?.exportId ?? '', null)).toMatchObject(ended)
+    expect(await store.leases.take(noon + dayMs, 1)).toStrictEqual([])
+    await store.update(exportId, null, { scheduled: { nextRun: noon + 5 } })
+    expect(await makeRun(noon + 5)).toMatchObject({
+      receivedFrom: new Date(noon - hourMs),
+      receivedUntil: new Date(noon + 5),
+    })
+    expect(await makeRun(noon + 5 + hourMs)).toMatchObject({ receivedFrom: new Date(noon + 5) })
+  })
+
+  test('leaves it to a run that is there already, which begins anew', async () => {
+    await begin()
+    await makeRun(noon)
+    const next = await makeRun(noon + hourMs)
+    const late = await makeRun(noon + 2 * hourMs)
+    const first = await take(noon)
+    await store.leases.release(first, noon + 3 * hourMs, { isProgress: false })
+    const second = await take(noon + 2 * hourMs)
+    await store.beginFile(second, { object: 'exports/a', uploadId: 'u1' })
+    await store.recordParts(second, { parts: [part(1)], afterKey: [7, 'e7', 'prod'], rows: 9, progress: 40 })
+    await store.leases.release(second, noon + 4 * hourMs, { isProgress: true })
+    await store.fail(await take(noon + 3 * hourMs), 'text', noon + 3 * hourMs)
+    expect(await store.find(next?.exportId ?? '', null)).toStrictEqual({
+      ...next,
+      receivedFrom: new Date(noon - hourMs),
+    })
+    expect(await store.parts(next?.exportId ?? '')).toStrictEqual([])
+    await expect(store.complete(second, file, noon)).rejects.toThrow(LeaseLost)
+    expect(await take(noon + 3 * hourMs)).toMatchObject({ id: next?.exportId })
+    expect(await store.find(late?.exportId ?? '', null)).toStrictEqual(late)
+  })
+
+  test('is tried again each hour when the run after it has its file', async () => {
+    const { exportId } = await begin()
+    const run = await makeRun(noon)
+    const failed = run?.exportId ?? ''
+    await makeRun(noon + hourMs)
+    await store.leases.release(await take(noon), noon + 2 * hourMs, { isProgress: false })
+    await store.complete(await take(noon + hourMs), file, noon + hourMs)
+    let at = noon + 2 * hourMs
+    for (const text of ['one', 'two']) {
+      const lease = await take(at)
+      expect(lease).toMatchObject({ id: failed, failures: 0, job: { status: 'processing', error: null, object: null } })
+      await store.beginFile(lease, { object: 'exports/a', uploadId: 'u1' })
+      await store.leases.countFailure(lease, { isRetryable: false })
+      await store.leases.fail(lease, text, at)
+      await store.leases.release(lease, null, { isProgress: false })
+      expect(await store.find(failed, null)).toMatchObject({ status: 'failed', error: text, finishedAt: new Date(at) })
+      expect(await store.leases.take(at + hourMs - 1, 1)).toStrictEqual([])
+      at += hourMs
+    }
+    await store.complete(await take(at), file, at)
+    const completed = {
+      status: 'completed',
+      error: null,
+      receivedFrom: run?.receivedFrom,
+      receivedUntil: new Date(noon),
+    }
+    expect(await store.find(failed, null)).toMatchObject(completed)
+    expect(await makeRun(at)).toMatchObject({ scheduleId: exportId, receivedFrom: new Date(noon + hourMs) })
+  })
+
+  test('is tried again itself when an erasure has removed its file, until that would have expired', async () => {
+    await begin()
+    const run = await makeRun(noon)
+    const expiresAt = noon + 2 * hourMs
+    await store.complete(await take(noon), { ...file, expiresAt }, noon)
+    await store.withdraw('shop', noon)
+    await store.fail(await take(noon + hourMs / 2), 'text', noon + hourMs / 2)
+    // Its events may have been downloaded: they are in no other run.
+    expect(await makeRun(noon + hourMs)).toMatchObject({ receivedFrom: new Date(noon) })
+    await store.leases.release(await take(noon + hourMs), noon + dayMs, { isProgress: false })
+    const again = await take(noon + 1.5 * hourMs)
+    expect(again).toMatchObject({ id: run?.exportId })
+    await store.fail(again, 'text', noon + 1.5 * hourMs)
+    expect(await store.leases.take(noon + dayMs - 1, 1)).toStrictEqual([])
+  })
+
+  test('and the making of the next one wait for one another', async () => {
+    const { exportId } = await begin()
+    const from = noon - hourMs
+    for (let n = 0; n < 20; n++) {
+      const at = noon + n * hourMs
+      if (n === 0) await makeRun(at)
+      const failing = await take(at)
+      const schedule = await takeSchedule(at + hourMs)
+      const receipt = { firstFrom: 0, completeUntil: at + hourMs }
+      const next = { exportId: newId('exp'), spec, receipt, nextRun: at + 2 * hourMs }
+      await Promise.all([store.fail(failing, 'text', at), store.createRun(schedule, next, at + hourMs)])
+      await store.schedules.release(schedule, at + 2 * hourMs, { isProgress: true })
+      expect(await store.find(next.exportId, null)).toMatchObject({ receivedFrom: new Date(from) })
+    }
+    expect(await store.find(exportId, null)).toMatchObject({ status: 'queued' })
+  })
+})
+
 test('exports are listed newest first, page by page, without the runs of schedules', async () => {
   const site = 'shop'
   const added = []

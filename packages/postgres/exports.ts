@@ -6,6 +6,7 @@ import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import {
   type ExportRecord,
   findRecord,
+  fromFirstRow,
   insertExport,
   listRecords,
   type NewExport,
@@ -22,6 +23,7 @@ import {
   toSchedule,
   updateSchedule,
 } from './export-schedules.ts'
+import { handOn, lockUnread } from './failed-runs.ts'
 import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { Page } from './page.ts'
@@ -100,7 +102,11 @@ export interface ExportStore {
     file: { rows: number; bytes: number; etag: string; expiresAt: number },
     at: number,
   ): Promise<void>
-  /** `error` is what users read. */
+  /**
+   * `error` is what users read. What a run by time of receipt would have read is left to the run after it, which begins anew if
+   * it is there already. Where that has its file, and where the failed run had one before an erasure, it is due again after
+   * an hour: so no row is in two files or in none.
+   */
   fail(lease: LeaseKey, error: string, at: number): Promise<void>
   /** Marks up to `max` exports whose time is over as expired, and returns their blobs, which the caller removes. */
   expire(at: number, max: number): Promise<string[]>
@@ -117,7 +123,7 @@ export interface ExportStore {
   withdraw(siteId: string, at: number): Promise<ExportFiles>
   /**
    * Makes the next run of a schedule and moves the schedule on to the occurrence after it. A run by time of receipt begins
-   * where the one before ended; it ends at `completeUntil`, or before the acceptance of the site's oldest import whose
+   * where the one before ended, or where that began if it has failed; it ends at `completeUntil`, or before the acceptance of the site's oldest import whose
    * rows may not all be stored: so no row is in two runs or in none. Undefined: the schedule has had a run for this occurrence.
    */
   createRun(lease: LeaseKey, run: NewRun, at: number): Promise<ExportRecord | undefined>
@@ -137,9 +143,11 @@ export function exportStore(postgres: Postgres): ExportStore {
     ...leaseTable(postgres, 'exports', toRecord),
     fail: (lease, error, at) =>
       postgres.run((db) =>
-        db
-          .transaction()
-          .execute((transaction) => finish(transaction, lease, sql`status = 'failed', error = ${error}`, at)),
+        db.transaction().execute(async (transaction) => {
+          const unread = await lockUnread(transaction, lease.id)
+          await finish(transaction, lease, sql`status = 'failed', error = ${error}`, at)
+          if (unread) await handOn(transaction, unread, at)
+        }),
       ),
   }
   const schedules: LeaseTable<ExportSchedule> = {
@@ -288,7 +296,7 @@ export function exportStore(postgres: Postgres): ExportStore {
             WITH running AS MATERIALIZED (
               SELECT export_id, object, upload_id FROM exports WHERE ${made} AND status = 'processing' FOR UPDATE
             )
-            UPDATE exports SET ${beginsAnew(at)}
+            UPDATE exports SET ${fromFirstRow}, due_at = ${new Date(at)}, ${leaseEnd}
             FROM running WHERE exports.export_id = running.export_id
             RETURNING running.*`.execute(transaction)
           const { rows: repeated } = await sql<{ object: string | null }>`
@@ -298,7 +306,7 @@ export function exportStore(postgres: Postgres): ExportStore {
               FOR UPDATE
             )
             UPDATE exports SET status = 'queued', bytes = 0, etag = NULL, finished_at = NULL,
-              ${beginsAnew(at + repeatedAfterMs)}
+              ${fromFirstRow}, due_at = ${new Date(at + repeatedAfterMs)}, ${leaseEnd}
             FROM run WHERE exports.export_id = run.export_id
             RETURNING run.object`.execute(transaction)
           const { rows: expired } = await sql<{ object: string | null }>`
@@ -313,11 +321,6 @@ export function exportStore(postgres: Postgres): ExportStore {
       postgres.run((db) => db.transaction().execute((transaction) => insertRun(transaction, lease, run, at))),
   }
 }
-
-/** SQL of the assignments of an export whose file is made from its first row on. */
-const beginsAnew = (at: number) => sql`
-  object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, cohort_criteria = NULL,
-  due_at = ${new Date(at)}, ${leaseEnd}`
 
 async function finish(transaction: Db, lease: LeaseKey, set: RawBuilder<unknown>, at: number): Promise<void> {
   await updateHeld(

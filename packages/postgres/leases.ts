@@ -61,8 +61,9 @@ const workTables = {
       WHERE other.site_id = job.site_id AND other.due_at IS NOT NULL
         AND (other.seq < job.seq AND other.due_at <= ${at} OR other.seq <> job.seq AND other.lease_until > ${at})
     )`,
-    onTake: sql`status = 'processing'`,
-    dueAfterEnd: never,
+    // A run that has failed may be due once more.
+    onTake: sql`status = 'processing', error = NULL, finished_at = NULL`,
+    dueAfterEnd: asSetByFailOrNever,
   },
   alert_sites: {
     id: 'site_id',

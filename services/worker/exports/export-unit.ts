@@ -45,8 +45,7 @@ const roomPauseMs = 60_000
 const unitMsDefault = 10_000
 /** A file that was begun anew so often is given up: writing its parts again is no progress. */
 const restartsMax = 9
-const brokenFile =
-  'The file could not be completed, and was begun ten times: the store of files had lost a part of it. Request the export again.'
+const brokenFile = 'The file could not be completed, and was begun ten times: the store of files had lost a part of it.'
 const noRoom =
   'The disk of the store of files had no room for the file, which was begun ten times. Choose a shorter range or a filter, or ask an operator for more room.'
 const tooLarge =
@@ -252,7 +251,8 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       else if (error instanceof DiskNearlyFull) return giveWay(job, lease)
       else if (error instanceof AppError && error.code === 'conflict') {
         // The upload has ended, or another worker has replaced a part since it was recorded: the file begins anew.
-        if (job.restarts >= restartsMax) return failFor(brokenFile, lease)
+        if (job.restarts >= restartsMax)
+          return failFor(job.scheduleId === null ? `${brokenFile} Request the export again.` : brokenFile, lease)
         await beginFile(lease)
       } else if (error instanceof ClickHouseError && error.serverCode === clickHouseCode.timeoutExceeded) {
         // After an hour, a further attempt promises nothing.

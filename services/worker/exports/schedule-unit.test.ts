@@ -190,6 +190,50 @@ test('over 200 runs with late events and imports, every event is in one run', as
   expect((await rig.exports.runs(exportId, page)).total).toBeGreaterThan(200)
   expect(received.filter(({ importId }) => importId !== null).length).toBeGreaterThan(100)
   expect(received.filter(({ timesExported }) => timesExported !== 1)).toStrictEqual([])
+  await rig.exports.delete(exportId, null)
+})
+
+test('over 200 runs that fail, wait or are withdrawn, every event is in one file', async () => {
+  const { exportId, siteId } = await schedule({}, exportedAt)
+  const draw = drawing()
+  const received: number[] = []
+  /** The times of receipt of each file. */
+  const files = new Map<string, [from: number, until: number]>()
+  let failures = 0
+
+  async function work(now: number, failsMax: number): Promise<boolean> {
+    const [lease] = await rig.exports.leases.take(now, 1)
+    if (!lease) return false
+    const outcome = draw(8)
+    if (outcome < failsMax) {
+      if (outcome === 0) await rig.exports.leases.release(lease, now + draw(3 * hourMs), { isProgress: false })
+      else await rig.exports.fail(lease, 'text', now)
+      failures++
+      return true
+    }
+    const { receivedFrom, receivedUntil } = lease.job
+    const range: [number, number] = [receivedFrom?.getTime() ?? 0, receivedUntil?.getTime() ?? 0]
+    await rig.exports.complete(lease, { rows: 1, bytes: 1, etag: 'e', expiresAt: now + 7 * dayMs }, now)
+    // A run that is made again has the range that it had.
+    expect(files.get(lease.id) ?? range).toStrictEqual(range)
+    files.set(lease.id, range)
+    return true
+  }
+
+  for (let n = 0; n < 210; n++) {
+    const now = exportedAt + n * hourMs
+    received.push(now - draw(hourMs), now - draw(hourMs))
+    await workAt(now)
+    for (let works = draw(4); works > 0; works--) await work(now, 4)
+    if (draw(20) === 0) await rig.exports.withdraw(siteId, now)
+  }
+  const end = exportedAt + 300 * hourMs
+  await workAt(end)
+  for (let now = end; now < end + 10 * hourMs; now += hourMs) while (await work(now, 0)) continue
+  expect(failures).toBeGreaterThan(50)
+  const filesWith = (at: number) => [...files.values()].filter(([from, until]) => from <= at && at < until).length
+  expect(received.filter((at) => filesWith(at) !== 1)).toStrictEqual([])
+  await rig.exports.delete(exportId, null)
 })
 
 /** Draws integers below `max`, the same ones each time. */

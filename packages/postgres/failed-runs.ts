@@ -1,0 +1,70 @@
+import { type Kysely, sql } from 'kysely'
+import { fromFirstRow } from './export-records.ts'
+import { leaseEnd, progress } from './leases.ts'
+import type { Tables } from './tables.ts'
+
+type Db = Kysely<Tables>
+
+/** A run by time of receipt, which is to read what was received from `from` on and before `until`. */
+export interface UnreadRun {
+  exportId: string
+  scheduleId: string
+  from: Date
+  until: Date
+  /** Whether there was a file of it, which an erasure has removed. */
+  hadFile: boolean
+}
+
+/** A failed run whose rows no other run can read is tried again after this time. */
+const repeatedAfterMs = 3_600_000
+
+/** Locks an unfinished run by time of receipt; undefined: the export is none, or reads no time, or has ended. */
+export async function lockUnread(transaction: Db, exportId: string): Promise<UnreadRun | undefined> {
+  const { rows } = await sql<UnreadRun>`
+    SELECT
+      export_id AS "exportId", schedule_id AS "scheduleId", received_from AS "from", received_until AS "until",
+      expires_at IS NOT NULL AS "hadFile"
+    FROM exports
+    WHERE export_id = ${exportId} AND schedule_id IS NOT NULL AND received_from < received_until AND due_at IS NOT NULL
+    FOR UPDATE`.execute(transaction)
+  return rows[0]
+}
+
+/**
+ * Leaves what a failed run would have read to the run that begins at its end: to the next one that the schedule makes, or to
+ * one that has been made and never had a file. Without such a run, and if the failed one had a file that may have been downloaded, it
+ * is due again, until that file would have expired.
+ */
+export async function handOn(transaction: Db, run: UnreadRun, at: number): Promise<void> {
+  if (!run.hadFile && ((await handToSchedule(transaction, run)) || (await handToNextRun(transaction, run, at)))) return
+  const dueAt = new Date(at + repeatedAfterMs)
+  await sql`
+    UPDATE exports SET
+      ${fromFirstRow}, restarts = 0, ${progress}, due_at = CASE WHEN expires_at <= ${dueAt} THEN NULL ELSE ${dueAt}::timestamptz END
+    WHERE export_id = ${run.exportId}`.execute(transaction)
+}
+
+async function handToSchedule(transaction: Db, { scheduleId, from, until }: UnreadRun): Promise<boolean> {
+  const { numAffectedRows } = await sql`
+    UPDATE export_schedules SET last_cutoff = ${from}
+    WHERE schedule_id = ${scheduleId} AND last_cutoff = ${until}`.execute(transaction)
+  return numAffectedRows === 1n
+}
+
+async function handToNextRun(transaction: Db, { scheduleId, from, until }: UnreadRun, at: number): Promise<boolean> {
+  const { rows } = await sql<{ export_id: string }>`
+    WITH next AS MATERIALIZED (
+      SELECT export_id FROM exports
+      WHERE schedule_id = ${scheduleId} AND received_from = ${until} AND due_at IS NOT NULL AND expires_at IS NULL
+      ORDER BY seq LIMIT 1 FOR UPDATE
+    )
+    UPDATE exports SET
+      received_from = ${from}, status = 'queued', error = NULL, finished_at = NULL, ${fromFirstRow},
+      due_at = ${new Date(at)}, ${leaseEnd}
+    FROM next WHERE exports.export_id = next.export_id
+    RETURNING exports.export_id`.execute(transaction)
+  const [next] = rows
+  if (!next) return false
+  await transaction.deleteFrom('export_parts').where('export_id', '=', next.export_id).execute()
+  return true
+}
