@@ -202,8 +202,8 @@ const importLimitDescriptions: Readonly<
   },
   userFieldLengthMax: {
     what: 'field of a user',
-    value: `${number(fileLimits.userFieldLengthMax)} characters`,
-    beyond: `${ofRecord}\`Invalid field: <field> exceeds maximum length of ${fileLimits.userFieldLengthMax}\``,
+    value: `${number(importLimits.userFieldLengthMax)} characters`,
+    beyond: `${ofRecord}\`Invalid field: <field> exceeds maximum length of ${importLimits.userFieldLengthMax}\``,
   },
 }
 

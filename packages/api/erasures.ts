@@ -7,6 +7,7 @@ import {
   erasureStatuses,
 } from '@sluice/contracts/erasures'
 import { eventLimits } from '@sluice/contracts/event-limits'
+import { importLimits } from '@sluice/contracts/imports'
 import { text, time } from '@sluice/runtime/validate'
 import { timeOrNull } from './times.ts'
 
@@ -14,7 +15,8 @@ const oneSelector = `must have exactly one of the fields ${erasureSelectors.join
 
 export const createErasureBody = joi
   .object<CreateErasureBody>({
-    user_id: text(eventLimits.userIdLengthMax)
+    // That of an imported user may be longer than that of an event.
+    user_id: text(importLimits.userFieldLengthMax)
       .description('Events of this user, and its imported record.')
       .example('user-1'),
     session_id: text(eventLimits.sessionIdLengthMax).description('Events of this session.'),

@@ -13,6 +13,4 @@ export const fileLimits = {
    * exported: the names of nested properties are repeated, and `1e20` has become 21 digits. It must come back whole.
    */
   eventRowBytesMax: 256 * 1024,
-  /** Code points of a user's field. */
-  userFieldLengthMax: 256,
 } as const

@@ -1,8 +1,7 @@
 import { userFileColumns } from '@sluice/contracts/import-columns'
-import type { ImportError } from '@sluice/contracts/imports'
+import { type ImportError, importLimits } from '@sluice/contracts/imports'
 import { invalidField, missingField } from '@sluice/runtime/errors'
 import { exceeds } from '@sluice/runtime/validate'
-import { fileLimits } from './file-limits.ts'
 import { attempt, type RecordParser } from './parse-record.ts'
 import type { SegmentRecord } from './segment-frames.ts'
 
@@ -25,8 +24,8 @@ export function parseImportedUser(
 function textOf(name: string, value: unknown): string {
   if (value === undefined || value === null) return ''
   if (typeof value !== 'string') throw invalidField(name, 'must be a string')
-  if (exceeds(value, fileLimits.userFieldLengthMax)) {
-    throw invalidField(name, `exceeds maximum length of ${fileLimits.userFieldLengthMax}`)
+  if (exceeds(value, importLimits.userFieldLengthMax)) {
+    throw invalidField(name, `exceeds maximum length of ${importLimits.userFieldLengthMax}`)
   }
   if (value.includes('\0')) throw invalidField(name, 'must not contain NUL characters')
   return value.toWellFormed()

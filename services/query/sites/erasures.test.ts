@@ -29,27 +29,30 @@ const get = (id: string, { site = 'shop', key = query.admin } = {}) =>
 const idOf = ({ data }: { data?: unknown }): string => (data as { erasure_id: string }).erasure_id
 
 describe('POST /api/v1/sites/:site_id/erasures', () => {
-  test.each([{ user_id: 'ada' }, { session_id: 's' }, { event_id: 'e' }, { before: 1_700_000_000_000 }])(
-    'accepts %j',
-    async (selector) => {
-      const before = Date.now()
-      const { status, body } = await erase(selector)
-      expect(status).toBe(202)
-      expect(body.data).toStrictEqual({ erasure_id: expect.stringMatching(/^era_\w{26}$/), status: 'queued' })
-      const shown = await get(idOf(body))
-      expect(shown.status).toBe(200)
-      expect(shown.body.data).toStrictEqual({
-        erasure_id: idOf(body),
-        site_id: 'shop',
-        kind: Object.keys(selector)[0],
-        status: 'queued',
-        count: null,
-        requested_at: expect.any(Number),
-        completed_at: null,
-      })
-      expect((shown.body.data as { requested_at: number }).requested_at).toBeGreaterThanOrEqual(before)
-    },
-  )
+  test.each([
+    { user_id: 'ada' },
+    { user_id: 'u'.repeat(256) },
+    { session_id: 's' },
+    { event_id: 'e' },
+    { before: 1_700_000_000_000 },
+  ])('accepts %j', async (selector) => {
+    const before = Date.now()
+    const { status, body } = await erase(selector)
+    expect(status).toBe(202)
+    expect(body.data).toStrictEqual({ erasure_id: expect.stringMatching(/^era_\w{26}$/), status: 'queued' })
+    const shown = await get(idOf(body))
+    expect(shown.status).toBe(200)
+    expect(shown.body.data).toStrictEqual({
+      erasure_id: idOf(body),
+      site_id: 'shop',
+      kind: Object.keys(selector)[0],
+      status: 'queued',
+      count: null,
+      requested_at: expect.any(Number),
+      completed_at: null,
+    })
+    expect((shown.body.data as { requested_at: number }).requested_at).toBeGreaterThanOrEqual(before)
+  })
 
   test('stores hashes in place of the value', async () => {
     await erase({ user_id: 'a very private name' })
@@ -66,7 +69,8 @@ describe('POST /api/v1/sites/:site_id/erasures', () => {
     [{ user_id: 'a', before: 1_700_000_000_000 }, one],
     [{ session_id: 'a', event_id: 'b' }, one],
     [{ user_id: 5 }, 'Invalid field: user_id must be a string'],
-    [{ user_id: 'u'.repeat(65) }, 'Invalid field: user_id exceeds maximum length of 64'],
+    [{ user_id: 'u'.repeat(257) }, 'Invalid field: user_id exceeds maximum length of 256'],
+    [{ session_id: 's'.repeat(65) }, 'Invalid field: session_id exceeds maximum length of 64'],
     [{ before: '2024' }, 'Invalid field: before must be a number'],
     [{ before: 0 }, 'Invalid field: before must be at least 31536000000'],
     [{ before: 1_700_000_000 }, 'Invalid field: before must be Unix time in milliseconds, not in seconds'],
