@@ -1,12 +1,28 @@
 import { expect, test } from '@jest/globals'
 import { correctedClock } from './clock.ts'
+import { synchronizedClock } from './synchronized-clock.ts'
 
-test('the clock shows the corrected time', () => {
-  expect(correctedClock({ now: () => 1_767_225_600_000 }).now()).toBe(1_767_225_600_000)
-})
+test.each([3_600_000, -3_600_000])(
+  'the clock shows the corrected time, also when the one of the machine is set by %i ms',
+  async (set) => {
+    const machine = { wall: 1_767_225_600_000, steady: 7 }
+    const synchronized = synchronizedClock({ wall: () => machine.wall, steady: () => machine.steady })
+    const clock = correctedClock(synchronized)
+    expect(clock.now()).toBe(machine.wall)
+    const time = machine.wall + 60_000
+    await synchronized.compare(() => Promise.resolve(time))
+    expect(clock.now()).toBe(time)
+    machine.wall += set
+    expect(clock.now()).toBe(time)
+    machine.steady += 500
+    expect(clock.now()).toBe(time + 500)
+    await synchronized.compare(() => Promise.resolve(time + 500))
+    expect(clock.now()).toBe(time + 500)
+  },
+)
 
 test('a sleep lasts for its time, or until its signal aborts', async () => {
-  const clock = correctedClock({ now: () => Date.now() })
+  const clock = correctedClock({ steady: () => Date.now() })
   const startedAt = performance.now()
   await clock.sleep(30)
   // Timers round to whole milliseconds.

@@ -11,10 +11,21 @@ export interface Clock {
 
 const neverAborted = new AbortController().signal
 
-/** The clock of production: the machine's time, corrected by the clock of Postgres, and the machine's timers. */
-export function correctedClock(synchronized: Pick<SynchronizedClock, 'now'>): Clock {
+/**
+ * The clock of production: the machine's steady time, corrected by the clock of Postgres, and the machine's timers.
+ *
+ * It does not follow a wall clock that is set, because background work stores what it reads here: a worker that is an hour early
+ * for a second, until the next comparison, would take over the leases of others, delete what is kept for another hour, and
+ * note that a site's alert rules are due in an hour. One that is set back would let it sleep an hour too long between renewals.
+ *
+ * For up to a second after a sleep of the machine it is late by as long as that took, which does no harm: what is due is taken in the
+ * next second. What this worker takes or renews meanwhile has a lease that may have ended for others. They take it over,
+ * as they would from a machine that still sleeps, and the writes of a lease that was taken over are refused. Work that went
+ * on over the sleep reads the same time as if it had done its next step before.
+ */
+export function correctedClock(synchronized: Pick<SynchronizedClock, 'steady'>): Clock {
   return {
-    now: () => synchronized.now(),
+    now: () => synchronized.steady(),
     sleep: (ms, signal = neverAborted) => sleep(ms, signal),
   }
 }

@@ -86,7 +86,9 @@ test('the time goes on at once after a sleep of the machine, and does not follow
   await it.compare(1, 1)
   it.sleep(3_600_000)
   expect(it.clock.now()).toBe(it.time())
+  expect(it.clock.steady()).toBe(it.time() - 3_600_000)
   await it.compare(1, 1)
+  expect(it.clock.steady()).toBe(it.time())
   it.set(-3_600_000)
   expect(it.clock.now()).toBe(it.time())
 })
@@ -148,6 +150,8 @@ test.each(['sleep', 'set'] as const)(
             } else it[each.kind](each.ms)
             expect(it.clock.earliest()).toBeLessThanOrEqual(it.time())
             expect(it.clock.latest()).toBeGreaterThanOrEqual(it.time())
+            expect(it.clock.steady()).toBeLessThanOrEqual(it.clock.latest())
+            expect(it.clock.steady()).toBeGreaterThanOrEqual(it.clock.earliest())
           }
           await it.compare(1, 1)
           expect(Math.abs(it.clock.now() - it.time())).toBeLessThanOrEqual(3)

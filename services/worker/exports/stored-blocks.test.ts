@@ -6,6 +6,7 @@ import { block, collect, type Collector, silent } from '@sluice/event-log/confor
 import type { EventLog } from '@sluice/event-log/log'
 import { openEventLog } from '@sluice/event-log/open-event-log'
 import { correctedClock } from '@sluice/runtime/clock'
+import { exactClock } from '../../../tests/support/clock.ts'
 import { storedBlocks } from './stored-blocks.ts'
 
 const group = 'writers'
@@ -36,7 +37,7 @@ const publish = (name: string): Promise<void> => log.publish([block(1, name)], {
 /** Waits, and notes the end. */
 function wait(timeoutMs = 60_000, signal = new AbortController().signal) {
   const state: { over?: boolean } = {}
-  const done = storedBlocks({ logs: [log], group: () => Promise.resolve(group), clock: correctedClock(Date) })
+  const done = storedBlocks({ logs: [log], group: () => Promise.resolve(group), clock: correctedClock(exactClock) })
     .wait({ signal, timeoutMs })
     .then((areStored) => {
       state.over = areStored
