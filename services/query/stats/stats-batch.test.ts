@@ -223,3 +223,33 @@ test('metrics of the same sessions and equal questions share a statement, with t
   )
   expect(statements).toBe(4)
 })
+
+test('no answer claims to be complete until a later time than its statement, which an earlier question has begun', async () => {
+  const site_id = await database.siteWith([{ at: 0 }])
+  let answered = 0
+  const clickHouse: Pick<ClickHouse, 'query'> = {
+    query: async (sql, params, options) => {
+      const result = await database.reader.query<never>(sql, params, options)
+      answered += 1
+      return result
+    },
+  }
+  const { handle } = statsBatchRoute({
+    eventReader: queryRunners(clickHouse),
+    ...allSitesKnown(),
+    completeUntil: (readsFrom) => readsFrom + answered,
+  })
+  const dates = { site_id, start_date: noon, end_date: noon + hour }
+  // The last two questions begin only when others have been answered.
+  const metrics = ['visitors', 'event_count', 'unique_users', 'unique_sessions', 'visitors']
+  const queries = [
+    ...metrics.map((each) => ({ ...dates, metric: each })),
+    { ...dates, metric, compare: 'previous_period' },
+  ]
+  const body = { bytes: Buffer.from(JSON.stringify({ queries })), type: 'application/json' }
+  const { data } = await handle(apiRequest({ receivedAt: noon + hour, body }))
+  const { results } = data as { results: { data: { complete_until: number } }[] }
+  const readsFrom = noon - 24 * hour
+  expect(answered).toBe(5)
+  expect(results.map((each) => each.data.complete_until - readsFrom)).toStrictEqual([0, 0, 0, 0, 0, -hour])
+})

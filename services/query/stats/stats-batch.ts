@@ -4,6 +4,7 @@ import { batchQuery } from '@sluice/api/stats-batch'
 import { statsLimits, type StatsResult } from '@sluice/contracts/stats'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
+import { earliestRead } from '@sluice/event-store/stats/earliest-read'
 import { deduplicatingRunner, shareStatements } from '@sluice/event-store/stats/share-statements'
 import { handle } from '@sluice/http/handle'
 import type { ApiRequest, Route } from '@sluice/http/route'
@@ -45,6 +46,10 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     const { queries } = request.body
     await request.consume(queries.length)
     const read = await Promise.all(queries.map((query) => readQuery(query, request)))
+    // Taken before the first statement runs: a question may share one that was begun long before its own turn.
+    const questions = read.map((query) =>
+      'entry' in query ? query : { ...query, completeUntilMs: deps.completeUntil(earliestRead(query.spec)) },
+    )
     const withSharedStatement = shareStatements(read.flatMap((query) => ('entry' in query ? [] : [query.spec])))
     const sharingDeps = { ...deps, eventReader: sharedRunner(deps.eventReader) }
     const limit = concurrencyLimit(concurrencyMax)
@@ -54,13 +59,15 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     }
     const results = await withinRequestTime(deps.eventReader, request.signal, (signal) =>
       Promise.all(
-        read.map(async (query) => {
+        questions.map(async (query) => {
           if ('entry' in query) return query.entry
+          const { statsRequest, completeUntilMs } = query
           const spec = withSharedStatement(query.spec)
+          const questionDeps = { ...sharingDeps, completeUntil: () => completeUntilMs }
           return limit(async (): Promise<BatchEntry> => {
             try {
               requireRoom()
-              const data = await statsResult(spec, query.statsRequest, { credential, receivedAt, signal }, sharingDeps)
+              const data = await statsResult(spec, statsRequest, { credential, receivedAt, signal }, questionDeps)
               entries += entriesOf(data)
               requireRoom()
               return { success: true, data }
