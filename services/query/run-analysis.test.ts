@@ -1,11 +1,19 @@
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Criteria } from '@sluice/contracts/conditions'
 import { statsLimits } from '@sluice/contracts/stats'
 import type { ClickHouse } from '@sluice/event-store/client'
 import { queryRunners } from '@sluice/event-store/query-runner'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { apiRequest } from '../../tests/support/api-request.ts'
 import { allSitesKnown, hour, noon, openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+import { previewAlertRoute } from './alerts/preview-alert.ts'
+import { cohortAnalysisRoute } from './analytics/cohort-analysis.ts'
+import { retentionRoute } from './analytics/retention.ts'
+import { previewCohortRoute } from './cohorts/preview-cohort.ts'
 import { analysisTimes } from './metrics.ts'
+import { eventsRoute } from './stats/events.ts'
+import { funnelRoute } from './stats/funnel.ts'
 import { liveRoute } from './stats/live.ts'
 import { propertiesRoute } from './stats/properties.ts'
 import { statsRoute } from './stats/stats.ts'
@@ -125,17 +133,74 @@ describe('the statements of a request', () => {
     })
     expect(await metrics.metrics()).toContain('\nsluice_query_timeouts_total 2\n')
   })
+
+  /** Counts the statements, and finds a site when the time of its request is over, or after five seconds. */
+  function lateSite(siteId: string) {
+    const sent: string[] = []
+    const counted: Pick<ClickHouse, 'query'> = {
+      query: (sql, params, options) => {
+        sent.push(sql)
+        return database.reader.query(sql, params, options)
+      },
+    }
+    const { sites, ...known } = allSitesKnown()
+    const find = async (id: string, { signal }: { signal: AbortSignal }) => {
+      if (id === siteId) await setTimeout(5_000, undefined, { signal }).catch(() => undefined)
+      return sites.find()
+    }
+    const cohort = { cohortId: 'coh_1', siteId, settings: { name: 'Germany', description: null, criteria } }
+    const cohorts = { find: () => Promise.resolve({ ...cohort, createdAt: new Date(), updatedAt: new Date() }) }
+    const eventReader = { ...queryRunners(counted), requestMsMax: 100 }
+    return { sent, deps: { eventReader, ...known, sites: { find }, cohorts } }
+  }
+
+  const site_id = 'late'
+  const criteria: Criteria = { type: 'and', conditions: [{ property: 'country', operator: 'equals', value: 'DE' }] }
+  const get = { query: { site_id } }
+  const post = (body: object) => ({ body: { bytes: jsonOf({ site_id, ...body }), type: 'application/json' } })
+  const condition = { metric: 'event_count', operator: 'greater_than', threshold: 1, window: '5m' }
+
+  test.each([
+    ['statistics', statsRoute, { query: { site_id, metric: 'event_count' } }],
+    ['the live view', liveRoute, get],
+    ['properties', propertiesRoute, get],
+    ['events', eventsRoute, get],
+    ['a funnel', funnelRoute, post({ steps: [{ event_type: 'a' }, { event_type: 'b' }] })],
+    ['retention', retentionRoute, get],
+    ['the weeks of a cohort', cohortAnalysisRoute, { query: { site_id, cohort_id: 'coh_1', weeks: '2' } }],
+    ['a preview of a cohort', previewCohortRoute, post({ criteria })],
+    ['a preview of an alert rule', previewAlertRoute, post({ condition })],
+  ])('share their time with the look-up of the site: %s', async (_, route, parts) => {
+    const { sent, deps } = lateSite(site_id)
+    const request = apiRequest({ receivedAt: noon, ...parts })
+    await expect(route(deps).handle(request)).rejects.toMatchObject({
+      code: 'unavailable',
+      internal: 'the analyses of a request took 100 ms',
+    })
+    expect(sent).toStrictEqual([])
+  })
+
+  test('of a batch share their time with the look-ups of all its sites', async () => {
+    const { sent, deps } = lateSite(site_id)
+    const queries = ['known', site_id].map((id) => ({ site_id: id, metric: 'event_count' }))
+    const answer = await statsBatchRoute(deps).handle(
+      apiRequest({ receivedAt: noon, body: { bytes: jsonOf({ queries }), type: 'application/json' } }),
+    )
+    expect(answer.data).toMatchObject({ results: [{ status: 503 }, { status: 503 }] })
+    expect(sent).toStrictEqual([])
+  })
 })
 
 describe('the time of a question', () => {
   /** How many questions the histogram has, by their metric. */
-  async function timesOf(limit: object): Promise<string[]> {
+  async function timesOf(clickHouse: Pick<ClickHouse, 'query'>, requestMsMax = 60_000): Promise<string[]> {
     const metrics = createMetrics()
     const observe = analysisTimes(metrics)
     const siteId = await database.siteWith([{ at: 0, session_id: 's' }])
     const { handle } = statsRoute({
       eventReader: {
-        ...queryRunners(limited(limit)),
+        ...queryRunners(clickHouse),
+        requestMsMax,
         observeAnalysis: (kind, seconds) => {
           expect(seconds).toBeGreaterThan(0)
           observe(kind, seconds)
@@ -150,7 +215,17 @@ describe('the time of a question', () => {
   }
 
   test('is noted by its metric', async () => {
-    expect(await timesOf({})).toStrictEqual(['sluice_query_question_seconds_count{metric="unique_users"} 1'])
+    expect(await timesOf(database.reader)).toStrictEqual([
+      'sluice_query_question_seconds_count{metric="unique_users"} 1',
+    ])
+  })
+
+  test('is noted for one that took too long', async () => {
+    const sleeping: Pick<ClickHouse, 'query'> = {
+      query: (_, params, options) => database.reader.query('SELECT sleep(3)', params, options),
+    }
+    const times = await timesOf(sleeping, 1_000)
+    expect(times).toStrictEqual(['sluice_query_question_seconds_count{metric="unique_users"} 1'])
   })
 
   test('is noted for each one of a batch', async () => {
@@ -166,6 +241,6 @@ describe('the time of a question', () => {
   })
 
   test('is not noted for one that was refused', async () => {
-    expect(await timesOf({ max_memory_usage: '1000' })).toStrictEqual([])
+    expect(await timesOf(limited({ max_memory_usage: '1000' }))).toStrictEqual([])
   })
 })

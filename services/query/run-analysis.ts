@@ -1,8 +1,11 @@
 import type { Credential } from '@sluice/access/credential'
+import type { Operation } from '@sluice/api/operation'
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { refusedPatternPath } from '@sluice/event-store/conditions'
 import { type ExceededLimit, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { QueryRunner, QueryRunners } from '@sluice/event-store/query-runner'
+import { handle, type RequestOf, type ResultOf } from '@sluice/http/handle'
+import type { Route } from '@sluice/http/route'
 import { abortedAfter } from '@sluice/runtime/deadline'
 import { AppError, invalidField, isRetryable, unavailable } from '@sluice/runtime/errors'
 import type { AnalysisKind, ObserveAnalysis } from './metrics.ts'
@@ -22,12 +25,26 @@ const requestMsMaxDefault = 60_000
  * Runs analyses for a request, whose signal aborts when its client leaves, or when they take too long together: the client, and
  * whatever is between it and Sluice, waits no longer.
  */
-export function withinRequestTime<T>(
+function withinRequestTime<T>(
   { requestMsMax: ms = requestMsMaxDefault }: AnalysisRunners,
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   return abortedAfter(signal, { ms, late: () => unavailable(`the analyses of a request took ${ms} ms`) }, work)
+}
+
+/**
+ * Binds the handler of an operation that runs analyses. All that it does with the given signal shares the time of the request,
+ * the look-up of the site included.
+ */
+export function handleAnalysis<const O extends Operation>(
+  operation: O,
+  runners: AnalysisRunners,
+  handler: (request: RequestOf<O>, signal: AbortSignal) => Promise<ResultOf<O>>,
+): Route {
+  return handle(operation, (request) =>
+    withinRequestTime(runners, request.signal, (signal) => handler(request, signal)),
+  )
 }
 
 /** The field of a request that makes an analysis fail, and the reason that its client reads. */
@@ -76,6 +93,8 @@ export async function runAnalysis<Numbers>(
   analysis: (runner: QueryRunner) => Promise<Numbers>,
   { kind, ...texts }: AnalysisOptions = {},
 ): Promise<Numbers> {
+  // An analysis whose time is over before it begins has no time to observe.
+  if (isOver(signal)) throw signal.reason
   const startedAt = performance.now()
   const observe = (): void => {
     if (kind !== undefined) runners.observeAnalysis?.(kind, (performance.now() - startedAt) / 1000)
@@ -88,7 +107,7 @@ export async function runAnalysis<Numbers>(
     return numbers
   } catch (error) {
     // The time of an analysis that was refused says nothing, nor does that of one whose client left.
-    if (isRetryable(error) && !signal.aborted) observe()
+    if (isRetryable(error) && (!signal.aborted || isOver(signal))) observe()
     throw toFieldError(error, texts)
   }
 }
@@ -109,4 +128,9 @@ export function toFieldError(error: unknown, { tooLarge = {}, conditions = {} }:
     }
   }
   return error
+}
+
+/** Whether the time of a request is over; the signal of a client that left has another reason. */
+function isOver({ reason }: AbortSignal): boolean {
+  return reason instanceof AppError
 }

@@ -5,10 +5,9 @@ import { type AlertTrigger, comparesWindows } from '@sluice/contracts/alert-stat
 import { alertLimits, type PreviewAlertBody } from '@sluice/contracts/alerts'
 import { measureAlertSeries } from '@sluice/event-store/alerts/alert-series'
 import { readsBeforeMs } from '@sluice/event-store/alerts/alert-spec'
-import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { durationMs } from '@sluice/runtime/durations'
-import { type AnalysisRunners, type FieldText, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisRunners, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { requireFittingCondition } from './require-fitting-fields.ts'
 
 const minuteMs = 60_000
@@ -33,7 +32,7 @@ export function previewAlertRoute({
   /** The time (Unix ms) before which every accepted event can be read, for an analysis that reads none before `readsFrom`. */
   completeUntil: (readsFrom: number) => number
 }): Route {
-  return handle(operations.previewAlert, async ({ body, credential, receivedAt, signal, log }) => {
+  return handleAnalysis(operations.previewAlert, eventReader, async ({ body, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, condition, environment = credential.environment } = body
     log({ site_id: siteId, metric: condition.metric })
     requireFittingCondition(condition)

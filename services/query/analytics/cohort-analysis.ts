@@ -1,11 +1,10 @@
 import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
 import { operations } from '@sluice/api/operations'
 import { analyseCohort } from '@sluice/event-store/cohorts/analyse-cohort'
-import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import { notFound } from '@sluice/runtime/errors'
-import { type AnalysisRunners, cohortTooLarge, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisRunners, cohortTooLarge, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { toCompletableRow } from './retention-rows.ts'
 
 /**
@@ -24,7 +23,8 @@ export function cohortAnalysisRoute({
   /** The time (Unix ms) before which every accepted event can be read. */
   completeUntil: () => number
 }): Route {
-  return handle(operations.cohortAnalysis, async ({ query, credential, receivedAt, signal, log }) => {
+  return handleAnalysis(operations.cohortAnalysis, eventReader, async (request, signal) => {
+    const { query, credential, receivedAt, log } = request
     const { site_id: siteId, cohort_id: cohortId, weeks, environment = credential.environment } = query
     log({ site_id: siteId, cohort_id: cohortId, weeks })
     await readableSite(sites, { credential, signal }, siteId)

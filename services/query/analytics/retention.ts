@@ -2,11 +2,10 @@ import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
 import { operations } from '@sluice/api/operations'
 import { timeZoneId } from '@sluice/event-store/calendar'
 import { analyseRetention } from '@sluice/event-store/retention/analyse-retention'
-import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import { notFound } from '@sluice/runtime/errors'
-import { type AnalysisRunners, cohortTooLarge, type FieldText, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisRunners, cohortTooLarge, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { toCompletableRow, toRetentionRow } from './retention-rows.ts'
 
 const tooManyUsers: FieldText = { field: 'site_id', reason: 'has more users than one answer may count' }
@@ -27,7 +26,7 @@ export function retentionRoute({
   /** The time (Unix ms) before which every accepted event can be read. */
   completeUntil: () => number
 }): Route {
-  return handle(operations.retention, async ({ query, credential, receivedAt, signal, log }) => {
+  return handleAnalysis(operations.retention, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, weeks, cohort_id: cohortId, return_event: returnEvent, mode, of } = query
     const { end_date: now = receivedAt, environment = credential.environment } = query
     log({ site_id: siteId, weeks })

@@ -1,9 +1,8 @@
 import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
 import { operations } from '@sluice/api/operations'
 import { measureCohort } from '@sluice/event-store/cohorts/measure-cohort'
-import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { type AnalysisRunners, cohortTooLarge, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisRunners, cohortTooLarge, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 
 /**
  * POST /api/v1/cohorts/preview: the number of users that criteria describe now, before they are saved
@@ -19,7 +18,8 @@ export function previewCohortRoute({
   /** The time (Unix ms) before which every accepted event can be read. */
   completeUntil: () => number
 }): Route {
-  return handle(operations.previewCohort, async ({ body, credential, receivedAt, signal, log }) => {
+  return handleAnalysis(operations.previewCohort, eventReader, async (request, signal) => {
+    const { body, credential, receivedAt, log } = request
     const { site_id: siteId, criteria, environment = credential.environment } = body
     log({ site_id: siteId })
     await readableSite(sites, { credential, signal }, siteId)

@@ -2,9 +2,8 @@ import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
 import { encodeEventCursor } from '@sluice/api/event-cursor'
 import { operations } from '@sluice/api/operations'
 import { listEvents } from '@sluice/event-store/events/list-events'
-import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisRunners, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { rangeOf } from './read-stats-request.ts'
 
 const tooLarge = {
@@ -19,7 +18,7 @@ const tooLarge = {
  * ClickHouseError.
  */
 export function eventsRoute({ eventReader, sites }: { eventReader: AnalysisRunners; sites: ReadableSites }): Route {
-  return handle(operations.events, async ({ query, credential, receivedAt, signal, log }) => {
+  return handleAnalysis(operations.events, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, environment = credential.environment, filter: conditions = [], limit, before } = query
     const range = rangeOf(query, receivedAt)
     log({ site_id: siteId })

@@ -2,9 +2,8 @@ import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
 import { operations } from '@sluice/api/operations'
 import { funnelLimits } from '@sluice/contracts/funnel'
 import { analyseFunnel } from '@sluice/event-store/funnel/analyse-funnel'
-import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { type AnalysisRunners, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisRunners, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { rangeOf } from './read-stats-request.ts'
 
 export interface FunnelDeps {
@@ -16,7 +15,7 @@ export interface FunnelDeps {
 
 /** `POST /api/v1/funnel` (docs/http-interface.md#funnel). Throws 400, 404 `Site not found`, ClickHouseError. */
 export function funnelRoute({ eventReader, sites, completeUntil }: FunnelDeps): Route {
-  return handle(operations.funnel, async ({ body, credential, receivedAt, signal, log }) => {
+  return handleAnalysis(operations.funnel, eventReader, async ({ body, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, steps, environment = credential.environment, of = 'user' } = body
     const { window: windowMs = funnelLimits.windowDefaultMs } = body
     const range = rangeOf(body, receivedAt)

@@ -2,9 +2,8 @@ import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
 import { operations } from '@sluice/api/operations'
 import { liveLimits } from '@sluice/contracts/live'
 import { readLive } from '@sluice/event-store/live/read-live'
-import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { type AnalysisRunners, runAnalysis, siteTooLarge } from '../run-analysis.ts'
+import { type AnalysisRunners, handleAnalysis, runAnalysis, siteTooLarge } from '../run-analysis.ts'
 
 export interface LiveDeps {
   eventReader: AnalysisRunners
@@ -18,7 +17,7 @@ export interface LiveDeps {
  * ClickHouseError.
  */
 export function liveRoute({ eventReader, sites, completeUntil }: LiveDeps): Route {
-  return handle(operations.live, async ({ query, credential, receivedAt, signal, log }) => {
+  return handleAnalysis(operations.live, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, environment = credential.environment, filter: conditions = [] } = query
     log({ site_id: siteId })
     await readableSite(sites, { credential, signal }, siteId)

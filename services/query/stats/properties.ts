@@ -1,16 +1,15 @@
 import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
 import { operations } from '@sluice/api/operations'
 import { listObservedProperties } from '@sluice/event-store/properties/list-observed-properties'
-import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { type AnalysisRunners, runAnalysis, siteTooLarge } from '../run-analysis.ts'
+import { type AnalysisRunners, handleAnalysis, runAnalysis, siteTooLarge } from '../run-analysis.ts'
 
 /**
  * `GET /api/v1/properties` (docs/http-interface.md#seen-properties): names and values that conditions can choose from.
  * Throws 400, 404 `Site not found`, ClickHouseError.
  */
 export function propertiesRoute({ eventReader, sites }: { eventReader: AnalysisRunners; sites: ReadableSites }): Route {
-  return handle(operations.properties, async ({ query, credential, receivedAt, signal, log }) => {
+  return handleAnalysis(operations.properties, eventReader, async ({ query, credential, receivedAt, log }, signal) => {
     const { site_id: siteId, environment = credential.environment } = query
     log({ site_id: siteId })
     await readableSite(sites, { credential, signal }, siteId)

@@ -6,12 +6,11 @@ import type { BatchEntry } from '@sluice/contracts/stats-batch'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
 import { earliestRead } from '@sluice/event-store/stats/earliest-read'
 import { deduplicatingRunner, shareStatements } from '@sluice/event-store/stats/share-statements'
-import { handle } from '@sluice/http/handle'
 import type { ApiRequest, Route } from '@sluice/http/route'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { AppError, internalMessage, invalidField } from '@sluice/runtime/errors'
 import { validate } from '@sluice/runtime/validate'
-import { type AnalysisRunners, withinRequestTime } from '../run-analysis.ts'
+import { type AnalysisRunners, handleAnalysis } from '../run-analysis.ts'
 import { parametersOf } from './json-parameters.ts'
 import { readStatsRequest, type RequestedStats, type StatsRequest } from './read-stats-request.ts'
 import { type StatsDeps, statsResult, statsSpec } from './stats.ts'
@@ -30,22 +29,22 @@ const concurrencyMax = 4
  * sessions share a statement.
  */
 export function statsBatchRoute(deps: StatsDeps): Route {
-  async function readQuery(query: unknown, request: BatchRequest): Promise<ReadQuery> {
+  async function readQuery(query: unknown, request: BatchRequest, signal: AbortSignal): Promise<ReadQuery> {
     try {
       const { receivedAt, credential } = request
       const parameters = validate(batchQuery, parametersOf(query))
       const statsRequest = readStatsRequest(parameters, { now: receivedAt, environment: credential.environment })
-      return { statsRequest, spec: await statsSpec(statsRequest, request, deps) }
+      return { statsRequest, spec: await statsSpec(statsRequest, { credential, signal }, deps) }
     } catch (error) {
       return { entry: failedEntry(error, request) }
     }
   }
 
-  return handle(operations.statsBatch, async (request) => {
+  return handleAnalysis(operations.statsBatch, deps.eventReader, async (request, signal) => {
     const { credential, receivedAt } = request
     const { queries } = request.body
     await request.consume(queries.length)
-    const read = await Promise.all(queries.map((query) => readQuery(query, request)))
+    const read = await Promise.all(queries.map((query) => readQuery(query, request, signal)))
     // Taken before the first statement runs: a question may share one that was begun long before its own turn.
     const questions = read.map((query) =>
       'entry' in query ? query : { ...query, completeUntilMs: deps.completeUntil(earliestRead(query.spec)) },
@@ -57,26 +56,24 @@ export function statsBatchRoute(deps: StatsDeps): Route {
     const requireRoom = (): void => {
       if (entries > statsLimits.batchEntriesMax) throw tooManyEntries()
     }
-    const results = await withinRequestTime(deps.eventReader, request.signal, (signal) =>
-      Promise.all(
-        questions.map(async (query) => {
-          if ('entry' in query) return query.entry
-          const { statsRequest, completeUntilMs } = query
-          const spec = withSharedStatement(query.spec)
-          const questionDeps = { ...sharingDeps, completeUntil: () => completeUntilMs }
-          return limit(async (): Promise<BatchEntry> => {
-            try {
-              requireRoom()
-              const data = await statsResult(spec, statsRequest, { credential, receivedAt, signal }, questionDeps)
-              entries += entriesOf(data)
-              requireRoom()
-              return { success: true, data }
-            } catch (error) {
-              return failedEntry(error, request)
-            }
-          })
-        }),
-      ),
+    const results = await Promise.all(
+      questions.map(async (query) => {
+        if ('entry' in query) return query.entry
+        const { statsRequest, completeUntilMs } = query
+        const spec = withSharedStatement(query.spec)
+        const questionDeps = { ...sharingDeps, completeUntil: () => completeUntilMs }
+        return limit(async (): Promise<BatchEntry> => {
+          try {
+            requireRoom()
+            const data = await statsResult(spec, statsRequest, { credential, receivedAt, signal }, questionDeps)
+            entries += entriesOf(data)
+            requireRoom()
+            return { success: true, data }
+          } catch (error) {
+            return failedEntry(error, request)
+          }
+        })
+      }),
     )
     request.log({ queries: queries.length, failed: results.filter(({ success }) => !success).length })
     return { results }

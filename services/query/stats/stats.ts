@@ -11,9 +11,8 @@ import { isTimeUnit } from '@sluice/event-store/calendar'
 import { earliestRead } from '@sluice/event-store/stats/earliest-read'
 import { evaluateStats, type RangeNumbers } from '@sluice/event-store/stats/evaluate-stats'
 import type { StatsGroup } from '@sluice/event-store/stats/groups'
-import { handle } from '@sluice/http/handle'
 import type { ApiRequest, Route } from '@sluice/http/route'
-import { type AnalysisRunners, type FieldTexts, runAnalysis } from '../run-analysis.ts'
+import { type AnalysisRunners, type FieldTexts, handleAnalysis, runAnalysis } from '../run-analysis.ts'
 import { readStatsRequest, type RequestedStats, type StatsRequest } from './read-stats-request.ts'
 
 export interface StatsDeps {
@@ -40,8 +39,8 @@ export const statsTooLarge: NonNullable<FieldTexts['tooLarge']> = {
  * 404 `Site not found`, ClickHouseError.
  */
 export function statsRoute(deps: StatsDeps): Route {
-  return handle(operations.stats, async (request) => {
-    const { query, credential, receivedAt, log } = request
+  return handleAnalysis(operations.stats, deps.eventReader, async ({ query, credential, receivedAt, log }, signal) => {
+    const request = { credential, receivedAt, signal }
     const statsRequest = readStatsRequest(query, { now: receivedAt, environment: credential.environment })
     log({ site_id: statsRequest.siteId, metric: statsRequest.metric })
     const spec = await statsSpec(statsRequest, request, deps)
