@@ -403,7 +403,7 @@ describeWithChromium('the overview', () => {
     await eventually(async () => {
       expect(await spoken()).toEqual(['Link copied', ''])
     })
-    await page.keyboard.press('Escape')
+    await dialog.getByRole('button', { name: 'I saved it' }).click()
     await dialog.waitFor({ state: 'detached' })
     expect(await spoken()).toEqual([''])
   })
