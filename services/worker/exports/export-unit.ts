@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
 import { partBytes } from '@sluice/blobs/part-bytes'
-import type { Criteria } from '@sluice/contracts/conditions'
+import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { type EventKey, exportLimits } from '@sluice/contracts/exports'
 import type { ByteResult } from '@sluice/event-store/client'
+import { refusedPatternPath } from '@sluice/event-store/conditions'
 import { clickHouseCode, ClickHouseError, exceedsLimit, QueryTooLargeError } from '@sluice/event-store/errors'
 import type { ExportReader } from '@sluice/event-store/exports/export-reader'
 import type { ExportSlice } from '@sluice/event-store/exports/source'
@@ -233,6 +234,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 
   return async (job, lease) => {
+    let criteria = job.cohortCriteria ?? undefined
     try {
       if (!(await isStored(job, lease.signal)))
         return { next: clock.now() + pauseMs, log: { waits: 'for the writers' } }
@@ -245,6 +247,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
       }
       const opened = await openExport(deps, job, reader.runner(lease.signal))
       if ('error' in opened) return await failFor(opened.error, lease)
+      criteria = opened.cohortCriteria
       return await writePieces(job, opened, lease)
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeDeleted(job, lease)
@@ -261,9 +264,20 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
         // Not retryable: such attempts are counted.
         throw new QueryTooLargeError('work', { message: tooLarge, internal: internalMessage(error), cause: error })
       }
+      const refusal = refusedPatternText(error, job.spec.filter, criteria)
+      if (refusal !== undefined) return failFor(refusal, lease)
       throw error
     }
   }
+}
+
+/** Why a statement with a pattern that ClickHouse refuses failed, for users; undefined: it failed for another reason. */
+function refusedPatternText(error: unknown, filter: Filter = [], criteria?: Criteria): string | undefined {
+  const reason = 'is no regular expression that ClickHouse takes'
+  const filterPath = refusedPatternPath(error, filter)
+  if (filterPath !== undefined) return `filter.${filterPath} ${reason}`
+  const criteriaPath = criteria && refusedPatternPath(error, criteria)
+  return criteriaPath === undefined ? undefined : `criteria.${criteriaPath} of the cohort ${reason}`
 }
 
 function uploadOf({ object, uploadId }: Pick<ExportRecord, 'object' | 'uploadId'>): Upload | undefined {

@@ -259,3 +259,37 @@ describe('a file of Parquet', () => {
     expect(await readParquet(file)).toStrictEqual(expected.sort((a, b) => (String(a[0]) < String(b[0]) ? -1 : 1)))
   })
 })
+
+describe('a pattern that ClickHouse refuses fails the export at once', () => {
+  // A script of Unicode 17, which ClickHouse's RE2 does not know yet.
+  const refused = { property: 'url', operator: 'matches', value: '\\p{Sidetic}' } as const
+  const text = 'is no regular expression that ClickHouse takes'
+  let siteId: string
+
+  beforeAll(async () => {
+    siteId = await rig.database.siteWith([{ at: 0, user_id: 'anna', session_id: 's', url: 'https://example.com/' }])
+  })
+
+  test.each<Partial<ExportSpec>>([
+    { type: 'events' },
+    { type: 'events', format: 'parquet' },
+    { type: 'events', format: 'ndjson', compression: 'gzip' },
+    { type: 'users' },
+    { type: 'sessions' },
+    { type: 'stats', metric: 'event_count' },
+  ])('in the filter: %j', async (spec) => {
+    const filter = [{ property: 'country', operator: 'not_equals', value: 'DE' } as const, refused]
+    const failed = { status: 'failed', error: `filter.1.value ${text}` }
+    expect(await rig.exportAll(siteId, { ...spec, filter })).toMatchObject(failed)
+  })
+
+  test('in the criteria of the cohort', async () => {
+    const cohortId = newId('coh')
+    const settings = { name: 'Odd', description: null, criteria: { type: 'and' as const, conditions: [refused] } }
+    await rig.cohorts.create({ cohortId, siteId, settings })
+    const failed = { status: 'failed', error: `criteria.conditions.0.value of the cohort ${text}` }
+    for (const type of ['cohort', 'events'] as const) {
+      expect(await rig.exportAll(siteId, { type, cohort_id: cohortId })).toMatchObject(failed)
+    }
+  })
+})
