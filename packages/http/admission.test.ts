@@ -11,6 +11,7 @@ import {
   type TestService,
 } from '../../tests/support/test-service.ts'
 import { createAdmission, type MemoryQuota } from './admission.ts'
+import type { ApiRequest } from './route.ts'
 import { serverLimits } from './server-limits.ts'
 
 const mebibyte = 1024 * 1024
@@ -89,6 +90,8 @@ test('a key that has reserved half of the memory gets 503 for a large body, whil
   expect((await post(body, otherKey)).status).toBe(202)
   expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
 
+  await waitUntil(async () => (await reservedBytes()) === reserved, 'the answered requests are held no more')
+
   // The rest of its half is too small for one more request: the response says what the key may send, as every response does.
   const rest = serverLimits.inFlightBytesMax / 2 - reserved
   sendSlowly(fourth, rest - serverLimits.requestBytes - 1)
@@ -124,18 +127,21 @@ test('the memory is full when a request of a further key does not fit, until som
   expect(admission.isFull()).toBe(false)
 })
 
-/** A service whose `GET /answer?bytes=…` answers with so many bytes, and a few more for the envelope. */
+/**
+ * A service whose `GET /answer?bytes=…` answers with so many bytes, and a few more for the envelope; so does `POST`, which
+ * changes something.
+ */
 async function startAnswers(): Promise<TestService> {
+  const answer = {
+    path: '/answer',
+    scope: 'stats:read',
+    handle: ({ query }: ApiRequest) => Promise.resolve({ status: 200 as const, data: 'x'.repeat(Number(query.bytes)) }),
+  } as const
   running = await startTestService(
     {
       routes: [
-        {
-          method: 'GET',
-          path: '/answer',
-          scope: 'stats:read',
-          limit: 'queries',
-          handle: ({ query }) => Promise.resolve({ status: 200, data: 'x'.repeat(Number(query.bytes)) }),
-        },
+        { ...answer, method: 'GET', limit: 'queries' },
+        { ...answer, method: 'POST', limit: 'admin' },
       ],
     },
     keysInMemory({ [key]: { scopes: ['stats:read'] }, [otherKey]: { scopes: ['stats:read'] } }),
@@ -173,6 +179,16 @@ test('answers that a key does not read hold half of their memory at most, until 
   expect((await askWithoutReading(service, bytes)).status).toBe(200)
   for (const { socket } of asked) socket.destroy()
   await waitUntil(async () => (await unreadBytesOf(service)) < 2 * bytes, 'the clients have disconnected')
+})
+
+test('the answer to a change, which may show a secret once, is sent however much is unread', async () => {
+  const service = await startAnswers()
+  await askWithoutReading(service, serverLimits.answerBytesMax)
+  const bytes = 2 * serverLimits.requestBytes
+  expect((await askWithoutReading(service, bytes)).status).toBe(503)
+  const changed = await fetch(`${service.url}/answer?bytes=${bytes}`, { method: 'POST', headers })
+  expect(changed.status).toBe(200)
+  expect((await changed.text()).length).toBeGreaterThan(bytes)
 })
 
 test('the largest answer is possible while no other is held', async () => {

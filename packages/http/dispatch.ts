@@ -190,8 +190,9 @@ export function createDispatch({
         if (answer.file) await sendFile(request, response, headersOf(context, requestId), answer.file)
         else {
           const text = answerText(answer, clock.now())
-          // What has been accepted is said in any case: events that were refused instead would be sent again.
-          if (route.limit !== 'events') reserveAnswer(context, response, text)
+          // What has been done is said in any case: events that were refused instead would be sent again, and the secret of
+          // a new key would be lost.
+          if (route.limit === 'queries') reserveAnswer(context, response, text)
           sendAnswer(response, headersOf(context, requestId), answer, text)
         }
       } catch (error) {
