@@ -46,7 +46,7 @@ describe('a statement that exceeds a limit', () => {
     const runner = queryRunners(database.reader).as(caller())
     for (const options of [{}, { rowsMax: 100_000 }]) {
       const result = runner.query({ sql, params: {} }, options)
-      await expect(result).rejects.toMatchObject({ code: 'query_too_large', limit: 'work' })
+      await expect(result).rejects.toMatchObject({ code: 'query_too_large', limit: 'bytes' })
     }
   })
 

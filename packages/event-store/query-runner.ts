@@ -161,7 +161,7 @@ function toQueryTooLargeError(error: unknown, rowsMax: number | undefined): Quer
   if (serverCode === tooManyResultRows) {
     // ClickHouse has one code for too many rows and too many bytes.
     const isOfRows = rowsMax !== undefined && !internal.includes('max bytes')
-    return new QueryTooLargeError(isOfRows ? 'rows' : 'work', { internal, cause: error })
+    return new QueryTooLargeError(isOfRows ? 'rows' : 'bytes', { internal, cause: error })
   }
   return exceedsLimit(error) ? new QueryTooLargeError('work', { internal, cause: error }) : undefined
 }

@@ -60,6 +60,19 @@ describe('an analysis that is too large', () => {
     await expect(requestStats({ max_memory_usage: '1000' }, query)).rejects.toMatchObject(tooLarge)
   })
 
+  test('names the limit of a page of events whose result has too many bytes, and the range elsewhere', async () => {
+    const siteId = await database.siteWith([{ at: 0 }, { at: 0 }])
+    const { handle } = eventsRoute({
+      eventReader: queryRunners(limited({ max_result_bytes: '10' })),
+      ...allSitesKnown(),
+    })
+    await expect(handle(apiRequest({ receivedAt: noon + 1, query: { site_id: siteId } }))).rejects.toMatchObject({
+      code: 'query_too_large',
+      message: 'Invalid field: limit asks for more than one answer may hold: ask for fewer events at once',
+    })
+    await expect(requestStats({ max_result_bytes: '1' })).rejects.toMatchObject(tooLarge)
+  })
+
   test.each([
     ['the properties', propertiesRoute],
     ['the live view', liveRoute],

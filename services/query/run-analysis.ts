@@ -55,7 +55,7 @@ export interface FieldText {
 
 /** The texts of a request for the failures of its analysis. */
 export interface FieldTexts {
-  /** For each limit; the default for `work` is a range that is too long. */
+  /** For each limit; the default for `work` is a range that is too long, that for the others is the text for `work`. */
   tooLarge?: Partial<Record<ExceededLimit, FieldText>>
   /** The conditions of the request by the path of their field, as `filter`. */
   conditions?: Readonly<Record<string, Criteria | Filter>>
@@ -117,7 +117,7 @@ export function toFieldError(error: unknown, { tooLarge = {}, conditions = {} }:
   if (error instanceof QueryTooLargeError) {
     const { work = rangeTooLong } = tooLarge
     const { field, reason } = tooLarge[error.limit] ?? work
-    if (error.limit !== 'work') return invalidField(field, reason)
+    if (error.limit === 'buckets' || error.limit === 'rows') return invalidField(field, reason)
     const { internal, cause } = error
     return new AppError('query_too_large', { message: `Invalid field: ${field} ${reason}`, internal, cause })
   }
