@@ -45,7 +45,8 @@ export function preflightHeaders(
   request: IncomingMessage,
 ): Headers | undefined {
   const { origin, 'access-control-request-method': method } = request.headers
-  const route = routes.find((each) => each.method === method)
+  // Every path that takes GET takes HEAD.
+  const route = routes.find((each) => each.method === (method === 'HEAD' ? 'GET' : method))
   if (origin === undefined || route === undefined) return undefined
   const headers = crossOriginHeaders(route, origins, request)
   if (headers['Access-Control-Allow-Origin'] === undefined) return undefined

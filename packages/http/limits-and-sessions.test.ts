@@ -244,6 +244,7 @@ describe('pages of other origins', () => {
     const allowed = await preflight(Intranet)
     expect(allowed.status).toBe(204)
     expect(allowed.headers.get('access-control-allow-origin')).toBe(Intranet)
+    expect((await preflight(Intranet, 'HEAD')).status).toBe(204)
     expect((await preflight(Intranet, 'PUT')).status).toBe(405)
 
     const answer = (origin: string) =>
