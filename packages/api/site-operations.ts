@@ -62,7 +62,8 @@ export const siteOperations = {
     id: 'deleteSite',
     method: 'DELETE',
     path: '/api/v1/sites/:site_id',
-    summary: 'Deletes a site: its cohorts, imports and exports at once, its events and users as an erasure.',
+    summary:
+      'Deletes a site: its cohorts, webhooks, alert rules, imports and exports at once, its events and users as an erasure.',
     scope: 'admin',
     limit: 'admin',
     rights: site,
