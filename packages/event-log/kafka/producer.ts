@@ -56,10 +56,10 @@ export interface KafkaPublisher {
 /** What the requests of one publish have in common. */
 interface Sending {
   timeoutMs: number
-  /** Aborted at the publish's deadline. */
+  /** Aborted at the publish's deadline, and when the publish has failed before. */
   deadlineSignal: AbortSignal
-  /** To be called with each block once, when Kafka has acknowledged the block. */
-  acknowledge: (blocks: readonly Block[]) => void
+  /** To be called with blocks that Kafka has acknowledged, once for each block. */
+  noteAcknowledged: (blocks: readonly Block[]) => void
 }
 
 /** Publishes with acknowledgements of all in-sync replicas. Connects at the first publish and reconnects when necessary. */
@@ -155,9 +155,9 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
       }
     }
     const connectedProducer = await producer(deadlineSignal)
-    const acknowledge = onDurable === undefined ? () => undefined : reportPartitions(blocks, onDurable)
+    const noteAcknowledged = onDurable === undefined ? () => undefined : reportPartitions(blocks, onDurable)
     for (const request of splitIntoRequests(compressBlocks(blocks)))
-      await sendRequest(connectedProducer, request, { timeoutMs, deadlineSignal, acknowledge })
+      await sendRequest(connectedProducer, request, { timeoutMs, deadlineSignal, noteAcknowledged })
   }
 
   /**
@@ -168,7 +168,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
   async function sendRequest(
     connectedProducer: Producer,
     blocks: readonly Block[],
-    { timeoutMs, deadlineSignal, acknowledge }: Sending,
+    { timeoutMs, deadlineSignal, noteAcknowledged }: Sending,
   ) {
     /** Sends blocks in one request. Resolves to the blocks that must be sent again, one array for each further request. */
     const attempt = async (pending: readonly Block[]): Promise<(readonly Block[])[]> => {
@@ -181,7 +181,7 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
           topicMessages,
         })
         const missing = unacknowledged(pending, acknowledged)
-        if (!deadlineSignal.aborted) acknowledge(pending.filter((block) => !missing.includes(block)))
+        if (!deadlineSignal.aborted) noteAcknowledged(pending.filter((block) => !missing.includes(block)))
         if (missing.length === 0) return []
         logger.debug({ topic, blocks: missing.length }, 'blocks without an acknowledgement are sent again')
         return [missing]
@@ -217,6 +217,8 @@ export function createKafkaPublisher(options: KafkaPublisherOptions): KafkaPubli
         return new Error(`not acknowledged within ${timeoutMs} ms`)
       })
     } catch (error) {
+      // Ends the other requests of the publish, which has settled.
+      deadlineSignal.abort()
       if (error instanceof RangeError) throw error
       throw unavailable(`Kafka did not take the blocks: ${describeKafkaError(error)}`, error)
     }
@@ -249,20 +251,20 @@ function bytesOf(blocks: readonly Block[]): number {
 
 /**
  * Kafka limits what one request brings to one partition (`max.message.bytes`, 1 MiB by default), not the single block:
- * larger publishes become several requests, sent one after the other so that the order stays.
+ * larger publishes become several requests, sent one after the other so that the order stays. The first one has blocks of all
+ * partitions: those of a partition that refuses writes let none of the others wait.
  */
 function splitIntoRequests(blocks: readonly Block[]): Block[][] {
   const requests: Block[][] = []
-  let bytesByPartition = new Map<number, number>()
+  /** The latest request with blocks of a partition, and their bytes in that request. */
+  const latest = new Map<number, { index: number; bytes: number }>()
   for (const block of blocks) {
     const blockBytes = block.payload.length + recordOverheadBytes
-    const bytes = bytesByPartition.get(block.partition)
-    if (requests.length === 0 || (bytes !== undefined && bytes + blockBytes > requestBytesMax)) {
-      requests.push([])
-      bytesByPartition = new Map()
-    }
-    requests.at(-1)?.push(block)
-    bytesByPartition.set(block.partition, (bytesByPartition.get(block.partition) ?? 0) + blockBytes)
+    const { index, bytes } = latest.get(block.partition) ?? { index: 0, bytes: 0 }
+    const fits = bytes === 0 || bytes + blockBytes <= requestBytesMax
+    const place = fits ? { index, bytes: bytes + blockBytes } : { index: index + 1, bytes: blockBytes }
+    latest.set(block.partition, place)
+    ;(requests[place.index] ??= []).push(block)
   }
   return requests
 }

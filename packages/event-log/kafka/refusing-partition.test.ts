@@ -52,7 +52,9 @@ describeWithKafka('a partition with fewer in-sync replicas than min.insync.repli
     await waitUntil(async () => (await inSync()) === 1, 'the lost replica is out of sync')
 
     const reports: (readonly number[])[] = []
-    const failing = log.publish([block(0, 'c'), block(1, 'd')], {
+    // The blocks of the refusing partition are too large for one request.
+    const blocks = [block(1, 'd', {}, 600_000), block(1, 'd', {}, 600_000), block(0, 'c')]
+    const failing = log.publish(blocks, {
       timeoutMs: 5_000,
       onDurable: (partitions) => reports.push(partitions),
     })

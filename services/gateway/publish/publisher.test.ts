@@ -218,6 +218,9 @@ describe('a publish whose partitions become durable one after the other', () => 
     await expect(failed).rejects.toBe(error)
     expect(await metricValue(metrics, 'sluice_gateway_events_published_total')).toBe(2)
     expect(await metricValue(metrics, 'sluice_gateway_publish_failures_total')).toBe(1)
+    // An acknowledgement that comes too late changes nothing.
+    acknowledgePartitions([1])
+    expect(await metricValue(metrics, 'sluice_gateway_events_published_total')).toBe(2)
     expect(await metricValue(metrics, 'sluice_gateway_unacknowledged_bytes')).toBe(0)
   })
 

@@ -160,7 +160,9 @@ export function createPublisher(
       acceptRequests(requests)
     } catch (error) {
       failed.inc()
-      for (const { bytes, reject } of requests) {
+      const rejected = requests
+      requests = []
+      for (const { bytes, reject } of rejected) {
         account.unacknowledgedBytes -= bytes
         reject(error)
       }
