@@ -86,7 +86,7 @@ export async function insertRun(
   // Imports of the site are accepted before or after this transaction, and runs of the schedule fail before or after it.
   await lockCutoff(db, definition.siteId)
   const { rows } = await sql<{ last_cutoff: Date | null; next_run: Date }>`
-    SELECT last_cutoff, next_run FROM export_schedules WHERE schedule_id = ${lease.id} FOR UPDATE`.execute(db)
+    SELECT last_cutoff, next_run FROM export_schedules WHERE schedule_id = ${lease.id}`.execute(db)
   const [schedule] = rows
   if (!schedule) throw new LeaseLost(lease)
   const from = receipt && (schedule.last_cutoff?.getTime() ?? receipt.firstFrom)

@@ -23,7 +23,7 @@ import {
   toSchedule,
   updateSchedule,
 } from './export-schedules.ts'
-import { handOn, lockUnread } from './failed-runs.ts'
+import { handOn, lockFailingRun } from './failed-runs.ts'
 import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { Page } from './page.ts'
@@ -144,9 +144,9 @@ export function exportStore(postgres: Postgres): ExportStore {
     fail: (lease, error, at) =>
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
-          const unread = await lockUnread(transaction, lease.id)
+          const failing = await lockFailingRun(transaction, lease.id)
           await finish(transaction, lease, sql`status = 'failed', error = ${error}`, at)
-          if (unread) await handOn(transaction, unread, at)
+          if (failing) await handOn(transaction, failing, at)
         }),
       ),
   }

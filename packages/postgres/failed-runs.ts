@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { lockCutoff } from './cutoff-lock.ts'
 import { fromFirstRow } from './export-records.ts'
 import { leaseEnd, progress } from './leases.ts'
 import type { Tables } from './tables.ts'
@@ -6,7 +7,7 @@ import type { Tables } from './tables.ts'
 type Db = Kysely<Tables>
 
 /** A run by time of receipt, which is to read what was received from `from` on and before `until`. */
-export interface UnreadRun {
+export interface FailingRun {
   exportId: string
   scheduleId: string
   from: Date
@@ -18,14 +19,25 @@ export interface UnreadRun {
 /** A failed run whose rows no other run can read is tried again after this time. */
 const repeatedAfterMs = 3_600_000
 
-/** Locks an unfinished run by time of receipt; undefined: the export is none, or reads no time, or has ended. */
-export async function lockUnread(transaction: Db, exportId: string): Promise<UnreadRun | undefined> {
-  const { rows } = await sql<UnreadRun>`
+/**
+ * Locks an unfinished run by time of receipt, and before it the cutoff of its site: runs of the schedule are made before or after
+ * this transaction. Undefined: the export is none, or reads no time, or has ended.
+ */
+export async function lockFailingRun(transaction: Db, exportId: string): Promise<FailingRun | undefined> {
+  const run = await transaction
+    .selectFrom('exports')
+    .select('site_id')
+    .where('export_id', '=', exportId)
+    .where('schedule_id', 'is not', null)
+    .executeTakeFirst()
+  if (!run) return undefined
+  await lockCutoff(transaction, run.site_id)
+  const { rows } = await sql<FailingRun>`
     SELECT
       export_id AS "exportId", schedule_id AS "scheduleId", received_from AS "from", received_until AS "until",
       expires_at IS NOT NULL AS "hadFile"
     FROM exports
-    WHERE export_id = ${exportId} AND schedule_id IS NOT NULL AND received_from < received_until AND due_at IS NOT NULL
+    WHERE export_id = ${exportId} AND received_from < received_until AND due_at IS NOT NULL
     FOR UPDATE`.execute(transaction)
   return rows[0]
 }
@@ -35,7 +47,7 @@ export async function lockUnread(transaction: Db, exportId: string): Promise<Unr
  * one that has been made and never had a file. Without such a run, and if the failed one had a file that may have been downloaded, it
  * is due again, until that file would have expired.
  */
-export async function handOn(transaction: Db, run: UnreadRun, at: number): Promise<void> {
+export async function handOn(transaction: Db, run: FailingRun, at: number): Promise<void> {
   if (!run.hadFile && ((await handToSchedule(transaction, run)) || (await handToNextRun(transaction, run, at)))) return
   const dueAt = new Date(at + repeatedAfterMs)
   await sql`
@@ -44,14 +56,14 @@ export async function handOn(transaction: Db, run: UnreadRun, at: number): Promi
     WHERE export_id = ${run.exportId}`.execute(transaction)
 }
 
-async function handToSchedule(transaction: Db, { scheduleId, from, until }: UnreadRun): Promise<boolean> {
+async function handToSchedule(transaction: Db, { scheduleId, from, until }: FailingRun): Promise<boolean> {
   const { numAffectedRows } = await sql`
     UPDATE export_schedules SET last_cutoff = ${from}
     WHERE schedule_id = ${scheduleId} AND last_cutoff = ${until}`.execute(transaction)
   return numAffectedRows === 1n
 }
 
-async function handToNextRun(transaction: Db, { scheduleId, from, until }: UnreadRun, at: number): Promise<boolean> {
+async function handToNextRun(transaction: Db, { scheduleId, from, until }: FailingRun, at: number): Promise<boolean> {
   const { rows } = await sql<{ export_id: string }>`
     WITH next AS MATERIALIZED (
       SELECT export_id FROM exports

@@ -219,7 +219,7 @@ interface ExportSchedulesTable extends LeaseColumns {
   /** The occurrence that is next. `due_at` is another time while that is tried again, and null while it is paused. */
   next_run: Date
   paused: Defaulted<boolean>
-  /** End of the last run's times of receipt; null before the first run. */
+  /** Where the next run by time of receipt begins; null before the first run. */
   last_cutoff: Defaulted<Date | null>
   error: Defaulted<string | null>
 }
