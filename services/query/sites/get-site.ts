@@ -1,10 +1,9 @@
 import type { SiteLookup } from '@sluice/access/sites'
 import { operations } from '@sluice/api/operations'
 import { allowsSite } from '@sluice/contracts/scopes'
-import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { notFound } from '@sluice/runtime/errors'
-import type { AnalysisRunners } from '../run-analysis.ts'
+import { type AnalysisRunners, handleAnalysis } from '../run-analysis.ts'
 import { readEventTimeRanges } from './read-event-time-ranges.ts'
 import { toSiteResource } from './site-resource.ts'
 
@@ -16,7 +15,9 @@ export function getSiteRoute({
   sites: Pick<SiteLookup, 'find'>
   eventReader: AnalysisRunners
 }): Route {
-  return handle(operations.getSite, async ({ params: { site_id: siteId }, credential, signal, log }) => {
+  return handleAnalysis(operations.getSite, eventReader, async (request, signal) => {
+    const { params, credential, log } = request
+    const { site_id: siteId } = params
     log({ site_id: siteId })
     const record = allowsSite(credential.siteIds, siteId) ? await sites.find(siteId, { credential, signal }) : undefined
     if (!record) throw notFound('Site')
