@@ -354,14 +354,36 @@ describe('import --from', () => {
     expect(events.map(({ user_id: userId = null }) => userId)).toEqual(['ada', 'grace', null])
   })
 
-  it('plausible: keeps the ids that events after empty lines had in earlier versions', async () => {
-    const text =
-      '"timestamp","name","hostname","pathname","user_id","meta.key","meta.value"\n\n' +
-      '"2024-05-01 12:00:00","pageview","a.example","/p",1,"[]","[]"\n'
-    const file = await standalone.write('former-ids.csv', text)
-    expect(await importFile('plausible', file)).toMatchObject({ code: 0 })
-    const hash = createHash('sha256').update(text).digest('hex').slice(0, 24)
-    expect(await standalone.eventsOf(`from-${file}`)).toMatchObject([{ event_id: `plausible-${hash}-2` }])
+  it('keeps the ids that events had in earlier versions', async () => {
+    const rows = (...ends: string[]): string =>
+      [
+        'session_id,url_path,event_type,created_at',
+        ...['one', 'two', 'three'].map((name) => `s,/${name},1,2024-05-01 12:00:00`),
+      ]
+        .map((line, n) => line + (ends[n] ?? ''))
+        .join('')
+    for (const [name, text, lines] of [
+      ['former-lf.csv', rows('\n', '\n\n', '\n', '\n'), [2, 3, 5]],
+      ['former-mixed.csv', rows('\n', '\r\n', '\r\n', '\r\n'), [2, 4, 6]],
+      ['former-cr.csv', rows('\r', '\r', '\r', '\r'), [2, 3, 4]],
+    ] as const) {
+      await standalone.write(name, text)
+      expect([name, await importFile('umami', name)]).toEqual([name, expect.objectContaining({ code: 0 })])
+      const hash = createHash('sha256').update(text).digest('hex').slice(0, 24)
+      const events = await standalone.eventsOf(`from-${name}`)
+      expect([name, events.map((event) => event.event_id).sort()]).toEqual([
+        name,
+        lines.map((line) => `umami-${hash}-${line}`),
+      ])
+    }
+  })
+
+  it('takes a CR within a field, and names the lines of UTF-16', async () => {
+    const text = 'session_id,url_path,page_title,created_at\ns1,/p,a\rb,2024-05-01 12:00:00\ns2,/p,T,never\n'
+    const file = await standalone.write('utf-16.csv', Buffer.from(`\uFEFF${text}`, 'utf16le'))
+    const { code, stderr } = await importFile('umami', file)
+    expect([code, stderr]).toEqual([1, expect.stringContaining('Line 4: created_at is not a time')])
+    expect(await standalone.eventsOf(`from-${file}`)).toMatchObject([{ properties: { title: 'a\rb' } }])
   })
 
   it('reports what could not be converted when the wait is interrupted', async () => {

@@ -15,7 +15,7 @@ import {
 } from './converted-event.ts'
 import { plausible } from './plausible.ts'
 import { posthog } from './posthog.ts'
-import { hashOfText, kindOfFile, openText, type PlacedRecord, readRecords } from './source-file.ts'
+import { hashOfText, kindOfFile, type PlacedRecord, readRecords } from './source-file.ts'
 import { umami } from './umami.ts'
 
 /** The products whose exports are understood. */
@@ -101,7 +101,7 @@ async function rewrite(
   const lines = openLineWriter(target)
   const problems: ImportError[] = []
   try {
-    for await (const record of readRecords(await openText(path), kind)) {
+    for await (const record of readRecords(path, kind)) {
       signal.throwIfAborted()
       try {
         await lines.write(record.line, convert(record))

@@ -59,7 +59,7 @@ function unreadable(path: string, error: unknown): Failure {
 }
 
 /** The text of a file, unpacked when it is gzip. */
-export async function openText(path: string): Promise<Readable> {
+async function openText(path: string): Promise<Readable> {
   const file = await open(path)
   const { bytesRead, buffer } = await file.read(Buffer.alloc(4), 0, 4, 0)
   await file.close()
@@ -76,30 +76,38 @@ export async function openText(path: string): Promise<Readable> {
 
 /** The kind of a file, by its first character. */
 export async function kindOfFile(path: string): Promise<FileKind> {
-  let head = ''
-  const stream = await openText(path)
-  try {
-    for await (const chunk of stream) {
-      head += String(chunk)
-      if (head.trim() !== '' || head.length > firstBytes) break
-    }
-  } catch (error) {
-    throw unreadable(path, error)
-  }
-  stream.destroy()
+  const head = String(await readHead(path))
   const [first] = head.replace(/^\uFEFF/, '').trimStart()
   if (first === undefined) throw new Failure(`${path} is empty.`)
   return first === '{' ? 'ndjson' : first === '[' ? 'json list' : 'csv'
 }
 
-/** The records of CSV with a header, or of NDJSON, with the lines at which they begin. */
-export function readRecords(text: Readable, kind: 'csv' | 'ndjson'): AsyncGenerator<PlacedRecord> {
-  return kind === 'csv' ? readCsv(text) : readNdjson(text)
+/** The first 64 KiB of the text of a file, or a little more. */
+async function readHead(path: string): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  const stream = await openText(path)
+  try {
+    for await (const chunk of stream) {
+      chunks.push(chunk as Buffer)
+      bytes += (chunk as Buffer).length
+      if (bytes >= firstBytes) break
+    }
+  } catch (error) {
+    throw unreadable(path, error)
+  }
+  stream.destroy()
+  return Buffer.concat(chunks)
 }
 
-async function* readNdjson(text: Readable): AsyncGenerator<PlacedRecord> {
+/** The records of CSV with a header, or of NDJSON, with the lines at which they begin. */
+export function readRecords(path: string, kind: 'csv' | 'ndjson'): AsyncGenerator<PlacedRecord> {
+  return kind === 'csv' ? readCsv(path) : readNdjson(path)
+}
+
+async function* readNdjson(path: string): AsyncGenerator<PlacedRecord> {
   try {
-    for await (const line of readLines(text, lineBytesMax)) {
+    for await (const line of readLines(await openText(path), lineBytesMax)) {
       if (line.text === undefined) yield { line: line.number, error: line.error }
       else if (line.text.trim() !== '') yield { line: line.number, ...parseLine(line.text.replace(/^\uFEFF/, '')) }
     }
@@ -122,13 +130,20 @@ function parseLine(text: string): { record: SourceRecord; text: string } | { err
  * and ignores empty lines before a record. What is pushed with a record is made in `on_record`: an error of the parser drops the records that
  * it has read ahead.
  */
-async function* readCsv(text: Readable): AsyncGenerator<PlacedRecord> {
+async function* readCsv(path: string): AsyncGenerator<PlacedRecord> {
+  const head = await readHead(path)
+  const isUtf16 = head[0] === 0xff && head[1] === 0xfe
+  const [firstLineEnd] = /\r\n|[\r\n]/.exec(head.toString(isUtf16 ? 'utf16le' : 'utf8')) ?? []
   /** Lines of the header and of the records so far. */
   let filledLines = 0
   /** Empty lines before the record that is being read. */
   let emptyLines = 0
-  /** Lines by the count of csv-parse, of which ids are made. */
-  let parserLines = 1
+  /**
+   * Lines by the count of csv-parse, of which ids are made. Earlier versions took the end of the first line for the only one: after
+   * LF, csv-parse counted CRLF for two.
+   */
+  let idLines = 1
+  let crlfAfterLf = 0
   const lineOfRecord = (): number => filledLines + parser.info.empty_lines + 1
   const parser: Parser = parse<PlacedRecord, { record: SourceRecord; raw: string }>({
     bom: true,
@@ -139,20 +154,24 @@ async function* readCsv(text: Readable): AsyncGenerator<PlacedRecord> {
       return names
     },
     on_record: ({ record, raw }, { error }) => {
-      const place = { line: lineOfRecord(), idLine: parserLines + 1 }
+      const place = { line: lineOfRecord(), idLine: idLines + 1 }
       // The text begins with the ends of the empty lines before the record, and ends with that of its own line.
       filledLines += countLineEnds(raw) - (parser.info.empty_lines - emptyLines)
       emptyLines = parser.info.empty_lines
-      parserLines = parser.info.lines
+      if (firstLineEnd === '\n' && raw.endsWith('\r')) crlfAfterLf++
+      idLines = parser.info.lines + crlfAfterLf
       const isWhole = (error as CsvError | undefined) === undefined
       return isWhole ? { ...place, record } : { ...place, error: 'has another number of fields than the header' }
     },
     raw: true,
-    record_delimiter: ['\r\n', '\n', '\r'],
+    // CR ends lines only where the first line ends so; elsewhere it may be within a field without quotes.
+    record_delimiter: firstLineEnd === '\r' ? ['\r'] : ['\r\n', '\n'],
     relax_column_count: true,
     skip_empty_lines: true,
     max_record_size: lineBytesMax,
   })
+  const text = await openText(path)
+  if (isUtf16) text.setEncoding('utf16le')
   text.on('error', (error) => parser.destroy(error))
   try {
     for await (const placed of text.pipe(parser)) yield placed as PlacedRecord
