@@ -20,7 +20,7 @@ export interface FailingRun {
 const repeatedAfterMs = 3_600_000
 
 /**
- * Locks an unfinished run by time of receipt, and before it the cutoff of its site: runs of the schedule are made before or after
+ * Locks an unfinished run by time of receipt, and before it what `lockCutoff` locks: runs of the schedule are made before or after
  * this transaction. Undefined: the export is none, or reads no time, or has ended.
  */
 export async function lockFailingRun(transaction: Db, exportId: string): Promise<FailingRun | undefined> {
