@@ -126,9 +126,9 @@ function parseLine(text: string): { record: SourceRecord; text: string } | { err
 }
 
 /**
- * The records of CSV. Empty lines are left out. The lines are counted here: csv-parse takes CRLF within quotes for two ends of lines,
- * and ignores empty lines before a record. What is pushed with a record is made in `on_record`: an error of the parser drops the records that
- * it has read ahead.
+ * The records of CSV. Empty lines are left out. The lines are counted here, because csv-parse counts CRLF within quotes twice and
+ * ignores empty lines before a record. They are counted in `on_record`, because after an error csv-parse emits no more of the records
+ * that it has parsed.
  */
 async function* readCsv(path: string): AsyncGenerator<PlacedRecord> {
   const head = await readHead(path)
