@@ -10,8 +10,8 @@ import { Combobox } from '../../ui/combobox.tsx'
 import { Field, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
 import { texts } from './messages.ts'
+import { isSiteId, SiteIdField } from './site-id-field.tsx'
 
-const idLengthMax = 64
 /** The status of the answer if the site already exists. */
 const conflict = 409
 
@@ -26,7 +26,7 @@ export function AddSite({ onClose }: { onClose: () => void }) {
   // The id for which the server has answered that it exists.
   const [taken, setTaken] = useState<string>()
   const errors = fieldErrors(create.error, ['site_id', 'name', 'timezone'])
-  const isWrong = id.trim() === '' || Array.from(id.trim()).length > idLengthMax
+  const isWrong = !isSiteId(id)
   return (
     <FormDialog
       title={texts.add}
@@ -48,15 +48,10 @@ export function AddSite({ onClose }: { onClose: () => void }) {
         route(sitePath(body.site_id))
       }}
     >
-      <TextField
-        label={texts.id}
-        hint={texts.idHint}
-        placeholder={texts.idExample}
+      <SiteIdField
         value={id}
         onInput={setId}
-        autofocus
-        autocomplete="off"
-        spellcheck={false}
+        hint={texts.idHint}
         error={
           (isTried && isWrong ? texts.missingId : undefined) ??
           (taken === id.trim() ? texts.taken(taken) : undefined) ??

@@ -1,14 +1,13 @@
 import { useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
-import { eventLimits } from '@sluice/contracts/event-limits'
 import { messages } from '../../messages/en.ts'
 import { type SitePage, sitePath } from '../../state/route.ts'
 import { useSession } from '../../state/session.tsx'
 import { Button } from '../../ui/button.tsx'
-import { TextField } from '../../ui/field.tsx'
 import { focusFirstProblem } from '../../ui/form-dialog.tsx'
 import { PageTitle } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
+import { isSiteId, SiteIdField } from './site-id-field.tsx'
 
 /** Leads to `page` of a site: one of those that the session's key is bound to, or one that is typed. */
 export default function ChooseSite({ page }: { page: SitePage }) {
@@ -37,7 +36,7 @@ function TypeSite({ page }: { page: SitePage }) {
   const { route } = useLocation()
   const [id, setId] = useState('')
   const [isTried, setTried] = useState(false)
-  const isWrong = id.trim() === '' || Array.from(id.trim()).length > eventLimits.siteIdLengthMax
+  const isWrong = !isSiteId(id)
   return (
     <form
       class="stack choose-site"
@@ -49,15 +48,10 @@ function TypeSite({ page }: { page: SitePage }) {
         else route(sitePath(id.trim(), page))
       }}
     >
-      <TextField
-        label={texts.id}
-        hint={texts.chooseHint}
-        placeholder={texts.idExample}
+      <SiteIdField
         value={id}
         onInput={setId}
-        autofocus
-        autocomplete="off"
-        spellcheck={false}
+        hint={texts.chooseHint}
         error={isTried && isWrong ? texts.missingId : undefined}
       />
       <div>
