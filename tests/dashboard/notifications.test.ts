@@ -131,6 +131,8 @@ describeWithChromium('notifications', () => {
     await save.click()
     await form.waitFor({ state: 'detached' })
     expect(await webhook()).toMatchObject({ disabled_at: null })
+    // The page would ask once more for what is deleted.
+    await page.close()
     await rig.call('DELETE', path)
   })
 
@@ -161,6 +163,8 @@ describeWithChromium('notifications', () => {
     const dialog = page.getByRole('dialog')
     await dialog.getByText('It signs the notifications, and is shown this once.').waitFor()
     await dialog.getByRole('button', { name: 'I saved it' }).click()
+    // The page would ask once more for what is deleted.
+    await page.close()
     await rig.call('DELETE', `/api/v1/alerts/${id}`)
   })
 

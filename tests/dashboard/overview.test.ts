@@ -285,6 +285,8 @@ describeWithChromium('the overview', () => {
       `/api/v1/exports?site_id=${siteId}`,
     )
     expect(all).toMatchObject([{ scheduled: { frequency: 'daily' } }])
+    // The page shows the export that was made, and would ask for it once more.
+    await page.close()
     await rig.call('DELETE', `/api/v1/exports/${all[0]?.export_id ?? ''}`)
   })
 
