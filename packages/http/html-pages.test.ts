@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { connectRaw, keysInMemory, startTestService, type TestService } from '../../tests/support/test-service.ts'
 import { htmlPage, originMark } from './html-page.ts'
+import { pageOnDemand } from './page-on-demand.ts'
 import type { Route } from './route.ts'
 import { servicePage } from './service-page.ts'
 
@@ -16,12 +17,17 @@ const mebibyte = 1024 * 1024
 const largeBytes = 32 * mebibyte
 
 let service: TestService
+let builtOnDemand = 0
 
 beforeAll(async () => {
   const pages = [
     servicePage('gateway', 'It takes events.'),
     // More than the system's buffers of a connection take.
     htmlPage('/large', { title: 'Large', style: '', body: `curl ${originMark}/${'x'.repeat(largeBytes)}` }),
+    pageOnDemand('/on-demand', () => {
+      builtOnDemand += 1
+      return htmlPage('/on-demand', { title: 'On demand', style: '', body: 'built' })
+    }),
   ]
   service = await startTestService({ routes, pages }, keysInMemory({}))
 })
@@ -57,6 +63,14 @@ describe('who opens a wrong address in a browser sees a page', () => {
   test('that echoes nothing of the address', async () => {
     expect(await (await get('/canary%3Cb%3E', browser)).text()).not.toMatch(/canary/)
   })
+})
+
+test('a page on demand is built for its first request, and once', async () => {
+  expect(builtOnDemand).toBe(0)
+  for (let request = 0; request < 2; request++) {
+    expect(await (await get('/on-demand', browser)).text()).toContain('built')
+    expect(builtOnDemand).toBe(1)
+  }
 })
 
 test.each([

@@ -5,6 +5,7 @@ import type { BlobStore } from '@sluice/blobs/blob-store'
 import { loadSdk } from '@sluice/browser/load'
 import { loadDashboard } from '@sluice/dashboard/load'
 import type { EventReader } from '@sluice/event-store/event-reader'
+import { pageOnDemand } from '@sluice/http/page-on-demand'
 import type { Context } from '@sluice/http/run-service'
 import { sdkPages } from '@sluice/http/sdk-pages'
 import type { Service } from '@sluice/http/service'
@@ -21,6 +22,7 @@ import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import { webhookStore } from '@sluice/postgres/webhooks'
 import type { Redis } from '@sluice/redis/open'
+import { once } from '@sluice/runtime/once'
 import { openSecretBox } from '@sluice/runtime/secret-box'
 import { completeUntil } from './complete-until.ts'
 import { bootstrapAdminKey } from './keys/bootstrap-admin-key.ts'
@@ -66,7 +68,8 @@ export function buildQuery(
     autoRegister: config.SLUICE_AUTO_REGISTER_SITES,
   })
   const until = completeUntil({ store: watermarkStore(postgres), logger, metrics, clock })
-  const document = openApiDocument(operations, { version: manifest.version })
+  // joi describes its schemas in a quarter of a second.
+  const document = once(() => openApiDocument(operations, { version: manifest.version }))
   return {
     routes: queryRoutes({
       eventReader: { ...eventReader, observeAnalysis: analysisTimes(metrics) },
@@ -90,8 +93,8 @@ export function buildQuery(
     }),
     pages: [
       ...dashboardPages(loadDashboard(), config.SLUICE_COLLECT_URL),
-      openApiPage(document),
-      docsPage(document),
+      pageOnDemand('/openapi.json', () => openApiPage(document())),
+      pageOnDemand('/docs', () => docsPage(document())),
       ...sdkPages(loadSdk()),
     ],
     components: [bootstrapAdminKey(config.SLUICE_ADMIN_KEY, keys, { logger, clock }), until],

@@ -3,20 +3,30 @@ const quarter = 15 * minute
 const hour = 60 * minute
 const day = 24 * hour
 
+/** No zone has changed its clocks twice within this time. */
+const step = 3 * hour
+
 const formats = new Map<string, Intl.DateTimeFormat>()
 const wallTimes = new Map<string, Map<number, number>>()
 
 /** The local time of a zone at a moment (Unix ms), as the Unix ms at which UTC's clocks show the same. */
 export function wallTime(at: number, zone: string): number {
+  const before = at - modulo(at, step)
+  const wall = wallTimeOf(before, zone)
+  if (wallTimeOf(before + step, zone) - wall === step) return wall + (at - before)
+  const second = at - modulo(at, 1000)
+  return wallTimeOf(second, zone) + (at - second)
+}
+
+function wallTimeOf(second: number, zone: string): number {
   const known = wallTimes.get(zone) ?? new Map<number, number>()
   wallTimes.set(zone, known)
-  const second = at - modulo(at, 1000)
   let wall = known.get(second)
   if (wall === undefined) {
     wall = readClock(second, zone)
     known.set(second, wall)
   }
-  return wall + (at - second)
+  return wall
 }
 
 function readClock(at: number, zone: string): number {
