@@ -86,6 +86,20 @@ describe('GET /readyz', () => {
     expect(JSON.stringify(body)).not.toContain('canary')
   })
 
+  test('logs the failure of an engine once, and that it passes again', async () => {
+    const outcomes = [failingCheck, failingCheck, passingCheck, failingCheck]
+    let checks = 0
+    const check = () => (outcomes[checks++] ?? passingCheck).check()
+    const { url, lines } = await start({ checks: [{ name: 'log', required: true, check }] })
+    await waitUntil(async () => {
+      await request(`${url}/readyz`)
+      return checks > outcomes.length
+    }, 'each outcome was reported')
+    const failed = { level: 'warn', reason: 'Postgres: canary at 10.0.0.7', msg: 'the check of an engine failed' }
+    const passed = { level: 'info', msg: 'the check of an engine passes again' }
+    expect(lines().filter(({ engine }) => engine === 'log')).toMatchObject([failed, passed, failed, passed])
+  })
+
   test('repeats the checks after a second', async () => {
     let isAvailable = false
     const { url } = await start({

@@ -69,7 +69,11 @@ export function serve(
   const { drainMs, requestsMs } = stopTimes(config)
   const certificate = openTlsCertificate(config, logger, certificateCheckMs)
   const admission = createAdmission(metrics)
-  const checkReadiness = memoize(() => readiness(service.checks), readinessAgeMsMax)
+  const logFailures = failureLog(logger)
+  const checkReadiness = memoize(
+    () => logFailures((onFailure) => readiness(service.checks, { onFailure })),
+    readinessAgeMsMax,
+  )
   let stopping = false
 
   async function readReadiness(): Promise<ReadinessReport> {
@@ -144,6 +148,26 @@ export function serve(
       server,
       announceStop,
     ],
+  }
+}
+
+/** Logs what fails in a round of checks, and what passes again: once each time, however often checks run. */
+function failureLog(logger: Logger) {
+  const failing = new Set<string>()
+  return async (
+    check: (onFailure: (name: string, reason: string) => void) => Promise<Readiness>,
+  ): Promise<Readiness> => {
+    const result = await check((engine, reason) => {
+      if (failing.has(engine)) return
+      failing.add(engine)
+      logger.warn({ engine, reason }, 'the check of an engine failed')
+    })
+    for (const engine of failing) {
+      if (engine in result.missing || engine in result.degraded) continue
+      failing.delete(engine)
+      logger.info({ engine }, 'the check of an engine passes again')
+    }
+    return result
   }
 }
 

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { Redis as Client, type RedisOptions, ReplyError } from 'ioredis'
 import { withDeadline } from '@sluice/runtime/deadline'
-import { unavailable } from '@sluice/runtime/errors'
+import { type AppError, unavailable } from '@sluice/runtime/errors'
 import { createConnectionLog, describeRedisError } from './connection-log.ts'
 import type { RedisLogger } from './port.ts'
 import type { RedisAddress, RedisNode } from './redis-url.ts'
@@ -24,6 +24,12 @@ export interface RedisConnection {
   /** Resolves with the reply to `send`; rejects with AppError 503, whose text holds neither keys nor values. */
   run<T>(send: (client: Client) => Promise<T>): Promise<T>
   close(): Promise<void>
+}
+
+/** `reason` may begin with an error of Redis (`WRONGPASS`), or contain a code of the system (`ECONNREFUSED`). */
+function failure(reason: string): AppError {
+  const code = /^[A-Z]{4,}(?= )|\bE[A-Z]{5,}\b/.exec(reason)?.[0]
+  return unavailable(`Redis: ${reason}`, code === undefined ? undefined : { code })
 }
 
 /** Connects at once and returns without waiting for the connection. */
@@ -93,11 +99,11 @@ export function connectRedis(
 
   const run = <T>(send: (client: Client) => Promise<T>): Promise<T> => {
     if (isClosed) return Promise.reject(unavailable('Redis: the connection was closed by this process'))
-    if (!isUp()) return Promise.reject(unavailable(`Redis: ${lastError}`))
+    if (!isUp()) return Promise.reject(failure(lastError))
     const turn = (currentTurn ??= startTurn())
     return new Promise((resolve, reject) => {
       const rejectCall = (): void => {
-        reject(unavailable(`Redis: ${lastError}`))
+        reject(failure(lastError))
       }
       turn.pendingRejections.add(rejectCall)
       const onReply = (): void => {
@@ -115,7 +121,7 @@ export function connectRedis(
           onReply()
           const reason = describeRedisError(error)
           if (error instanceof ReplyError) log.logErrorReply(reason)
-          reject(unavailable(`Redis: ${reason}`))
+          reject(failure(reason))
         },
       )
     })

@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
+import { unavailable } from './errors.ts'
 import { NotReady, readiness, type ReadyCheck } from './health.ts'
 
 const well: ReadyCheck = { name: 'clickhouse', required: true, check: () => Promise.resolve() }
@@ -56,6 +57,32 @@ test('the reason of a failure is a code or plain words, never an address or a cr
   })
 })
 
+test('the reason is the name of the cause where an engine wraps its failure, and the log gets the whole text', async () => {
+  const refused = Object.assign(new Error('connect ECONNREFUSED 10.0.0.7'), { code: 'ECONNREFUSED' })
+  const unknownTopic = Object.assign(new Error('canary'), { type: 'UNKNOWN_TOPIC_OR_PARTITION', code: 3 })
+  const checks = [
+    failing('postgres', true, unavailable('Postgres: connect ECONNREFUSED 10.0.0.7', refused)),
+    failing('log', true, unavailable('Kafka has no topic', new Error('retries exceeded', { cause: unknownTopic }))),
+    failing('address', true, Object.assign(new Error('canary'), { type: 'canary.example', code: '10.0.0.7' })),
+    failing('redis', false, unavailable('Redis: it closed the connection')),
+  ]
+  const logged: Record<string, string> = {}
+  const onFailure = (name: string, reason: string): void => {
+    logged[name] = reason
+  }
+  expect(await readiness(checks, { onFailure })).toStrictEqual({
+    ready: false,
+    missing: { postgres: 'ECONNREFUSED', log: 'UNKNOWN_TOPIC_OR_PARTITION', address: 'does not answer' },
+    degraded: { redis: 'does not answer' },
+  })
+  expect(logged).toStrictEqual({
+    postgres: 'Postgres: connect ECONNREFUSED 10.0.0.7',
+    log: 'Kafka has no topic',
+    address: 'canary',
+    redis: 'Redis: it closed the connection',
+  })
+})
+
 test('a check that does not settle in time fails without delaying the others, which start at once', async () => {
   const asked: string[] = []
   const silent = (name: string, required: boolean): ReadyCheck => ({
@@ -67,7 +94,7 @@ test('a check that does not settle in time fails without delaying the others, wh
     },
   })
   const elapsedMs = startStopwatch()
-  const answer = readiness([silent('a', true), silent('b', false), well], 100)
+  const answer = readiness([silent('a', true), silent('b', false), well], { timeoutMs: 100 })
   expect(asked).toStrictEqual(['a', 'b'])
   expect(await answer).toStrictEqual({
     ready: false,
@@ -79,7 +106,7 @@ test('a check that does not settle in time fails without delaying the others, wh
 
 test('a check that rejects after its timeout causes no unhandled rejection', async () => {
   const { promise, reject } = Promise.withResolvers<never>()
-  await readiness([{ name: 'late', required: true, check: () => promise }], 10)
+  await readiness([{ name: 'late', required: true, check: () => promise }], { timeoutMs: 10 })
   reject(new Error('late'))
   await expect(promise).rejects.toThrow('late')
 })

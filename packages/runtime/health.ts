@@ -1,5 +1,5 @@
 import { withDeadline } from './deadline.ts'
-import { errorCode } from './errors.ts'
+import { AppError, errorCode, internalMessage } from './errors.ts'
 
 /** One dependency of a service. */
 export interface ReadyCheck {
@@ -26,8 +26,14 @@ export class NotReady extends Error {
 
 const defaultTimeoutMs = 2_000
 
+/** Called with the name of each check that failed, and the whole reason, for the log. */
+type OnFailure = (name: string, reason: string) => void
+
 /** Runs all checks at once; one that has not settled within `timeoutMs` has failed. Never rejects. */
-export async function readiness(checks: readonly ReadyCheck[], timeoutMs = defaultTimeoutMs): Promise<Readiness> {
+export async function readiness(
+  checks: readonly ReadyCheck[],
+  { timeoutMs = defaultTimeoutMs, onFailure }: { timeoutMs?: number; onFailure?: OnFailure } = {},
+): Promise<Readiness> {
   const missing: Record<string, string> = {}
   const degraded: Record<string, string> = {}
   await Promise.all(
@@ -36,13 +42,25 @@ export async function readiness(checks: readonly ReadyCheck[], timeoutMs = defau
         await withDeadline(check(), timeoutMs, () => new NotReady(`no answer within ${timeoutMs} ms`))
       } catch (error) {
         ;(required ? missing : degraded)[name] = describeFailure(error)
+        onFailure?.(name, internalMessage(error))
       }
     }),
   )
   return { ready: Object.keys(missing).length === 0, missing, degraded }
 }
 
-/** The failure in a few words, without addresses or credentials: /readyz may be public. */
+/** Names of failures: `ECONNREFUSED`, `28P01` of Postgres, `AUTHENTICATION_FAILED` of ClickHouse. */
+const failureName = /^[A-Z\d][A-Za-z\d_]+$/
+
+/**
+ * The failure in a few words, without addresses or credentials, because /readyz may be public: the name that it or one of its
+ * causes has.
+ */
 function describeFailure(error: unknown): string {
-  return error instanceof NotReady ? error.message : (errorCode(error) ?? 'does not answer')
+  if (error instanceof NotReady) return error.message
+  if (typeof error !== 'object' || error === null) return 'does not answer'
+  const names = [!(error instanceof AppError) && 'type' in error && error.type, errorCode(error)]
+  const name = names.find((each) => typeof each === 'string' && failureName.test(each))
+  if (typeof name === 'string') return name
+  return 'cause' in error ? describeFailure(error.cause) : 'does not answer'
 }

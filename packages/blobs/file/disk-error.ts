@@ -25,10 +25,10 @@ export function toDiskError(folder: string, error: unknown): Error {
   const message = typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : code
   if (full.includes(code)) return unavailable(`The disk of ${folder} (SLUICE_BLOBS_URL) is full: ${message}`, error)
   if (forbidden.includes(code)) {
-    return internalError(`Sluice may not write to the folder of SLUICE_BLOBS_URL: ${message}`)
+    return internalError(`Sluice may not write to the folder of SLUICE_BLOBS_URL: ${message}`, error)
   }
   if (foreign.includes(code)) {
-    return internalError(`The folder of SLUICE_BLOBS_URL holds something else where a blob belongs: ${message}`)
+    return internalError(`The folder of SLUICE_BLOBS_URL holds something else where a blob belongs: ${message}`, error)
   }
   return unavailable(`The folder of SLUICE_BLOBS_URL can't be used: ${message}`, error)
 }

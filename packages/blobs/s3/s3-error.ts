@@ -18,36 +18,43 @@ export function s3ErrorStatus(error: unknown): number | undefined {
 
 /**
  * The AppError for a failure of the SDK; `what` names the request: `GetObject of bucket/key`. The error itself is not its
- * cause: it holds headers and the text that was signed. AppErrors and the TypeErrors of rules.ts stay as they are.
+ * cause, only its name is: the error holds headers and the text that was signed. AppErrors and the TypeErrors of rules.ts stay as they are.
  */
 export function toS3Error(address: S3Address, what: string, error: unknown): Error {
   if (error instanceof AppError || error instanceof TypeError) return error
   const name = s3ErrorName(error)
   const status = s3ErrorStatus(error)
   const failure = `${what}: ${describe(error)}`
+  const cause = { code: errorCode(error) ?? name }
   const { bucket, region, endpoint } = address
   if (name === 'NoSuchBucket') {
-    return internalError(`The bucket ${bucket} does not exist: check SLUICE_BLOBS_URL (${failure})`)
+    return internalError(`The bucket ${bucket} does not exist: check SLUICE_BLOBS_URL (${failure})`, cause)
   }
   if (name === 'InvalidAccessKeyId') {
-    return internalError(`S3 does not know the access key: check SLUICE_S3_ACCESS_KEY_ID (${failure})`)
+    return internalError(`S3 does not know the access key: check SLUICE_S3_ACCESS_KEY_ID (${failure})`, cause)
   }
   if (name === 'SignatureDoesNotMatch') {
-    return internalError(`S3 refuses the signature: check ${secretVariable} (${failure})`)
+    return internalError(`S3 refuses the signature: check ${secretVariable} (${failure})`, cause)
   }
   if (name === 'PermanentRedirect' || name === 'AuthorizationHeaderMalformed') {
-    return internalError(`The bucket ${bucket} is not in ${region}: check "region" of SLUICE_BLOBS_URL (${failure})`)
+    return internalError(
+      `The bucket ${bucket} is not in ${region}: check "region" of SLUICE_BLOBS_URL (${failure})`,
+      cause,
+    )
   }
   if (name === 'CredentialsProviderError') {
     // Retryable: the machine's own credentials come from a service that may be away.
-    return unavailable(`There are no credentials for S3: set ${credentials} (${failure})`)
+    return unavailable(`There are no credentials for S3: set ${credentials} (${failure})`, cause)
   }
   if (status === 401 || status === 403) {
-    return internalError(`S3 refuses access: check ${credentials}, and what the bucket permits them (${failure})`)
+    return internalError(
+      `S3 refuses access: check ${credentials}, and what the bucket permits them (${failure})`,
+      cause,
+    )
   }
   // Other refusals remain; a repetition gets the same. 408 and 429 ask for a repetition.
-  if (status !== undefined && status < 500 && status !== 408 && status !== 429) return internalError(failure)
-  return unavailable(`S3 at ${endpoint ?? region} (SLUICE_BLOBS_URL) does not answer: ${failure}`)
+  if (status !== undefined && status < 500 && status !== 408 && status !== 429) return internalError(failure, cause)
+  return unavailable(`S3 at ${endpoint ?? region} (SLUICE_BLOBS_URL) does not answer: ${failure}`, cause)
 }
 
 function describe(error: unknown): string {

@@ -199,9 +199,10 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     remove: async (names) => {
       const keys = names.map((name) => ({ Key: objectOf(name).Key }))
       for (let first = 0; first < keys.length; first += removedAtOnceMax) {
+        // S3 asks for a checksum of this request alone. Older servers that speak S3 know Content-MD5 only.
         const Objects = keys.slice(first, first + removedAtOnceMax)
         const { Errors = [] } = await attempt('DeleteObjects', () =>
-          client.send(new DeleteObjectsCommand({ Bucket, Delete: { Quiet: true, Objects } })),
+          client.send(new DeleteObjectsCommand({ Bucket, ChecksumAlgorithm: 'MD5', Delete: { Quiet: true, Objects } })),
         )
         const failed = Errors.find(({ Code }) => Code !== 'NoSuchKey')
         if (failed) throw toS3Error(address, `DeleteObjects in ${Bucket}`, partialFailure(failed))
@@ -258,7 +259,11 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
           { signal },
         )
       } catch (error) {
-        throw signal.aborted ? unavailable(`S3 did not answer within ${checkTimeoutMs} ms`) : error
+        throw signal.aborted
+          ? unavailable(
+              `S3 at ${address.endpoint ?? address.region} (SLUICE_BLOBS_URL) did not answer within ${checkTimeoutMs} ms`,
+            )
+          : error
       }
     },
 
