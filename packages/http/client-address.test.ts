@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { describe, expect, test } from '@jest/globals'
-import { clientReader } from './client-address.ts'
+import { clientReader, networkOf } from './client-address.ts'
 
 const request = (remoteAddress: string, headers: Record<string, string> = {}) =>
   ({ socket: { remoteAddress }, headers }) as unknown as IncomingMessage
@@ -46,6 +46,18 @@ describe('with trusted proxies', () => {
     const forged = { 'x-forwarded-for': '127.0.0.1, 203.0.113.7' }
     expect(clients.read(request('10.0.0.1', forged)).address).toBe('203.0.113.7')
   })
+})
+
+test.each([
+  ['203.0.113.7', '203.0.113.7'],
+  ['203.0.113.7:51234', '203.0.113.7'],
+  ['::ffff:203.0.113.7', '203.0.113.7'],
+  ['2001:db8:1:2:3:4:5:6', '8193:3512:1:2'],
+  ['[2001:db8:1:2:3:4:5:6]:51234', '8193:3512:1:2'],
+  ['[2001:db8:1:2::9]', '8193:3512:1:2'],
+  ['unknown', 'unknown'],
+])('the network of %s, with or without a port, is %s', (address, network) => {
+  expect(networkOf(address)).toBe(network)
 })
 
 test('a trusted proxy must be an address, a network or a known name', () => {

@@ -32,8 +32,13 @@ export function clientReader(trusted: readonly string[]): ClientReader {
   }
 }
 
+/** An address with its port, as some proxies write it into `X-Forwarded-For`. */
+const withPort = /^(?:(?<v4>\d+(?:\.\d+){3}):\d+|\[(?<v6>[^\]]+)\](?::\d+)?)$/
+
 /** The network that limits of an address are counted for: the /64 network of an IPv6 address, all of which one client may have. */
-export function networkOf(address: string): string {
+export function networkOf(text: string): string {
+  const { v4, v6 } = withPort.exec(text)?.groups ?? {}
+  const address = v4 ?? v6 ?? text
   if (!ipaddr.isValid(address)) return address
   const parsed = ipaddr.process(address)
   if (parsed.kind() === 'ipv4') return parsed.toString()

@@ -1,6 +1,7 @@
 import { lookup, Resolver } from 'node:dns/promises'
 import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { errorCode } from '@sluice/runtime/errors'
+import { settledOrAborted } from '@sluice/runtime/settled-or-aborted'
 
 /** The addresses of a host name, at least one. Rejects with HostNotResolved, and with the signal's reason. */
 export type Resolve = (hostname: string, signal: AbortSignal) => Promise<readonly string[]>
@@ -18,9 +19,13 @@ const maxSystemLookups = 1
 /**
  * Asks DNS (A and AAAA) on sockets of its own, so that names whose servers never answer cost no thread. A name that DNS
  * does not know is looked up as the operating system does it (its file of hosts, search domains). `localhost` and names
- * below it are the loopback addresses (RFC 6761). `servers` replaces the servers of the machine and the lookup, in tests.
+ * below it are the loopback addresses (RFC 6761). `servers` replaces the servers of the machine, and `lookUp` the look-up, in
+ * tests: without the latter, what the servers do not know is not found.
  */
-export function dnsResolver(servers?: readonly string[]): Resolve {
+export function dnsResolver(
+  servers?: readonly string[],
+  lookUp = servers === undefined ? lookUpBySystem : undefined,
+): Resolve {
   const limitLookups = concurrencyLimit(maxSystemLookups)
   return async (hostname, signal) => {
     signal.throwIfAborted()
@@ -29,8 +34,14 @@ export function dnsResolver(servers?: readonly string[]): Resolve {
     const found = await queryDns(name, servers, signal)
     signal.throwIfAborted()
     if (found.addresses.length > 0) return found.addresses
-    if (!found.isUnknown || servers !== undefined) throw new HostNotResolved(name)
-    return limitLookups(() => lookUp(name, signal))
+    if (!found.isUnknown || lookUp === undefined) throw new HostNotResolved(name)
+    return settledOrAborted(
+      limitLookups(() => {
+        signal.throwIfAborted()
+        return lookUp(name)
+      }),
+      signal,
+    )
   }
 }
 
@@ -62,8 +73,7 @@ function isNegative(reason: unknown): boolean {
   return ['ENOTFOUND', 'ENODATA', 'EBADNAME', 'EBADQUERY'].includes(errorCode(reason) ?? '')
 }
 
-async function lookUp(name: string, signal: AbortSignal): Promise<readonly string[]> {
-  signal.throwIfAborted()
+async function lookUpBySystem(name: string): Promise<readonly string[]> {
   try {
     const found = await lookup(name, { all: true })
     return found.map(({ address }) => address)

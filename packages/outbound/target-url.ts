@@ -9,6 +9,8 @@ export class TargetRefused extends Error {
   override readonly name = 'TargetRefused'
 }
 
+/** One for all requests of the process, because look-ups of the operating system take turns. */
+const machineResolver = dnsResolver()
 /** Names are resolved within this time when a URL is saved, ms. */
 const checkTimeoutMs = 5_000
 
@@ -28,7 +30,7 @@ export async function checkTarget(
     requireAllowedLiteral(hostname, rules)
     // Behind a proxy, this machine may not know the names that the proxy knows.
     if (isIP(hostname) !== 0 || options.proxy !== undefined) return
-    const addresses = await resolveInTime(hostname, options.resolve ?? dnsResolver())
+    const addresses = await resolveInTime(hostname, options.resolve ?? machineResolver)
     if (!addresses.every((address) => rules.isAllowed(address)))
       throw new TargetRefused('names a host whose address is not allowed')
   } catch (error) {
