@@ -1,6 +1,6 @@
-import type { BlobStore } from '@sluice/blobs/blob-store'
+import type { BlobStore } from './blob-store.ts'
 
-/** Exports leave a tenth of the disk free, or 1 GiB where that is less: the log of events may stand on the same disk. */
+/** Files leave a tenth of the disk free, or 1 GiB where that is less: the log of events may stand on the same disk. */
 const keptShare = 0.1
 const keptBytesMax = 1024 ** 3
 

@@ -12,9 +12,9 @@ export interface Reconciled {
   forgotten: { erasureId: string; siteId: string }[]
   /** Keys that were revoked since the backup of ClickHouse began. */
   revokedKeys: { keyId: string; name: string; revokedAt: Date }[]
-  /** Imports of users that went on since then and have their files: queued again from their first record. */
+  /** Imports that went on since then and have their files: queued again from their first record. */
   repeatedImports: string[]
-  /** Imports of users that ended since then, whose files are removed: to be uploaded again. */
+  /** Imports that ended since then, whose files are removed: to be uploaded again. */
   lostImports: string[]
 }
 
@@ -40,10 +40,15 @@ export async function postgresTime(postgres: Postgres): Promise<number> {
 /**
  * Makes the records fit a ClickHouse that is as it was at `at` (Unix ms), in one transaction. Times until which answers are
  * complete are forgotten: they would promise rows that the log has yet to bring again. Erasures, and imports of users,
- * which do not travel by the log, are queued again if they went on after `at`. May be repeated.
+ * which do not travel by the log, are queued again if they went on after `at`; `withEventImports`, because the log has lost
+ * events: imports of events as well. May be repeated.
  */
-export async function reconcile(postgres: Postgres, at: number): Promise<Reconciled> {
+export async function reconcile(
+  postgres: Postgres,
+  { at, withEventImports }: { at: number; withEventImports: boolean },
+): Promise<Reconciled> {
   const since = new Date(at)
+  const isConcerned = withEventImports ? sql`true` : sql`type = 'users'`
   return postgres.run((db) =>
     db.transaction().execute(async (transaction) => {
       await sql`DELETE FROM log_watermarks`.execute(transaction)
@@ -63,14 +68,14 @@ export async function reconcile(postgres: Postgres, at: number): Promise<Reconci
       const { rows: repeated } = await sql<{ import_id: string }>`
         WITH repeated AS (
           UPDATE imports SET processed_records = 0, failed_records = 0
-          WHERE type = 'users' AND status IN ('queued', 'processing') RETURNING import_id
+          WHERE ${isConcerned} AND status IN ('queued', 'processing') RETURNING import_id
         ), segments AS (
           UPDATE import_segments SET processed = 0, failed = 0, errors_object = NULL, positions = NULL
           WHERE import_id IN (SELECT import_id FROM repeated)
         )
         SELECT import_id FROM repeated ORDER BY import_id`.execute(transaction)
       const { rows: lost } = await sql<{ import_id: string }>`
-        SELECT import_id FROM imports WHERE type = 'users' AND status = 'completed' AND finished_at >= ${since}
+        SELECT import_id FROM imports WHERE ${isConcerned} AND status = 'completed' AND finished_at >= ${since}
         ORDER BY import_id`.execute(transaction)
       return {
         erasures: erasures.map(toErasureRecord),

@@ -3,11 +3,15 @@ import { createGunzip } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { sql } from 'kysely'
 import type { ImportError } from '@sluice/contracts/imports'
+import { segmentName } from '@sluice/imports/blob-names'
 import { shardStore } from '@sluice/postgres/shards'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
+import { internalError } from '@sluice/runtime/errors'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { removeUnneededFiles } from '@sluice/worker/imports/import-files'
+import { exactClock } from '../support/clock.ts'
 import { createImportRig, type ImportRig } from '../support/import-rig.ts'
 import { badLines, csvOf, expectedRows, generateEvents, ndjsonOf, storedRows } from '../support/imported-events.ts'
 import { uploadFile } from '../support/uploaded-import.ts'
@@ -68,6 +72,22 @@ describe('an import of events', () => {
     expect(await rig.blobNames()).toStrictEqual([0, 1, 2].map((n) => `imports/${importId}/errors/${n}`))
     expect(await figure(metrics, 'sluice_worker_import_rows_total', 'accepted')).toBe(4_000)
     expect(await figure(metrics, 'sluice_worker_import_rows_total', 'failed')).toBe(400)
+  })
+
+  test('ends completed although the store of files refuses to remove its segments', async () => {
+    const events = generateEvents(20)
+    const { importId, siteId } = await uploadFile(rig, csvOf(events))
+    const refused = jest.spyOn(rig.blobs, 'remove').mockRejectedValue(internalError('MissingContentMD5'))
+    try {
+      await start()
+      expect(await rig.ended(importId)).toMatchObject({ status: 'completed', error: null })
+      expect(await storedRows(rig.clickHouse, siteId)).toStrictEqual(expectedRows(events))
+      expect(refused).toHaveBeenCalled()
+    } finally {
+      refused.mockRestore()
+    }
+    await removeUnneededFiles({ ...rig, clock: exactClock })
+    expect(await rig.blobNames()).not.toContain(segmentName(importId, 0))
   })
 
   test('and the same file twice at once, without ids, store every record once', async () => {

@@ -62,7 +62,7 @@ export async function migrate({
     const done = {
       postgres: migratedPostgres,
       // Before there is a store, because afterwards it no longer counts as lost: the log brings erased events again.
-      reconciled: isLost ? await reconcile(postgres, 0) : undefined,
+      reconciled: isLost ? await reconcile(postgres, { at: 0, withEventImports: false }) : undefined,
       clickHouse: await migrateClickHouse(clickHouseUrl),
       topics: logUrl.startsWith('kafka:') ? await prepareTopics(postgres, logUrl, shards) : [],
     }

@@ -10,7 +10,7 @@ export function reconciledLines({
     ...forgotten.map(
       ({ erasureId, siteId }) => `The erasure ${erasureId} of the site ${siteId} can't be repeated: request it again.`,
     ),
-    ...repeatedImports.map((importId) => `The import ${importId} of users begins anew.`),
-    ...lostImports.map((importId) => `ClickHouse lacks the users of the import ${importId}: upload its file again.`),
+    ...repeatedImports.map((importId) => `The import ${importId} begins anew.`),
+    ...lostImports.map((importId) => `ClickHouse may lack records of the import ${importId}: upload its file again.`),
   ]
 }

@@ -112,7 +112,7 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   try {
     say('Positions in the log, erasures…')
     for (const { url, offsets } of lanes) await setGroupOffsets(url, writerGroup(storeId), offsets)
-    reconciled = await reconcile(postgres, manifest.at)
+    reconciled = await reconcile(postgres, { at: manifest.at, withEventImports: losses.length > 0 })
     await clickHouse.eraseStaged(reconciled.erasures)
     await clickHouse.publishStaged()
   } catch (error) {

@@ -22,7 +22,7 @@ type Imports = Pick<ImportStore, 'create' | 'find' | 'uploads'>
 export interface CreateImportDeps {
   sites: Pick<SiteLookup, 'findOrRegister'>
   imports: Imports
-  blobs: Pick<BlobStore, 'write' | 'remove'>
+  blobs: Pick<BlobStore, 'write' | 'remove' | 'disk'>
   clock: Pick<SynchronizedClock, 'now'>
   /** For tests; the limits of packages/imports by default. */
   limits?: SegmentLimits

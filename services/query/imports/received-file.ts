@@ -1,12 +1,13 @@
 import type { Readable } from 'node:stream'
 import type { BlobStore } from '@sluice/blobs/blob-store'
+import { hasRoom } from '@sluice/blobs/disk-room'
 import type { UploadStore } from '@sluice/http/upload'
 import { segmentName } from '@sluice/imports/blob-names'
 import { type SegmentedFile, type SegmentLimits, writeSegments } from '@sluice/imports/segments'
-import { internalMessage } from '@sluice/runtime/errors'
+import { internalMessage, unavailable } from '@sluice/runtime/errors'
 
 interface ReceivedFileOptions {
-  blobs: Pick<BlobStore, 'write' | 'remove'>
+  blobs: Pick<BlobStore, 'write' | 'remove' | 'disk'>
   /** For tests; the limits of packages/imports by default. */
   limits?: SegmentLimits | undefined
   log: (fields: Readonly<Record<string, string>>) => void
@@ -24,13 +25,16 @@ export class ReceivedFile implements UploadStore<SegmentedFile> {
     this.#options = options
   }
 
-  /** Throws the errors of `writeSegments`, and then leaves no blob. */
+  /** Throws the errors of `writeSegments`, and 503 while the disk is nearly full; then leaves no blob. */
   async save(file: Readable): Promise<SegmentedFile> {
     const { blobs, limits, log } = this.#options
     try {
       return await writeSegments(
         file,
         async (n, content) => {
+          if (!(await hasRoom(blobs, 0))) {
+            throw unavailable('the disk of the store of files (SLUICE_BLOBS_URL) is nearly full')
+          }
           this.#begunSegments = n + 1
           await blobs.write(segmentName(this.#importId, n), content)
         },

@@ -85,6 +85,18 @@ describe('when the connection to Postgres breaks while the import is stored', ()
   })
 })
 
+test('a disk that is nearly full answers 503 from its next segment on, and nothing is left', async () => {
+  const mebibyte = 1024 * 1024
+  const disks = [130, 100, 99].map((mebibytes) => ({ freeBytes: mebibytes * mebibyte, sizeBytes: 1_000 * mebibyte }))
+  let asked = 0
+  const blobs = { ...query.blobs, disk: () => Promise.resolve(disks[asked++]) }
+  const limits = { segmentRecordsMax: 1, segmentBytesMax: 1_000 }
+  const rows = csv + 'view,1700000000001\n'.repeat(3)
+  expect(await uploadTo({ blobs, limits }, rows)).toMatchObject(away)
+  expect(asked).toBe(3)
+  expect(await countLeftovers(query)).toStrictEqual(nothing)
+})
+
 const disk = mkdtempSync(join(tmpdir(), 'sluice-disk-'))
 
 afterAll(() => {

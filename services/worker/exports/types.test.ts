@@ -1,7 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import { newId } from '@sluice/runtime/ids'
-import { createExportRig, type ExportRig } from '../../../tests/support/export-rig.ts'
+import { createExportRig, exportedAt, type ExportRig } from '../../../tests/support/export-rig.ts'
 import { hour, noon } from '../../../tests/support/stats-database.ts'
 
 let rig: ExportRig
@@ -200,6 +201,32 @@ describe('stats', () => {
     ],
   ])('are the breakdown of %j', async (spec, expected) => {
     expect(await exported(siteId, { type: 'stats', ...spec })).toStrictEqual(expected)
+  })
+
+  test('without dates count events that are dated later than they were received', async () => {
+    const [received, dated] = [exportedAt - 1, exportedAt + hour]
+    const site = await rig.database.siteWith([
+      { at: 0, received_at: at(0) },
+      { at: 1, timestamp: dated, received_at: received },
+    ])
+    const spec = { type: 'stats', metric: 'event_count' } as const
+    expect(await exported(site, spec)).toStrictEqual([{ timestamp: at(0), value: 2 }])
+    expect(await exported(site, { ...spec, start_date: at(1) })).toStrictEqual([{ timestamp: at(1), value: 1 }])
+  })
+
+  test('of as many values as there may be come in the order of the breakdown', async () => {
+    const site = randomUUID()
+    // The value n of 1 to 100,000 comes once more often in the first tenth of them.
+    await rig.database.owner.command(
+      `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, url, received_at)
+       SELECT {site:String}, 'prod', 'view', fromUnixTimestamp64Milli({noon:Int64}, 'UTC'), toString(number),
+              toString(number % 100000 + 100000), fromUnixTimestamp64Milli({noon:Int64}, 'UTC')
+       FROM numbers(110000)`,
+      { params: { site, noon } },
+    )
+    const rows = (await exported(site, { type: 'stats', metric: 'event_count', group_by: 'url' })) as { url: string }[]
+    const urls = Array.from({ length: 100_000 }, (_, n) => String(n + 100_000))
+    expect(rows.map(({ url }) => url)).toStrictEqual(urls)
   })
 
   test('that have too many buckets fail with a reason', async () => {

@@ -13,7 +13,7 @@ import { placementShards, type ShardStore } from '@sluice/postgres/shards'
 import type { LogPositions } from '@sluice/postgres/tables'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
-import { AppError, unavailable } from '@sluice/runtime/errors'
+import { AppError, internalMessage, unavailable } from '@sluice/runtime/errors'
 import type { RowBatch, SegmentOutcome, SegmentTask } from './encode-segment.ts'
 import type { ImportMetrics } from './metrics.ts'
 import type { PublishPace, UnitPace } from './publish-pace.ts'
@@ -117,9 +117,10 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
 
   async function finish(segments: readonly ImportSegment[], lease: Lease): Promise<UnitResult> {
     if (!(await areStored(deps, segments))) return { next: clock.now() + waitMs, log: { waits: 'for the writers' } }
-    await blobs.remove(segments.map(({ object }) => object))
+    // What can't be removed now is removed by import-files.ts later.
+    const problem = await blobs.remove(segments.map(({ object }) => object)).catch(internalMessage)
     await imports.complete(lease, clock.now())
-    return { next: 'done' }
+    return { next: 'done', ...(problem !== undefined && { log: { file_not_removed: problem } }) }
   }
 
   async function removeSegments(importId: string): Promise<void> {

@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import type { ImportType } from '@sluice/contracts/imports'
+import { addImport, segmentDone } from '../../tests/support/import-jobs.ts'
+import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { reconcile } from './after-restore.ts'
+import { type ImportStore, importStore } from './imports.ts'
+
+const noon = Date.UTC(2024, 4, 15, 12)
+
+let postgres: TestPostgres
+let store: ImportStore
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+  store = importStore(postgres)
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+/** An import with one of two segments done, and one that ended at noon; returns their ids. */
+async function addImports(type: ImportType): Promise<{ underWay: string; ended: string }> {
+  const { importId: underWay } = await addImport(store, { type, segments: 2 }, noon - 2)
+  const { importId: ended } = await addImport(store, { type }, noon - 1)
+  for (const lease of await store.leases.take(noon, 2)) {
+    await store.recordSegment(lease, 0, segmentDone)
+    if (lease.id === ended) await store.complete(lease, noon)
+  }
+  return { underWay, ended }
+}
+
+test('imports of users after the backup are repeated, and with a log that lacks events those of events, too', async () => {
+  const users = await addImports('users')
+  const events = await addImports('events')
+  const processed = async ({ underWay }: { underWay: string }) =>
+    (await store.segments(underWay)).map((segment) => segment.processed)
+
+  expect(await reconcile(postgres, { at: noon, withEventImports: false })).toMatchObject({
+    repeatedImports: [users.underWay],
+    lostImports: [users.ended],
+  })
+  expect(await processed(users)).toStrictEqual([0, 0])
+  expect(await processed(events)).toStrictEqual([segmentDone.processed, 0])
+
+  expect(await reconcile(postgres, { at: noon, withEventImports: true })).toMatchObject({
+    repeatedImports: [users.underWay, events.underWay].sort(),
+    lostImports: [users.ended, events.ended].sort(),
+  })
+  expect(await processed(events)).toStrictEqual([0, 0])
+})
