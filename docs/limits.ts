@@ -220,6 +220,19 @@ const exportLimitDescriptions: Readonly<Record<keyof typeof exportLimits, LimitD
     value: `${exportLimits.runKeptDays} days`,
     beyond: refused(404, 'Export not found'),
   },
+  waitingPerKeyMax: {
+    what: 'exports of a site that a key has requested and that have not ended, without those of schedules',
+    value: number(exportLimits.waitingPerKeyMax),
+    beyond: refused(
+      409,
+      `The key has ${exportLimits.waitingPerKeyMax} exports of this site that have not ended: wait, or delete some`,
+    ),
+  },
+  schedulesPerSiteMax: {
+    what: 'schedules of a site',
+    value: number(exportLimits.schedulesPerSiteMax),
+    beyond: refused(409, `Site has ${exportLimits.schedulesPerSiteMax} schedules of exports, and may not have more`),
+  },
 }
 
 /** Every limit of alert rules that a request can meet, or that bounds what is kept. */

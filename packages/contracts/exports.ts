@@ -31,6 +31,9 @@ export const exportLimits = {
   fileKeptDays: 7,
   /** Days after its end for which the record of a schedule's run is kept; the latest run stays. */
   runKeptDays: 90,
+  /** Exports of a site that one key has requested and that have not ended. */
+  waitingPerKeyMax: 100,
+  schedulesPerSiteMax: 100,
 } as const
 
 /** The content and the format of a file, in the terms of the request. */

@@ -20,7 +20,7 @@ interface HistoryRow {
 }
 
 /** How long a rule's history is kept. */
-export const historyMs = alertLimits.historyDays * 86_400_000
+const historyMs = alertLimits.historyDays * 86_400_000
 
 /**
  * A page of a rule's history of the 90 days before `at` (Unix ms), newest first, with the delivery to the rule's own endpoint and
@@ -50,6 +50,15 @@ export async function readHistory(
     .select((select) => select.fn.countAll<string>().as('total'))
     .executeTakeFirstOrThrow()
   return { history: rows.map(toEntry), total: Number(total) }
+}
+
+/** Removes the entries of a rule that `readHistory` lists no more at `at` (Unix ms). */
+export async function removeOldHistory(db: Kysely<Tables>, ruleId: string, at: number): Promise<void> {
+  await db
+    .deleteFrom('alert_history')
+    .where('rule_id', '=', ruleId)
+    .where('minute', '<', new Date(at - historyMs))
+    .execute()
 }
 
 function toEntry(row: HistoryRow): AlertHistoryEntry {

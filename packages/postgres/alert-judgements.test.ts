@@ -205,6 +205,17 @@ test('a history is kept for 90 days', async () => {
   expect(await historyAt(182)).toStrictEqual({ history: [], total: 0 })
 })
 
+test('a test of a rule removes what its history lists no more', async () => {
+  const rule = await ruleWith()
+  const stored = () =>
+    postgres.db.selectFrom('alert_history').select('is_test').where('rule_id', '=', rule.ruleId).execute()
+  await judge(rule, 1, value(12))
+  await rules.queueTest(rule, noon)
+  expect(await stored()).toHaveLength(2)
+  await rules.queueTest(rule, noon + 91 * 24 * 60 * minuteMs)
+  expect(await stored()).toStrictEqual([{ is_test: true }])
+})
+
 test('the sites with rules are jobs, and the oldest judged minute is that of all of them', async () => {
   const fresh = await openTestPostgres()
   const store = alertRuleStore(fresh)

@@ -10,7 +10,7 @@ import {
 import type { AlertSettings } from '@sluice/contracts/alerts'
 import { durationMs } from '@sluice/runtime/durations'
 import { newId } from '@sluice/runtime/ids'
-import { historyMs } from './alert-history.ts'
+import { removeOldHistory } from './alert-history.ts'
 import { type AlertRule, selectRules, toRule } from './alert-records.ts'
 import { queueDeliveries, queueForWebhooks } from './deliveries.ts'
 import type { Tables } from './tables.ts'
@@ -153,11 +153,7 @@ async function recordTransition(
       source,
     })
     .execute()
-  await db
-    .deleteFrom('alert_history')
-    .where('rule_id', '=', ruleId)
-    .where('minute', '<', new Date(at - historyMs))
-    .execute()
+  await removeOldHistory(db, ruleId, at)
   const notice = alertNotice(
     { ruleId, name: settings.name, condition: settings.condition, channel },
     { siteId, timestamp: at },

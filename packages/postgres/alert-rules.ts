@@ -9,7 +9,7 @@ import {
 import type { Environment } from '@sluice/contracts/scopes'
 import type { LeaseTable } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
-import { readHistory } from './alert-history.ts'
+import { readHistory, removeOldHistory } from './alert-history.ts'
 import { type Judged, type Judgement, judgeRules } from './alert-judgements.ts'
 import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
 import { queueDeliveries } from './deliveries.ts'
@@ -298,6 +298,7 @@ async function insertTest(db: Db, rule: AlertRule, at: number): Promise<void> {
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirst()
   if (inserted.numInsertedOrUpdatedRows === 0n) return
+  await removeOldHistory(db, ruleId, at)
   const body = noticeBody(notice, notificationType)
   await queueDeliveries(db, [{ endpointId: ruleId, source, kind: 'alert', body, requested: true }], at)
 }

@@ -196,7 +196,12 @@ describe('an export', () => {
     await store.complete(again, { ...file, expiresAt: noon + 2 * dayMs }, noon + 600_030)
     expect(await store.find(exportId, null)).toMatchObject({ status: 'completed', ...file, expiresAt })
     // What would be over before it is made is not made again.
-    await store.withdraw('shop', noon + dayMs - 599_000)
+    const files = { objects: ['exports/b'], uploads: [] }
+    await postgres.db.updateTable('exports').set({ object: 'exports/b' }).where('export_id', '=', exportId).execute()
+    expect(await store.withdraw('shop', noon + dayMs - 599_000)).toStrictEqual(files)
+    // A caller that failed before it had removed the files gets them again.
+    expect(await store.withdraw('shop', noon + dayMs - 598_000)).toStrictEqual(files)
+    expect(await store.withdraw('shop', noon + 2 * dayMs - 598_000)).toStrictEqual({ objects: [], uploads: [] })
     expect(await store.find(exportId, null)).toMatchObject({ status: 'expired' })
   })
 

@@ -3,6 +3,7 @@ import type { Criteria } from '@sluice/contracts/conditions'
 import type { EventKey, ExportType } from '@sluice/contracts/exports'
 import type { LeaseKey, LeaseTable } from '@sluice/leases/lease-table'
 import { encodeBody, queueForWebhooks } from './deliveries.ts'
+import { requireFurtherExport } from './export-limits.ts'
 import {
   type ExportRecord,
   findRecord,
@@ -65,7 +66,8 @@ export interface ExportStore {
   schedules: LeaseTable<ExportSchedule>
   /**
    * Stores an export and hands it to the workers: its status is `queued`, and it reads what was received until `at`. A
-   * schedule makes its first run at its time, at once if that is over.
+   * schedule makes its first run at its time, at once if that is over. Throws AppError 409 when the site has as many schedules, or
+   * the key as many unfinished exports of the site, as they may (`exportLimits`).
    */
   create(created: NewExport, at: number): Promise<ExportRecord>
   find(exportId: string, siteIds: SiteIds): Promise<ExportRecord | undefined>
@@ -131,6 +133,8 @@ export interface ExportStore {
 
 type Db = Kysely<Tables>
 
+const dayMs = 86_400_000
+
 /** Error, for users, of an export whose file an erasure removed. */
 const withdrawnText = 'An erasure removed the file. Export it again.'
 
@@ -164,6 +168,7 @@ export function exportStore(postgres: Postgres): ExportStore {
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           const { exportId, scheduled } = created
+          await requireFurtherExport(transaction, created)
           await insertExport(transaction, created, {
             created_at: new Date(at),
             // Events that were received in the millisecond of the request are in the file.
@@ -309,9 +314,14 @@ export function exportStore(postgres: Postgres): ExportStore {
               ${fromFirstRow}, due_at = ${new Date(at + repeatedAfterMs)}, ${leaseEnd}
             FROM run WHERE exports.export_id = run.export_id
             RETURNING run.object`.execute(transaction)
+          await sql`
+            UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText}
+            WHERE ${made} AND status = 'completed'`.execute(transaction)
+          // Those of the last day's calls, too: the caller may have failed before the files were removed.
           const { rows: expired } = await sql<{ object: string | null }>`
-            UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText} WHERE ${made} AND status = 'completed'
-            RETURNING object`.execute(transaction)
+            SELECT object FROM exports
+            WHERE ${made} AND status = 'expired' AND error = ${withdrawnText} AND expires_at > ${new Date(at - dayMs)}
+            ORDER BY seq`.execute(transaction)
           const ids = restarted.map(({ export_id }) => export_id)
           await sql`DELETE FROM export_parts WHERE export_id = ANY (${ids}::text[])`.execute(transaction)
           return filesOf([...expired, ...repeated, ...restarted])

@@ -238,3 +238,44 @@ test('an Idempotency-Key makes one export of repeated requests', async () => {
   expect((await post({ ...plain, name: 'other' }, { headers })).status).toBe(409)
   expect((await store.list('shop', ['events'], { limit: 1, offset: 0 })).total).toBe(1)
 })
+
+describe('a site has at most', () => {
+  const create = (n: number, parts: object) =>
+    store.create(
+      {
+        exportId: `exp_${n}`,
+        siteId: 'shop',
+        keyId: 'key_1',
+        name: 'one',
+        spec: { type: 'events', format: 'csv', environment: 'prod', csv_safe: true },
+        ...parts,
+      },
+      1,
+    )
+
+  test('100 unfinished exports of one key, and those that have ended do not count', async () => {
+    const { export_id: first } = (await post(plain)).body.data as ExportResource
+    const keyId = (await store.find(first, null))?.keyId ?? ''
+    for (let n = 1; n < 100; n++) await create(n, { keyId })
+    const { status, body } = await post(plain)
+    expect([status, body.error]).toStrictEqual([
+      409,
+      'The key has 100 exports of this site that have not ended: wait, or delete some',
+    ])
+    expect((await post({ ...plain, site_id: 'blog' })).status).toBe(202)
+    expect((await post({ ...plain, scheduled: { frequency: 'daily' } })).status).toBe(202)
+    const other = await query.createKey({ scopes: ['stats:read'], siteIds: ['shop'] })
+    expect((await post(plain, { key: other })).status).toBe(202)
+    for (const oldest of await store.leases.take(Date.now(), 1)) await store.leases.fail(oldest, 'text', Date.now())
+    expect((await post(plain)).status).toBe(202)
+  })
+
+  test('100 schedules', async () => {
+    const scheduled = { frequency: 'daily', nextRun: 1, paused: false } as const
+    for (let n = 0; n < 100; n++) await create(n, { scheduled })
+    const { status, body } = await post({ ...plain, scheduled: { frequency: 'daily' } })
+    expect([status, body.error]).toStrictEqual([409, 'Site has 100 schedules of exports, and may not have more'])
+    expect((await post(plain)).status).toBe(202)
+    expect((await post({ ...plain, site_id: 'blog', scheduled: { frequency: 'daily' } })).status).toBe(202)
+  })
+})

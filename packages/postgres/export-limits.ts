@@ -1,0 +1,28 @@
+import { type Kysely, sql } from 'kysely'
+import { exportLimits } from '@sluice/contracts/exports'
+import { conflict } from '@sluice/runtime/errors'
+import type { NewExport } from './export-records.ts'
+import type { Tables } from './tables.ts'
+
+/** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
+const creationLock = 5_757_017
+
+/** Throws 409 when the site has as many schedules, or the key as many unfinished exports of the site, as they may. */
+export async function requireFurtherExport(
+  transaction: Kysely<Tables>,
+  { siteId, keyId, scheduled }: NewExport,
+): Promise<void> {
+  // Two requests at once would both count before either is stored.
+  await sql`SELECT pg_advisory_xact_lock(${creationLock}, hashtext(${siteId}))`.execute(transaction)
+  const counted = scheduled
+    ? sql`export_schedules JOIN exports ON export_id = export_schedules.schedule_id WHERE site_id = ${siteId}`
+    : sql`exports WHERE site_id = ${siteId} AND key_id = ${keyId} AND schedule_id IS NULL AND due_at IS NOT NULL`
+  const { rows } = await sql<{ total: number }>`SELECT count(*)::int AS total FROM ${counted}`.execute(transaction)
+  const { schedulesPerSiteMax, waitingPerKeyMax } = exportLimits
+  if ((rows[0]?.total ?? 0) < (scheduled ? schedulesPerSiteMax : waitingPerKeyMax)) return
+  throw conflict(
+    scheduled
+      ? `Site has ${schedulesPerSiteMax} schedules of exports, and may not have more`
+      : `The key has ${waitingPerKeyMax} exports of this site that have not ended: wait, or delete some`,
+  )
+}
