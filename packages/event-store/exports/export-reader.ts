@@ -60,7 +60,8 @@ export function openExportReaderAt(storeAddress: ClickHouseAddress): ExportReade
     { structure, lines, count }: NonNullable<ExportRows['posted']>,
     statementSettings: ClickHouseSettings,
   ): Promise<ByteResult> {
-    const parameters = { ...asStrings(statementSettings), ...asPlaceholders(params) }
+    // With several threads, the blocks of the table come in any order.
+    const parameters = { ...asStrings({ ...statementSettings, max_threads: 1 }), ...asPlaceholders(params) }
     const { body } = await externalTables.post({
       sql,
       structure,

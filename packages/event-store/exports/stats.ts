@@ -20,7 +20,7 @@ export interface StatsExport {
 
 /**
  * The breakdown of a metric over the scope's range (docs/http-interface.md#stats-breakdown), or one row without a grouping.
- * Without a range: from the site's first event. Groups by value beyond 100,000 are one, as in answers. Throws
+ * Without a range: from the site's first event to its last. Groups by value beyond 100,000 are one, as in answers. Throws
  * QueryTooLargeError as `evaluateStats` does.
  */
 export async function statsExportRows(
@@ -28,8 +28,7 @@ export async function statsExportRows(
   { metric, groupBy, timeZone, targetEvent }: StatsExport,
   runner: QueryRunner,
 ): Promise<ExportRows> {
-  const end = scope.end ?? scope.receivedUntil
-  const start = scope.start ?? (await firstEventBefore(scope, end, runner)) ?? end - dayMs
+  const { start, end } = await rangeOf(scope, runner)
   const { siteId, environment, filter: conditions } = scope
   const spec = { siteId, environment, start, end, metric, timeZone, conditions, exact: true }
   const { value, groups } = await evaluateStats(
@@ -57,10 +56,14 @@ export async function statsExportRows(
   }
 }
 
-async function firstEventBefore(scope: ExportScope, end: number, runner: QueryRunner): Promise<number | undefined> {
-  const { rows } = await runner.query<EdgesRow>(edgesStatement({ ...scope, end }))
+/** The range, in whose place everything is read that was received: an event may be dated later than its receipt. */
+async function rangeOf(scope: ExportScope, runner: QueryRunner): Promise<{ start: number; end: number }> {
+  if (scope.start !== undefined && scope.end !== undefined) return { start: scope.start, end: scope.end }
+  const { rows } = await runner.query<EdgesRow>(edgesStatement(scope))
+  const { first = 0, last = 0 } = rows[0] ?? {}
+  const end = scope.end ?? Math.max(scope.receivedUntil, last + 1)
   // No event is from 1970.
-  return rows[0]?.first === 0 ? undefined : rows[0]?.first
+  return { start: scope.start ?? (first === 0 ? end - dayMs : first), end }
 }
 
 type StatsGroup = NonNullable<StatsNumbers['groups']>[number]

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { noon, openStatsDatabase, type StatsDatabase } from '../../../tests/support/stats-database.ts'
+import { QueryTooLargeError } from '../errors.ts'
 import { type QueryRunner, queryRunners, type Statement } from '../query-runner.ts'
 import { type LeadingThresholds, measureGroups } from './measure-groups.ts'
 import { planStats, type StatsSpec } from './spec.ts'
@@ -103,6 +104,31 @@ describe('a distinct count in groups of a dimension with many values', () => {
     const numbers = await measureGroups(plan, runner, { ...thresholds, ...changed })
     expect(runner.statements).toHaveLength(statements)
     expect(runner.statements.at(-1)?.sql).not.toContain('transform(')
+    expect(numbers).toStrictEqual(await measureGroups({ ...plan, exact: true }, countingRunner()))
+  })
+
+  test('is measured in every group, and needs no sample, on a page that is deeper than names may be long', async () => {
+    const plan = planStats({ ...range, metric: 'visitors', groupBy: 'path', limit: 5, offset: 100 })
+    const runner = countingRunner()
+    const numbers = await measureGroups(plan, runner, { ...thresholds, charactersMax: 104 })
+    expect(runner.statements).toHaveLength(1)
+    expect(numbers).toStrictEqual(await measureGroups({ ...plan, exact: true }, countingRunner()))
+  })
+
+  test('is measured in every group when the sample has more bytes than a result may', async () => {
+    const plan = planStats({ ...range, metric: 'visitors', groupBy: 'path', limit: 5 })
+    const runner = countingRunner()
+    const numbers = await measureGroups(
+      plan,
+      {
+        query: (statement, options) =>
+          runner.statements.length === 1
+            ? Promise.reject(new QueryTooLargeError('bytes', { internal: String(runner.statements.push(statement)) }))
+            : runner.query(statement, options),
+      },
+      thresholds,
+    )
+    expect(runner.statements[1]?.sql).toContain('sampled')
     expect(numbers).toStrictEqual(await measureGroups({ ...plan, exact: true }, countingRunner()))
   })
 })

@@ -1,7 +1,8 @@
 import type { Grouping } from '@sluice/contracts/stats'
 import type { QueryResult } from '../client.ts'
+import { QueryTooLargeError } from '../errors.ts'
 import { distinctKeyOf } from '../metric-keys.ts'
-import type { QueryRunner } from '../query-runner.ts'
+import type { QueryRunner, Statement } from '../query-runner.ts'
 import { countEvents } from './count-events.ts'
 import { type StatsGroup, valueGroups } from './groups.ts'
 import type { StatsPlan } from './spec.ts'
@@ -78,12 +79,24 @@ async function leadingGroups(
 ): Promise<string[] | undefined> {
   const key = distinctKeyOf(plan)
   if (key === undefined || plan.exact || !highCardinality.includes(plan.groupBy)) return undefined
-  if ((await countEvents(plan, runner)) < eventsMin) return undefined
   const listed = plan.offset + plan.limit
+  // So many names never fit.
+  if (listed > charactersMax) return undefined
+  if ((await countEvents(plan, runner)) < eventsMin) return undefined
   const groupsMax = groupsMin + 2 * listed
-  const { rows } = await runner.query<SampledGroupRow>(sampledGroupsStatement(plan, key, { sampleFactor, groupsMax }))
+  const rows = await sampledGroups(sampledGroupsStatement(plan, key, { sampleFactor, groupsMax }), runner)
   const last = rows[listed - 1]?.sampled ?? 0
   if (rows.length < groupsMax || last < sampleMin) return undefined
   const leading = rows.filter(({ sampled }) => sampled >= last - 10 * Math.sqrt(last)).map((row) => row.key)
   return leading.length < rows.length && leading.join('').length <= charactersMax ? leading : undefined
+}
+
+/** No rows when their names are larger than one result may be. */
+async function sampledGroups(statement: Statement, runner: QueryRunner): Promise<SampledGroupRow[]> {
+  try {
+    return (await runner.query<SampledGroupRow>(statement)).rows
+  } catch (error) {
+    if (error instanceof QueryTooLargeError && error.limit === 'bytes') return []
+    throw error
+  }
 }

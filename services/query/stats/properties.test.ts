@@ -126,3 +126,17 @@ test('wrong parameters are refused with 400, a site that the key may not read wi
     message: 'Site not found',
   })
 })
+
+test('values that are too long for a condition are not listed, and count for their property', async () => {
+  const [longest, longer] = ['x'.repeat(2_048), `[${'1,'.repeat(1_024)}1]`]
+  const site_id = await database.siteWith([
+    { at: -1, properties: { items: longest } },
+    { at: -2, properties: { items: longer }, property_types: { items: 'array' } },
+  ])
+  const properties = await requestProperties({ site_id })
+  expect(properties.find(({ name }) => name === 'properties.items')).toStrictEqual({
+    name: 'properties.items',
+    count: 2,
+    values: [{ value: longest, count: 1 }],
+  })
+})
