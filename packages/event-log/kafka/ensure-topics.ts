@@ -3,6 +3,7 @@ import kafkajs, { type Admin, type ConfigEntries, type IResourceConfigEntry } fr
 import type { Logger } from '@sluice/runtime/logger'
 import { retry } from '@sluice/runtime/retry'
 import { deadLetterDays } from '../dead-letters.ts'
+import { kafkaErrorType } from './client.ts'
 import { parseKafkaUrl } from './url.ts'
 import { withKafkaAdmin } from './with-admin.ts'
 
@@ -169,10 +170,22 @@ async function topicSettings(admin: Admin, name: string): Promise<ConfigEntries[
   return resources.flatMap(({ configEntries }) => configEntries)
 }
 
+/** The settings of a topic by their names; undefined if this user of Kafka may not read them. */
+async function readableSettings(admin: Admin, name: string): Promise<ReadonlyMap<string, string> | undefined> {
+  try {
+    const settings = await topicSettings(admin, name)
+    return new Map(settings.map(({ configName, configValue }) => [configName, configValue]))
+  } catch (error) {
+    if (kafkaErrorType(error) === 'TOPIC_AUTHORIZATION_FAILED') return undefined
+    throw error
+  }
+}
+
 /**
  * Reasons why an acknowledged event could still be lost in this cluster, as an event or as a dead letter, one sentence each;
  * empty for three replicas, two of them in sync, no unclean election, at least a week of retention (a year for dead letters) and
- * records that writers can decompress, and for `file:`. Rejects while Kafka can't be reached.
+ * records that writers can decompress, and for `file:`. A topic whose settings may not be read is one of them. Rejects while
+ * Kafka can't be reached.
  */
 export async function describeDurability(
   url: string,
@@ -190,10 +203,12 @@ export async function describeDurability(
         risks.push(`Topic ${name} is missing: "npm run migrate" creates it`)
         continue
       }
+      const settings = await readableSettings(admin, name)
+      if (settings === undefined) {
+        risks.push(`Topic ${name} can't be checked: Sluice's user of Kafka may not read its settings (DescribeConfigs)`)
+        continue
+      }
       const description = await describeTopic(admin, name)
-      const settings = new Map(
-        (await topicSettings(admin, name)).map(({ configName, configValue }) => [configName, configValue]),
-      )
       const daysWanted = name === dead ? deadLetterDays : retentionDaysWanted
       risks.push(...findRisks(description.replicas, settings, daysWanted).map((risk) => `Topic ${name} has ${risk}`))
       if (name !== dead) partitions.push(description.partitions)

@@ -169,7 +169,8 @@ describe('a SQLite log on a full disk', () => {
 describe('the thread of a SQLite log', () => {
   test('refuses a publish with 503 that is not written in time, and never writes one that had not begun', async () => {
     const log = await open(await createDir())
-    const large = log.publish([block(0, 'large', {}, 100 * mebibyte)], { timeoutMs })
+    // Written for seconds, and longer on a busy disk.
+    const large = log.publish([block(0, 'large', {}, 100 * mebibyte)], { timeoutMs: 120_000 })
     await expect(log.publish([block(0, 'late')], { timeoutMs: 1 })).rejects.toMatchObject({ code: 'unavailable' })
     await large
     await log.publish([block(0, 'next')], { timeoutMs })
