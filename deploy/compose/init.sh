@@ -3,6 +3,7 @@
 # it never overwrites a file, so it may be repeated.
 set -eu
 cd "$(dirname "$0")"
+command -v openssl >/dev/null || { echo 'init.sh needs openssl: install it' >&2; exit 1; }
 
 # The folder keeps other users of this machine away. The files themselves are readable, because Docker hands them to
 # containers as they are, and none of these runs as the user who calls this.
