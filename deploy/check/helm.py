@@ -292,7 +292,7 @@ def check_all(rendered):
         check(sum(matches(selector, labels) for labels in pods) == 1, f"{rendered.name}: {service['metadata']['name']} selects no pods")
         # Kubernetes refuses it for a ClusterIP.
         policy = rendered.values.get(service["metadata"]["labels"]["app.kubernetes.io/component"], {}).get("service", {})
-        wanted = policy.get("externalTrafficPolicy") if service["spec"].get("type") == "LoadBalancer" else None
+        wanted = policy.get("externalTrafficPolicy") if service["spec"].get("type") in ("LoadBalancer", "NodePort") else None
         check(service["spec"].get("externalTrafficPolicy") == (wanted or None), f"{rendered.name}: externalTrafficPolicy")
     jobs = rendered.all("Job")
     check(len(jobs) == rendered.values["migrate"]["enabled"], f"{rendered.name}: {len(jobs)} Jobs")

@@ -26,9 +26,9 @@ export interface RedisConnection {
   close(): Promise<void>
 }
 
-/** `reason` may begin with an error of Redis (`WRONGPASS`), or contain a code of the system (`ECONNREFUSED`). */
+/** `reason` may begin with an error of Redis (`WRONGPASS …`), or name one of the system (`connect ECONNREFUSED …`). */
 function failure(reason: string): AppError {
-  const code = /^[A-Z]{4,}(?= )|\bE[A-Z]{5,}\b/.exec(reason)?.[0]
+  const code = /^[A-Z]{4,}(?= )|(?<=^(?:connect|getaddrinfo|read|write) )E[A-Z_]+/.exec(reason)?.[0]
   return unavailable(`Redis: ${reason}`, code === undefined ? undefined : { code })
 }
 

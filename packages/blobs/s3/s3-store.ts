@@ -1,10 +1,9 @@
 import type { Readable } from 'node:stream'
 import {
-  type _Error,
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
-  DeleteObjectsCommand,
+  DeleteObjectCommand,
   GetObjectCommand,
   HeadBucketCommand,
   HeadObjectCommand,
@@ -13,6 +12,7 @@ import {
   PutObjectCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
+import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { AppError, internalError, unavailable } from '@sluice/runtime/errors'
 import { type BlobStore, type ByteRange, probeName, type Upload, type UploadedPart } from '../blob-store.ts'
 import { blobNotFound, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
@@ -24,8 +24,8 @@ import { splitIntoParts } from './split-into-parts.ts'
 import type { S3Address } from './url.ts'
 import { writeInParts } from './write-in-parts.ts'
 
-/** Most objects of one DeleteObjects. */
-const removedAtOnceMax = 1_000
+/** Requests at once that remove an object each. */
+const removedAtOnceMax = 16
 const checkTimeoutMs = 5_000
 
 export interface S3StoreOptions {
@@ -92,6 +92,16 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     )
     // In Node, the SDK returns the response itself.
     return { body: Body as Readable, etag: ETag ?? '' }
+  }
+
+  // Not with others by DeleteObjects, for which servers that speak S3 want different checksums.
+  const removeOne = async (name: string): Promise<void> => {
+    try {
+      await client.send(new DeleteObjectCommand(objectOf(name)))
+    } catch (error) {
+      // S3 itself does not say that there was no object.
+      if (s3ErrorName(error) !== 'NoSuchKey') throw toS3Error(address, `DeleteObject of ${name} in ${Bucket}`, error)
+    }
   }
 
   const sizeOf = async (name: string): Promise<number | undefined> => {
@@ -197,16 +207,11 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     size: sizeOf,
 
     remove: async (names) => {
-      const keys = names.map((name) => ({ Key: objectOf(name).Key }))
-      for (let first = 0; first < keys.length; first += removedAtOnceMax) {
-        // S3 asks for a checksum of this request alone. Older servers that speak S3 know Content-MD5 only.
-        const Objects = keys.slice(first, first + removedAtOnceMax)
-        const { Errors = [] } = await attempt('DeleteObjects', () =>
-          client.send(new DeleteObjectsCommand({ Bucket, ChecksumAlgorithm: 'MD5', Delete: { Quiet: true, Objects } })),
-        )
-        const failed = Errors.find(({ Code }) => Code !== 'NoSuchKey')
-        if (failed) throw toS3Error(address, `DeleteObjects in ${Bucket}`, partialFailure(failed))
-      }
+      names.forEach(checkName)
+      const limit = concurrencyLimit(removedAtOnceMax)
+      const outcomes = await Promise.allSettled(names.map((name) => limit(() => removeOne(name))))
+      const failed = outcomes.find((outcome) => outcome.status === 'rejected')
+      if (failed) throw failed.reason
     },
 
     list: async function* (namePrefix) {
@@ -278,10 +283,4 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
 
 function isGone(error: unknown): boolean {
   return s3ErrorName(error) === 'NoSuchUpload'
-}
-
-/** The failure of one object of several, as the failure of a request. */
-function partialFailure({ Code = '', Message = '' }: _Error): Error {
-  const httpStatusCode = Code === 'AccessDenied' ? 403 : 500
-  return Object.assign(new Error(Message), { name: Code, $metadata: { httpStatusCode } })
 }
