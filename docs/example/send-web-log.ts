@@ -7,6 +7,7 @@ import { gunzip, gzip } from 'node:zlib'
 
 const batchEvents = 2_000
 const pollMs = 100
+const sendAttemptsMax = 60
 /** Events are counted within a second; so long after the last 202, something is wrong. */
 const visibleMsMax = 60_000
 
@@ -26,11 +27,19 @@ const range = `site_id=web-log&start_date=${expected.start_date}&end_date=${expe
 
 for (let from = 0; from < lines.length; from += batchEvents) {
   const batch = lines.slice(from, from + batchEvents)
-  const { status, answer } = await request('/collect/batch', {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/x-ndjson', 'Content-Encoding': 'gzip' },
-    body: await promisify(gzip)(batch.join('\n')),
-  })
+  const body = await promisify(gzip)(batch.join('\n'))
+  const send = () =>
+    request('/collect/batch', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/x-ndjson', 'Content-Encoding': 'gzip' },
+      body,
+    })
+  let { status, answer } = await send()
+  // Sluice asks for another attempt. The events have ids: those that are stored already are not stored twice.
+  for (let attempt = 1; status === 503 && attempt < sendAttemptsMax; attempt++) {
+    await sleep(1_000)
+    ;({ status, answer } = await send())
+  }
   if (status !== 202) fail(`Sluice answered ${status}: ${answer.error ?? 'no reason'}`)
   showProgress(`Sent ${from + batch.length} of ${lines.length} events.`)
 }

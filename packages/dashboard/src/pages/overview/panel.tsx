@@ -102,6 +102,7 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
       ) : (
         (draw?.(rows, chosen) ?? <Rows dimension={dimension} rows={rows} />)
       )}
+      <Failure answer={rareAnswer} />
       {hasMore ? (
         <Button
           kind="quiet"
@@ -130,8 +131,13 @@ export function Panel({ title, dimension, questions, isAsked, choice, limit = pa
 
 /** In place of the rows until they are there. */
 function Pending({ answer }: { answer: ApiState<StatsResult> }) {
-  if (answer.error !== undefined) return <ErrorPanel error={answer.error} onRetry={answer.retry} />
+  if (answer.error !== undefined) return <Failure answer={answer} />
   return <SkeletonRows rows={panelRows} />
+}
+
+/** Nothing unless the question failed. */
+function Failure({ answer }: { answer: ApiState<StatsResult> }) {
+  return answer.error === undefined ? null : <ErrorPanel error={answer.error} onRetry={answer.retry} />
 }
 
 /** A row with a bar as long as its share of the first; it is a button that filters. */
