@@ -29,9 +29,11 @@ export interface KeyCacheTimes {
   pollIntervalMs: number
   /** `last_used_at` is true within a minute. */
   markUsedEveryPolls: number
+  /** A request waits no longer for a Postgres that hangs; the look-up itself continues until its statement times out. */
+  lookupTimeoutMs: number
 }
 
-const defaultTimes: KeyCacheTimes = { pollIntervalMs: 1_000, markUsedEveryPolls: 20 }
+const defaultTimes: KeyCacheTimes = { pollIntervalMs: 1_000, markUsedEveryPolls: 20, lookupTimeoutMs: 1_000 }
 /** Each cached key is read again within a minute, whatever the polls say. */
 const recheckAfterMs = 30_000
 /**
@@ -41,8 +43,6 @@ const recheckAfterMs = 30_000
 const serveUncheckedMs = 3_600_000
 const unknownKeyTtlMs = 5_000
 const cachedKeysMax = 10_000
-/** A request waits no longer for a Postgres that hangs; the look-up itself continues until its statement times out. */
-const lookupTimeoutMs = 1_000
 /** A stop does not wait longer for a Postgres that hangs. */
 const stopTimeoutMs = 500
 /** Concurrent look-ups: anyone can generate well-formed keys, whose look-ups would pile up while Postgres hangs. */
@@ -56,8 +56,9 @@ const lookupsMax = 1_000
 export function keyCache(
   store: Pick<KeyStore, 'findByHash' | 'findByHashes' | 'changedSince' | 'markUsed'>,
   { logger, clock }: { logger: Pick<Logger, 'warn'>; clock: Pick<Clock, 'now'> },
-  { pollIntervalMs, markUsedEveryPolls }: KeyCacheTimes = defaultTimes,
+  times: Partial<KeyCacheTimes> = {},
 ): KeyCache {
+  const { pollIntervalMs, markUsedEveryPolls, lookupTimeoutMs } = { ...defaultTimes, ...times }
   const cachedKeys = polledCache<KeyRecord>({
     max: cachedKeysMax,
     unknownMax: cachedKeysMax,

@@ -542,7 +542,8 @@ describe('a gateway without Postgres', () => {
       },
     })
     // The gateway has cached its key from now on.
-    expect((await gateway.collect({ site_id: 'before', event_type: 'x' })).status).toBe(202)
+    const isAccepted = async () => (await gateway.collect({ site_id: 'before', event_type: 'x' })).status === 202
+    await waitUntil(isAccepted, 'the key is cached')
   })
 
   afterEach(async () => {

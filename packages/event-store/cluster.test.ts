@@ -12,7 +12,7 @@ let url: string
 
 beforeAll(async () => {
   cluster = await startClickHouseCluster()
-}, 60_000)
+})
 
 afterAll(async () => {
   await cluster.stop()
@@ -261,7 +261,7 @@ test('a cluster with replicas is refused', async () => {
   } finally {
     await replicated.stop()
   }
-}, 60_000)
+})
 
 test('a number of shards that is no power of two is refused', async () => {
   const three = await startClickHouseCluster({ shards: 3 })
@@ -272,4 +272,4 @@ test('a number of shards that is no power of two is refused', async () => {
   } finally {
     await three.stop()
   }
-}, 60_000)
+})

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
 import { thisBuild } from '@sluice/runtime/schema-versions'
 import { describeWithPgbouncer, startPgbouncer } from '../../tests/support/pgbouncer.ts'
-import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { openTestPostgres, patientPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { keyStore } from './keys.ts'
 import { checkPostgresSchema, migratePostgres, migrations, planPostgres, withMigrationLock } from './migrate.ts'
 import * as keysAndSites from './migrations/001-keys-and-sites.ts'
@@ -196,7 +196,7 @@ describe('the migration lock', () => {
   })
 
   test('is awaited for longer than the time-out of statements', async () => {
-    const other = openPostgres(postgres.url, { queryTimeoutMs: 1_000 })
+    const other = openPostgres(postgres.url, { queryTimeoutMs: 4_000, ...patientPostgres })
     const entered = Promise.withResolvers<undefined>()
     const gate = Promise.withResolvers<undefined>()
     const first = withMigrationLock(postgres, async () => {
@@ -206,7 +206,7 @@ describe('the migration lock', () => {
     })
     await entered.promise
     const second = withMigrationLock(other, () => Promise.resolve('second'))
-    const early = await Promise.race([rejection(second), new Promise((resolve) => setTimeout(resolve, 2_000, 'waits'))])
+    const early = await Promise.race([rejection(second), new Promise((resolve) => setTimeout(resolve, 5_000, 'waits'))])
     expect(early).toBe('waits')
     gate.resolve(undefined)
     expect(await Promise.all([first, second])).toStrictEqual(['first', 'second'])

@@ -146,7 +146,7 @@ describeIfRuns('redis: behind a Sentinel', () => {
     await redis.sessions.create('another', { keyHash: 'l' })
     expect(await replicaClient.info('replication')).toContain('role:master')
     expect(linesOf(captured, 'info')).toEqual(['Redis answers again'])
-  }, 120_000)
+  })
 })
 
 describeIfRuns('redis: killed', () => {

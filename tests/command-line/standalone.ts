@@ -59,7 +59,7 @@ export interface Standalone {
 }
 
 /** A hook that starts a standalone may take as long as a loaded machine needs for it. */
-export const startMsMax = 180_000
+export const startMsMax = 600_000
 
 export async function startStandalone(): Promise<Standalone> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-cli-'))

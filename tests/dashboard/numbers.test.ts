@@ -9,6 +9,9 @@ import { describeWithChromium, useBrowser } from './support/use-browser.ts'
 
 const siteId = 'shop'
 
+/** A busy machine takes minutes to copy and run the commands of one page. */
+const patienceMs = 400_000
+
 describeWithChromium('every number', () => {
   const visitors = useBrowser()
   let rig: Rig
@@ -44,7 +47,7 @@ describeWithChromium('every number', () => {
         const { checked, mismatches } = await compareNumbers(page, rig)
         expect(mismatches).toEqual([])
         expect(checked).toBeGreaterThanOrEqual(least[name] ?? 0)
-      })
+      }, patienceMs)
     },
   )
 
@@ -103,7 +106,7 @@ describeWithChromium('every number', () => {
       const { checked, mismatches } = await compareNumbers(page, rig)
       expect(mismatches).toEqual([])
       expect(checked).toBeGreaterThanOrEqual(30)
-    })
+    }, patienceMs)
   })
 
   it.each([

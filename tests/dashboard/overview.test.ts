@@ -136,9 +136,14 @@ describeWithChromium('the overview', () => {
     const start = startOfDay(end, zone)
     await expectHeadlines(page, { start_date: start, end_date: end, timezone: zone })
     for (const metric of Object.values(headlines)) {
-      const { value } = oracle({ metric, start_date: start, end_date: end, timezone: zone })
-      const before = oracle({ metric, start_date: start - dayMs, end_date: end - dayMs, timezone: zone }).value
-      await expectChange(page, metric, { value, before })
+      await expectChange(page, metric, () => {
+        const until = Math.max(...questions.asked().map(({ end_date }) => end_date))
+        const [today, yesterday] = [
+          { start_date: start, end_date: until },
+          { start_date: start - dayMs, end_date: until - dayMs },
+        ].map((range) => oracle({ metric, timezone: zone, ...range }).value)
+        return { value: today ?? NaN, before: yesterday ?? NaN }
+      })
     }
   })
 
@@ -256,7 +261,7 @@ describeWithChromium('the overview', () => {
         expect(new Set(questions.asked().map(({ start_date }) => start_date)).size).toBe(2)
       })
       const from = Math.min(...questions.asked().map(({ start_date }) => start_date))
-      return { from, to: questions.asked().find(({ start_date }) => start_date === from)?.end_date ?? NaN }
+      return { from, to: questions.asked().findLast(({ start_date }) => start_date === from)?.end_date ?? NaN }
     }
     const { from, to } = await comparedDays()
     const link = await copied(page, page.getByRole('button', { name: 'Share' }), 'Copy fixed link')
@@ -548,13 +553,15 @@ async function tableOfChart(page: Page): Promise<Locator> {
 }
 
 /** The change that a headline shows: in points for rates, else in percent. */
-async function expectChange(page: Page, metric: string, { value, before }: { value: number; before: number }) {
+/** `expected` is called again at each look, because the page goes on to the next minute by itself. */
+async function expectChange(page: Page, metric: string, expected: () => { value: number; before: number }) {
   const [name = ''] = Object.entries(headlines).find(([, each]) => each === metric) ?? []
   const radio = page.getByRole('radio', { name, exact: true })
-  const change = metric.endsWith('_rate') ? value - before : ((value - before) / before) * 100
-  const amount = Math.abs(change)
-  const words = amount < 0.05 ? 'no change' : before === 0 && !metric.endsWith('_rate') ? 'new' : undefined
   await eventually(async () => {
+    const { value, before } = expected()
+    const change = metric.endsWith('_rate') ? value - before : ((value - before) / before) * 100
+    const amount = Math.abs(change)
+    const words = amount < 0.05 ? 'no change' : before === 0 && !metric.endsWith('_rate') ? 'new' : undefined
     const text = (await radio.locator('.change').textContent()) ?? ''
     if (words !== undefined) {
       expect(text).toBe(words)

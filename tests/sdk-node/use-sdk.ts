@@ -46,7 +46,7 @@ export function useSdk(): SdkRig {
 
   beforeAll(async () => {
     rig.gateway = await startGateway()
-    rig.proxy = await startCollectProxy(rig.gateway.service.url)
+    rig.proxy = await startCollectProxy(rig.gateway.service.url, { isPatient: true })
   })
 
   afterEach(async () => {

@@ -33,7 +33,7 @@ beforeAll(async () => {
   backup = openStoreBackup(store.url)
   storeId = await backup.storeId()
   pieces = await backup.backUp({ kind: 'disk', disk: 'backups', name: 'bak_1' })
-}, 60_000)
+})
 
 afterAll(async () => {
   await backup.close()

@@ -30,7 +30,7 @@ import { dayMs, now, openTwinStores, type Readers, type TwinStores } from './sto
 
 /** `SLUICE_SHARDS_EVENTS=1000000 npm test -- tests/shards` compares the answers about a million. */
 const events = Number(process.env.SLUICE_SHARDS_EVENTS ?? 20_000)
-const longMs = 60_000 + events
+const longMs = 600_000 + events
 
 let cluster: ClickHouseCluster
 let stores: TwinStores

@@ -22,7 +22,7 @@ beforeAll(async () => {
   store = await openShardedTestStore(cluster)
   eraser = openEventEraser(store.url)
   inserter = openEventInserter(store.url)
-}, 60_000)
+})
 
 afterAll(async () => {
   await eraser.close()

@@ -9,7 +9,7 @@ let cluster: ClickHouseCluster
 
 beforeAll(async () => {
   cluster = await startClickHouseCluster()
-}, 60_000)
+})
 
 afterAll(async () => {
   await cluster.stop()

@@ -20,7 +20,7 @@ import { type ClickHouseCluster, startClickHouseCluster } from '../support/engin
 import { openTestPostgres, type TestPostgres } from '../support/test-postgres.ts'
 
 /** Time limit of tests that copy events. */
-export const longMs = 240_000
+export const longMs = 600_000
 /** Number of events that `fill` stores by default. */
 export const events = 6_000
 
@@ -215,7 +215,7 @@ class ReshardRig {
 /** Gives each test of a suite an installation of its own. */
 export function useReshard(): ReshardRig {
   const rig = new ReshardRig()
-  beforeAll(() => rig.startServers(), 120_000)
+  beforeAll(() => rig.startServers())
   afterAll(() => rig.cluster.stop())
   beforeEach(() => rig.install())
   afterEach(() => rig.remove())

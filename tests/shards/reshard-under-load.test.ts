@@ -45,7 +45,7 @@ describeWithKafka('a reshard under load', () => {
 
   beforeAll(async () => {
     cluster = await startClickHouseCluster()
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await cluster.stop()
@@ -59,7 +59,7 @@ describeWithKafka('a reshard under load', () => {
     const url = cluster.servers[0]?.url(database) ?? ''
     stores = await createTestStores(logUrl, partitions, { url, readerUrl: url, drop: () => cluster.drop(database) })
     gateway = await startGateway({ log: stores.log, shards: 1 })
-  }, 60_000)
+  })
 
   afterEach(async () => {
     for (const writer of writers.splice(0)) await writer.stop()

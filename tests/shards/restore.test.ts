@@ -26,7 +26,7 @@ describeWithInstallation('backup and restore of shards', () => {
         )
       }),
     )
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await rig.stop()
@@ -91,5 +91,5 @@ describeWithInstallation('backup and restore of shards', () => {
     expect(await usersOnEach()).toStrictEqual(before)
     const migrated = await rig.command('admin/migrate/main')
     expect(migrated).toMatchObject({ code: 0, output: expect.stringContaining('ClickHouse: up to date') })
-  }, 240_000)
+  })
 })

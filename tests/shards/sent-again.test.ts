@@ -22,7 +22,7 @@ let writers: RunningWriter[]
 
 beforeAll(async () => {
   cluster = await startClickHouseCluster({ shards })
-}, 120_000)
+})
 
 afterAll(async () => {
   await cluster.stop()
@@ -101,4 +101,4 @@ test('events that are exported, imported and sent again are stored once, on thei
   expect((await gateway.collectBatch({ events: exported })).status).toBe(202)
   await waitUntilStored()
   expect(await storedRows()).toStrictEqual(stored)
-}, 240_000)
+})

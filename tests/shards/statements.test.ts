@@ -14,7 +14,7 @@ let stores: TwinStores
 beforeAll(async () => {
   cluster = await startClickHouseCluster()
   stores = await openTwinStores(cluster, 5_000)
-}, 60_000)
+})
 
 afterAll(async () => {
   await stores.drop()

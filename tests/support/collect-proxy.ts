@@ -55,8 +55,14 @@ export interface CollectProxy {
   stop(): Promise<void>
 }
 
-/** Stands between the SDKs of an application and a service, and fails in all the ways that networks and servers do. */
-export async function startCollectProxy(target: string): Promise<CollectProxy> {
+/**
+ * Stands between the SDKs of an application and a service, and fails in all the ways that networks and servers do. With
+ * `isPatient`, it repeats what a service with too much to do refuses with 503, which would be one more request of the SDK.
+ */
+export async function startCollectProxy(
+  target: string,
+  { isPatient = false }: { isPatient?: boolean } = {},
+): Promise<CollectProxy> {
   const requests: ProxiedRequest[] = []
   const copies: Promise<unknown>[] = []
   const state: Pick<CollectProxy, 'treat'> = { treat: () => ({ kind: 'forward' }) }
@@ -93,7 +99,7 @@ export async function startCollectProxy(target: string): Promise<CollectProxy> {
     await hold(treatment, response)
     if (treatment.kind === 'repeat')
       copies.push(sleep(treatment.afterMs).then(() => forward(target, one).catch(() => undefined)))
-    const { status, headers, body } = await forward(target, one)
+    const { status, headers, body } = await (isPatient ? forwardPatiently : forward)(target, one)
     if (treatment.kind === 'cut-after') response.destroy()
     else if (treatment.kind === 'answer') sendAnswer(response, treatment)
     else response.writeHead(status, headers).end(body)
@@ -155,6 +161,14 @@ async function forward(target: string, one: ProxiedRequest): Promise<Forwarded> 
   } catch (error) {
     one.answer = { status: 0, text: String(error) }
     throw error
+  }
+}
+
+async function forwardPatiently(target: string, one: ProxiedRequest): Promise<Forwarded> {
+  for (let attempt = 1; ; attempt++) {
+    const answer = await forward(target, one)
+    if (answer.status !== 503 || attempt === 50) return answer
+    await sleep(200)
   }
 }
 

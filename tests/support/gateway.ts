@@ -80,13 +80,15 @@ export interface GatewayParts {
   isRegistered?: boolean
   /** The number of shards that Postgres has noted, 1 by default; null: none yet. */
   shards?: number | null
+  /** See `GatewayEngines`; 30 s without `postgresUrl`. */
+  registerTimeoutMs?: number
 }
 
 /** Tests send more events in a minute than the default limit allows. */
 const rateLimits = { events_per_minute: limitMax }
 
 /** Waits for the disk of a busy machine for longer than a gateway does. */
-const patientLog = (log: EventLog): EventLog => ({
+export const patientLog = (log: EventLog): EventLog => ({
   ...log,
   publish: (blocks) => log.publish(blocks, { timeoutMs: 30_000 }),
 })
@@ -101,6 +103,7 @@ export async function startGateway({
   isRegistered = true,
   trustedProxies = [],
   shards = 1,
+  registerTimeoutMs = postgresUrl === undefined ? 30_000 : undefined,
 }: GatewayParts = {}): Promise<TestGateway> {
   const captured = capturedLogger()
   const metrics = createMetrics()
@@ -122,7 +125,13 @@ export async function startGateway({
     postgresUrl === undefined
       ? openPostgres(database.url, patientPostgres)
       : openPostgres(await postgresUrl(database.url))
-  const cache = keyCache(keyStore(postgres), { logger: captured.logger, clock })
+  const isPatient = postgresUrl === undefined
+  const cache = keyCache(
+    keyStore(postgres),
+    { logger: captured.logger, clock },
+    // A machine with too much to do must not look like a Postgres that is away.
+    isPatient ? { lookupTimeoutMs: 30_000 } : {},
+  )
   const redis = openRedis('memory:', captured)
   const built = buildGateway(
     { SLUICE_AUTO_REGISTER_SITES: autoRegister },
@@ -132,8 +141,7 @@ export async function startGateway({
       postgres,
       redis,
       describeDurability: () => Promise.resolve([]),
-      // A machine with too much to do must not look like a Postgres that is away.
-      ...(postgresUrl === undefined && { registerTimeoutMs: 30_000 }),
+      ...(registerTimeoutMs !== undefined && { registerTimeoutMs }),
     },
     { logger: captured.logger, metrics, clock },
   )

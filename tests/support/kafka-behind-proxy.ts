@@ -7,7 +7,7 @@ export async function startKafkaBehindProxy(dir: string): Promise<{ kafka: Local
   const port = await findFreePort()
   const proxy = await tcpProxy(`kafka://127.0.0.1:${port}`)
   try {
-    return { kafka: await startKafka({ dir, port, advertisedPort: proxy.port }), proxy }
+    return { kafka: await startKafka({ dir, port, advertisedPort: proxy.port, brokerSessionMs: 6_000 }), proxy }
   } catch (error) {
     await proxy.close()
     throw error

@@ -32,6 +32,7 @@ import { patientClock } from './clock.ts'
 import { testClickHouse } from './engines/test-engines.ts'
 import { addExport } from './export-jobs.ts'
 import { finishExport } from './finished-export.ts'
+import { patientLog } from './gateway.ts'
 import { addImport } from './import-jobs.ts'
 import { testSecretsKey } from './secrets-key.ts'
 import { createTestKey, openTestPostgres, type TestPostgres } from './test-postgres.ts'
@@ -78,8 +79,8 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const captured = capturedLogger()
   const context = { logger: captured.logger, metrics: createMetrics(), clock: patientClock }
   const folder = await mkdtemp(join(tmpdir(), 'sluice-rights-'))
-  const log = await openEventLog(`file:${folder}`, { logger: captured.logger })
-  const backfill = await openBackfillLog(`file:${folder}`, log, { logger: captured.logger })
+  const log = patientLog(await openEventLog(`file:${folder}`, { logger: captured.logger }))
+  const backfill = patientLog(await openBackfillLog(`file:${folder}`, log, { logger: captured.logger }))
   const postgres = await openTestPostgres()
   await shardStore(postgres).fix(1)
   await registerLog(postgres, log)
@@ -88,7 +89,8 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   const eventReader = openEventReader(database.readerUrl, context)
   const redis = openRedis(redisUrl, captured)
   const store = keyStore(postgres)
-  const cache = keyCache(store, context)
+  // A machine with too much to do must not look like engines that are away.
+  const cache = keyCache(store, context, { lookupTimeoutMs: 30_000 })
   const admin = generateKey('prod')
   const settings = {
     SLUICE_ADMIN_KEY: admin,
@@ -98,7 +100,7 @@ export async function startTestSluice({ redisUrl = 'memory:' } = {}): Promise<Te
   }
   const gateway = buildGateway(
     settings,
-    { log, backfill, postgres, redis, describeDurability: () => Promise.resolve([]) },
+    { log, backfill, postgres, redis, describeDurability: () => Promise.resolve([]), registerTimeoutMs: 30_000 },
     context,
   )
   const blobs = await openBlobStore(`file:${folder}/blobs`)

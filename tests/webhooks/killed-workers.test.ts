@@ -14,7 +14,7 @@ afterAll(async () => {
 
 // `npm run chaos:deliveries` does so with 10,000 deliveries and 30 kills.
 test('killed workers lose no delivery, keep its id and its schedule', async () => {
-  const options = { deliveries: 121, kills: 4, seed: 1, timeoutMs: 50, step: 0.15 }
+  const options = { deliveries: 121, kills: 4, seed: 1, timeoutMs: 200, step: 0.15 }
   const { problems, kills, succeeded, failed, requests } = await killWorkers(postgres, options)
   expect(problems).toStrictEqual([])
   expect([kills, succeeded + failed]).toStrictEqual([4, 121])

@@ -59,7 +59,7 @@ describeWithKafka('records in Kafka', () => {
     ]
     await producer.send({ topic: topicOf(url), messages: foreign.map((each) => ({ ...each, partition: 0 })) })
     await producer.disconnect()
-    const log = await open(url)
+    const log = await open(url, silent, {})
     await log.publish([block(0, 'ours')], { timeoutMs })
 
     const reader = collect(log, 'group')
@@ -80,7 +80,7 @@ describeWithKafka('records in Kafka', () => {
     const configEntries = [{ name: 'compression.type', value: codec }]
     await admin.createTopics({ topics: [{ topic: topicOf(url), numPartitions: 2, configEntries }] })
     await admin.disconnect()
-    const log = await open(url)
+    const log = await open(url, silent, {})
     await log.publish([block(0, 'small'), block(0, 'large', {}, 100_000)], { timeoutMs })
     const reader = collect(log, 'group')
     await waitUntilTrue('both blocks', () => reader.batches.flatMap(({ blocks }) => blocks).length === 2)
@@ -153,11 +153,11 @@ describeWithKafka('a frozen member of a Kafka group', () => {
       const reports: Record<string, string>[] = []
       frozen.on('message', (report: Record<string, string>) => reports.push(report))
       const reported = (key: string) => reports.flatMap((report) => report[key] ?? [])
-      await waitUntilTrue('its batches', () => reported('taken').length === 2)
+      await waitUntilTrue('its batches', () => reported('taken').length >= 2)
       frozen.kill('SIGSTOP')
 
       const other = collect(log, 'group')
-      await waitUntilTrue('the other to take over', () => other.committed.length === 2)
+      await waitUntilTrue('the other to take over', () => other.committed.length >= 2)
       // The message is handled when the process wakes, before anything from the network.
       frozen.send('commit')
       frozen.kill('SIGCONT')
@@ -250,7 +250,7 @@ describeWithKafka('a Kafka broker', () => {
         () => true,
         () => false,
       )
-    await waitUntil(answers, 'both are connected', timeoutMs)
+    await waitUntil(answers, 'both are connected')
     kafka.pause()
     const answer = ask(log)
     answer.catch(() => undefined)
@@ -310,7 +310,12 @@ describeWithKafka('a Kafka broker', () => {
       await done
       expect(Math.max(...refusedAfterMs)).toBeLessThan(1500)
       await waitUntilTrue('every acknowledged block', () => acknowledged.every((name) => reader.worked.includes(name)))
-      await early.check()
+      const isConnected = () =>
+        early.check().then(
+          () => true,
+          () => false,
+        )
+      await waitUntil(isConnected, 'the one opened early is connected')
       await early.publish([block(0, 'late')], { timeoutMs })
       await waitUntilTrue('the one opened early', () => earlyReader.committed.includes('late'))
       expect(acknowledged.filter((name) => !earlyReader.worked.includes(name))).toEqual([])

@@ -9,6 +9,6 @@ describeWithKafka('with Kafka', () => {
       await ensureTopics(url, { partitions: 4 })
       return url
     },
-    options: { kafka: { sessionTimeoutMs: 2000, heartbeatIntervalMs: 100 } },
+    options: { kafka: { sessionTimeoutMs: 6_000, heartbeatIntervalMs: 100 } },
   })
 })

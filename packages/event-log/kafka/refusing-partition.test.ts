@@ -19,8 +19,12 @@ describeWithKafka('a partition with fewer in-sync replicas than min.insync.repli
 
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'sluice-kafka-'))
-    first = await startKafka({ dir: join(dir, '1') })
-    second = await startKafka({ dir: join(dir, '2'), joins: { cluster: first.cluster, nodeId: 2 } })
+    first = await startKafka({ dir: join(dir, '1'), brokerSessionMs: 6_000 })
+    second = await startKafka({
+      dir: join(dir, '2'),
+      joins: { cluster: first.cluster, nodeId: 2 },
+      brokerSessionMs: 6_000,
+    })
   })
 
   afterAll(async () => {

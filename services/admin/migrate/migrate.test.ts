@@ -230,7 +230,7 @@ describe('with a cluster', () => {
 
   beforeAll(async () => {
     cluster = await startClickHouseCluster({ shards: 2 })
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await cluster.stop()

@@ -196,6 +196,8 @@ describe('without automatic registration', () => {
   beforeAll(async () => {
     gateway = await startGateway({
       autoRegister: false,
+      // Postgres is cut off at once, and is slow at times on a busy machine.
+      registerTimeoutMs: 30_000,
       postgresUrl: async (url) => {
         way = await tcpProxy(url)
         return way.url

@@ -90,7 +90,7 @@ test('a running gateway hashes the ids that it makes once the number of shards i
     'made ids are in every partition',
     30_000,
   )
-}, 60_000)
+})
 
 test('a gateway does not start on a log whose number of shards is not noted', async () => {
   await expect(startGateway({ shards: null })).rejects.toThrow('Run "npm run migrate"')

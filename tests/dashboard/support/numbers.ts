@@ -30,7 +30,7 @@ export async function copied(page: Page, more: Locator, entry: string): Promise<
   await waitUntil(
     async () => (text = await page.evaluate<string>('navigator.clipboard.readText()')) !== nothing,
     `${entry} copies`,
-    5_000,
+    30_000,
   )
   return text
 }
@@ -38,7 +38,11 @@ export async function copied(page: Page, more: Locator, entry: string): Promise<
 /** Runs a copied command in a shell that knows a key, and nothing else; returns what it prints. */
 export async function runInShell(command: string, key: string): Promise<unknown> {
   const env = { PATH: process.env.PATH, SLUICE_KEY: key }
-  const { stdout } = await promisify(execFile)('bash', ['-c', command], { env })
+  let stdout = ''
+  await waitUntil(async () => {
+    ;({ stdout } = await promisify(execFile)('bash', ['-c', command], { env }))
+    return !stdout.includes('"Service temporarily unavailable"')
+  }, 'the command is answered')
   return JSON.parse(stdout)
 }
 

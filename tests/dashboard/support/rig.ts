@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -35,11 +36,13 @@ export async function startRig(environment: Readonly<Record<string, string>> = {
   const admin = /svc_prod_\w{34}/.exec(sluice.output())?.[0] ?? ''
   const { url } = sluice
   const call: Rig['call'] = async <T>(method: string, path: string, body?: object, key = admin): Promise<T> => {
-    const response = await fetch(url + path, {
-      method,
-      headers: { Authorization: `Bearer ${key}`, ...(body && { 'Content-Type': 'application/json' }) },
-      ...(body && { body: JSON.stringify(body) }),
-    })
+    const headers = {
+      Authorization: `Bearer ${key}`,
+      'Idempotency-Key': randomUUID(),
+      ...(body && { 'Content-Type': 'application/json' }),
+    }
+    const send = () => fetch(url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) })
+    const response = await answered(send, `${method} ${path}`)
     const answer = (await response.json()) as { success: boolean; error?: string; data: T }
     if (!answer.success) throw new Error(`${method} ${path}: ${response.status} ${answer.error ?? ''}`)
     return answer.data
@@ -70,6 +73,16 @@ export async function startRig(environment: Readonly<Record<string, string>> = {
   }
 }
 
+/** The answer to a request, which is sent again while a Sluice with too much to do answers 503. */
+async function answered<T extends { status: number }>(send: () => Promise<T>, what: string): Promise<T> {
+  let answer = await send()
+  await waitUntil(async () => {
+    if (answer.status === 503) answer = await send()
+    return answer.status !== 503
+  }, `${what} is answered`)
+  return answer
+}
+
 /** Signs in as a person does: with the key in the field of the sign-in page. */
 export async function signIn(page: Page, url: string, key: string): Promise<void> {
   await page.goto(`${url}/signin`)
@@ -80,6 +93,9 @@ export async function signIn(page: Page, url: string, key: string): Promise<void
 
 /** Opens a session for the page's profile without the sign-in page. */
 export async function openSession(page: Page, url: string, key: string): Promise<void> {
-  const response = await page.request.post(`${url}/api/v1/session`, { data: { api_key: key } })
+  const { response } = await answered(async () => {
+    const answer = await page.request.post(`${url}/api/v1/session`, { data: { api_key: key } })
+    return { response: answer, status: answer.status() }
+  }, 'the session')
   if (!response.ok()) throw new Error(`the session got ${response.status()}: ${await response.text()}`)
 }

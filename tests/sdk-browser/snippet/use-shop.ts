@@ -60,7 +60,7 @@ export function useShop(): Shop {
 
   beforeAll(async () => {
     shop.rig = await startRig()
-    shop.proxy = await startCollectProxy(shop.rig.url)
+    shop.proxy = await startCollectProxy(shop.rig.url, { isPatient: true })
     shop.site = await startSite()
     const fields = { scopes: ['events:write'], site_ids: [siteId], rate_limits: { events_per_minute: 1_000_000 } }
     shop.key = (await shop.rig.createKey({ name: 'page', ...fields })).key

@@ -180,7 +180,7 @@ function clusterServer({
           return (await post(url('default'), 'SELECT 1').catch(() => '')) === '1\n'
         },
         `ClickHouse at ${origin} answers`,
-        60_000,
+        300_000,
       )
       await post(url('default'), 'SYSTEM START LISTEN TCP')
     },

@@ -60,7 +60,7 @@ const trial = fc.record({
 export function testFunnelTrials(open: () => Promise<TestStore>, { trialCount }: { trialCount: number }): void {
   beforeAll(async () => {
     database = await openStatsDatabase(open)
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await database.drop()

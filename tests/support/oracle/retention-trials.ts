@@ -31,7 +31,7 @@ const atOnce = 4
 export function testRetentionTrials(open: () => Promise<TestStore>, { trialCount }: { trialCount: number }): void {
   beforeAll(async () => {
     store = await open()
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await store.drop()

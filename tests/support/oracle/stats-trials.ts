@@ -218,7 +218,7 @@ const atOnce = 4
 export function testStatsTrials(open: () => Promise<TestStore>, { trialCount }: { trialCount: number }): void {
   beforeAll(async () => {
     store = await open()
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await store.drop()
