@@ -63,7 +63,12 @@ describeWithChromium('text that would be markup', () => {
       }
       await expectNothing()
       // The page shows something of it: otherwise the test would show nothing.
-      if (path !== '/settings/session') expect(await page.locator('body').innerText()).toMatch(/onerror|onload/)
+      if (path !== '/settings/session') {
+        await eventually(async () => {
+          expect(await page.locator('body').innerText()).toMatch(/onerror|onload/)
+        })
+        await expectNothing()
+      }
       const rows = await page.getByRole('row').getByRole('link').or(page.getByRole('row').getByRole('button')).all()
       for (const row of rows.slice(0, 3)) {
         if (!(await row.isVisible())) continue
