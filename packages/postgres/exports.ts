@@ -317,7 +317,7 @@ export function exportStore(postgres: Postgres): ExportStore {
           await sql`
             UPDATE exports SET status = 'expired', expires_at = ${new Date(at)}, error = ${withdrawnText}
             WHERE ${made} AND status = 'completed'`.execute(transaction)
-          // Those of the last day's calls, too: the caller may have failed before the files were removed. Files of exports that are
+          // Files that calls of the last day returned are returned again: the caller may have failed before it removed them. Files of exports that are
           // made again, which have another file by then, are left to the worker's clean-up.
           const { rows: expired } = await sql<{ object: string | null }>`
             SELECT object FROM exports

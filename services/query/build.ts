@@ -68,7 +68,7 @@ export function buildQuery(
     autoRegister: config.SLUICE_AUTO_REGISTER_SITES,
   })
   const until = completeUntil({ store: watermarkStore(postgres), logger, metrics, clock })
-  // joi describes its schemas in a quarter of a second.
+  // Not built at the start: joi needs a quarter of a second of the processor to describe all schemas.
   const document = once(() => openApiDocument(operations, { version: manifest.version }))
   return {
     routes: queryRoutes({

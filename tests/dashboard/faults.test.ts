@@ -37,7 +37,7 @@ describeWithChromium('faults', () => {
     process.kill(pid, 'SIGSTOP')
     try {
       await page.keyboard.press('w')
-      await page.getByRole('button', { name: 'Retry' }).first().waitFor()
+      await page.getByRole('button', { name: 'Retry' }).first().waitFor({ timeout: 60_000 })
       await page.getByText('Service temporarily unavailable').first().waitFor()
       await page
         .getByText(/Request \S+/)
@@ -143,7 +143,7 @@ describeWithChromium('faults', () => {
     await page.keyboard.press('n')
     await page.waitForURL(/range=91d/)
     await eventually(async () => {
-      expect(hold.release.length).toBeGreaterThan(0)
+      expect(hold.release.length).toBe(1)
       expect(await page.locator('.funnel.old').count()).toBe(0)
     })
     expect(await changes.count()).toBe(0)
@@ -351,10 +351,7 @@ describeWithChromium('a writer that has stopped', () => {
   it('is told by the minutes that numbers are behind', async () => {
     await watermarkStore(query.postgres).advance('a-log', [Date.now() - 2 * 60_000])
     const page = await open()
-    await page
-      .getByRole('status', { name: 'Freshness' })
-      .getByText(/^[2-4] min behind$/)
-      .waitFor()
+    await page.getByRole('status', { name: 'Freshness' }).getByText('2 min behind').waitFor()
     expect(await page.getByText('Accepted events are not stored yet').count()).toBe(0)
   })
 })

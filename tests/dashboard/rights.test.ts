@@ -84,19 +84,13 @@ describeWithChromium('keys', () => {
   it.each([`/sites/${siteId}?range=7d&f=country:equals:DE`, `/sites/${siteId}/live`, '/settings/keys'])(
     'that are revoked are at the sign-in page within 5 s, and come back to %s',
     async (path) => {
-      const revoke = async (): Promise<{ page: Page; tookMs: number }> => {
-        const { key, key_id } = await rig.createKey({ name: 'short-lived', scopes: ['admin'] })
-        const page = await open(path, key)
-        await page.getByRole('heading', { level: 1 }).waitFor()
-        await rig.call('DELETE', `/api/v1/settings/keys/${key_id}`)
-        const elapsedMs = startStopwatch()
-        await page.getByLabel('API key').waitFor()
-        return { page, tookMs: elapsedMs() }
-      }
-      let { page, tookMs } = await revoke()
-      // On a busy machine, Sluice and the browser stand still at times.
-      for (let attempt = 1; attempt < 3 && tookMs >= 5_000; attempt++) ({ page, tookMs } = await revoke())
-      expect(tookMs).toBeLessThan(5_000)
+      const { key, key_id } = await rig.createKey({ name: 'short-lived', scopes: ['admin'] })
+      const page = await open(path, key)
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      await rig.call('DELETE', `/api/v1/settings/keys/${key_id}`)
+      const elapsedMs = startStopwatch()
+      await page.getByLabel('API key').waitFor()
+      expect(elapsedMs()).toBeLessThan(5_000)
       await page.getByLabel('API key').fill(rig.admin)
       await page.getByRole('button', { name: 'Sign in' }).click()
       await page.getByRole('navigation', { name: 'Main' }).waitFor()

@@ -16,8 +16,6 @@ interface Measurement {
   sent: number
   /** Answers with headers of the rate limit. */
   counted: number
-  /** Answers 503 without them: a gateway with too much to do refuses a request before it looks at its key. */
-  shed: number
   /** How often each status was answered. */
   statuses: Record<number, number>
   /** The values of X-RateLimit-Reset. */
@@ -59,7 +57,7 @@ describeWithServices('two gateways', () => {
   async function measure(): Promise<Measurement> {
     const key = await createLimitedKey()
     const gateways = await Promise.all([1, 2].map(() => startService('gateway', cluster.environment.gateway)))
-    const result: Measurement = { sent: 0, counted: 0, shed: 0, statuses: {}, resets: new Set(), hasLostRedis: false }
+    const result: Measurement = { sent: 0, counted: 0, statuses: {}, resets: new Set(), hasLostRedis: false }
     const endsAt = performance.now() + sendingMsMax
     const client = async (n: number): Promise<void> => {
       const { url = '' } = gateways[n % gateways.length] ?? {}
@@ -68,11 +66,8 @@ describeWithServices('two gateways', () => {
         const response = await post(`${url}/collect`, key, { site_id: 'limits', event_type: 'view' })
         await response.arrayBuffer()
         result.statuses[response.status] = (result.statuses[response.status] ?? 0) + 1
-        const reset = response.headers.get('x-ratelimit-reset')
-        if (reset !== null) {
-          result.counted++
-          result.resets.add(reset)
-        } else if (response.status === 503) result.shed++
+        if (response.headers.has('x-ratelimit-reset')) result.counted++
+        result.resets.add(response.headers.get('x-ratelimit-reset') ?? '')
       }
     }
     await Promise.all(Array.from({ length: clients }, (_, n) => client(n))).finally(() =>
@@ -83,16 +78,15 @@ describeWithServices('two gateways', () => {
 
   it(`share a key's limit: of the events of ${clients} clients they accept as many as it allows, ± 1 %`, async () => {
     let measurement = await measure()
-    const isInvalid = () => measurement.hasLostRedis || measurement.counted < 1.2 * limit
-    for (let attempt = 1; isInvalid() && attempt < attemptsMax; attempt++) measurement = await measure()
+    for (let attempt = 1; measurement.hasLostRedis && attempt < attemptsMax; attempt++) measurement = await measure()
 
-    const { sent, counted, shed, statuses, resets } = measurement
+    const { sent, counted, statuses, resets } = measurement
     const { 202: accepted = 0, 429: refused = 0, ...others } = statuses
-    expect(counted + shed).toBe(sent)
+    expect(counted).toBe(sent)
     // On a busy machine the log may acknowledge an event too late (503); the event has been counted all the same.
     expect(Object.keys(others).filter((status) => status !== '503')).toStrictEqual([])
     expect(accepted).toBeGreaterThan(limit / 2)
-    expect(Math.abs(counted - refused - limit)).toBeLessThanOrEqual(limit / 100)
+    expect(Math.abs(sent - refused - limit)).toBeLessThanOrEqual(limit / 100)
     // There is one window for both gateways: its end differs by the rounding alone.
     expect(resets.size).toBeLessThanOrEqual(2)
   })

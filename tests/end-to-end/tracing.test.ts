@@ -171,6 +171,8 @@ describeWithServices('tracing', () => {
     const endpoint = `http://127.0.0.1:${await findFreePort()}`
     const gateway = await start('gateway', { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint })
     await warmUp(gateway)
+    const { status } = await call(`${gateway.url}/collect`, { body: { site_id: site, event_type: 'x' } })
+    expect(status).toBe(202)
     expect(await stopAll()).toEqual([0])
     expect(linesOf(gateway).filter((line) => line.level === 'error' || line.level === 'fatal')).toEqual([])
   })

@@ -94,7 +94,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     return { body: Body as Readable, etag: ETag ?? '' }
   }
 
-  // Not with others by DeleteObjects, for which servers that speak S3 want different checksums.
+  // DeleteObjects would remove many objects at once, but servers that speak S3 want different checksums with it.
   const removeOne = async (name: string): Promise<void> => {
     try {
       await client.send(new DeleteObjectCommand(objectOf(name)))

@@ -147,9 +147,8 @@ test('a key that is refused is a log line that says what to check, without the k
   const key = generateKey('prod')
   const running = await startCanary({ key, deadlineMs: 1_000 })
   await waitUntil(async () => (await running.count('sent')) >= 2, 'two events are sent')
-  const refusals = () => running.lines().filter(({ level, status }) => level === 'warn' && status === 401)
-  await waitUntil(() => refusals().length > 0, 'the key was refused')
-  expect(refusals()).toMatchObject([
+  const warnings = running.lines().filter(({ level }) => level === 'warn')
+  expect(warnings).toMatchObject([
     {
       status: 401,
       error: 'Invalid API key',

@@ -216,7 +216,7 @@ describe('stats', () => {
 
   test('of as many values as there may be come in the order of the breakdown', async () => {
     const site = randomUUID()
-    // The value n of 1 to 100,000 comes once more often in the first tenth of them.
+    // Two events for each of the first 10,000 URLs, one for each of the other 90,000.
     await rig.database.owner.command(
       `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, url, received_at)
        SELECT {site:String}, 'prod', 'view', fromUnixTimestamp64Milli({noon:Int64}, 'UTC'), toString(number),

@@ -35,9 +35,7 @@ const recorder = `(() => {
     const number = document.querySelector('[data-number]')
     if (!number || number.dataset.number === '') return
     seen.firstNumberMs = performance.now()
-    // What is asked at intervals, or again after a 503, is no part of the load.
-    const names = performance.getEntriesByType('resource').map(({ name }) => name)
-    seen.requestsToFirstNumber = 1 + new Set(names.filter((name) => !name.includes('period=1h'))).size
+    seen.requestsToFirstNumber = 1 + performance.getEntriesByType('resource').length
     numbers.disconnect()
   })
   numbers.observe(document, { childList: true, subtree: true, attributes: true, attributeFilter: ['data-number'] })

@@ -30,9 +30,6 @@ const lastMs = 5 * 60_000
 /** Before the sign-in, the page asks who the visitor is, and for the site of its address: the browser reports each 401. */
 const signedOut = /status of 401.*\/api\/v1\/(session|sites\/[^/]+)$/
 
-/** A Sluice with too much to do asks for another attempt, which pages and the SDK make (docs/decisions/016-overload.md). */
-const busy = /status of 503.*\/(api\/v1|collect)\b/
-
 /**
  * One browser for the tests of a file. After each test, the test fails if a page of it has reported an error: an exception,
  * an error on the console, or a violation of the content security policy.
@@ -75,7 +72,7 @@ export function useBrowser(): Visitors {
       })
       context.setDefaultTimeout(180_000)
       contexts.push(context)
-      const expected = [signedOut, busy]
+      const expected = [signedOut]
       // A message that arrives late is the problem of the test that opened the page.
       const found = problems
       const report = (text: string): void => {
