@@ -39,7 +39,8 @@ describeWithServices('Sluice under faults', () => {
   }, 1_200_000)
 
   it('refuses every request in time without Kafka, and keeps the acknowledged events (R2)', async () => {
-    expectNoProblems(await kafkaAway(rig, { seed: 2, outageSeconds: 4, refusalMsMax: 10_000, say }))
+    const options = { seed: 2, clients: 8, batchEvents: 25, outageSeconds: 4, refusalMsMax: 10_000 }
+    expectNoProblems(await kafkaAway(rig, { ...options, say }))
   }, 1_200_000)
 
   it('turns rows that can not be stored into dead letters and delays no other rows (R3)', async () => {

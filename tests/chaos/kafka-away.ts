@@ -5,6 +5,12 @@ import { underLoad } from './under-load.ts'
 
 export interface KafkaAwayOptions {
   seed: number
+  /**
+   * Clients that send at a time, and the events of their batches. Each repeats its batch every second while it is refused,
+   * so that many clients with large batches overload a slow machine.
+   */
+  clients: number
+  batchEvents: number
   /** Duration of each of the three outages. */
   outageSeconds: number
   /** A 503 must come within this time. */
@@ -12,8 +18,9 @@ export interface KafkaAwayOptions {
   say: Say
 }
 
-const eventsPerSecond = 1_000
-const events = 20_000
+/** Events per second of each client while none is refused. */
+const eventsPerSecond = 31
+const secondsOfLoad = 20
 
 /**
  * R2: Kafka is shut down, then killed, then frozen, while many clients continue to send. Every event that was answered
@@ -21,7 +28,7 @@ const events = 20_000
  */
 export async function kafkaAway(
   rig: Rig,
-  { seed, outageSeconds, refusalMsMax, say }: KafkaAwayOptions,
+  { seed, clients, batchEvents, outageSeconds, refusalMsMax, say }: KafkaAwayOptions,
 ): Promise<Outcome> {
   const { kafka, proxies } = rig
   const awayAfter = async (leave: () => Promise<void>): Promise<void> => {
@@ -41,9 +48,10 @@ export async function kafkaAway(
     // A careful client waits for the time in Retry-After and does not disconnect from a slow gateway.
     load: {
       seed,
-      events,
-      eventsPerSecond,
-      concurrency: 32,
+      events: clients * eventsPerSecond * secondsOfLoad,
+      eventsPerSecond: clients * eventsPerSecond,
+      batchEvents,
+      concurrency: clients,
       retryPauseMs: 1_000,
       requestTimeoutMs: 15_000,
       // After an outage all delayed events arrive at once, so that the next outage may follow within a second.

@@ -109,7 +109,7 @@ const scenarios = new Map<string, Scenario>([
   [
     'kafka-away',
     onRig((rig, { seed, seconds = 150 }, say) =>
-      kafkaAway(rig, { seed, outageSeconds: seconds, refusalMsMax: 2_500, say }),
+      kafkaAway(rig, { seed, clients: 32, batchEvents: 100, outageSeconds: seconds, refusalMsMax: 2_500, say }),
     ),
   ],
   ['poison', onRig((rig, { seed }, say) => poison(rig, { seed, events: 20_000, say }))],
@@ -276,3 +276,5 @@ try {
   else console.error(error)
   process.exitCode = 1
 }
+// Node would first wait for requests of sockets that it has closed itself, which was seen to take for ever.
+process.exit()

@@ -2,8 +2,8 @@ import { type Agent, request } from 'node:http'
 
 export interface RequestOptions {
   key: string
-  /** Body of a POST, sent as JSON; without it, the request is a GET. */
-  body?: unknown
+  /** Body of a POST: JSON, or what is sent as JSON; without it, the request is a GET. */
+  body?: string | object
   /** Determines whether connections are kept alive. */
   agent: Agent
   /** Maximum time until the answer is complete. */
@@ -19,7 +19,7 @@ export interface Answer {
 /** Sends one request without retries. Rejects when the connection fails or the answer is too late. */
 export function sendRequest(url: string, { key, body, agent, timeoutMs }: RequestOptions): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-  const content = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
+  const content = body === undefined ? undefined : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
   const outgoing = request(
     url,
     {

@@ -103,11 +103,10 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
   let dueSince = beganAt
   let turn = 0
 
-  async function attempt({ from, to, attempts }: SentRequest): Promise<boolean> {
-    const url = urls[turn++ % urls.length] ?? ''
-    const sent = Array.from({ length: to - from }, (_, index) => drawEvent(seed, from + index).sent)
+  async function attempt({ from, to, attempts }: SentRequest, body: string): Promise<boolean> {
+    const url = `${urls[turn++ % urls.length] ?? ''}${to - from === 1 ? '/collect' : '/collect/batch'}`
     const at = Date.now()
-    const outcome = await post(url, sent, { key, agent, timeoutMs: requestTimeoutMs })
+    const outcome = await post(url, body, { key, agent, timeoutMs: requestTimeoutMs })
     const ms = Date.now() - at
     attempts.push({ at, ms, outcome: outcome.status ?? outcome.failure })
     if (outcome.status === undefined) {
@@ -130,7 +129,9 @@ export async function sendAll(options: SenderOptions): Promise<Ledger> {
   async function sendUntilAcknowledged(request: SentRequest): Promise<void> {
     const startedAt = Date.now()
     if (waiting++ === 0) dueSince = startedAt
-    while (!(await attempt(request))) {
+    // Drawn once for all attempts: this process also has the proxies, and is part of each time that it measures.
+    const body = bodyOf(seed, request)
+    while (!(await attempt(request, body))) {
       if (Date.now() - startedAt > options.patienceMs)
         throw new Error(`no 202 within ${options.patienceMs} ms, last: ${request.attempts.at(-1)?.outcome ?? ''}`)
       options.signal.throwIfAborted()
@@ -203,20 +204,19 @@ type Outcome =
   | { status: number; accepted: number | undefined; retryAfter: string | null; text: string }
   | { status?: undefined; failure: string }
 
+/** The JSON of the events of a request: of one event, or of a batch. */
+function bodyOf(seed: number, { from, to }: SentRequest): string {
+  const events = Array.from({ length: to - from }, (_, index) => drawEvent(seed, from + index).sent)
+  return JSON.stringify(events.length === 1 ? events[0] : { events })
+}
+
 async function post(
   url: string,
-  events: readonly object[],
+  body: string,
   { key, agent, timeoutMs }: { key: string; agent: Agent; timeoutMs: number },
 ): Promise<Outcome> {
-  const [single] = events
-  const isSingle = events.length === 1
   try {
-    const { status, retryAfter, text } = await sendRequest(`${url}${isSingle ? '/collect' : '/collect/batch'}`, {
-      key,
-      body: isSingle ? single : { events },
-      agent,
-      timeoutMs,
-    })
+    const { status, retryAfter, text } = await sendRequest(url, { key, body, agent, timeoutMs })
     const { data } = JSON.parse(text) as { data?: { accepted?: number } }
     return { status, accepted: data?.accepted, retryAfter, text }
   } catch (error) {
