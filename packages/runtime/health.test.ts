@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
 import { unavailable } from './errors.ts'
-import { NotReady, readiness, type ReadyCheck } from './health.ts'
+import { NotReady, readiness, type ReadyCheck, requiredUntilPassed } from './health.ts'
 
 const well: ReadyCheck = { name: 'clickhouse', required: true, check: () => Promise.resolve() }
 
@@ -24,6 +24,21 @@ test('a failed required check is named as missing, a failed optional one as degr
     degraded: { log: 'does not answer' },
   })
   expect(await readiness([well, failing('log', false, error)])).toMatchObject({ ready: true })
+})
+
+test('a dependency that is required until it has passed is degraded afterwards', async () => {
+  let isAway = true
+  const check = requiredUntilPassed({
+    name: 'log',
+    check: () => (isAway ? Promise.reject(new NotReady('away')) : Promise.resolve()),
+  })
+  const away = { ready: false, missing: { log: 'away' }, degraded: {} }
+  expect(await readiness([check])).toStrictEqual(away)
+  expect(await readiness([check])).toStrictEqual(away)
+  isAway = false
+  expect(await readiness([check])).toStrictEqual({ ready: true, missing: {}, degraded: {} })
+  isAway = true
+  expect(await readiness([check])).toStrictEqual({ ready: true, missing: {}, degraded: { log: 'away' } })
 })
 
 test('the reason of a failure is a code or plain words, never an address or a credential', async () => {

@@ -24,6 +24,25 @@ export class NotReady extends Error {
   override readonly name = 'NotReady'
 }
 
+/**
+ * A check of a dependency that is required until it has passed once. A service that never reached it has a wrong address or
+ * wrong credentials: while it is not ready, a rollout does not replace processes that work by it. After that an outage leaves
+ * the service ready, because it still does part of its work.
+ */
+export function requiredUntilPassed({ name, check }: Pick<ReadyCheck, 'name' | 'check'>): ReadyCheck {
+  let passed = false
+  return {
+    name,
+    get required() {
+      return !passed
+    },
+    async check() {
+      await check()
+      passed = true
+    },
+  }
+}
+
 const defaultTimeoutMs = 2_000
 
 /** Called with the name of each check that failed, and the whole reason, for the log. */

@@ -9,6 +9,7 @@ import { shardStore } from '@sluice/postgres/shards'
 import { siteStore } from '@sluice/postgres/sites'
 import { watermarkStore } from '@sluice/postgres/watermarks'
 import type { Redis } from '@sluice/redis/open'
+import { requiredUntilPassed } from '@sluice/runtime/health'
 import { addDurabilityWarnings, rejectionCounter } from './metrics.ts'
 import { hashMadeIds } from './publish/hash-made-ids.ts'
 import { publishByAge } from './publish/publish-by-age.ts'
@@ -31,8 +32,8 @@ export interface GatewayEngines {
 }
 
 /**
- * The gateway on its engines. It stays ready without them, because it can answer 503 or use its caches. Throws when the
- * browser SDK is not built.
+ * The gateway on its engines. Once it has reached Postgres and the log, it stays ready without them, because it can answer 503
+ * or use its caches. Throws when the browser SDK is not built.
  */
 export function buildGateway(
   config: { SLUICE_AUTO_REGISTER_SITES: boolean },
@@ -62,9 +63,9 @@ export function buildGateway(
     components: [durability, sites, registered.guard, registered.watch, backfillWatch],
     warnings: durability.warnings,
     checks: [
-      { name: 'log', required: false, check: () => log.check() },
-      { name: 'log of old events', required: false, check: () => backfill.check() },
-      { name: 'postgres', required: false, check: () => postgres.check() },
+      requiredUntilPassed({ name: 'log', check: () => log.check() }),
+      requiredUntilPassed({ name: 'log of old events', check: () => backfill.check() }),
+      requiredUntilPassed({ name: 'postgres', check: () => postgres.check() }),
       { name: 'redis', required: false, check: () => redis.check() },
     ],
   }
