@@ -1,9 +1,10 @@
 import { chmod, mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { findFreePort, isAlive } from '@sluice/engines/processes'
+import { isAlive } from '@sluice/engines/processes'
 import { openClickHouse } from '@sluice/event-store/client'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { findFreePort } from '../support/free-port.ts'
 import { type ServiceName, type ServiceProcess, spawnProgram, startService } from '../support/service-process.ts'
 
 /** Longest time until something that was killed works again. */

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals'
-import { findFreePort } from '@sluice/engines/processes'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type Cluster, createCluster } from '../support/cluster.ts'
 import { describeWithServices } from '../support/engines/test-engines.ts'
+import { findFreePort } from '../support/free-port.ts'
 import { type ServiceProcess, startService } from '../support/service-process.ts'
 import { type CollectedSpan, startTraceCollector, type TraceCollector } from '../support/trace-collector.ts'
 

@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from '@jest/globals'
-import { findFreePort } from '@sluice/engines/processes'
 import { openOutbound } from '@sluice/outbound/open-outbound'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { attempt } from '@sluice/worker/webhooks/attempt'
+import { findFreePort } from '../support/free-port.ts'
 import { testSecrets } from '../support/webhooks.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
-import { findFreePort } from '@sluice/engines/processes'
 import type { Receipt } from '@sluice/node'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { findFreePort } from '../support/free-port.ts'
 import { useStoringGateway } from '../support/storing-gateway.ts'
 
 const baggage = 'sluice.session_id=session-1,sluice.anonymous_id=anonymous-1'

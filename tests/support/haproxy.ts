@@ -4,9 +4,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { findFreePort } from '@sluice/engines/processes'
 import { runWithWatchdog } from '@sluice/engines/run-with-watchdog'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { findFreePort } from './free-port.ts'
 
 /** Debian installs HAProxy in /usr/sbin, which is in the PATH of root only. */
 const searchPath = `${process.env.PATH ?? ''}:/usr/sbin`

@@ -1,5 +1,5 @@
-import { findFreePort } from '@sluice/engines/processes'
 import { type LocalKafka, startKafka } from './engines/kafka.ts'
+import { findFreePort } from './free-port.ts'
 import { type TcpProxy, tcpProxy } from './tcp-proxy.ts'
 
 /** Starts a broker that all clients reach through a proxy, because that is the address which the broker advertises. */

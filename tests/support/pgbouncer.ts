@@ -3,9 +3,9 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { findFreePort } from '@sluice/engines/processes'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { describeWith } from './describe-with.ts'
+import { findFreePort } from './free-port.ts'
 
 /** Where Debian installs it. */
 const searchPath = `${process.env.PATH ?? ''}:/usr/sbin`

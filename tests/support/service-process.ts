@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { findFreePort } from '@sluice/engines/processes'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { findFreePort } from './free-port.ts'
 import { nodeFlags, ownRoot } from './node-flags.ts'
 
 /** A service in a process of its own, as production runs it. */

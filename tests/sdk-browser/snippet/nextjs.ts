@@ -6,8 +6,8 @@ import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, it } from '@jest/globals'
-import { findFreePort } from '@sluice/engines/processes'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { findFreePort } from '../../support/free-port.ts'
 import type { Shop } from './use-shop.ts'
 
 const run = promisify(execFile)

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { existsSync, globSync } from 'node:fs'
-import { findFreePort } from '@sluice/engines/processes'
+import { findFreePort } from '../../support/free-port.ts'
 import { killProcess, type Profile, type RunningBrowser, type Tab } from './browser.ts'
 import { openWebDriverSession, type WebDriverSession } from './web-driver.ts'
 

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type ChildHandle, forkChild } from '@sluice/engines/child-process'
 import { type ClickHouseUser, renderConfig, renderUsers } from '@sluice/engines/clickhouse-config'
-import { findFreePort } from '@sluice/engines/processes'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { findFreePort } from '../free-port.ts'
 
 /** A cluster of real ClickHouse servers, each of which is a shard. */
 export interface ClickHouseCluster {
