@@ -303,6 +303,13 @@ describe('the texts of properties', () => {
     expect({ ...row.properties }).toStrictEqual({ a: '\uFFFD', l: '["\uFFFD",{"\uFFFD":"\uFFFD"}]' })
   })
 
+  test('get U+FFFD in names of nested objects without more work at each level', () => {
+    const depth = 29
+    const text = `${'{"a":'.repeat(depth)}1${',"\\ud800":1}'.repeat(depth)}`
+    const { l } = rowFromText(`"properties": {"l": [${text}]}`).properties
+    expect(l).toBe(`[${'{"a":'.repeat(depth)}1${',"\uFFFD":1}'.repeat(depth)}]`)
+  }, 60_000)
+
   test.each(['"\\u0000"', '["\\u0000"]', '[["a", {"b": "\\u0000"}]]', '[{"\\u0000": 1}]'])(
     'must not contain NUL as in %s',
     (value) => {

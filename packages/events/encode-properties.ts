@@ -174,9 +174,12 @@ export class EncodedProperties {
     if (Array.isArray(item)) {
       return `[${item.map((each) => this.encodeItem(each, name, place, depth + 1)).join(',')}]`
     }
-    const fields: string[] = []
+    // Looked for before anything is encoded: what is encoded a second time at every level would double the work at each.
     for (const key in item) {
       if (!key.isWellFormed()) return this.encodeIllFormed(item as JsonObject, name, place, depth)
+    }
+    const fields: string[] = []
+    for (const key in item) {
       const jsonKey = quotedText(key, name, place)
       fields.push(`${jsonKey}:${this.encodeItem((item as JsonObject)[key], name, place, depth + 1)}`)
     }
