@@ -1,7 +1,7 @@
 import { eventLimits } from '@sluice/contracts/event-limits'
 import type { JsonObject } from '@sluice/events/encode-properties'
 import { parseJson } from '@sluice/http/json-body'
-import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
+import { AppError, invalidField, invalidFormat, missingField, tooLarge } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
 import type { BatchEvents, BatchItem } from '../collect-batch/read-events.ts'
 import { parseItemExactly, splitList } from '../collect-batch/split-list.ts'
@@ -10,10 +10,15 @@ import { hasRoundedId, mapMessage } from './map-message.ts'
 /**
  * The messages of a batch of Segment's API, `{"batch": [...], "context"?: {...}}`, as events of a site. Members of the
  * batch's context are added to each message whose context lacks them; the other fields are about the request and are ignored.
- * Throws AppError 400 if the list is missing, empty or too long.
+ * Throws AppError 400 if the list is missing, empty or too long, and 413 if the batch would be too large with its context in each
+ * message: each is mapped and validated as if it had been sent so.
  */
 export function readMessages(bytes: Buffer, siteId: string): BatchEvents {
   const body = bodyOf(parseJson(bytes))
+  const contextBytes = Buffer.byteLength(JSON.stringify(body.context))
+  if (contextBytes * body.messages.length > eventLimits.batchBytesMax) {
+    throw tooLarge(`The batch with its context in each message is larger than ${eventLimits.batchBytesMax} bytes`)
+  }
   let exactMessage: ((index: number) => unknown) | undefined
   const parseAgain = (index: number): unknown => {
     exactMessage ??= exactMessages(bytes)

@@ -401,6 +401,18 @@ describe('what is refused', () => {
     expect([status, body.error]).toStrictEqual([400, error])
   })
 
+  test('is a batch that is too large with its context in each message', async () => {
+    const { key } = await newSite()
+    const batch = Array.from({ length: 2_000 }, () => ({ type: 'group', groupId: 'g' }))
+    const context = Object.fromEntries(Array.from({ length: 1_000 }, (_, n) => [`member${n}`, null]))
+    const { status, body } = await post('/v1/batch', { batch, context }, basic(key))
+    expect([status, body.error]).toStrictEqual([
+      413,
+      'The batch with its context in each message is larger than 10485760 bytes',
+    ])
+    expect((await post('/v1/batch', { batch: batch.slice(0, 500), context }, basic(key))).status).toBe(200)
+  })
+
   test('of another media type is 415', async () => {
     const { key } = await newSite()
     for (const credential of [basic(key), {}]) {
