@@ -40,7 +40,12 @@ export function createListener(routes: readonly Route[], pages: readonly Page[],
     const mark = url.indexOf('?')
     const route = direct.get(`${method} ${mark < 0 ? url : url.slice(0, mark)}`)
     if (route) void deps.dispatch.route(route, {}, request, response)
-    else app(request, response)
+    else {
+      // Called for a target that has no path, such as `foo://bar`: the handlers of Express are not.
+      app(request as Request, response as Response, () => {
+        deps.dispatch.fail(notFound(), undefined, request, response)
+      })
+    }
   }
 }
 

@@ -49,6 +49,18 @@ describe('404 is the answer to the unknown path', () => {
   })
 })
 
+test.each(['foo://bar', 'http://[%25]/things'])(
+  '404 is the answer to the target %s, in which Express finds no path',
+  async (target) => {
+    const connection = await connectRaw(things.service.port)
+    connection.send(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+    const answer = await connection.closed
+    expect(answer).toMatch(/^HTTP\/1\.1 404 /)
+    expect(answer).toMatch(/^X-Request-Id: /im)
+    expect(answer).toContain('{"success":false,"error":"Not found"')
+  },
+)
+
 test.each(['/things/%', '/things/%zz', '/things/%ff', '/things/%c3%28', '/things/a/parts/%e0%80'])(
   '400 is the answer to %s, which is not valid percent-encoding',
   async (path) => {

@@ -305,12 +305,13 @@ interface RequestScope {
 
 /**
  * Adjusts the cost of a failed request (docs/http-interface.md#rate-limits): one that is refused with 429 or 413 costs
- * nothing, also when another limit than that of requests refuses it, such as that of new sites. An unreadable body costs at
- * least 1 if the cost depends on the body.
+ * nothing, also when another limit than that of requests refuses it, such as that of new sites. If the cost depends on the body,
+ * an unreadable body costs 1, also when its events were counted before, and another failure at least 1.
  */
 async function adjustCharge(route: Route, { rate }: RequestContext, error: AppError): Promise<void> {
   const status = statusOf[error.code]
-  if (status === 413 || status === 429) await rate?.refund()
+  const isUnreadable = error.code === 'invalid_format' && route.cost === 'body'
+  if (status === 413 || status === 429 || isUnreadable) await rate?.refund()
   if (status === 400 && route.cost === 'body') await rate?.consumeAtLeastOne()
 }
 
@@ -382,10 +383,13 @@ function requireReadableQuery(url: string): void {
 function plainQuery(query: URLSearchParams): ApiRequest['query'] {
   if (query.size === 0) return emptyQuery
   const plain = Object.create(null) as Record<string, string | string[]>
-  for (const name of new Set(query.keys())) {
+  // One pass: `getAll` for each name would take a time that grows with the square of their number.
+  for (const [name, value] of query) {
     if (name === 'api_key') continue
-    const values = query.getAll(name)
-    plain[name] = values.length === 1 && values[0] !== undefined ? values[0] : values
+    const held = plain[name]
+    if (held === undefined) plain[name] = value
+    else if (typeof held === 'string') plain[name] = [held, value]
+    else held.push(value)
   }
   return plain
 }

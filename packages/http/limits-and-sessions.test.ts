@@ -4,7 +4,7 @@ import { generateKey, hashKey } from '@sluice/access/api-key'
 import type { LimitClass } from '@sluice/contracts/rate-limits'
 import type { Scope } from '@sluice/contracts/scopes'
 import { openRedis, type Redis } from '@sluice/redis/open'
-import { invalidField, rateLimited } from '@sluice/runtime/errors'
+import { invalidField, invalidFormat, rateLimited } from '@sluice/runtime/errors'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
 import { keysInMemory, startTestService, type TestService } from '../../tests/support/test-service.ts'
 import { hashToken } from './authenticate.ts'
@@ -45,6 +45,8 @@ const routes: Route[] = [
     handle: async (request: ApiRequest): Promise<HandlerResult> => {
       if (request.query.fail !== undefined) throw invalidField('events', 'must be a list')
       await request.consume(Number(request.body.bytes.toString()))
+      if (request.query.late === 'format') throw invalidFormat('body is not valid JSON')
+      if (request.query.late === 'field') throw invalidField('events', 'holds no valid event')
       return { status: 200 }
     },
   }),
@@ -156,6 +158,18 @@ describe('rate limits', () => {
     expect(await sendRequest('/batches?fail=1', { ...(ownKey && { key: ownKey }), body: '1' })).toMatchObject({
       status: 400,
       remaining: '4',
+    })
+  })
+
+  test('count a body that turns out to be unreadable as 1, and one whose events are invalid as these events', async () => {
+    const ownKey = limited[7] ?? ''
+    expect(await sendRequest('/batches?late=format', { key: ownKey, body: '3' })).toMatchObject({
+      status: 400,
+      remaining: '4',
+    })
+    expect(await sendRequest('/batches?late=field', { key: ownKey, body: '3' })).toMatchObject({
+      status: 400,
+      remaining: '1',
     })
   })
 
