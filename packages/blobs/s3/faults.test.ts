@@ -105,6 +105,14 @@ describeWithS3('an S3 server', () => {
       expect(elapsedMs()).toBeLessThan(8_000)
     })
 
+    test('a check that passed is not repeated at each probe', async () => {
+      const probed = await open(throughProxy)
+      await probed.check()
+      await proxy.cut()
+      await probed.check()
+      await expect(store.check()).rejects.toMatchObject(away)
+    })
+
     /** Opens the blob, waits for its first bytes, and returns the stream. */
     const beginReading = async (from = store): Promise<Readable> => {
       const stream = await from.read('a')

@@ -27,6 +27,8 @@ import { writeInParts } from './write-in-parts.ts'
 /** Requests at once that remove an object each. */
 const removedAtOnceMax = 16
 const checkTimeoutMs = 5_000
+/** Time for which a check that passed is not repeated: readiness asks every second, and each check is three billed requests. */
+const checkHeldMs = 30_000
 
 export interface S3StoreOptions {
   /** By default, the SDK looks for the machine's own (see createClient). */
@@ -49,6 +51,8 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
     return { Bucket, Key: `${prefix}${name}` }
   }
   const uploadOf = ({ name, uploadId }: Upload) => ({ ...objectOf(name), UploadId: uploadId })
+  /** `performance.now()` when the last check passed. */
+  let passedAt = -Infinity
   const nameOf = (key: string | undefined): string => (key ?? '').slice(prefix.length)
 
   /**
@@ -253,6 +257,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
 
     // A begun upload shows that the credentials may write, and leaves nothing behind, not even a version of an object.
     check: async () => {
+      if (performance.now() - passedAt < checkHeldMs) return
       const signal = AbortSignal.timeout(checkTimeoutMs)
       try {
         const upload = await beginParts(probeName, signal)
@@ -263,6 +268,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
           (options) => client.send(new ListObjectsV2Command({ Bucket, Prefix, MaxKeys: 1 }), options),
           { signal },
         )
+        passedAt = performance.now()
       } catch (error) {
         throw signal.aborted
           ? unavailable(
