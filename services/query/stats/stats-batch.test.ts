@@ -135,6 +135,38 @@ test('answers that have too many entries together are refused, without being ask
   expect(asked.length).toBeLessThan(queries.length)
 })
 
+describe('answers that have too much text together', () => {
+  const tooMuch = 'Invalid field: queries must make at most 64000000 characters of text together: ask fewer at once'
+  const byUrl = { site_id: 'long', metric: 'event_count_by_type', group_by: 'url', start_date: noon }
+
+  beforeAll(async () => {
+    // One value in place of thousands, which take ClickHouse long.
+    await database.owner.command(
+      `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at, url)
+       SELECT 'long', 'prod', 'view', at, 'long', at, repeat(repeat('x', 1000), 33000)
+       FROM (SELECT fromUnixTimestamp64Milli({noon:Int64}, 'UTC') AS at)`,
+      { params: { noon } },
+    )
+  })
+
+  test.each([
+    ['are refused', 2, 2],
+    ['are refused, too, when they share a statement', 1, 1],
+  ])('%s', async (_, lastLength, statements) => {
+    let asked = 0
+    const counting: Pick<ClickHouse, 'query'> = {
+      query: (sql, params, options) => {
+        asked += 1
+        return database.reader.query(sql, params, options)
+      },
+    }
+    const queries = [1, lastLength].map((length) => ({ ...byUrl, end_date: noon + length }))
+    const errors = (await requestBatch(queries, {}, counting)).map(({ error }) => error)
+    expect(new Set(errors)).toStrictEqual(new Set([undefined, tooMuch]))
+    expect(asked).toBe(statements)
+  })
+})
+
 describe('a batch', () => {
   const spent: number[] = []
   const consume = (cost: number): void => void spent.push(cost)

@@ -1,8 +1,9 @@
 import { statusOf } from '@sluice/api/error-status'
 import { operations } from '@sluice/api/operations'
 import { batchQuery } from '@sluice/api/stats-batch'
-import { statsLimits, type StatsResult } from '@sluice/contracts/stats'
+import { type BreakdownEntry, statsLimits, type StatsResult } from '@sluice/contracts/stats'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
+import type { QueryResult } from '@sluice/event-store/client'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
 import { earliestRead } from '@sluice/event-store/stats/earliest-read'
 import { deduplicatingRunner, shareStatements } from '@sluice/event-store/stats/share-statements'
@@ -16,6 +17,9 @@ import { readStatsRequest, type RequestedStats, type StatsRequest } from './read
 import { type StatsDeps, statsResult, statsSpec } from './stats.ts'
 
 type BatchRequest = Pick<ApiRequest, 'receivedAt' | 'credential' | 'signal' | 'log'>
+
+/** Called with each result that a batch keeps until its end. */
+type HoldResult = (result: QueryResult<object>) => void
 
 /** A query that may be evaluated, or the entry of one that may not. */
 type ReadQuery = { statsRequest: StatsRequest; spec: RequestedStats } | { entry: BatchEntry }
@@ -50,12 +54,21 @@ export function statsBatchRoute(deps: StatsDeps): Route {
       'entry' in query ? query : { ...query, completeUntilMs: deps.completeUntil(earliestRead(query.spec)) },
     )
     const withSharedStatement = shareStatements(read.flatMap((query) => ('entry' in query ? [] : [query.spec])))
-    const sharingDeps = { ...deps, eventReader: sharedRunner(deps.eventReader) }
-    const limit = concurrencyLimit(concurrencyMax)
     let entries = 0
+    let answered = 0
+    let held = 0
     const requireRoom = (): void => {
-      if (entries > statsLimits.batchEntriesMax) throw tooManyEntries()
+      if (entries > statsLimits.batchEntriesMax) throw tooMany(`${statsLimits.batchEntriesMax} entries`)
+      if (Math.max(answered, held) > statsLimits.batchCharactersMax) {
+        throw tooMany(`${statsLimits.batchCharactersMax} characters of text`)
+      }
     }
+    const hold: HoldResult = ({ rows }) => {
+      held += charactersOf(rows)
+      requireRoom()
+    }
+    const sharingDeps = { ...deps, eventReader: sharedRunner(deps.eventReader, hold) }
+    const limit = concurrencyLimit(concurrencyMax)
     const results = await Promise.all(
       questions.map(async (query) => {
         if ('entry' in query) return query.entry
@@ -66,7 +79,10 @@ export function statsBatchRoute(deps: StatsDeps): Route {
           try {
             requireRoom()
             const data = await statsResult(spec, statsRequest, { credential, receivedAt, signal }, questionDeps)
-            entries += entriesOf(data)
+            const listed = entriesOf(data)
+            entries += listed.length
+            // Apart from the results: questions that share a result repeat its texts.
+            answered += charactersOf(listed)
             requireRoom()
             return { success: true, data }
           } catch (error) {
@@ -81,12 +97,20 @@ export function statsBatchRoute(deps: StatsDeps): Route {
 }
 
 /** All entries of a batch are in memory until the last question is answered. */
-function entriesOf({ breakdown = [], compare }: StatsResult): number {
-  return breakdown.length + (compare?.breakdown?.length ?? 0)
+function entriesOf({ breakdown = [], compare }: StatsResult): BreakdownEntry[] {
+  return [...breakdown, ...(compare?.breakdown ?? [])]
 }
 
-function tooManyEntries(): AppError {
-  return invalidField('queries', `must make at most ${statsLimits.batchEntriesMax} entries together: ask fewer at once`)
+function charactersOf(rows: readonly object[]): number {
+  let characters = 0
+  for (const row of rows) {
+    for (const value of Object.values(row)) characters += typeof value === 'string' ? value.length : 0
+  }
+  return characters
+}
+
+function tooMany(what: string): AppError {
+  return invalidField('queries', `must make at most ${what} together: ask fewer at once`)
 }
 
 /** The entry of a query that failed. Throws the error itself when the client has left. */
@@ -102,8 +126,21 @@ function failedEntry(error: unknown, request: BatchRequest): BatchEntry {
   }
 }
 
-/** Runners that are one runner, by which equal statements run once. All callers must be one. */
-function sharedRunner(runners: AnalysisRunners): AnalysisRunners {
+/**
+ * Runners that are one runner, by which equal statements run once. All callers must be one. Results are kept for the questions
+ * that are yet to begin: `hold` is called with each, and a result for which it throws is let go.
+ */
+function sharedRunner(runners: AnalysisRunners, hold: HoldResult): AnalysisRunners {
   let shared: QueryRunner | undefined
-  return { ...runners, as: (caller) => (shared ??= deduplicatingRunner(runners.as(caller))) }
+  return { ...runners, as: (caller) => (shared ??= deduplicatingRunner(holdingRunner(runners.as(caller), hold))) }
+}
+
+function holdingRunner(runner: QueryRunner, hold: HoldResult): QueryRunner {
+  return {
+    query: async <Row>(...query: Parameters<QueryRunner['query']>) => {
+      const result = await runner.query<Row & object>(...query)
+      hold(result)
+      return result
+    },
+  }
 }
