@@ -229,6 +229,15 @@ test('a site that the key is not bound to is 403, a cohort that is not of the si
   expect((await store.list('shop', ['events'], { limit: 1, offset: 0 })).total).toBe(0)
 })
 
+test('an export that is refused for its cohort registers no site', async () => {
+  const key = await query.createKey({ scopes: ['stats:read'], siteIds: ['shop'] })
+  const foreign = await post({ ...plain, site_id: 'new-site', cohort_id: 'coh_none' }, { key })
+  expect([foreign.status, foreign.body.error]).toStrictEqual([403, 'Key is not allowed for this site'])
+  const { status, body } = await post({ ...plain, site_id: 'new-site', cohort_id: 'coh_none' })
+  expect([status, body.error]).toStrictEqual([404, 'Cohort not found'])
+  expect(await siteStore(query.postgres).find('new-site')).toBeUndefined()
+})
+
 test('an Idempotency-Key makes one export of repeated requests', async () => {
   const headers = { 'Idempotency-Key': 'once' }
   const first = await post(plain, { headers })

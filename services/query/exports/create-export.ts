@@ -2,13 +2,13 @@ import type { SiteLookup } from '@sluice/access/sites'
 import { writableSite } from '@sluice/access/writable-site'
 import { operations } from '@sluice/api/operations'
 import type { CreateExportBody, ExportSpec } from '@sluice/contracts/exports'
-import { type Environment, grants } from '@sluice/contracts/scopes'
+import { allowsSite, type Environment, grants } from '@sluice/contracts/scopes'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import type { CohortStore } from '@sluice/postgres/cohorts'
 import { toExportResource } from '@sluice/postgres/export-records'
 import type { ExportStore } from '@sluice/postgres/exports'
-import { insufficientScope, notFound } from '@sluice/runtime/errors'
+import { insufficientScope, notFound, siteNotAllowed } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { scopeOfType } from './permitted-types.ts'
@@ -34,8 +34,10 @@ export function createExportRoute({ sites, cohorts, exports, clock }: CreateExpo
     requireFittingFields(body, now)
     const scope = scopeOfType(type)
     if (!grants(credential.scopes, scope)) throw insufficientScope(scope)
-    await writableSite(sites, { credential, signal }, siteId)
+    if (!allowsSite(credential.siteIds, siteId)) throw siteNotAllowed()
+    // Before the site is registered: a refused request registers none.
     if (cohortId !== undefined && !(await cohorts.find(cohortId, [siteId]))) throw notFound('Cohort')
+    await writableSite(sites, { credential, signal }, siteId)
 
     const exportId = newId('exp')
     const record = await exports.create(
