@@ -11,10 +11,12 @@ import { type ExportStore, exportStore } from '@sluice/postgres/exports'
 import { siteStore } from '@sluice/postgres/sites'
 import { newId } from '@sluice/runtime/ids'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { apiRequest } from '../../../tests/support/api-request.ts'
 import { testWith } from '../../../tests/support/describe-with.ts'
 import { addExport } from '../../../tests/support/export-jobs.ts'
 import { type FinishedFile, finishExport } from '../../../tests/support/finished-export.ts'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
+import { downloadExportRoute } from './download-export.ts'
 
 let query: TestQuery
 let store: ExportStore
@@ -239,6 +241,25 @@ describe('a schedule', () => {
     await makeRun(exportId, first + 2 * hourMs)
     expect(await (await download(exportId)).text()).toBe('second')
     expect(await (await download(runs[0] ?? '')).text()).toBe('first')
+  })
+
+  test('whose only run loses its file while the request is answered is 410', async () => {
+    const at = Date.now()
+    const scheduled = { frequency: 'hourly', nextRun: at, paused: false } as const
+    const { exportId } = await addExport(store, { site: 'shop', scheduled }, at)
+    const run = await makeRun(exportId, at)
+    await finishExport({ exports: store, blobs: query.blobs }, run, { content: Buffer.from('a'), at })
+    const { handle } = downloadExportRoute({
+      exports: {
+        find: (...found) => store.find(...found),
+        latestCompletedRun: async (scheduleId) => {
+          await store.expire(Date.now() + 8 * 24 * hourMs, 1)
+          return store.latestCompletedRun(scheduleId)
+        },
+      },
+      blobs: query.blobs,
+    })
+    await expect(handle(apiRequest({ params: { export_id: exportId } }))).rejects.toMatchObject({ code: 'gone' })
   })
 })
 

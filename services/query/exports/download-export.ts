@@ -27,8 +27,11 @@ export function downloadExportRoute({
     const { export_id: exportId } = params
     log({ export_id: exportId })
     const found = await visibleExport(exports, exportId, credential)
-    const completed = found.scheduled ? await exports.latestCompletedRun(exportId) : found
-    return fileOf(completed ?? found, blobs, receivedAt)
+    if (!found.scheduled) return fileOf(found, blobs, receivedAt)
+    const run = await exports.latestCompletedRun(exportId)
+    // The run that was completed when the schedule was read has expired since, or was withdrawn or deleted.
+    if (!run && found.status === 'completed') throw fileGone()
+    return fileOf(run ?? found, blobs, receivedAt)
   })
 }
 
