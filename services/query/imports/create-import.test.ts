@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { hashKey } from '@sluice/access/api-key'
 import { keyCache } from '@sluice/access/key-cache'
 import type { AcceptedImport } from '@sluice/contracts/imports'
 import { migrateClickHouse } from '@sluice/event-store/migrate'
@@ -268,6 +269,51 @@ describe('POST /api/v1/imports refuses, and leaves neither blobs, rows nor files
   })
 })
 
+describe('POST /api/v1/imports refuses, and leaves nothing of, an upload during which its key', () => {
+  const actor = { keyId: 'key_test', siteIds: null }
+  const keys = () => query.keys
+  test.each<[string, (keyId: string) => Promise<unknown>, number, string]>([
+    ['is revoked', (keyId) => keys().revoke(keyId, null), 401, 'Invalid API key'],
+    [
+      'expires',
+      (keyId) => keys().update(keyId, actor, () => ({ expiresAt: new Date(Date.now() - 1) })),
+      401,
+      'Invalid API key',
+    ],
+    [
+      'loses the scope',
+      (keyId) => keys().update(keyId, actor, () => ({ scopes: ['stats:read'] })),
+      403,
+      'Insufficient scope: requires events:write',
+    ],
+    [
+      'loses the site',
+      (keyId) => keys().update(keyId, actor, () => ({ siteIds: ['blog'] })),
+      403,
+      'Key is not allowed for this site',
+    ],
+    [
+      'becomes one of web pages',
+      (keyId) => keys().update(keyId, actor, () => ({ allowedOrigins: ['https://shop.example'] })),
+      403,
+      'A key with allowed_origins can not be used for imports: use a key without it',
+    ],
+  ])('%s', async (_, change, status, error) => {
+    const key = await query.createKey({ scopes: ['events:write'], siteIds: ['shop'] })
+    const { keyId = '' } = (await query.keys.findByHash(hashKey(key))) ?? {}
+    const body = Buffer.concat([...fields, filePart(csv), formEnd])
+    const { send, received, socket } = await openUpload(body.length, key)
+    await waitUntil(async () => (await countLeftovers(query)).uploads === 1, 'the upload is under way')
+    await change(keyId)
+    send(body)
+    const answer = await received(/\r\n\r\n{.*}/)
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+    expect(answer).toContain(`"error":"${error}"`)
+    socket.destroy()
+    expect(await countLeftovers(query)).toStrictEqual(nothing)
+  })
+})
+
 /** A connection that has sent the headers of an upload. */
 async function openUpload(length: number, key = query.admin) {
   const connection = await connectRaw(query.service.port)
@@ -300,6 +346,7 @@ describe('with small limits', () => {
     const { postgres, blobs, keys } = query
     const sites = siteStore(postgres)
     const route = createImportRoute({
+      keys,
       sites: { findOrRegister: (siteId) => sites.find(siteId) },
       imports: importStore(postgres),
       blobs,

@@ -1,4 +1,5 @@
 import type { Credential } from '@sluice/access/credential'
+import type { KeyStore } from '@sluice/access/keys'
 import type { SiteLookup } from '@sluice/access/sites'
 import { writableSite } from '@sluice/access/writable-site'
 import { operations } from '@sluice/api/operations'
@@ -14,12 +15,14 @@ import type { UploadStore } from '@sluice/postgres/uploads'
 import { insufficientScope, rateLimited } from '@sluice/runtime/errors'
 import { newId } from '@sluice/runtime/ids'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
+import { currentCredential } from './current-credential.ts'
 import { permittedTypes } from './permitted-types.ts'
 import { ReceivedFile } from './received-file.ts'
 
 type Imports = Pick<ImportStore, 'create' | 'find' | 'uploads'>
 
 export interface CreateImportDeps {
+  keys: Pick<KeyStore, 'find'>
   sites: Pick<SiteLookup, 'findOrRegister'>
   imports: Imports
   blobs: Pick<BlobStore, 'write' | 'remove' | 'disk'>
@@ -38,10 +41,10 @@ const retryAfterSeconds = 10
  * neither blobs nor rows.
  *
  * Throws 429 before the body is read when the key has four uploads under way; then the errors of `Upload.receive` and of
- * the file (`writeSegments`); then, because the fields may follow the file, 403 for the type, 400 for the header, and the
- * errors of `writableSite`.
+ * the file (`writeSegments`); then, because the fields may follow the file, those of `currentCredential`, 403 for the type, 400
+ * for the header, and the errors of `writableSite`.
  */
-export function createImportRoute({ sites, imports, blobs, clock, limits }: CreateImportDeps): Route {
+export function createImportRoute({ keys, sites, imports, blobs, clock, limits }: CreateImportDeps): Route {
   const { uploads } = imports
   return handle(operations.createImport, async ({ body, credential, receivedAt, signal, log }) => {
     const importId = newId('imp')
@@ -56,9 +59,11 @@ export function createImportRoute({ sites, imports, blobs, clock, limits }: Crea
       const { fields, stored } = await body.receive(file)
       const { type, site_id: siteId } = fields
       log({ site_id: siteId, type, records: stored.totalRecords })
-      requireType(type, credential)
+      // The body may have taken hours.
+      const current = await currentCredential(keys, credential, clock.now())
+      requireType(type, current)
       recordParser(stored.layout, type)
-      await writableSite(sites, { credential, signal }, siteId)
+      await writableSite(sites, { credential: current, signal }, siteId)
       const { sha256 } = stored
       const segments = stored.segments.map((segment) => ({ ...segment, object: segmentName(importId, segment.n) }))
       const created = { importId, siteId, environment, type, keyId, sha256, segments, createdAt: receivedAt }

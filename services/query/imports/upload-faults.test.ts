@@ -42,6 +42,7 @@ afterEach(async () => {
 async function uploadTo(parts: Partial<Parameters<typeof createImportRoute>[0]>, file: string) {
   const sites = siteStore(query.postgres)
   const route = createImportRoute({
+    keys: query.keys,
     sites: { findOrRegister: (siteId) => sites.find(siteId) },
     imports: store,
     blobs: query.blobs,
