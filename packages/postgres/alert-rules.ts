@@ -13,7 +13,7 @@ import { readHistory, removeOldHistory } from './alert-history.ts'
 import { type Judged, type Judgement, judgeRules } from './alert-judgements.ts'
 import { type AlertRule, selectRules, settingsColumns, toRule } from './alert-records.ts'
 import { queueDeliveries } from './deliveries.ts'
-import { deleteEndpoint, insertEndpoint, updateEndpoint } from './endpoints.ts'
+import { deleteEndpoint, insertEndpoint, keepEndpoint, updateEndpoint } from './endpoints.ts'
 import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import { type Page, selectPage } from './page.ts'
@@ -82,8 +82,8 @@ export interface AlertRuleStore {
   delete(ruleId: string, siteIds: SiteIds): Promise<boolean>
   /** A page of the rule's transitions and tests of the 90 days before `at` (Unix ms), newest first. */
   history(ruleId: string, page: Page, at: number): Promise<{ history: AlertHistoryEntry[]; total: number }>
-  /** Queues a test notification at the rule's own target. */
-  queueTest(rule: AlertRule, at: number): Promise<void>
+  /** Queues a test notification at the rule's own target; false: the rule was deleted since it was read. */
+  queueTest(rule: AlertRule, at: number): Promise<boolean>
   /** The rules of a site that are switched on. */
   listEnabled(siteId: string): Promise<AlertRule[]>
   /**
@@ -273,8 +273,9 @@ async function deleteRule(db: Db, ruleId: string, siteIds: SiteIds): Promise<boo
   return true
 }
 
-async function insertTest(db: Db, rule: AlertRule, at: number): Promise<void> {
+async function insertTest(db: Db, rule: AlertRule, at: number): Promise<boolean> {
   const { ruleId, siteId, settings, channel, notificationType, state } = rule
+  if (!(await keepEndpoint(db, ruleId))) return false
   const source = `alert_test:${newId('fir')}`
   const value = state.lastValue ?? 0
   const notice = alertNotice(
@@ -297,8 +298,9 @@ async function insertTest(db: Db, rule: AlertRule, at: number): Promise<void> {
     // A second test in the same millisecond is the same one.
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirst()
-  if (inserted.numInsertedOrUpdatedRows === 0n) return
+  if (inserted.numInsertedOrUpdatedRows === 0n) return true
   await removeOldHistory(db, ruleId, at)
   const body = noticeBody(notice, notificationType)
   await queueDeliveries(db, [{ endpointId: ruleId, source, kind: 'alert', body, requested: true }], at)
+  return true
 }

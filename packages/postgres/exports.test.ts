@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { sql } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { LeaseLost } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
-import { waitUntil } from '@sluice/runtime/wait-until'
 import { addExport } from '../../tests/support/export-jobs.ts'
 import { addImport } from '../../tests/support/import-jobs.ts'
 import { tcpProxy } from '../../tests/support/tcp-proxy.ts'
-import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { lockAwaited, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { type ExportStore, exportStore } from './exports.ts'
 import { type ImportStore, importStore } from './imports.ts'
 import { openPostgres } from './open.ts'
@@ -166,11 +164,7 @@ describe('an export', () => {
       const completed = { status: 'completed', due_at: null, lease_until: null } as const
       await completion.updateTable('exports').set(completed).where('export_id', '=', exportId).execute()
       withdrawn = store.withdraw('shop', noon + 1)
-      const waits = async () => {
-        const { rows } = await sql`SELECT FROM pg_locks WHERE NOT granted AND database IS NULL`.execute(db)
-        return rows.length > 0
-      }
-      await waitUntil(waits, 'the withdrawal waits for the completion', 60_000)
+      await lockAwaited(postgres)
     })
     await withdrawn
     expect(await store.find(exportId, null)).toMatchObject({ status: 'expired' })

@@ -6,6 +6,7 @@ import {
   type Endpoint,
   type EndpointChanges,
   insertEndpoint,
+  keepEndpoint,
   type NewEndpoint,
   toEndpoint,
   updateEndpoint,
@@ -63,7 +64,7 @@ export interface WebhookStore {
   ): Promise<Endpoint | undefined>
   /** Removes a webhook with its deliveries; false where `find` returns undefined. */
   delete(webhookId: string, siteIds: SiteIds): Promise<boolean>
-  /** Queues a delivery that somebody asked for; returns its id. */
+  /** Queues a delivery that somebody asked for; returns its id, undefined: there is no such webhook. */
   queueRequested(
     delivery: { webhookId: string; source: string; kind: DeliveryKind; body: Uint8Array },
     at: number,
@@ -126,10 +127,13 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         }),
       ),
     queueRequested: ({ webhookId, ...delivery }, at) =>
-      postgres.run(async (db) => {
-        const [id] = await queueDeliveries(db, [{ endpointId: webhookId, requested: true, ...delivery }], at)
-        return id
-      }),
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          if (!(await keepEndpoint(transaction, webhookId))) return undefined
+          const [id] = await queueDeliveries(transaction, [{ endpointId: webhookId, requested: true, ...delivery }], at)
+          return id
+        }),
+      ),
     listDeliveries: (webhookId, status, { limit, offset }) =>
       postgres.run(async (db) => {
         const condition = sql`endpoint_id = ${webhookId} ${status === undefined ? sql`` : sql`AND status = ${status}`}`

@@ -4,6 +4,7 @@ import type { KeyStore, NewKey } from '@sluice/access/keys'
 import { migratePostgres } from '@sluice/postgres/migrate'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
 import { newId } from '@sluice/runtime/ids'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { testPostgres } from './engines/test-engines.ts'
 
 export interface TestPostgres extends Postgres {
@@ -68,6 +69,15 @@ export async function createTestKey(
 export async function forgetChanges({ db }: Postgres): Promise<void> {
   await db.updateTable('api_keys').set({ changed_xid: null }).execute()
   await db.updateTable('sites').set({ changed_xid: null }).execute()
+}
+
+/** Resolves when a transaction waits for the end of another one. */
+export function lockAwaited({ db }: Pick<Postgres, 'db'>): Promise<void> {
+  const isAwaited = async () => {
+    const { rows } = await sql`SELECT FROM pg_locks WHERE NOT granted AND database IS NULL`.execute(db)
+    return rows.length > 0
+  }
+  return waitUntil(isAwaited, 'a transaction waits for another one', 60_000)
 }
 
 /** Every row of every table. */

@@ -6,6 +6,7 @@ import { watermarkStore } from '@sluice/postgres/watermarks'
 import { openSecretBox } from '@sluice/runtime/secret-box'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { startQuery, storeEvents, type TestQuery } from '../../../tests/support/query.ts'
+import { lockAwaited } from '../../../tests/support/test-postgres.ts'
 
 let query: TestQuery
 
@@ -271,6 +272,17 @@ test('a test is queued for the rule, and stands in its history until it is sent'
   const { db } = query.postgres
   const [delivery] = await db.selectFrom('deliveries').selectAll().where('endpoint_id', '=', ruleId).execute()
   expect(JSON.parse(delivery?.body.toString() ?? '')).toMatchObject({ data: { alert_id: ruleId, test: true } })
+})
+
+test('a test of a rule that is deleted at that moment is 404', async () => {
+  const { rule_id: ruleId } = await create({ site_id: 'tested' })
+  let answer: ReturnType<TestQuery['request']> | undefined
+  await query.postgres.db.transaction().execute(async (deletion) => {
+    await deletion.deleteFrom('endpoints').where('endpoint_id', '=', ruleId).execute()
+    answer = query.request(`/api/v1/alerts/${ruleId}/test`, { method: 'POST' })
+    await lockAwaited(query.postgres)
+  })
+  expect(await answer).toMatchObject({ status: 404, body: { error: 'Alert rule not found' } })
 })
 
 test('a deleted rule is gone with its history and its site’s turn, and so are the rules of a deleted site', async () => {

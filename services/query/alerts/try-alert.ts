@@ -12,8 +12,7 @@ export function tryAlertRoute({ alertRules, clock }: Pick<AlertDeps, 'alertRules
   return handle(operations.testAlert, async ({ params: { rule_id: ruleId }, credential, log }) => {
     log({ rule_id: ruleId })
     const rule = await alertRules.find(ruleId, credential.siteIds)
-    if (!rule) throw notFound('Alert rule')
-    await alertRules.queueTest(rule, clock.now())
+    if (!rule || !(await alertRules.queueTest(rule, clock.now()))) throw notFound('Alert rule')
     return { rule_id: ruleId, notification_type: rule.notificationType }
   })
 }

@@ -6,7 +6,7 @@ import { migrateClickHouse } from '@sluice/event-store/migrate'
 import { siteStore } from '@sluice/postgres/sites'
 import { openSecretBox } from '@sluice/runtime/secret-box'
 import { startQuery, type TestQuery } from '../../../tests/support/query.ts'
-import { allRows } from '../../../tests/support/test-postgres.ts'
+import { allRows, lockAwaited } from '../../../tests/support/test-postgres.ts'
 import { addDelivery, addWebhook, testSecrets } from '../../../tests/support/webhooks.ts'
 
 let query: TestQuery
@@ -184,6 +184,17 @@ describe('deliveries', () => {
 
   const set = (deliveryId: string, values: object) =>
     query.postgres.db.updateTable('deliveries').set(values).where('delivery_id', '=', deliveryId).execute()
+
+  test('a test of a webhook that is deleted at that moment is 404', async () => {
+    const webhookId = await addWebhook(query.postgres)
+    let answer: ReturnType<typeof post> | undefined
+    await query.postgres.db.transaction().execute(async (deletion) => {
+      await deletion.deleteFrom('endpoints').where('endpoint_id', '=', webhookId).execute()
+      answer = post(path(webhookId, 'test'))
+      await lockAwaited(query.postgres)
+    })
+    expect(await answer).toMatchObject({ status: 404, body: { error: 'Webhook not found' } })
+  })
 
   test('a test is delivered to a webhook that is off and does not take it', async () => {
     const { webhook_id: webhookId } = await create({ active: false })
