@@ -155,11 +155,13 @@ export function createSender({ endpoint, queue, report, onTime, onRoom }: Sender
   /** Schedules the sending of the remaining events, unless the end of a running request will do it. */
   const goOn = (): void => {
     clearTimeout(timer)
-    if (!queue.list.length || bytesUnderWay || isStopped) return
-    timer = setTimeout(
-      () => void send(),
-      (failures ? backoffMs(failures - 1) : waitMs) + Math.max(0, pausedUntil - performance.now()),
-    )
+    timer =
+      !queue.list.length || bytesUnderWay || isStopped
+        ? undefined
+        : setTimeout(
+            () => void send(),
+            (failures ? backoffMs(failures - 1) : waitMs) + Math.max(0, pausedUntil - performance.now()),
+          )
   }
 
   return {

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import type { SentEvent } from '../../support/collect-proxy.ts'
-import type { Shop } from './use-shop.ts'
+import { type Shop, siteId } from './use-shop.ts'
 
 /** How events are sent, and what becomes of those that are not. */
 export function testSending(shop: Shop): void {
@@ -12,6 +12,16 @@ export function testSending(shop: Shop): void {
     await page.evaluate(`sluice.track('last')`)
     await page.goto('about:blank')
     expect(await sent(1, 'last')).toHaveLength(1)
+  })
+
+  it('sends a single event by itself after a page was hidden, too', async () => {
+    const { page } = await open()
+    await page.evaluate(`sluice.track('hidden'); dispatchEvent(new Event('visibilitychange'))`)
+    await sent(1, 'hidden')
+    // An answer removes the event from the storage.
+    await page.waitForFunction(`!Object.keys(sessionStorage).some((name) => name.startsWith('sluice:${siteId}:'))`)
+    await page.evaluate(`sluice.track('shown')`)
+    expect(await sent(1, 'shown')).toHaveLength(1)
   })
 
   it('waits for Retry-After, and for the reset of a limit', async () => {
