@@ -26,6 +26,10 @@ describe('an SDK takes', () => {
     expect(readAnswer(answer(202, { data }), 500)).toMatchObject({ next: 'done', more: true })
   })
 
+  test('202 without its body, which would name the refused events, as a reason to send all again', () => {
+    expect(readAnswer(answer(202), 4)).toEqual({ next: 'repeat', afterMs: 0, error: 'HTTP 202' })
+  })
+
   test('400 with names as these refusals, and the others to be sent again', () => {
     const data = { accepted: 0, rejected: 2, errors: [rejection(0), rejection(1)] }
     expect(readAnswer(answer(400, { data }), 2)).toMatchObject({ next: 'done', more: false })

@@ -30,13 +30,14 @@ export type Verdict =
 
 /**
  * Decides the next step after a response to a request with `count` events (docs/http-interface.md#batches). Only a 202 means that
- * events are stored, and only an error for an event means that it is refused: in all other cases the events are sent again.
+ * events are stored, and only an error for an event means that it is refused: in all other cases the events are sent again. A
+ * 202 whose body is missing does not tell which events are refused.
  */
 export function readAnswer({ status, header, body }: Answer, count: number): Verdict {
   const error = body?.error ?? (status ? `HTTP ${status}` : 'no response')
   const listed = body?.data?.errors ?? []
   const refused = listed.map((each): Refusal => [each.index, each.error])
-  if (status === 202) return { next: 'done', refused, more: (body?.data?.rejected ?? 0) > refused.length }
+  if (status === 202 && body) return { next: 'done', refused, more: (body.data?.rejected ?? 0) > refused.length }
   if (status === 401 || status === 403) return { next: 'stop', error }
   if (status === 400 && listed.length) return { next: 'done', refused, more: count > refused.length }
   if (status === 400 || status === 413) return count > 1 ? { next: 'split', error } : refusedAlone(error)

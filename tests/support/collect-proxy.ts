@@ -30,6 +30,8 @@ export type Treatment =
   | { kind: 'forward' }
   /** The connection is closed: the service does not get the request, or its answer is lost. */
   | { kind: 'cut-before' | 'cut-after' }
+  /** The connection is closed within the body of the answer, after its status and headers. */
+  | { kind: 'cut-within' }
   /** The service gets the request later. */
   | { kind: 'delay'; ms: number }
   /** The service gets the request a second time, later. */
@@ -101,6 +103,8 @@ export async function startCollectProxy(
       copies.push(sleep(treatment.afterMs).then(() => forward(target, one).catch(() => undefined)))
     const { status, headers, body } = await (isPatient ? forwardPatiently : forward)(target, one)
     if (treatment.kind === 'cut-after') response.destroy()
+    else if (treatment.kind === 'cut-within')
+      response.writeHead(status, headers).write(body.subarray(0, 9), () => response.destroy())
     else if (treatment.kind === 'answer') sendAnswer(response, treatment)
     else response.writeHead(status, headers).end(body)
     if (treatment.kind === 'reorder') return

@@ -24,6 +24,18 @@ export function testSending(shop: Shop): void {
     expect(await sent(1, 'shown')).toHaveLength(1)
   })
 
+  it('sends events again whose answer was cut off, and learns which of them are refused', async () => {
+    const { page, expectMessages } = await open()
+    expectMessages(/ERR_/)
+    shop.proxy.treat = () => ({ kind: shop.proxy.events('refused').length > 1 ? 'forward' : 'cut-within' })
+    const far = Date.now() + 3 * 86_400_000
+    const cut = `sluice.track('good'); sluice.track('refused', {}, { timestamp: ${far} }); sluice.flush()`
+    expect(await page.evaluate(cut)).toEqual({ sent: 0, pending: 2, rejected: 0 })
+    await page.evaluate('sluice.flush()')
+    expect(shop.proxy.events('refused')).toHaveLength(2)
+    expect(await page.evaluate(`sluice.track('last'); sluice.flush()`)).toEqual({ sent: 1, pending: 0, rejected: 0 })
+  })
+
   it('waits for Retry-After, and for the reset of a limit', async () => {
     const { page, expectMessages } = await open()
     expectMessages(/429/)
