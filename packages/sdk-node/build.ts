@@ -5,10 +5,23 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type BuildOptions } from 'esbuild'
 import ts from 'typescript'
+import { eventLimits } from '@sluice/contracts/event-limits'
 
 const root = fileURLToPath(new URL('.', import.meta.url))
 const out = resolve(process.argv[2] ?? join(root, 'dist'))
 const entry = join(root, 'index.ts')
+
+/** Names of internal properties, which esbuild may shorten: no option or result of the SDK, and no API of Node, has them. */
+const ownNames = [
+  ...Object.keys(eventLimits),
+  'canRetry',
+  'isTimeFinal',
+  'onSettled',
+  'onStopped',
+  'onTimeRefused',
+  'skipDelays',
+  'takeOrphan',
+]
 
 const common: BuildOptions = {
   absWorkingDir: root,
@@ -20,6 +33,7 @@ const common: BuildOptions = {
   packages: 'bundle',
   logLevel: 'warning',
   legalComments: 'none',
+  mangleProps: new RegExp(`^(${ownNames.join('|')})$`),
 }
 
 /** The type declarations of index.ts and types.ts, by file name. */

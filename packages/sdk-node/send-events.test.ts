@@ -91,6 +91,19 @@ describe('an answer', () => {
     expect(await sluice.flush()).toEqual({ sent: 10, pending: 0, rejected: 0 })
   })
 
+  test('429 for more events than the limit has left splits them, because other processes may use the key', async () => {
+    const reset = String(Math.floor(Date.now() / 1_000))
+    const headers = { 'X-RateLimit-Limit': '10', 'X-RateLimit-Remaining': '6', 'X-RateLimit-Reset': reset }
+    sdk.proxy.treat = ({ events }) =>
+      events.length > 6 ? { kind: 'answer', status: 429, headers } : { kind: 'forward' }
+    const sluice = open('shared-limit')
+    for (let n = 0; n < 10; n++) sluice.track('view', { n })
+    void sluice.flush()
+    await waitUntil(() => requestsOf('shared-limit').length >= 3, 'the events are sent again')
+    expect(idsOf('shared-limit').map(({ length }) => length)).toEqual([10, 5, 5])
+    expect(await sdk.gateway.stored('shared-limit', 10)).toHaveLength(10)
+  })
+
   test('names the events that are refused, and the others are stored', async () => {
     const sluice = open('refused')
     sluice.track('good')

@@ -97,10 +97,10 @@ export function eventSender(parts: SenderParts): Sender {
         break
       case 'split':
         failures = 0
-        queue.requeue(events.slice(0, events.length / 2), events.slice(events.length / 2))
+        queue.requeue(...halves(events))
         break
       case 'repeat':
-        queue.requeue(events)
+        queue.requeue(...(isPastLimit(answer, events.length) ? halves(events) : [events]))
         fail(sentAt, verdict)
         break
       case 'stop':
@@ -202,4 +202,16 @@ export function eventSender(parts: SenderParts): Sender {
       clearTimeout(timer)
     },
   }
+}
+
+function halves<T>(list: readonly T[]): [readonly T[], readonly T[]] {
+  return [list.slice(0, list.length / 2), list.slice(list.length / 2)]
+}
+
+/**
+ * Whether a request with `count` events was refused because the key's limit has fewer left. While other processes use the
+ * key, there may never be enough left for all of them.
+ */
+function isPastLimit({ status, header }: Answer, count: number): boolean {
+  return status === 429 && Number(header('x-ratelimit-remaining') ?? Infinity) < count
 }

@@ -11,7 +11,8 @@ export interface SdkMutation extends Pick<Mutation, 'name' | 'edits'> {
 }
 
 const sender = 'packages/sdk-node/sender.ts'
-const repeat = "case 'repeat':\n        queue.requeue(events)"
+const repeat =
+  "case 'repeat':\n        queue.requeue(...(isPastLimit(answer, events.length) ? halves(events) : [events]))"
 const post = 'const answer = await post('
 
 /** In each event that is sent again, `from` is replaced. */
