@@ -7,13 +7,13 @@ const gzipBytesMin = 1_024
 
 const compress = promisify(gzip)
 
-/** Sends events, given as JSON, in one request. Resolves with status 0 without an answer; never rejects. */
-export type PostEvents = (events: readonly string[]) => Promise<Answer>
+/** Sends events, given as JSON, in one request. Resolves with status 0 without an answer, or once `end` aborts; never rejects. */
+export type PostEvents = (events: readonly string[], end: AbortSignal) => Promise<Answer>
 
 /** Creates a function that sends to the Sluice at `url`, which may have a path. */
 export function eventPoster(url: string, key: string, timeoutMs: number): PostEvents {
   const endpoint = `${url.replace(/\/+$/, '')}/collect/batch`
-  return async (events) => {
+  return async (events, end) => {
     const json = `{"events":[${events.join()}]}`
     const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }
     const isCompressed = Buffer.byteLength(json) >= gzipBytesMin
@@ -24,7 +24,7 @@ export function eventPoster(url: string, key: string, timeoutMs: number): PostEv
         body: isCompressed ? await compress(json) : json,
         // A redirect might send the key and the events to another server.
         redirect: 'manual',
-        signal: AbortSignal.timeout(timeoutMs),
+        signal: AbortSignal.any([end, AbortSignal.timeout(timeoutMs)]),
       })
       const { status, headers: received } = response
       return { status, header: (name) => received.get(name), ...bodyOf(await response.text()) }

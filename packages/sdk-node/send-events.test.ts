@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { useSdk } from '../../tests/sdk-node/use-sdk.ts'
@@ -174,6 +176,22 @@ describe('flush', () => {
     sluice.track('view')
     expect(await sluice.close({ timeoutMs: 2 ** 31 })).toEqual({ sent: 1, pending: 0, rejected: 0 })
   })
+})
+
+test('close ends a request that has no answer yet, and its events are pending', async () => {
+  const silent = createServer().listen(0, '127.0.0.1')
+  const connected = once(silent, 'connection')
+  await once(silent, 'listening')
+  const { port } = silent.address() as AddressInfo
+  const sluice = open('unanswered', { url: `http://127.0.0.1:${port}`, requestTimeoutMs: 600_000 })
+  sluice.track('view')
+  await sluice.flush({ timeoutMs: 0 })
+  const [socket] = (await connected) as [Socket]
+  // Whether the socket ends or is reset is one.
+  const ended = new Promise((resolve) => socket.resume().on('error', resolve).on('close', resolve))
+  expect(await sluice.close({ timeoutMs: 0 })).toEqual({ sent: 0, pending: 1, rejected: 0 })
+  await ended
+  silent.close()
 })
 
 describe('a full queue', () => {

@@ -33,7 +33,7 @@ export interface Sender {
   skipDelays(): () => void
   /** Whether Sluice has refused the key. */
   isStopped(): boolean
-  /** Stops sending. */
+  /** Stops sending, and ends the running requests. */
   close(): void
 }
 
@@ -47,7 +47,7 @@ export function eventSender(parts: SenderParts): Sender {
   const until = { asked: 0, backoff: 0 }
   let isDue = false
   let isStopped = false
-  let isClosed = false
+  const end = new AbortController()
   let isClockWrong = false
   let delaySkips = 0
   /** The last response. */
@@ -63,7 +63,7 @@ export function eventSender(parts: SenderParts): Sender {
   }
 
   function pump(): void {
-    if (isStopped || isClosed) return
+    if (isStopped || end.signal.aborted) return
     const pause = Math.max(Math.max(until.asked, until.backoff) - performance.now(), limitPause())
     if (pause > 0) {
       clearTimeout(timer)
@@ -85,9 +85,12 @@ export function eventSender(parts: SenderParts): Sender {
   async function send(events: readonly WaitingEvent[]): Promise<void> {
     running++
     const sentAt = performance.now()
-    const answer = await post(events.map(({ event }) => event.json))
+    const answer = await post(
+      events.map(({ event }) => event.json),
+      end.signal,
+    )
     running--
-    if (isClosed) return
+    if (end.signal.aborted) return
     const behindMs = learnTime(answer)
     const verdict = readAnswer(answer, events.length)
     switch (verdict.next) {
@@ -198,7 +201,7 @@ export function eventSender(parts: SenderParts): Sender {
     },
     isStopped: () => isStopped,
     close: () => {
-      isClosed = true
+      end.abort()
       clearTimeout(timer)
     },
   }
