@@ -91,7 +91,7 @@ export function eventSender(parts: SenderParts): Sender {
     )
     running--
     if (end.signal.aborted) return
-    const behindMs = learnTime(answer)
+    const behindMs = learnTime(answer, performance.now() - sentAt)
     const verdict = readAnswer(answer, events.length)
     switch (verdict.next) {
       case 'done':
@@ -123,9 +123,9 @@ export function eventSender(parts: SenderParts): Sender {
     return answered && next > 0 ? Math.min(limitPauseMs(answered, next, clock.now()), pauseMsMax) : 0
   }
 
-  function learnTime({ body }: Answer): number {
+  function learnTime({ body }: Answer, tookMs: number): number {
     if (typeof body?.timestamp !== 'number') return 0
-    const behindMs = clock.learn(body.timestamp)
+    const behindMs = clock.learn(body.timestamp, tookMs)
     if (behindMs !== 0 && !isClockWrong) {
       const seconds = Math.round(Math.abs(behindMs) / 1_000)
       const side = behindMs > 0 ? 'behind' : 'ahead of'

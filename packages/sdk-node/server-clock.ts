@@ -1,4 +1,4 @@
-/** Smaller differences of the clocks, in ms, are ignored: the answer may have taken as long. */
+/** Differences of the clocks, in ms, that are ignored beside the duration of the request. */
 const toleranceMs = 10_000
 
 /** This machine's time, or Sluice's time once an answer has shown that this machine's clock is wrong. */
@@ -6,10 +6,10 @@ export interface ServerClock {
   /** Unix ms. */
   now(): number
   /**
-   * Compares the clocks when an answer with the time `serverMs` arrives. Returns by how many ms this machine's clock is
-   * behind; negative when it is ahead, 0 when it is right.
+   * Compares the clocks when an answer with the time `serverMs` is read, `tookMs` after its request began. Returns by how many
+   * ms this machine's clock is behind; negative when it is ahead, 0 when it is right.
    */
-  learn(serverMs: number): number
+  learn(serverMs: number, tookMs: number): number
 }
 
 /** `wall` is this machine's clock in Unix ms; `monotonic` counts ms and is not affected by changes of the clock. */
@@ -18,9 +18,9 @@ export function serverClock(wall: () => number, monotonic: () => number): Server
   let origin: number | undefined
   return {
     now: () => Math.trunc(origin === undefined ? wall() : origin + monotonic()),
-    learn: (serverMs) => {
+    learn: (serverMs, tookMs) => {
       const behindMs = serverMs - wall()
-      const isWrong = Math.abs(behindMs) > toleranceMs
+      const isWrong = Math.abs(behindMs) > toleranceMs + tookMs
       origin = isWrong ? serverMs - monotonic() : undefined
       return isWrong ? behindMs : 0
     },

@@ -1,0 +1,15 @@
+import { expect, test } from '@jest/globals'
+import { serverClock } from './server-clock.ts'
+
+test('a clock is wrong only if the duration of the request does not explain the difference', () => {
+  const clock = serverClock(
+    () => 1_000_000,
+    () => 0,
+  )
+  expect(clock.learn(985_000, 6_000)).toBe(0)
+  expect(clock.now()).toBe(1_000_000)
+  expect(clock.learn(985_000, 1_000)).toBe(-15_000)
+  expect(clock.now()).toBe(985_000)
+  expect(clock.learn(1_015_000, 6_000)).toBe(0)
+  expect(clock.now()).toBe(1_000_000)
+})
