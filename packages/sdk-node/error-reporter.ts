@@ -19,8 +19,8 @@ class ReportedError extends Error implements SluiceError {
   }
 }
 
-/** Calls `onError`. Without it, or when it throws, emits a process warning, once a minute for each code. */
-export function errorReporter(onError: ((error: SluiceError) => void) | undefined): Report {
+/** Calls `onError`. Without it, or when it throws or rejects, emits a process warning, once a minute for each code. */
+export function errorReporter(onError: ((error: SluiceError) => unknown) | undefined): Report {
   const warnedAt = new Map<string, number>()
   const warn = (code: string, message: string): void => {
     const now = performance.now()
@@ -34,11 +34,11 @@ export function errorReporter(onError: ((error: SluiceError) => void) | undefine
       warn(code, message)
       return
     }
-    try {
-      onError(error)
-    } catch (thrown) {
-      // A bug in onError must not make track() throw.
+    // A bug in onError must not make track() throw, nor end the application when onError is asynchronous.
+    new Promise((resolve) => {
+      resolve(onError(error))
+    }).catch((thrown: unknown) => {
       warn('on_error', `onError has thrown: ${String(thrown)}; it was told: ${message}`)
-    }
+    })
   }
 }

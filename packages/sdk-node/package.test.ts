@@ -62,6 +62,15 @@ test.each([
   expect(stdout).toBe('36\n')
 })
 
+test('an onError that rejects is a warning, and does not end the process', async () => {
+  const source = `import { createSluice } from '@sluice/node'
+    const onError = async () => { throw new Error('late mistake') }
+    createSluice({ url: 'http://127.0.0.1:9', key: 'svc_prod_x', site: 'shop', onError }).track('')`
+  await writeFile(join(folder, 'project', 'rejects.mjs'), source)
+  const { stderr } = await run(process.execPath, ['rejects.mjs'], { cwd: join(folder, 'project') })
+  expect(stderr).toContain('SluiceWarning: onError has thrown: Error: late mistake')
+})
+
 test.each([
   ['a.mts', 'an ES module'],
   ['a.cts', 'CommonJS'],
