@@ -6,7 +6,7 @@ import { eventually } from './support/eventually.ts'
 import { copied, headline } from './support/numbers.ts'
 import { settledHeadline, startOfDay } from './support/overview.ts'
 import { coloursAt } from './support/pixels.ts'
-import { watchQuestions } from './support/questions.ts'
+import { type Question, watchQuestions } from './support/questions.ts'
 import { openSession, type Rig, startRig } from './support/rig.ts'
 import { sitePages } from './support/routes.ts'
 import { rawEvents, seededEvents, type SentEvent } from './support/seed.ts'
@@ -250,6 +250,34 @@ describeWithChromium('the overview', () => {
     await drawer.getByText('the-older').waitFor()
     await page.goto(link.replace(':twin', ':nobody'))
     await drawer.getByText('This event is not stored').waitFor()
+  })
+
+  it('draws the chart without a comparison that has too many hours', async () => {
+    const page = await overview('?range=today&compare=2025-01-01..2025-12-31&by=hour')
+    await page.getByRole('figure').first().locator('canvas').waitFor()
+    const chart = page.getByRole('region', { name: 'Visitors', exact: true })
+    expect(await chart.getByRole('alert').count()).toBe(0)
+    expect(await chart.locator('.chart-legend bdi').count()).toBe(1)
+  })
+
+  it('draws the chart and says why its comparison is missing when that alone has failed', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Visitors')
+    await page.route(/\/api\/v1\/stats\/batch$/, async (route) => {
+      const { queries } = route.request().postDataJSON() as { queries: Question[] }
+      if (queries[0]?.group_by !== 'day') {
+        await route.fallback()
+        return
+      }
+      const response = await route.fetch()
+      const answer = (await response.json()) as { data: { results: unknown[] } }
+      answer.data.results[1] = { success: false, status: 400, error: 'The comparison is refused' }
+      await route.fulfill({ response, json: answer })
+    })
+    await page.reload()
+    const chart = page.getByRole('region', { name: 'Visitors', exact: true })
+    await chart.getByRole('alert').getByText('The comparison is refused').waitFor()
+    await chart.getByRole('figure').locator('canvas').waitFor()
   })
 
   it('copies a link of fixed days that compares them with the days of the view', async () => {

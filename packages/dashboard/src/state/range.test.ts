@@ -8,6 +8,7 @@ import {
   customOf,
   customOfBuckets,
   type CustomRange,
+  isSplitBy,
   isValidCustom,
   presets,
   type Range,
@@ -117,6 +118,13 @@ describe('a comparison', () => {
     expect(comparedBoundsOf('none', '7d', now)).toBeUndefined()
     expect(comparedBoundsOf('previous', 'all', now)).toBeUndefined()
   })
+
+  test('none with days before 1971, about which the service takes no question', () => {
+    const first = { from: '1971-01-02', to: '1971-01-10' }
+    expect(comparedBoundsOf('previous', first, now)).toBeUndefined()
+    expect(comparedBoundsOf('year', first, now)).toBeUndefined()
+    expect(local(comparedBoundsOf(first, '7d', now))).toStrictEqual(['1971-01-02T00:00', '1971-01-11T00:00'])
+  })
 })
 
 describe('moving a range', () => {
@@ -217,6 +225,15 @@ describe('buckets that are chosen on the chart', () => {
     expect(isValidCustom(twice)).toBe(true)
     expect(twice).toStrictEqual({ from: '2026-10-25T02:00', to: '2026-10-25T03:00' })
   })
+})
+
+test('a compared range is split by units of which it has at most 5,000, also if it is shorter than one', () => {
+  const year = boundsOf({ from: '2025-01-01', to: '2025-12-31' }, now)
+  expect(isSplitBy(year, 'hour')).toBe(false)
+  expect(isSplitBy(year, 'day')).toBe(true)
+  const day = boundsOf('yesterday', now)
+  expect(isSplitBy(day, 'minute')).toBe(false)
+  expect(isSplitBy(day, 'month')).toBe(true)
 })
 
 test('the unit of the chart is among those that may be chosen', () => {

@@ -1,3 +1,4 @@
+import { eventLimits } from '@sluice/contracts/event-limits'
 import type { TimeUnit } from '@sluice/contracts/stats'
 import { temporal } from './temporal.ts'
 
@@ -131,10 +132,15 @@ function shiftOf(range: Range, moment: Moment): Duration | undefined {
 }
 
 /**
- * The times that a range is compared with; undefined for none. The same part of the range before is taken: today until
+ * The times that a range is compared with; undefined for none, and before 1971, where there are no events. The same part of the range before is taken: today until
  * 14:00 meets yesterday until 14:00, a month until today the same days of the month before.
  */
 export function comparedBoundsOf(compare: Compare, range: Range, moment: Moment): Bounds | undefined {
+  const compared = comparedAt(compare, range, moment)
+  return compared !== undefined && compared.startMs >= eventLimits.timestampMsMin ? compared : undefined
+}
+
+function comparedAt(compare: Compare, range: Range, moment: Moment): Bounds | undefined {
   if (compare === 'none') return undefined
   if (typeof compare === 'object') return { ...customBounds(compare, moment), isOpen: false }
   const { zone, now } = moment
@@ -220,13 +226,18 @@ const unitMs: Record<TimeUnit, number> = {
 const bucketsMax = 5_000
 const minutesMaxMs = 6 * hourMs
 
-/** The units that a chart of these bounds may be split by: at least two buckets, at most 5,000. */
-export function unitsFor({ startMs, endMs }: Bounds): TimeUnit[] {
+/** Whether the service splits bounds by a unit: into at most 5,000 buckets, and at most 6 hours into minutes. */
+export function isSplitBy({ startMs, endMs }: Bounds, unit: TimeUnit): boolean {
   const lengthMs = endMs - startMs
-  return (Object.keys(unitMs) as TimeUnit[]).filter((unit) => {
-    if (unit === 'minute' && lengthMs > minutesMaxMs) return false
-    return lengthMs / unitMs[unit] < bucketsMax - 1 && (lengthMs > unitMs[unit] || unit === 'minute' || unit === 'hour')
-  })
+  return lengthMs / unitMs[unit] < bucketsMax - 1 && (unit !== 'minute' || lengthMs <= minutesMaxMs)
+}
+
+/** The units that a chart of these bounds may be split by: at least two buckets, at most 5,000. */
+export function unitsFor(bounds: Bounds): TimeUnit[] {
+  const lengthMs = bounds.endMs - bounds.startMs
+  return (Object.keys(unitMs) as TimeUnit[]).filter(
+    (unit) => isSplitBy(bounds, unit) && (lengthMs > unitMs[unit] || unit === 'minute' || unit === 'hour'),
+  )
 }
 
 /** The unit of a chart when none is chosen. */

@@ -1,6 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { StatsResult, TimeUnit } from '@sluice/contracts/stats'
-import { asApiError } from '../../api/error.ts'
 import { useApi } from '../../api/hooks.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { useShortcut } from '../../app/shortcuts.tsx'
@@ -9,12 +8,13 @@ import { formatBounds, formatBucket } from '../../format/dates.ts'
 import { changeOf, formatChange, formatValue, kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
 import { type Questions, useView } from '../../state/hooks.ts'
-import { type Bounds, bucketEnd, customOfBuckets } from '../../state/range.ts'
+import { type Bounds, bucketEnd, customOfBuckets, isSplitBy } from '../../state/range.ts'
 import { MoreMenu, TableDialog } from '../../ui/numbers.tsx'
 import { Select } from '../../ui/select.tsx'
-import { EmptyState, ErrorPanel } from '../../ui/states.tsx'
+import { EmptyState } from '../../ui/states.tsx'
+import { BatchError, errorOf } from './batch-error.tsx'
 import { texts } from './messages.ts'
-import { breakdownSource, resultOf } from './questions.ts'
+import { breakdownSource, quiet } from './questions.ts'
 
 interface ChartPanelProps {
   questions: Questions
@@ -26,10 +26,10 @@ interface ChartPanelProps {
 /** The chosen metric over time, and over the compared range. */
 export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
   const { metric, setView } = useView()
-  const { unit, units, zone, bounds, compared } = questions
+  const { unit, units, zone, bounds } = questions
   const [isTable, setTable] = useState(false)
   const question = questions.question(metric, { group_by: unit })
-  const { answer, result, earlier, error } = useChart(questions, question, isAsked)
+  const { answer, result, earlier, compared } = useChart(questions, question, isAsked)
   useShortcut('t', texts.showTable, () => {
     setTable(true)
   })
@@ -45,7 +45,11 @@ export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
     >
       <header class="panel-head">
         <h2>{label}</h2>
-        <Legend now={boundsOf(result) ?? bounds} before={compared && (boundsOf(earlier) ?? compared)} zone={zone} />
+        <Legend
+          now={boundsOf(result) ?? bounds}
+          before={result === undefined ? compared : boundsOf(earlier)}
+          zone={zone}
+        />
         <Select<TimeUnit>
           class="quiet-input"
           name={texts.interval}
@@ -57,10 +61,9 @@ export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
         />
         {source === undefined ? null : <MoreMenu source={source} />}
       </header>
-      {error !== undefined && result === undefined ? (
-        <ErrorPanel error={error} onRetry={answer.retry} />
-      ) : result === undefined ? (
-        <div class="chart-place" />
+      <BatchError batch={answer} />
+      {result === undefined ? (
+        errorOf(answer) === undefined && <div class="chart-place" />
       ) : (
         <ResultChart result={result} before={earlier} sentence={sentence} questions={questions} />
       )}
@@ -80,10 +83,12 @@ export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
 const boundsOf = (result: StatsResult | undefined) =>
   result === undefined ? undefined : { startMs: result.start_date, endMs: result.end_date, isOpen: false }
 
-/** Asks for the chart, and for that of the compared range. */
+/** Asks for the chart, and for that of the compared range where it can be split as well: `compared` is undefined elsewhere. */
 function useChart(questions: Questions, question: StatsQuestion, isAsked: boolean) {
-  const { metric, group_by: unit } = question
-  const before = questions.comparedQuestion(metric, unit === undefined ? {} : { group_by: unit })
+  const { metric } = question
+  const { unit } = questions
+  const compared = questions.compared && isSplitBy(questions.compared, unit) ? questions.compared : undefined
+  const before = compared && questions.comparedQuestion(metric, { group_by: unit })
   const queries = before === undefined ? [question] : [question, before]
   const answer = useApi('statsBatch', isAsked ? { body: { queries } } : null)
   useEffect(() => {
@@ -91,12 +96,8 @@ function useChart(questions: Questions, question: StatsQuestion, isAsked: boolea
   }, [isAsked])
   const [entry, earlier] = answer.data?.results ?? []
   // Of another metric, old numbers would stand under a wrong title.
-  if (entry?.success === true && entry.data.metric !== metric) return { answer }
-  try {
-    return { answer, result: resultOf(entry), earlier: resultOf(earlier), error: answer.error }
-  } catch (failure) {
-    return { answer, error: asApiError(failure) }
-  }
+  if (entry?.success === true && entry.data.metric !== metric) return { answer, compared }
+  return { answer, result: quiet(entry), earlier: quiet(earlier), compared }
 }
 
 function Legend({ now, before, zone }: { now: Bounds; before: Bounds | undefined; zone: string }) {

@@ -1,7 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
-import type { StatsResult } from '@sluice/contracts/stats'
-import type { BatchEntry } from '@sluice/contracts/stats-batch'
 import { useApi } from '../../api/hooks.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { lagMs } from '../../app/freshness.tsx'
@@ -22,6 +20,7 @@ import { type Headline, Headlines } from './headline.tsx'
 import { texts } from './messages.ts'
 import { Panel } from './panel.tsx'
 import { PropertiesPanel } from './properties-panel.tsx'
+import { quiet } from './questions.ts'
 import { Share } from './share.tsx'
 
 const counts = ['visitors', 'unique_sessions', 'event_count'] as const satisfies readonly HeadlineMetric[]
@@ -149,11 +148,6 @@ function headlineOf(
     before: questions.compared === undefined || before[0].isOld ? undefined : resultAt(before),
     isOld: now[0].isOld,
   }
-}
-
-/** The result of an entry; undefined where it failed alone. */
-function quiet(entry: BatchEntry | undefined): StatsResult | undefined {
-  return entry?.success === true ? entry.data : undefined
 }
 
 function Notes({

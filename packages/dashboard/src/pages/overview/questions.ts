@@ -2,7 +2,6 @@ import { isOneOf } from '@sluice/contracts/conditions'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { BreakdownEntry, Dimension, Metric, StatsResult } from '@sluice/contracts/stats'
 import type { BatchEntry } from '@sluice/contracts/stats-batch'
-import { failureOf } from '../../api/error.ts'
 import { requestOf } from '../../api/request.ts'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { type CsvRow, fileNameOf } from '../../format/csv.ts'
@@ -20,11 +19,9 @@ export const rankedMetrics = ['visitors', 'unique_sessions', 'event_count'] as c
 export const panelMetric = (metric: Metric): (typeof rankedMetrics)[number] =>
   isOneOf(rankedMetrics, metric) ? metric : 'visitors'
 
-/** The result of one question of a batch; throws its error as if it had been asked alone. */
-export function resultOf(entry: BatchEntry | undefined): StatsResult | undefined {
-  if (entry === undefined) return undefined
-  if (!entry.success) throw failureOf(entry)
-  return entry.data
+/** The result of one question of a batch; undefined where it failed alone. */
+export function quiet(entry: BatchEntry | undefined): StatsResult | undefined {
+  return entry?.success === true ? entry.data : undefined
 }
 
 /** The key of what stands after the last listed group. */
