@@ -86,9 +86,9 @@ export function formatTick(ms: number, unit: TimeUnit, zone: string): string {
 const formatRange = (of: Intl.DateTimeFormat, from: number, to: number) =>
   of.formatRange(from, to).replace(/^(\d{1,2})\s–\s(\d)/, '$1–$2')
 
-/** `17–20 May 2015`: first and last day of bounds; with times when they don't begin and end with days. */
-export function formatBounds({ startMs, endMs }: Bounds, zone: string, isWholeDays = true): string {
-  return formatRange(format(zone, isWholeDays ? day : { ...day, ...time }), startMs, isWholeDays ? endMs - 1 : endMs)
+/** `17–20 May 2015`: first and last day of bounds; their times where these were chosen. */
+export function formatBounds({ startMs, endMs, hasTimes = false }: Bounds, zone: string): string {
+  return formatRange(format(zone, hasTimes ? { ...day, ...time } : day), startMs, hasTimes ? endMs : endMs - 1)
 }
 
 /** `17–20 May 2015` of chosen days or times. */

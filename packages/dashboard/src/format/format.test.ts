@@ -100,6 +100,16 @@ describe('dates', () => {
     expect(formatBounds(range, 'UTC')).toBe('17–20 May 2015')
   })
 
+  test('name the times of a range that was chosen by times', () => {
+    const hours = {
+      startMs: Date.UTC(2015, 4, 17, 10),
+      endMs: Date.UTC(2015, 4, 17, 12),
+      isOpen: false,
+      hasTimes: true,
+    }
+    expect(formatBounds(hours, 'UTC')).toBe('17 May 2015, 10:00–12:00')
+  })
+
   test('are ISO 8601 with the zone’s offset in files', () => {
     expect(formatIso(Date.UTC(2026, 10, 22, 13, 5, 9), 'Europe/Berlin')).toBe('2026-11-22T14:05:09+01:00')
     expect(formatIso(Date.UTC(2026, 10, 22, 13, 5, 9, 120), 'Asia/Kolkata')).toBe('2026-11-22T18:35:09.120+05:30')

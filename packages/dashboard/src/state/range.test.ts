@@ -4,6 +4,7 @@ import {
   type Bounds,
   boundsOf,
   bucketEnd,
+  type Compare,
   comparedBoundsOf,
   customOf,
   customOfBuckets,
@@ -117,6 +118,20 @@ describe('a comparison', () => {
   test('none, and none of all time', () => {
     expect(comparedBoundsOf('none', '7d', now)).toBeUndefined()
     expect(comparedBoundsOf('previous', 'all', now)).toBeUndefined()
+  })
+
+  test('has times where the range or the compared one was chosen by times', () => {
+    const times = { from: '2026-11-01T10:00', to: '2026-11-01T12:30' }
+    const days = { from: '2026-11-01', to: '2026-11-03' }
+    const hasTimes = (compare: Compare, range: Range) => comparedBoundsOf(compare, range, now)?.hasTimes
+    expect(boundsOf(times, now).hasTimes).toBe(true)
+    expect(hasTimes('previous', times)).toBe(true)
+    expect(hasTimes('year', times)).toBe(true)
+    expect(hasTimes(times, '7d')).toBe(true)
+    expect(boundsOf(days, now).hasTimes).toBeUndefined()
+    expect(hasTimes('previous', days)).toBeUndefined()
+    expect(hasTimes(days, times)).toBeUndefined()
+    expect(hasTimes('previous', 'today')).toBeUndefined()
   })
 
   test('none with days before 1971, about which the service takes no question', () => {

@@ -27,6 +27,8 @@ export interface Bounds {
   endMs: number
   /** The range ends at the view's clock, so that its last bucket still grows. */
   isOpen: boolean
+  /** The range was chosen by times, and not by days: these are shown. */
+  hasTimes?: boolean
 }
 
 export interface Moment {
@@ -75,9 +77,11 @@ function customBounds({ from, to }: CustomRange, { now, zone }: Moment): Bounds 
     ? PlainDate.from(to).add({ days: 1 }).toZonedDateTime(zone)
     : PlainDateTime.from(to).toZonedDateTime(zone)
   const endMs = end.epochMilliseconds
+  const times = isDate(from) ? {} : { hasTimes: true }
   // Days that are not over end at the clock, as presets do.
-  if (endMs > now && start.epochMilliseconds < now) return { ...bounds(start, zonedAt(now, zone), now), isOpen: true }
-  return { ...bounds(start, end, now), isOpen: false }
+  if (endMs > now && start.epochMilliseconds < now)
+    return { ...bounds(start, zonedAt(now, zone), now), ...times, isOpen: true }
+  return { ...bounds(start, end, now), ...times, isOpen: false }
 }
 
 /** First day of each preset that ends at the clock, given the start of today. */
@@ -144,7 +148,7 @@ function comparedAt(compare: Compare, range: Range, moment: Moment): Bounds | un
   if (compare === 'none') return undefined
   if (typeof compare === 'object') return { ...customBounds(compare, moment), isOpen: false }
   const { zone, now } = moment
-  const { startMs, endMs } = boundsOf(range, moment)
+  const { startMs, endMs, ...others } = boundsOf(range, moment)
   const shift = compare === 'year' ? { days: 364 } : shiftOf(range, moment)
   if (shift === undefined || (range === 'all' && compare === 'previous')) return undefined
   // A chosen range with times is moved by its length, and not by days.
@@ -155,7 +159,7 @@ function comparedAt(compare: Compare, range: Range, moment: Moment): Bounds | un
     // Where clocks are put forward at midnight, a day begins at 01:00, and the day that is compared at 00:00.
     return isOfDays && from.equals(from.startOfDay()) ? to.startOfDay() : to
   }
-  return { ...bounds(moved(startMs), moved(endMs), now), isOpen: false }
+  return { ...others, ...bounds(moved(startMs), moved(endMs), now), isOpen: false }
 }
 
 /** A range moved by its own length: `-1` back, `1` forth. Undefined where it can't move, or would lie in the future. */

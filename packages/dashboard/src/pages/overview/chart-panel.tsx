@@ -46,8 +46,8 @@ export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
       <header class="panel-head">
         <h2>{label}</h2>
         <Legend
-          now={boundsOf(result) ?? bounds}
-          before={result === undefined ? compared : boundsOf(earlier)}
+          now={answeredBounds(result, bounds) ?? bounds}
+          before={result === undefined ? compared : answeredBounds(earlier, compared)}
           zone={zone}
         />
         <Select<TimeUnit>
@@ -79,9 +79,9 @@ export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
   )
 }
 
-/** The range of an answer, which may be older than the view's. */
-const boundsOf = (result: StatsResult | undefined) =>
-  result === undefined ? undefined : { startMs: result.start_date, endMs: result.end_date, isOpen: false }
+/** The range of an answer, which may be older than the one that is asked for. */
+const answeredBounds = (result: StatsResult | undefined, asked: Bounds | undefined): Bounds | undefined =>
+  result === undefined ? undefined : { ...asked, startMs: result.start_date, endMs: result.end_date, isOpen: false }
 
 /** Asks for the chart, and for that of the compared range where it can be split as well: `compared` is undefined elsewhere. */
 function useChart(questions: Questions, question: StatsQuestion, isAsked: boolean) {
