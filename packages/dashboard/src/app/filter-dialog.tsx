@@ -4,7 +4,15 @@ import { useApi } from '../api/hooks.ts'
 import { formatCompact } from '../format/numbers.ts'
 import { propertyLabel, valueLabel } from '../format/sentences.ts'
 import { messages } from '../messages/en.ts'
-import { bareOperators, isValueOf, listOf, listOperators, listText, operatorsOf } from '../state/conditions.ts'
+import {
+  bareOperators,
+  isValueOf,
+  listOf,
+  listOperators,
+  listText,
+  numberOperators,
+  operatorsOf,
+} from '../state/conditions.ts'
 import { useQuestions, useView } from '../state/hooks.ts'
 import { Button } from '../ui/button.tsx'
 import { Combobox } from '../ui/combobox.tsx'
@@ -43,14 +51,15 @@ export function FilterDialog({ condition, onApply, onRemove, onClose }: Props) {
     setOperator(chosen)
   }
   const submit = () => {
+    const given = isOneOf(numberOperators, operator) ? value.trim() : value
     // A name without a prefix that is no field is meant as a property of the events.
     const named = propertyOf(property) === undefined ? `${propertyPrefix}${property}` : property
     if (property === '') setError(messages.filters.missingProperty)
     else if (isBare) onApply({ property: named, operator })
     else if (isList && listOf(value).length === 0) setError(messages.filters.missingValue)
-    else if (!isList && value === '') setError(messages.filters.missingValue)
-    else if (!isValueOf(operator, value)) setError(messages.filters.invalidValue(operator === 'matches'))
-    else onApply({ property: named, operator, value: isList ? listOf(value) : value })
+    else if (!isList && given === '') setError(messages.filters.missingValue)
+    else if (!isValueOf(operator, given)) setError(messages.filters.invalidValue(operator === 'matches'))
+    else onApply({ property: named, operator, value: isList ? listOf(value) : given })
   }
   return (
     <Dialog title={messages.filters.title} onClose={onClose}>

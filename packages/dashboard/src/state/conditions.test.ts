@@ -2,6 +2,12 @@ import { describe, expect, test } from '@jest/globals'
 import type { Condition } from '@sluice/contracts/conditions'
 import { type FilterClick, filtersAfterClick, formatCondition, listOf, listText, parseCondition } from './conditions.ts'
 
+test('a number in a condition is what the service takes for one', () => {
+  const isTaken = (value: string) => parseCondition(`properties.seats:greater_than:${value}`) !== undefined
+  expect(['10', '-1.5', '+5', '.5', '1e3'].filter((each) => !isTaken(each))).toStrictEqual([])
+  expect(['', '10 ', '0x10', '0b1', '1_000', 'Infinity', '1e999'].filter(isTaken)).toStrictEqual([])
+})
+
 describe('the text of a list of values', () => {
   test.each([
     [['Pro, yearly', 'Basic'], 'Pro\\, yearly, Basic'],

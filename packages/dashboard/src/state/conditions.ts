@@ -1,6 +1,7 @@
 import {
   type Condition,
   isOneOf,
+  numberOf,
   type Operator,
   operators,
   propertyOf,
@@ -28,7 +29,7 @@ export const operatorsOf = (property: string): readonly Operator[] =>
 
 /** Whether a text is a value that the operator takes: a number, or a regular expression. */
 export function isValueOf(operator: Operator, value: string): boolean {
-  if (isOneOf(numberOperators, operator)) return value.trim() !== '' && Number.isFinite(Number(value))
+  if (isOneOf(numberOperators, operator)) return numberOf(value) !== undefined
   if (operator !== 'matches') return true
   try {
     return new RegExp(value) instanceof RegExp

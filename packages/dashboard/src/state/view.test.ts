@@ -28,7 +28,7 @@ function randomCondition(): Condition {
   if (operator === 'exists' || operator === 'not_exists') return { property, operator }
   if (isOneOf(listOperators, operator))
     return { property, operator, value: Array.from({ length: 1 + Math.floor(random() * 3) }, () => text()) }
-  if (isOneOf(numberOperators, operator)) return { property, operator, value: pick(['0', '-1.5', '1e3', ' 7 ']) }
+  if (isOneOf(numberOperators, operator)) return { property, operator, value: pick(['0', '-1.5', '1e3', '+7']) }
   let value = text()
   while (!isValueOf(operator, value)) value = text()
   return { property, operator, value }
