@@ -336,6 +336,9 @@ describe('the pattern', () => {
     `(?i)[${'B-\u{1E943}'.repeat(168)}]`,
     `(?i)[${'B-\\x{10ffff}'.repeat(40)}]`,
     `((?si:[${'C-\u{1E943}'.repeat(100)}]))`,
+    // A hyphen at the beginning of a class is the first character of a range.
+    `(?i)[${'--\u{1E942}'.repeat(168)}]`,
+    `(?i)[\\d${'--\u{1E942}'.repeat(160)}]`,
   ])('%s is rejected before it is compiled', (pattern) => {
     const elapsedMs = startCpuStopwatch()
     for (let i = 0; i < 400; i += 1) expect(patternProblem(pattern)).toContain('too heavy')

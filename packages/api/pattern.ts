@@ -36,8 +36,8 @@ const tokens =
 
 /** A group that sets the flag `i`. */
 const ignoresCase = /\(\?[a-zA-Z]*i/
-/** A range of a class in brackets. */
-const classRange = /(\\x\{[0-9a-f]+\}|\\x[0-9a-f]{2}|\\?.)-(\\x\{[0-9a-f]+\}|\\x[0-9a-f]{2}|\\?[^\]])/gisu
+/** A character of a class in brackets, or the code point that is written as \\x. */
+const classCharacter = /\\x(?:\{([0-9a-f]+)\}|([0-9a-f]{2}))|./gisu
 /** re2js looks each code point between these up when a class ignores case: the first and the last ones that have cases. */
 const [firstWithCase, lastWithCase] = [0x41, 0x1e943]
 /** Code points that take as long to look up as a step takes to compile, at least. */
@@ -73,17 +73,17 @@ function patternSize(pattern: string): number {
   return outer.reduce((sum, each) => sum + each, size)
 }
 
-/** The code points that re2js looks up for a class in brackets which ignores case. */
+/**
+ * The greatest number of code points that re2js looks up for a class in brackets which ignores case: as if each hyphen made a
+ * range up to the greatest character. Which hyphens do depends on the place of each, of which an attacker chooses an odd one.
+ */
 function lookupsOf(token: string): number {
-  let lookups = 0
-  for (const [, first = '', last = ''] of token.matchAll(classRange)) {
-    lookups += Math.max(0, Math.min(codePointOf(last), lastWithCase) - Math.max(codePointOf(first), firstWithCase))
+  let ranges = 0
+  let greatest = 0
+  for (const [character, braced, hex] of token.matchAll(classCharacter)) {
+    if (character === '-') ranges++
+    const digits = braced ?? hex
+    greatest = Math.max(greatest, digits === undefined ? (character.codePointAt(0) ?? 0) : parseInt(digits, 16))
   }
-  return lookups
-}
-
-/** The code point of the end of a range. */
-function codePointOf(end: string): number {
-  const hex = /^\\x\{?([0-9a-f]+)/i.exec(end)?.[1]
-  return hex === undefined ? (end.codePointAt(end.startsWith('\\') ? 1 : 0) ?? 0) : parseInt(hex, 16)
+  return ranges * Math.max(0, Math.min(greatest, lastWithCase) - firstWithCase)
 }

@@ -11,6 +11,7 @@ import {
   openStatsDatabase,
   type StatsDatabase,
 } from '../../../tests/support/stats-database.ts'
+import { startCpuStopwatch } from '../../../tests/support/stopwatch.ts'
 import { funnelRoute } from './funnel.ts'
 
 const ms = 1 / hour
@@ -203,6 +204,16 @@ describe('an invalid request for a funnel', () => {
       message: message.endsWith('…') ? expect.stringContaining(message.slice(0, -1)) : message,
     })
   })
+})
+
+test('a funnel with too many steps is refused before the steps are read', async () => {
+  const conditions = Array(20).fill({ property: 'url', operator: 'matches', value: 'x{598}' })
+  const steps = Array(900).fill({ event_type: 'x', conditions })
+  const elapsedMs = startCpuStopwatch()
+  await expect(requestFunnel({ site_id: 's', steps })).rejects.toMatchObject({
+    message: 'Invalid field: steps must contain at most 8 steps',
+  })
+  expect(elapsedMs()).toBeLessThan(5_000)
 })
 
 test('a pattern that only ClickHouse refuses is refused with 400', async () => {
