@@ -392,6 +392,11 @@ describe('413 is the answer to', () => {
   })
 })
 
+test('items without commas are counted, too, before the body is parsed', async () => {
+  const { status, body } = await gateway.collectBatch(`{"events":[${'{}'.repeat(600_000)}]}`)
+  expect([status, body.error]).toStrictEqual([400, 'Invalid field: events must hold at most 2000 events'])
+})
+
 describe('the service goes on after it has quickly rejected', () => {
   const hostile: [string, string, typeof ndjson | undefined][] = [
     ['400,000 [', '['.repeat(400_000), undefined],
@@ -407,6 +412,7 @@ describe('the service goes on after it has quickly rejected', () => {
     ['NUL', '{"events":[{"site_id":"\\u0000","event_type":"x"}]}', undefined],
     ['ten million blank lines', '\n'.repeat(10 * mebibyte), ndjson],
     ['five million numbers', `{"events":[${'1,'.repeat(5_000_000)}1]}`, undefined],
+    ['five million objects without commas', `{"events":[${'{}'.repeat(5_000_000)}]}`, undefined],
     ['a million names', `{${Array.from({ length: 600_000 }, (_, n) => `"k${n}":1`).join(',')}}`, undefined],
     [
       'an event of 600,000 fields',

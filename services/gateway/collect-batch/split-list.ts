@@ -26,7 +26,7 @@ export interface SplitList {
  * Finds the items of `{"events": [...]}` without parsing them, so that they can be parsed one by one: a body of 10 MiB
  * takes up to 600 MB when it is parsed as a whole (`[[[[…`, `{},{},…`). The items may turn out not to be JSON.
  *
- * Throws 400 for more separators than 2,000 events have; `separatorsMax` is another limit, for a body whose items were
+ * Throws 400 for more separators or items than 2,000 events have; `separatorsMax` is another limit, for a body whose items were
  * counted before. An item with more brackets and commas than an event may have bytes is replaced by a 413 error.
  */
 export function splitList(bytes: Buffer, separatorsMax: number = eventLimits.batchEventsMax): SplitList {
@@ -57,6 +57,8 @@ export function splitList(bytes: Buffer, separatorsMax: number = eventLimits.bat
       case closeBrace:
       case closeBracket:
         if (depth === itemDepth) {
+          // Items without separators between them are no JSON, but each takes memory until that is noticed.
+          if (items.length >= separatorsMax) throw tooMany(itemDepth - 1)
           skeleton.push(bytes.toString('utf8', partStart, itemStart), `[${items.length}]`)
           items.push(separatorsInItem > eventLimits.eventBytesMax ? eventTooLarge() : bytes.subarray(itemStart, at + 1))
           partStart = at + 1
