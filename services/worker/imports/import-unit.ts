@@ -1,6 +1,7 @@
 import { addAbortSignal, type Readable } from 'node:stream'
 import type { SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
+import { hasRoom } from '@sluice/blobs/disk-room'
 import type { EventLog } from '@sluice/event-log/log'
 import { unevenPartitionsText } from '@sluice/event-log/require-whole-partitions'
 import { writerGroup } from '@sluice/event-log/writer-group'
@@ -24,7 +25,7 @@ export interface ImportUnitDeps {
   sites: Pick<SiteStore, 'findKnown'>
   watermarks: Pick<WatermarkStore, 'isBackfillRead'>
   shards: Pick<ShardStore, 'readState'>
-  blobs: Pick<BlobStore, 'read' | 'write' | 'remove'>
+  blobs: Pick<BlobStore, 'read' | 'write' | 'remove' | 'disk'>
   log: Pick<EventLog, 'id' | 'partitions'>
   backfill: Pick<EventLog, 'partitions' | 'publish' | 'ends' | 'positions'>
   inserter: Pick<EventInserter, 'storeId' | 'shards' | 'insertUsers'>
@@ -54,6 +55,10 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
 
   async function importSegment(job: ImportRecord, segment: ImportSegment, lease: Lease): Promise<UnitResult> {
     const { signal } = lease
+    // The errors of a segment are a file, and events may go to a log on the same disk.
+    if (!(await hasRoom(blobs, 0))) {
+      return { next: clock.now() + waitMs, log: { waits: 'for room on the disk of the store of files' } }
+    }
     // Writers of an earlier build do not read that log, where its rows would wait.
     if (job.type === 'events' && !(await deps.watermarks.isBackfillRead(await deps.log.id()))) {
       return { next: clock.now() + waitMs, log: { waits: 'for writers that read the log of old events' } }
