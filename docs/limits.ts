@@ -1,4 +1,5 @@
 import { alertLimits } from '@sluice/contracts/alerts'
+import { cohortLimits } from '@sluice/contracts/cohorts'
 import { conditionLimits } from '@sluice/contracts/conditions'
 import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
 import { exportLimits } from '@sluice/contracts/exports'
@@ -8,43 +9,11 @@ import { segmentLimits } from '@sluice/contracts/segment-limits'
 import { webhookLimits } from '@sluice/contracts/webhooks'
 import { fileLimits } from '@sluice/imports/file-limits'
 import { recordTooLarge } from '@sluice/imports/file-record'
+import { body, hours, type LimitDescription, number, type Refusal, refused, text } from './limit-description.ts'
 
 export const limits = { ...eventLimits, ...propertyLimits }
 
 export type LimitName = keyof typeof limits
-
-/** An answer's status and `error`; parts in angle brackets depend on the request. */
-interface Refusal {
-  status: number
-  error: string
-}
-
-export interface LimitDescription {
-  /** The name of the limit on the page. */
-  what: string
-  /** The limit with its unit, for the page. */
-  value: string
-  /** The refusal one beyond the limit; a text when nothing is refused. */
-  beyond: Refusal | string
-  /** The event's error in a batch, where it is another one. */
-  inBatch?: string
-}
-
-const hours = (ms: number): string => `${ms / 3_600_000} hours`
-const number = (value: number): string => value.toLocaleString('en')
-const refused = (status: number, error: string): Refusal => ({ status, error })
-
-function text(field: string, max: number): LimitDescription {
-  return {
-    what: `\`${field}\``,
-    value: `${number(max)} characters`,
-    beyond: refused(400, `Invalid field: ${field} exceeds maximum length of ${max}`),
-  }
-}
-
-function body(what: string, max: number): LimitDescription {
-  return { what, value: `${number(max)} bytes`, beyond: refused(413, `Request body is larger than ${max} bytes`) }
-}
 
 /** Every limit of collection: a new one without a line here does not compile. */
 export const limitDescriptions: Readonly<Record<LimitName, LimitDescription>> = {
@@ -280,6 +249,18 @@ const alertLimitDescriptions: Readonly<Record<keyof typeof alertLimits, LimitDes
   },
 }
 
+/** Every limit of cohorts that a request can meet, besides those of their criteria. */
+const cohortLimitDescriptions: Readonly<Record<keyof typeof cohortLimits, LimitDescription>> = {
+  nameLengthMax: text('name', cohortLimits.nameLengthMax),
+  descriptionLengthMax: text('description', cohortLimits.descriptionLengthMax),
+  cohortsPerSiteMax: {
+    what: 'cohorts of a site',
+    value: number(cohortLimits.cohortsPerSiteMax),
+    beyond: refused(409, `Site has ${cohortLimits.cohortsPerSiteMax} cohorts, and may not have more`),
+  },
+  idLengthMax: text('cohort_id', cohortLimits.idLengthMax),
+}
+
 /** Every limit of webhooks that a request can meet, or that bounds what is kept. */
 const webhookLimitDescriptions: Readonly<Record<keyof typeof webhookLimits, LimitDescription>> = {
   urlLengthMax: text('url', webhookLimits.urlLengthMax),
@@ -342,6 +323,12 @@ These limits are those of a \`filter\`; criteria of cohorts and conditions of fu
 \`packages/api/conditions.test.ts\` tries each limit, and one more.
 
 ${table(conditionLimitDescriptions)}
+
+## Cohorts
+
+From \`packages/contracts/cohorts.ts\`.
+
+${table(cohortLimitDescriptions)}
 
 ## Imports
 

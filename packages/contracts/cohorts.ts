@@ -49,6 +49,7 @@ export interface ListCohortsQuery extends Page {
 export const cohortLimits = {
   nameLengthMax: 128,
   descriptionLengthMax: 1_024,
+  cohortsPerSiteMax: 1_000,
   /** Length of an id in a path or query; any text is accepted there, and an unknown id is 404. */
   idLengthMax: 64,
 } as const

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import type { CohortSettings } from '@sluice/contracts/cohorts'
+import { sql } from 'kysely'
+import { cohortLimits, type CohortSettings } from '@sluice/contracts/cohorts'
 import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { type CohortStore, cohortStore } from './cohorts.ts'
 
@@ -37,6 +38,18 @@ test('a cohort is returned as it was created, with the fields of its criteria in
   expect(found).toStrictEqual(created)
   expect(JSON.stringify(found?.settings.criteria)).toBe(JSON.stringify(settings.criteria))
   expect(await store.find('coh_b', null)).toBeUndefined()
+})
+
+test('a site has at most 1,000 cohorts, however many are made at once, and another site goes on', async () => {
+  await sql`
+    INSERT INTO cohorts (cohort_id, site_id, name, criteria)
+    SELECT 'coh_full_' || n, 'full', 'one', '{}' FROM generate_series(2, ${cohortLimits.cohortsPerSiteMax}::int) AS n
+  `.execute(postgres.db)
+  const made = await Promise.allSettled(['a', 'b', 'c'].map((id) => createCohort(`coh_full_${id}`, 'full')))
+  expect(made.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  const message = 'Site has 1000 cohorts, and may not have more'
+  await expect(createCohort('coh_full_d', 'full')).rejects.toMatchObject({ code: 'conflict', message })
+  await createCohort('coh_emptier', 'emptier')
 })
 
 describe('a cohort of another site', () => {

@@ -1,5 +1,6 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
-import type { CohortSettings } from '@sluice/contracts/cohorts'
+import { cohortLimits, type CohortSettings } from '@sluice/contracts/cohorts'
+import { conflict } from '@sluice/runtime/errors'
 import type { Postgres } from './open.ts'
 import { type Page, selectPage } from './page.ts'
 import type { Tables } from './tables.ts'
@@ -16,6 +17,7 @@ export interface CohortRecord {
 
 /** Cohorts in Postgres; those of other sites than `siteIds` are absent. Every method throws AppError 503 while Postgres is away. */
 export interface CohortStore {
+  /** Throws AppError 409 when the site has as many cohorts as it may (`cohortLimits`). */
   create(cohort: { cohortId: string; siteId: string; settings: CohortSettings }): Promise<CohortRecord>
   find(cohortId: string, siteIds: SiteIds): Promise<CohortRecord | undefined>
   /** Lists the cohorts of one site, newest first; `total` counts all of them. */
@@ -28,24 +30,30 @@ export interface CohortStore {
 
 type Db = Kysely<Tables>
 
+/** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
+const creationLock = 5_757_018
+
 /** The cohorts of this Postgres. */
 export function cohortStore(postgres: Postgres): CohortStore {
   return {
     create: ({ cohortId, siteId, settings }) =>
-      postgres.run(async (db) => {
-        const row = await db
-          .insertInto('cohorts')
-          .values({
-            cohort_id: cohortId,
-            site_id: siteId,
-            name: settings.name,
-            description: settings.description,
-            criteria: JSON.stringify(settings.criteria),
-          })
-          .returningAll()
-          .executeTakeFirstOrThrow()
-        return toRecord(row)
-      }),
+      postgres.run((db) =>
+        db.transaction().execute(async (transaction) => {
+          await requireFurtherCohort(transaction, siteId)
+          const row = await transaction
+            .insertInto('cohorts')
+            .values({
+              cohort_id: cohortId,
+              site_id: siteId,
+              name: settings.name,
+              description: settings.description,
+              criteria: JSON.stringify(settings.criteria),
+            })
+            .returningAll()
+            .executeTakeFirstOrThrow()
+          return toRecord(row)
+        }),
+      ),
     find: (cohortId, siteIds) =>
       postgres.run(async (db) => {
         const row = await db
@@ -88,6 +96,18 @@ export function cohortStore(postgres: Postgres): CohortStore {
         return numDeletedRows > 0n
       }),
   }
+}
+
+async function requireFurtherCohort(transaction: Db, siteId: string): Promise<void> {
+  // Two creations at once would both count the cohorts before either.
+  await sql`SELECT pg_advisory_xact_lock(${creationLock}, hashtext(${siteId}))`.execute(transaction)
+  const { total } = await transaction
+    .selectFrom('cohorts')
+    .where('site_id', '=', siteId)
+    .select((select) => select.fn.countAll<string>().as('total'))
+    .executeTakeFirstOrThrow()
+  const { cohortsPerSiteMax } = cohortLimits
+  if (Number(total) >= cohortsPerSiteMax) throw conflict(`Site has ${cohortsPerSiteMax} cohorts, and may not have more`)
 }
 
 /** The columns of those settings that are present. */

@@ -7,7 +7,10 @@ import type { CohortStore } from '@sluice/postgres/cohorts'
 import { newId } from '@sluice/runtime/ids'
 import { toCohortResource } from './cohort-resource.ts'
 
-/** POST /api/v1/cohorts: creates a cohort and registers its site (docs/http-interface.md#new-sites). */
+/**
+ * POST /api/v1/cohorts: creates a cohort and registers its site (docs/http-interface.md#new-sites). Throws 409 for a site that
+ * has as many as it may, and the errors of `writableSite`.
+ */
 export function createCohortRoute({
   sites,
   cohorts,
