@@ -323,7 +323,7 @@ describe('doctor', () => {
     expect([code, stdout]).toEqual([1, expect.stringMatching(/✗ Sluice .*is not Sluice \(it answers 200/)])
   })
 
-  it('finds a gateway whose log is away', async () => {
+  it('finds a gateway that has never reached its log', async () => {
     const nowhere = '127.0.0.1:9'
     const gateway = await spawnService('gateway', {
       SLUICE_LOG_URL: `kafka://${nowhere}/x`,
@@ -344,13 +344,41 @@ describe('doctor', () => {
       expect(code).toBe(1)
       const { findings } = JSON.parse(stdout) as { findings: { name: string; state: string; detail: string }[] }
       expect(findings).toContainEqual(
-        expect.objectContaining({ name: 'gateway', detail: expect.stringContaining('log (') }),
+        expect.objectContaining({
+          name: 'gateway',
+          state: 'failure',
+          detail: expect.stringMatching(/^not ready, missing: (.*, )?log \(/),
+        }),
       )
-      expect(findings).toContainEqual(expect.objectContaining({ name: 'event sent', state: 'failure' }))
+      // No event is sent to it.
+      expect(findings.at(-1)).toMatchObject({ name: 'gateway' })
     } finally {
       gateway.signal('SIGKILL')
       await gateway.exited
     }
+  })
+
+  it('finds a gateway that is ready and takes no event', async () => {
+    const server = createServer((request, response) => {
+      response.setHeader('Content-Type', 'application/json')
+      if (request.method === 'POST') {
+        const refusal = { success: false, error: 'Service temporarily unavailable', timestamp: Date.now() }
+        response.writeHead(503).end(JSON.stringify(refusal))
+        return
+      }
+      void fetch(`${standalone.service.url}${request.url ?? ''}`).then(async (answer) =>
+        response.writeHead(answer.status).end(await answer.text()),
+      )
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const env = { SLUICE_COLLECT_URL: `http://127.0.0.1:${port}` }
+    const { code, stdout } = await standalone.run(['doctor', '--site', 'shop', '--json'], { env })
+    server.close()
+    expect(code).toBe(1)
+    const { findings } = JSON.parse(stdout) as { findings: object[] }
+    expect(findings).toContainEqual(expect.objectContaining({ name: 'gateway', state: 'ok' }))
+    expect(findings).toContainEqual(expect.objectContaining({ name: 'event sent', state: 'failure' }))
   })
 
   it('finds that ClickHouse is away', async () => {
