@@ -157,6 +157,18 @@ describeWithChromium('a form', () => {
     })
   })
 
+  it('takes a time zone that was typed completely, and not picked from the list', async () => {
+    const page = await open('/../..')
+    await page.getByRole('button', { name: 'Add a site' }).first().click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Site ID').fill('tokyo')
+    await dialog.getByLabel('Time zone').click()
+    await dialog.getByLabel('Time zone').pressSequentially(' asia/tokyo')
+    await dialog.getByRole('button', { name: 'Add a site' }).click()
+    await page.waitForURL(/\/sites\/tokyo$/)
+    expect(await get('/api/v1/sites/tokyo')).toMatchObject({ timezone: 'Asia/Tokyo' })
+  })
+
   it('keeps all changes of a program that fills in several fields at once', async () => {
     const page = await open('/alerts?open=new')
     const name = page.getByLabel('Name', { exact: true })

@@ -78,6 +78,12 @@ export function Combobox({
     if (input.current !== null) input.current.value = option.label
     if (option.value !== value) onChange(option.value)
   }
+  /** A text that was typed and names an option is meant by who goes on to the next field. */
+  const leave = () => {
+    const text = input.current?.value ?? ''
+    if (isFree || text === label || simple(text) === '') close()
+    else choose(optionOf(text, options) ?? options.find((each) => isNamed(each, text)))
+  }
   const onKeyDown = (event: KeyboardEvent) => {
     const steps: Partial<Record<string, number>> = { ArrowDown: active + 1, ArrowUp: active - 1 }
     const to = steps[event.key]
@@ -123,7 +129,7 @@ export function Combobox({
           if (isFree) onChange(valueOf(text, options))
         }}
         onKeyDown={onKeyDown}
-        onBlur={close}
+        onBlur={leave}
       />
       {isOpen ? (
         <List id={`${id}-list`} name={name ?? ''} anchor={input.current} active={active}>
@@ -209,8 +215,13 @@ function List({ id, name, anchor, active, children }: ListProps) {
   )
 }
 
+const optionOf = (text: string, options: readonly ComboboxOption[]) =>
+  options.find(({ value }) => value === text) ?? options.find(({ label }) => label === text)
+
+/** Whether a text is the value or the label of an option, however it is written. */
+const isNamed = ({ value, label }: ComboboxOption, text: string) => [value, label].map(simple).includes(simple(text))
+
 /** What a typed text means: the option that is listed under this name, or the text itself. */
 export function valueOf(text: string, options: readonly ComboboxOption[]): string {
-  const found = options.find(({ value }) => value === text) ?? options.find(({ label }) => label === text)
-  return found?.value ?? text
+  return optionOf(text, options)?.value ?? text
 }
