@@ -46,6 +46,19 @@ describeWithChromium('the first minute', () => {
     expect(page.url()).not.toContain('code=')
   })
 
+  it('goes on to the overview when the first event is of a day long ago', async () => {
+    await rig.call('POST', '/api/v1/sites', { site_id: 'history' })
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.clock.install()
+    await page.goto(`${rig.url}/sites/history`)
+    await page.getByText('Waiting for the first event').waitFor()
+    await rig.send([{ site_id: 'history', event_type: 'page_view', timestamp: Date.UTC(2026, 0, 1), event_id: 'old' }])
+    // The record of the site is asked anew each minute.
+    await page.clock.runFor(61_000)
+    await page.getByText('The last event is of 1 Jan 2026.').waitFor()
+  })
+
   it('says of a link that was used what to do instead', async () => {
     const { page } = await visitors.open()
     await page.goto(link)

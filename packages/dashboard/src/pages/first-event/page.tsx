@@ -20,12 +20,16 @@ import { snippetsOf } from './snippets.ts'
 
 /** A site without events: snippets on one side, the first event as it arrives on the other. */
 export default function FirstEvent({ onDone }: { onDone: () => void }) {
-  const { site_id: siteId } = useSite()
+  const { site_id: siteId, first_event_at: firstAt } = useSite()
   const { collect_url: origin } = useSession()
   const mayMakeKeys = useMay('admin')
   const maySend = useMay('events:write')
   const [key, setKey] = useState(newKeys.get(siteId))
   const [arrived, setArrived] = useState<Arrival>()
+  useEffect(() => {
+    // Who can't send has nothing to wait for here.
+    if (!maySend && firstAt !== null) onDone()
+  }, [maySend, firstAt])
   if (!maySend && arrived === undefined) {
     return <EmptyState icon="radio" title={texts.nothingYet} why={texts.nothingWhy} />
   }
@@ -57,7 +61,7 @@ export default function FirstEvent({ onDone }: { onDone: () => void }) {
         </section>
         <section class="arrival" aria-label={texts.waiting}>
           {arrived === undefined ? (
-            <Waiting siteId={siteId} origin={origin} apiKey={key} onArrival={setArrived} />
+            <Waiting siteId={siteId} origin={origin} apiKey={key} onArrival={setArrived} onPast={onDone} />
           ) : (
             <Arrived {...arrived} onDone={onDone} />
           )}
@@ -112,9 +116,12 @@ interface WaitingProps {
   origin: string
   apiKey: string | undefined
   onArrival: (arrival: Arrival) => void
+  /** The site has events, none of them of the last 24 hours, which are all that is listed live. */
+  onPast: () => void
 }
 
-function Waiting({ siteId, origin, apiKey, onArrival }: WaitingProps) {
+function Waiting({ siteId, origin, apiKey, onArrival, onPast }: WaitingProps) {
+  const { first_event_at: firstAt } = useSite()
   const since = useRef(serverNow())
   const [seconds, setSeconds] = useState(0)
   const live = useApi('live', { query: { site_id: siteId, environment: 'all' } }, { refetchMs: pollMs, staleMs: 0 })
@@ -125,6 +132,10 @@ function Waiting({ siteId, origin, apiKey, onArrival }: WaitingProps) {
     announce(texts.arrived)
     onArrival({ event: first, delayMs: Math.max(0, serverNow() - first.received_at) })
   }, [first?.event_id])
+  const isPast = firstAt !== null && live.data !== undefined && first === undefined
+  useEffect(() => {
+    if (isPast) onPast()
+  }, [isPast])
   useEffect(() => {
     const timer = setInterval(() => {
       setSeconds(Math.floor((serverNow() - since.current) / 1000))
@@ -157,7 +168,7 @@ function Waiting({ siteId, origin, apiKey, onArrival }: WaitingProps) {
   )
 }
 
-function SendHere({ siteId, origin, apiKey }: Omit<WaitingProps, 'onArrival' | 'apiKey'> & { apiKey: string }) {
+function SendHere({ siteId, origin, apiKey }: Pick<WaitingProps, 'siteId' | 'origin'> & { apiKey: string }) {
   const [error, setError] = useState<string>()
   const [isBusy, setBusy] = useState(false)
   const send = async () => {
