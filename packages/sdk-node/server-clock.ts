@@ -7,7 +7,8 @@ export interface ServerClock {
   now(): number
   /**
    * Compares the clocks when an answer with the time `serverMs` is read, `tookMs` after its request began. Returns by how many
-   * ms this machine's clock is behind; negative when it is ahead, 0 when it is right.
+   * ms this machine's clock is behind; negative when it is ahead, 0 when it is right. A difference that the duration of the
+   * request may explain changes nothing.
    */
   learn(serverMs: number, tookMs: number): number
 }
@@ -20,9 +21,10 @@ export function serverClock(wall: () => number, monotonic: () => number): Server
     now: () => Math.trunc(origin === undefined ? wall() : origin + monotonic()),
     learn: (serverMs, tookMs) => {
       const behindMs = serverMs - wall()
-      const isWrong = Math.abs(behindMs) > toleranceMs + tookMs
-      origin = isWrong ? serverMs - monotonic() : undefined
-      return isWrong ? behindMs : 0
+      const differsMs = Math.abs(behindMs) - toleranceMs
+      if (differsMs <= 0) origin = undefined
+      else if (differsMs > tookMs) origin = serverMs - monotonic()
+      return origin === undefined ? 0 : behindMs
     },
   }
 }
