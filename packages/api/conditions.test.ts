@@ -321,6 +321,9 @@ describe('the pattern', () => {
     'a{500}',
     '(?i)[^\\x00-\\x7f]+',
     '(?i)[\\x{80}-\\x{10ffff}]+[a-z\u00c0-\u024f]*[一-龥]',
+    '(?i)[a-z0-9🎉]',
+    '(?i)^[a-zA-Z0-9가-힣_-]+$',
+    '(?i)^/[a-z0-9一-龥-]+/[a-z0-9一-龥-]+',
   ])('%s is accepted', (pattern) => {
     expect(patternProblem(pattern)).toBeUndefined()
   })

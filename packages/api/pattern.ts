@@ -36,10 +36,11 @@ const tokens =
 
 /** A group that sets the flag `i`. */
 const ignoresCase = /\(\?[a-zA-Z]*i/
-/** A character of a class in brackets, or the code point that is written as \\x. */
-const classCharacter = /\\x(?:\{([0-9a-f]+)\}|([0-9a-f]{2}))|./gisu
+/** A character of a class in brackets, which may be an escape. */
+const classCharacter = /\\x(?:\{[0-9a-f]+\}|[0-9a-f]{2})|\\?./gisu
 /** re2js looks each code point between these up when a class ignores case: the first and the last ones that have cases. */
 const [firstWithCase, lastWithCase] = [0x41, 0x1e943]
+const hyphen = 0x2d
 /** Code points that take as long to look up as a step takes to compile, at least. */
 const lookupsPerStep = 400
 
@@ -75,15 +76,22 @@ function patternSize(pattern: string): number {
 
 /**
  * The greatest number of code points that re2js looks up for a class in brackets which ignores case: as if each hyphen made a
- * range up to the greatest character. Which hyphens do depends on the place of each, of which an attacker chooses an odd one.
+ * range of the characters beside it. Which hyphens do depends on what stands before them in the class.
  */
 function lookupsOf(token: string): number {
-  let ranges = 0
-  let greatest = 0
-  for (const [character, braced, hex] of token.matchAll(classCharacter)) {
-    if (character === '-') ranges++
-    const digits = braced ?? hex
-    greatest = Math.max(greatest, digits === undefined ? (character.codePointAt(0) ?? 0) : parseInt(digits, 16))
+  const points = Array.from(token.matchAll(classCharacter), ([character]) => codePointOf(character))
+  let lookups = 0
+  for (const [at, last] of points.entries()) {
+    if (at < 2 || points[at - 1] !== hyphen) continue
+    lookups += Math.max(0, Math.min(last, lastWithCase) - Math.max(points[at - 2] ?? 0, firstWithCase))
   }
-  return ranges * Math.max(0, Math.min(greatest, lastWithCase) - firstWithCase)
+  return lookups
+}
+
+/** The code point of a character of a class. */
+function codePointOf(character: string): number {
+  const hex = /^\\x\{?([0-9a-f]+)/i.exec(character)?.[1]
+  return hex === undefined
+    ? (character.codePointAt(character.length > 1 && character.startsWith('\\') ? 1 : 0) ?? 0)
+    : parseInt(hex, 16)
 }
