@@ -1,4 +1,4 @@
-import { eventLimits } from '@sluice/contracts/event-limits'
+import { eventLimits, propertyLimits } from '@sluice/contracts/event-limits'
 import type { JsonObject } from '@sluice/events/encode-properties'
 import { parseJson } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField, tooLarge } from '@sluice/runtime/errors'
@@ -10,14 +10,13 @@ import { hasRoundedId, mapMessage } from './map-message.ts'
 /**
  * The messages of a batch of Segment's API, `{"batch": [...], "context"?: {...}}`, as events of a site. Members of the
  * batch's context are added to each message whose context lacks them; the other fields are about the request and are ignored.
- * Throws AppError 400 if the list is missing, empty or too long, and 413 if the batch would be too large with its context in each
- * message: each is mapped and validated as if it had been sent so.
+ * Throws AppError 400 if the list is missing, empty or too long, and 413 if the context is too large for so many messages: it is
+ * mapped and validated with each.
  */
 export function readMessages(bytes: Buffer, siteId: string): BatchEvents {
   const body = bodyOf(parseJson(bytes))
-  const contextBytes = Buffer.byteLength(JSON.stringify(body.context))
-  if (contextBytes * body.messages.length > eventLimits.batchBytesMax) {
-    throw tooLarge(`The batch with its context in each message is larger than ${eventLimits.batchBytesMax} bytes`)
+  if (bytesOfContext(body.context) * body.messages.length > eventLimits.batchBytesMax) {
+    throw tooLarge(`The context, once for each message, is larger than ${eventLimits.batchBytesMax} bytes`)
   }
   let exactMessage: ((index: number) => unknown) | undefined
   const parseAgain = (index: number): unknown => {
@@ -69,6 +68,16 @@ function exactMessages(bytes: Buffer): (index: number) => unknown {
     Object.entries(context).map(([name, value]) => [name, parseItemExactly(value, split)]),
   )
   return (index) => withContext(parseItemExactly(messages[index], split), exactContext)
+}
+
+function bytesOfContext(context: JsonObject): number {
+  try {
+    return Buffer.byteLength(JSON.stringify(context))
+  } catch (error) {
+    // Unlike JSON.parse, JSON.stringify recurses.
+    if (!(error instanceof RangeError)) throw error
+    throw invalidField('context', `is nested deeper than ${propertyLimits.depthMax} levels`)
+  }
 }
 
 function withContext(message: unknown, context: JsonObject): unknown {

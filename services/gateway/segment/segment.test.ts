@@ -393,6 +393,11 @@ describe('what is refused', () => {
       'Invalid field: batch must hold at most 2000 messages',
     ],
     ['a context that is no object', { batch: [track], context: [] }, 'Invalid field: context must be an object'],
+    [
+      'a context of 20,000 levels',
+      `{"batch":[{"type":"group","groupId":"g"}],"context":{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}}`,
+      'Invalid field: context is nested deeper than 32 levels',
+    ],
     ['a list alone', [track], 'Invalid format: body must be a JSON object with a list "batch"'],
     ['no JSON', '{', 'Invalid format: body is not valid JSON'],
   ])('is a batch with %s', async (_name, sent, error) => {
@@ -408,7 +413,7 @@ describe('what is refused', () => {
     const { status, body } = await post('/v1/batch', { batch, context }, basic(key))
     expect([status, body.error]).toStrictEqual([
       413,
-      'The batch with its context in each message is larger than 10485760 bytes',
+      'The context, once for each message, is larger than 10485760 bytes',
     ])
     expect((await post('/v1/batch', { batch: batch.slice(0, 500), context }, basic(key))).status).toBe(200)
   })
