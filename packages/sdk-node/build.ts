@@ -15,10 +15,12 @@ const entry = join(root, 'index.ts')
 const ownNames = [
   ...Object.keys(eventLimits),
   'canRetry',
+  'hasRoom',
   'isTimeFinal',
   'onSettled',
   'onStopped',
   'onTimeRefused',
+  'requeue',
   'skipDelays',
   'takeOrphan',
 ]
