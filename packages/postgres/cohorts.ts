@@ -1,6 +1,7 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import { cohortLimits, type CohortSettings } from '@sluice/contracts/cohorts'
 import { conflict } from '@sluice/runtime/errors'
+import { takeAdvisoryLock } from './advisory-lock.ts'
 import type { Postgres } from './open.ts'
 import { type Page, selectPage } from './page.ts'
 import type { Tables } from './tables.ts'
@@ -29,9 +30,6 @@ export interface CohortStore {
 }
 
 type Db = Kysely<Tables>
-
-/** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
-const creationLock = 5_757_018
 
 /** The cohorts of this Postgres. */
 export function cohortStore(postgres: Postgres): CohortStore {
@@ -100,7 +98,7 @@ export function cohortStore(postgres: Postgres): CohortStore {
 
 async function requireFurtherCohort(transaction: Db, siteId: string): Promise<void> {
   // Two creations at once would both count the cohorts before either.
-  await sql`SELECT pg_advisory_xact_lock(${creationLock}, hashtext(${siteId}))`.execute(transaction)
+  await takeAdvisoryLock(transaction, 'cohort', siteId)
   const { total } = await transaction
     .selectFrom('cohorts')
     .where('site_id', '=', siteId)

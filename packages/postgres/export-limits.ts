@@ -1,11 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 import { exportLimits } from '@sluice/contracts/exports'
 import { conflict } from '@sluice/runtime/errors'
+import { takeAdvisoryLock } from './advisory-lock.ts'
 import type { NewExport } from './export-records.ts'
 import type { Tables } from './tables.ts'
-
-/** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
-const creationLock = 5_757_017
 
 /** Throws 409 when the site has as many schedules, or the key as many unfinished exports of the site, as they may. */
 export async function requireFurtherExport(
@@ -13,7 +11,7 @@ export async function requireFurtherExport(
   { siteId, keyId, scheduled }: NewExport,
 ): Promise<void> {
   // Two requests at once would both count before either is stored.
-  await sql`SELECT pg_advisory_xact_lock(${creationLock}, hashtext(${siteId}))`.execute(transaction)
+  await takeAdvisoryLock(transaction, 'export', siteId)
   const counted = scheduled
     ? sql`export_schedules JOIN exports ON export_id = export_schedules.schedule_id WHERE site_id = ${siteId}`
     : sql`exports WHERE site_id = ${siteId} AND key_id = ${keyId} AND schedule_id IS NULL AND due_at IS NOT NULL`

@@ -2,14 +2,12 @@ import { type Kysely, type Selectable, sql } from 'kysely'
 import type { Registration, SiteRecord, SiteStore } from '@sluice/access/sites'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import type { SiteSettings } from '@sluice/contracts/sites'
+import { takeAdvisoryLock } from './advisory-lock.ts'
 import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
 import { selectPage } from './page.ts'
 import type { Tables } from './tables.ts'
 import { siteCondition } from './visible-sites.ts'
-
-/** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
-const registrationLock = 5_757_006
 
 /** A process that is suspended with the lock must not delay others for longer; they try again later. */
 const lockTimeoutMs = 400
@@ -126,7 +124,7 @@ async function registerUpToLimit(
 ): Promise<Omit<Registration, 'retentionDays'>> {
   await sql`SELECT set_config('lock_timeout', ${String(lockTimeoutMs)}, true)`.execute(db)
   // The lock of the key: no other transaction changes its count until this one ends.
-  await sql`SELECT pg_advisory_xact_lock(${registrationLock}, hashtext(${keyId}))`.execute(db)
+  await takeAdvisoryLock(db, 'registration', keyId)
   const { remaining } = await registrationQuota(db, keyId)
   const inserted = await insertNew(db, siteIds, keyId)
   const refused = siteIds.filter((siteId) => inserted.has(siteId)).slice(remaining)

@@ -1,11 +1,8 @@
-import { sql } from 'kysely'
+import { takeAdvisoryLock } from './advisory-lock.ts'
 import type { Postgres } from './open.ts'
 
 /** An upload that is not renewed for this long, because its process died, no longer counts. */
 export const uploadLeaseMs = 60_000
-
-/** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
-const uploadLock = 5_757_007
 
 /**
  * The uploads of files that are under way, in all processes. Times `at` are Unix ms of the caller's clock. Every method
@@ -30,7 +27,7 @@ export function uploadStore(postgres: Postgres): UploadStore {
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           // No other upload of the key begins until this transaction ends.
-          await sql`SELECT pg_advisory_xact_lock(${uploadLock}, hashtext(${keyId}))`.execute(transaction)
+          await takeAdvisoryLock(transaction, 'upload', keyId)
           await transaction
             .deleteFrom('uploads')
             .where('key_id', '=', keyId)

@@ -1,5 +1,6 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import type { DeliveryKind, DeliveryStatus } from '@sluice/contracts/webhooks'
+import { takeAdvisoryLock } from './advisory-lock.ts'
 import { queueDeliveries } from './deliveries.ts'
 import {
   deleteEndpoint,
@@ -84,9 +85,6 @@ export interface WebhookStore {
 
 type Db = Kysely<Tables>
 
-/** The first half of an advisory lock's name: an arbitrary number that is the same in every build. */
-const webhookLock = 5_757_016
-
 /** The webhooks of this Postgres, with their deliveries. */
 export function webhookStore(postgres: Postgres): WebhookStore {
   return {
@@ -95,7 +93,7 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         db.transaction().execute(async (transaction) => {
           const { siteId } = endpoint
           // Two creations at once would both count the webhooks before either.
-          await sql`SELECT pg_advisory_xact_lock(${webhookLock}, hashtext(${siteId}))`.execute(transaction)
+          await takeAdvisoryLock(transaction, 'webhook', siteId)
           if ((await countWebhooks(transaction, siteId)) >= max) return undefined
           return insertEndpoint(transaction, endpoint, at)
         }),
