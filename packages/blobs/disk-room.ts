@@ -4,6 +4,9 @@ import type { BlobStore } from './blob-store.ts'
 const keptShare = 0.1
 const keptBytesMax = 1024 ** 3
 
+/** What a unit of work waits for while `hasRoom` is false, for the log (docs/operations.md). */
+export const waitsForRoom = 'for room on the disk of the store of files'
+
 /** Thrown instead of writing what would leave too little of the disk free. */
 export class DiskNearlyFull extends Error {
   override readonly name = 'DiskNearlyFull'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import type { BlobStore, Upload, UploadedPart } from '@sluice/blobs/blob-store'
-import { DiskNearlyFull, hasRoom } from '@sluice/blobs/disk-room'
+import { DiskNearlyFull, hasRoom, waitsForRoom } from '@sluice/blobs/disk-room'
 import { partBytes } from '@sluice/blobs/part-bytes'
 import type { Criteria, Filter } from '@sluice/contracts/conditions'
 import { type EventKey, exportLimits } from '@sluice/contracts/exports'
@@ -218,7 +218,7 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 
   function waitForRoom(): UnitResult {
-    return { next: clock.now() + roomPauseMs, log: { waits: 'for room on the disk of the store of files' } }
+    return { next: clock.now() + roomPauseMs, log: { waits: waitsForRoom } }
   }
 
   /** Removes the file of an export that was deleted during this unit: nobody takes it any more. */

@@ -1,7 +1,7 @@
 import { addAbortSignal, type Readable } from 'node:stream'
 import type { SiteStore } from '@sluice/access/sites'
 import type { BlobStore } from '@sluice/blobs/blob-store'
-import { hasRoom } from '@sluice/blobs/disk-room'
+import { hasRoom, waitsForRoom } from '@sluice/blobs/disk-room'
 import type { EventLog } from '@sluice/event-log/log'
 import { unevenPartitionsText } from '@sluice/event-log/require-whole-partitions'
 import { writerGroup } from '@sluice/event-log/writer-group'
@@ -57,7 +57,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     const { signal } = lease
     // The errors of a segment are a file, and events may go to a log on the same disk.
     if (!(await hasRoom(blobs, 0))) {
-      return { next: clock.now() + waitMs, log: { waits: 'for room on the disk of the store of files' } }
+      return { next: clock.now() + waitMs, log: { waits: waitsForRoom } }
     }
     // Writers of an earlier build do not read that log, where its rows would wait.
     if (job.type === 'events' && !(await deps.watermarks.isBackfillRead(await deps.log.id()))) {
