@@ -4,7 +4,7 @@ import { eventLimits } from '@sluice/contracts/event-limits'
 import { type FunnelBody, funnelLimits, type FunnelResult, type FunnelStep } from '@sluice/contracts/funnel'
 import { environments } from '@sluice/contracts/scopes'
 import { latestMs, periods } from '@sluice/contracts/stats'
-import { duration, nestedObject, shortArray, text, time } from '@sluice/runtime/validate'
+import { boundedArray, duration, nestedObject, text, time } from '@sluice/runtime/validate'
 import { completeUntil } from './complete-until.ts'
 import { filterSchema } from './conditions.ts'
 import { siteId } from './sites.ts'
@@ -20,7 +20,7 @@ const step = nestedObject(
 
 export const funnelBody = joi.object<FunnelBody>({
   site_id: siteId.required(),
-  steps: shortArray()
+  steps: boundedArray()
     .items(step)
     .min(funnelLimits.stepsMin)
     .max(funnelLimits.stepsMax)

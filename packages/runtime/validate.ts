@@ -123,7 +123,7 @@ const root = joi.extend({
 }) as typeof joi
 
 /** The schema of an array, as `joi.array()`, which refuses too many items before it checks them. */
-export function shortArray(): joi.ArraySchema {
+export function boundedArray(): joi.ArraySchema {
   return root.array()
 }
 
