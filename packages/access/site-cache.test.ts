@@ -6,9 +6,13 @@ import { unavailable } from '@sluice/runtime/errors'
 import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from '../../tests/support/captured-logger.ts'
-import { startGateway, type TestGateway } from '../../tests/support/gateway.ts'
+import {
+  type ProxiedGateway,
+  startGateway,
+  startGatewayBehindProxy,
+  type TestGateway,
+} from '../../tests/support/gateway.ts'
 import { startStopwatch } from '../../tests/support/stopwatch.ts'
-import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
 import { refusalOf, type SiteCache, siteCache, type SitePolicies } from './site-cache.ts'
 import type { Registration, SiteStore } from './sites.ts'
 
@@ -530,29 +534,18 @@ test('an event that a gateway accepts after the deletion of its site registers t
 })
 
 describe('a gateway without Postgres', () => {
-  let proxy: TcpProxy
-  let gateway: TestGateway
+  let gateway: ProxiedGateway
 
   beforeAll(async () => {
-    gateway = await startGateway({
-      postgresUrl: async (url) => {
-        proxy = await tcpProxy(url)
-        return proxy.url
-      },
-    })
+    gateway = await startGatewayBehindProxy()
     // The gateway has cached its key from now on.
     const isAccepted = async () => (await gateway.collect({ site_id: 'before', event_type: 'x' })).status === 202
     await waitUntil(isAccepted, 'the key is cached')
   })
 
-  afterEach(async () => {
-    await proxy.mend()
-  })
+  afterEach(() => gateway.proxy.mend())
 
-  afterAll(async () => {
-    await gateway.stop()
-    await proxy.close()
-  })
+  afterAll(() => gateway.stop())
 
   async function isRegistered(siteId: string): Promise<boolean> {
     const rows = await gateway.postgres.db.selectFrom('sites').select('site_id').where('site_id', '=', siteId).execute()
@@ -560,7 +553,7 @@ describe('a gateway without Postgres', () => {
   }
 
   test.each(['cut', 'freeze'] as const)('accepts events of new sites after a %s of the connection', async (fail) => {
-    await proxy[fail]()
+    await gateway.proxy[fail]()
     for (const send of [
       () => gateway.collect({ site_id: `new-${fail}`, event_type: 'x' }),
       () => gateway.collectBatch({ events: [{ site_id: `new-${fail}`, event_type: 'x' }] }),
@@ -573,7 +566,7 @@ describe('a gateway without Postgres', () => {
     await gateway.stored(`new-${fail}`, 2)
     expect(await isRegistered(`new-${fail}`)).toBe(false)
 
-    await proxy.mend()
+    await gateway.proxy.mend()
     const register = async (): Promise<boolean> => {
       await gateway.collect({ site_id: `new-${fail}`, event_type: 'x' })
       return isRegistered(`new-${fail}`)
@@ -582,7 +575,7 @@ describe('a gateway without Postgres', () => {
   })
 
   test('answers 503 for keys that are not cached', async () => {
-    await proxy.cut()
+    await gateway.proxy.cut()
     const { status, headers } = await gateway.collect({ site_id: 'before', event_type: 'x' }, { key: gateway.keys.dev })
     expect(status).toBe(503)
     expect(headers.get('retry-after')).toBe('1')

@@ -1,26 +1,15 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { startGateway, type TestGateway } from '../../tests/support/gateway.ts'
-import { type TcpProxy, tcpProxy } from '../../tests/support/tcp-proxy.ts'
+import { type ProxiedGateway, startGatewayBehindProxy } from '../../tests/support/gateway.ts'
 import { type Envelope, request } from '../../tests/support/test-service.ts'
 
-let proxy: TcpProxy
-let gateway: TestGateway
+let gateway: ProxiedGateway
 
 beforeAll(async () => {
-  gateway = await startGateway({
-    postgresUrl: async (url) => {
-      proxy = await tcpProxy(url)
-      await proxy.cut()
-      return proxy.url
-    },
-  })
+  gateway = await startGatewayBehindProxy({ isCut: true })
 })
 
-afterAll(async () => {
-  await gateway.stop()
-  await proxy.close()
-})
+afterAll(() => gateway.stop())
 
 /** Waits until `/readyz` answers with a status; resolves to the answer. */
 async function waitForStatus(expected: number): Promise<Envelope> {
@@ -40,10 +29,10 @@ test('a gateway that never reached Postgres is not ready, and one that did stays
     data: { missing: { postgres: 'ECONNREFUSED' }, degraded: {} },
   })
 
-  await proxy.mend()
+  await gateway.proxy.mend()
   expect(await waitForStatus(200)).toMatchObject({ data: { missing: {}, degraded: {} } })
 
-  await proxy.cut()
+  await gateway.proxy.cut()
   await waitUntil(async () => {
     const { status, body } = await request(`${gateway.service.url}/readyz`)
     expect(status).toBe(200)

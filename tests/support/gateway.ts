@@ -20,6 +20,7 @@ import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { capturedLogger } from './captured-logger.ts'
 import { patientClock } from './clock.ts'
+import { type TcpProxy, tcpProxy } from './tcp-proxy.ts'
 import { createTestKey, openTestPostgres, patientPostgres, type TestPostgres } from './test-postgres.ts'
 import { type Envelope, request, startTestService, type TestService } from './test-service.ts'
 
@@ -193,6 +194,37 @@ export async function startGateway({
       await service.stop()
       await logReader.stop()
       await closeEngines()
+    },
+  }
+}
+
+/** A gateway whose Postgres can fail. */
+export interface ProxiedGateway extends TestGateway {
+  /** Between the gateway and its Postgres. */
+  proxy: TcpProxy
+}
+
+/** A gateway with a proxy between it and its Postgres; `stop` ends both. */
+export async function startGatewayBehindProxy(
+  parts: Omit<GatewayParts, 'postgresUrl'> & { isCut?: boolean } = {},
+): Promise<ProxiedGateway> {
+  let opened: TcpProxy | undefined
+  const gateway = await startGateway({
+    ...parts,
+    postgresUrl: async (url) => {
+      opened = await tcpProxy(url)
+      if (parts.isCut === true) await opened.cut()
+      return opened.url
+    },
+  })
+  const proxy = opened
+  if (proxy === undefined) throw new Error('the gateway has not asked for the URL of Postgres')
+  return {
+    ...gateway,
+    proxy,
+    stop: async () => {
+      await gateway.stop()
+      await proxy.close()
     },
   }
 }

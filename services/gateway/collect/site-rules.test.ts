@@ -2,9 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { SiteStore } from '@sluice/access/sites'
 import { siteStore } from '@sluice/postgres/sites'
 import { waitUntil } from '@sluice/runtime/wait-until'
-import { startGateway, type TestGateway } from '../../../tests/support/gateway.ts'
+import {
+  type ProxiedGateway,
+  startGateway,
+  startGatewayBehindProxy,
+  type TestGateway,
+} from '../../../tests/support/gateway.ts'
 import { startStopwatch } from '../../../tests/support/stopwatch.ts'
-import { type TcpProxy, tcpProxy } from '../../../tests/support/tcp-proxy.ts'
 
 const day = 86_400_000
 const event = (siteId: string, parts: object = {}) => ({ site_id: siteId, event_type: 'x', ...parts })
@@ -189,29 +193,21 @@ describe('a site with retention_days', () => {
 })
 
 describe('without automatic registration', () => {
-  let way: TcpProxy
-  let gateway: TestGateway
+  let gateway: ProxiedGateway
   let sites: SiteStore
 
   beforeAll(async () => {
-    gateway = await startGateway({
+    gateway = await startGatewayBehindProxy({
       autoRegister: false,
       // Postgres is cut off at once, and is slow at times on a busy machine.
       registerTimeoutMs: 30_000,
-      postgresUrl: async (url) => {
-        way = await tcpProxy(url)
-        return way.url
-      },
     })
     sites = siteStore(gateway.postgres)
     await sites.create('registered', {}, 'key_admin')
     await sites.create('late', {}, 'key_admin')
   })
 
-  afterAll(async () => {
-    await gateway.stop()
-    await way.close()
-  })
+  afterAll(() => gateway.stop())
 
   test('an event gets 202 for a registered site, and 404 for an unknown one, which is not registered', async () => {
     expect((await gateway.collect(event('registered'))).status).toBe(202)
@@ -251,7 +247,7 @@ describe('without automatic registration', () => {
   })
 
   test('without Postgres an event or batch gets 202 for a cached site and 503 for others', async () => {
-    await way.cut()
+    await gateway.proxy.cut()
     expect((await gateway.collect(event('registered'))).status).toBe(202)
     const answers = [
       await gateway.collect(event('late')),
@@ -262,7 +258,7 @@ describe('without automatic registration', () => {
       expect(headers.get('retry-after')).toBe('1')
       expect(body).toStrictEqual(refused('Service temporarily unavailable'))
     }
-    await way.mend()
+    await gateway.proxy.mend()
     await waitUntil(async () => (await gateway.collect(event('late'))).status === 202, 'it is found')
   })
 })
