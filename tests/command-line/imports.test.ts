@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readFile, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
@@ -52,6 +52,24 @@ describe('import', () => {
       stderr: expect.stringMatching(/^sluice: nowhere\/errors\.csv can't be written: ENOENT/),
     })
     expect((await standalone.run(['stats', '--site', 'unsent'])).stderr).toContain('Site not found')
+  })
+
+  it('overwrites neither its input by the errors, nor those of an earlier import before it has its own', async () => {
+    const csv = 'event_type,timestamp_ms\nview,1767225600000\n'
+    const file = await standalone.write('kept.csv', csv)
+    await symlink('kept.csv', join(standalone.folder, 'link.csv'))
+    for (const errors of ['kept.csv', './kept.csv', 'link.csv']) {
+      expect(await standalone.run(['import', file, '--site', 'kept', '--errors-file', errors])).toStrictEqual({
+        code: 2,
+        stdout: '',
+        stderr: expect.stringContaining('--errors-file names the file to import'),
+      })
+    }
+    const earlier = await standalone.write('earlier.csv', 'line,field,message,record\n3,a,b,2\n')
+    const { code } = await standalone.run(['import', 'nowhere.csv', '--site', 'kept', '--errors-file', earlier])
+    expect(code).toBe(1)
+    expect(await readFile(join(standalone.folder, 'kept.csv'), 'utf8')).toBe(csv)
+    expect(await readFile(join(standalone.folder, 'earlier.csv'), 'utf8')).toContain('3,a,b,2')
   })
 
   it('stores nothing twice when the same standard input comes again', async () => {

@@ -1,5 +1,5 @@
 import { createWriteStream } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, open, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -100,8 +100,7 @@ async function runImport(context: Context, file: string | undefined, options: Im
     throw usageFailure('--from and --timestamp are for events: leave them out with --type users.')
   }
   if (file === '-') refuseKeyOnInput(options)
-  // A file that can't be written must not show after an import of an hour.
-  if (options.errorsFile !== undefined) await writeErrors(options.errorsFile, [])
+  if (options.errorsFile !== undefined) await requireWritable(options.errorsFile, file)
   const { settings, client } = await openConnection(context, options, { retries: 'long' })
   if (file === undefined) {
     await follow(context, client, { jobId: options.job ?? '', prepared: unconverted(''), options })
@@ -307,6 +306,27 @@ function printErrors(
     const held = isCut ? `the first ${formatCount(heldErrorsMax)} of the server` : 'all of them'
     terminal.note(`… and ${countOf(rest, 'further line')}; ${held} are in ${where}.`)
   }
+}
+
+/**
+ * Throws a Failure for a file of errors that can't be written, which must not show after an import of an hour, and for one that
+ * is the file to import. A file that is there keeps its content until there are errors, or none, to write.
+ */
+async function requireWritable(errorsFile: string, input: string | undefined): Promise<void> {
+  if (input !== undefined && (await isSameFile(errorsFile, input))) {
+    throw usageFailure('--errors-file names the file to import, which it would overwrite: name another one.')
+  }
+  try {
+    await (await open(errorsFile, 'a')).close()
+  } catch (error) {
+    throw new Failure(`${errorsFile} can't be written: ${messageOf(error)}`)
+  }
+}
+
+/** Whether two paths lead to one file, also by links. */
+async function isSameFile(a: string, b: string): Promise<boolean> {
+  const [one, other] = await Promise.all([a, b].map((path) => stat(path).catch(() => undefined)))
+  return one !== undefined && one.dev === other?.dev && one.ino === other.ino
 }
 
 async function writeErrors(file: string, errors: readonly ImportError[]): Promise<void> {
