@@ -42,8 +42,9 @@ export function addSiteOption(command: Command): Command {
 }
 
 /**
- * Reads the settings. Throws a usage Failure for a URL that is none. `isReplaced`: the file of `sluice login` is about to be
- * written anew, and is as good as none if it can't be read.
+ * Reads the settings. Throws a usage Failure for a URL that is none, and a Failure for a file of `sluice login` that can't be
+ * read, unless the URL and the key are given otherwise. `isReplaced`: the file is about to be written anew, and is as good as
+ * none if it can't be read.
  */
 export async function readSettings(
   { env, input }: Pick<Context, 'env' | 'input'>,
@@ -51,11 +52,13 @@ export async function readSettings(
   { isReplaced = false }: { isReplaced?: boolean } = {},
 ): Promise<Settings> {
   const file = configFile(env)
+  const given = firstOf([options.url, '--url'], [env.SLUICE_URL, 'SLUICE_URL'])
+  const givenKey = firstOf([options.apiKey, '--api-key'], [env.SLUICE_API_KEY, 'SLUICE_API_KEY'])
+  const isNeeded = given === undefined || givenKey === undefined
   const saved = await readSaved(file).catch((error: unknown) => {
-    if (isReplaced) return undefined
+    if (isReplaced || !isNeeded) return undefined
     throw error
   })
-  const given = firstOf([options.url, '--url'], [env.SLUICE_URL, 'SLUICE_URL'])
   const [url, urlSource] = given ?? [saved?.url ?? defaultUrl, saved ? file : 'the default']
   const checkedUrl = checkUrl(url, urlSource)
   // A saved key belongs to the Sluice that it was saved for, and is sent to no other.

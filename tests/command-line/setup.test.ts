@@ -241,6 +241,14 @@ describe('login', () => {
     },
   )
 
+  it('is not needed when the address and the key are given', async () => {
+    await writeFile(join(standalone.folder, 'damaged.json'), '{"url": "htt')
+    for (const unreadable of ['damaged.json', 'damaged.json/config.json', '.']) {
+      const env = { SLUICE_CONFIG: join(standalone.folder, unreadable) }
+      expect(await standalone.run(['send', 'x', '--site', 'shop'], { env })).toMatchObject({ code: 0 })
+    }
+  })
+
   it('replaces a file that holds no settings, as its message says', async () => {
     const env = { SLUICE_CONFIG: join(standalone.folder, 'cut.json'), SLUICE_API_KEY: '' }
     await writeFile(env.SLUICE_CONFIG, '{"url": "htt')
