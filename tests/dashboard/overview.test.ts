@@ -258,6 +258,7 @@ describeWithChromium('the overview', () => {
     const chart = page.getByRole('region', { name: 'Visitors', exact: true })
     expect(await chart.getByRole('alert').count()).toBe(0)
     expect(await chart.locator('.chart-legend bdi').count()).toBe(1)
+    await chart.getByText('not compared: too long for this interval').waitFor()
   })
 
   it('draws the chart and says why its comparison is missing when that alone has failed', async () => {

@@ -49,6 +49,7 @@ export function ChartPanel({ questions, sentence, isAsked }: ChartPanelProps) {
           now={answeredBounds(result, bounds) ?? bounds}
           before={result === undefined ? compared : answeredBounds(earlier, compared)}
           zone={zone}
+          isUncompared={questions.compared !== undefined && compared === undefined}
         />
         <Select<TimeUnit>
           class="quiet-input"
@@ -100,7 +101,15 @@ function useChart(questions: Questions, question: StatsQuestion, isAsked: boolea
   return { answer, result: quiet(entry), earlier: quiet(earlier), compared }
 }
 
-function Legend({ now, before, zone }: { now: Bounds; before: Bounds | undefined; zone: string }) {
+interface LegendProps {
+  now: Bounds
+  before: Bounds | undefined
+  zone: string
+  /** The compared range can't be split as the range is. */
+  isUncompared: boolean
+}
+
+function Legend({ now, before, zone, isUncompared }: LegendProps) {
   return (
     <span class="chart-legend">
       <span class="key-line" /> <bdi>{formatBounds(now, zone)}</bdi>
@@ -109,6 +118,7 @@ function Legend({ now, before, zone }: { now: Bounds; before: Bounds | undefined
           <span class="key-line compare" /> <bdi class="muted">{formatBounds(before, zone)}</bdi>
         </>
       )}
+      {isUncompared ? <span class="muted">{texts.uncompared}</span> : null}
     </span>
   )
 }

@@ -16,6 +16,7 @@ export const texts = {
   before: (value: string) => `before: ${value}`,
   now: 'This range',
   compared: 'Compared',
+  uncompared: 'not compared: too long for this interval',
   chartHelp: 'Arrow keys read the points, Enter opens one.',
   chartSummary: (latest: string, highest: string, change: string) =>
     `Latest ${latest}. Highest ${highest}.${change === '' ? '' : ` ${change}.`}`,
