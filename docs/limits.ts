@@ -120,7 +120,7 @@ export const conditionLimitDescriptions: Readonly<Record<keyof typeof conditionL
     value: number(conditionLimits.patternSizeMax),
     beyond: refused(
       400,
-      `Invalid field: <condition>.value is too heavy a regular expression: written out, its repetitions make more than ${conditionLimits.patternSizeMax} steps`,
+      `Invalid field: <condition>.value is too heavy a regular expression: its repetitions and ranges, written out, make more than ${conditionLimits.patternSizeMax} steps`,
     ),
   },
 }

@@ -18,7 +18,7 @@ export function patternProblem(pattern: string): string | undefined {
   }
 }
 
-const patternTooLarge = `is too heavy a regular expression: written out, its repetitions make more than ${patternLimits.patternSizeMax} steps`
+const patternTooLarge = `is too heavy a regular expression: its repetitions and ranges, written out, make more than ${patternLimits.patternSizeMax} steps`
 
 /** The description of a syntax error, followed by the wrong part of the pattern if re2js reports only a part of it. */
 function descriptionOf(error: RE2JSException, pattern: string): string {
