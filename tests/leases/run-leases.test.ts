@@ -282,6 +282,7 @@ describe('a unit that fails', () => {
     const delays: number[] = []
     while (delays.at(-1) !== Infinity) delays.push(await delayAfterFailure(importId, () => runs))
     expect(delays).toHaveLength(10)
+    await waitUntil(() => outcomes().length === 10, 'the last unit has ended')
     expect(outcomes()).toStrictEqual([...Array.from({ length: 9 }, () => 'retried'), 'failed'])
     expect(await store.find(importId, null)).toMatchObject({ status: 'failed', error: 'Internal server error' })
     await clock.advance(600_000)

@@ -35,6 +35,17 @@ export interface ServiceOptions {
 }
 
 const outputMax = 256 * 1024
+const outputs: (() => string)[] = []
+
+/**
+ * The last warnings and errors that the services of this test file have logged, the server errors that they answered among
+ * them: what a test that fails by such an answer says about its reason.
+ */
+export function warningsOfServices(): string[] {
+  const lines = outputs.flatMap((output) => output().split('\n'))
+  return lines.filter((line) => /"level":"(warn|error)"/.test(line)).slice(-20)
+}
+
 /** A service is ready within a second or two; on a machine with a load of 50 it took up to 99 s. */
 const readyMsMax = 180_000
 
@@ -86,6 +97,7 @@ export async function spawnProgram(
   }
   child.stdout.on('data', keep)
   child.stderr.on('data', keep)
+  outputs.push(() => output)
   const exited = new Promise<number | NodeJS.Signals>((resolve) => {
     child.once('close', (code, signal) => {
       resolve(signal ?? code ?? -1)

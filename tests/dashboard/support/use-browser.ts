@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from '@jest/global
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { describeWith } from '../../support/describe-with.ts'
+import { warningsOfServices } from '../../support/service-process.ts'
 import { findChromium, launchChromium } from './chromium.ts'
 
 /** For suites that need a browser. */
@@ -57,7 +58,8 @@ export function useBrowser(): Visitors {
     contexts = []
     problems = []
     await Promise.all(opened.map((context) => context.close()))
-    expect(found).toEqual([])
+    // The warnings tell why a service refused something.
+    expect(found.length > 0 ? [...found, ...warningsOfServices()] : []).toEqual([])
   })
 
   return {
