@@ -24,14 +24,15 @@ export interface PostgresOptions {
    * for locks and idle transactions before that. 0: no limits. Default: 10 s.
    */
   queryTimeoutMs?: number
-  /** A call that gets no connection for this many ms fails. Default: 2 s. */
+  /** A call that gets no connection for this many ms fails. Default: 5 s. */
   connectTimeoutMs?: number
   /** Called when an idle connection has broken; the pool replaces it. */
   onIdleError?: (error: Error) => void
 }
 
 const defaultQueryTimeoutMs = 10_000
-const defaultConnectTimeoutMs = 2_000
+/** A busy server takes seconds for each of the ten connections that the first page of a dashboard asks for at once. */
+const defaultConnectTimeoutMs = 5_000
 /** An idle connection to a host that has vanished is closed about 10 s after the first unanswered probe. */
 const keepAliveAfterMs = 10_000
 

@@ -15,6 +15,9 @@ import { closeOnStop } from '@sluice/runtime/supervisor'
 import { buildQuery } from './build.ts'
 import { variables } from './config.ts'
 
+/** People wait for the answers, which may take longer than those to events. */
+const lookupTimeoutMs = 5_000
+
 await runService({
   name: 'query',
   variables,
@@ -25,7 +28,7 @@ await runService({
     const eventReader = openEventReader(config.SLUICE_CLICKHOUSE_URL, { metrics })
     const postgres = openPostgres(config.SLUICE_POSTGRES_URL)
     const redis = openRedis(config.SLUICE_REDIS_URL, { logger })
-    const keys = keyCache(keyStore(postgres), context)
+    const keys = keyCache(keyStore(postgres), context, { lookupTimeoutMs })
     addKeyRefreshAge(metrics, keys)
     return {
       service: buildQuery(

@@ -20,7 +20,11 @@ await runService({
     const { logger, clock } = context
     const inserter = openEventInserter(config.SLUICE_CLICKHOUSE_URL)
     // The writer runs one small statement a second; one that hangs must not delay a stop.
-    const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { poolSize: 2, queryTimeoutMs: 2_000 })
+    const postgres = openPostgres(config.SLUICE_POSTGRES_URL, {
+      poolSize: 2,
+      connectTimeoutMs: 2_000,
+      queryTimeoutMs: 2_000,
+    })
     const log = await openEventLog(config.SLUICE_LOG_URL, { logger })
     const backfill = await openBackfillLog(config.SLUICE_LOG_URL, log, { logger })
     const deadLetters = await openDeadLetters(config.SLUICE_LOG_URL, { logger })
