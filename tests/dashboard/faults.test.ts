@@ -174,6 +174,45 @@ describeWithChromium('faults', () => {
     expect(await row.locator('.skeleton').count()).toBe(0)
   })
 
+  it.each([
+    ['sites', 'in the switcher', '', async (page: Page) => page.getByRole('button', { name: /^Switch site/ }).click()],
+    [
+      'sites',
+      'in the form of a key',
+      '/settings/keys',
+      async (page: Page) => page.getByRole('button', { name: 'Create key' }).first().click(),
+    ],
+    ['cohorts', 'above the matrix of retention', `/sites/${siteId}/retention`, () => Promise.resolve()],
+    [
+      'cohorts',
+      'in the form of an export',
+      `/sites/${siteId}/exports`,
+      async (page: Page) => {
+        await page.getByRole('button', { name: 'New export' }).first().click()
+        await page.getByRole('dialog').getByLabel('What to export').selectOption('cohort')
+      },
+    ],
+  ])('says why there are no %s to choose %s, and has them after Retry', async (what, _where, path, open) => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 500/)
+    const service = { isBroken: true }
+    await page.route(
+      ({ pathname }) => pathname === `/api/v1/${what}`,
+      async (route) => {
+        if (!service.isBroken) return route.fallback()
+        const json = { success: false, error: `No ${what} today`, timestamp: Date.now() }
+        await route.fulfill({ status: 500, json })
+      },
+    )
+    await page.goto(rig.url + (path || overview))
+    await open(page)
+    const failure = page.getByRole('alert').filter({ hasText: `No ${what} today` })
+    await failure.first().waitFor()
+    service.isBroken = false
+    await failure.first().getByRole('button', { name: 'Retry' }).click()
+    await failure.first().waitFor({ state: 'detached' })
+  })
+
   it('says why the list of all values lacks a metric, and has it after Retry', async () => {
     const { page } = await visit()
     const failed = { success: false, status: 500, error: 'Something went wrong' }
@@ -346,6 +385,18 @@ describeWithChromium('a writer that has stopped', () => {
     const page = await open()
     await page.getByText('Accepted events are not stored yet').first().waitFor()
     expect(await headline(page, 'Events')).toBe(1)
+  })
+
+  it.each([360, 800, 1280])('is announced above the title of a page that is %d pixels wide', async (width) => {
+    const page = await open()
+    await page.setViewportSize({ width, height: 740 })
+    const banner = page.getByRole('status', { name: 'Freshness' })
+    await banner.getByText('Accepted events are not stored yet').waitFor()
+    const title = page.getByRole('heading', { level: 1 })
+    await eventually(async () => {
+      const [above, below] = [await banner.boundingBox(), await title.boundingBox()]
+      expect((above?.y ?? NaN) + (above?.height ?? NaN)).toBeLessThanOrEqual(below?.y ?? NaN)
+    })
   })
 
   it('is told by the minutes that numbers are behind', async () => {

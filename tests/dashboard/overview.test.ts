@@ -303,6 +303,21 @@ describeWithChromium('the overview', () => {
     expect(Math.abs(fixed.to - to)).toBeLessThan(2 * 60_000)
   })
 
+  it('names the environment in copied links, because another key may be of another one', async () => {
+    const page = await overview()
+    await settledHeadline(page, 'Visitors')
+    const share = page.getByRole('button', { name: 'Share' })
+    const more = page.getByRole('region', { name: 'Visitors', exact: true }).getByRole('button', { name: /^More/ })
+    for (const link of [
+      await copied(page, share, 'Copy moving link'),
+      await copied(page, share, 'Copy fixed link'),
+      await copied(page, more, 'Copy link'),
+    ]) {
+      expect(new URL(link).searchParams.getAll('env')).toEqual(['prod'])
+    }
+    expect(page.url()).not.toContain('env=')
+  })
+
   it('makes an export that repeats whatever days were entered before', async () => {
     const page = await overview('/exports')
     await page.getByRole('button', { name: 'New export' }).first().click()

@@ -7,7 +7,7 @@ import { useMay, useSession } from '../state/session.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon, type IconName } from '../ui/icon.tsx'
 import { Popover } from '../ui/popover.tsx'
-import { SkeletonRows } from '../ui/states.tsx'
+import { ErrorPanel, SkeletonRows } from '../ui/states.tsx'
 import { Logo } from './logo.tsx'
 import { type Destination, destinations, NavigationLink, useFirstPage, useHrefOf } from './navigation.tsx'
 
@@ -113,6 +113,7 @@ function SiteList({ siteId, onFollow }: { siteId: string; onFollow: () => void }
   return (
     <div class="site-list">
       {sites.isLoading ? <SkeletonRows rows={3} /> : null}
+      {sites.error === undefined ? null : <ErrorPanel error={sites.error} onRetry={sites.retry} />}
       <ul>
         {ids?.slice(0, switcherSites).map((id) => (
           <li key={id}>

@@ -30,6 +30,17 @@ export interface NumberSource {
   alertHref?: string
 }
 
+/**
+ * The address of the page, with the environment that was asked about: without it, the view has the environment of the
+ * reader's own key.
+ */
+function linkOf({ path }: ApiRequest): string {
+  const environment = new URL(path, location.origin).searchParams.get('environment')
+  const { href, search } = location
+  if (environment === null || new URLSearchParams(search).has('env')) return href
+  return `${href}${search === '' ? '?' : '&'}env=${environment}`
+}
+
 /** The button named "More" of a number, chart, panel or table, with all that can be taken away. */
 export function MoreMenu({ source }: { source: NumberSource }) {
   const { label, request, relativeRequest, rows, fileName, value, alertHref } = source
@@ -82,7 +93,7 @@ export function MoreMenu({ source }: { source: NumberSource }) {
                   {messages.more.copyRelativeCurl}
                 </Action>
               )}
-              <Action onSelect={copies(location.href, what.link)}>{messages.more.copyLink}</Action>
+              <Action onSelect={copies(linkOf(request), what.link)}>{messages.more.copyLink}</Action>
               <Action
                 onSelect={() => {
                   close()

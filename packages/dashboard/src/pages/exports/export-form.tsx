@@ -21,6 +21,7 @@ import { Checkbox } from '../../ui/choice.tsx'
 import { Field, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
 import { Select } from '../../ui/select.tsx'
+import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
 const shown = ['name', 'type', 'format', 'compression', 'metric', 'group_by', 'cohort_id', 'start_date', 'end_date']
@@ -255,18 +256,21 @@ function CohortChoice({ draft, set, errorOf }: PartProps) {
   const { site_id: siteId } = useSite()
   const cohorts = useApi('listCohorts', { query: { site_id: siteId, limit: 1000 } })
   return (
-    <Choice
-      label={texts.cohort}
-      value={draft.cohortId}
-      options={[
-        { value: '', label: cohorts.data?.cohorts.length === 0 ? texts.noCohort : '' },
-        ...(cohorts.data?.cohorts.map((each) => ({ value: each.cohort_id, label: each.name })) ?? []),
-      ]}
-      onChange={(cohortId) => {
-        set({ cohortId })
-      }}
-      error={errorOf('cohort_id')}
-    />
+    <>
+      <Choice
+        label={texts.cohort}
+        value={draft.cohortId}
+        options={[
+          { value: '', label: cohorts.data?.cohorts.length === 0 ? texts.noCohort : '' },
+          ...(cohorts.data?.cohorts.map((each) => ({ value: each.cohort_id, label: each.name })) ?? []),
+        ]}
+        onChange={(cohortId) => {
+          set({ cohortId })
+        }}
+        error={errorOf('cohort_id')}
+      />
+      {cohorts.error === undefined ? null : <ErrorPanel error={cohorts.error} onRetry={cohorts.retry} />}
+    </>
   )
 }
 

@@ -11,6 +11,7 @@ import { Checkbox, RadioGroup } from '../../ui/choice.tsx'
 import { Field, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
 import { Select } from '../../ui/select.tsx'
+import { ErrorPanel } from '../../ui/states.tsx'
 import {
   bodyOf,
   draftOf,
@@ -289,6 +290,7 @@ function SiteChoice({ value, onChange, problem }: SiteChoiceProps) {
           ))}
         </div>
       )}
+      {sites.error === undefined ? null : <ErrorPanel error={sites.error} onRetry={sites.retry} />}
       <Problem text={problem} />
     </div>
   )

@@ -15,16 +15,20 @@ import { Select } from '../../ui/select.tsx'
 import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
+type SharedQuestions = Pick<Questions, 'bounds' | 'compared' | 'zone' | 'environment'>
+
 /** Links to the view: one that moves on with the days, one that stays, and one for guests. */
-export function Share({ bounds, compared, zone }: Pick<Questions, 'bounds' | 'compared' | 'zone'>) {
+export function Share({ bounds, compared, zone, environment }: SharedQuestions) {
   const { hrefOf, range } = useView()
   const mayMakeKeys = useMay('admin')
   const [isGuest, setGuest] = useState(false)
+  // Without it the view has the environment of the reader's own key.
+  const moving: ViewChanges = { env: environment }
   // Chosen days stay by themselves, and so does what they are compared with.
   const fixed: ViewChanges =
     typeof range === 'object'
-      ? {}
-      : { range: customOf(bounds, zone), compare: compared === undefined ? 'none' : customOf(compared, zone) }
+      ? { ...moving, zone }
+      : { ...moving, zone, range: customOf(bounds, zone), compare: compared === undefined ? 'none' : customOf(compared, zone) }
   const copies = (href: string, close: () => void) => () => {
     close()
     void copyText(location.origin + href, texts.link)
@@ -42,10 +46,10 @@ export function Share({ bounds, compared, zone }: Pick<Questions, 'bounds' | 'co
       >
         {(close) => (
           <>
-            <Action onSelect={copies(hrefOf({}), close)} detail={texts.movingHint}>
+            <Action onSelect={copies(hrefOf(moving), close)} detail={texts.movingHint}>
               {texts.movingLink}
             </Action>
-            <Action onSelect={copies(hrefOf({ ...fixed, zone }), close)} detail={texts.fixedHint}>
+            <Action onSelect={copies(hrefOf(fixed), close)} detail={texts.fixedHint}>
               {texts.fixedLink}
             </Action>
             {mayMakeKeys ? (

@@ -8,6 +8,7 @@ import { useMay } from '../../state/session.tsx'
 import { Combobox } from '../../ui/combobox.tsx'
 import { Field } from '../../ui/field.tsx'
 import { Select } from '../../ui/select.tsx'
+import { ErrorPanel } from '../../ui/states.tsx'
 import { texts } from './messages.ts'
 
 const offeredWeeks = [4, 8, 12, 26, 52]
@@ -68,78 +69,82 @@ export function Settings({ settings }: { settings: RetentionSettings }) {
   const isKnown = cohortId === undefined || known.some(({ cohort_id }) => cohort_id === cohortId)
   const choices = [...new Set([...offeredWeeks, weeks])].sort((one, other) => one - other)
   return (
-    <div class="retention-settings">
-      <Field label={texts.weeks}>
-        {(attributes) => (
-          <Select
-            {...attributes}
-            value={String(weeks)}
-            options={choices.map((each) => ({ value: String(each), label: texts.lastWeeks(each) }))}
-            onChange={(value) => {
-              set('weeks', value === String(retentionLimits.weeksDefault) ? undefined : value)
-            }}
-          />
-        )}
-      </Field>
-      <Field label={texts.countOf}>
-        {(attributes) => (
-          <Select
-            {...attributes}
-            value={of}
-            options={actors.map((value) => ({ value, label: texts.actors[value] }))}
-            onChange={(value) => {
-              set('of', value === 'user' ? undefined : value)
-            }}
-          />
-        )}
-      </Field>
-      <Field label={texts.returnEvent}>
-        {(attributes) => (
-          <Combobox
-            attributes={attributes}
-            value={returnEvent ?? ''}
-            options={[
-              { value: '', label: texts.anyEvent },
-              ...(returnEvent === undefined || types.some(({ value }) => value === returnEvent)
-                ? []
-                : [{ value: returnEvent, label: returnEvent }]),
-              ...types.map(({ value, count }) => ({ value, label: value, detail: formatCompact(count) })),
-            ]}
-            onChange={(value) => {
-              set('return_event', value === '' ? undefined : value)
-            }}
-          />
-        )}
-      </Field>
-      <Field label={texts.mode}>
-        {(attributes) => (
-          <Select
-            {...attributes}
-            value={mode}
-            options={retentionModes.map((value) => ({ value, label: texts.modes[value] }))}
-            onChange={(value) => {
-              set('mode', value === 'on' ? undefined : value)
-            }}
-          />
-        )}
-      </Field>
-      <Field label={texts.cohort} {...(mayCohorts ? {} : { hint: texts.cohortScope })}>
-        {(attributes) => (
-          <Select
-            {...attributes}
-            disabled={!mayCohorts}
-            value={cohortId ?? ''}
-            options={[
-              { value: '', label: texts.everyone[of] },
-              ...(isKnown ? [] : [{ value: cohortId, label: cohortId }]),
-              ...known.map(({ cohort_id, name }) => ({ value: cohort_id, label: name })),
-            ]}
-            onChange={(value) => {
-              set('cohort', value === '' ? undefined : value)
-            }}
-          />
-        )}
-      </Field>
-    </div>
+    <>
+      <div class="retention-settings">
+        <Field label={texts.weeks}>
+          {(attributes) => (
+            <Select
+              {...attributes}
+              value={String(weeks)}
+              options={choices.map((each) => ({ value: String(each), label: texts.lastWeeks(each) }))}
+              onChange={(value) => {
+                set('weeks', value === String(retentionLimits.weeksDefault) ? undefined : value)
+              }}
+            />
+          )}
+        </Field>
+        <Field label={texts.countOf}>
+          {(attributes) => (
+            <Select
+              {...attributes}
+              value={of}
+              options={actors.map((value) => ({ value, label: texts.actors[value] }))}
+              onChange={(value) => {
+                set('of', value === 'user' ? undefined : value)
+              }}
+            />
+          )}
+        </Field>
+        <Field label={texts.returnEvent}>
+          {(attributes) => (
+            <Combobox
+              attributes={attributes}
+              value={returnEvent ?? ''}
+              options={[
+                { value: '', label: texts.anyEvent },
+                ...(returnEvent === undefined || types.some(({ value }) => value === returnEvent)
+                  ? []
+                  : [{ value: returnEvent, label: returnEvent }]),
+                ...types.map(({ value, count }) => ({ value, label: value, detail: formatCompact(count) })),
+              ]}
+              onChange={(value) => {
+                set('return_event', value === '' ? undefined : value)
+              }}
+            />
+          )}
+        </Field>
+        <Field label={texts.mode}>
+          {(attributes) => (
+            <Select
+              {...attributes}
+              value={mode}
+              options={retentionModes.map((value) => ({ value, label: texts.modes[value] }))}
+              onChange={(value) => {
+                set('mode', value === 'on' ? undefined : value)
+              }}
+            />
+          )}
+        </Field>
+        <Field label={texts.cohort} {...(mayCohorts ? {} : { hint: texts.cohortScope })}>
+          {(attributes) => (
+            <Select
+              {...attributes}
+              disabled={!mayCohorts}
+              value={cohortId ?? ''}
+              options={[
+                { value: '', label: texts.everyone[of] },
+                ...(isKnown ? [] : [{ value: cohortId, label: cohortId }]),
+                ...known.map(({ cohort_id, name }) => ({ value: cohort_id, label: name })),
+              ]}
+              onChange={(value) => {
+                set('cohort', value === '' ? undefined : value)
+              }}
+            />
+          )}
+        </Field>
+      </div>
+      {cohorts.error === undefined ? null : <ErrorPanel error={cohorts.error} onRetry={cohorts.retry} />}
+      {seen.error === undefined ? null : <ErrorPanel error={seen.error} onRetry={seen.retry} />}
+    </>
   )
 }
