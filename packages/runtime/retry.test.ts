@@ -64,6 +64,15 @@ describe('retry', () => {
     expect(calls).toHaveLength(1)
   })
 
+  test('resolves with what succeeded after its signal had aborted', async () => {
+    const abort = new AbortController()
+    const work = (): Promise<string> => {
+      abort.abort(new Error('stopping'))
+      return Promise.resolve('stored')
+    }
+    expect(await retry(work, { signal: abort.signal, delays })).toBe('stored')
+  })
+
   test('does not repeat a TypeError, which is a mistake in the code', async () => {
     let calls = 0
     const work = (): Promise<never> => {

@@ -26,24 +26,38 @@ export interface RetryOptions {
  * at first and doubles each time up to 5 to 10 s; it is random, so that many partitions do not return to a recovered
  * server at the same moment.
  *
+ * A call that succeeds although the signal has aborted meanwhile resolves: what was done is not to be done again.
+ *
  * A TypeError is never retried (p-retry treats it as a bug, except fetch's network errors), nor is a
  * thrown value that is no Error: the promise rejects with it.
  */
-export function retry<T>(
+export async function retry<T>(
   work: () => Promise<T>,
   { signal, onFailedAttempt, isPermanent, delays, timeoutMs = Infinity }: RetryOptions,
 ): Promise<T> {
-  return pRetry(work, {
-    retries: Infinity,
-    minTimeout: delays?.firstMs ?? 100,
-    maxTimeout: delays?.longestMs ?? randomInt(5_000, 10_000),
-    factor: 2,
-    randomize: delays === undefined,
-    maxRetryTime: timeoutMs,
-    ...(signal && { signal }),
-    shouldRetry: ({ error }) => isPermanent?.(error) !== true,
-    onFailedAttempt: ({ error, attemptNumber }) => {
-      if (isPermanent?.(error) !== true) onFailedAttempt?.(error, attemptNumber)
-    },
-  })
+  let done: { result: T } | undefined
+  const attempt = async (): Promise<T> => {
+    const result = await work()
+    done = { result }
+    return result
+  }
+  try {
+    return await pRetry(attempt, {
+      retries: Infinity,
+      minTimeout: delays?.firstMs ?? 100,
+      maxTimeout: delays?.longestMs ?? randomInt(5_000, 10_000),
+      factor: 2,
+      randomize: delays === undefined,
+      maxRetryTime: timeoutMs,
+      ...(signal && { signal }),
+      shouldRetry: ({ error }) => isPermanent?.(error) !== true,
+      onFailedAttempt: ({ error, attemptNumber }) => {
+        if (isPermanent?.(error) !== true) onFailedAttempt?.(error, attemptNumber)
+      },
+    })
+  } catch (error) {
+    // p-retry looks at the signal after a success, too.
+    if (done !== undefined) return done.result
+    throw error
+  }
 }

@@ -219,6 +219,24 @@ test('a stop waits 2 s at most for an insert that hangs', async () => {
   expect(await uncommitted()).toBe(1)
 })
 
+test('a stop waits for an insert that ends in time, and commits what it has stored', async () => {
+  await stores.publish(blockOfRows(0, [event('a')]))
+  const begun = Promise.withResolvers<undefined>()
+  const gate = Promise.withResolvers<undefined>()
+  const insert: typeof stores.inserter.insert = async (...batch) => {
+    begun.resolve(undefined)
+    await gate.promise
+    return stores.inserter.insert(...batch)
+  }
+  const stopping = runWriter(stores, { inserter: { ...stores.inserter, insert } })
+  await begun.promise
+  const stopped = stopping.stop()
+  gate.resolve(undefined)
+  await stopped
+  expect(await uncommitted()).toBe(0)
+  expect(await stores.stored()).toStrictEqual(['a'])
+})
+
 test('a stop does not wait for an unavailable ClickHouse, and the next writer continues at the committed position', async () => {
   await stores.clickHouse.command('RENAME TABLE events TO events_before')
   await stores.publish(blockOfRows(0, [event('a')]))
