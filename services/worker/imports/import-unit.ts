@@ -186,13 +186,17 @@ async function requirePlacement({
 }
 
 /** Undefined: there is no such blob. */
-async function openBlob(
+export async function openBlob(
   blobs: Pick<BlobStore, 'read'>,
   name: string,
   signal: AbortSignal,
 ): Promise<Readable | undefined> {
   try {
-    return addAbortSignal(signal, await blobs.read(name))
+    const content = await blobs.read(name)
+    // Aborted from the start, `addAbortSignal` would emit an error that nobody listens to, which ends the process.
+    if (signal.aborted) content.destroy()
+    signal.throwIfAborted()
+    return addAbortSignal(signal, content)
   } catch (error) {
     if (error instanceof AppError && error.code === 'not_found') return undefined
     throw error
