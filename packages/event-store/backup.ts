@@ -176,6 +176,8 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
 
   /** Runs BACKUP or RESTORE in the background of the server, whose connection may be cut meanwhile. */
   async function runToEnd(sql: string): Promise<{ bytes: number }> {
+    // Nothing begins that can't be followed to its end: a user needs a right for that table.
+    await server.query('SELECT 1 FROM system.backups LIMIT 0')
     const { rows } = await server.query<{ id: string }>(`${sql} ASYNC`)
     const id = rows[0]?.id ?? ''
     for (;;) {

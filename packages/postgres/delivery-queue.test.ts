@@ -115,6 +115,14 @@ test('a delivery whose worker did not record in time is taken by another one; th
   expect(await postgres.db.selectFrom('attempts').select('n').execute()).toStrictEqual([{ n: 1 }])
 })
 
+test('what waits for the slots of its endpoint does not wait for a worker', async () => {
+  await endpointWith(5)
+  expect((await queue.measure(now + 100)).oldestDueAt).toBeLessThanOrEqual(now + 100)
+  expect(await queue.take(now + 100, all)).toHaveLength(4)
+  expect(await queue.measure(now + 100)).toMatchObject({ oldestDueAt: undefined })
+  expect((await queue.measure(now + 100 + leaseMs)).oldestDueAt).toBeLessThanOrEqual(now + 100)
+})
+
 test('an endpoint that was moved during an attempt is not judged by what its former target answered', async () => {
   const endpointId = await endpointWith(2)
   const [failed, succeeded] = await queue.take(now + 100, all)

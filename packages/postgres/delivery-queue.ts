@@ -136,7 +136,8 @@ export function deliveryQueue(postgres: Postgres): DeliveryQueue {
           SELECT
             (SELECT count(*)::int FROM endpoints WHERE NOT ${isNotSwitchedOff}) AS disabled,
             (
-              SELECT min(first.due_at) FROM ${waitingEndpoints(new Date(now))} WHERE failures_in_row < ${failingFrom}
+              SELECT min(first.due_at) FROM ${waitingEndpoints(new Date(now))}
+              WHERE failures_in_row < ${failingFrom} AND ${busyAt(sql`endpoint.endpoint_id`, new Date(now))} < ${slots}::int
             ) AS due_at`.execute(db)
         return { disabled: rows[0]?.disabled ?? 0, oldestDueAt: rows[0]?.due_at?.getTime() }
       }),

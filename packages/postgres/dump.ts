@@ -135,12 +135,18 @@ function addressOf(url: string): { database: string; environment: Record<string,
  * TLS settings for libpq that are as strict as those of pg, with which the services connect: pg treats `prefer`, `require` and
  * `verify-ca` as `verify-full`; libpq would send the password to a server whose certificate it has not verified.
  */
-function tlsOf(parameters: URLSearchParams): Record<string, string> {
+export function tlsOf(parameters: URLSearchParams): Record<string, string> {
   const mode = parameters.get('sslmode')
+  const ssl = parameters.get('ssl')
   if (mode === 'disable') return { PGSSLMODE: 'disable' }
   // pg's name for encryption without verification of the certificate.
-  if (mode === 'no-verify') return { PGSSLMODE: 'require' }
-  const hasTls = mode !== null || ['sslrootcert', 'sslcert', 'sslkey'].some((name) => parameters.has(name))
+  if (mode === 'no-verify' || ssl === 'no-verify') return { PGSSLMODE: 'require' }
+  const hasTls =
+    mode !== null ||
+    ssl === 'true' ||
+    ssl === '1' ||
+    parameters.get('sslnegotiation') === 'direct' ||
+    ['sslrootcert', 'sslcert', 'sslkey'].some((name) => parameters.has(name))
   // Without a file of certificate authorities, those of the system are used. libpq supports `system` since release 16.
   return hasTls ? { PGSSLMODE: 'verify-full', PGSSLROOTCERT: 'system' } : {}
 }
