@@ -28,6 +28,7 @@ export async function redisAway(rig: Rig, { seed, say }: { seed: number; say: Sa
     end: () => void | Promise<void>,
   ): Promise<void> {
     const { key } = await createSpareKey(rig, { rate_limits: { events_per_minute: limit } })
+    await Promise.all(rig.gateways.map(({ url }) => makeKnown(url, key)))
     const before = await sendEach(rig, key, spentBefore / 2)
     let cookie = ''
     const session = (): Promise<number> => statusWithCookie(rig, cookie)
@@ -109,6 +110,12 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, each)
 
 /** Few, as more of them alone would be too much for gateways of a busy machine, which answer 503 then, as they should. */
 const concurrency = 10
+
+/** Asks with a key until the gateway knows it: Postgres has a second for its record, which a busy machine may exceed. */
+async function makeKnown(url: string, key: string): Promise<void> {
+  const isKnown = async (): Promise<boolean> => (await statusOf(`${url}/collect`, key, '{}')) === 400
+  await waitUntil(isKnown, 'the key is known', backTimeoutMs)
+}
 
 /** Sends `count` events to each gateway, each as soon as the one before it is answered, and again after a 503. */
 function sendEach(rig: Rig, key: string, count: number): Promise<Taken[]> {
