@@ -28,7 +28,12 @@ export function Share({ bounds, compared, zone, environment }: SharedQuestions) 
   const fixed: ViewChanges =
     typeof range === 'object'
       ? { ...moving, zone }
-      : { ...moving, zone, range: customOf(bounds, zone), compare: compared === undefined ? 'none' : customOf(compared, zone) }
+      : {
+          ...moving,
+          zone,
+          range: customOf(bounds, zone),
+          compare: compared === undefined ? 'none' : customOf(compared, zone),
+        }
   const copies = (href: string, close: () => void) => () => {
     close()
     void copyText(location.origin + href, texts.link)
