@@ -364,8 +364,22 @@ describe('the loss of a claim', () => {
       lost.abort(new Error('lost'))
       return Promise.resolve({ inserted: 1, readRows: 0 })
     }
-    const { inserted, calls } = await store(batchOf(block('a'), block('b', true)), [loses, 1], { lost })
+    const statements: StoreDeps['statements'] = async function* (blocks) {
+      for (const each of blocks) yield await Promise.resolve([each])
+    }
+    const { inserted, calls } = await store(batchOf(block('a'), block('b')), [loses, 1], { lost, statements })
     expect(inserted).toMatchObject({ message: 'lost' })
+    expect(calls).toHaveLength(1)
+  })
+
+  test('during the last insert of a batch leaves what it has stored', async () => {
+    const lost = new AbortController()
+    const loses = (): Promise<Inserted> => {
+      lost.abort(new Error('lost'))
+      return Promise.resolve({ inserted: 1, readRows: 0 })
+    }
+    const { inserted, calls } = await store(batchOf(block('a'), block('b', true)), [loses], { lost })
+    expect(inserted).toBe(1)
     expect(calls).toHaveLength(1)
   })
 
