@@ -395,7 +395,9 @@ describeWithChromium('a writer that has stopped', () => {
     const title = page.getByRole('heading', { level: 1 })
     await eventually(async () => {
       const [above, below] = [await banner.boundingBox(), await title.boundingBox()]
+      const bar = await page.locator('.sticky-bar').boundingBox()
       expect((above?.y ?? NaN) + (above?.height ?? NaN)).toBeLessThanOrEqual(below?.y ?? NaN)
+      expect(above).toMatchObject({ x: bar?.x, width: bar?.width })
     })
   })
 
