@@ -1,5 +1,5 @@
 // The requests of scenarios to the services besides sending events.
-import { waitUntil } from '@sluice/runtime/wait-until'
+import { answered } from '../support/answered.ts'
 import type { Rig } from './rig.ts'
 
 export const askTimeoutMs = 15_000
@@ -17,34 +17,24 @@ export async function statusOf(url: string, key: string, body?: string): Promise
 }
 
 /** Creates a key; `grants` are added to the body of the request. */
-export async function createSpareKey(rig: Rig, grants: object = {}): Promise<{ id: string; key: string }> {
-  const { status, text } = await askPatiently(rig, 'POST', keysPath, {
-    name: 'spare',
-    scopes: ['events:write', 'stats:read'],
-    environment: 'prod',
-    ...grants,
-  })
-  if (status !== 201) throw new Error(`a key could not be made: ${text}`)
+export async function createSpareKey({ query, key }: Rig, grants: object = {}): Promise<{ id: string; key: string }> {
+  const create = () =>
+    fetch(`${query.url}${keysPath}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify({ name: 'spare', scopes: ['events:write', 'stats:read'], environment: 'prod', ...grants }),
+    })
+  const response = await answered(create, 'the request for a key')
+  const text = await response.text()
+  if (response.status !== 201) throw new Error(`a key could not be made: ${text}`)
   const { data } = JSON.parse(text) as { data: { key_id: string; key: string } }
   return { id: data.key_id, key: data.key }
 }
 
-export async function revokeKey(rig: Rig, id: string): Promise<void> {
-  const { status, text } = await askPatiently(rig, 'DELETE', `${keysPath}/${id}`)
-  if (status !== 200) throw new Error(`the key could not be revoked: ${text}`)
-}
-
-/** The answer of the query service, which is asked again while it answers 503: on a busy machine, Postgres may take too long. */
-async function askPatiently({ query, key }: Rig, method: string, path: string, body?: object) {
-  let answer = { status: 503, text: '' }
-  await waitUntil(async () => {
-    const response = await fetch(query.url + path, {
-      method,
-      headers: { Authorization: `Bearer ${key}`, ...(body && { 'Content-Type': 'application/json' }) },
-      ...(body && { body: JSON.stringify(body) }),
-    })
-    answer = { status: response.status, text: await response.text() }
-    return answer.status !== 503
-  }, `${method} ${path} is answered`)
-  return answer
+export async function revokeKey({ query, key }: Rig, id: string): Promise<void> {
+  const revoke = () =>
+    fetch(`${query.url}${keysPath}/${id}`, { method: 'DELETE', headers: { Authorization: `Bearer ${key}` } })
+  const response = await answered(revoke, 'the request to revoke a key')
+  await response.arrayBuffer()
+  if (response.status !== 200) throw new Error(`the key could not be revoked: ${response.status}`)
 }

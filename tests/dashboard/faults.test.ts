@@ -175,7 +175,12 @@ describeWithChromium('faults', () => {
   })
 
   it.each([
-    ['sites', 'in the switcher', '', async (page: Page) => page.getByRole('button', { name: /^Switch site/ }).click()],
+    [
+      'sites',
+      'in the switcher',
+      overview,
+      async (page: Page) => page.getByRole('button', { name: /^Switch site/ }).click(),
+    ],
     [
       'sites',
       'in the form of a key',
@@ -204,7 +209,7 @@ describeWithChromium('faults', () => {
         await route.fulfill({ status: 500, json })
       },
     )
-    await page.goto(rig.url + (path || overview))
+    await page.goto(rig.url + path)
     await open(page)
     const failure = page.getByRole('alert').filter({ hasText: `No ${what} today` })
     await failure.first().waitFor()

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { waitUntil } from '@sluice/runtime/wait-until'
+import { answered } from '../../support/answered.ts'
 import { client, waitForCount } from '../../support/client.ts'
 import { type ServiceProcess, startService } from '../../support/service-process.ts'
 import type { SentEvent } from './seed.ts'
@@ -71,16 +72,6 @@ export async function startRig(environment: Readonly<Record<string, string>> = {
       await rm(folder, { recursive: true, force: true })
     },
   }
-}
-
-/** The answer to a request, which is sent again while a Sluice with too much to do answers 503. */
-async function answered<T extends { status: number }>(send: () => Promise<T>, what: string): Promise<T> {
-  let answer = await send()
-  await waitUntil(async () => {
-    if (answer.status === 503) answer = await send()
-    return answer.status !== 503
-  }, `${what} is answered`)
-  return answer
 }
 
 /** Signs in as a person does: with the key in the field of the sign-in page. */
