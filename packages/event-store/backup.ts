@@ -174,26 +174,26 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
     { requestTimeoutMs: noTimeLimit, settings: dropSettings },
   )
 
+  /** Asks for the state of backups. Asks again while the server is away, for `awayMsMax` at most. */
+  function readBackups<T>(sql: string, params?: { id: string }): Promise<T[]> {
+    return retry(async () => (await server.query<T>(sql, params)).rows, {
+      delays: { firstMs: pollMs, longestMs: pollMs },
+      timeoutMs: awayMsMax,
+      isPermanent: (error) => !isRetryable(error),
+    })
+  }
+
   /** Runs BACKUP or RESTORE in the background of the server, whose connection may be cut meanwhile. */
   async function runToEnd(sql: string): Promise<{ bytes: number }> {
     // Nothing begins that can't be followed to its end: a user needs a right for that table.
-    await server.query('SELECT 1 FROM system.backups LIMIT 0')
+    await readBackups('SELECT 1 FROM system.backups LIMIT 0')
     const { rows } = await server.query<{ id: string }>(`${sql} ASYNC`)
     const id = rows[0]?.id ?? ''
     for (;;) {
-      const found = await retry(
-        () =>
-          server.query<{ status: string; error: string; bytes: number }>(
-            'SELECT toString(status) AS status, error, total_size AS bytes FROM system.backups WHERE id = {id:String}',
-            { id },
-          ),
-        {
-          delays: { firstMs: pollMs, longestMs: pollMs },
-          timeoutMs: awayMsMax,
-          isPermanent: (error) => !isRetryable(error),
-        },
+      const [state] = await readBackups<{ status: string; error: string; bytes: number }>(
+        'SELECT toString(status) AS status, error, total_size AS bytes FROM system.backups WHERE id = {id:String}',
+        { id },
       )
-      const [state] = found.rows
       if (state === undefined) throw new Error('ClickHouse was restarted meanwhile. Run the command again.')
       if (state.status === 'BACKUP_CREATED' || state.status === 'RESTORED') return { bytes: state.bytes }
       if (state.error !== '' || /FAILED|CANCELLED/.test(state.status)) {
