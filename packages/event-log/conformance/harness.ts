@@ -32,8 +32,8 @@ export function createHarness({ createUrl, options }: ConformanceSubject) {
     return gate
   }
 
-  const open = async (url: string): Promise<EventLog> => {
-    const log = await openEventLog(url, { ...options, logger: silent })
+  const open = async (url: string, logger = silent): Promise<EventLog> => {
+    const log = await openEventLog(url, { ...options, logger })
     logs.push(log)
     return log
   }
