@@ -174,7 +174,7 @@ function openServerBackup(address: ClickHouseAddress, credentials: BackupCredent
     { requestTimeoutMs: noTimeLimit, settings: dropSettings },
   )
 
-  /** Asks for the state of backups. Asks again while the server is away, for `awayMsMax` at most. */
+  /** Runs a SELECT on `system.backups`, and repeats the SELECT for up to `awayMsMax` while the server can't be reached. */
   function readBackups<T>(sql: string, params?: { id: string }): Promise<T[]> {
     return retry(async () => (await server.query<T>(sql, params)).rows, {
       delays: { firstMs: pollMs, longestMs: pollMs },

@@ -58,7 +58,8 @@ export function describePublishing({ open, openNew, createUrl, startProcess, pub
       const reader = collect(log, 'reader')
       await waitUntilTrue('all blocks', () => new Set(reader.names).size >= names.length)
       expect([...new Set(reader.names)].sort()).toEqual(names.sort())
-      // A broker that acknowledges too late has a block twice. Every block is a request of its own here.
+      // A broker that acknowledges a request too late stores its block twice: the producer sends the request again. Here
+      // each request has one block.
       expect(reader.names.length - names.length).toBeLessThanOrEqual(sentAgain)
     })
 
