@@ -46,9 +46,9 @@ async function smtpServer(options: SMTPServerOptions = {}) {
   return { port, mails, recipients, connections: () => server.connections.size }
 }
 
-function mail(port: number, { login = '', timeoutMs = 5_000 } = {}, signal = never) {
+function mail(port: number, { login = '', timeoutMs = 5_000, to = message.to } = {}, signal = never) {
   const smtp = { url: `smtp://${login}127.0.0.1:${port}`, from: 'Sluice <alerts@example.org>' }
-  return openOutbound({ allowedNetworks: [], smtp, timeoutMs }).mail(message, signal)
+  return openOutbound({ allowedNetworks: [], smtp, timeoutMs }).mail({ ...message, to }, signal)
 }
 
 test('a message arrives whole, with the stable id, and a subject adds no header', async () => {
@@ -81,7 +81,7 @@ test('a login works, and a refused one is an outcome without the password', asyn
   expect(JSON.stringify(refused)).not.toContain('hush')
 })
 
-test('refused recipients: one beside a success, all as a failure', async () => {
+test('refused recipients: for good beside a success, for now and all as a failure', async () => {
   const server = await smtpServer({
     onRcptTo: ({ address }, _session, done) => {
       if (address === 'a@example.com') done()
@@ -89,6 +89,22 @@ test('refused recipients: one beside a success, all as a failure', async () => {
     },
   })
   expect(await mail(server.port)).toMatchObject({ succeeded: true, error: 'the SMTP server refused b@example.com' })
+  const greylisting = await smtpServer({
+    onRcptTo: ({ address }, _session, done) => {
+      if (address === 'c@example.com') done(Object.assign(new Error('Try later'), { responseCode: 450 }))
+      else if (address === 'b@example.com') done(Object.assign(new Error('No such user'), { responseCode: 550 }))
+      else done()
+    },
+  })
+  const to = ['A@Example.com', 'b@example.com', 'c@example.com']
+  expect(await mail(greylisting.port, { to })).toMatchObject({
+    succeeded: false,
+    status: 450,
+    response: expect.stringContaining('Try later'),
+    error: 'the SMTP server refused c@example.com for now, and b@example.com for good',
+    settledRecipients: ['A@Example.com', 'b@example.com'],
+  })
+  expect(greylisting.mails).toHaveLength(1)
   const strict = await smtpServer({
     onRcptTo: (_address, _session, done) => {
       done(Object.assign(new Error('Try later'), { responseCode: 450 }))

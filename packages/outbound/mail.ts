@@ -1,4 +1,4 @@
-import { createTransport } from 'nodemailer'
+import { createTransport, type SMTPSentMessageInfo } from 'nodemailer'
 import { errorCode } from '@sluice/runtime/errors'
 import type { AttemptResult, MailMessage } from './outbound.ts'
 
@@ -22,7 +22,24 @@ export async function mail(
   const elapsed = (): number => Math.round(performance.now() - startedAt)
   const timeout = AbortSignal.timeout(timeoutMs)
   try {
-    const { response, rejected } = await send(message, { smtp, timeoutMs }, AbortSignal.any([signal, timeout]))
+    const sent = await send(message, { smtp, timeoutMs }, AbortSignal.any([signal, timeout]))
+    const { response, accepted, rejected, rejectedErrors = [] } = sent
+    const deferring = rejectedErrors.filter(({ permanent }) => permanent === false)
+    const [first] = deferring
+    if (first) {
+      const deferred = deferring.map(({ recipient = '' }) => recipient)
+      const rejectedForGood = rejected.filter((address) => !deferred.includes(address))
+      const alsoRejected = rejectedForGood.length === 0 ? '' : `, and ${rejectedForGood.join(', ')} for good`
+      return {
+        ...failed(
+          smtpStatus(first),
+          `the SMTP server refused ${deferred.join(', ')} for now${alsoRejected}`,
+          elapsed(),
+        ),
+        response: serverText(first),
+        settledRecipients: without(deferred, among([...accepted, ...rejectedForGood], message.to)),
+      }
+    }
     return {
       succeeded: true,
       status: statusOf(response),
@@ -40,11 +57,25 @@ export async function mail(
   }
 }
 
+/**
+ * Those of `recipients` that the server was told. It is told the domain in lower case; an international one, in its ASCII form,
+ * is not found, so that its recipient gets the message once more.
+ */
+function among(told: readonly string[], recipients: readonly string[]): string[] {
+  const lower = new Set(told.map((address) => address.toLowerCase()))
+  return recipients.filter((address) => lower.has(address.toLowerCase()))
+}
+
+function without(told: readonly string[], recipients: readonly string[]): string[] {
+  const excluded = among(told, recipients)
+  return recipients.filter((address) => !excluded.includes(address))
+}
+
 async function send(
   { to, subject, text, messageId }: MailMessage,
   { smtp, timeoutMs }: { smtp: { url: string; from: string }; timeoutMs: number },
   signal: AbortSignal,
-): Promise<{ response: string; rejected: readonly string[] }> {
+): Promise<SMTPSentMessageInfo> {
   const transport = createTransport({
     url: smtp.url,
     dnsTimeout: timeoutMs,
@@ -55,7 +86,7 @@ async function send(
     disableUrlAccess: true,
   })
   try {
-    const { response, rejected } = await transport.sendMail({
+    return await transport.sendMail({
       from: smtp.from,
       to: [...to],
       subject,
@@ -63,7 +94,6 @@ async function send(
       messageId: withDomain(messageId, smtp.from),
       signal,
     })
-    return { response, rejected }
   } finally {
     transport.close()
   }

@@ -35,17 +35,22 @@ export interface MailMessage {
 
 /** The outcome of an attempt. No text holds a URL, a header or a credential. */
 export interface AttemptResult {
-  /** The receiver answered with 2xx, and with its whole response or 4 KiB of it; or the SMTP server took the message. */
+  /** The receiver answered with 2xx, and with its whole response or 4 KiB of it; or the SMTP server took the message and needs no further attempt. */
   succeeded: boolean
   /** Status of HTTP or SMTP; null when there was no answer. */
   status: number | null
   latencyMs: number
   /** The first 4 KiB of the response's body, or the SMTP server's line. */
   response: string | null
-  /** The error, as a clause; for a success, the recipients that the SMTP server refused. */
+  /** The error, as a clause; for a success, the recipients that the SMTP server refused for good. */
   error: string | null
   /** The delay that `Retry-After` of a failure asks for, ms. */
   retryAfterMs: number | null
+  /**
+   * Of an e-mail that the SMTP server took for some recipients and refused for others with a 4xx, as greylisting does, which is
+   * a failure: the recipients that need no further attempt.
+   */
+  settledRecipients?: readonly string[]
 }
 
 /** The only code that opens connections to places that users name. */

@@ -20,6 +20,8 @@ export interface TakenDelivery extends LeaseKey {
   /** The secret before a rotation that is under way. */
   previousSecretBox: Buffer | null
   body: Buffer
+  /** Fingerprints of the recipients of an e-mail that need no further attempt. */
+  settledRecipients: readonly Buffer[]
   /** Since when the attempt was due, Unix ms. */
   dueAt: number
   /** It was never attempted, and nobody has requested the attempt. */
@@ -60,6 +62,8 @@ export interface RecordedAttempt {
   latencyMs: number
   response: string | null
   error: string | null
+  /** Fingerprints of the recipients of an e-mail that need no further attempt, while others do. */
+  settledRecipients?: readonly Buffer[]
 }
 
 /**
@@ -293,14 +297,15 @@ function verdictOfFormerTarget({ status, dueAt }: Verdict, health: EndpointHealt
 async function storeAttempt(
   db: Db,
   { id }: LeaseKey,
-  { at, status, latencyMs, response, error }: RecordedAttempt,
+  { at, status, latencyMs, response, error, settledRecipients = [] }: RecordedAttempt,
   verdict: Verdict,
 ): Promise<void> {
   const { rows } = await sql<{ attempts: number }>`
     WITH held AS (
       UPDATE deliveries SET
         status = ${verdict.status}, due_at = ${verdict.dueAt === null ? null : new Date(verdict.dueAt)}, requested = false,
-        tries = tries + 1, attempts = attempts + 1, lease_until = NULL, lease = lease + 1
+        tries = tries + 1, attempts = attempts + 1, lease_until = NULL, lease = lease + 1,
+        settled_recipients = settled_recipients || ${[...settledRecipients]}::bytea[]
       WHERE delivery_id = ${id} RETURNING attempts
     )
     INSERT INTO attempts (delivery_id, n, at, status, latency_ms, response, error)
@@ -349,6 +354,7 @@ function toTaken(row: TakenRow): TakenDelivery {
     secretBox: row.secret_box,
     previousSecretBox: row.previous_secret_box,
     body: row.body,
+    settledRecipients: row.settled_recipients,
     dueAt: row.due_at?.getTime() ?? 0,
     isFirst: row.attempts === 0 && !row.requested,
     isFailing: row.is_failing,

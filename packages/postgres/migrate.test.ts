@@ -35,6 +35,7 @@ const all = [
   '024-shards',
   '025-reshard',
   '026-export-cohorts',
+  '027-settled-recipients',
 ]
 
 let postgres: TestPostgres

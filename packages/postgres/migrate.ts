@@ -31,6 +31,7 @@ import * as canary from './migrations/023-canary.ts'
 import * as shards from './migrations/024-shards.ts'
 import * as reshard from './migrations/025-reshard.ts'
 import * as exportCohorts from './migrations/026-export-cohorts.ts'
+import * as settledRecipients from './migrations/027-settled-recipients.ts'
 import type { Postgres } from './open.ts'
 
 export interface VersionedMigration extends Migration {
@@ -65,6 +66,7 @@ export const migrations: Migrations = {
   '024-shards': shards,
   '025-reshard': reshard,
   '026-export-cohorts': exportCohorts,
+  '027-settled-recipients': settledRecipients,
 }
 
 /**

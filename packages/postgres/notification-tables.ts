@@ -97,6 +97,8 @@ export interface DeliveriesTable {
   lease: Generated<string>
   /** Attempts since the schedule began, or began anew by a replay. */
   tries: Defaulted<number>
+  /** Fingerprints of the recipients of an e-mail that need no further attempt, while others do. */
+  settled_recipients: Defaulted<Buffer[]>
 }
 
 /** Where deliveries go: a webhook, or the notifications of one alert rule. */

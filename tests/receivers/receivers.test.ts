@@ -69,6 +69,7 @@ async function signed(
     secretBox: testSecrets.seal(secret),
     previousSecretBox: before === undefined ? null : testSecrets.seal(before),
     body: content,
+    settledRecipients: [],
     dueAt: 0,
     isFirst: true,
     isFailing: false,

@@ -5,7 +5,7 @@ import type { SecretBox } from '@sluice/runtime/secret-box'
 
 export interface AttemptDeps {
   outbound: Pick<Outbound, 'post' | 'mail'>
-  secrets: Pick<SecretBox, 'open' | 'tryOpen'>
+  secrets: Pick<SecretBox, 'open' | 'tryOpen' | 'fingerprint'>
 }
 
 /**
@@ -19,14 +19,37 @@ export async function attempt(
   signal: AbortSignal,
 ): Promise<AttemptResult> {
   const target = secrets.open(delivery.targetBox)
-  if (delivery.channel === 'email') return outbound.mail(mailOf(delivery, target), signal)
+  if (delivery.channel === 'email') {
+    const message = mailOf(delivery, recipientsOf(secrets, delivery, target))
+    return message.to.length === 0 ? nothingLeft : outbound.mail(message, signal)
+  }
   const headers = { 'content-type': 'application/json', ...signatureHeaders(secrets, delivery, String(now)) }
   return outbound.post({ url: target, headers, body: delivery.body }, signal)
 }
 
-function mailOf({ id, body }: TakenDelivery, target: string): Parameters<Outbound['mail']>[0] {
+/** The outcome when a user has removed all recipients that lack the message. */
+const nothingLeft: AttemptResult = {
+  succeeded: true,
+  status: null,
+  latencyMs: 0,
+  response: null,
+  error: null,
+  retryAfterMs: null,
+}
+
+/** The recipients that lack the message. */
+function recipientsOf(
+  secrets: Pick<SecretBox, 'fingerprint'>,
+  { settledRecipients }: TakenDelivery,
+  target: string,
+): string[] {
+  const recipients = JSON.parse(target) as string[]
+  return recipients.filter((to) => !settledRecipients.some((settled) => settled.equals(secrets.fingerprint(to))))
+}
+
+function mailOf({ id, body }: TakenDelivery, to: readonly string[]): Parameters<Outbound['mail']>[0] {
   const { subject, text } = JSON.parse(body.toString('utf8')) as { subject: string; text: string }
-  return { to: JSON.parse(target) as string[], subject, text, messageId: id }
+  return { to, subject, text, messageId: id }
 }
 
 function signatureHeaders(

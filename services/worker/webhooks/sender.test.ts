@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { leaseMetrics } from '@sluice/leases/metrics'
 import { openOutbound } from '@sluice/outbound/open-outbound'
-import type { Outbound } from '@sluice/outbound/outbound'
+import type { AttemptResult, Outbound } from '@sluice/outbound/outbound'
 import { queueDeliveries } from '@sluice/postgres/deliveries'
 import { deliveryQueue } from '@sluice/postgres/delivery-queue'
-import { updateEndpoint } from '@sluice/postgres/endpoints'
+import { sealTarget, updateEndpoint } from '@sluice/postgres/endpoints'
 import { openPostgres } from '@sluice/postgres/open'
 import { webhookStore } from '@sluice/postgres/webhooks'
 import { createMetrics, type Metrics } from '@sluice/runtime/metrics'
@@ -38,6 +38,8 @@ let received: Received[]
 let answer: [status: number, headers?: Record<string, string>]
 let clock: VirtualClock
 let mails: Parameters<Outbound['mail']>[0][]
+/** What the SMTP server says to the next e-mails, instead of taking them. */
+let mailOutcomes: Partial<AttemptResult>[]
 let stopping: AbortController
 let running: Promise<void> | undefined
 /** The sender, and what makes its takes fail. */
@@ -68,6 +70,7 @@ afterAll(async () => {
 beforeEach(() => {
   received = []
   mails = []
+  mailOutcomes = []
   answer = [200]
   clock = virtualClock(noon)
   log = capturedLogger()
@@ -89,6 +92,7 @@ beforeEach(() => {
           response: '250 OK',
           error: null,
           retryAfterMs: null,
+          ...mailOutcomes.shift(),
         })
       },
     },
@@ -348,6 +352,42 @@ test('Slack gets the body without a signature, an address an e-mail with a stabl
   const [id = ''] = await queueDeliveries(postgres.db, [{ endpointId, source: 'a', kind: 'alert', body: mail }], noon)
   expect((await attempted(id)).status).toBe('succeeded')
   expect(mails).toStrictEqual([{ to: ['a@b.example'], subject: 'Alert', text: 'It fires.', messageId: id }])
+})
+
+describe('an e-mail that the server takes for some recipients', () => {
+  const deferred = { succeeded: false, status: 450, response: '450 4.2.0 Greylisted', error: 'c and d for now' }
+  const recipientsOfMails = () => mails.map(({ to }) => to)
+  let endpointId: string
+  let deliveryId: string
+
+  beforeEach(async () => {
+    const url = JSON.stringify(['a@b.example', 'c@b.example', 'd@b.example'])
+    endpointId = await addWebhook(postgres, { url, owner: 'alert_rule', channel: 'email' })
+    const body = Buffer.from(JSON.stringify({ subject: 'Alert', text: 'It fires.' }))
+    const delivery = { endpointId, source: endpointId, kind: 'alert', body } as const
+    ;[deliveryId = ''] = await queueDeliveries(postgres.db, [delivery], noon)
+    mailOutcomes = [{ ...deferred, settledRecipients: ['a@b.example'] }]
+  })
+
+  test('is sent again to the others alone', async () => {
+    mailOutcomes.push({ ...deferred, settledRecipients: ['c@b.example'] })
+    const { status, attempts } = await attempted(deliveryId, 3)
+    expect(status).toBe('succeeded')
+    expect(attempts.map((each) => each.error)).toStrictEqual([deferred.error, deferred.error, null])
+    expect(recipientsOfMails()).toStrictEqual([
+      ['a@b.example', 'c@b.example', 'd@b.example'],
+      ['c@b.example', 'd@b.example'],
+      ['d@b.example'],
+    ])
+    expect(new Set(mails.map(({ messageId }) => messageId))).toStrictEqual(new Set([deliveryId]))
+  })
+
+  test('is not sent again once a user has removed the others', async () => {
+    await attempted(deliveryId)
+    await updateEndpoint(postgres.db, endpointId, sealTarget(testSecrets, 'email', '["a@b.example"]'), clock.now())
+    expect((await attempted(deliveryId, 2)).status).toBe('succeeded')
+    expect(recipientsOfMails()).toHaveLength(1)
+  })
 })
 
 test('the secret before a rotation does not sign if it was stored with another key', async () => {

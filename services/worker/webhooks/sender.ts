@@ -94,8 +94,15 @@ async function sendOne(
     // A thousand requested attempts queue at their endpoint, as all do at a failing one: that says nothing about the workers. An
     // attempt that can't be made, because its URL can't be decrypted, is repeated and stays the first one.
     if (taken.isFirst && !taken.isFailing) metrics.delaySeconds.observe(Math.max(0, startedAt - taken.dueAt) / 1_000)
-    const { status, latencyMs, response, error } = result
-    const recorded = { at: startedAt, status, latencyMs, response, error }
+    const { status, latencyMs, response, error, settledRecipients = [] } = result
+    const recorded = {
+      at: startedAt,
+      status,
+      latencyMs,
+      response,
+      error,
+      settledRecipients: settledRecipients.map((address) => options.secrets.fingerprint(address)),
+    }
     const verdict = await record(options, taken, { recorded, result, signal })
     const outcome = result.succeeded ? 'succeeded' : 'failed'
     metrics.attempts.inc({ outcome })
