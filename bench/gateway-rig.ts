@@ -33,7 +33,7 @@ export async function startRig(): Promise<Rig> {
   const postgres = await startPostgres({ dir: join(folder, 'postgres') })
   const missing = kafkaMissing()
   if (missing !== undefined) console.error(`Without Kafka: ${missing}`)
-  const kafka = missing === undefined ? await startKafka({ dir: join(folder, 'kafka') }) : undefined
+  const kafka = missing === undefined ? await startKafka({ dir: join(folder, 'kafka'), isOptimised: true }) : undefined
 
   const withoutRedis = redisMissing()
   if (withoutRedis !== undefined) throw new Error(withoutRedis)

@@ -22,7 +22,7 @@ export interface JobsRig {
 export async function startJobs(): Promise<JobsRig> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const [kafka, clickHouse, engine] = await Promise.all([
-    startKafka({ dir: join(folder, 'kafka') }),
+    startKafka({ dir: join(folder, 'kafka'), isOptimised: true }),
     startClickHouse({ dir: join(folder, 'clickhouse') }),
     startPostgres({ dir: join(folder, 'postgres') }),
   ])

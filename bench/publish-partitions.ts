@@ -44,7 +44,7 @@ function prepareBatches(): EncodedEvent[][] {
  */
 export async function publishPartitions(): Promise<object> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
-  const kafka = await startKafka({ dir: join(folder, 'kafka') })
+  const kafka = await startKafka({ dir: join(folder, 'kafka'), isOptimised: true })
   const batches = prepareBatches()
   const ignore = (): void => undefined
   const logger = { debug: ignore, info: ignore, warn: ignore, error: console.error }

@@ -33,7 +33,7 @@ export interface SluiceRig {
 export async function startSluice(): Promise<SluiceRig> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const [kafka, clickHouse, postgres, redis] = await Promise.all([
-    startKafka({ dir: join(folder, 'kafka') }),
+    startKafka({ dir: join(folder, 'kafka'), isOptimised: true }),
     startClickHouse({ dir: join(folder, 'clickhouse') }),
     startPostgres({ dir: join(folder, 'postgres') }),
     startRedis({ dir: join(folder, 'redis') }),

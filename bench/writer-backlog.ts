@@ -40,7 +40,7 @@ export async function writerBacklog(): Promise<object> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const clickHouse = await startClickHouseRig(join(folder, 'clickhouse'))
   const [kafka, postgres] = await Promise.all([
-    startKafka({ dir: join(folder, 'kafka') }),
+    startKafka({ dir: join(folder, 'kafka'), isOptimised: true }),
     startPostgres({ dir: join(folder, 'postgres') }),
   ])
   const database = openPostgres(postgres.url)

@@ -1,4 +1,5 @@
-import { Kafka, logLevel } from 'kafkajs'
+import { type Admin, type ITopicConfig, Kafka, logLevel } from 'kafkajs'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { testKafka } from '../../../tests/support/engines/test-engines.ts'
 import { ensureTopics } from '../kafka/ensure-topics.ts'
 
@@ -14,4 +15,16 @@ export async function createKafkaLog(): Promise<string> {
   const url = testKafka()?.url ?? ''
   await ensureTopics(url, { partitions: 2 })
   return url
+}
+
+/** Creates a topic with settings of its own; resolves when all its partitions have leaders. */
+export async function createTopic(admin: Admin, config: ITopicConfig): Promise<void> {
+  // kafkajs's own wait fails on a topic that the broker of the metadata does not know yet.
+  await admin.createTopics({ topics: [config], waitForLeaders: false })
+  const hasLeaders = () =>
+    admin.fetchTopicOffsets(config.topic).then(
+      () => true,
+      () => false,
+    )
+  await waitUntil(hasLeaders, `${config.topic} has leaders`)
 }

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from '@jest/globals'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { describeWithKafka, testKafka } from '../../../tests/support/engines/test-engines.ts'
 import { block, silent } from '../conformance/collect.ts'
-import { createKafkaLog, kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
+import { createKafkaLog, createTopic, kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
 import type { EventLog } from '../log.ts'
 import { openEventLog } from '../open-event-log.ts'
 import { describeDurability, ensureTopics, topicResource } from './ensure-topics.ts'
@@ -154,14 +154,14 @@ describeWithKafka('topics in Kafka', () => {
       'compression.type': 'lz4',
     }
     const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }))
-    await admin.createTopics({ topics: [{ topic: topicOf(url), configEntries }] })
+    await createTopic(admin, { topic: topicOf(url), configEntries })
     expect(await describeDurability(url)).toEqual(
       expect.arrayContaining(
         ['backfill', 'dead'].map((name) => `Topic ${topicOf(url)}.${name} is missing: "npm run migrate" creates it`),
       ),
     )
     const month = { name: 'retention.ms', value: '2592000000' }
-    await admin.createTopics({ topics: [{ topic: `${topicOf(url)}.dead`, configEntries: [month] }] })
+    await createTopic(admin, { topic: `${topicOf(url)}.dead`, configEntries: [month] })
     await admin.disconnect()
     const warnings = (await describeDurability(url)).join('\n')
     expect(warnings).toContain(`Topic ${topicOf(url)}.dead has retention.ms=2592000000: below 365 days`)

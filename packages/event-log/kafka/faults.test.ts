@@ -12,7 +12,7 @@ import { startKafkaBehindProxy } from '../../../tests/support/kafka-behind-proxy
 import { startStopwatch } from '../../../tests/support/stopwatch.ts'
 import type { TcpProxy } from '../../../tests/support/tcp-proxy.ts'
 import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
-import { createKafkaLog, kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
+import { createKafkaLog, createTopic, kafkaClientOf, topicOf } from '../conformance/kafka-client.ts'
 import type { EventLog } from '../log.ts'
 import { openEventLog, type OpenEventLogOptions } from '../open-event-log.ts'
 import { ensureTopics } from './ensure-topics.ts'
@@ -78,7 +78,7 @@ describeWithKafka('records in Kafka', () => {
     const admin = kafkaClientOf(url).admin()
     await admin.connect()
     const configEntries = [{ name: 'compression.type', value: codec }]
-    await admin.createTopics({ topics: [{ topic: topicOf(url), numPartitions: 2, configEntries }] })
+    await createTopic(admin, { topic: topicOf(url), numPartitions: 2, configEntries })
     await admin.disconnect()
     const log = await open(url, silent, {})
     await log.publish([block(0, 'small'), block(0, 'large', {}, 100_000)], { timeoutMs })

@@ -6,7 +6,7 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { type LocalKafka, startKafka } from '../../../tests/support/engines/kafka.ts'
 import { describeWithKafka } from '../../../tests/support/engines/test-engines.ts'
 import { block, collect, silent, waitUntilTrue } from '../conformance/collect.ts'
-import { kafkaClientOf } from '../conformance/kafka-client.ts'
+import { createTopic, kafkaClientOf } from '../conformance/kafka-client.ts'
 import { openEventLog } from '../open-event-log.ts'
 
 const topic = 'events'
@@ -39,7 +39,7 @@ describeWithKafka('a partition with fewer in-sync replicas than min.insync.repli
     await admin.connect()
     const replicaAssignment = [0, 1].map((partition) => ({ partition, replicas: [1] }))
     const configEntries = [{ name: 'min.insync.replicas', value: '2' }]
-    await admin.createTopics({ topics: [{ topic, replicaAssignment, configEntries }] })
+    await createTopic(admin, { topic, replicaAssignment, configEntries })
     // A partition with one replica requires one. Kafka makes no topic whose partitions differ in this.
     const partitionAssignment = [{ partition: 1, replicas: [1, 2] }]
     await admin.alterPartitionReassignments({ topics: [{ topic, partitionAssignment }] })

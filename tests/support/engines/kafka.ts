@@ -50,6 +50,11 @@ export interface KafkaOptions {
   brokerSessionMs?: number
   /** The cluster of which this becomes a further broker, with a node id from 2 on. By default it is the controller of a new one. */
   joins?: { cluster: KafkaCluster; nodeId: number }
+  /**
+   * Whether the JVM compiles with its optimising compiler (C2), as in production. A test ends before that is worth its processor
+   * time, which is a third of the broker's. Default false.
+   */
+  isOptimised?: boolean
   /** Gives up a start that is under way; startKafka rejects then. */
   signal?: AbortSignal
 }
@@ -70,6 +75,7 @@ export function startKafka({
   sessionTimeoutMsMin = 1_000,
   brokerSessionMs = 2_000,
   joins,
+  isOptimised = false,
   signal,
 }: KafkaOptions): Promise<LocalKafka> {
   return startInLockedFolder(dir, 'Kafka', async (folder, release) => {
@@ -91,7 +97,7 @@ export function startKafka({
     const clusterId = formatFolder(dataDir, files, nodeId, joins?.cluster.id ?? randomUuid())
     await endOrphan(readPid(folder), propertiesFile(folder), 'SIGKILL')
 
-    let broker = await startBroker({ folder, port, files, ...(signal && { signal }) })
+    let broker = await startBroker({ folder, port, files, isOptimised, ...(signal && { signal }) })
     const kill = async (): Promise<void> => {
       broker.signal('SIGKILL')
       await broker.exited
@@ -127,7 +133,7 @@ export function startKafka({
       },
       restart: async () => {
         await stopBroker()
-        broker = await startBroker({ folder, port, files })
+        broker = await startBroker({ folder, port, files, isOptimised })
       },
     }
   })
@@ -137,12 +143,14 @@ interface Broker {
   folder: string
   port: number
   files: KafkaFiles
+  isOptimised: boolean
   signal?: AbortSignal
 }
 
-async function startBroker({ folder, port, files, signal }: Broker): Promise<WatchedProgram> {
+async function startBroker({ folder, port, files, isOptimised, signal }: Broker): Promise<WatchedProgram> {
   const logFile = join(folder, 'kafka.log')
   const options = ['-Xmx512m', '-XX:+ExitOnOutOfMemoryError', '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn']
+  if (!isOptimised) options.push('-XX:TieredStopAtLevel=1')
   const broker = await runWithWatchdog(
     {
       command: javaCommand(),
