@@ -37,7 +37,7 @@ export async function mail(
           elapsed(),
         ),
         response: serverText(first),
-        settledRecipients: without(deferred, among([...accepted, ...rejectedForGood], message.to)),
+        settledRecipients: settledOf(message.to, { answered: [...accepted, ...rejected], deferred }),
       }
     }
     return {
@@ -58,17 +58,19 @@ export async function mail(
 }
 
 /**
- * Those of `recipients` that the server was told. It is told the domain in lower case; an international one, in its ASCII form,
- * is not found, so that its recipient gets the message once more.
+ * The recipients that need no further attempt. The server is sent an international domain in its ASCII form: that recipient
+ * is not found here and gets the message once more.
  */
-function among(told: readonly string[], recipients: readonly string[]): string[] {
-  const lower = new Set(told.map((address) => address.toLowerCase()))
-  return recipients.filter((address) => lower.has(address.toLowerCase()))
-}
-
-function without(told: readonly string[], recipients: readonly string[]): string[] {
-  const excluded = among(told, recipients)
-  return recipients.filter((address) => !excluded.includes(address))
+function settledOf(
+  recipients: readonly string[],
+  { answered, deferred }: { answered: readonly string[]; deferred: readonly string[] },
+): string[] {
+  const lowerCase = (addresses: readonly string[]) => new Set(addresses.map((address) => address.toLowerCase()))
+  const [answeredOnes, deferredOnes] = [lowerCase(answered), lowerCase(deferred)]
+  return recipients.filter((recipient) => {
+    const address = recipient.toLowerCase()
+    return answeredOnes.has(address) && !deferredOnes.has(address)
+  })
 }
 
 async function send(

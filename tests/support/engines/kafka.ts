@@ -52,7 +52,7 @@ export interface KafkaOptions {
   joins?: { cluster: KafkaCluster; nodeId: number }
   /**
    * Whether the JVM compiles with its optimising compiler (C2), as in production. A test ends before that is worth its processor
-   * time, which is a third of the broker's. Default false.
+   * time, a third of what the tests of packages/event-log/kafka took. Default false.
    */
   isOptimised?: boolean
   /** Gives up a start that is under way; startKafka rejects then. */
