@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { newId } from '@sluice/runtime/ids'
-import { openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { lockAwaited, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { queueDeliveries, queueForWebhooks } from './deliveries.ts'
-import { insertEndpoint, type NewEndpoint, updateEndpoint } from './endpoints.ts'
+import { deleteEndpoint, insertEndpoint, type NewEndpoint, updateEndpoint } from './endpoints.ts'
 
 let postgres: TestPostgres
 const now = 1_700_000_000_000
@@ -125,6 +125,21 @@ test('a disabled webhook leaves the delivery to a younger one with its URL', asy
   // Its URL gets nothing, which an alert rule with the same URL must know.
   expect(await queueForWebhooks(postgres.db, { ...notice, source: 'import:2' })).toStrictEqual([])
   expect(await stored()).toMatchObject([{}, { endpoint_id: first, status: 'failed' }])
+})
+
+test('a webhook that is being deleted gets none, and an alert rule with its URL knows that', async () => {
+  const [deleted, kept] = [await add(), await add({ url: 'https://b.example/' })]
+  const queueing: Promise<unknown>[] = []
+  await postgres.db.transaction().execute(async (transaction) => {
+    await deleteEndpoint(transaction, deleted)
+    queueing.push(queueForWebhooks(postgres.db, notice))
+    const deliveries = [deleted, kept].map((endpointId) => ({ ...notice, endpointId, source: 'import:2' }))
+    queueing.push(queueDeliveries(postgres.db, deliveries, now))
+    await lockAwaited(postgres)
+  })
+  const [fingerprints, ids] = await Promise.all(queueing)
+  expect([fingerprints, ids]).toStrictEqual([[Buffer.from('https://b.example/')], [expect.stringMatching(/^dlv_/)]])
+  expect(await stored()).toMatchObject(['import:1', 'import:2'].map((source) => ({ endpoint_id: kept, source })))
 })
 
 test('an endpoint that gets another channel gives up what was made for the former one, also what is being sent', async () => {

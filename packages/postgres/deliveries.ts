@@ -19,8 +19,8 @@ export interface NewDelivery {
 
 /**
  * Queues deliveries in the transaction of what they tell of: both are stored, or neither. Inactive endpoints get none, and
- * those of a disabled endpoint are stored as `failed`, for a later recovery. `now` is Unix ms. Returns the ids of those
- * that are new.
+ * those of a disabled endpoint are stored as `failed`, for a later recovery. An endpoint that another transaction deletes
+ * meanwhile is waited for, and gets none. `now` is Unix ms. Returns the ids of those that are new.
  */
 export async function queueDeliveries(
   transaction: Kysely<Tables>,
@@ -47,6 +47,7 @@ export async function queueDeliveries(
     JOIN endpoints USING (endpoint_id)
     CROSS JOIN LATERAL (SELECT new.requested OR ${isNotSwitchedOff} AS is_sent) AS choice
     WHERE active OR new.requested
+    FOR KEY SHARE OF endpoints
     ON CONFLICT (source, endpoint_id) DO NOTHING
     RETURNING delivery_id`.execute(transaction)
   return rows.map(({ delivery_id }) => delivery_id)
@@ -82,9 +83,12 @@ export async function queueForWebhooks(transaction: Kysely<Tables>, notice: Webh
   const { siteId, environment, kind, source, body, now } = notice
   const { rows } = await sql<{ endpoint_id: string; target_fingerprint: Buffer; is_disabled: boolean }>`
     SELECT DISTINCT ON (target_fingerprint) endpoint_id, target_fingerprint, disabled_at IS NOT NULL AS is_disabled
-    FROM endpoints
-    WHERE site_id = ${siteId} AND owner = 'webhook' AND active AND ${kind} = ANY (events)
-      AND ${environment} IN ('all', environment)
+    FROM (
+      SELECT * FROM endpoints
+      WHERE site_id = ${siteId} AND owner = 'webhook' AND active AND ${kind} = ANY (events)
+        AND ${environment} IN ('all', environment)
+      FOR KEY SHARE
+    ) AS kept
     ORDER BY target_fingerprint, disabled_at IS NOT NULL, seq`.execute(transaction)
   const deliveries = rows.map(({ endpoint_id }) => ({ endpointId: endpoint_id, source, kind, body }))
   await queueDeliveries(transaction, deliveries, now)

@@ -7,7 +7,6 @@ import {
   type Endpoint,
   type EndpointChanges,
   insertEndpoint,
-  keepEndpoint,
   type NewEndpoint,
   toEndpoint,
   updateEndpoint,
@@ -125,13 +124,10 @@ export function webhookStore(postgres: Postgres): WebhookStore {
         }),
       ),
     queueRequested: ({ webhookId, ...delivery }, at) =>
-      postgres.run((db) =>
-        db.transaction().execute(async (transaction) => {
-          if (!(await keepEndpoint(transaction, webhookId))) return undefined
-          const [id] = await queueDeliveries(transaction, [{ endpointId: webhookId, requested: true, ...delivery }], at)
-          return id
-        }),
-      ),
+      postgres.run(async (db) => {
+        const [id] = await queueDeliveries(db, [{ endpointId: webhookId, requested: true, ...delivery }], at)
+        return id
+      }),
     listDeliveries: (webhookId, status, { limit, offset }) =>
       postgres.run(async (db) => {
         const condition = sql`endpoint_id = ${webhookId} ${status === undefined ? sql`` : sql`AND status = ${status}`}`
