@@ -129,23 +129,23 @@ describeWithChromium('keys', () => {
     await page.getByRole('button', { name: 'Create key' }).click()
     const form = page.getByRole('dialog')
     const field = (name: string) => form.getByRole('textbox', { name })
-    const problemOf = async (name: string) => {
-      const ids = (await field(name).getAttribute('aria-describedby'))?.split(' ') ?? []
-      return form.locator(`[id="${ids.find((id) => id.endsWith('-error')) ?? ''}"]`).innerText()
-    }
+    const expectProblem = (name: string, problem: RegExp) =>
+      eventually(async () => {
+        const ids = (await field(name).getAttribute('aria-describedby'))?.split(' ') ?? []
+        const id = ids.find((each) => each.endsWith('-error'))
+        expect(id && (await form.locator(`[id="${id}"]`).innerText())).toMatch(problem)
+      })
     await field('Name').fill('x'.repeat(129))
     await form.getByRole('button', { name: 'Create key' }).click()
-    await eventually(async () => {
-      expect(await problemOf('Name')).toBe('Exceeds maximum length of 128')
-    })
+    await expectProblem('Name', /^Exceeds maximum length of 128$/)
     await field('Name').fill('limited')
     await form.getByRole('radio', { name: 'Browser' }).check()
     await field('Allowed origins').fill('https://shop.example/path')
     await form.getByText('Limits', { exact: true }).click()
     await field('Events per minute and IP address').fill('1.5')
     await form.getByRole('button', { name: 'Create key' }).click()
-    expect(await problemOf('Allowed origins')).toMatch(/^“https:\/\/shop.example\/path” is not an origin/)
-    expect(await problemOf('Events per minute and IP address')).toMatch(/^Enter a whole number from 1 to 10,000,000/)
+    await expectProblem('Allowed origins', /^“https:\/\/shop.example\/path” is not an origin/)
+    await expectProblem('Events per minute and IP address', /^Enter a whole number from 1 to 10,000,000/)
     await field('Allowed origins').fill('https://Shop.example/')
     await field('Events per minute and IP address').fill('60')
     await form.getByRole('button', { name: 'Create key' }).click()
