@@ -29,6 +29,8 @@ export interface KafkaFiles {
   classPath: string
   /** The file of a formatted data folder that does not depend on its ids. */
   bootstrapCheckpoint: string
+  /** The JVM's archive of the classes that a broker loads, valid for the paths of its jars. The first start makes it. */
+  classArchive: string
 }
 
 /** True when startKafka needs no download. */
@@ -57,7 +59,11 @@ export function javaCommand(): string {
 /** Kafka's jars: from Maven Central once (46 files, 43 MB, 5 s), then from the cache folder. Throws Maven's message. */
 export async function kafkaFiles(): Promise<KafkaFiles> {
   if (!isKafkaCached()) await fillCache()
-  return { classPath: join(cacheDir, 'lib', '*'), bootstrapCheckpoint: join(cacheDir, 'bootstrap.checkpoint') }
+  return {
+    classPath: join(cacheDir, 'lib', '*'),
+    bootstrapCheckpoint: join(cacheDir, 'bootstrap.checkpoint'),
+    classArchive: join(cacheDir, 'classes.jsa'),
+  }
 }
 
 /** Fills a folder beside the cache folder and renames it: several runs may do so at once, and one may be killed. */
