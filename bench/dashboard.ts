@@ -41,7 +41,7 @@ export async function dashboard(): Promise<object> {
     SLUICE_DATA_DIR: join(dir, 'data'),
     SLUICE_CLICKHOUSE_URL: url,
   })
-  const browser = await launchChromium()
+  const browser = await launchChromium({ isComplete: true })
   try {
     const key = /svc_prod_\w{34}/.exec(sluice.output())?.[0] ?? ''
     await registerSite(sluice.url, key)
