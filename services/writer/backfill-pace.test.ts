@@ -107,17 +107,20 @@ describe('statements', () => {
     expect(elapsedMs()).toBeLessThan(1_500)
   })
 
-  test('end when the claim is lost', async () => {
+  test('throw when the claim is lost before the last of them', async () => {
     const pace = backfillPace(always)
     const lost = new AbortController()
     let count = 0
-    for await (const part of pace.statements(blocks, { oldestAppendedAt: Date.now(), signal: lost.signal })) {
-      count += part.length > 0 ? 1 : 0
-      await pace.measured(() => new Promise((resolve) => setTimeout(resolve, 60)))
-      setTimeout(() => {
-        lost.abort()
-      }, 10)
+    const run = async (): Promise<void> => {
+      for await (const part of pace.statements(blocks, { oldestAppendedAt: Date.now(), signal: lost.signal })) {
+        count += part.length > 0 ? 1 : 0
+        await pace.measured(() => new Promise((resolve) => setTimeout(resolve, 60)))
+        setTimeout(() => {
+          lost.abort(new Error('lost'))
+        }, 10)
+      }
     }
+    await expect(run()).rejects.toThrow('lost')
     expect(count).toBe(1)
   })
 

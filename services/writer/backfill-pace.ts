@@ -23,7 +23,10 @@ const gapMs = 250
 export interface BackfillPace {
   /** Resolves when the caller's batch may be taken, with the function that ends its turn. Also resolves when `signal` aborts. */
   turn(signal: AbortSignal): Promise<() => void>
-  /** Yields the blocks of one statement after the other, each when it may run; ends when `signal` aborts. */
+  /**
+   * Yields the blocks of one statement after the other, each when it may run, until all rows are in one. Throws the reason of
+   * `signal` when it aborts before.
+   */
   statements(
     blocks: readonly BlockAtOffset[],
     batch: { oldestAppendedAt: number; signal: AbortSignal },
@@ -69,7 +72,7 @@ export function backfillPace(isLive: () => Promise<boolean>): BackfillPace {
       while (rest === undefined || rest.size > 0) {
         const isLiveNow = await isLive()
         await sleep(pauseMs(isLiveNow, oldestAppendedAt), signal)
-        if (signal.aborted) return
+        signal.throwIfAborted()
         if (!isLiveNow) {
           yield rest === undefined ? blocks : takeRows(rest, { partitions: Infinity, rows: Infinity })
           return

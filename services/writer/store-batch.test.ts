@@ -372,13 +372,20 @@ describe('the loss of a claim', () => {
     expect(calls).toHaveLength(1)
   })
 
-  test('during the last insert of a batch leaves what it has stored', async () => {
+  const oneStatement: StoreDeps['statements'] = async function* (blocks) {
+    yield await Promise.resolve(blocks)
+  }
+  test.each([
+    ['live', undefined],
+    ['old', oneStatement],
+  ])('during the last insert of a batch of %s rows leaves what it has stored', async (_, statements) => {
     const lost = new AbortController()
     const loses = (): Promise<Inserted> => {
       lost.abort(new Error('lost'))
       return Promise.resolve({ inserted: 1, readRows: 0 })
     }
-    const { inserted, calls } = await store(batchOf(block('a'), block('b', true)), [loses], { lost })
+    const batch = batchOf(block('a'), block('b', true))
+    const { inserted, calls } = await store(batch, [loses], { lost, ...(statements && { statements }) })
     expect(inserted).toBe(1)
     expect(calls).toHaveLength(1)
   })

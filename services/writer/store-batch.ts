@@ -36,7 +36,7 @@ export interface StoreDeps {
   logger: Logger
   /** Called after a failed attempt that will be retried. */
   onRetry: (error: Error) => void
-  /** Given for old rows: the statements that their blocks become, each when it may run (backfill-pace.ts). */
+  /** Given for old rows: the statements that their blocks become, each when it may run, all or a rejection (backfill-pace.ts). */
   statements?: (blocks: readonly BlockAtOffset[]) => AsyncIterable<readonly BlockAtOffset[]>
 }
 
@@ -148,8 +148,6 @@ export async function storeBatch(
     if (blocks.length === 0 || statements === undefined) return insert(blocks)
     const bad: Block[] = []
     for await (const part of statements(blocks)) bad.push(...(await insert(part)))
-    // The statements end early when the signal aborts.
-    signal.throwIfAborted()
     return bad
   }
 
