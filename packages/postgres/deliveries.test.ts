@@ -127,19 +127,30 @@ test('a disabled webhook leaves the delivery to a younger one with its URL', asy
   expect(await stored()).toMatchObject([{}, { endpoint_id: first, status: 'failed' }])
 })
 
-test('a webhook that is being deleted gets none, and an alert rule with its URL knows that', async () => {
-  const [deleted, kept] = [await add(), await add({ url: 'https://b.example/' })]
-  const queueing: Promise<unknown>[] = []
-  await postgres.db.transaction().execute(async (transaction) => {
-    await deleteEndpoint(transaction, deleted)
-    queueing.push(queueForWebhooks(postgres.db, notice))
-    const deliveries = [deleted, kept].map((endpointId) => ({ ...notice, endpointId, source: 'import:2' }))
-    queueing.push(queueDeliveries(postgres.db, deliveries, now))
+/** Calls `work` while another transaction deletes the endpoint, which commits once `work` waits for it. */
+async function whileDeleting<T>(endpointId: string, work: () => Promise<T>): Promise<T> {
+  const started = await postgres.db.transaction().execute(async (transaction) => {
+    await deleteEndpoint(transaction, endpointId)
+    const working = work()
     await lockAwaited(postgres)
+    return { working }
   })
-  const [fingerprints, ids] = await Promise.all(queueing)
-  expect([fingerprints, ids]).toStrictEqual([[Buffer.from('https://b.example/')], [expect.stringMatching(/^dlv_/)]])
-  expect(await stored()).toMatchObject(['import:1', 'import:2'].map((source) => ({ endpoint_id: kept, source })))
+  return started.working
+}
+
+test('an endpoint that is being deleted gets none, and the others get theirs', async () => {
+  const [deleted, kept] = [await add(), await add({ url: 'https://b.example/' })]
+  const deliveries = [deleted, kept].map((endpointId) => ({ ...notice, endpointId }))
+  const ids = await whileDeleting(deleted, () => queueDeliveries(postgres.db, deliveries, now))
+  expect(ids).toStrictEqual([expect.stringMatching(/^dlv_/)])
+  expect(await stored()).toMatchObject([{ endpoint_id: kept }])
+})
+
+test('the URL of a webhook that is being deleted gets nothing, which an alert rule with that URL must know', async () => {
+  const [deleted, kept] = [await add(), await add({ url: 'https://b.example/' })]
+  const fingerprints = await whileDeleting(deleted, () => queueForWebhooks(postgres.db, notice))
+  expect(fingerprints).toStrictEqual([Buffer.from('https://b.example/')])
+  expect(await stored()).toMatchObject([{ endpoint_id: kept }])
 })
 
 test('an endpoint that gets another channel gives up what was made for the former one, also what is being sent', async () => {

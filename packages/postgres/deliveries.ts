@@ -77,7 +77,7 @@ export interface WebhookNotice {
 /**
  * Queues one delivery for each active webhook of the site that takes `kind`; of several with one URL for the oldest that is
  * not disabled, whose secret signs. Returns the fingerprints of the targets that get it: not of those whose webhooks are all
- * disabled, which keep it to be sent again.
+ * disabled, which keep it to be sent again, and not of those that another transaction deletes meanwhile.
  */
 export async function queueForWebhooks(transaction: Kysely<Tables>, notice: WebhookNotice): Promise<Buffer[]> {
   const { siteId, environment, kind, source, body, now } = notice
@@ -88,7 +88,7 @@ export async function queueForWebhooks(transaction: Kysely<Tables>, notice: Webh
       WHERE site_id = ${siteId} AND owner = 'webhook' AND active AND ${kind} = ANY (events)
         AND ${environment} IN ('all', environment)
       FOR KEY SHARE
-    ) AS kept
+    ) AS locked
     ORDER BY target_fingerprint, disabled_at IS NOT NULL, seq`.execute(transaction)
   const deliveries = rows.map(({ endpoint_id }) => ({ endpointId: endpoint_id, source, kind, body }))
   await queueDeliveries(transaction, deliveries, now)
