@@ -53,6 +53,10 @@ function scriptedInserter(...steps: Step[]) {
   return { calls, insert }
 }
 
+const oneStatement: StoreDeps['statements'] = async function* (blocks) {
+  yield await Promise.resolve(blocks)
+}
+
 type BadRows = Awaited<ReturnType<EventInserter['findBadRows']>>
 
 interface StoreOptions {
@@ -334,11 +338,7 @@ describe('old rows', () => {
       jest.spyOn(performance, 'now').mockImplementation(() => (now += 20_001))
     }
     passMinutes()
-    const old = await store(singleBlock, [...steps.slice(0, 4), 1], {
-      statements: async function* (blocks) {
-        yield await Promise.resolve(blocks)
-      },
-    })
+    const old = await store(singleBlock, [...steps.slice(0, 4), 1], { statements: oneStatement })
     expect(old.replaced).toStrictEqual([false, false, false, true, false])
     expect(old.retries).toBe(0)
     passMinutes()
@@ -372,9 +372,6 @@ describe('the loss of a claim', () => {
     expect(calls).toHaveLength(1)
   })
 
-  const oneStatement: StoreDeps['statements'] = async function* (blocks) {
-    yield await Promise.resolve(blocks)
-  }
   test.each([
     ['live', undefined],
     ['old', oneStatement],

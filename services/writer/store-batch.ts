@@ -36,7 +36,10 @@ export interface StoreDeps {
   logger: Logger
   /** Called after a failed attempt that will be retried. */
   onRetry: (error: Error) => void
-  /** Given for old rows: the statements that their blocks become, each when it may run, all or a rejection (backfill-pace.ts). */
+  /**
+   * Given for old rows: yields the blocks of one statement after the other, each when it may run, until all rows are in one;
+   * throws when it can't (backfill-pace.ts).
+   */
   statements?: (blocks: readonly BlockAtOffset[]) => AsyncIterable<readonly BlockAtOffset[]>
 }
 
