@@ -92,10 +92,7 @@ export const listWebhooksQuery = joi
 
 export const listDeliveriesQuery = joi
   .object<ListDeliveriesQuery>({
-    status: joi
-      .string()
-      .valid(...deliveryStatuses)
-      .description('Only those of this status.'),
+    status: enumText(deliveryStatuses).empty('').description('Only those of this status.'),
     ...pageParameters,
   })
   .prefs({ convert: true })

@@ -32,8 +32,20 @@ describe('a missing field is named by its dotted path', () => {
     [{ name: 'n', condition: {} }, 'condition.metric'],
     [{ name: 'n', condition: { metric: '' } }, 'condition.metric'],
     [{ name: 'n', condition: { metric: 'm' } }, 'condition.threshold'],
+    [{ name: 'n', condition: { metric: 'm', threshold: '' } }, 'condition.threshold'],
   ])('in %j', (value, field) => {
     expect(messageFor(value)).toBe(`Missing required field: ${field}`)
+  })
+
+  test.each([
+    ['one of several texts', joi.string().valid('a', 'b')],
+    ['a boolean', joi.boolean()],
+    ['an array', joi.array()],
+    ['an object', joi.object()],
+  ])('when it must be %s and is empty', (_type, required) => {
+    expect((): unknown => validate(joi.object({ of: required.required() }), { of: '' })).toThrow(
+      'Missing required field: of',
+    )
   })
 })
 

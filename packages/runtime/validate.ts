@@ -54,7 +54,8 @@ export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context
 
   const field = problem.path.join('.')
   if (problem.type === 'any.required') throw missingField(field)
-  const isAbsent = problem.type === 'string.empty' || problem.context?.value === null
+  const refused: unknown = problem.context?.value
+  const isAbsent = refused === '' || refused === null
   if (isAbsent && isRequired(schema, problem.path)) throw missingField(field)
   if (field === '') throw invalidFormat(problem.type === 'object.base' ? noObject : problem.message)
   throw invalidField(field, problem.message)

@@ -308,6 +308,7 @@ describe('400 is the answer to', () => {
     ['5', 'Invalid format: body must be a JSON object with a list "events"'],
     ['{}', 'Missing required field: events'],
     ['{"events": null}', 'Missing required field: events'],
+    ['{"events": ""}', 'Missing required field: events'],
     ['{"__proto__": {"events": [1]}}', 'Missing required field: events'],
     ['{"events": {}}', 'Invalid field: events must be a list'],
     ['{"events": "[]"}', 'Invalid field: events must be a list'],

@@ -89,7 +89,7 @@ function listOf(body: unknown): unknown[] {
     throw invalidFormat('body must be a JSON object with a list "events"')
   }
   const { events } = body as { events?: unknown }
-  if (events === undefined || events === null) throw missingField('events')
+  if (events === undefined || events === null || events === '') throw missingField('events')
   if (!Array.isArray(events)) throw invalidField('events', 'must be a list')
   const unknown = Object.keys(body).find((name) => name !== 'events')
   if (unknown !== undefined) {

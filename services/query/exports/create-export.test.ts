@@ -142,6 +142,7 @@ describe('a wrong body is refused with 400:', () => {
     ['Invalid field: filter must be a list of conditions', { ...plain, filter: '[]' }],
     ['Invalid field: type must be one of: events, users, sessions, stats, cohort', { ...plain, type: 'logs' }],
     ['Missing required field: format', { ...plain, format: undefined }],
+    ['Missing required field: format', { ...plain, format: '' }],
     ['Invalid field: format must be one of: csv, json, ndjson, parquet', { ...plain, format: 'xlsx' }],
     ['Invalid field: name must not be blank', { ...plain, name: ' ' }],
     ['Invalid field: name exceeds maximum length of 256', { ...plain, name: 'a'.repeat(257) }],

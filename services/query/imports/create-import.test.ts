@@ -199,6 +199,11 @@ describe('POST /api/v1/imports refuses, and leaves neither blobs, rows nor files
     ['a form without parts', [formEnd], 'Missing required field: file'],
     ['no type', [fieldPart('site_id', 'shop'), filePart(csv), formEnd], 'Missing required field: type'],
     [
+      'an empty type',
+      [fieldPart('type', ''), ...fields.slice(1), filePart(csv), formEnd],
+      'Missing required field: type',
+    ],
+    [
       'another type',
       [fieldPart('type', 'sessions'), filePart(csv), fieldPart('site_id', 'shop'), formEnd],
       'Invalid field: type must be one of: events, users',
