@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { openStatsDatabase, type StatsDatabase } from '../../tests/support/stats-database.ts'
+import { openClickHouseAt } from './client.ts'
 
 let database: StatsDatabase
 
@@ -9,6 +10,17 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await database.drop()
+})
+
+test('a refusal of the user needs an operator, one of the statement does not', async () => {
+  const stranger = openClickHouseAt({ ...database.reader.address, password: 'wrong' })
+  const refused = { code: 'internal', retryable: false }
+  await expect(stranger.query('SELECT 1')).rejects.toMatchObject({ ...refused, needsOperator: true })
+  await stranger.close()
+  await expect(database.reader.query('SELECT 1 FROM numbers(')).rejects.toMatchObject({
+    ...refused,
+    needsOperator: false,
+  })
 })
 
 test('a statement whose caller left at once cuts no later statement on its connection', async () => {

@@ -75,6 +75,17 @@ const sizeCodes = new Set<number>([
   396, // TOO_MANY_ROWS_OR_BYTES
 ])
 
+/** Codes of statements that ClickHouse refuses until an operator has changed its users, their rights or its databases. */
+const operatorCodes = new Set<number>([
+  clickHouseCode.unknownDatabase,
+  192, // UNKNOWN_USER
+  193, // WRONG_PASSWORD
+  194, // REQUIRED_PASSWORD
+  195, // IP_ADDRESS_NOT_ALLOWED
+  497, // ACCESS_DENIED
+  516, // AUTHENTICATION_FAILED
+])
+
 /** Whether another server of the cluster ended in the middle of the statement: its packets then end too early. */
 function isLostShard(serverCode: number, text: string): boolean {
   return serverCode === clickHouseCode.attemptToReadAfterEof && text.includes('while receiving packet from')
@@ -100,6 +111,7 @@ export class ClickHouseError extends AppError {
       message: retryable ? 'Service temporarily unavailable' : 'Internal server error',
       internal: `${server === undefined ? 'ClickHouse' : `ClickHouse at ${server}`}: ${internal}`,
       retryable,
+      needsOperator: serverCode !== undefined && operatorCodes.has(serverCode),
       ...(retryable ? { retryAfterSeconds: 1 } : {}),
       cause,
     })

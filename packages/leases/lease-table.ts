@@ -16,7 +16,7 @@ export interface Leased<Job> extends LeaseKey {
   /** Unix ms since when the job was due. */
   dueAt: number
   /**
-   * Units in a row that failed without progress, retryable failures apart. A unit whose worker died counts: its lease
+   * Units in a row that failed without progress for a reason that lies in the job. A unit whose worker died counts: its lease
    * lapsed.
    */
   failures: number
@@ -33,7 +33,7 @@ export interface JobCounts {
 export interface FailureCounts {
   /** All units; the delay before the next one depends on their number. */
   tries: number
-  /** Units whose failure is not retryable. */
+  /** Units whose failure was the job's own. */
   failures: number
 }
 
@@ -52,8 +52,11 @@ export interface LeaseTable<Job> {
    * `dueAt` is. `isProgress` resets the counts of failures.
    */
   release(lease: LeaseKey, dueAt: number | null, options: { isProgress: boolean }): Promise<void>
-  /** Counts a unit that failed without progress, and returns the counts with it. The lease continues. */
-  countFailure(lease: LeaseKey, options: { isRetryable: boolean }): Promise<FailureCounts>
+  /**
+   * Counts a unit that failed without progress, and returns the counts with it. `isOfJob`: the reason lies in the job, and not in
+   * an engine or its settings. The lease continues.
+   */
+  countFailure(lease: LeaseKey, options: { isOfJob: boolean }): Promise<FailureCounts>
   /** Notes that the job has failed for good, with a text that users read. The lease continues. */
   fail(lease: LeaseKey, error: string, now: number): Promise<void>
   /** Since when the job is due that has been due for the longest time among those that `take` would take; undefined: none. */

@@ -48,7 +48,7 @@ class UnitAborted extends Error {
   }
 }
 
-/** Failures other than retryable ones, in a row, after which a job has failed. */
+/** Failures of the job's own, in a row, after which the job has failed. */
 const failuresMax = 10
 const firstRetryMs = 1_000
 const longestRetryMs = 300_000
@@ -132,7 +132,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
     let outcome: Outcome = { outcome: 'retried', error }
     return note(
       async () => {
-        const { tries, failures } = await table.countFailure(key, { isRetryable: isRetryable(error) })
+        const { tries, failures } = await table.countFailure(key, { isOfJob: !needsPatience(error) })
         const hasFailed = failures >= failuresMax
         if (hasFailed) await table.fail(key, publicText(error), clock.now())
         outcome = { outcome: hasFailed ? 'failed' : 'retried', error }
@@ -193,6 +193,11 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
       abortUnit('stopped')
     },
   }
+}
+
+/** Whether the unit succeeds once an engine answers, or an operator has changed something. */
+function needsPatience(error: unknown): boolean {
+  return error instanceof AppError && (error.retryable || error.needsOperator)
 }
 
 /** The text of a failure that users may read: internals stay in the log. */

@@ -150,10 +150,10 @@ export function leaseTable<N extends WorkTableName, Job>(
             ${leaseEnd}`,
         ),
       ),
-    countFailure: (key, { isRetryable }) =>
+    countFailure: (key, { isOfJob }) =>
       postgres.run(async (db) => {
         const { rows } = await sql<{ tries: number; failures: number }>`
-          UPDATE ${table} SET tries = tries + 1, failures = failures + ${isRetryable ? 0 : 1}
+          UPDATE ${table} SET tries = tries + 1, failures = failures + ${isOfJob ? 1 : 0}
           WHERE ${isHeld(name, key)} RETURNING tries, failures`.execute(db)
         const [counts] = rows
         if (counts === undefined) throw new LeaseLost(key)

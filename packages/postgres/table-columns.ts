@@ -11,7 +11,7 @@ export interface LeaseColumns {
   lease_until: Defaulted<Date | null>
   /** A bigint, which the driver returns as text. */
   lease: Generated<string>
-  /** Units in a row without progress; those whose failure is not retryable. */
+  /** Units in a row without progress; those whose failure was the job’s own. */
   tries: Generated<number>
   failures: Generated<number>
 }

@@ -29,6 +29,8 @@ export interface AppErrorOptions {
   internal?: string
   /** True when the same call may succeed later without a change. */
   retryable?: boolean
+  /** True when the same call fails until an operator changes something, e.g. the rights of an engine's user. */
+  needsOperator?: boolean
   /** Seconds until a retry makes sense; becomes the header `Retry-After`. */
   retryAfterSeconds?: number
   /** `data` of the failure's body, e.g. a batch's errors by event. */
@@ -45,6 +47,7 @@ export class AppError extends Error {
   readonly field: string | undefined
   readonly internal: string
   readonly retryable: boolean
+  readonly needsOperator: boolean
   readonly retryAfterSeconds: number | undefined
   readonly data: unknown
 
@@ -54,6 +57,7 @@ export class AppError extends Error {
     this.field = options.field
     this.internal = options.internal ?? options.message
     this.retryable = options.retryable ?? false
+    this.needsOperator = options.needsOperator ?? false
     this.retryAfterSeconds = options.retryAfterSeconds
     this.data = options.data
   }
@@ -164,9 +168,9 @@ export function unavailable(internal: string, cause?: unknown, retryAfterSeconds
   })
 }
 
-/** 500 whose reason, and what to do about it, is for operators alone. */
+/** 500 that lasts until an operator changes something: `internal`, which operators alone read, says what. */
 export function internalError(internal: string, cause?: unknown): AppError {
-  return new AppError('internal', { message: 'Internal server error', internal, cause })
+  return new AppError('internal', { message: 'Internal server error', internal, needsOperator: true, cause })
 }
 
 /** The text of a failure for operators: the internal text of an AppError, the message of another error. */

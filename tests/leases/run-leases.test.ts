@@ -4,7 +4,7 @@ import { leaseMetrics } from '@sluice/leases/metrics'
 import { type LeaseOptions, runLeases } from '@sluice/leases/run-leases'
 import { type ImportRecord, type ImportStore, importStore } from '@sluice/postgres/imports'
 import { openPostgres, type Postgres } from '@sluice/postgres/open'
-import { conflict, unavailable } from '@sluice/runtime/errors'
+import { conflict, internalError, unavailable } from '@sluice/runtime/errors'
 import { createMetrics } from '@sluice/runtime/metrics'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { type CapturedLogger, capturedLogger } from '../support/captured-logger.ts'
@@ -269,6 +269,20 @@ describe('a unit that fails', () => {
     const doubling = [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300]
     expect(delays).toStrictEqual(doubling.map((seconds) => seconds * 1_000))
     expect(units()[0]).toMatchObject({ outcome: 'retried', error: 'the log is away', level: 'warn' })
+    expect(await store.find(importId, null)).toMatchObject({ status: 'processing', error: null })
+  })
+
+  test('because an operator has to change something is repeated without end, too, and logged as an error', async () => {
+    const { importId } = await addImport(store, {}, noon)
+    let runs = 0
+    start(() => {
+      runs++
+      return Promise.reject(internalError('S3 refuses access'))
+    })
+    const delays: number[] = []
+    while (delays.length < 12) delays.push(await delayAfterFailure(importId, () => runs))
+    expect(delays.slice(8)).toStrictEqual([256_000, 300_000, 300_000, 300_000])
+    expect(units()[0]).toMatchObject({ outcome: 'retried', level: 'error' })
     expect(await store.find(importId, null)).toMatchObject({ status: 'processing', error: null })
   })
 

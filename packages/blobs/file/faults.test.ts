@@ -74,7 +74,8 @@ describeWith(mountRight, canMountTmpfs())('a small disk', () => {
   test('that may not be written to is reported with the variable to check', async () => {
     await store.write('old', chunksOf(Buffer.from('before')))
     execFileSync('mount', ['-o', 'remount,ro', disk])
-    const refused = { code: 'internal', retryable: false, internal: expect.stringContaining('SLUICE_BLOBS_URL') }
+    const internal = expect.stringContaining('SLUICE_BLOBS_URL')
+    const refused = { code: 'internal', retryable: false, needsOperator: true, internal }
     await expect(store.write('a', chunksOf(Buffer.from('x')))).rejects.toMatchObject(refused)
     await expect(store.remove(['old'])).rejects.toMatchObject(refused)
     await expect(store.beginParts('a')).rejects.toMatchObject(refused)

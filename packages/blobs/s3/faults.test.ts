@@ -211,6 +211,7 @@ describeWithS3('an S3 server', () => {
     const refused = (variable: string) => ({
       code: 'internal',
       retryable: false,
+      needsOperator: true,
       internal: expect.stringContaining(variable),
     })
 

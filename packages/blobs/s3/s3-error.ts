@@ -53,7 +53,9 @@ export function toS3Error(address: S3Address, what: string, error: unknown): Err
     )
   }
   // Other refusals remain; a repetition gets the same. 408 and 429 ask for a repetition.
-  if (status !== undefined && status < 500 && status !== 408 && status !== 429) return internalError(failure, cause)
+  if (status !== undefined && status < 500 && status !== 408 && status !== 429) {
+    return new AppError('internal', { message: 'Internal server error', internal: failure, cause })
+  }
   return unavailable(`S3 at ${endpoint ?? region} (SLUICE_BLOBS_URL) does not answer: ${failure}`, cause)
 }
 
