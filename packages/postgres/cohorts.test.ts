@@ -94,6 +94,20 @@ test('a list has pages of the cohorts of one site, the newest first', async () =
   expect(await page(1, 3)).toStrictEqual({ ids: [], total: 3 })
 })
 
+test('a page whose criteria are too large together is refused, and a smaller one is answered', async () => {
+  // As large as 50,000 control characters are in JSON.
+  await sql`
+    INSERT INTO cohorts (cohort_id, site_id, name, criteria)
+    SELECT 'coh_large_' || n, 'large', 'one', json_build_object('type', repeat('x', 300000)) FROM generate_series(1, 120) AS n
+  `.execute(postgres.db)
+  await expect(store.list('large', { limit: 120, offset: 0 })).rejects.toMatchObject({
+    code: 'invalid_field',
+    message: 'Invalid field: limit asks for more than one answer may hold: ask for fewer at once',
+  })
+  const { cohorts, total } = await store.list('large', { limit: 60, offset: 60 })
+  expect([cohorts.length, total]).toStrictEqual([60, 120])
+})
+
 test('a deleted cohort is absent and can not be deleted again', async () => {
   await createCohort('coh_gone', 'shop')
   expect(await store.delete('coh_gone', ['shop'])).toBe(true)

@@ -3,7 +3,7 @@ import { cohortLimits, type CohortSettings } from '@sluice/contracts/cohorts'
 import { conflict } from '@sluice/runtime/errors'
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import type { Postgres } from './open.ts'
-import { type Page, selectPage } from './page.ts'
+import { type Page, requirePageSize, selectPage } from './page.ts'
 import type { Tables } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
@@ -21,7 +21,10 @@ export interface CohortStore {
   /** Throws AppError 409 when the site has as many cohorts as it may (`cohortLimits`). */
   create(cohort: { cohortId: string; siteId: string; settings: CohortSettings }): Promise<CohortRecord>
   find(cohortId: string, siteIds: SiteIds): Promise<CohortRecord | undefined>
-  /** Lists the cohorts of one site, newest first; `total` counts all of them. */
+  /**
+   * Lists the cohorts of one site, newest first; `total` counts all of them. Throws AppError 400 for a page whose criteria are
+   * too large together.
+   */
   list(siteId: string, page: Page): Promise<{ cohorts: CohortRecord[]; total: number }>
   /** Changes the settings that are present; undefined where `find` returns undefined. */
   update(cohortId: string, siteIds: SiteIds, settings: Partial<CohortSettings>): Promise<CohortRecord | undefined>
@@ -70,6 +73,9 @@ export function cohortStore(postgres: Postgres): CohortStore {
           .where('site_id', '=', siteId)
           .orderBy('created_at', 'desc')
           .orderBy('cohort_id', 'desc')
+        const { limit, offset } = page
+        const read = newestFirst.clearSelect().select('criteria as document').limit(limit).offset(offset)
+        await requirePageSize(db, sql`${read}`)
         const { rows, total } = await selectPage(newestFirst, page)
         return { cohorts: rows.map(toRecord), total }
       }),

@@ -2,7 +2,7 @@ import { type Insertable, type Kysely, type RawBuilder, type Selectable, sql } f
 import type { Criteria } from '@sluice/contracts/conditions'
 import type { EventKey, ExportResource, ExportSpec, ExportStatus, Frequency } from '@sluice/contracts/exports'
 import type { Postgres } from './open.ts'
-import type { Page } from './page.ts'
+import { type Page, requirePageSize } from './page.ts'
 import type { Tables } from './tables.ts'
 
 /** The schedule of a record that defines one. */
@@ -138,7 +138,10 @@ export async function findRecord(db: Db, exportId: string): Promise<ExportRecord
   return toRecord(rows[0])
 }
 
-/** A page of the records that meet `condition`, in the order of `order`, and the number of all of them. */
+/**
+ * A page of the records that meet `condition`, in the order of `order`, and the number of all of them. Throws AppError 400 for a
+ * page whose filters are too large together.
+ */
 export function listRecords(
   postgres: Postgres,
   condition: RawBuilder<unknown>,
@@ -147,6 +150,7 @@ export function listRecords(
 ): Promise<{ records: ExportRecord[]; total: number }> {
   return postgres.run(async (db) => {
     const page = sql`ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`
+    await requirePageSize(db, sql`SELECT spec AS document FROM exports WHERE ${condition} ${page}`)
     const { rows } = await sql<RecordRow>`${selectRecords(condition, page)} ORDER BY ${order}`.execute(db)
     const counted = await sql<{ total: string }>`SELECT count(*) AS total FROM exports WHERE ${condition}`.execute(db)
     return { records: rows.map(toRecord), total: Number(counted.rows[0]?.total) }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
 import type { Criteria } from '@sluice/contracts/conditions'
 import { LeaseLost } from '@sluice/leases/lease-table'
 import { newId } from '@sluice/runtime/ids'
@@ -546,6 +547,18 @@ test('exports are listed newest first, page by page, without the runs of schedul
     return exports.map(({ exportId }) => exportId)
   }
   expect([...(await ids(2, 0)), ...(await ids(2, 2))]).toStrictEqual(added.map(({ exportId }) => exportId).reverse())
+})
+
+test('a page whose filters are too large together is refused, and a smaller one is answered', async () => {
+  for (let n = 0; n < 2; n++) await addExport(store, { site: 'large' }, noon)
+  const long = sql`jsonb_build_object('cohort_id', repeat('x', 17000000))`
+  await sql`UPDATE exports SET spec = spec || ${long} WHERE site_id = 'large'`.execute(postgres.db)
+  await expect(store.list('large', ['events'], { limit: 2, offset: 0 })).rejects.toMatchObject({
+    code: 'invalid_field',
+    message: 'Invalid field: limit asks for more than one answer may hold: ask for fewer at once',
+  })
+  const { exports, total } = await store.list('large', ['events'], { limit: 1, offset: 1 })
+  expect([exports.length, total]).toStrictEqual([1, 2])
 })
 
 test('while Postgres is away, the store and its leases throw AppError 503', async () => {

@@ -71,7 +71,10 @@ export interface ExportStore {
    */
   create(created: NewExport, at: number): Promise<ExportRecord>
   find(exportId: string, siteIds: SiteIds): Promise<ExportRecord | undefined>
-  /** Lists the exports of these types of one site, newest first, without the runs of schedules; `total` counts all of them. */
+  /**
+   * Lists the exports of these types of one site, newest first, without the runs of schedules; `total` counts all of them. Throws
+   * AppError 400 for a page whose filters are too large together, as `runs` does.
+   */
   list(siteId: string, types: readonly ExportType[], page: Page): Promise<{ exports: ExportRecord[]; total: number }>
   /**
    * Changes what is present; undefined where `find` returns undefined. Another frequency counts from the next run, and

@@ -1,10 +1,25 @@
-import type { SelectQueryBuilder } from 'kysely'
+import { type Kysely, type RawBuilder, type SelectQueryBuilder, sql } from 'kysely'
+import { invalidField } from '@sluice/runtime/errors'
 import type { Tables } from './tables.ts'
 
 /** The part of a list that is read: up to `limit` rows after the first `offset`. */
 export interface Page {
   limit: number
   offset: number
+}
+
+/** Bytes that the documents of one page may have, which are held several times while the page is answered. */
+export const pageBytesMax = 32 * 1024 * 1024
+
+/**
+ * Throws AppError 400 when the documents of a page together are too large. `documents`: selects the `document` of each row of the
+ * page, a text or JSON.
+ */
+export async function requirePageSize(db: Kysely<Tables>, documents: RawBuilder<unknown>): Promise<void> {
+  const { rows } = await sql<{ bytes: string | null }>`
+    SELECT sum(octet_length(document::text)) AS bytes FROM (${documents}) AS page`.execute(db)
+  if (Number(rows[0]?.bytes ?? 0) <= pageBytesMax) return
+  throw invalidField('limit', 'asks for more than one answer may hold: ask for fewer at once')
 }
 
 /** Reads a page of the rows that `selected` selects in its order, and counts all of them. */

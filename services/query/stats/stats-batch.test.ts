@@ -137,22 +137,25 @@ test('answers that have too many entries together are refused, without being ask
 
 describe('answers that have too much text together', () => {
   const tooMuch = 'Invalid field: queries must make at most 64000000 characters of text together: ask fewer at once'
-  const byUrl = { site_id: 'long', metric: 'event_count_by_type', group_by: 'url', start_date: noon }
+  const byUrl = { metric: 'event_count_by_type', group_by: 'url', start_date: noon }
 
   beforeAll(async () => {
     // One value in place of thousands, which take ClickHouse long.
     await database.owner.command(
       `INSERT INTO events (site_id, environment, event_type, timestamp, event_id, received_at, url)
-       SELECT 'long', 'prod', 'view', at, 'long', at, repeat(repeat('x', 1000), 33000)
-       FROM (SELECT fromUnixTimestamp64Milli({noon:Int64}, 'UTC') AS at)`,
+       SELECT text.1, 'prod', 'view', at, 'long', at, repeat(repeat(text.2, 1000), text.3)
+       FROM (SELECT
+         fromUnixTimestamp64Milli({noon:Int64}, 'UTC') AS at,
+         arrayJoin([('long', 'x', 33000), ('controls', '\x01', 5500)]) AS text)`,
       { params: { noon } },
     )
   })
 
   test.each([
-    ['are refused', 2, 2],
-    ['are refused, too, when they share a statement', 1, 1],
-  ])('%s', async (_, lastLength, statements) => {
+    ['are refused', 'long', 2, 2],
+    ['are refused, too, when they share a statement', 'long', 1, 1],
+    ['are refused, too, when the text is long in JSON alone', 'controls', 2, 2],
+  ])('%s', async (_, siteId, lastLength, statements) => {
     let asked = 0
     const counting: Pick<ClickHouse, 'query'> = {
       query: (sql, params, options) => {
@@ -160,7 +163,7 @@ describe('answers that have too much text together', () => {
         return database.reader.query(sql, params, options)
       },
     }
-    const queries = [1, lastLength].map((length) => ({ ...byUrl, end_date: noon + length }))
+    const queries = [1, lastLength].map((length) => ({ ...byUrl, site_id: siteId, end_date: noon + length }))
     const errors = (await requestBatch(queries, {}, counting)).map(({ error }) => error)
     expect(new Set(errors)).toStrictEqual(new Set([undefined, tooMuch]))
     expect(asked).toBe(statements)

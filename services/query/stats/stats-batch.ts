@@ -101,10 +101,11 @@ function entriesOf({ breakdown = [], compare }: StatsResult): BreakdownEntry[] {
   return [...breakdown, ...(compare?.breakdown ?? [])]
 }
 
+/** Characters of the texts in JSON, where a control character takes six. */
 function charactersOf(rows: readonly object[]): number {
   let characters = 0
   for (const row of rows) {
-    for (const value of Object.values(row)) characters += typeof value === 'string' ? value.length : 0
+    for (const value of Object.values(row)) characters += typeof value === 'string' ? JSON.stringify(value).length : 0
   }
   return characters
 }
