@@ -17,6 +17,7 @@ import { deleteEndpoint, insertEndpoint, keepEndpoint, updateEndpoint } from './
 import { leaseTable, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import { type Page, selectPage } from './page.ts'
+import { lockSite } from './sites.ts'
 import type { Tables } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
@@ -63,7 +64,10 @@ export interface AlertSite {
 export interface AlertRuleStore {
   /** The sites that have rules, as jobs. One never fails for good. */
   leases: LeaseTable<AlertSite>
-  /** Stores a rule and hands its site to the workers; undefined: the site has as many rules as it may have. */
+  /**
+   * Stores a rule and hands its site to the workers; undefined: the site has as many rules as it may have. Throws AppError 404
+   * when the site has been deleted.
+   */
   create(rule: NewAlertRule, at: number): Promise<AlertRule | undefined>
   find(ruleId: string, siteIds: SiteIds): Promise<AlertRule | undefined>
   /** Lists the rules of one site, newest first; `total` counts all of them. */
@@ -193,7 +197,8 @@ async function countRules(db: Db, siteId: string): Promise<number> {
 async function insertRule(db: Db, rule: NewAlertRule, at: number): Promise<AlertRule | undefined> {
   const { ruleId, siteId, environment, keyId, settings, channel, target } = rule
   const minute = new Date(Math.floor(at / minuteMs) * minuteMs)
-  // Locks the site's row until the end of the transaction: rules of a site are created and deleted one after the other.
+  await lockSite(db, siteId)
+  // Locks the row until the end of the transaction: rules of a site are created and deleted one after the other.
   await sql`
     INSERT INTO alert_sites AS known (site_id, judged_minute, due_at) VALUES (${siteId}, ${minute}, ${new Date(at)})
     ON CONFLICT (site_id) DO UPDATE SET due_at = least(known.due_at, excluded.due_at)`.execute(db)

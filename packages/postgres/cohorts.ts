@@ -4,6 +4,7 @@ import { conflict } from '@sluice/runtime/errors'
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import type { Postgres } from './open.ts'
 import { type Page, requirePageSize, selectPage } from './page.ts'
+import { lockSite } from './sites.ts'
 import type { Tables } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
@@ -18,7 +19,7 @@ export interface CohortRecord {
 
 /** Cohorts in Postgres; those of other sites than `siteIds` are absent. Every method throws AppError 503 while Postgres is away. */
 export interface CohortStore {
-  /** Throws AppError 409 when the site has as many cohorts as it may (`cohortLimits`). */
+  /** Throws AppError 409 when the site has as many cohorts as it may (`cohortLimits`), and 404 when it has been deleted. */
   create(cohort: { cohortId: string; siteId: string; settings: CohortSettings }): Promise<CohortRecord>
   find(cohortId: string, siteIds: SiteIds): Promise<CohortRecord | undefined>
   /**
@@ -40,6 +41,7 @@ export function cohortStore(postgres: Postgres): CohortStore {
     create: ({ cohortId, siteId, settings }) =>
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
+          await lockSite(transaction, siteId)
           await requireFurtherCohort(transaction, siteId)
           const row = await transaction
             .insertInto('cohorts')

@@ -28,6 +28,7 @@ import { handOn, lockFailingRun } from './failed-runs.ts'
 import { leaseEnd, leaseTable, progress as leaseProgress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import type { Page } from './page.ts'
+import { lockSite } from './sites.ts'
 import type { Tables } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
@@ -66,7 +67,7 @@ export interface ExportStore {
   schedules: LeaseTable<ExportSchedule>
   /**
    * Stores an export and hands it to the workers: its status is `queued`, and it reads what was received until `at`. A
-   * schedule makes its first run at its time, at once if that is over. Throws AppError 409 when the site has as many schedules, or
+   * schedule makes its first run at its time, at once if that is over. Throws AppError 404 when the site has been deleted, and 409 when the site has as many schedules, or
    * the key as many unfinished exports of the site, as they may (`exportLimits`).
    */
   create(created: NewExport, at: number): Promise<ExportRecord>
@@ -171,6 +172,7 @@ export function exportStore(postgres: Postgres): ExportStore {
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           const { exportId, scheduled } = created
+          await lockSite(transaction, created.siteId)
           await requireFurtherExport(transaction, created)
           await insertExport(transaction, created, {
             created_at: new Date(at),

@@ -8,6 +8,7 @@ import { encodeBody, queueForWebhooks } from './deliveries.ts'
 import { leaseEnd, leaseTable, progress, updateHeld } from './leases.ts'
 import type { Postgres } from './open.ts'
 import { type Page, selectPage } from './page.ts'
+import { lockSite } from './sites.ts'
 import type { LogPositions, Tables } from './tables.ts'
 import { type UploadStore, uploadStore } from './uploads.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
@@ -82,7 +83,8 @@ export interface ImportStore {
   uploads: UploadStore
   /**
    * Stores an import with its segments at `at`, when its upload is complete, and hands it to the workers: its status is
-   * `queued`. Its upload ends in the same transaction; throws AppError 503 when it has ended before.
+   * `queued`. Its upload ends in the same transaction; throws AppError 503 when it has ended before, and 404 when the site has
+   * been deleted.
    */
   create(created: NewImport, at: number): Promise<ImportRecord>
   find(importId: string, siteIds: SiteIds): Promise<ImportRecord | undefined>
@@ -122,6 +124,7 @@ export function importStore(postgres: Postgres): ImportStore {
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           const { importId, segments } = created
+          await lockSite(transaction, created.siteId)
           const upload = await transaction
             .deleteFrom('uploads')
             .where('import_id', '=', importId)

@@ -2,6 +2,7 @@ import { type Kysely, type Selectable, sql } from 'kysely'
 import type { Registration, SiteRecord, SiteStore } from '@sluice/access/sites'
 import { eventLimits } from '@sluice/contracts/event-limits'
 import type { SiteSettings } from '@sluice/contracts/sites'
+import { notFound } from '@sluice/runtime/errors'
 import { takeAdvisoryLock } from './advisory-lock.ts'
 import { isChangedSince, readChangeCursor } from './changes.ts'
 import type { Postgres } from './open.ts'
@@ -114,6 +115,23 @@ export function siteStore(postgres: Postgres): SiteStore {
  */
 export async function registerNamed(db: Db, siteIds: readonly string[], keyId: string | null): Promise<void> {
   await insertNew(db, siteIds, keyId, sql`now()`)
+}
+
+/**
+ * Keeps a site from being deleted until the end of the transaction, which must store a record of the site: a deletion under
+ * way is waited for. Throws 404 `Site not found` for a site that has been deleted. Call it before any other lock is taken.
+ */
+export async function lockSite(transaction: Db, siteId: string): Promise<void> {
+  const { rows } = await sql`SELECT FROM sites WHERE site_id = ${siteId} FOR KEY SHARE`.execute(transaction)
+  if (rows.length > 0) return
+  const deletion = await transaction
+    .selectFrom('erasures')
+    .select('erasure_id')
+    .where('site_id', '=', siteId)
+    .where('kind', '=', 'site')
+    .limit(1)
+    .executeTakeFirst()
+  if (deletion !== undefined) throw notFound('Site')
 }
 
 /** Inserts first and deletes the sites above the limit: only the insert shows which sites are new. */

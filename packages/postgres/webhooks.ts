@@ -13,6 +13,7 @@ import {
 } from './endpoints.ts'
 import type { Postgres } from './open.ts'
 import { type Page, selectPage } from './page.ts'
+import { lockSite } from './sites.ts'
 import type { Tables } from './tables.ts'
 import { siteCondition, type SiteIds } from './visible-sites.ts'
 
@@ -50,7 +51,7 @@ const listedResponseLength = 200
  * caller's clock. Every method throws AppError 503 while Postgres is away.
  */
 export interface WebhookStore {
-  /** Undefined, and nothing is stored, if the site has `max` webhooks. */
+  /** Undefined, and nothing is stored, if the site has `max` webhooks. Throws AppError 404 when the site has been deleted. */
   create(endpoint: NewEndpoint, at: number, max: number): Promise<Endpoint | undefined>
   find(webhookId: string, siteIds: SiteIds): Promise<Endpoint | undefined>
   /** Lists the webhooks of one site, newest first; `total` counts all of them. */
@@ -91,6 +92,7 @@ export function webhookStore(postgres: Postgres): WebhookStore {
       postgres.run((db) =>
         db.transaction().execute(async (transaction) => {
           const { siteId } = endpoint
+          await lockSite(transaction, siteId)
           // Two creations at once would both count the webhooks before either.
           await takeAdvisoryLock(transaction, 'webhook', siteId)
           if ((await countWebhooks(transaction, siteId)) >= max) return undefined

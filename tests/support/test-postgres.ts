@@ -71,11 +71,11 @@ export async function forgetChanges({ db }: Postgres): Promise<void> {
   await db.updateTable('sites').set({ changed_xid: null }).execute()
 }
 
-/** Resolves when a transaction waits for the end of another one. */
-export function lockAwaited({ db }: Pick<Postgres, 'db'>): Promise<void> {
+/** Resolves when a transaction, or this many, wait for the end of another one. */
+export function lockAwaited({ db }: Pick<Postgres, 'db'>, waiting = 1): Promise<void> {
   const isAwaited = async () => {
     const { rows } = await sql`SELECT FROM pg_locks WHERE NOT granted AND database IS NULL`.execute(db)
-    return rows.length > 0
+    return rows.length >= waiting
   }
   return waitUntil(isAwaited, 'a transaction waits for another one', 60_000)
 }

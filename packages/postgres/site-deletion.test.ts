@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
+import type { CohortSettings } from '@sluice/contracts/cohorts'
+import { newId } from '@sluice/runtime/ids'
+import { addRule } from '../../tests/support/alert-rules.ts'
+import { addExport } from '../../tests/support/export-jobs.ts'
+import { addImport } from '../../tests/support/import-jobs.ts'
+import { lockAwaited, openTestPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
+import { testSecrets } from '../../tests/support/webhooks.ts'
+import { cohortStore } from './cohorts.ts'
+import { sealTarget } from './endpoints.ts'
+import { erasureStore } from './erasures.ts'
+import { exportStore } from './exports.ts'
+import { importStore } from './imports.ts'
+import { siteStore } from './sites.ts'
+import { webhookStore } from './webhooks.ts'
+
+const now = 1_700_000_000_000
+
+let postgres: TestPostgres
+
+beforeAll(async () => {
+  postgres = await openTestPostgres()
+})
+
+afterAll(async () => {
+  await postgres.drop()
+})
+
+const settings: CohortSettings = {
+  name: 'all',
+  description: null,
+  criteria: { type: 'and', scope: 'user', conditions: [{ property: 'url', operator: 'exists' }] },
+}
+
+function createWebhook(siteId: string): Promise<unknown> {
+  const endpoint = {
+    endpointId: newId('wh'),
+    siteId,
+    owner: 'webhook',
+    channel: 'webhook',
+    ...sealTarget(testSecrets, 'webhook', 'http://127.0.0.1:9/'),
+    secretBox: null,
+    events: ['alert'],
+    active: true,
+    summaryInterval: null,
+    keyId: 'key_1',
+    environment: 'prod',
+  } as const
+  return webhookStore(postgres).create(endpoint, now, 10)
+}
+
+test.each<[table: string, create: (siteId: string) => Promise<unknown>]>([
+  ['cohorts', (siteId) => cohortStore(postgres).create({ cohortId: newId('coh'), siteId, settings })],
+  ['endpoints', createWebhook],
+  ['alert_rules', (siteId) => addRule(postgres, { siteId })],
+  ['exports', (site) => addExport(exportStore(postgres), { site }, now)],
+  ['imports', (site) => addImport(importStore(postgres), { site }, now)],
+])('%s: none is created while its site is being deleted, nor afterwards', async (table, create) => {
+  const siteId = newId('site')
+  await siteStore(postgres).create(siteId, {}, 'key_1')
+  const { exportId } = await addExport(exportStore(postgres), { site: siteId }, now)
+  const count = async () => {
+    const { rows } = await sql`SELECT FROM ${sql.table(table)} WHERE site_id = ${siteId}`.execute(postgres.db)
+    return rows.length
+  }
+
+  let deletion: Promise<unknown> | undefined
+  let creation: Promise<unknown> | undefined
+  await postgres.db.transaction().execute(async (transaction) => {
+    await sql`SELECT FROM exports WHERE export_id = ${exportId} FOR UPDATE`.execute(transaction)
+    const erasure = { erasureId: newId('era'), kind: 'site', hashes: null, before: null } as const
+    deletion = erasureStore(postgres).createForSite({ ...erasure, siteId, requestedAt: now, keyId: 'key_1' })
+    await lockAwaited(postgres)
+    creation = create(siteId)
+    creation.catch(() => undefined)
+    // With the second one, both wait; without a lock, the creation ends.
+    await Promise.race([creation.catch(() => undefined), lockAwaited(postgres, 2)])
+  })
+  await deletion
+  const refusal = { code: 'not_found', message: 'Site not found' }
+  await expect(creation).rejects.toMatchObject(refusal)
+  await expect(create(siteId)).rejects.toMatchObject(refusal)
+  expect(await count()).toBe(0)
+
+  await siteStore(postgres).create(siteId, {}, 'key_1')
+  await create(siteId)
+  expect(await count()).toBe(1)
+})
