@@ -34,7 +34,7 @@ export interface BlobStore {
   size(name: string): Promise<number | undefined>
   /** Removes blobs; names without a blob are no error. */
   remove(names: readonly string[]): Promise<void>
-  /** The blobs whose name begins with `prefix`, in no particular order; '' lists all. */
+  /** The blobs whose name begins with `prefix`, in no particular order; '' lists all. Names against the rules are left out. */
   list(prefix: string): AsyncIterable<StoredBlob>
 
   /** Begins a blob that is written in parts, which another process can continue. Nothing is visible until completeParts. */

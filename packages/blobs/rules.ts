@@ -11,9 +11,12 @@ const partBytesMin = 5 * 1024 * 1024
  * with a dot, at most 200 characters. So no name leaves its folder or is one of a store's own files.
  */
 export function checkName(name: string): void {
-  if (name.length > nameLengthMax || !/^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(name) || name.includes('..')) {
-    throw new TypeError(`${JSON.stringify(name)} is no name of a blob`)
-  }
+  if (!isName(name)) throw new TypeError(`${JSON.stringify(name)} is no name of a blob`)
+}
+
+/** Whether `name` can be a blob's. What is stored beside blobs under other names is not Sluice's, and is not listed. */
+export function isName(name: string): boolean {
+  return name.length <= nameLengthMax && /^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(name) && !name.includes('..')
 }
 
 /** Throws a TypeError unless `prefix` can be the beginning of a name. */

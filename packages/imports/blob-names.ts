@@ -1,3 +1,5 @@
+import { idPattern } from '@sluice/runtime/ids'
+
 /** All blobs of imports. */
 export const importsPrefix = 'imports/'
 
@@ -11,8 +13,10 @@ export function errorsName(importId: string, n: number): string {
   return `${importsPrefix}${importId}/errors/${n}`
 }
 
-/** The import and the kind of a blob; undefined for a blob of no import. */
+const importBlob = new RegExp(`^imports/(${idPattern('imp')})/(segments|errors)/\\d+$`)
+
+/** The import and the kind of a blob; undefined for another blob, which may be somebody else's. */
 export function parseBlobName(name: string): { importId: string; kind: string } | undefined {
-  const [, importId, kind] = /^imports\/([^/]+)\/([^/]+)\//.exec(name) ?? []
+  const [, importId, kind] = importBlob.exec(name) ?? []
   return importId === undefined || kind === undefined ? undefined : { importId, kind }
 }

@@ -1,5 +1,10 @@
 import { ulid } from 'ulid'
 
+/** The source of a regular expression that matches the ids of a prefix. */
+export function idPattern(prefix: string): string {
+  return `${prefix}_[0-9A-HJKMNP-TV-Z]{26}`
+}
+
 /** A new id of a resource: its prefix and a ULID, e.g. `key_01KAK5V6Z0F3N8Q2R7T4W9X1YB`. */
 export function newId(prefix: string): string {
   return `${prefix}_${ulid()}`

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { errorCode, unavailable } from '@sluice/runtime/errors'
 import type { ByteRange, StoredBlob } from '../blob-store.ts'
+import { isName } from '../rules.ts'
 import { toDiskError } from './disk-error.ts'
 
 const readBytes = 128 * 1024
@@ -71,13 +72,13 @@ export async function removeFile(path: string, root: string): Promise<void> {
   }
 }
 
-/** The files below `root` whose path begins with `prefix`, apart from those of folders that begin with a dot. */
+/** The files below `root` whose path begins with `prefix` and is a blob's name: others are neither read nor entered. */
 export async function* listFiles(root: string, prefix: string, below = ''): AsyncGenerator<StoredBlob> {
   const folder = await undefinedIfMissing(opendir(join(root, below)))
   if (folder === undefined) return
   for await (const entry of folder) {
     const name = `${below}${entry.name}`
-    if (entry.name.startsWith('.')) continue
+    if (!isName(name)) continue
     if (entry.isDirectory()) {
       if (prefix.startsWith(`${name}/`) || `${name}/`.startsWith(prefix)) yield* listFiles(root, prefix, `${name}/`)
     } else if (name.startsWith(prefix)) {

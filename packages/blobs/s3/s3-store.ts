@@ -16,7 +16,7 @@ import { concurrencyLimit } from '@sluice/runtime/concurrency-limit'
 import { AppError, internalError, unavailable } from '@sluice/runtime/errors'
 import { type BlobStore, type ByteRange, probeName, type Upload, type UploadedPart } from '../blob-store.ts'
 import { blobNotFound, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
-import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, totalBytes } from '../rules.ts'
+import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, isName, totalBytes } from '../rules.ts'
 import { createClient, type S3Credentials, type S3Timeouts } from './client.ts'
 import { resumeBody } from './resumed-body.ts'
 import { s3ErrorName, s3ErrorStatus, toS3Error } from './s3-error.ts'
@@ -226,7 +226,8 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
           client.send(new ListObjectsV2Command({ Bucket, Prefix: `${prefix}${namePrefix}`, ContinuationToken })),
         )
         for (const { Key, Size = 0, LastModified } of page.Contents ?? []) {
-          yield { name: nameOf(Key), bytes: Size, modifiedAt: LastModified?.getTime() ?? 0 }
+          const name = nameOf(Key)
+          if (isName(name)) yield { name, bytes: Size, modifiedAt: LastModified?.getTime() ?? 0 }
         }
         if (page.NextContinuationToken === ContinuationToken) return
         ContinuationToken = page.NextContinuationToken
@@ -245,7 +246,8 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
           client.send(new ListMultipartUploadsCommand({ Bucket, Prefix: prefix, ...marker })),
         )
         for (const { Key, UploadId = '', Initiated } of page.Uploads ?? []) {
-          yield { name: nameOf(Key), uploadId: UploadId, startedAt: Initiated?.getTime() ?? 0 }
+          const name = nameOf(Key)
+          if (isName(name)) yield { name, uploadId: UploadId, startedAt: Initiated?.getTime() ?? 0 }
         }
         const { NextKeyMarker: KeyMarker, NextUploadIdMarker: UploadIdMarker } = page
         // A server that names no further page would be asked for the same one without end.

@@ -1,4 +1,5 @@
 import type { LeaseKey } from '@sluice/leases/lease-table'
+import { idPattern } from '@sluice/runtime/ids'
 
 /**
  * Where files of exports are. Those in `exports/` were written by builds that remove whatever else they find there, and that may
@@ -14,7 +15,9 @@ export function exportBlobName({ id, lease }: LeaseKey): string {
   return `${exportPrefixes[0]}${id}.${lease}`
 }
 
-/** The export whose file a blob is; undefined for another blob. */
+const exportBlob = new RegExp(`^(?:exports|export-files)/(${idPattern('exp')})(?:\\.\\d+)?$`)
+
+/** The export whose file a blob is; undefined for another blob, which may be somebody else's. */
 export function parseExportBlobName(name: string): string | undefined {
-  return /^(?:exports|export-files)\/([^/.]+)(?:\.\d+)?$/.exec(name)?.[1]
+  return exportBlob.exec(name)?.[1]
 }

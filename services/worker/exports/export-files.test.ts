@@ -22,6 +22,17 @@ async function names(): Promise<string[]> {
   return found.sort()
 }
 
+test('blobs and uploads whose names are not of exports stay', async () => {
+  const { exports, blobs } = rig
+  const ofOthers = ['exports/report.csv', 'exports/2024/exp_1']
+  for (const name of ofOthers) await blobs.write(name, Readable.from([Buffer.from('rows')]))
+  const upload = await blobs.beginParts('exports/photos')
+  await removeExportFiles({ exports, blobs, clock: { now: () => Date.now() + 2 * dayMs } })
+  expect(await names()).toStrictEqual([...ofOthers, 'upload of exports/photos'].sort())
+  await blobs.remove(ofOthers)
+  await blobs.abortParts(upload)
+})
+
 test('files and uploads go when no export needs them any more, and no earlier', async () => {
   const { exports, blobs } = rig
   const site = await rig.database.siteWith([{ at: 0 }])

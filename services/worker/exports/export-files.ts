@@ -21,7 +21,8 @@ export interface ExportFilesDeps {
 
 /**
  * Removes the files of exports whose time is over, which become `expired`, and what deleted or failed exports have left:
- * files, and uploads that no export continues; also the records of old runs of schedules. Any number of processes may do so at once.
+ * files, and uploads that no export continues; also the records of old runs of schedules. Whatever has no name of an export's
+ * file is somebody else's, and stays. Any number of processes may do so at once.
  */
 export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDeps): Promise<void> {
   const now = clock.now()
@@ -33,15 +34,18 @@ export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDe
   while ((await exports.removeOldRuns(now - runKeptMs, expiredMax)) === expiredMax);
   for (const prefix of exportPrefixes) {
     for await (const { name } of blobs.list(prefix)) {
-      const record = await recordOf(exports, name)
+      const exportId = parseExportBlobName(name)
+      if (exportId === undefined) continue
+      const record = await exports.find(exportId, null)
       // An attempt notes the name of its file before the file is there.
       const isKept = record?.object === name && (isUnfinished(record) || record.status === 'completed')
       if (!isKept) await blobs.remove([name])
     }
   }
   for await (const { startedAt, ...upload } of blobs.listUploads()) {
-    if (!exportPrefixes.some((prefix) => upload.name.startsWith(prefix)) || startedAt >= now - unrecordedMsMax) continue
-    const record = await recordOf(exports, upload.name)
+    const exportId = parseExportBlobName(upload.name)
+    if (exportId === undefined || startedAt >= now - unrecordedMsMax) continue
+    const record = await exports.find(exportId, null)
     const isUsed = record !== undefined && isUnfinished(record) && record.uploadId === upload.uploadId
     if (!isUsed) await blobs.abortParts(upload)
   }
@@ -49,11 +53,6 @@ export async function removeExportFiles({ blobs, exports, clock }: ExportFilesDe
 
 function isUnfinished({ status }: ExportRecord): boolean {
   return status === 'queued' || status === 'processing'
-}
-
-async function recordOf(exports: Pick<ExportStore, 'find'>, name: string): Promise<ExportRecord | undefined> {
-  const exportId = parseExportBlobName(name)
-  return exportId === undefined ? undefined : exports.find(exportId, null)
 }
 
 /** Looks for such files every hour. */

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { BlobStore } from '@sluice/blobs/blob-store'
 import { openBlobStore } from '@sluice/blobs/open-blob-store'
 import { importStore } from '@sluice/postgres/imports'
+import { newId } from '@sluice/runtime/ids'
 import { openTestPostgres, type TestPostgres } from '../../../tests/support/test-postgres.ts'
 import { uploadFile } from '../../../tests/support/uploaded-import.ts'
 import { removeUnneededFiles } from './import-files.ts'
@@ -54,16 +55,18 @@ test('files go when nobody needs them any more, and no earlier', async () => {
   await imports.cancel(cancelled.importId, null, Date.now())
   const errors = `imports/${cancelled.importId}/errors/0`
   const segment = `imports/${waiting.importId}/segments/0`
-  for (const name of [errors, 'imports/lost/segments/0', 'exports/other/1']) await write(name)
-  const { uploadId } = await blobs.beginParts('imports/lost/segments/1')
+  const lost = `imports/${newId('imp')}/segments`
+  const ofOthers = ['exports/other/1', 'imports/2024/01/errors.csv']
+  for (const name of [errors, `${lost}/0`, ...ofOthers]) await write(name)
+  const { uploadId } = await blobs.beginParts(`${lost}/1`)
   const other = await blobs.beginParts('exports/other')
   // Of a process that was killed while it checked the store.
   await blobs.beginParts('check')
 
-  expect(await leftAfter(0)).toStrictEqual(['exports/other/1', errors, 'imports/lost/segments/0', segment].sort())
+  expect(await leftAfter(0)).toStrictEqual([...ofOthers, errors, `${lost}/0`, segment].sort())
   expect(await uploads()).toHaveLength(3)
   expect(await uploads()).toContainEqual(expect.objectContaining({ uploadId }))
-  expect(await leftAfter(1.1)).toStrictEqual(['exports/other/1', errors, segment].sort())
+  expect(await leftAfter(1.1)).toStrictEqual([...ofOthers, errors, segment].sort())
   expect(await uploads()).toMatchObject([other])
-  expect(await leftAfter(31)).toStrictEqual(['exports/other/1', segment])
+  expect(await leftAfter(31)).toStrictEqual([...ofOthers, segment].sort())
 })

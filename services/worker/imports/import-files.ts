@@ -40,7 +40,7 @@ export async function removeUnneededFiles({ blobs, imports, clock }: ImportFiles
   }
   for await (const { startedAt, ...upload } of blobs.listUploads()) {
     // Exports go on with theirs for as long as it takes.
-    const isOurs = upload.name.startsWith(importsPrefix) || upload.name === probeName
+    const isOurs = parseBlobName(upload.name) !== undefined || upload.name === probeName
     if (isOurs && startedAt < now - orphanMs) await blobs.abortParts(upload)
   }
 }
