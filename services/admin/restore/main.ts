@@ -25,6 +25,10 @@ function report({ manifest, losses, ...found }: Restored, clickHouseOnly: boolea
     say(`Revoked since the backup, and still: ${keyId} (${name}), ${revokedAt.toISOString()}.`)
   }
   for (const line of reconciledLines(found)) say(line)
+  for (const exportId of found.repeatedRuns)
+    say(`The file of the run ${exportId} was not in the backup: it is made again.`)
+  for (const exportId of found.expiredExports)
+    say(`The file of the export ${exportId} was not in the backup: export it again.`)
   if (!clickHouseOnly) {
     const at = timeText(manifest.postgres.at)
     say(`Postgres is as of ${at}: revoke again the keys, and request again the erasures, of after that.`)

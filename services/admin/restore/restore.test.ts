@@ -16,6 +16,7 @@ import { hashValue } from '@sluice/event-store/erased-rows'
 import { isEmptyPostgres } from '@sluice/postgres/after-restore'
 import { backupStore } from '@sluice/postgres/backups'
 import { erasureStore } from '@sluice/postgres/erasures'
+import { exportStore } from '@sluice/postgres/exports'
 import { openPostgres } from '@sluice/postgres/open'
 import { replayPositionStore } from '@sluice/postgres/replay-positions'
 import { folderOf } from '@sluice/runtime/file-url'
@@ -24,6 +25,7 @@ import { waitUntil } from '@sluice/runtime/wait-until'
 import { type DrillRig, startDrillRig } from '../../../tests/drill/rig.ts'
 import { describeWithInstallation } from '../../../tests/support/describe-with-installation.ts'
 import { runOneAtATime } from '../../../tests/support/engines/test-engines.ts'
+import { addExport } from '../../../tests/support/export-jobs.ts'
 import { testSecretsKey } from '../../../tests/support/secrets-key.ts'
 import { fingerprintOf, type Manifest, readManifest, writeManifest } from '../backup/manifest.ts'
 import { silentLogger } from '../migrate/migrate.ts'
@@ -39,6 +41,7 @@ describeWithInstallation('restore', () => {
   let rig: DrillRig
   let backup: string
   let finishedAt: number | undefined
+  let lostExport: string
 
   beforeAll(async () => {
     rig = await startDrillRig()
@@ -50,6 +53,7 @@ describeWithInstallation('restore', () => {
     const { code, output } = await rig.command('admin/backup/main', [`file:${backup}`])
     expect({ code, output }).toMatchObject({ code: 0, output: containing('is complete') })
     await eraseAfterBackup('bob')
+    lostExport = await exportAfterBackup()
     const renewed = await rig.command('admin/backup/main', [`file:${backup}`, '--postgres-only'])
     expect(renewed).toMatchObject({ code: 0 })
     finishedAt = await withPostgres((postgres) => backupStore(postgres).lastFinishedAt())
@@ -69,6 +73,20 @@ describeWithInstallation('restore', () => {
       )
     }
     await clickHouse.close()
+  }
+
+  /** Completes an export whose file is written after the files were copied; returns its id. */
+  async function exportAfterBackup(): Promise<string> {
+    return withPostgres(async (postgres) => {
+      const exports = exportStore(postgres)
+      const now = Date.now()
+      const { exportId } = await addExport(exports, { site: 'shop' }, now)
+      const [lease] = await exports.leases.take(now, 1)
+      if (lease === undefined) throw new Error('no export is due')
+      await exports.beginFile(lease, { object: `export-files/${exportId}.1`, uploadId: 'upload' })
+      await exports.complete(lease, { rows: 1, bytes: 1, etag: 'etag', expiresAt: now + 86_400_000 }, now)
+      return exportId
+    })
   }
 
   /** Notes an erasure in Postgres as a worker leaves a completed one. */
@@ -262,6 +280,7 @@ describeWithInstallation('restore', () => {
       code: 0,
       output: containing('Erasures repeated: 1'),
     })
+    expect(output).toContain(`The file of the export ${lostExport} was not in the backup: export it again.`)
     expect(await users()).toStrictEqual(['ann', 'cid'])
     // A worker repeats the erasure and finds nothing: the record goes on saying how many events were erased.
     const counted = await withPostgres(async (postgres) => {

@@ -7,9 +7,10 @@ import { type GroupState, readGroupState, setGroupOffsets } from '@sluice/event-
 import { backfillUrl, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { rejectNewerClickHouseSchema } from '@sluice/event-store/migrate'
-import { isEmptyPostgres, reconcile, type Reconciled } from '@sluice/postgres/after-restore'
+import { isEmptyPostgres, postgresTime, reconcile, type Reconciled } from '@sluice/postgres/after-restore'
 import { backupStore } from '@sluice/postgres/backups'
 import { requireReadableDump, restorePostgres } from '@sluice/postgres/dump'
+import { type LostExportFiles, reconcileExports } from '@sluice/postgres/lost-export-files'
 import { checkPostgresSchema, rejectNewerPostgresSchema } from '@sluice/postgres/migrate'
 import { shardStore } from '@sluice/postgres/shards'
 import { internalMessage } from '@sluice/runtime/errors'
@@ -39,7 +40,7 @@ export interface RestoreOptions extends SecretsKeys {
 }
 
 /** The result of a restore. */
-export interface Restored extends Reconciled {
+export interface Restored extends Reconciled, LostExportFiles {
   manifest: Manifest
   /** Events since the backup that the log no longer holds, one sentence each; empty without `acceptLoss`. */
   losses: string[]
@@ -92,7 +93,7 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   say('ClickHouse…')
   await clickHouse.stage(places, { database, storeId })
   const written: string[] = []
-  let reconciled: Reconciled
+  let reconciled: Reconciled & LostExportFiles
   try {
     say('Files…')
     for (const { name } of files) {
@@ -112,7 +113,13 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
   try {
     say('Positions in the log, erasures…')
     for (const { url, offsets } of lanes) await setGroupOffsets(url, writerGroup(storeId), offsets)
-    reconciled = await reconcile(postgres, { at: manifest.at, withEventImports: losses.length > 0 })
+    reconciled = {
+      ...(await reconcile(postgres, { at: manifest.at, withEventImports: losses.length > 0 })),
+      // The dump may be younger than the copies of the files.
+      ...(clickHouseOnly
+        ? { repeatedRuns: [], expiredExports: [] }
+        : await reconcileExports(postgres, written, await postgresTime(postgres))),
+    }
     await clickHouse.eraseStaged(reconciled.erasures)
     await clickHouse.publishStaged()
   } catch (error) {

@@ -1,0 +1,46 @@
+import { sql } from 'kysely'
+import { leaseEnd } from './leases.ts'
+import type { Postgres } from './open.ts'
+
+/** The completed exports whose files a restore did not bring back, by what has become of them. */
+export interface LostExportFiles {
+  /** Runs of schedules that are made again. */
+  repeatedRuns: string[]
+  /** Exports that have expired. */
+  expiredExports: string[]
+}
+
+/** Error, for users, of an export whose file a restore did not bring back. */
+const lostText = 'A restore lost the file. Export it again.'
+
+/**
+ * Makes the completed exports fit the files that are there, in one transaction at `at` (Unix ms). A run by time of receipt
+ * whose file is missing is made again, since no other run reads what was received then, and expires when it would have; other
+ * exports become `expired`. `files`: the names of all blobs. May be repeated.
+ */
+export async function reconcileExports(
+  postgres: Postgres,
+  files: readonly string[],
+  at: number,
+): Promise<LostExportFiles> {
+  const now = new Date(at)
+  const isLost = sql`status = 'completed' AND object <> ALL (${[...files]}::text[])`
+  return postgres.run((db) =>
+    db.transaction().execute(async (transaction) => {
+      const { rows: repeated } = await sql<{ export_id: string }>`
+        UPDATE exports SET
+          status = 'queued', object = NULL, upload_id = NULL, after_key = NULL, rows = 0, progress = 0, bytes = 0, etag = NULL,
+          finished_at = NULL, due_at = ${now}, ${leaseEnd}
+        WHERE ${isLost} AND received_from IS NOT NULL AND expires_at > ${now}
+        RETURNING export_id`.execute(transaction)
+      const { rows: expired } = await sql<{ export_id: string }>`
+        UPDATE exports SET status = 'expired', expires_at = least(expires_at, ${now}), error = ${lostText}
+        WHERE ${isLost} RETURNING export_id`.execute(transaction)
+      return { repeatedRuns: idsOf(repeated), expiredExports: idsOf(expired) }
+    }),
+  )
+}
+
+function idsOf(rows: readonly { export_id: string }[]): string[] {
+  return rows.map(({ export_id }) => export_id).sort()
+}
