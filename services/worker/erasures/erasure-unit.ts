@@ -17,8 +17,10 @@ export interface ErasureUnitDeps {
   deleteEveryMs: number
 }
 
-/** The pause before a deletion that is under way is looked at again. */
-const pollMs = 1_000
+/** The pause before a deletion that is under way is looked at again: counting reads all events of a site. */
+const pollMs = 30_000
+/** The same where nothing else waits for the deletion's turn, as on one machine with few events. */
+const pollMsAtOnce = 1_000
 /** Erasures whose rows one statement deletes. */
 const erasuresPerStatementMax = 100
 
@@ -33,6 +35,7 @@ const erasuresPerStatementMax = 100
  */
 export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: Lease) => Promise<UnitResult> {
   const { erasures, eraser, expireExports, clock, deleteEveryMs } = deps
+  const nextPoll = (): number => clock.now() + (deleteEveryMs === 0 ? pollMsAtOnce : pollMs)
   // Units that looked at the same moment would all begin the same deletion.
   const oneAtATime = concurrencyLimit(1)
 
@@ -56,11 +59,11 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
       await eraser.startDelete(deletable)
       await erasures.advanceDeleted(deletable.map(({ erasureId }) => erasureId))
     }
-    return { next: clock.now() + pollMs, log: { step: job.step, together: deletable.length } }
+    return { next: nextPoll(), log: { step: job.step, together: deletable.length } }
   }
 
   function waitForClickHouse({ step }: ErasureRecord): UnitResult {
-    return { next: clock.now() + pollMs, log: { step, waits: 'for ClickHouse' } }
+    return { next: nextPoll(), log: { step, waits: 'for ClickHouse' } }
   }
 
   async function verify(job: ErasureRecord, lease: Lease): Promise<UnitResult> {
@@ -68,7 +71,7 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
     if (left.events + left.users > 0) {
       if (await eraser.isDeleting()) return waitForClickHouse(job)
       await erasures.advance(lease, 'delete')
-      return { next: clock.now() + pollMs, log: { step: job.step, ...left } }
+      return { next: nextPoll(), log: { step: job.step, ...left } }
     }
     await expireExports(job.siteId, clock.now())
     await eraser.retireTombstone(job)

@@ -439,6 +439,31 @@ test('a worker that stops at any step leaves the rest to the next one', async ()
   expect(await stored(site)).toStrictEqual(['kept'])
 })
 
+test('what ClickHouse deletes is looked at each half minute where erasures wait to be deleted together', async () => {
+  const site = newId('site')
+  await insert(row(site))
+  const { erasureId } = await request(site, { user_id: 'ada' })
+  const at = Date.UTC(2042, 0, 1, 12, 10)
+  const unit = erasureUnit({
+    erasures: store,
+    eraser: rig.eraser,
+    expireExports: () => Promise.resolve(),
+    clock: { now: () => at },
+    deleteEveryMs: hour,
+  })
+  const nextAfterUnit = async () => {
+    const [taken] = (await store.leases.take(at, 10)).filter(({ id }) => id === erasureId)
+    if (taken === undefined) throw new Error('nobody can take it')
+    const { next } = await unit(taken.job, { ...taken, signal: new AbortController().signal })
+    await store.leases.release(taken, next === 'done' ? null : at, { isProgress: true })
+    return next
+  }
+  expect(await nextAfterUnit()).toBe(Date.UTC(2042, 0, 1, 13))
+  expect(await nextAfterUnit()).toBe(at + 30_000)
+  await waitUntil(async () => (await nextAfterUnit()) === 'done', 'the erasure is done')
+  expect(await stored(site)).toStrictEqual([])
+})
+
 test('an erasure that was taken once more after its end is completed as it was', async () => {
   const site = newId('site')
   await startWorker()
