@@ -81,8 +81,9 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
       // Requested after the last acknowledgement, so that every block of the segment is below.
       positions: isPublished ? toPositions(await backfill.ends()) : null,
     })
-    metrics.rows.inc({ result: 'accepted' }, processed - failed)
-    metrics.rows.inc({ result: 'failed' }, failed)
+    const { type } = job
+    metrics.rows.inc({ type, result: 'accepted' }, processed - failed)
+    metrics.rows.inc({ type, result: 'failed' }, failed)
     return { next: 'now', log: { segment: segment.n, records: processed, failed } }
   }
 

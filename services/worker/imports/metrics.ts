@@ -1,8 +1,9 @@
+import { importTypes } from '@sluice/contracts/imports'
 import { Counter, type Metrics } from '@sluice/runtime/metrics'
 
 /** The metrics of imports; docs/operations.md says which to watch. */
 export interface ImportMetrics {
-  rows: Counter<'result'>
+  rows: Counter<'type' | 'result'>
   pausedSeconds: Counter
 }
 
@@ -12,11 +13,11 @@ export function importMetrics(metrics: Metrics): ImportMetrics {
   const rows = new Counter({
     name: 'sluice_worker_import_rows_total',
     help: 'Records of imports that were dealt with: accepted, or failed, which their import lists.',
-    labelNames: ['result'] as const,
+    labelNames: ['type', 'result'] as const,
     registers,
   })
   // An alert on an increase would miss the first increment of a series that did not exist before.
-  for (const result of ['accepted', 'failed']) rows.inc({ result }, 0)
+  for (const type of importTypes) for (const result of ['accepted', 'failed']) rows.inc({ type, result }, 0)
   return {
     rows,
     pausedSeconds: new Counter({
