@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
+import { parseExactly } from '@sluice/runtime/parse-exactly'
 import { refusal, rowFromText, rowWith } from '../../tests/support/example-events.ts'
 
 const face = '\u{1F600}'
@@ -93,6 +94,14 @@ describe('the types of properties', () => {
     ['"price": 1e999', 'price'],
   ])('do not include infinite numbers such as %s', (fields, named) => {
     expect(refusal(() => rowFromText(fields))).toBe(`Invalid field: ${named} must be a finite number`)
+  })
+
+  test.each([
+    ['{"a": 1%s}', 'properties.a'],
+    ['{"a": [[-1%s]]}', 'properties.a'],
+  ])('do not include integers beyond all doubles either, parsed with all digits: %s', (properties, named) => {
+    const parsed = parseExactly(properties.replace('%s', '0'.repeat(400))) as object
+    expect(refusal(() => rowWith({ properties: parsed }))).toBe(`Invalid field: ${named} must be a finite number`)
   })
 })
 

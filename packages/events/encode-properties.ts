@@ -68,7 +68,7 @@ export class EncodedProperties {
     else if (typeof value === 'number') this.push(jsonName, this.encodeNumber(value, name, place), 'number')
     else if (typeof value === 'boolean') this.push(jsonName, value ? 'true' : 'false', 'boolean')
     else if (Array.isArray(value)) this.push(jsonName, this.encodeItem(value, name, place, place.depth), 'array')
-    else if (JSON.isRawJSON(value)) this.push(jsonName, value.rawJSON, 'number')
+    else if (JSON.isRawJSON(value)) this.push(jsonName, encodeDigits(value.rawJSON, name, place), 'number')
     else this.addNested(name, jsonName, value as JsonObject, place)
   }
 
@@ -158,7 +158,7 @@ export class EncodedProperties {
   }
 
   private encodeNumber(value: number, name: string, place: Place): string {
-    if (!Number.isFinite(value)) throw invalidField(labelOf(name, place), 'must be a finite number')
+    if (!Number.isFinite(value)) refuseInfinite(name, place)
     if (Number.isInteger(value) && !Number.isSafeInteger(value)) this.hasUnsafeInteger = true
     return String(value)
   }
@@ -168,7 +168,7 @@ export class EncodedProperties {
     if (typeof item === 'string') return quotedText(item, name, place)
     if (typeof item === 'number') return this.encodeNumber(item, name, place)
     if (typeof item !== 'object' || item === null) return String(item)
-    if (JSON.isRawJSON(item)) return item.rawJSON
+    if (JSON.isRawJSON(item)) return encodeDigits(item.rawJSON, name, place)
     checkDepth(name, place, depth)
     // Joined texts are flat: thousands of concatenations would keep an object each until the log has the event.
     if (Array.isArray(item)) {
@@ -212,6 +212,16 @@ function quotedText(text: string, name: string, place: Place): string {
 
 function refuseNul(name: string, place: Place): never {
   throw invalidField(labelOf(name, place), 'must not contain NUL characters')
+}
+
+/** An integer that was parsed with all digits (`parseExactly`). */
+function encodeDigits(digits: string, name: string, place: Place): string {
+  if (!Number.isFinite(Number(digits))) refuseInfinite(name, place)
+  return digits
+}
+
+function refuseInfinite(name: string, place: Place): never {
+  throw invalidField(labelOf(name, place), 'must be a finite number')
 }
 
 function checkDepth(name: string, place: Place, depth: number): void {

@@ -339,6 +339,11 @@ describe('a message is refused in its own words when', () => {
       'Invalid field: timestamp must be Unix time in milliseconds, not before 1971',
     ],
     [
+      'the time of an older client is seconds',
+      { type: 'alias', originalTimestamp: 1795419743 },
+      'Invalid field: originalTimestamp must be Unix time in milliseconds, not before 1971',
+    ],
+    [
       'the time is in the future',
       { type: 'alias', timestamp: '2026-02-02T00:00:00Z' },
       'Invalid field: timestamp must not be more than 24 hours in the future',
@@ -367,6 +372,21 @@ describe('a message is refused in its own words when', () => {
       'a member of the context is too long',
       { type: 'alias', context: { os: { name: 'x'.repeat(2_049) } } },
       'Invalid field: context.os.name exceeds maximum length of 2048',
+    ],
+    [
+      'a field is too long whose name a property has',
+      { type: 'page', name: 'x'.repeat(2_049), properties: { name: 'Start' } },
+      'Invalid field: name exceeds maximum length of 2048',
+    ],
+    [
+      'a member of the context is too long, and a property is called context',
+      { type: 'page', context: { os: { name: 'x'.repeat(2_049) } }, properties: { context: 'web' } },
+      'Invalid field: context.os.name exceeds maximum length of 2048',
+    ],
+    [
+      'a member of a field is too long that is named as a field of events',
+      { type: 'track', event: 'x', url: { path: 'x'.repeat(2_049) } },
+      'Invalid field: url.path exceeds maximum length of 2048',
     ],
     [
       'the session is too long',

@@ -89,7 +89,7 @@ export function mapMessage(value: unknown, siteId: string, routeType?: MessageTy
 
   const event: Record<string, unknown> = { site_id: siteId, event_type: eventTypeOf(type, rest) }
   if (type === 'track') names.set('event_type', 'event')
-  event.timestamp = timestampOf(value, rest)
+  event.timestamp = timestampOf(value, rest, names)
   const messageId = idOf(value, 'messageId')
   if (messageId !== undefined) {
     const isLong = exceeds(messageId, textLengthsMax.event_id)
@@ -135,10 +135,11 @@ function eventTypeOf(type: MessageType, rest: Map<string, unknown>): unknown {
 }
 
 /** The time at which the message was created: `timestamp`, or `originalTimestamp` of older clients. */
-function timestampOf(message: JsonObject, rest: Map<string, unknown>): number | undefined {
+function timestampOf(message: JsonObject, rest: Map<string, unknown>, names: Map<string, string>): number | undefined {
   const ms = parseTimestamp(message.timestamp, 'timestamp')
   if (ms !== undefined) return ms
   rest.delete('originalTimestamp')
+  names.set('timestamp', 'originalTimestamp')
   return parseTimestamp(message.originalTimestamp, 'originalTimestamp')
 }
 
@@ -276,7 +277,10 @@ function keepRest(
     if (knownFields.has(kept)) {
       properties.set(kept, value)
       names.set(`properties.${kept}`, name)
-    } else unknown.push([kept, value])
+    } else {
+      unknown.push([kept, value])
+      if (kept !== name) names.set(kept, name)
+    }
   }
   for (const [name, value] of unknown) {
     Object.defineProperty(event, name, { value, enumerable: true, configurable: true, writable: true })
@@ -322,8 +326,17 @@ function rename(error: AppError, names: ReadonlyMap<string, string>, payloadFiel
   const { field } = error
   if (field === undefined) return error
   const name =
-    names.get(field) ??
+    nameInMessage(field, names) ??
     (field.startsWith('properties.') ? `${payloadField}${field.slice('properties'.length)}` : undefined)
   if (name === undefined) return error
   return new AppError(error.code, { message: error.message.replace(`: ${field}`, () => `: ${name}`), field: name })
+}
+
+/** The name that a field of the event, or the object that holds it, has in the message; undefined if the names are equal. */
+function nameInMessage(field: string, names: ReadonlyMap<string, string>): string | undefined {
+  for (let end = field.length; end > 0; end = field.lastIndexOf('.', end - 1)) {
+    const name = names.get(field.slice(0, end))
+    if (name !== undefined) return name + field.slice(end)
+  }
+  return undefined
 }
