@@ -12,12 +12,13 @@ export class TargetRefused extends Error {
 /** One for all requests of the process, because look-ups of the operating system take turns. */
 const machineResolver = dnsResolver()
 /** Names are resolved within this time when a URL is saved, ms. */
-const checkTimeoutMs = 5_000
+const checkTimeoutMs = 2_000
 
 /**
  * Checks a URL that a user wants to save: scheme, credentials, port, and where the host leads. One address that is not
- * allowed among several is enough to refuse a name: then it is a mistake or an attempt, and the user learns of it now. The
- * check is a courtesy: what a name resolves to is judged again at each connection. Throws AppError 400 that names `field`.
+ * allowed among several is enough to refuse a name: then it is a mistake or an attempt, and the user learns of it now. A name
+ * that can't be resolved passes, because the name may be new, or its servers away. The check is a courtesy: what a name resolves
+ * to is judged again at each connection. Throws AppError 400 that names `field`.
  */
 export async function checkTarget(
   url: string,
@@ -31,18 +32,18 @@ export async function checkTarget(
     // Behind a proxy, this machine may not know the names that the proxy knows.
     if (isIP(hostname) !== 0 || options.proxy !== undefined) return
     const addresses = await resolveInTime(hostname, options.resolve ?? machineResolver)
-    if (!addresses.every((address) => rules.isAllowed(address)))
+    if (addresses?.every((address) => rules.isAllowed(address)) === false)
       throw new TargetRefused('names a host whose address is not allowed')
   } catch (error) {
     throw error instanceof TargetRefused ? invalidField(field, error.message) : error
   }
 }
 
-async function resolveInTime(hostname: string, resolve: Resolve): Promise<readonly string[]> {
+async function resolveInTime(hostname: string, resolve: Resolve): Promise<readonly string[] | undefined> {
   try {
     return await resolve(hostname, AbortSignal.timeout(checkTimeoutMs))
-  } catch (error) {
-    throw new TargetRefused('names a host that cannot be resolved', { cause: error })
+  } catch {
+    return undefined
   }
 }
 
