@@ -254,7 +254,9 @@ async function follow(
 }
 
 function notStored(records: number): Failure {
-  return new Failure(`${countOf(records, 'record')} could not be stored: correct the lines and import them again.`)
+  // A changed file would be stored once more: events without an event_id get theirs from the file's content.
+  const advice = 'put the corrected records, and only these, into a new file and import that.'
+  return new Failure(`${countOf(records, 'record')} could not be stored: ${advice}`)
 }
 
 async function waitForEnd({ terminal, signal }: Context, client: Client, jobId: string): Promise<ImportResource> {

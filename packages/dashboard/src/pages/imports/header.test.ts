@@ -15,6 +15,8 @@ describe('the header of a CSV file', () => {
     ['event_type,timestamp_ms,properties.plan,url', 'events', undefined],
     ['\uFEFFevent_type,timestamp', 'events', undefined],
     ['user_id,email,first_seen', 'users', undefined],
+    ['\n \t\r\n\nevent_type,timestamp', 'events', undefined],
+    ['\n\tevent_type\ttimestamp', 'events', /“” is not known/],
     ['event_type,timestamp_ms,plan', 'events', /“plan” is not known/],
     ['event_type,url', 'events', /“timestamp_ms” is missing/],
     ['event_type,timestamp,timestamp_ms', 'events', /Two columns hold “timestamp_ms”/],

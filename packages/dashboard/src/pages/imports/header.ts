@@ -50,7 +50,8 @@ export function checkHeader(text: string, type: ImportType): Checked {
   if (start.trim() === '') return { columns: [], isJson: false, problem: texts.empty }
   if (start.includes('\0')) return { columns: [], isJson: false, problem: texts.notText }
   if (/^\s*[[{]/.test(start)) return { columns: [], isJson: true }
-  const columns = headerOf(start)
+  // Blank lines before the header are skipped. White space of its own line stays: a tab may be a delimiter.
+  const columns = headerOf(start.replace(/^\s*[\r\n]/, ''))
   const problem = problemOf(columns, type)
   return { columns, isJson: false, ...(problem === undefined ? {} : { problem }) }
 }

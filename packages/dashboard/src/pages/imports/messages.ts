@@ -59,7 +59,7 @@ export const texts = {
   errors: 'Errors',
   errorColumns: { line: 'Line', record: 'Record', field: 'Field', message: 'Message' },
   noErrors: 'No record failed.',
-  correct: 'Correct these records in the file and import it again: stored ones are found again by their event_id.',
+  correct: 'Put the corrected records, and only these, into a new file and import that.',
   errorsOf: (count: number) => `${messages.count(count, 'record')} failed`,
   gone: 'The errors were kept for 30 days after the end of the import.',
 }
