@@ -181,6 +181,15 @@ describe('keys', () => {
     expect(await standalone.run(['keys', 'rotate', id, '--overlap', '0s', '--yes'])).toMatchObject({ code: 0 })
   })
 
+  it('says that both keys of a rotation expire when the old one would have before the end of the overlap', async () => {
+    const made = await standalone.run(['keys', 'create', 'short', '--expires', '1h', '--json'])
+    const { key_id: id } = JSON.parse(made.stdout) as { key_id: string }
+    expect(await standalone.run(['keys', 'rotate', id])).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/Both keys expire in \d+ min: the new key has the expiry of the old one\./),
+    })
+  })
+
   it('needs a key with the scope admin', async () => {
     expect(await standalone.run(['keys', 'list'], { env: { SLUICE_API_KEY: standalone.readKey } })).toMatchObject({
       code: 4,
@@ -272,6 +281,15 @@ describe('doctor', () => {
     expect(stdout).toMatch(/✓ event sent .*accepted in/)
     expect(stdout).toMatch(/✓ event found/)
     expect(stdout).not.toMatch(/^[✗!]/m)
+  })
+
+  it('says how a key that expires soon is replaced', async () => {
+    const key = await standalone.createKey('expiring', '--sites', 'shop', '--expires', '3d')
+    const { code, stdout } = await standalone.run(['doctor', '--site', 'shop'], { env: { SLUICE_API_KEY: key } })
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/! key .*expires in 3 days/)])
+    // A rotation would keep the expiry.
+    expect(stdout).toContain('sluice keys create')
+    expect(stdout).not.toContain('sluice keys rotate')
   })
 
   it('sends no event to a site that is not there, which the event would register', async () => {

@@ -7,7 +7,7 @@ import type { Client } from '../client.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { openConnection } from '../open-connection.ts'
-import { formatTime, localTimeZone } from '../output/format.ts'
+import { formatDuration, formatTime, localTimeZone } from '../output/format.ts'
 import { safeJson, safeText } from '../output/safe-text.ts'
 import { tableLines } from '../output/table.ts'
 import type { Terminal } from '../output/terminal.ts'
@@ -234,7 +234,15 @@ async function rotate(context: Context, keyId: string, options: RotateOptions): 
     isRepeatable: false,
   })
   printNewKey(context.terminal, data, options)
-  if (!endsAtOnce) context.terminal.note(`The old key ${keyId} stays valid for ${options.overlap}.`)
+  if (endsAtOnce) return
+  const { expires_at: expiresAt } = data
+  // The new key has the expiry of the old one.
+  const isExpiryFirst = expiresAt !== null && expiresAt < Date.now() + parseDuration(options.overlap)
+  context.terminal.note(
+    isExpiryFirst
+      ? `Both keys expire in ${formatDuration(expiresAt - Date.now())}: the new key has the expiry of the old one.`
+      : `The old key ${keyId} stays valid for ${options.overlap}.`,
+  )
 }
 
 function addRevoke(keys: Command, context: Context): void {

@@ -38,7 +38,12 @@ export function* checkSession(session: SessionResource, keySource: string): Gene
   const detail = `${safeText(session.name)} (${session.environment}), from ${keySource}`
   const leftMs = session.expires_at === null ? Infinity : session.expires_at - Date.now()
   yield leftMs < expiryWarningMs
-    ? warning('key', `${detail}, expires in ${formatDuration(leftMs)}`, 'Replace it in time with "sluice keys rotate".')
+    ? warning(
+        'key',
+        `${detail}, expires in ${formatDuration(leftMs)}`,
+        // A rotation would not help: the new key has the expiry of the old one.
+        'If it was rotated, use the key that replaced it. If not, an administrator makes another with "sluice keys create".',
+      )
     : ok('key', detail)
   const lacks = (scope: Scope): boolean => !grants(session.scopes, scope)
   const held = session.scopes.join(', ')

@@ -150,7 +150,7 @@ function RotateKey({ of, onClose, onReveal }: KeyDrawerProps) {
         const { key } = await rotate.run({ params: { key_id: of.key_id }, body: { overlap } })
         onReveal({
           title: texts.rotatedReveal,
-          text: texts.rotatedText(overlap === '0s' ? undefined : texts.overlaps[overlap]),
+          text: texts.rotatedText(overlap === '0s' ? undefined : texts.overlaps[overlap], of.expires_at !== null),
           key,
         })
       }}

@@ -112,7 +112,10 @@ export const texts = {
     '30d': '30 days',
   },
   rotatedReveal: 'Save the new key now',
-  rotatedText: (overlap: string | undefined) =>
-    `It is shown this once. ${overlap === undefined ? 'The old key no longer works.' : `The old key goes on working for ${overlap}.`}`,
-  stillUsed: 'Compare when it was last used with when it expires: what still uses it needs the new key before then.',
+  rotatedText: (overlap: string | undefined, expires: boolean) => {
+    const ofOldKey =
+      overlap === undefined ? 'The old key no longer works.' : `The old key goes on working for ${overlap}.`
+    return `It is shown this once. ${ofOldKey}${expires ? ' The new key has the same expiry as the old one, and the overlap does not outlast it.' : ''}`
+  },
+  stillUsed: 'Compare when it was last used with when it expires: what still uses it needs another key before then.',
 }
