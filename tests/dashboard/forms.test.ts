@@ -115,6 +115,34 @@ describeWithChromium('a form', () => {
     expect(await get(path)).toMatchObject({ name: 'Too few orders', condition: saved })
   })
 
+  it('drags the threshold of an alert rule to the top of its chart, which does not grow meanwhile', async () => {
+    const { rule_id: id } = await rig.call<{ rule_id: string }>('POST', '/api/v1/alerts', {
+      site_id: siteId,
+      name: 'Dragged',
+      condition: {
+        metric: 'event_count',
+        operator: 'greater_than',
+        threshold: 7,
+        window: '1h',
+        event_type: 'never sent',
+      },
+      notification_type: 'slack',
+      notification_config: { url: 'http://127.0.0.1:9/dragged' },
+    })
+    const page = await open(`/alerts?open=${id}`)
+    const plot = page.getByRole('region', { name: 'What it would have done' }).locator('.alert-plot')
+    await plot.locator('.threshold').hover()
+    const box = await plot.boundingBox()
+    if (box === null) throw new Error('the chart is not shown')
+    await page.mouse.down()
+    for (let step = 0; step < 20; step++) await page.mouse.move(box.x + 100 + step, box.y - 5)
+    await page.mouse.up()
+    // The top of a chart without values and a threshold of 7.
+    expect(await page.getByLabel('Threshold').inputValue()).toBe('10')
+    await page.close()
+    await rig.call('DELETE', `/api/v1/alerts/${id}`)
+  })
+
   it('changes the name alone of a cohort that others have changed', async () => {
     const criteria = (value: string) => ({
       type: 'and',

@@ -132,6 +132,15 @@ describeWithChromium('the keyboard alone', () => {
     }
   })
 
+  it('goes from the overview to the live events with the same filters by R', async () => {
+    const { page } = await visitors.open()
+    await openSession(page, rig.url, rig.admin)
+    await page.goto(`${rig.url}/sites/${siteId}?f=device_type:equals:mobile`)
+    await page.getByRole('radio', { name: 'Visitors', exact: true }).waitFor()
+    await page.keyboard.press('r')
+    await page.waitForURL(/\/live\?f=device_type:equals:mobile$/)
+  })
+
   it('takes no letter for a shortcut in a field or with a modifier', async () => {
     const page = await overview()
     const before = page.url()

@@ -2,7 +2,7 @@ import { useRef, useState } from 'preact/hooks'
 import { formatDate, formatDateTime } from '../../format/dates.ts'
 import { formatCompact, formatExact, formatValue, type NumberKind } from '../../format/numbers.ts'
 import { announce } from '../../ui/announce.tsx'
-import { type Band, type Point, roundedTo3, scaleOf, shownBands } from './geometry.ts'
+import { type Band, type Point, roundedTo3, type Scale, scaleOf, shownBands } from './geometry.ts'
 import { texts } from './messages.ts'
 
 export interface AlertChartProps {
@@ -24,7 +24,9 @@ const [width, height] = [1_000, 240]
 export function AlertChart({ label, series, bands, kind, zone, threshold, onThreshold }: AlertChartProps) {
   const plot = useRef<HTMLDivElement>(null)
   const [at, setAt] = useState<number>()
-  const scale = scaleOf(series, threshold)
+  // The scale follows the threshold, so a line that is dragged to the top would move away from the pointer for ever.
+  const [dragScale, setDragScale] = useState<Scale>()
+  const scale = dragScale ?? scaleOf(series, threshold)
   const last = series.at(-1)
   const highest = series.reduce((most, point) => Math.max(most, point.value), 0)
   const line = series
@@ -107,7 +109,12 @@ export function AlertChart({ label, series, bands, kind, zone, threshold, onThre
             class={onThreshold === undefined ? 'threshold' : 'threshold movable'}
             style={{ insetBlockStart: `${scale.y(threshold) * 100}%` }}
             onPointerDown={(event) => {
-              if (onThreshold !== undefined) event.currentTarget.setPointerCapture(event.pointerId)
+              if (onThreshold === undefined) return
+              event.currentTarget.setPointerCapture(event.pointerId)
+              setDragScale(scale)
+            }}
+            onLostPointerCapture={() => {
+              setDragScale(undefined)
             }}
             onPointerMove={(event) => {
               if (!event.currentTarget.hasPointerCapture(event.pointerId)) return

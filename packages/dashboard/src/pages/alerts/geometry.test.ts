@@ -17,6 +17,8 @@ it('the scale holds the threshold too, and gives back the value of a height', ()
   expect([scale.x(1_000), scale.x(2_000), scale.x(9_000)]).toStrictEqual([0, 0.5, 1])
   expect(scale.y(25)).toBe(0.5)
   expect(scale.valueAt(0.5)).toBe(25)
+  // A pointer that is dragged leaves the square.
+  expect([scale.valueAt(-0.5), scale.valueAt(1.5)]).toStrictEqual([50, 0])
   expect(roundedTo3(12.3456)).toBe(12.3)
 })
 

@@ -13,7 +13,7 @@ export interface Point {
 export interface Scale {
   x: (ms: number) => number
   y: (value: number) => number
-  /** The value at a height. */
+  /** The value at a height; heights beyond the square are its edges. */
   valueAt: (y: number) => number
   top: number
 }
@@ -34,7 +34,7 @@ export function scaleOf(series: readonly Point[], threshold: number | undefined)
   return {
     x: (ms) => Math.min(1, Math.max(0, (ms - first) / Math.max(1, last - first))),
     y: (value) => 1 - Math.min(1, Math.max(0, value / top)),
-    valueAt: (y) => Math.max(0, (1 - y) * top),
+    valueAt: (y) => (1 - Math.min(1, Math.max(0, y))) * top,
     top,
   }
 }

@@ -33,7 +33,7 @@ export const texts = {
   frequencies: { once: 'Once', hourly: 'Every hour', daily: 'Every day', weekly: 'Every week', monthly: 'Every month' },
   repeatHint: 'Runs of events hold what was received since the run before.',
   raw: 'Leave cells as they are',
-  rawHint: 'Otherwise cells that a spreadsheet would run as formulas get a leading ’.',
+  rawHint: "Otherwise cells that a spreadsheet would run as formulas get a leading '.",
   columns: {
     name: 'Name',
     type: 'Type',

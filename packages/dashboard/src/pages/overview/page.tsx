@@ -6,8 +6,7 @@ import { lagMs } from '../../app/freshness.tsx'
 import { useShortcut } from '../../app/shortcuts.tsx'
 import { filterSentence } from '../../format/sentences.ts'
 import { messages } from '../../messages/en.ts'
-import { type Questions, useQuestions, useView } from '../../state/hooks.ts'
-import { sitePath } from '../../state/route.ts'
+import { type Questions, useQuestions, useView, type ViewState } from '../../state/hooks.ts'
 import { useSite } from '../../state/session.tsx'
 import { type HeadlineMetric, headlineMetrics } from '../../state/view.ts'
 import { Button } from '../../ui/button.tsx'
@@ -35,7 +34,7 @@ const oldRowsMs = 5 * 60_000
 
 /** What happened, compared with what, and from where. */
 export default function Overview() {
-  const { metric, filters, range, compare, exact, setView, siteId } = useView()
+  const { metric, filters, range, compare, exact, setView, siteId, hrefOf } = useView()
   const site = useSite()
   const questions = useQuestions()
   const sentence = filterSentence({
@@ -49,7 +48,7 @@ export default function Overview() {
   useEffect(() => {
     document.title = `${sentence} · ${site.name || siteId} · Sluice`
   }, [sentence, siteId, site.name])
-  usePanelShortcuts(siteId)
+  usePanelShortcuts(hrefOf)
 
   // The numbers come first, then the chart, then what they are compared with: a key's questions are answered in turn.
   const first = useBatch(counts.map((each) => questions.question(each)))
@@ -182,7 +181,7 @@ function Notes({
 }
 
 /** J and K move between the chart and the panels, `.` opens the menu of what has the focus, R leads to Live. */
-function usePanelShortcuts(siteId: string) {
+function usePanelShortcuts(hrefOf: ViewState['hrefOf']) {
   const { route } = useLocation()
   const move = (step: number) => {
     const panels = [...document.querySelectorAll<HTMLElement>('[data-panel]')]
@@ -201,6 +200,6 @@ function usePanelShortcuts(siteId: string) {
     document.activeElement?.closest('[data-menu]')?.querySelector<HTMLElement>('.more')?.click()
   })
   useShortcut('r', texts.live, () => {
-    route(sitePath(siteId, 'live'))
+    route(hrefOf({}, 'live'))
   })
 }
