@@ -13,7 +13,13 @@ export type AnyEvents = Record<string, Properties>
 export function createSluice<Events extends EventMap<Events> = AnyEvents>(
   options: Options & { onFull: 'wait' },
 ): Sluice<Events, Promise<Receipt>>
-export function createSluice<Events extends EventMap<Events> = AnyEvents>(options: Options): Sluice<Events>
+export function createSluice<Events extends EventMap<Events> = AnyEvents>(
+  options: Options & { onFull?: 'reject' | undefined },
+): Sluice<Events>
+/** For options of which it is not known before whether `track` waits. */
+export function createSluice<Events extends EventMap<Events> = AnyEvents>(
+  options: Options,
+): Sluice<Events, Receipt | Promise<Receipt>>
 export function createSluice<Events extends EventMap<Events>>(
   options: Options,
 ): Sluice<Events> | Sluice<Events, Promise<Receipt>> {

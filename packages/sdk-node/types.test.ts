@@ -1,11 +1,12 @@
 import { expect, test } from '@jest/globals'
-import { createSluice, type Receipt } from './index.ts'
+import { createSluice, type Options, type Receipt } from './index.ts'
 
 // What must not compile is marked; `npm run typecheck` fails where a mark is not needed.
 interface ShopEvents {
   order: { total: number; coupon?: string }
   view: { page?: string }
   logout: { reason?: string }
+  'sign up': Record<string, never>
 }
 
 const options = { url: 'http://127.0.0.1:9', key: 'svc_prod_' + 'x'.repeat(34), site: 'shop', onError: () => undefined }
@@ -16,12 +17,15 @@ test('declared events take their own types and properties alone', async () => {
   sluice.track('view')
   sluice.track('view', { page: '/' })
   sluice.track('logout')
+  sluice.track('sign up')
   // @ts-expect-error -- the properties have a required one
   sluice.track('order')
   // @ts-expect-error -- total is a number
   sluice.track('order', { total: '12.5' })
   // @ts-expect-error -- no such property
   sluice.track('view', { pages: '/' })
+  // @ts-expect-error -- it has no properties
+  sluice.track('sign up', { plan: 'pro' })
   // @ts-expect-error -- no such event
   sluice.track('orders', { total: 1 })
   // @ts-expect-error -- no such field
@@ -45,6 +49,17 @@ test("with onFull: 'wait' track returns a promise of its receipt", async () => {
   const early: Receipt = sluice.track('view')
   const receipt: Receipt = await sluice.track('view')
   expect(early).toBeInstanceOf(Promise)
+  expect(receipt.event_id).toHaveLength(36)
+  await sluice.close({ timeoutMs: 0 })
+})
+
+test('options of which the type does not tell whether track waits give a receipt or a promise of one', async () => {
+  const chosen: Options = { ...options, onFull: 'wait' }
+  const sluice = createSluice<ShopEvents>(chosen)
+  // @ts-expect-error -- it may be a promise
+  const early: Receipt = sluice.track('view')
+  expect(early).toBeInstanceOf(Promise)
+  const receipt: Receipt = await sluice.track('view')
   expect(receipt.event_id).toHaveLength(36)
   await sluice.close({ timeoutMs: 0 })
 })

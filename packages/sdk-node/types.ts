@@ -101,8 +101,14 @@ export interface Options {
 }
 
 /** The arguments after the type: properties may be omitted when all of them are optional. */
-export type TrackArguments<Event> =
-  Partial<Event> extends Event ? [properties?: Event, fields?: EventFields] : [properties: Event, fields?: EventFields]
+export type TrackArguments<Event> = [RequiredKeys<Event>] extends [never]
+  ? [properties?: Event, fields?: EventFields]
+  : [properties: Event, fields?: EventFields]
+
+/** Names of the properties that are not optional. Of an index signature, as in `Record<string, never>`, there are none. */
+type RequiredKeys<Event> = {
+  [Name in keyof Event]-?: string extends Name ? never : undefined extends Event[Name] ? never : Name
+}[keyof Event]
 
 /** The part of a request of Node's `http` or Express that the SDK reads. */
 export interface NodeRequest {

@@ -463,6 +463,11 @@ describe('types', () => {
         `import type { Events } from './events'`,
         `export const good: Events['purchase'] = { total: 1, 'cart.size': 2 }`,
         `export const bad: Events['purchase'] = { total: true }`,
+        `declare const page: import('${repository}/packages/sdk-browser/src/types').Sluice<Events>`,
+        `declare const server: import('${repository}/packages/sdk-node/types').Sluice<Events>`,
+        `export const good2 = [page.track('sign up'), server.track('sign up'), page.track('purchase', { total: 1 })]`,
+        `export const bad2 = page.track('sign up', { plan: 'pro' })`,
+        `export const bad3 = server.track('sign up', { plan: 'pro' })`,
       ].join('\n'),
     )
     const tsc = join(repository, 'node_modules/typescript/bin/tsc')
@@ -470,8 +475,8 @@ describe('types', () => {
       cwd: standalone.folder,
     })
     const output = (await child.stdout.setEncoding('utf8').toArray()).join('')
-    expect(output.match(/error TS/g)).toHaveLength(1)
-    expect(output).toContain('use.ts(3,')
+    expect([...output.matchAll(/use\.ts\((\d+),/g)].map(([, line]) => line)).toStrictEqual(['3', '7', '8'])
+    expect(output.match(/error TS/g)).toHaveLength(3)
   })
 
   it('says that a site has no events', async () => {

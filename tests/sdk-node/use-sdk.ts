@@ -32,7 +32,7 @@ export function useSdk(): SdkRig {
       return { url: rig.proxy.url, key: rig.gateway.keys.prod, site, onError, ...more }
     },
     open: (site: string, more: Partial<Omit<Options, 'onFull'>> = {}) => {
-      const sluice: AnySluice = createSluice(rig.optionsOf(site, more))
+      const sluice: AnySluice = createSluice({ ...rig.optionsOf(site, more), onFull: 'reject' })
       opened.push(sluice)
       return sluice
     },
