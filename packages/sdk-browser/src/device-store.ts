@@ -33,7 +33,7 @@ export function openDeviceStore(name: string, onFailure: () => undefined): Store
     // Transactions of several tabs run one after the other: only the first one finds the event under its old name.
     replace: (each, next, value) =>
       run((store) => {
-        const request = store.getKey(each)
+        const request = store.count(each)
         request.onsuccess = () => {
           if (!request.result) return
           store.delete(each)

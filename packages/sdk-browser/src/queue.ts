@@ -22,7 +22,7 @@ export interface Entry {
 export interface Store {
   put: (name: string, value: string) => void
   remove: (name: string) => void
-  /** Replaces a value, under a new name. False: another tab has replaced it, or the write failed. */
+  /** Replaces a value, under a new name. 0: another tab has replaced or removed it. */
   replace: (name: string, next: string, value: string) => unknown
   /** Up to `count` values that earlier pages have stored, the oldest first. */
   load: (count: number) => readonly string[] | Promise<readonly string[]>
@@ -75,7 +75,7 @@ export function openQueue(store: Store | undefined, onDrop: (event: SluiceEvent)
       queue.list = queue.list.filter((entry) => !entry.end)
     },
     replace: async (entry, next) => {
-      if (!store || (await store.replace(entry.name, next.name, valueOf(next)))) Object.assign(entry, next)
+      if ((await store?.replace(entry.name, next.name, valueOf(next))) !== 0) Object.assign(entry, next)
       else queue.list = queue.list.filter((each) => each !== entry)
     },
     load: async () => {

@@ -135,11 +135,12 @@ export function createSender({ endpoint, queue, report, onTime, onRoom }: Sender
   const run = async (): Promise<void> => {
     const seen = [...queue.list]
     let mayGoOn = true
-    while (mayGoOn && !isPaused() && (queue.list.length >= eventsWanted || seen.some(({ end }) => !end))) {
+    while (mayGoOn && (queue.list.length >= eventsWanted || seen.some(({ end }) => !end))) {
       const batch = take()
       const text = bodyOf(batch)
-      mayGoOn =
-        batch.length > 0 && (await post(batch, text, gzip && text.length > gzipBytesMin ? await gzip(text) : text))
+      const body = gzip && text.length > gzipBytesMin ? await gzip(text) : text
+      // During the compression, the visitor may have denied consent.
+      mayGoOn = batch.length > 0 && !isPaused() && (await post(batch, text, body))
     }
   }
 

@@ -19,7 +19,6 @@ export function openTabStore(storage: Storage, name: string, onFailure: () => vo
     replace: (each, next, value) => {
       store.remove(each)
       store.put(next, value)
-      return true
     },
     load: (count) =>
       names()

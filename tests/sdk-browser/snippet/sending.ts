@@ -122,6 +122,20 @@ export function testSending(shop: Shop): void {
     expect(Math.abs((right?.timestamp ?? 0) - Date.now())).toBeLessThan(60_000)
   })
 
+  it('corrects the time of an event that was refused for it, also when the storage of the device fails', async () => {
+    const blocked = `<script>IDBFactory.prototype.open = () => { throw new Error('blocked') }</script>`
+    shop.site.show(blocked + tag({ 'data-storage': 'device', 'data-auto-page': 'false' }))
+    const { page, expectMessages } = await visitors.open()
+    expectMessages(/400|storage fails/)
+    await page.goto(shop.site.url)
+    await page.evaluate(`{ const now = Date.now; Date.now = () => now() + 172_800_000 }`)
+    const flushed = await page.evaluate(`sluice.track('of tomorrow'); sluice.flush()`)
+    expect(flushed).toEqual({ sent: 1, pending: 0, rejected: 0 })
+    const [refused, corrected] = shop.proxy.events('of tomorrow')
+    expect((refused?.timestamp ?? 0) - Date.now()).toBeGreaterThan(172_000_000)
+    expect(Math.abs((corrected?.timestamp ?? 0) - Date.now())).toBeLessThan(60_000)
+  })
+
   it('stops at a key that may not send, and says why', async () => {
     shop.site.show(
       tag({ key: shop.key.replace(/.$/, (last) => (last === 'x' ? 'y' : 'x')), 'data-auto-page': 'false' }),

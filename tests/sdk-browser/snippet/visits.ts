@@ -205,6 +205,17 @@ export function testVisits(shop: Shop): void {
     expect(shop.proxy.events('never')).toEqual([])
   })
 
+  it('sends nothing that is being compressed at the moment of a refusal', async () => {
+    const { page } = await open()
+    await page.evaluate(`{
+      const { blob } = Response.prototype
+      Response.prototype.blob = function () { sluice.consent('denied'); return blob.call(this) }
+      for (let n = 0; n < 20; n++) sluice.track('large', { text: 'x'.repeat(1_000) })
+    }`)
+    await page.evaluate('sluice.flush()')
+    expect(shop.proxy.events('large')).toEqual([])
+  })
+
   it('wipes after a refusal what visits before a privacy signal have stored', async () => {
     const { page, context } = await open({ 'data-storage': 'device' })
     await page.evaluate(`sluice.identify('ada'); sluice.flush()`)
