@@ -1,9 +1,10 @@
 import joi from 'joi'
 import { batchQueriesMax, type StatsBatchResult } from '@sluice/contracts/stats-batch'
+import { boundedArray } from '@sluice/runtime/validate'
 import { filterOrText } from './conditions.ts'
 import { statsQuery, statsResult } from './stats.ts'
 
-const queries = joi.array().min(1).max(batchQueriesMax).required().messages({
+const queries = boundedArray().min(1).max(batchQueriesMax).required().messages({
   'array.base': 'must be a list of questions',
   'array.min': 'must contain at least {{#limit}} question',
   'array.max': 'must contain at most {{#limit}} questions',

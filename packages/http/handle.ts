@@ -1,6 +1,6 @@
 import type { Operation, ValueOf } from '@sluice/api/operation'
 import { invalidField } from '@sluice/runtime/errors'
-import { validate } from '@sluice/runtime/validate'
+import { shownName, validate } from '@sluice/runtime/validate'
 import { parseJson } from './json-body.ts'
 import type { ApiRequest, FileResult, HandlerResult, PublicRequest, Route } from './route.ts'
 import { createUpload, type PendingUpload, type Upload } from './upload.ts'
@@ -97,7 +97,8 @@ function toHandlerResult({ status, data, file, headers }: Operation['response'],
 function readQueryOf({ query, path }: Operation, request: ApiRequest): unknown {
   if (query) return validate(query, { ...request.query })
   const [unknown] = Object.keys(request.query)
-  if (unknown !== undefined && path.startsWith('/api/')) throw invalidField(unknown, 'is not a known parameter')
+  if (unknown !== undefined && path.startsWith('/api/'))
+    throw invalidField(shownName(unknown), 'is not a known parameter')
   return undefined
 }
 

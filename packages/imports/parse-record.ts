@@ -5,6 +5,7 @@ import { fieldOf, isIgnored } from '@sluice/contracts/import-columns'
 import type { ImportError, ImportType } from '@sluice/contracts/imports'
 import { isAbsent } from '@sluice/events/encode-event'
 import { AppError, invalidField, invalidFormat } from '@sluice/runtime/errors'
+import { shownName } from '@sluice/runtime/validate'
 import { splitFields } from './csv-fields.ts'
 import { resolveColumns } from './csv-header.ts'
 import type { FileLayout } from './file-record.ts'
@@ -112,7 +113,7 @@ function readMembers(text: string, type: ImportType, parseJson: ParseJson = JSON
   const record = new RecordBuilder()
   for (const [name, value] of Object.entries(members)) {
     const field = fieldOf(name, type)
-    if (field === undefined) throw invalidField(name.slice(0, 64).toWellFormed(), 'is not known')
+    if (field === undefined) throw invalidField(shownName(name), 'is not known')
     if (!isIgnored(field, type)) record.set(field, value)
   }
   return record.finish()

@@ -74,6 +74,10 @@ describe('a wrong value is named with the reason', () => {
   })
 })
 
+test('a name that the sender chose is cut in the error', () => {
+  expect(messageFor({ name: 'n', ['x'.repeat(1_000_000)]: 1 })).toBe(`Invalid field: ${'x'.repeat(64)} is not known`)
+})
+
 test('only the first problem is reported, in the order of the schema with unknown fields last', () => {
   expect(messageFor({ other: 1, count: 0, kind: 'c' })).toBe('Missing required field: name')
   expect(messageFor({ other: 1, count: 0, kind: 'c', name: 'n' })).toBe('Invalid field: kind must be one of: a, b')

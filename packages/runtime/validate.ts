@@ -52,13 +52,18 @@ export function validate<T>(schema: joi.ObjectSchema<T>, value: unknown, context
   const problem = result.error?.details[0]
   if (problem === undefined) return result.value as T
 
-  const field = problem.path.join('.')
+  const field = problem.path.map((name) => shownName(String(name))).join('.')
   if (problem.type === 'any.required') throw missingField(field)
   const refused: unknown = problem.context?.value
   const isAbsent = refused === '' || refused === null
   if (isAbsent && isRequired(schema, problem.path)) throw missingField(field)
   if (field === '') throw invalidFormat(problem.type === 'object.base' ? noObject : problem.message)
   throw invalidField(field, problem.message)
+}
+
+/** A name as errors show it: cut, because a sender chooses it, and answers and logs would repeat a megabyte of it. */
+export function shownName(name: string): string {
+  return name.slice(0, 64).toWellFormed()
 }
 
 function isRequired(schema: joi.ObjectSchema, path: readonly (string | number)[]): boolean {

@@ -3,6 +3,7 @@ import { eventTooLarge } from '@sluice/events/event-errors'
 import { decodeBody, parseJson, requireUtf8 } from '@sluice/http/json-body'
 import { AppError, invalidField, invalidFormat, missingField } from '@sluice/runtime/errors'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
+import { shownName } from '@sluice/runtime/validate'
 import { parseItemExactly, type SplitList, splitList } from './split-list.ts'
 
 /** One item of a batch: a parsed value, or the error of an unreadable one. */
@@ -93,7 +94,7 @@ function listOf(body: unknown): unknown[] {
   if (!Array.isArray(events)) throw invalidField('events', 'must be a list')
   const unknown = Object.keys(body).find((name) => name !== 'events')
   if (unknown !== undefined) {
-    throw invalidField(unknown.slice(0, 64).toWellFormed(), 'is not known: a batch holds "events" alone')
+    throw invalidField(shownName(unknown), 'is not known: a batch holds "events" alone')
   }
   checkCount(events.length)
   return events as unknown[]
