@@ -27,6 +27,8 @@ export interface JobCounts {
   running: number
   waiting: number
   scheduled: number
+  /** Those among them whose last units, ten at least, have all failed, whatever the reason. */
+  failing: number
 }
 
 /** Units in a row without progress. */

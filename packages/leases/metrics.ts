@@ -35,7 +35,20 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
     registers,
     collect() {
       for (const [kind, counts] of jobs) {
-        for (const [state, count] of Object.entries(counts() ?? {})) this.set({ kind, state }, count as number)
+        const { failing: _, ...states } = counts() ?? {}
+        for (const [state, count] of Object.entries(states)) this.set({ kind, state }, count)
+      }
+    },
+  })
+  new Gauge({
+    name: 'sluice_worker_jobs_failing',
+    help: 'Jobs of all workers that are not finished and whose last ten units, or more, have failed.',
+    labelNames,
+    registers,
+    collect() {
+      for (const [kind, counts] of jobs) {
+        const failing = counts()?.failing
+        if (failing !== undefined) this.set({ kind }, failing)
       }
     },
   })

@@ -16,6 +16,9 @@ interface WorkTable {
   dueAfterEnd: RawBuilder<unknown>
 }
 
+/** Units in a row without progress after which a job counts as failing: some nine minutes. */
+const failingTries = 10
+
 /** A job that is released without a time has ended. */
 const never = sql`NULL`
 /** A failed job is due at the time that `fail` has set; jobs of these tables end in no other way. */
@@ -173,9 +176,10 @@ export function leaseTable<N extends WorkTableName, Job>(
           SELECT
             count(*) FILTER (WHERE lease_until > ${at})::int AS running,
             count(*) FILTER (WHERE ${isFree} AND due_at <= ${at})::int AS waiting,
-            count(*) FILTER (WHERE ${isFree} AND due_at > ${at})::int AS scheduled
+            count(*) FILTER (WHERE ${isFree} AND due_at > ${at})::int AS scheduled,
+            count(*) FILTER (WHERE tries >= ${failingTries})::int AS failing
           FROM ${table} WHERE due_at IS NOT NULL`.execute(db)
-        return rows[0] ?? { running: 0, waiting: 0, scheduled: 0 }
+        return rows[0] ?? { running: 0, waiting: 0, scheduled: 0, failing: 0 }
       }),
   }
 }

@@ -167,16 +167,28 @@ export function describeLeaseTable(name: string, open: () => Promise<TableUnderT
     })
 
     test('jobs are counted by what they wait for, and take along since when they were due', async () => {
-      expect(await table.count(noon)).toStrictEqual({ running: 0, waiting: 0, scheduled: 0 })
+      expect(await table.count(noon)).toStrictEqual({ running: 0, waiting: 0, scheduled: 0, failing: 0 })
       await opened.add(noon)
       await opened.add(noon + 1_000)
       await opened.add(noon + 60_000)
       const [taken] = await table.take(noon + 2_000, 1)
       expect(taken?.dueAt).toBe(noon)
       const counts = await table.count(noon + 2_000)
-      expect(counts).toStrictEqual({ running: 1, waiting: 1, scheduled: 1 })
+      expect(counts).toStrictEqual({ running: 1, waiting: 1, scheduled: 1, failing: 0 })
       // The lease has lapsed.
-      expect(await table.count(noon + 3_000 + leaseMs)).toStrictEqual({ running: 0, waiting: 2, scheduled: 1 })
+      const lapsed = { running: 0, waiting: 2, scheduled: 1, failing: 0 }
+      expect(await table.count(noon + 3_000 + leaseMs)).toStrictEqual(lapsed)
+    })
+
+    test('a job counts as failing after ten units without progress, whatever the reason, until one has made progress', async () => {
+      await opened.add(noon)
+      const lease = await takeOne(noon)
+      for (let unit = 0; unit < 9; unit++) await table.countFailure(lease, { isOfJob: false })
+      expect(await table.count(noon)).toMatchObject({ running: 1, failing: 0 })
+      await table.countFailure(lease, { isOfJob: false })
+      expect(await table.count(noon)).toMatchObject({ running: 1, failing: 1 })
+      await table.release(lease, noon + 1_000, progress)
+      expect(await table.count(noon)).toMatchObject({ scheduled: 1, failing: 0 })
     })
 
     test('the oldest due job is the oldest one that could be taken', async () => {
