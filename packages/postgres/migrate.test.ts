@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { type Kysely, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
 import { thisBuild } from '@sluice/runtime/schema-versions'
+import { waitUntil } from '@sluice/runtime/wait-until'
 import { describeWithPgbouncer, startPgbouncer } from '../../tests/support/pgbouncer.ts'
 import { openTestPostgres, patientPostgres, type TestPostgres } from '../../tests/support/test-postgres.ts'
 import { keyStore } from './keys.ts'
@@ -159,6 +160,34 @@ test('existing keys and sites stay unchanged, except that bootstrap keys get the
     conversion_event: null,
     retention_days: null,
   })
+})
+
+test('a table that is in use is waited for without holding up others, until the end of the wait says so', async () => {
+  const { '027-settled-recipients': _, ...older } = migrations
+  await migratePostgres(postgres, older)
+  const migrating = openPostgres(postgres.url, { queryTimeoutMs: 0, lockTimeoutMs: 100 })
+  const service = openPostgres(postgres.url)
+  try {
+    let migration: Promise<string[]> | undefined
+    await postgres.db.transaction().execute(async (transaction) => {
+      await sql`SELECT FROM deliveries`.execute(transaction)
+      await expect(migratePostgres(migrating, migrations, { waitMs: 0 })).rejects.toMatchObject({
+        internal: expect.stringContaining('Another transaction has used a table that is to be changed'),
+      })
+      migration = migratePostgres(migrating)
+      const isWaiting = async () => {
+        const { rows } = await sql`
+          SELECT FROM pg_locks WHERE NOT granted AND relation = 'deliveries'::regclass`.execute(service.db)
+        return rows.length > 0
+      }
+      await waitUntil(isWaiting, 'the migration waits for the table')
+      await service.run((db) => sql`SELECT FROM deliveries`.execute(db))
+    })
+    expect(await migration).toStrictEqual(['027-settled-recipients'])
+  } finally {
+    await migrating.close()
+    await service.close()
+  }
 })
 
 test('a migration that fails is rolled back and can be repeated', async () => {

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
-import { type AppError, internalError } from '@sluice/runtime/errors'
+import { AppError, errorCode, internalError } from '@sluice/runtime/errors'
 import {
   type AppliedMigrations,
   missingMigrations,
@@ -69,11 +69,42 @@ export const migrations: Migrations = {
   '027-settled-recipients': settledRecipients,
 }
 
+/** The server's code of a statement that has waited for a lock for as long as it may. */
+const lockNotAvailable = '55P03'
+/** Between attempts, services use the table that others have locked. */
+const tableRetryMs = 1_000
+
 /**
  * Applies the missing migrations in order, in one transaction; none to a schema that a newer build left. Returns the names
- * of the applied migrations. Throws AppError when this build can't work with the schema, and 503 while Postgres is away.
+ * of the applied migrations. A table that another transaction uses, such as one of pg_dump, is waited for in attempts, for
+ * `waitMs`: what waits for a lock on a table holds up everybody else who uses it. Throws AppError when this build can't work
+ * with the schema, with what to do when a table stays in use, and 503 while Postgres is away.
  */
-export async function migratePostgres(postgres: Postgres, wanted: Migrations = migrations): Promise<string[]> {
+export async function migratePostgres(
+  postgres: Postgres,
+  wanted: Migrations = migrations,
+  { waitMs = lockWaitMsDefault }: { waitMs?: number } = {},
+): Promise<string[]> {
+  const deadline = performance.now() + waitMs
+  for (;;) {
+    try {
+      return await applyMissing(postgres, wanted)
+    } catch (error) {
+      const cause = error instanceof AppError ? error.cause : error
+      if (errorCode(cause) !== lockNotAvailable) throw error
+      if (performance.now() >= deadline) {
+        throw internalError(
+          `Another transaction has used a table that is to be changed for more than ${waitMs / 1000} s. Wait for it, e.g. for ` +
+            'pg_dump, or end its session (pg_stat_activity), and run the command again. Nothing was changed.',
+          error,
+        )
+      }
+    }
+    await setTimeout(tableRetryMs)
+  }
+}
+
+async function applyMissing(postgres: Postgres, wanted: Migrations): Promise<string[]> {
   return postgres.run(async () => {
     if (missingMigrations(await schemaVersions(postgres, wanted)).length === 0) return []
     // Before the migrations: a build that meets one of them must find out whether it can work with it.

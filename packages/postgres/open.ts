@@ -24,6 +24,8 @@ export interface PostgresOptions {
    * for locks and idle transactions before that. 0: no limits. Default: 10 s.
    */
   queryTimeoutMs?: number
+  /** The server ends a statement that waits for a lock for this many ms. 0: no limit. Default: 40 % of `queryTimeoutMs`. */
+  lockTimeoutMs?: number
   /** A call that gets no connection for this many ms fails. Default: 5 s. */
   connectTimeoutMs?: number
   /** Called when an idle connection has broken; the pool replaces it. */
@@ -47,7 +49,7 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
     query_timeout: queryTimeoutMs,
-    ...serverTimeouts(queryTimeoutMs),
+    ...serverTimeouts(queryTimeoutMs, options.lockTimeoutMs),
     application_name: 'sluice',
   })
   pool.on('error', (error) => options.onIdleError?.(error))
@@ -82,11 +84,11 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Postgr
  * The limits of the server, below the client's: the server has ended a statement by the time the client gives it up, and
  * a process that hangs or vanishes with a transaction open does not keep its locks. Postgres takes 0 as no limit.
  */
-function serverTimeouts(queryTimeoutMs: number) {
+function serverTimeouts(queryTimeoutMs: number, lockTimeoutMs = queryTimeoutMs * 0.4) {
   return {
     statement_timeout: queryTimeoutMs * 0.8,
     idle_in_transaction_session_timeout: queryTimeoutMs * 0.8,
-    lock_timeout: queryTimeoutMs * 0.4,
+    lock_timeout: lockTimeoutMs,
   }
 }
 

@@ -30,8 +30,8 @@ try {
     return values
   })
   const config = loadCommandConfig(variables, process.env, console.error)
-  // Creating an index on a large table takes long.
-  const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0 })
+  // Creating an index on a large table takes long. Waiting for a table's lock must not: services wait behind it.
+  const postgres = openPostgres(config.SLUICE_POSTGRES_URL, { queryTimeoutMs: 0, lockTimeoutMs: 2_000 })
   const engines = {
     postgres,
     clickHouseUrl: config.SLUICE_CLICKHOUSE_URL,
