@@ -1,8 +1,7 @@
-import { conditionLimits } from '@sluice/contracts/conditions'
 import type { ObservedProperty } from '@sluice/contracts/observed-properties'
-import { exceeds } from '@sluice/runtime/validate'
 import type { QueryRunner } from '../query-runner.ts'
 import {
+  longValues,
   type ObservedPropertiesSpec,
   observedPropertiesStatement,
   type PropertyValueRow,
@@ -18,8 +17,7 @@ export async function listObservedProperties(
   // The rows of one property follow each other.
   for (const { name, total, value, events } of rows) {
     if (properties.at(-1)?.name !== name) properties.push({ name, count: total, values: [] })
-    // A condition can't name a longer value.
-    if (!exceeds(value, conditionLimits.valueLengthMax)) properties.at(-1)?.values.push({ value, count: events })
+    if (value !== longValues) properties.at(-1)?.values.push({ value, count: events })
   }
   return properties
 }

@@ -1,3 +1,4 @@
+import { conditionLimits } from '@sluice/contracts/conditions'
 import { observedPropertiesLimits } from '@sluice/contracts/observed-properties'
 import type { Environment } from '@sluice/contracts/scopes'
 import { eventFieldSql } from '../conditions.ts'
@@ -17,11 +18,15 @@ export interface ObservedPropertiesSpec {
   now: number
 }
 
+/** Stands for all values that a condition can't name, because they are too long. No event can hold it. */
+export const longValues = '\0'
+
 /** A value of a property. */
 export interface PropertyValueRow {
   name: string
   /** Events that have the property. */
   total: number
+  /** `longValues` comes last. */
   value: string
   /** Events that have the property with this value. */
   events: number
@@ -34,6 +39,7 @@ export interface PropertyValueRow {
  */
 export function observedPropertiesStatement({ siteId, environment, now }: ObservedPropertiesSpec): Statement {
   const { days, eventsMax, namesMax, valuesMax } = observedPropertiesLimits
+  const { valueLengthMax } = conditionLimits
   const scope = { siteId, environment, start: now - days * dayMs, end: now }
   const pairs = fields.map((field) => `('${field}', toString(${eventFieldSql[field]}))`)
   return {
@@ -43,14 +49,14 @@ FROM
 (
     SELECT
         name, value, events, total,
-        row_number() OVER (PARTITION BY name ORDER BY events DESC, value) AS place,
+        row_number() OVER (PARTITION BY name ORDER BY value = '\\0', events DESC, value) AS place,
         dense_rank() OVER (ORDER BY total DESC, name) AS name_place
     FROM
     (
         SELECT name, value, events, sum(events) OVER (PARTITION BY name) AS total
         FROM
         (
-            SELECT pair.1 AS name, pair.2 AS value, count() AS events
+            SELECT pair.1 AS name, if(lengthUTF8(pair.2) > ${valueLengthMax}, '\\0', pair.2) AS value, count() AS events
             FROM
             (
                 SELECT event_type, url, referrer, country, device_type, properties

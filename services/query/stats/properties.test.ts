@@ -127,6 +127,22 @@ test('wrong parameters are refused with 400, a site that the key may not read wi
   })
 })
 
+test('values that are too long for a condition take no places from those that can be chosen', async () => {
+  const long = Array.from({ length: 2 * observedPropertiesLimits.valuesMax }, (_, n) => ({
+    at: -1 - n,
+    properties: { tags: `["${'x'.repeat(2_048)}${n % observedPropertiesLimits.valuesMax}"]` },
+    property_types: { tags: 'array' as const },
+  }))
+  const short = { at: -100, properties: { tags: '["a"]' }, property_types: { tags: 'array' as const } }
+  const site_id = await database.siteWith([...long, short])
+  const properties = await requestProperties({ site_id })
+  expect(properties.find(({ name }) => name === 'properties.tags')).toStrictEqual({
+    name: 'properties.tags',
+    count: long.length + 1,
+    values: [{ value: '["a"]', count: 1 }],
+  })
+})
+
 test('values that are too long for a condition are not listed, and count for their property', async () => {
   const [longest, longer] = ['x'.repeat(2_048), `[${'1,'.repeat(1_024)}1]`]
   const site_id = await database.siteWith([
