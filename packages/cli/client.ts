@@ -202,11 +202,19 @@ function refusal(envelope: Envelope, response: Response, url: string): Refusal {
     retryAfterMs: Number.isFinite(seconds) ? seconds * 1_000 : undefined,
   }
   const said = typeof envelope.error === 'string' ? envelope.error : 'no reason given'
-  if (said === 'Site not found' && new URL(response.url).pathname.startsWith('/collect')) {
-    return new Refusal(
-      'Site not found: only administrators register sites on this server, by POST /api/v1/sites.',
-      details,
-    )
+  if (new URL(response.url).pathname.startsWith('/collect')) {
+    if (said === 'Site not found') {
+      return new Refusal(
+        'Site not found: only administrators register sites on this server, by POST /api/v1/sites.',
+        details,
+      )
+    }
+    if (said === 'Not found') {
+      return new Refusal(
+        `${url} takes no events: set SLUICE_COLLECT_URL to the address of the gateway, here or on the query service.`,
+        details,
+      )
+    }
   }
   return new Refusal(advice(said, status, url, headers.get('X-Request-Id')), details)
 }

@@ -8,7 +8,6 @@ export interface SavedSettings {
   url: string
   api_key: string
   site?: string
-  collect_url?: string
 }
 
 /** `$SLUICE_CONFIG`, else `$XDG_CONFIG_HOME/sluice/config.json`, else the same below `~/.config`. */
@@ -68,9 +67,9 @@ function parse(text: string): SavedSettings | undefined {
     const found: unknown = Object.entries(value).find(([key]) => key === name)?.[1]
     return typeof found === 'string' && found !== '' ? found : undefined
   }
-  const [url, key, site, collectUrl] = [member('url'), member('api_key'), member('site'), member('collect_url')]
+  const [url, key, site] = [member('url'), member('api_key'), member('site')]
   if (url === undefined || key === undefined) return undefined
-  return { url, api_key: key, ...(site && { site }), ...(collectUrl && { collect_url: collectUrl }) }
+  return { url, api_key: key, ...(site && { site }) }
 }
 
 function isMissing(error: unknown): boolean {

@@ -5,7 +5,8 @@ import { parseExactly } from '@sluice/runtime/parse-exactly'
 const durationPattern = /^(\d+)(s|m|h|d)$/
 const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-const unixMsPattern = /^\d{1,16}$/
+/** 0, or ten digits, which Unix ms have since 12 January 1970: fewer digits are a year, or a date without dashes. */
+const unixMsPattern = /^(0|\d{10,16})$/
 /** Without the zones in brackets, the week dates and the short forms that Temporal takes, too. */
 const isoPattern = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?$/
 

@@ -70,26 +70,21 @@ export async function readSettings(
     [isSavedUrl ? saved.api_key : undefined, file],
   ) ?? [undefined, '']
   const [site] = firstOf([options.site, ''], [env.SLUICE_SITE, ''], [isSavedUrl ? saved.site : undefined, '']) ?? []
-  const [collectUrl, collectSource = ''] =
-    firstOf([env.SLUICE_COLLECT_URL, 'SLUICE_COLLECT_URL'], [isSavedUrl ? saved.collect_url : undefined, file]) ?? []
+  const { SLUICE_COLLECT_URL: collectUrl } = env
   return {
     url: checkedUrl,
     urlSource,
     key,
     keySource,
     site,
-    collectUrl: collectUrl && checkUrl(collectUrl, collectSource),
+    collectUrl: collectUrl ? checkUrl(collectUrl, 'SLUICE_COLLECT_URL') : undefined,
   }
 }
 
 /** The settings of a file, with addresses as `checkUrl` gives them. */
 async function readSaved(file: string): Promise<SavedSettings | undefined> {
   const saved = await readSavedSettings(file)
-  if (saved === undefined) return undefined
-  const { collect_url: collectUrl, ...others } = saved
-  const url = checkUrl(saved.url, file)
-  // Earlier builds saved what the query service named: it is asked again.
-  return { ...others, url, ...(collectUrl && !losesTls(url, collectUrl) && { collect_url: collectUrl }) }
+  return saved && { ...saved, url: checkUrl(saved.url, file) }
 }
 
 /** Whether events would be sent without TLS, although Sluice is asked with it. */

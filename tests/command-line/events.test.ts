@@ -80,6 +80,14 @@ describe('send', () => {
     expect(await standalone.waitForEvents('send-id', 1)).toMatchObject([{ event_id: id }])
   })
 
+  it('gives an event with an empty site the one of the settings, as on standard input', async () => {
+    const event = '{"event_type":"x","site_id":null}'
+    const env = { SLUICE_SITE: 'send-no-site' }
+    expect(await standalone.run(['send', event], { env })).toMatchObject({ code: 0 })
+    expect(await standalone.run(['send', '-'], { env, input: event })).toMatchObject({ code: 0 })
+    await standalone.waitForEvents('send-no-site', 2)
+  })
+
   it('prints control characters of an id as text', async () => {
     const { stdout } = await standalone.run(['send', 'x', '--site', 'send', '--event-id', 'a\u001b[31m\nb'])
     expect(stdout).toMatch(/^a\\u001b\[31m\\u000ab\t\d+\n$/)
@@ -336,6 +344,15 @@ describe('stats', () => {
     expect((await ask('event_count', '-g', 'country')).stdout).toMatch(/\(none\) +2\nDE +1\n$/)
   })
 
+  it('writes comparisons to CSV, too', async () => {
+    const compared = ['--compare', 'previous_period', '--csv']
+    expect((await ask('event_count', ...compared)).stdout).toMatch(/^start_date,end_date,value,before\n\d+,\d+,3,0\n$/)
+    expect((await ask('unique_users', '-g', 'day', ...compared)).stdout).toBe(
+      'timestamp,value,before\n1767225600000,1,0\n1767312000000,1,0\n',
+    )
+    expect((await ask('event_count_by_type', ...compared)).stdout).toMatch(/,event_type,value,before\n.*,view,2,\n/)
+  })
+
   it('takes times without an offset as those of the site, or of --timezone', async () => {
     const headers = { Authorization: `Bearer ${standalone.key}`, 'Content-Type': 'application/json' }
     const body = JSON.stringify({ site_id: 'berlin', timezone: 'Europe/Berlin' })
@@ -356,7 +373,8 @@ describe('stats', () => {
       const { code, stderr } = await standalone.run(['stats', '--site', 'stats', ...args])
       return [code, stderr]
     }
-    expect(await refused('--start', '2026-02-30')).toEqual([2, expect.stringContaining('2026-01-31T12:00:00Z')])
+    for (const start of ['2026-02-30', '20260101', '2026'])
+      expect(await refused('--start', start)).toEqual([2, expect.stringContaining('2026-01-31T12:00:00Z')])
     expect(await refused('--start', '2026-01-01', '--timezone', 'Mars/Base')).toEqual([
       2,
       expect.stringContaining('The time zone Mars/Base is not known'),

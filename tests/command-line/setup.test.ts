@@ -221,6 +221,30 @@ describe('login', () => {
     })
   })
 
+  it('sends to the gateway that the query service names now, whatever an earlier build has saved', async () => {
+    const env = { SLUICE_CONFIG: join(standalone.folder, 'moved.json'), SLUICE_API_KEY: '', SLUICE_URL: '' }
+    const settings = { url: standalone.service.url, api_key: standalone.shopKey, collect_url: 'http://127.0.0.1:1' }
+    await writeFile(env.SLUICE_CONFIG, JSON.stringify(settings))
+    expect(await standalone.run(['send', 'x', '--site', 'shop'], { env })).toMatchObject({ code: 0 })
+    expect((await standalone.run(['doctor', '--site', 'shop'], { env })).stdout).toMatch(/✓ event sent/)
+  })
+
+  it('says that an address takes no events, and how the gateway is named', async () => {
+    const server = createServer((_request, response) => {
+      response.setHeader('Content-Type', 'application/json')
+      response.writeHead(404).end(JSON.stringify({ success: false, error: 'Not found', timestamp: Date.now() }))
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const env = { SLUICE_COLLECT_URL: `http://127.0.0.1:${port}` }
+    const { code, stderr } = await standalone.run(['send', 'x', '--site', 'shop'], { env })
+    server.close()
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/takes no events: set SLUICE_COLLECT_URL to the address of the gateway/),
+    ])
+  })
+
   it('removes no file but its own', async () => {
     const file = join(standalone.folder, 'not-settings')
     await writeFile(file, 'somebody else’s\n')

@@ -4,7 +4,8 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import module from 'node:module'
-import { constants } from 'node:os'
+import { constants, homedir } from 'node:os'
+import { join } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath, URL } from 'node:url'
 
@@ -12,8 +13,8 @@ const nodeMajorMin = 24
 const main = new URL('../main.ts', import.meta.url)
 
 if (Number.parseInt(process.versions.node, 10) >= nodeMajorMin) {
-  // Keeps what was compiled in a folder for temporary files: the next start is faster.
-  module.enableCompileCache()
+  // Keeps what was compiled: the next start is faster. In a folder of the user's own, because what it holds is executed.
+  module.enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sluice'))
   await import(main.href)
 } else {
   const node = fileURLToPath(new URL('../../../node_modules/.bin/node', import.meta.url))

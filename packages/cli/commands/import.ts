@@ -82,7 +82,7 @@ export function addImport(program: Command, context: Context): void {
       'after',
       examples([
         ['sluice import events.csv --site shop', 'a file with the columns event_type and timestamp_ms'],
-        ['zcat logs/*.ndjson.gz | sluice import - --site shop', 'NDJSON from other programs'],
+        ['cat logs/*.ndjson.gz | sluice import - --site shop', 'NDJSON from other programs'],
         [
           'sluice import --from plausible imported_pages_20240101_20241231.csv --site shop',
           'the history of another product',

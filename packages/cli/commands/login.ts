@@ -58,7 +58,6 @@ async function login(context: Context, options: SiteOptions): Promise<void> {
     url: settings.url,
     api_key: key,
     ...(settings.site !== undefined && { site: settings.site }),
-    ...(losesTls(settings.url, session.collect_url) ? {} : { collect_url: session.collect_url }),
   })
   terminal.note(`Signed in to ${settings.url} with the key ${safeText(session.name)} (${session.scopes.join(', ')}).`)
   terminal.note(`Saved in ${file}.`)

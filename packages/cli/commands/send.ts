@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { parseExactly } from '@sluice/runtime/parse-exactly'
-import { missingFields } from '../complete-event.ts'
+import { isAbsent, missingFields } from '../complete-event.ts'
 import type { Context } from '../context.ts'
 import { examples } from '../examples.ts'
 import { usageFailure } from '../failure.ts'
@@ -104,7 +104,8 @@ async function send(context: Context, event: string, options: SendOptions): Prom
   }
   const connection = await openConnection(context, options)
   const { settings } = connection
-  const complete = { ...fields, ...missingFields(fields, 'site_id' in fields ? undefined : requireSite(settings)) }
+  const siteId = isAbsent(fields.site_id) ? requireSite(settings) : undefined
+  const complete = { ...fields, ...missingFields(fields, siteId) }
   const client = clientFor(context, settings, { url: await collectUrlOf(connection), retries: 'some' })
   await client.request('POST', '/collect', { json: complete })
   print(complete.event_id, complete.timestamp)

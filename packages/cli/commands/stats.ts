@@ -197,18 +197,19 @@ function rowsOf(data: StatsResult): string[][] {
     ...(entry.key === undefined ? [] : [cellOf(entry.key)]),
     ...dimensionsBeside(data).map((name) => cellOf(textOf(entry, name))),
     formatValue(data.metric, entry.value),
-    ...(isComparable(data) ? [before(entry, at)] : []),
+    ...(isComparable(data) ? [formatCompared(data.metric, before(entry, at))] : []),
   ])
 }
 
 /** The value of the same group, or of the bucket at the same place, in the range that the answer is compared with. */
-function comparedValues(data: StatsResult): (entry: BreakdownEntry, at: number) => string {
+function comparedValues(data: StatsResult): (entry: BreakdownEntry, at: number) => number | undefined {
   const entries = data.compare?.breakdown ?? []
   const byKey = new Map(entries.map((entry) => [entry.key, entry.value]))
-  return ({ key }, at) => {
-    const value = key === undefined ? entries[at]?.value : byKey.get(key)
-    return value === undefined ? '' : formatValue(data.metric, value)
-  }
+  return ({ key }, at) => (key === undefined ? entries[at]?.value : byKey.get(key))
+}
+
+function formatCompared(metric: Metric, value: number | undefined): string {
+  return value === undefined ? '' : formatValue(metric, value)
 }
 
 /** Types that are split further can't be matched by one key. */
@@ -259,16 +260,20 @@ function formatValue(metric: Metric, value: number): string {
 
 /** One line of the whole range, or one of each entry. Times are Unix ms; an absent value is empty. */
 function* csvOf(data: StatsResult): Generator<string> {
+  const { compare } = data
   if (data.breakdown === undefined) {
-    yield csvLine(['start_date', 'end_date', 'value'])
-    yield csvLine([data.start_date, data.end_date, data.value])
+    yield csvLine(['start_date', 'end_date', 'value', ...(compare ? ['before'] : [])])
+    yield csvLine([data.start_date, data.end_date, data.value, ...(compare ? [compare.value] : [])])
     return
   }
+  const before = isComparable(data) ? comparedValues(data) : undefined
   const hasKeys = data.breakdown.some(({ key }) => key !== undefined)
   const beside = dimensionsBeside(data)
-  yield csvLine(['timestamp', ...(hasKeys ? [keyTitle(data)] : []), ...beside, 'value'])
-  for (const entry of data.breakdown) {
+  yield csvLine(['timestamp', ...(hasKeys ? [keyTitle(data)] : []), ...beside, 'value', ...(before ? ['before'] : [])])
+  for (const [at, entry] of data.breakdown.entries()) {
     const dimensions = beside.map((name) => textOf(entry, name))
-    yield csvLine([entry.timestamp, ...(hasKeys ? [entry.key ?? ''] : []), ...dimensions, entry.value])
+    const keys = hasKeys ? [entry.key ?? ''] : []
+    const compared = before ? [before(entry, at) ?? ''] : []
+    yield csvLine([entry.timestamp, ...keys, ...dimensions, entry.value, ...compared])
   }
 }
