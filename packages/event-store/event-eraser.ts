@@ -113,8 +113,18 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)
 }
 
+const scanSecondsMax = 3_600
+/** A scan reads all events of a site or of many, and ends when nobody waits for it. */
+const scanSettings = {
+  readonly: '2',
+  cancel_http_readonly_queries_on_client_close: 1,
+  max_execution_time: scanSecondsMax,
+} as const
+
 function openServerEraser(address: ClickHouseAddress): EventEraser {
   const clickHouse = openClickHouseAt(address)
+  // Nothing of an answer comes before ClickHouse has finished it.
+  const scans = openClickHouseAt(address, { requestTimeoutMs: (scanSecondsMax + 60) * 1_000 })
 
   return {
     storeTombstone: async (erased) => {
@@ -130,14 +140,14 @@ function openServerEraser(address: ClickHouseAddress): EventEraser {
     count: async (erased) => {
       const users = erasedUsers(erased)
       return {
-        events: await countRows(clickHouse, 'events', erasedEvents(erased)),
+        events: await countRows(scans, 'events', erasedEvents(erased)),
         // Without FINAL: a later import may hide an older record, which has to go, too.
-        users: users === undefined ? 0 : await countRows(clickHouse, 'users', users),
+        users: users === undefined ? 0 : await countRows(scans, 'users', users),
       }
     },
     startDelete: async (erased) => {
       const events = anyOf(erased.map((each, index) => erasedEvents(each, `_${index}`)))
-      await deleteByPartition(clickHouse, events)
+      await deleteByPartition({ clickHouse, scans }, events)
       const users = erased.flatMap((each, index) => erasedUsers(each, `_${index}`) ?? [])
       if (users.length === 0) return
       const { sql, params } = anyOf(users)
@@ -156,7 +166,7 @@ function openServerEraser(address: ClickHouseAddress): EventEraser {
           sql: `(site_id = {site_id_${index}:String} AND timestamp < fromUnixTimestamp64Milli({before_${index}:Int64}, 'UTC'))`,
           params: { [`site_id_${index}`]: siteId, [`before_${index}`]: before },
         }))
-        const { partitions, events } = await deleteByPartition(clickHouse, anyOf(expired))
+        const { partitions, events } = await deleteByPartition({ clickHouse, scans }, anyOf(expired))
         const isDone = from + sitesPerDelete >= sites.length
         if (partitions > 0) return { partitions, events, isDone }
       }
@@ -175,7 +185,9 @@ function openServerEraser(address: ClickHouseAddress): EventEraser {
       }
     },
     check: () => clickHouse.check(),
-    close: () => clickHouse.close(),
+    close: async () => {
+      await Promise.all([clickHouse.close(), scans.close()])
+    },
   }
 }
 
@@ -186,19 +198,22 @@ function anyOf(conditions: readonly RowCondition[]): RowCondition {
   }
 }
 
-async function countRows(clickHouse: ClickHouse, table: string, { sql, params }: RowCondition): Promise<number> {
-  const { rows } = await clickHouse.query<{ rows: number }>(`SELECT count() AS rows FROM ${table} WHERE ${sql}`, params)
+async function countRows(scans: ClickHouse, table: string, { sql, params }: RowCondition): Promise<number> {
+  const { rows } = await scans.query<{ rows: number }>(`SELECT count() AS rows FROM ${table} WHERE ${sql}`, params, {
+    settings: scanSettings,
+  })
   return rows[0]?.rows ?? 0
 }
 
 /** One DELETE for each partition that holds such rows: others need not be looked at, and inserts are not held up. */
 async function deleteByPartition(
-  clickHouse: ClickHouse,
+  { clickHouse, scans }: { clickHouse: ClickHouse; scans: ClickHouse },
   { sql, params }: RowCondition,
 ): Promise<{ partitions: number; events: number }> {
-  const { rows } = await clickHouse.query<{ partition: string; events: number }>(
+  const { rows } = await scans.query<{ partition: string; events: number }>(
     `SELECT _partition_id AS partition, count() AS events FROM events WHERE ${sql} GROUP BY partition ORDER BY partition`,
     params,
+    { settings: scanSettings },
   )
   for (const { partition } of rows) {
     // The partition's value is a number: the year, or the year and month (insert/table-partition.ts).
