@@ -27,7 +27,7 @@ export interface JobCounts {
   running: number
   waiting: number
   scheduled: number
-  /** Those among them whose last units, ten at least, have all failed, whatever the reason. */
+  /** Those among them that have failed at least ten times in a row, whatever the reason. */
   failing: number
 }
 

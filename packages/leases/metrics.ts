@@ -42,7 +42,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
   })
   new Gauge({
     name: 'sluice_worker_jobs_failing',
-    help: 'Jobs of all workers that are not finished and whose last ten units, or more, have failed.',
+    help: 'Jobs of all workers that are not finished and have failed at least ten times in a row.',
     labelNames,
     registers,
     collect() {

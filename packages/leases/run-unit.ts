@@ -132,7 +132,7 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
     let outcome: Outcome = { outcome: 'retried', error }
     return note(
       async () => {
-        const { tries, failures } = await table.countFailure(key, { isOfJob: !needsPatience(error) })
+        const { tries, failures } = await table.countFailure(key, { isOfJob: isOfJob(error) })
         const hasFailed = failures >= failuresMax
         if (hasFailed) await table.fail(key, publicText(error), clock.now())
         outcome = { outcome: hasFailed ? 'failed' : 'retried', error }
@@ -195,9 +195,9 @@ export function startUnit<Job>(options: UnitOptions<Job>, leased: Leased<Job>, t
   }
 }
 
-/** Whether the unit succeeds once an engine answers, or an operator has changed something. */
-function needsPatience(error: unknown): boolean {
-  return error instanceof AppError && (error.retryable || error.needsOperator)
+/** Whether the reason of a failure lies in the job, and not in an engine that is away or refuses the worker. */
+function isOfJob(error: unknown): boolean {
+  return !(error instanceof AppError) || !(error.retryable || error.needsOperator)
 }
 
 /** The text of a failure that users may read: internals stay in the log. */

@@ -9,7 +9,7 @@ export interface Page {
 }
 
 /** Bytes that the documents of one page may have, which are held several times while the page is answered. */
-export const pageBytesMax = 32 * 1024 * 1024
+const pageBytesMax = 32 * 1024 * 1024
 
 /**
  * Throws AppError 400 when the documents of a page together are too large. `documents`: selects the `document` of each row of the

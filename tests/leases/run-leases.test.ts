@@ -490,6 +490,7 @@ test('how long a job waited for a worker, and how many there are, is measured', 
   const isCounted = async () =>
     (await metrics.metrics()).includes('sluice_worker_jobs{kind="import",state="running"} 1')
   await pass(isCounted, 'the job is counted')
+  expect(await metrics.metrics()).toContain('sluice_worker_jobs_failing{kind="import"} 0')
 })
 
 test('the imports of two sites alternate, however many one of them has', async () => {
