@@ -2,7 +2,7 @@ import { messages } from '../../messages/en.ts'
 
 /** The texts of the imports' page. */
 export const texts = {
-  sentence: 'Files of past events, or of users. What is stored already is not stored twice.',
+  sentence: 'Files of past events, or of users. A file that is imported again stores nothing twice.',
   start: 'Import a file',
   type: 'What the file holds',
   types: { events: 'Events', users: 'Users' },

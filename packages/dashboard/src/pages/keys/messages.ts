@@ -112,10 +112,11 @@ export const texts = {
     '30d': '30 days',
   },
   rotatedReveal: 'Save the new key now',
-  rotatedText: (overlap: string | undefined, expires: boolean) => {
+  rotatedText: (overlap: string | undefined, hasExpiry: boolean) => {
+    const until = hasExpiry ? ', or until it expires if that is earlier' : ''
     const ofOldKey =
-      overlap === undefined ? 'The old key no longer works.' : `The old key goes on working for ${overlap}.`
-    return `It is shown this once. ${ofOldKey}${expires ? ' The new key has the same expiry as the old one, and the overlap does not outlast it.' : ''}`
+      overlap === undefined ? 'The old key no longer works.' : `The old key goes on working for ${overlap}${until}.`
+    return `It is shown this once. ${ofOldKey}${hasExpiry ? ' The new key has the same expiry.' : ''}`
   },
   stillUsed: 'Compare when it was last used with when it expires: what still uses it needs another key before then.',
 }
