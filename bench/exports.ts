@@ -73,7 +73,7 @@ async function fill(url: string): Promise<void> {
     const payloads = [Buffer.from(rows.replaceAll(/"site_id":"[^"]*"/g, `"site_id":"${site}"`))]
     await inserter.insert(
       { payloads, hasUndated: false },
-      { queryId: `fill-${from}`, replaceRunning: false, timeoutMs: 60_000 },
+      { queryId: `fill-${from}`, shouldReplaceRunning: false, timeoutMs: 60_000 },
     )
   }
   await inserter.close()

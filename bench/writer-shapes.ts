@@ -80,7 +80,7 @@ async function insertAll(inserter: EventInserter, shape: Shape, batchRows: numbe
   for (; run.rows < events; run.rows += batchRows) {
     const payloads = [benchLines(run.rows, batchRows, shape)]
     const began = performance.now()
-    const options = { queryId: randomUUID(), replaceRunning: false, timeoutMs: 60_000 }
+    const options = { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 60_000 }
     run.inserted += (await inserter.insert({ payloads, hasUndated: false }, options)).inserted
     const ms = performance.now() - began
     run.batchesMs.push(ms)

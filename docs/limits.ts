@@ -144,9 +144,9 @@ const importLimitDescriptions: Readonly<
     value: `${number(fileLimits.unpackedBytesMax)} bytes`,
     beyond: refused(413, `File has more than ${fileLimits.unpackedBytesMax} bytes after decompression`),
   },
-  uploadsAtOnceMax: {
+  concurrentUploadsMax: {
     what: 'uploads of a key that are under way at once',
-    value: number(importLimits.uploadsAtOnceMax),
+    value: number(importLimits.concurrentUploadsMax),
     beyond: refused(429, 'Rate limit exceeded. Retry after <n> seconds.'),
   },
   columnsMax: {

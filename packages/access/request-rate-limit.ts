@@ -1,7 +1,7 @@
 import { defaultLimits, type LimitClass, limitWindowSeconds } from '@sluice/contracts/rate-limits'
-import { rateLimited, tooLarge } from '@sluice/runtime/errors'
+import { tooLarge } from '@sluice/runtime/errors'
 import type { Credential } from './credential.ts'
-import type { Consumption, Limiter } from './limiter.ts'
+import { type Consumption, type Limiter, rateLimitedUntil } from './limiter.ts'
 
 /** The limit of events of one address under a key. */
 interface AddressLimit {
@@ -42,10 +42,10 @@ export class RequestRateLimit {
 
   /** Throws 429 when not even a cost of 1 fits; `remaining` is never too low. */
   rejectIfExhausted(): void {
-    if (this.remaining < 1) throw refusal(this.resetAt)
+    if (this.remaining < 1) throw rateLimitedUntil(this.resetAt)
     if (!this.#address) return
     const { remaining, resetAt } = this.#limiter.peek(this.#address.counter, this.#address.limit)
-    if (remaining < 1) throw refusal(resetAt)
+    if (remaining < 1) throw rateLimitedUntil(resetAt)
   }
 
   /** Counts `cost`. Throws 429 when it does not fit, 413 when it exceeds a whole limit; nothing is counted then. */
@@ -74,7 +74,7 @@ export class RequestRateLimit {
       )
     }
     const { granted, resetAt } = await this.#limiter.consume(counter, cost, limit)
-    if (!granted) throw refusal(resetAt)
+    if (!granted) throw rateLimitedUntil(resetAt)
     try {
       await this.#consumeOfKey(cost)
     } catch (error) {
@@ -86,7 +86,7 @@ export class RequestRateLimit {
   #update({ granted, remaining, resetAt }: Consumption, cost: number): void {
     this.remaining = remaining
     this.resetAt = resetAt
-    if (!granted) throw refusal(resetAt)
+    if (!granted) throw rateLimitedUntil(resetAt)
     this.#consumed += cost
   }
 
@@ -111,8 +111,4 @@ export class RequestRateLimit {
       this.#address && this.#limiter.refund(this.#address.counter, cost, this.#address.limit),
     ])
   }
-}
-
-function refusal(resetAt: number) {
-  return rateLimited(Math.max(1, Math.ceil((resetAt - Date.now()) / 1000)))
 }

@@ -5,6 +5,7 @@ import { logThrottle } from '@sluice/runtime/log-throttle'
 import type { Logger } from '@sluice/runtime/logger'
 import { poller } from '@sluice/runtime/poller'
 import type { Component } from '@sluice/runtime/supervisor'
+import { rateLimitedUntil } from './limiter.ts'
 import { polledCache } from './polled-cache.ts'
 import type { SiteStore } from './sites.ts'
 
@@ -139,7 +140,7 @@ export function siteCache(
     if (!autoRegister) return cachedPolicies.isUnknown(siteId) ? { refusal: notFound('Site') } : undefined
     const until = refusedUntil.get(`${keyId} ${siteId}`)
     if (until === undefined) return undefined
-    return { refusal: rateLimited(Math.max(1, Math.ceil((until - Date.now()) / 1000))) }
+    return { refusal: rateLimitedUntil(until) }
   }
 
   /** Returns `cached` and the policies of the unseen sites. */

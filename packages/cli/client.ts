@@ -108,7 +108,7 @@ export function openClient({ url, key, signal, onRetry, retries }: ClientOptions
     const envelope = parseEnvelope(text)
     if (!envelope) throw notSluice(url, response)
     if (!response.ok) throw refusal(envelope, response, url)
-    // The contract says what the data of each operation is.
+    // packages/contracts declares the data of each operation.
     return {
       data: envelope.data as T,
       status: response.status,

@@ -67,7 +67,7 @@ function escape(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-/** By code units: the order must not depend on the language of a machine. */
+/** Compares texts by code units: the order must not depend on the language of a machine. */
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }

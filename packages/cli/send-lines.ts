@@ -176,7 +176,7 @@ function answerOf(response: BatchResponse): Answer {
     status: response.status,
     header: () => null,
     body: {
-      // The contract says what the data of a refused batch is.
+      // packages/contracts declares the data of a refused batch.
       data: response.data as Partial<BatchResult>,
       ...(response instanceof Refusal && { error: response.message }),
     },

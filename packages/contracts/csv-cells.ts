@@ -17,3 +17,8 @@ export function guardCell(cell: string): string {
 export function unguardCell(cell: string): string {
   return cell.startsWith("'") && quotedFormula.test(cell) ? cell.slice(1) : cell
 }
+
+/** A cell as a file of CSV has it (RFC 4180): in quotes when it has a comma, a quote or the end of a line. */
+export function quoteCell(cell: string): string {
+  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
+}

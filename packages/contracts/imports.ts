@@ -13,7 +13,7 @@ export const importLimits = {
   /** The uploaded file, in bytes. */
   fileBytesMax: 2 * 1024 ** 3,
   /** Uploads of one key that may be under way at once, in all processes. */
-  uploadsAtOnceMax: 4,
+  concurrentUploadsMax: 4,
   /** Code points of each field of a user's record. */
   userFieldLengthMax: 256,
   /** Days after the end of an import for which its errors can be read. */

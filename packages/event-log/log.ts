@@ -63,9 +63,9 @@ export interface ConsumerOptions {
   /** Members of one group share the partitions; groups of the same name in two logs are independent. */
   group: string
   /** Bytes of payload of a batch, unless its only block is larger; a full batch is handed to the handler at once. */
-  maxBatchBytes: number
+  batchBytesMax: number
   /** Rows of a batch, likewise. */
-  maxBatchRows: number
+  batchRowsMax: number
   /** Longest time that the first block of a batch waits for further blocks. */
   lingerMs: number
   /** Memory that this consumer shares with others of the process; unlimited by default. */

@@ -23,7 +23,7 @@ export interface ClickHouseAddress {
   database: string
   /** Name of the cluster whose shards hold the store, in `system.clusters`; absent: the store is on this server alone. */
   cluster?: string
-  /** It is one of several servers of a store, so that errors name it. */
+  /** The server is one of several of a store, so that errors name it. */
   isShard?: true
   /** PEM certificates to trust instead of Node's, for `https:`. */
   ca?: string
@@ -204,7 +204,6 @@ function settingsOf({ cluster }: ClickHouseAddress): Readonly<Record<string, str
   return cluster === undefined ? strictSettings : { ...strictSettings, ...shardSettings }
 }
 
-/** Connections are ended when idle for 2.5 s: ClickHouse ends them itself after 3 to 30 s, depending on its release. */
 /** Opens a server for `work`, and closes it afterwards. Throws what `work` throws. */
 export async function withClickHouse<T>(
   address: ClickHouseAddress,
@@ -218,6 +217,7 @@ export async function withClickHouse<T>(
   }
 }
 
+/** Connections are ended when idle for 2.5 s: ClickHouse ends them itself after 3 to 30 s, depending on its release. */
 function keepAliveAgent({ origin, ca }: ClickHouseAddress): HttpAgent {
   // First in, first out: of the idle connections, node:http skips those that it has just ended at the head of its list
   // alone. From the tail, its default, it may give one to a statement, which fails.

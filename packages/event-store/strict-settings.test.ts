@@ -74,7 +74,7 @@ test.each(profilesOfKinds)(
       )
       return found[0]
     }
-    const options = () => ({ queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 })
+    const options = () => ({ queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 })
 
     // The time-out ends the statement at once.
     const forced = profile.includes('too long') ? { max_execution_time: '0.000001' } : {}
@@ -112,7 +112,7 @@ test('a batch with a row that can’t be read is refused, whatever errors a prof
   const server = await withProfile(clickHouse.address, profiles['the rows that can be read'] ?? {})
   const inserter = openEventInserterAt(server.address)
   const batch = { payloads: [Buffer.from('{"site_id": 1, "surprise": 1}\n')], hasUndated: false }
-  const options = { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 }
+  const options = { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 }
   await expect(inserter.insert(batch, options)).rejects.toMatchObject({ isOfData: true })
   await inserter.close()
   await server.close()

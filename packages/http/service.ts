@@ -74,13 +74,13 @@ export function serve(
     () => logFailures((onFailure) => readiness(service.checks, { onFailure })),
     readinessAgeMsMax,
   )
-  let stopping = false
+  let isStopping = false
 
   async function readReadiness(): Promise<ReadinessReport> {
     const result = await checkReadiness()
     const missing = { ...result.missing }
     const degraded = { ...result.degraded }
-    if (stopping) missing.service = 'stopping'
+    if (isStopping) missing.service = 'stopping'
     if (admission.isFull()) missing.memory = 'requests under way hold all they may'
     for (const name of failures()) degraded[name] = 'failed, is run again'
     return { missing, degraded }
@@ -130,7 +130,7 @@ export function serve(
     name: 'readiness',
     // Stopped first, so that `/readyz` reports the stop to load balancers while the server still accepts requests.
     stop: async () => {
-      stopping = true
+      isStopping = true
       service.onStopping?.()
       server.drain()
       await sleep(drainMs, new AbortController().signal)

@@ -19,7 +19,7 @@ export interface GuardOptions {
 /** An address that does not answer gets this long while another one is left, ms. */
 const dialTimeoutMs = 3_000
 /** A name with more addresses than this is dialled at the first ones only. */
-const maxDialled = 4
+const dialledMax = 4
 const ignore = (): void => undefined
 
 /**
@@ -63,7 +63,7 @@ async function allowedAddresses(
   const addresses = await resolve(hostname, signal)
   const allowed = addresses.filter((address) => rules.isAllowed(address))
   if (allowed.length === 0) throw new OutboundFailure("the host's address is not allowed")
-  return allowed.toSorted((a, b) => isIP(a) - isIP(b)).slice(0, maxDialled)
+  return allowed.toSorted((a, b) => isIP(a) - isIP(b)).slice(0, dialledMax)
 }
 
 async function dialFirst(addresses: readonly string[], port: number, signal: AbortSignal): Promise<Socket> {

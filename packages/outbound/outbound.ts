@@ -47,8 +47,8 @@ export interface AttemptResult {
   /** The delay that `Retry-After` of a failure asks for, ms. */
   retryAfterMs: number | null
   /**
-   * Of an e-mail that the SMTP server took for some recipients and refused for others with a 4xx, as greylisting does, which is
-   * a failure: the recipients that need no further attempt.
+   * Recipients that need no further attempt, of an e-mail that the SMTP server took for them and refused for others with a 4xx,
+   * as greylisting does. The attempt is a failure.
    */
   settledRecipients?: readonly string[]
 }

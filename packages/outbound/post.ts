@@ -1,4 +1,5 @@
 import { Client, type Dispatcher } from 'undici'
+import { settledOrAborted } from '@sluice/runtime/settled-or-aborted'
 import { describeFailure, OutboundFailure } from './describe-failure.ts'
 import { guardedConnect, type GuardOptions } from './guarded-connect.ts'
 import type { AttemptResult, PostRequest } from './outbound.ts'
@@ -12,9 +13,9 @@ export interface PostOptions extends GuardOptions {
 }
 
 /** Bytes of a response's body that are read and kept. */
-const maxResponseBytes = 4_096
+const responseBytesMax = 4_096
 /** A receiver that sends more informational responses (1xx) than this is cut off. */
-const maxInformational = 20
+const informationalMax = 20
 const ignore = (): void => undefined
 
 /** The state of an attempt while it runs. */
@@ -53,7 +54,7 @@ async function runInTime(
   }, options.timeoutMs)
   const either = AbortSignal.any([signal, end.signal])
   try {
-    await untilAborted(send(request, options, either), either)
+    await settledOrAborted(send(request, options, either), either)
     return undefined
   } catch (error) {
     signal.throwIfAborted()
@@ -68,21 +69,6 @@ async function runInTime(
 function timeoutError({ status }: Progress, timeoutMs: number): OutboundFailure {
   const limit = `within ${timeoutMs / 1_000} s`
   return new OutboundFailure(status === null ? `no response ${limit}` : `the response was not complete ${limit}`)
-}
-
-async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const onAbort = (): void => {
-    reject(signal.reason as Error)
-  }
-  signal.addEventListener('abort', onAbort, { once: true })
-  // The work may fail later than the race ends.
-  work.catch(ignore)
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
 }
 
 async function send(
@@ -100,7 +86,7 @@ async function send(
   })
   let informational = 0
   const onInfo = (): void => {
-    if (++informational > maxInformational)
+    if (++informational > informationalMax)
       void client.destroy(new OutboundFailure('the receiver sends informational responses without end'))
   }
   signal.addEventListener('abort', () => void client.destroy().catch(ignore), { once: true })
@@ -130,7 +116,7 @@ async function readHead(body: Dispatcher.ResponseData['body'], progress: Progres
   for await (const chunk of body as AsyncIterable<Uint8Array>) {
     progress.chunks.push(chunk)
     progress.bytes += chunk.length
-    if (progress.bytes >= maxResponseBytes) return
+    if (progress.bytes >= responseBytesMax) return
   }
 }
 
@@ -142,6 +128,6 @@ function requireSuccess(status: number): void {
 
 /** As UTF-8, without a character that was cut in the middle; Postgres can't store the character NUL. */
 function textOf(chunks: readonly Uint8Array[]): string {
-  const head = Buffer.concat(chunks).subarray(0, maxResponseBytes)
+  const head = Buffer.concat(chunks).subarray(0, responseBytesMax)
   return new TextDecoder().decode(head, { stream: true }).replaceAll('\0', '\uFFFD')
 }

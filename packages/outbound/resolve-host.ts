@@ -14,7 +14,7 @@ export class HostNotResolved extends Error {
 /** One server of DNS gets two attempts of this length, ms. */
 const queryTimeoutMs = 2_000
 /** A lookup of the operating system occupies one of Node's four threads for files, and can't be cancelled. */
-const maxSystemLookups = 1
+const systemLookupsMax = 1
 
 /**
  * Asks DNS (A and AAAA) on sockets of its own, so that names whose servers never answer cost no thread. A name that DNS
@@ -26,7 +26,7 @@ export function dnsResolver(
   servers?: readonly string[],
   lookUp = servers === undefined ? lookUpBySystem : undefined,
 ): Resolve {
-  const limitLookups = concurrencyLimit(maxSystemLookups)
+  const limitLookups = concurrencyLimit(systemLookupsMax)
   return async (hostname, signal) => {
     signal.throwIfAborted()
     const name = hostname.replace(/\.$/, '')

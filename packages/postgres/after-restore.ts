@@ -29,14 +29,6 @@ export async function isEmptyPostgres(postgres: Postgres): Promise<boolean> {
   })
 }
 
-/** The time of Postgres, in Unix ms. */
-export async function postgresTime(postgres: Postgres): Promise<number> {
-  return postgres.run(async (db) => {
-    const { rows } = await sql<{ now: Date }>`SELECT clock_timestamp() AS now`.execute(db)
-    return (rows[0]?.now ?? new Date(NaN)).getTime()
-  })
-}
-
 /**
  * Makes the records fit a ClickHouse that is as it was at `at` (Unix ms), in one transaction. Times until which answers are
  * complete are forgotten: they would promise rows that the log has yet to bring again. Erasures, and imports of users,

@@ -24,7 +24,7 @@ export interface TakenDelivery extends LeaseKey {
   settledRecipients: readonly Buffer[]
   /** Since when the attempt was due, Unix ms. */
   dueAt: number
-  /** It was never attempted, and nobody has requested the attempt. */
+  /** The delivery was never attempted, and nobody has requested the attempt. */
   isFirst: boolean
   /** The endpoint has failed three times in a row. */
   isFailing: boolean

@@ -5,7 +5,7 @@ import type { Postgres } from './open.ts'
 
 /** What Postgres has noted of the shards of ClickHouse. */
 export interface Shards {
-  /** It decides on which shard an event is stored. */
+  /** The number of shards, by which the shard of an event is chosen. */
   number: number
   /** When `npm run reshard` began to double the number, by the clock of Postgres; null: it is not being doubled. */
   doublingSince: Date | null

@@ -1,4 +1,4 @@
-import { backfillAgeMs } from '@sluice/contracts/lanes'
+import { completeUntilFrom } from '@sluice/contracts/lanes'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Logger } from '@sluice/runtime/logger'
 import { Gauge, type Metrics } from '@sluice/runtime/metrics'
@@ -64,8 +64,6 @@ export function completeUntil({
   })
   return {
     ...polling,
-    // An event of the backfill lane that was received until `live` has a timestamp before `live - backfillAgeMs`; a query that
-    // reads nothing earlier does not wait for that lane.
-    now: (readsFrom = -Infinity) => (readsFrom >= latest.live - backfillAgeMs ? latest.live : latest.all),
+    now: (readsFrom = -Infinity) => completeUntilFrom(latest, readsFrom),
   }
 }

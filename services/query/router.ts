@@ -14,7 +14,7 @@ import { getAlertRoute } from './alerts/get-alert.ts'
 import { listAlertHistoryRoute } from './alerts/list-alert-history.ts'
 import { listAlertsRoute } from './alerts/list-alerts.ts'
 import { previewAlertRoute } from './alerts/preview-alert.ts'
-import { tryAlertRoute } from './alerts/try-alert.ts'
+import { testAlertRoute } from './alerts/test-alert.ts'
 import { updateAlertRoute } from './alerts/update-alert.ts'
 import { cohortAnalysisRoute } from './analytics/cohort-analysis.ts'
 import { retentionRoute } from './analytics/retention.ts'
@@ -68,7 +68,7 @@ import { listWebhooksRoute } from './webhooks/list-webhooks.ts'
 import { recoverDeliveriesRoute } from './webhooks/recover-deliveries.ts'
 import { replayDeliveryRoute } from './webhooks/replay-delivery.ts'
 import { rotateWebhookSecretRoute } from './webhooks/rotate-webhook-secret.ts'
-import { tryWebhookRoute } from './webhooks/try-webhook.ts'
+import { testWebhookRoute } from './webhooks/test-webhook.ts'
 import { updateWebhookRoute } from './webhooks/update-webhook.ts'
 import type { WebhookDeps } from './webhooks/webhook-deps.ts'
 
@@ -142,7 +142,7 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     getWebhookRoute(deps),
     updateWebhookRoute(deps),
     deleteWebhookRoute(deps),
-    tryWebhookRoute(deps),
+    testWebhookRoute(deps),
     rotateWebhookSecretRoute(deps),
     listDeliveriesRoute(deps),
     getDeliveryRoute(deps),
@@ -155,6 +155,6 @@ export function queryRoutes(deps: QueryDeps): Route[] {
     updateAlertRoute(deps),
     deleteAlertRoute(deps),
     listAlertHistoryRoute(deps),
-    tryAlertRoute(deps),
+    testAlertRoute(deps),
   ]
 }

@@ -18,7 +18,7 @@ export async function consumeClaim(claim: Claim, stop: WriterStop, context: Batc
   const signal = AbortSignal.any([claim.lost, stop.requested])
   /** Ends the wait for the running attempt: the partition's next claim ends a running insert. */
   const cut = AbortSignal.any([claim.lost, stop.graceOver])
-  let firstOfClaim = true
+  let isFirstOfClaim = true
   let slot: InsertSlot | undefined
   // Blocks that arrive while a batch waits for its slot or its turn are stored with it, and not after another wait.
   const ready = (): Promise<void> => {
@@ -32,13 +32,13 @@ export async function consumeClaim(claim: Claim, stop: WriterStop, context: Batc
     for await (const batch of claim.batches({ ready })) {
       // Blocks that are not stored yet are read again after the stop, or by the partition's new owner.
       if (signal.aborted) continue
-      const work = () => processBatch(claim, batch, { firstOfClaim, signal, slot }, context)
+      const work = () => processBatch(claim, batch, { isFirstOfClaim, signal, slot }, context)
       await settledOrAborted(isTracing() ? tracedBatch(batch, work) : work(), cut)
         .catch((error: unknown) => {
           if (!signal.aborted) throw error
         })
         .finally(() => stalledPartitions.delete(batch.partition))
-      firstOfClaim = false
+      isFirstOfClaim = false
       slot?.release()
     }
   } finally {

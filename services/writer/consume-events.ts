@@ -21,9 +21,9 @@ const batchRowsMax = 50_000
 const batchBytesMax = 16 * 1024 * 1024
 /** Wait for further blocks; a shorter one makes more inserts, for which events then wait (docs/decisions/022-small-inserts.md). */
 const lingerMsDefault = 100
-/** A batch of old rows may become one statement, and each month in it costs as much as thousands of rows. */
-const oldBatchRowsMax = 200_000
-const oldBatchBytesMax = 32 * 1024 * 1024
+/** A batch of the backfill lane may become one statement, and each month in it costs as much as thousands of rows. */
+const backfillBatchRowsMax = 200_000
+const backfillBatchBytesMax = 32 * 1024 * 1024
 /**
  * Time for a running insert to finish after a stop: a standalone has 3 s left when its last request has ended
  * (packages/http/stop-times.ts).
@@ -32,7 +32,7 @@ const stopGraceMs = 2_000
 
 export interface ConsumeDeps {
   log: EventLog
-  /** Given for the consumer of old rows: their log, beside `log`, and the consumer lag of the live rows. */
+  /** Given for the consumer of the backfill lane: its log, beside `log`, and the consumer lag of the live lane. */
   backfill?: { log: EventLog; liveLag: () => readonly PartitionLag[] }
   /** The log of rows that can't be stored, which `deadLetterUrl` names. */
   deadLetters: Pick<EventLog, 'partitions' | 'publish'>
@@ -40,7 +40,7 @@ export interface ConsumeDeps {
   logger: Logger
   metrics: Metrics
   lingerMs?: number
-  /** Inserts of live rows that run side by side; by default as many as there are cores, and 2 at least. */
+  /** Inserts of the live lane that run side by side; by default as many as there are cores, and 2 at least. */
   insertsMax?: number
   /** Memory for blocks that the consumers of a process share; unlimited by default. */
   budget?: ReadBudget
@@ -57,8 +57,8 @@ export interface EventConsumer extends Component {
 }
 
 /**
- * Moves events from the log, or from that of old rows, into ClickHouse. Partitions run in parallel (consume-claim.ts), those
- * of old rows take turns (backfill-pace.ts).
+ * Moves events from the log of one lane into ClickHouse. Partitions run in parallel (consume-claim.ts), those of the backfill
+ * lane take turns (backfill-pace.ts).
  */
 export function eventConsumer(deps: ConsumeDeps): EventConsumer {
   const { log, backfill, deadLetters, logger } = deps
@@ -97,8 +97,8 @@ export function eventConsumer(deps: ConsumeDeps): EventConsumer {
       const graceOver = new AbortController()
       const member = (backfill?.log ?? log).consumer({
         group: writerGroup(storeId),
-        maxBatchBytes: backfill ? oldBatchBytesMax : batchBytesMax,
-        maxBatchRows: backfill ? oldBatchRowsMax : batchRowsMax,
+        batchBytesMax: backfill ? backfillBatchBytesMax : batchBytesMax,
+        batchRowsMax: backfill ? backfillBatchRowsMax : batchRowsMax,
         ...(deps.budget && { budget: deps.budget }),
         lingerMs: backfill ? 0 : (deps.lingerMs ?? lingerMsDefault),
         onClaim: (claim) =>

@@ -25,7 +25,7 @@ export interface BatchContext extends DeadLetterContext {
 export async function processBatch(
   claim: Claim,
   batch: LogBatch,
-  { firstOfClaim, signal, slot }: { firstOfClaim: boolean; signal: AbortSignal; slot: InsertSlot | undefined },
+  { isFirstOfClaim, signal, slot }: { isFirstOfClaim: boolean; signal: AbortSignal; slot: InsertSlot | undefined },
   context: BatchContext,
 ): Promise<void> {
   const { lane, logId, inserter, reserve, pace, metrics, logger, stalledPartitions } = context
@@ -39,7 +39,7 @@ export async function processBatch(
   const started = performance.now()
   const { inserted, dead } = await storeBatch(
     batch,
-    { firstOfClaim, signal },
+    { isFirstOfClaim, signal },
     {
       inserter,
       withSlot: async (work) => (slot ?? (await reserve(partition, signal))).run(work),

@@ -124,7 +124,7 @@ describe('with four partitions on two shards', () => {
     const insertInto = (inserter: typeof stores.inserter, partition: number) =>
       inserter.insert(
         { payloads: [Buffer.from(`${JSON.stringify(event())}\n`)], hasUndated: false },
-        { queryId: `writer-${database}-${partition}`, replaceRunning: false, partition, timeoutMs },
+        { queryId: `writer-${database}-${partition}`, shouldReplaceRunning: false, partition, timeoutMs },
       )
     await insertInto(stores.inserter, 2)
     for (const server of servers) {

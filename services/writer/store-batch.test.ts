@@ -62,7 +62,7 @@ type BadRows = Awaited<ReturnType<EventInserter['findBadRows']>>
 interface StoreOptions {
   /** Given for old rows. */
   statements?: StoreDeps['statements']
-  firstOfClaim?: boolean
+  isFirstOfClaim?: boolean
   lost?: AbortController
   /** Aborts `lost` at the first failure that is followed by another attempt. */
   loseAtRetry?: string
@@ -70,12 +70,12 @@ interface StoreOptions {
   findBadRows?: (lines: readonly string[]) => BadRows
 }
 
-/** Stores a batch by a script of results; `replaced` has the value of `replaceRunning` of each insert. */
+/** Stores a batch by a script of results; `replaced` has the value of `shouldReplaceRunning` of each insert. */
 async function store(
   batch: LogBatch,
   steps: Step[],
   {
-    firstOfClaim = false,
+    isFirstOfClaim = false,
     lost = new AbortController(),
     loseAtRetry,
     findBadRows = () => [],
@@ -87,7 +87,7 @@ async function store(
   let retries = 0
   const stored = storeBatch(
     batch,
-    { firstOfClaim, signal: lost.signal },
+    { isFirstOfClaim, signal: lost.signal },
     {
       inserter: {
         insert,
@@ -109,7 +109,7 @@ async function store(
     inserted,
     dead,
     calls,
-    replaced: calls.map(({ options }) => options.replaceRunning),
+    replaced: calls.map(({ options }) => options.shouldReplaceRunning),
     retries,
     lines: lines(),
   }
@@ -124,7 +124,7 @@ test('a batch is one insert, named after log and partition, which returns the nu
     {
       payloads: ['a\n', 'b\n'],
       hasUndated: false,
-      options: { queryId: 'writer-log-1-3', replaceRunning: false, partition: 3, timeoutMs: 60_000 },
+      options: { queryId: 'writer-log-1-3', shouldReplaceRunning: false, partition: 3, timeoutMs: 60_000 },
     },
   ])
   expect(retries).toBe(0)
@@ -138,7 +138,7 @@ test('dated and undated blocks are stored by one insert, which knows that some a
 
 describe('an insert', () => {
   test('replaces a running one when it is the first of a claim', async () => {
-    expect((await store(singleBlock, [1], { firstOfClaim: true })).replaced).toStrictEqual([true])
+    expect((await store(singleBlock, [1], { isFirstOfClaim: true })).replaced).toStrictEqual([true])
     expect((await store(singleBlock, [1])).replaced).toStrictEqual([false])
   })
 
@@ -150,7 +150,7 @@ describe('an insert', () => {
 
   test('replaces none when another insert runs (216), which must finish first', async () => {
     expect((await store(singleBlock, [busy, busy, 1])).replaced).toStrictEqual([false, false, false])
-    expect((await store(singleBlock, [busy, 1], { firstOfClaim: true })).replaced).toStrictEqual([true, false])
+    expect((await store(singleBlock, [busy, 1], { isFirstOfClaim: true })).replaced).toStrictEqual([true, false])
   })
 
   test('replaces none after another insert cancelled the previous one (394)', async () => {
@@ -172,7 +172,7 @@ describe('an insert', () => {
   })
 
   test('replaces a running one when the first insert of the claim was refused for another reason', async () => {
-    expect((await store(singleBlock, [tooManyParts, 1], { firstOfClaim: true })).replaced).toStrictEqual([true, true])
+    expect((await store(singleBlock, [tooManyParts, 1], { isFirstOfClaim: true })).replaced).toStrictEqual([true, true])
   })
 })
 
@@ -259,7 +259,7 @@ describe('rows that ClickHouse can’t read', () => {
 
   test('leave the first insert of a claim that succeeds to replace a running one', async () => {
     const batch = batchOf(blockOf('a', 'bad'), { ...block('u', true) })
-    const { replaced } = await store(batch, [badData, 1], { findBadRows, firstOfClaim: true })
+    const { replaced } = await store(batch, [badData, 1], { findBadRows, isFirstOfClaim: true })
     expect(replaced).toStrictEqual([true, true])
   })
 })

@@ -57,7 +57,7 @@ export interface Stored {
  *
  * The rows are stored on the shard of the partition, where the lock and the look-back of the insert are as on a single server.
  * The `query_id` admits one insert at a time, of either lane and of the partitions that share it (insert-lock.ts). An insert
- * of a member that lost the partition may still run: `replaceRunning` ends it, at the first insert of a claim and after an
+ * of a member that lost the partition may still run: `shouldReplaceRunning` ends it, at the first insert of a claim and after an
  * insert of this writer whose outcome is unknown. An insert that is excluded, or ended, by another one is tried again soon.
  *
  * Rows become dead letters only when ClickHouse can't read them: after any other error, such as a missing table or a full
@@ -65,12 +65,12 @@ export interface Stored {
  */
 export async function storeBatch(
   batch: LogBatch,
-  { firstOfClaim, signal }: { firstOfClaim: boolean; signal: AbortSignal },
+  { isFirstOfClaim, signal }: { isFirstOfClaim: boolean; signal: AbortSignal },
   { inserter, withSlot, logId, logger, onRetry, statements }: StoreDeps,
 ): Promise<Stored> {
   const { partition } = batch
   const queryId = insertLock(logId, partition)
-  let replaceRunning = firstOfClaim
+  let shouldReplaceRunning = isFirstOfClaim
   let inserted = 0
 
   const retryUntilDone = <T>(work: () => Promise<T>, isPermanent?: (error: unknown) => boolean): Promise<T> =>
@@ -93,11 +93,11 @@ export async function storeBatch(
         hasUndated: blocks.some(({ headers }) => headers.undated),
       }
       try {
-        const result = await inserter.insert(rows, { queryId, replaceRunning, partition, timeoutMs })
+        const result = await inserter.insert(rows, { queryId, shouldReplaceRunning, partition, timeoutMs })
         inserted += result.inserted
-        replaceRunning = false
+        shouldReplaceRunning = false
       } catch (error) {
-        replaceRunning = shouldReplaceRunning(error) ?? replaceRunning
+        shouldReplaceRunning = shouldReplaceAfter(error) ?? shouldReplaceRunning
         throw error
       }
     })
@@ -112,7 +112,7 @@ export async function storeBatch(
         const waitedMs = performance.now() - since
         if (!wasExcluded(error) || (statements === undefined && waitedMs > excludedMsMax)) throw error
         if (statements !== undefined && waitedMs > oldExcludedMsMax) {
-          replaceRunning = true
+          shouldReplaceRunning = true
           since = performance.now()
         }
       }
@@ -165,7 +165,7 @@ function wasExcluded(error: unknown): boolean {
 }
 
 /** Whether the next insert must end a running one after `error`; undefined when the error does not change that. */
-function shouldReplaceRunning(error: unknown): boolean | undefined {
+function shouldReplaceAfter(error: unknown): boolean | undefined {
   const code = error instanceof ClickHouseError ? error.serverCode : undefined
   // Without a response, the insert may still run.
   if (code === undefined) return true

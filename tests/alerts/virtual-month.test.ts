@@ -71,7 +71,7 @@ beforeAll(async () => {
   const payloads = [Buffer.from(events.map((row) => `${JSON.stringify(row)}\n`).join(''))]
   await inserter.insert(
     { payloads, hasUndated: false },
-    { queryId: randomUUID(), replaceRunning: false, timeoutMs: 10_000 },
+    { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 10_000 },
   )
   await inserter.close()
 })
@@ -138,7 +138,10 @@ async function previewAndReality(spec: Partial<AlertSpec>, parts: Partial<AlertT
     noData: 'zero',
     ...parts,
   }
-  const options = { withPrevious: comparesWindows(trigger.operator), distinguishesNoData: trigger.noData !== 'zero' }
+  const options = {
+    comparesPrevious: comparesWindows(trigger.operator),
+    distinguishesNoData: trigger.noData !== 'zero',
+  }
   const preview = previewOf(trigger, await measureAlertSeries(asked, { start, end }, options, runner))
   return { preview, happened: await judgeMonth(asked, trigger, options) }
 }

@@ -31,8 +31,8 @@ export async function copyAcrossLanes({ logUrl }: Pick<Rig, 'logUrl'>): Promise<
   const copyTo = (other: EventLog, from: EventLog) =>
     from.consumer({
       group: 'copies',
-      maxBatchBytes: 1024 * 1024,
-      maxBatchRows: 10_000,
+      batchBytesMax: 1024 * 1024,
+      batchRowsMax: 10_000,
       lingerMs: 0,
       onClaim: async (claim) => {
         for await (const batch of claim.batches()) {

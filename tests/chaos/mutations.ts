@@ -90,8 +90,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       {
         file: 'services/writer/store-batch.ts',
-        from: 'inserter.insert(rows, { queryId, replaceRunning, partition, timeoutMs })',
-        to: 'inserter.insert(rows, { queryId, replaceRunning, partition: partition + Math.round(performance.now()), timeoutMs })',
+        from: 'inserter.insert(rows, { queryId, shouldReplaceRunning, partition, timeoutMs })',
+        to: 'inserter.insert(rows, { queryId, shouldReplaceRunning, partition: partition + Math.round(performance.now()), timeoutMs })',
       },
     ],
     detectedBy: { testFile: 'services/writer/shards.test.ts' },

@@ -117,8 +117,8 @@ async function readDeadLetters({ logUrl }: Rig, count: number): Promise<Map<stri
   const log = await openEventLog(deadLetterUrl(logUrl), { logger: silent })
   const consumer = log.consumer({
     group: `audit-${process.hrtime.bigint()}`,
-    maxBatchBytes: 2 ** 20,
-    maxBatchRows: 1_000,
+    batchBytesMax: 2 ** 20,
+    batchRowsMax: 1_000,
     lingerMs: 0,
     onClaim: async (claim) => {
       for await (const { blocks } of claim.batches()) {

@@ -86,7 +86,7 @@ async function checkEvents(spec: Partial<ExportSpec>): Promise<void> {
   const siteId = newId('site')
   const payload = rowsOf(siteId).map((row) => JSON.stringify(row))
   const batch = { payloads: [Buffer.from(payload.join('\n'))], hasUndated: false }
-  await rig.inserter.insert(batch, { queryId: siteId, replaceRunning: false, timeoutMs: 10_000 })
+  await rig.inserter.insert(batch, { queryId: siteId, shouldReplaceRunning: false, timeoutMs: 10_000 })
   const file = await exported(siteId, spec)
   const text = (spec.compression ? gunzipSync(file) : file).toString()
   const { importId } = await uploadFile(rig, [text], { siteId, environment: 'dev' })

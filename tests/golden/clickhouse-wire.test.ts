@@ -106,11 +106,11 @@ test.each([
   const payloads = [Buffer.from('{"site_id":"a"}\n'), Buffer.from('{"site_id":"ü"}\n')]
   const first = await inserter.insert(
     { payloads, hasUndated },
-    { queryId: 'writer-log-3', replaceRunning: true, timeoutMs: 60_000 },
+    { queryId: 'writer-log-3', shouldReplaceRunning: true, timeoutMs: 60_000 },
   )
   const second = await inserter.insert(
     { payloads: [], hasUndated },
-    { queryId: 'writer-log-3', replaceRunning: false, timeoutMs: 1_001 },
+    { queryId: 'writer-log-3', shouldReplaceRunning: false, timeoutMs: 1_001 },
   )
   await inserter.close()
   expectGolden(
@@ -237,7 +237,7 @@ test('a failure of ClickHouse is reported as in the golden file', async () => {
   const lines: string[] = []
   for (const response of responses) {
     const failure: unknown = await inserter
-      .insert({ payloads: [], hasUndated: false }, { queryId: 'q', replaceRunning: false, timeoutMs: 5_000 })
+      .insert({ payloads: [], hasUndated: false }, { queryId: 'q', shouldReplaceRunning: false, timeoutMs: 5_000 })
       .catch((error: unknown) => error)
     if (!(failure instanceof ClickHouseError)) throw new Error('it was taken')
     const { serverCode: code, internal, retryable } = failure

@@ -315,7 +315,7 @@ test('the writer inserts batches with the options of the golden file', async () 
   const inserted: string[] = []
   const { dead } = await storeBatch(
     batch,
-    { firstOfClaim: true, signal: new AbortController().signal },
+    { isFirstOfClaim: true, signal: new AbortController().signal },
     {
       inserter: {
         insert: ({ payloads, hasUndated }, options) => {

@@ -206,7 +206,7 @@ test(
   'alerts, over one window and many',
   async () => {
     const spec = { siteId: 'site', environment: 'all', windowMs: 3_600_000 } as const
-    const options = { withPrevious: true, distinguishesNoData: true }
+    const options = { comparesPrevious: true, distinguishesNoData: true }
     for (const metric of metrics) {
       await expectEqual((runner) =>
         measureAlertSeries({ ...spec, metric, filter: byUser }, { start: now - dayMs, end: now }, options, runner),

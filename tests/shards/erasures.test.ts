@@ -48,7 +48,7 @@ async function storeOnEach(events: readonly Partial<EventRow>[]): Promise<number
     const lines = events.map((fields) => JSON.stringify(row(site, fields)))
     const stored = await inserter.insert(
       { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false },
-      { queryId: randomUUID(), replaceRunning: false, partition, timeoutMs: 20_000 },
+      { queryId: randomUUID(), shouldReplaceRunning: false, partition, timeoutMs: 20_000 },
     )
     inserted += stored.inserted
   }
@@ -140,7 +140,7 @@ test('retention deletes on every shard, also when only one has old events', asyn
   await storeOnEach([{ timestamp: sent - 40 * dayMs }, {}])
   await inserter.insert(
     { payloads: [Buffer.from(JSON.stringify(row(site, { timestamp: sent - 90 * dayMs })))], hasUndated: false },
-    { queryId: randomUUID(), replaceRunning: false, partition: 1, timeoutMs: 20_000 },
+    { queryId: randomUUID(), shouldReplaceRunning: false, partition: 1, timeoutMs: 20_000 },
   )
   const expired = [{ siteId: site, before: sent - 30 * dayMs }]
   const first = await eraser.startExpiry(expired)

@@ -119,8 +119,8 @@ test('a dead letter is replayed to the shard that its rows came from, whatever t
     const origins = new Map<string, number>()
     const consumer = log.consumer({
       group: 'test',
-      maxBatchBytes: 1_000_000,
-      maxBatchRows: 1_000,
+      batchBytesMax: 1_000_000,
+      batchRowsMax: 1_000,
       lingerMs: 0,
       onClaim: async (claim) => {
         for await (const batch of claim.batches()) {

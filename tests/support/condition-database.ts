@@ -38,7 +38,7 @@ export async function openConditionDatabase(): Promise<ConditionDatabase> {
       return encodeEvent(sent, { receivedAt, environment: 'prod' }).line
     })
     const batch = { payloads: [Buffer.from(lines.join(''))], hasUndated: false }
-    await inserter.insert(batch, { queryId: siteId, replaceRunning: false, timeoutMs: 20_000 })
+    await inserter.insert(batch, { queryId: siteId, shouldReplaceRunning: false, timeoutMs: 20_000 })
   }
 
   return {

@@ -235,8 +235,8 @@ function readLog(log: EventLog): { rows: readonly StoredRow[]; stop: () => Promi
   let block = 0
   const consumer = log.consumer({
     group: 'test',
-    maxBatchBytes: 1024 * 1024,
-    maxBatchRows: 1_000,
+    batchBytesMax: 1024 * 1024,
+    batchRowsMax: 1_000,
     lingerMs: 0,
     onClaim: async (claim) => {
       for await (const batch of claim.batches()) {

@@ -147,7 +147,7 @@ export async function storeEvents(
   })
   await inserter.insert(
     { payloads: [Buffer.from(lines.join(''))], hasUndated: false },
-    { queryId: randomUUID(), replaceRunning: false, timeoutMs: 10_000 },
+    { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 10_000 },
   )
   await inserter.close()
 }

@@ -94,6 +94,6 @@ export async function openShardedTestStore(cluster: ClickHouseCluster): Promise<
 async function insertInto(inserter: EventInserter, lines: readonly string[], partition: number): Promise<void> {
   await inserter.insert(
     { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false },
-    { queryId: randomUUID(), replaceRunning: false, partition, timeoutMs: 60_000 },
+    { queryId: randomUUID(), shouldReplaceRunning: false, partition, timeoutMs: 60_000 },
   )
 }

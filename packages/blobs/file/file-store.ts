@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path'
 import { errorCode } from '@sluice/runtime/errors'
 import { makeFolder } from '@sluice/runtime/make-folder'
 import { type BlobStore, probeName, type Upload, type UploadedPart } from '../blob-store.ts'
+import { chunksUntilAborted } from '../chunks-until-aborted.ts'
 import { blobNotFound, rangeNotSatisfiable, uploadConflict } from '../errors.ts'
 import { checkName, checkPartNumber, checkParts, checkPrefix, checkRange, totalBytes } from '../rules.ts'
-import { untilAborted } from '../until-aborted.ts'
 import { onDisk, toDiskError } from './disk-error.ts'
 import { append, createFile, renameDurably, syncFolder } from './durable-files.ts'
 import { fileSize, listFiles, openIfExists, removeFile, streamFile } from './files.ts'
@@ -55,7 +55,11 @@ export function openFileStore(folder: string): BlobStore {
       const upload = await disk(() => uploads.begin(name))
       const draft = join(uploads.folderOf(upload), 'content')
       try {
-        const bytes = await createFile(draft, (file) => writeChunks(file, untilAborted(content, signal), disk), disk)
+        const bytes = await createFile(
+          draft,
+          (file) => writeChunks(file, chunksUntilAborted(content, signal), disk),
+          disk,
+        )
         signal?.throwIfAborted()
         await disk(() => renameDurably(draft, path))
         return { bytes }

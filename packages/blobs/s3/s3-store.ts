@@ -25,7 +25,7 @@ import type { S3Address } from './url.ts'
 import { writeInParts } from './write-in-parts.ts'
 
 /** Requests at once that remove an object each. */
-const removedAtOnceMax = 16
+const removalConcurrencyMax = 16
 const checkTimeoutMs = 5_000
 /** Time for which a check that passed is not repeated: readiness asks every second, and each check is three billed requests. */
 const checkHeldMs = 30_000
@@ -212,7 +212,7 @@ export function openS3Store(address: S3Address, { credentials, timeouts }: S3Sto
 
     remove: async (names) => {
       names.forEach(checkName)
-      const limit = concurrencyLimit(removedAtOnceMax)
+      const limit = concurrencyLimit(removalConcurrencyMax)
       const outcomes = await Promise.allSettled(names.map((name) => limit(() => removeOne(name))))
       const failed = outcomes.find((outcome) => outcome.status === 'rejected')
       if (failed) throw failed.reason

@@ -1,6 +1,6 @@
 import type { BlobContent } from '../blob-store.ts'
+import { chunksUntilAborted } from '../chunks-until-aborted.ts'
 import { partBytes } from '../part-bytes.ts'
-import { untilAborted } from '../until-aborted.ts'
 
 /** The content in parts of at least `partBytes` but the last; one empty part for empty content. */
 export async function* splitIntoParts(
@@ -10,7 +10,7 @@ export async function* splitIntoParts(
   let chunks: Uint8Array[] = []
   let bytes = 0
   let n = 1
-  for await (const chunk of untilAborted(content, signal)) {
+  for await (const chunk of chunksUntilAborted(content, signal)) {
     chunks.push(chunk)
     bytes += chunk.length
     if (bytes < partBytes(n)) continue

@@ -1,10 +1,6 @@
-import { guardCell } from '@sluice/contracts/csv-cells'
+import { guardCell, quoteCell } from '@sluice/contracts/csv-cells'
 
 /** A line of CSV. A text that spreadsheets would take for a formula gets a leading `'`, as in the exports of Sluice. */
 export function csvLine(cells: readonly (string | number)[]): string {
-  return cells.map((cell) => quote(typeof cell === 'number' ? String(cell) : guardCell(cell))).join(',')
-}
-
-function quote(cell: string): string {
-  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
+  return cells.map((cell) => quoteCell(typeof cell === 'number' ? String(cell) : guardCell(cell))).join(',')
 }

@@ -12,7 +12,7 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
         Array.from({ length: 10 }, (_, index) => block(0, String(index), { rows: 30 })),
         { timeoutMs },
       )
-      const reader = collect(log, 'group', { maxBatchRows: 100, lingerMs: 1_000 })
+      const reader = collect(log, 'group', { batchRowsMax: 100, lingerMs: 1_000 })
       await waitUntilTrue('all blocks', () => reader.committed.length === 10)
       expect(reader.batches.map(({ rows }) => rows)).toEqual([90, 90, 90, 30])
     })
@@ -24,7 +24,7 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
         sizes.map((bytes, index) => block(0, String(index), {}, bytes)),
         { timeoutMs },
       )
-      const reader = collect(log, 'group', { maxBatchBytes: 1000, lingerMs: 1_000 })
+      const reader = collect(log, 'group', { batchBytesMax: 1000, lingerMs: 1_000 })
       await waitUntilTrue('all blocks', () => reader.committed.length === sizes.length)
       expect(reader.batches.map(({ bytes }) => bytes)).toEqual([800, 400, 3000, 10])
       expect(reader.names).toEqual(['0', '1', '2', '3', '4'])
@@ -32,8 +32,8 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
 
     test('are delivered at once when full, otherwise after the linger', async () => {
       const log = await openNew()
-      const full = collect(log, 'full', { maxBatchRows: 2, lingerMs: 60_000 })
-      const lingering = collect(log, 'lingering', { maxBatchRows: 100, lingerMs: 300 })
+      const full = collect(log, 'full', { batchRowsMax: 2, lingerMs: 60_000 })
+      const lingering = collect(log, 'lingering', { batchRowsMax: 100, lingerMs: 300 })
       await waitUntilTrue('claims', () => areAllHeld(full) && areAllHeld(lingering))
       const started = performance.now()
       await publishNames(log, 0, ['a'])
@@ -88,7 +88,7 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
       const payload = Buffer.alloc(mebibyte, 'x\n')
       const big = { partition: 0, headers: { v: 1, rows: 1, bytes: mebibyte } as const, payload }
       const release = createGate()
-      const reader = collect(log, 'group', { maxBatchBytes: mebibyte }, async ({ partition }) => {
+      const reader = collect(log, 'group', { batchBytesMax: mebibyte }, async ({ partition }) => {
         if (partition === 0) await release.promise
       })
       await waitUntilTrue('claims', () => areAllHeld(reader))
@@ -113,7 +113,7 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
         await log.publish(blocks, { timeoutMs })
       }
       const release = createGate()
-      const options = { maxBatchBytes: 64 * 1024, budget: readBudget(128 * 1024) }
+      const options = { batchBytesMax: 64 * 1024, budget: readBudget(128 * 1024) }
       const reader = collect(log, 'group', options, ({ partition }) =>
         partition === 3 ? Promise.resolve() : release.promise,
       )
@@ -128,7 +128,7 @@ export function describeBatches({ createGate, openNew, publishNames }: Harness):
       const release = createGate()
       const before = Date.now()
       await publishNames(log, 0, ['a', 'b', 'c'])
-      const reader = collect(log, 'group', { maxBatchRows: 1 }, () => release.promise)
+      const reader = collect(log, 'group', { batchRowsMax: 1 }, () => release.promise)
       const lagOf = (partition: number) => reader.consumer.lag().find((each) => each.partition === partition)
       await waitUntilTrue('claims', () => areAllHeld(reader) && reader.names.length === 1)
       await waitUntilTrue('the lag', () => lagOf(0)?.blocks === 3)

@@ -34,7 +34,7 @@ export function nameOf({ payload }: Block): string {
 }
 
 /** Large limits and no linger, so that a test sets only the limit that it checks. */
-export const eagerly = { maxBatchBytes: 1024 * 1024, maxBatchRows: 1000, lingerMs: 0 }
+export const eagerly = { batchBytesMax: 1024 * 1024, batchRowsMax: 1000, lingerMs: 0 }
 
 /** A member that records its batches. */
 export interface Collector {

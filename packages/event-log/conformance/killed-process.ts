@@ -35,7 +35,7 @@ if (task === 'hold') {
 }
 if (task === 'consume') {
   collect(log, group, {
-    maxBatchRows: 1,
+    batchRowsMax: 1,
     async onClaim(claim) {
       for await (const batch of claim.batches()) {
         const names = batch.blocks.map(nameOf)

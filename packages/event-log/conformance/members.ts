@@ -69,7 +69,7 @@ export function describeMembers({ createGate, openNew, publishNames, publishEver
       const log = await openNew()
       await publishNames(log, 2, ['a', 'b'])
       const release = createGate()
-      const first = collect(log, 'group', { maxBatchRows: 1 }, () => release.promise)
+      const first = collect(log, 'group', { batchRowsMax: 1 }, () => release.promise)
       await waitUntilTrue('the batch', () => first.names.length === 1)
       let stopped = false
       const stopping = first.consumer.stop().then(() => {

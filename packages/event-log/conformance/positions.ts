@@ -42,7 +42,7 @@ export function describePositions({
       await publishNames(log, 1, ['a', 'b'])
       await publishNames(log, 3, ['c'])
       expect(await standing()).toEqual(['0: 0/0', '1: 0/2', '2: 0/0', '3: 0/1'])
-      const reader = collect(log, 'group', { maxBatchRows: 1 })
+      const reader = collect(log, 'group', { batchRowsMax: 1 })
       await waitUntilTrue('all blocks', () => reader.committed.length === 3)
       expect(await standing()).toEqual(['0: 0/0', '1: 2/2', '2: 0/0', '3: 1/1'])
       await publishNames(log, 0, ['d'])
@@ -97,8 +97,8 @@ export function describePositions({
       const seen: string[] = []
       const before = log.consumer({
         group: 'group',
-        maxBatchBytes: 1024,
-        maxBatchRows: 1,
+        batchBytesMax: 1024,
+        batchRowsMax: 1,
         lingerMs: 0,
         async onClaim(claim) {
           for await (const batch of claim.batches()) {
@@ -141,8 +141,8 @@ export function describePositions({
       const commits = Promise.withResolvers<unknown>()
       const consumer = log.consumer({
         group: 'group',
-        maxBatchBytes: 1024,
-        maxBatchRows: 1,
+        batchBytesMax: 1024,
+        batchRowsMax: 1,
         lingerMs: 0,
         async onClaim(claim) {
           for await (const batch of claim.batches()) {

@@ -14,7 +14,7 @@ test('a batch is not made ready before it is due, and holds what has arrived unt
   const feed = createClaimFeed({
     partition: 0,
     startOffset: 0n,
-    limits: { maxBatchBytes: 1_000, maxBatchRows: 3, lingerMs: 600_000 },
+    limits: { batchBytesMax: 1_000, batchRowsMax: 3, lingerMs: 600_000 },
     store: () => Promise.resolve(),
     onSpaceAvailable: () => undefined,
   })
@@ -45,7 +45,7 @@ test('a claim that ends while a batch waits hands out no batch', async () => {
   const feed = createClaimFeed({
     partition: 0,
     startOffset: 0n,
-    limits: { maxBatchBytes: 1_000, maxBatchRows: 1, lingerMs: 0 },
+    limits: { batchBytesMax: 1_000, batchRowsMax: 1, lingerMs: 0 },
     store: () => Promise.resolve(),
     onSpaceAvailable: () => undefined,
   })

@@ -15,7 +15,7 @@ export interface ClaimFeedOptions {
   partition: number
   /** Where the claim begins: the group's committed position. */
   startOffset: bigint
-  limits: Pick<ConsumerOptions, 'maxBatchBytes' | 'maxBatchRows' | 'lingerMs' | 'budget'>
+  limits: Pick<ConsumerOptions, 'batchBytesMax' | 'batchRowsMax' | 'lingerMs' | 'budget'>
   /** Number of partitions that may share the budget; 1 by default. */
   partitions?: number
   /** Stores the group's position; rejects when it could not. Calls of one claim never overlap. */
@@ -91,10 +91,10 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     signal()
   })
 
-  const isFull = () => bufferedBytes >= 2 * limits.maxBatchBytes || bufferedRows >= 2 * limits.maxBatchRows
+  const isFull = () => bufferedBytes >= 2 * limits.batchBytesMax || bufferedRows >= 2 * limits.batchRowsMax
 
   /** The number of buffered blocks that fit into a batch of `bytesMax`, at least one, and whether the batch is then full. */
-  const measureNextBatch = (bytesMax = limits.maxBatchBytes) => {
+  const measureNextBatch = (bytesMax = limits.batchBytesMax) => {
     let bytes = 0
     let rows = 0
     let count = 0
@@ -102,11 +102,11 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
       bytes += block.headers.bytes
       rows += block.headers.rows
       const blockBytes = block.headers.bytes
-      if (count > 0 && (bytes > bytesMax || rows > limits.maxBatchRows)) {
+      if (count > 0 && (bytes > bytesMax || rows > limits.batchRowsMax)) {
         return { count, bytes: bytes - blockBytes, complete: true }
       }
       count++
-      if (bytes >= bytesMax || rows >= limits.maxBatchRows) return { count, bytes, complete: true }
+      if (bytes >= bytesMax || rows >= limits.batchRowsMax) return { count, bytes, complete: true }
     }
     return { count, bytes, complete: false }
   }
@@ -131,7 +131,7 @@ export function createClaimFeed(options: ClaimFeedOptions): ClaimFeed {
     bufferedBytes -= batch.bytes
     bufferedRows -= batch.rows
     uncommitted.push(batch)
-    if (wasFull && bufferedBytes < limits.maxBatchBytes && bufferedRows < limits.maxBatchRows) {
+    if (wasFull && bufferedBytes < limits.batchBytesMax && bufferedRows < limits.batchRowsMax) {
       wasFull = false
       if (account.mayRead()) options.onSpaceAvailable()
       else wasRefused = true

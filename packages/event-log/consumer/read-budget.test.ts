@@ -21,7 +21,7 @@ test('a process that reads many partitions holds no more than its budget allows'
 
   const gate = Promise.withResolvers<undefined>()
   const before = bufferBytes()
-  const options = { maxBatchBytes: mebibyte, budget: readBudget(8 * mebibyte) }
+  const options = { batchBytesMax: mebibyte, budget: readBudget(8 * mebibyte) }
   const reader = collect(log, 'group', options, () => gate.promise)
   const readPartitions = () => new Set(reader.batches.map(({ partition }) => partition)).size
   await waitUntilTrue('every partition has its batch', () => readPartitions() === partitions, 120_000)

@@ -17,7 +17,7 @@ export interface AssignmentContext {
   group: string
   /** Number of partitions of the topic. */
   topicPartitions: number
-  limits: Pick<ConsumerOptions, 'maxBatchBytes' | 'maxBatchRows' | 'lingerMs' | 'budget'>
+  limits: Pick<ConsumerOptions, 'batchBytesMax' | 'batchRowsMax' | 'lingerMs' | 'budget'>
   admin: KafkaAdmin
   claims: ClaimSet
   fetching: FetchControl

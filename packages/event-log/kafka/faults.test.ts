@@ -100,7 +100,7 @@ describeWithKafka('records in Kafka', () => {
     const publish = async (each: string) => log.publish([block(0, each, {}, 100_000)], { timeoutMs })
     for (const each of names.slice(0, 20)) await publish(each)
     const release = Promise.withResolvers<undefined>()
-    const reader = collect(log, 'group', { maxBatchBytes: 100_000, maxBatchRows: 1 }, () => release.promise)
+    const reader = collect(log, 'group', { batchBytesMax: 100_000, batchRowsMax: 1 }, () => release.promise)
     await waitUntilTrue('a batch', () => reader.names.length === 1)
     for (const each of names.slice(20)) await publish(each)
 

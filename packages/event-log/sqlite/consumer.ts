@@ -85,7 +85,7 @@ export function createSqliteConsumer(context: SqliteConsumerContext, options: Co
 
   /** Bytes of one read. */
   const pieceBytes = Math.min(
-    options.maxBatchBytes,
+    options.batchBytesMax,
     (options.budget ?? readBudget(Infinity)).pieceBytes(context.partitions),
   )
   const member: Member = { claims, begin }

@@ -112,7 +112,7 @@ describe('the folder of a SQLite log', () => {
     const dir = await createDir()
     const log = await open(dir, { fileBytesMax: 8 * mebibyte })
     const release = Promise.withResolvers<undefined>()
-    const reader = collect(log, 'group', { maxBatchRows: 1 }, () => release.promise)
+    const reader = collect(log, 'group', { batchRowsMax: 1 }, () => release.promise)
     const publish = (name: string) => log.publish([block(0, name, {}, mebibyte)], { timeoutMs })
     let taken = 0
     const refusal = await (async () => {

@@ -45,14 +45,14 @@ interface SeriesRange {
 async function countSeries(
   spec: AlertSpec,
   { start, end }: SeriesRange,
-  { withPrevious }: MeasureOptions,
+  { comparesPrevious }: MeasureOptions,
   runner: QueryRunner,
 ): Promise<AlertSeries> {
   const { windowMs } = spec
-  const count = await countInWindows(spec, { start: start - (withPrevious ? windowMs : 0), end }, runner)
+  const count = await countInWindows(spec, { start: start - (comparesPrevious ? windowMs : 0), end }, runner)
   const times = timesOf({ start, end, stepMs: minuteMs })
   const points = times.map((timestamp) => {
-    const [value, previous] = [count(timestamp), withPrevious ? count(timestamp - windowMs) : 0]
+    const [value, previous] = [count(timestamp), comparesPrevious ? count(timestamp - windowMs) : 0]
     return {
       timestamp,
       measured:
@@ -65,7 +65,7 @@ async function countSeries(
 async function metricSeries(
   spec: AlertSpec,
   { start, end }: SeriesRange,
-  { withPrevious, distinguishesNoData }: MeasureOptions,
+  { comparesPrevious, distinguishesNoData }: MeasureOptions,
   runner: QueryRunner,
 ): Promise<AlertSeries> {
   const { windowMs } = spec
@@ -77,7 +77,7 @@ async function metricSeries(
     return new Map(rows.map(({ point, value }) => [point, value]))
   }
   const values = await read(grid)
-  const previous = withPrevious ? await read({ ...grid, first: grid.first - windowMs }) : undefined
+  const previous = comparesPrevious ? await read({ ...grid, first: grid.first - windowMs }) : undefined
   const count = distinguishesNoData ? await countInWindows(spec, { start, end }, runner) : undefined
   const points = times.map((timestamp, index) => {
     const [value, before] = [values.get(index) ?? 0, previous?.get(index) ?? 0]

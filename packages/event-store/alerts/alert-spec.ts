@@ -1,6 +1,9 @@
+import type { AlertCondition } from '@sluice/contracts/alerts'
 import type { Filter } from '@sluice/contracts/conditions'
 import type { Environment } from '@sluice/contracts/scopes'
 import type { Metric } from '@sluice/contracts/stats'
+import { durationMs } from '@sluice/runtime/durations'
+import { sessionWindowMs } from '../session-sql.ts'
 
 /** The metric that an alert rule measures over the window that ends with a minute, and the events that count. */
 export interface AlertSpec {
@@ -16,6 +19,24 @@ export interface AlertSpec {
   targetEvent?: string | undefined
 }
 
+/** The spec that a rule with this condition evaluates. `conversionEvent`: that of the site's settings, null for the default. */
+export function alertSpecOf(
+  { metric, window, event_type: eventType, filter }: AlertCondition,
+  { siteId, environment }: Pick<AlertSpec, 'siteId' | 'environment'>,
+  conversionEvent: string | null,
+): AlertSpec {
+  return {
+    siteId,
+    environment,
+    metric,
+    windowMs: durationMs(window) ?? 0,
+    ...(eventType === undefined ? {} : { eventType }),
+    ...(filter === undefined ? {} : { filter }),
+    // Rules of other metrics are measured together, whatever the site's event is.
+    ...(metric === 'conversion_rate' && conversionEvent !== null ? { targetEvent: conversionEvent } : {}),
+  }
+}
+
 /** Whether the metric is a number of events, which late events can only raise. */
 export function countsEvents({ metric }: Pick<AlertSpec, 'metric'>): boolean {
   return metric === 'event_count' || metric === 'event_count_by_type'
@@ -23,8 +44,8 @@ export function countsEvents({ metric }: Pick<AlertSpec, 'metric'>): boolean {
 
 /**
  * How long before the end of its window the answer depends on events, in ms: two windows, because the previous one may be
- * compared, and the 24 h in which a session may have begun.
+ * compared, and the time in which a session may have begun.
  */
 export function readsBeforeMs({ windowMs }: Pick<AlertSpec, 'windowMs'>): number {
-  return 2 * windowMs + 24 * 3_600_000
+  return 2 * windowMs + sessionWindowMs
 }

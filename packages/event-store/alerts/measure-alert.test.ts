@@ -85,7 +85,7 @@ test.each<Metric>(metrics)(
     const siteId = await database.siteWith(events)
     for (const variant of variants) {
       const spec: AlertSpec = { siteId, environment: 'prod', metric, ...variant }
-      const options = { withPrevious: true, distinguishesNoData: true }
+      const options = { comparesPrevious: true, distinguishesNoData: true }
       const range = { start: noon - hour, end: noon + 51 * hour }
       const { points, stepMs } = await measureAlertSeries(spec, range, options, runner)
       const judged = points.filter((_, index) => index % Math.max(1, Math.floor((29 * minuteMs) / stepMs)) === 0)
@@ -117,8 +117,8 @@ test('specs that are measured together have the values that each has by itself',
       { siteId, environment: 'prod' as const, metric, windowMs: hour, eventType: 'purchase', filter },
     ])
     .flatMap((spec) => [
-      { spec, options: { withPrevious: true, distinguishesNoData: true } },
-      { spec, options: { withPrevious: false, distinguishesNoData: false } },
+      { spec, options: { comparesPrevious: true, distinguishesNoData: true } },
+      { spec, options: { comparesPrevious: false, distinguishesNoData: false } },
     ])
   for (const end of [noon, noon + 10 * minuteMs, noon + 25 * hour, noon + 49 * hour + 21 * minuteMs]) {
     const alone = []
@@ -131,7 +131,7 @@ test('without the spec whether there was no event, 0 counts as no data', async (
   const siteId = await database.siteWith([{ at: 0 }])
   const spec: AlertSpec = { siteId, environment: 'prod', metric: 'unique_users', windowMs: hour }
   const measure = (distinguishesNoData: boolean) =>
-    measureAlert(spec, noon + hour, { withPrevious: false, distinguishesNoData }, runner)
+    measureAlert(spec, noon + hour, { comparesPrevious: false, distinguishesNoData }, runner)
   expect([await measure(true), await measure(false)]).toStrictEqual([
     { outcome: 'value', value: 0, previous: 0 },
     { outcome: 'no_data', previous: 0 },
@@ -149,7 +149,7 @@ test('a number of users is exact however many there are, as in the preview', asy
   )
   for (const metric of ['unique_users', 'visitors'] as const) {
     const spec: AlertSpec = { siteId, environment: 'prod', metric, windowMs: hour }
-    const options = { withPrevious: false, distinguishesNoData: false }
+    const options = { comparesPrevious: false, distinguishesNoData: false }
     expect(await measureAlert(spec, noon + hour, options, runner)).toMatchObject({ value: count })
   }
 })

@@ -1,4 +1,4 @@
-import type { Measured } from '@sluice/contracts/alert-state'
+import { type AlertTrigger, comparesWindows, type Measured } from '@sluice/contracts/alert-state'
 import type { Metric } from '@sluice/contracts/stats'
 import type { QueryRunner } from '../query-runner.ts'
 import { isSessionMetric } from '../session-metrics.ts'
@@ -7,9 +7,14 @@ import { type AlertSpec, countsEvents } from './alert-spec.ts'
 
 export interface MeasureOptions {
   /** Whether the value over the window before is needed too. */
-  withPrevious: boolean
+  comparesPrevious: boolean
   /** Whether a value of 0 and no event at all are to be told apart; without it a value of 0 counts as no data. */
   distinguishesNoData: boolean
+}
+
+/** What has to be measured for a rule with this trigger. */
+export function measureOptionsOf({ operator, noData }: Pick<AlertTrigger, 'operator' | 'noData'>): MeasureOptions {
+  return { comparesPrevious: comparesWindows(operator), distinguishesNoData: noData !== 'zero' }
 }
 
 /**
@@ -19,12 +24,12 @@ export interface MeasureOptions {
 export async function measureAlert(
   spec: AlertSpec,
   end: number,
-  { withPrevious, distinguishesNoData }: MeasureOptions,
+  { comparesPrevious, distinguishesNoData }: MeasureOptions,
   runner: QueryRunner,
 ): Promise<Exclude<Measured, { outcome: 'failed' }>> {
   const { windowMs } = spec
   const value = await valueOf(spec, spec.metric, end, runner)
-  const previous = withPrevious ? await valueOf(spec, spec.metric, end - windowMs, runner) : 0
+  const previous = comparesPrevious ? await valueOf(spec, spec.metric, end - windowMs, runner) : 0
   if (value !== 0) return { outcome: 'value', value, previous }
   const isEmpty = countsEvents(spec) || !distinguishesNoData || (await valueOf(spec, 'event_count', end, runner)) === 0
   return isEmpty ? { outcome: 'no_data', previous } : { outcome: 'value', value, previous }

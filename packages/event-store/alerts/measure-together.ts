@@ -48,7 +48,7 @@ function combinedStatement(specs: readonly MeasuredTogether[], end: number): Sta
   const [first] = specs
   if (first === undefined) throw new TypeError('there is no spec')
   const { siteId, environment } = first.spec
-  const reachMs = Math.max(...specs.map(({ spec, options }) => spec.windowMs * (options.withPrevious ? 2 : 1)))
+  const reachMs = Math.max(...specs.map(({ spec, options }) => spec.windowMs * (options.comparesPrevious ? 2 : 1)))
   const scope = { siteId, environment, start: end - reachMs, end }
   const parts = specs.map((each, index) => columnsOf(each, index))
   const userFields = parts.flatMap((part) => part.userFields)
@@ -84,7 +84,7 @@ function columnsOf({ spec, options }: MeasuredTogether, index: number): SpecColu
   return {
     columns: [
       `${measureOver(inWindow)} AS value_${index}`,
-      ...(options.withPrevious
+      ...(options.comparesPrevious
         ? [
             `${measureOver(`timestamp >= ${before(2 * windowMs)}`, `timestamp < ${before(windowMs)}`)} AS previous_${index}`,
           ]

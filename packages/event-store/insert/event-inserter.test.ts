@@ -70,7 +70,7 @@ function insertLines(
 ): ReturnType<EventInserter['insert']> {
   return inserter.insert(
     { payloads: lines.map((line) => Buffer.from(`${line}\n`)), hasUndated },
-    { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000, ...options },
+    { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000, ...options },
   )
 }
 
@@ -309,7 +309,7 @@ describe('a query_id', () => {
       retryable: true,
       code: 'unavailable',
     })
-    expect(await insert([event()], { queryId, replaceRunning: true })).toBe(1)
+    expect(await insert([event()], { queryId, shouldReplaceRunning: true })).toBe(1)
     expect(await ended).toContain('QUERY_WAS_CANCELLED')
   })
 
@@ -323,7 +323,7 @@ describe('a query_id', () => {
       for (const batch of batches) {
         for (let attempt = 0, isStored = false; !isStored; attempt += 1) {
           try {
-            await insert(batch, { queryId, replaceRunning: attempt === 0 })
+            await insert(batch, { queryId, shouldReplaceRunning: attempt === 0 })
             isStored = true
           } catch (error) {
             if (!(error instanceof ClickHouseError) || !error.retryable) throw error
@@ -355,7 +355,7 @@ describe('a batch that can’t be stored', () => {
   test('may be retried when the server is unavailable', async () => {
     const unreachable = openEventInserterAt({ ...clickHouse.address, origin: 'http://127.0.0.1:1' })
     const batch = { payloads: [Buffer.from(JSON.stringify(event()))], hasUndated: false }
-    const options = { queryId: randomUUID(), replaceRunning: false, timeoutMs: 1_000 }
+    const options = { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 1_000 }
     await expect(unreachable.insert(batch, options)).rejects.toMatchObject({ retryable: true, serverCode: undefined })
     await unreachable.close()
   })

@@ -21,7 +21,7 @@ export interface InsertOptions {
   /** The lock of the insert: ClickHouse refuses a second insert with the same id while the first runs (code 216). */
   queryId: string
   /** Whether a running insert of the same id is cancelled first; the insert then waits for the end of that one. */
-  replaceRunning: boolean
+  shouldReplaceRunning: boolean
   /**
    * The partition of the log that the rows come from: they are stored on shard `partition % shards`. Only a store on a single
    * server does without.
@@ -166,7 +166,7 @@ function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['pla
     requireStore,
     insert: async (
       { payloads, hasUndated }: EventBatch,
-      { store, queryId, replaceRunning, timeoutMs }: ServerInsertOptions,
+      { store, queryId, shouldReplaceRunning, timeoutMs }: ServerInsertOptions,
     ) => {
       const target = await requireStore(store)
       const insertOnce = async (comparesTombstones: boolean) => {
@@ -174,7 +174,7 @@ function openServerInserter(address: ClickHouseAddress, place?: StoreTarget['pla
         const { writtenRows, readRows } = await post({
           ...statement,
           payloads,
-          parameters: { ...parameters, query_id: queryId, replace_running_query: replaceRunning ? '1' : '0' },
+          parameters: { ...parameters, query_id: queryId, replace_running_query: shouldReplaceRunning ? '1' : '0' },
           timeoutMs,
         })
         return { inserted: writtenRows, readRows }

@@ -88,7 +88,7 @@ async function isStoredAlone(row: Buffer): Promise<boolean> {
   try {
     const { inserted } = await inserter.insert(
       { payloads: [row, Buffer.from('\n')], hasUndated: false },
-      { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 },
+      { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 },
     )
     return inserted === 1
   } catch (error) {

@@ -20,7 +20,10 @@ function insertOf(inserter: EventInserter, id: string): Promise<{ inserted: numb
     received_at: noon,
   }
   const payloads = [Buffer.from(`${JSON.stringify(row)}\n`)]
-  return inserter.insert({ payloads, hasUndated: false }, { queryId: id, replaceRunning: false, timeoutMs: 20_000 })
+  return inserter.insert(
+    { payloads, hasUndated: false },
+    { queryId: id, shouldReplaceRunning: false, timeoutMs: 20_000 },
+  )
 }
 
 async function countEvents(clickHouse: ClickHouse): Promise<number> {

@@ -22,7 +22,7 @@ export interface Receiver {
 
 type Say = (line: string) => void
 
-/** By part of a table, number of rows and sum of their hashes: two that are equal stand for the same rows. */
+/** Number of rows and sum of their hashes, for each part of a table: two that are equal stand for the same rows. */
 type Fingerprints = ReadonlyMap<string, string>
 
 /** The fields identify an event, and which of those that were sent with its id: after an erasure it may be stored again. */

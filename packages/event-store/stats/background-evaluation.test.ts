@@ -31,7 +31,7 @@ beforeAll(async () => {
     return JSON.stringify(row)
   })
   const batch = { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false }
-  await inserter.insert(batch, { queryId: randomUUID(), replaceRunning: false, timeoutMs: 10_000 })
+  await inserter.insert(batch, { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 10_000 })
   await inserter.close()
 })
 

@@ -80,7 +80,7 @@ async function leadingGroups(
   const key = distinctKeyOf(plan)
   if (key === undefined || plan.exact || !highCardinality.includes(plan.groupBy)) return undefined
   const listed = plan.offset + plan.limit
-  // So many names never fit.
+  // More groups than characters: their names can't fit into the parameter.
   if (listed > charactersMax) return undefined
   if ((await countEvents(plan, runner)) < eventsMin) return undefined
   const groupsMax = groupsMin + 2 * listed

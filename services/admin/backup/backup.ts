@@ -3,12 +3,12 @@ import { openIfThere, type Piece, writePiece } from '@sluice/blobs/pieces'
 import { openBackfillLog, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import type { StoreBackup } from '@sluice/event-store/backup'
-import { postgresTime } from '@sluice/postgres/after-restore'
 import { backupStore } from '@sluice/postgres/backups'
 import { dumpPostgres, type PostgresPrograms, requireDumpable } from '@sluice/postgres/dump'
 import { appliedPostgresMigrations } from '@sluice/postgres/migrate'
 import type { Postgres } from '@sluice/postgres/open'
 import { shardStore } from '@sluice/postgres/shards'
+import { postgresTime } from '@sluice/postgres/time'
 import { newId } from '@sluice/runtime/ids'
 import { thisBuild } from '@sluice/runtime/schema-versions'
 import {
@@ -63,7 +63,7 @@ export async function backUp(engines: BackupEngines, options: BackupOptions): Pr
     throw new Error(`${target.url} is not empty (${name}): give each backup an address of its own.`)
   }
   const backupId = newId('bak')
-  const at = await postgresTime(postgres)
+  const at = Math.floor(await postgresTime(postgres))
   const storeId = await clickHouse.storeId()
   const base = options.base && (await readBase(options.base, storeId, target.url))
   // ClickHouse's part may take hours.
@@ -193,7 +193,7 @@ async function writeDump(
   { postgres, programs }: BackupEngines,
   store: Pick<BlobStore, 'write'>,
 ): Promise<Manifest['postgres']> {
-  const at = await postgresTime(postgres)
+  const at = Math.floor(await postgresTime(postgres))
   return { ...(await writePiece(store, `postgres-${at}.dump`, dumpPostgres(programs))), at }
 }
 

@@ -70,8 +70,8 @@ async function consume(log: EventLog, group: string, count: number): Promise<voi
   let committed = 0
   const consumer = log.consumer({
     group,
-    maxBatchBytes: 1,
-    maxBatchRows: 1,
+    batchBytesMax: 1,
+    batchRowsMax: 1,
     lingerMs: 0,
     onClaim: async (claim) => {
       for await (const batch of claim.batches()) {

@@ -1,7 +1,7 @@
 import { replayedUntil, replayGroup, type ReplayPositions } from '@sluice/event-log/dead-letters'
 import type { EventLog, LogBatch, LogConsumer } from '@sluice/event-log/log'
 
-const limits = { maxBatchBytes: 8 * 1024 * 1024, maxBatchRows: 10_000, lingerMs: 0 }
+const limits = { batchBytesMax: 8 * 1024 * 1024, batchRowsMax: 10_000, lingerMs: 0 }
 /** Kafka takes seconds to assign its partitions. */
 const idleMsMaxDefault = 30_000
 

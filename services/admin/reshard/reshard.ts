@@ -11,7 +11,7 @@ import { migrate, silentLogger } from '../migrate/migrate.ts'
 
 export interface ReshardEngines {
   postgres: Postgres
-  /** Of the store before the doubling. */
+  /** URL of the store before its shards are doubled. */
   clickHouseUrl: string
   logUrl: string
 }

@@ -7,12 +7,13 @@ import { type GroupState, readGroupState, setGroupOffsets } from '@sluice/event-
 import { backfillUrl, openEventLog } from '@sluice/event-log/open-event-log'
 import { writerGroup } from '@sluice/event-log/writer-group'
 import { rejectNewerClickHouseSchema } from '@sluice/event-store/migrate'
-import { isEmptyPostgres, postgresTime, reconcile, type Reconciled } from '@sluice/postgres/after-restore'
+import { isEmptyPostgres, reconcile, type Reconciled } from '@sluice/postgres/after-restore'
 import { backupStore } from '@sluice/postgres/backups'
 import { requireReadableDump, restorePostgres } from '@sluice/postgres/dump'
 import { type LostExportFiles, reconcileExports } from '@sluice/postgres/lost-export-files'
 import { checkPostgresSchema, rejectNewerPostgresSchema } from '@sluice/postgres/migrate'
 import { shardStore } from '@sluice/postgres/shards'
+import { postgresTime } from '@sluice/postgres/time'
 import { internalMessage } from '@sluice/runtime/errors'
 import type { BackupEngines, OpenTarget } from '../backup/backup.ts'
 import {
@@ -118,7 +119,7 @@ export async function restore(engines: RestoreEngines, options: RestoreOptions):
       // The dump may be younger than the copies of the files.
       ...(clickHouseOnly
         ? { repeatedRuns: [], expiredExports: [] }
-        : await reconcileExports(postgres, written, await postgresTime(postgres))),
+        : await reconcileExports(postgres, written, Math.floor(await postgresTime(postgres)))),
     }
     await clickHouse.eraseStaged(reconciled.erasures)
     await clickHouse.publishStaged()

@@ -1,10 +1,11 @@
 import { readableSite, type ReadableSites } from '@sluice/access/readable-site'
 import { operations } from '@sluice/api/operations'
 import { previewOf } from '@sluice/contracts/alert-preview'
-import { type AlertTrigger, comparesWindows } from '@sluice/contracts/alert-state'
+import type { AlertTrigger } from '@sluice/contracts/alert-state'
 import { alertLimits, type PreviewAlertBody } from '@sluice/contracts/alerts'
 import { measureAlertSeries } from '@sluice/event-store/alerts/alert-series'
-import { readsBeforeMs } from '@sluice/event-store/alerts/alert-spec'
+import { alertSpecOf, readsBeforeMs } from '@sluice/event-store/alerts/alert-spec'
+import { measureOptionsOf } from '@sluice/event-store/alerts/measure-alert'
 import type { Route } from '@sluice/http/route'
 import { durationMs } from '@sluice/runtime/durations'
 import { type AnalysisRunners, type FieldText, handleAnalysis, runAnalysis } from '../run-analysis.ts'
@@ -39,27 +40,15 @@ export function previewAlertRoute({
     const { conversion_event: conversionEvent } = await readableSite(sites, { credential, signal }, siteId)
 
     const trigger = triggerOf(body)
-    const spec = {
-      siteId,
-      environment,
-      metric: condition.metric,
-      windowMs: durationMs(condition.window) ?? 0,
-      eventType: condition.event_type,
-      filter: condition.filter,
-      targetEvent: conversionEvent ?? undefined,
-    }
+    const spec = alertSpecOf(condition, { siteId, environment }, conversionEvent)
     const completeUntilMs = completeUntil(receivedAt - previewMs - readsBeforeMs(spec))
     // The workers judge no minute before its end is complete either; 0 is not known, before any writer has reported.
     const until = completeUntilMs === 0 ? receivedAt : Math.min(receivedAt, completeUntilMs)
     const end = Math.floor(until / minuteMs) * minuteMs
-    const options = {
-      withPrevious: comparesWindows(condition.operator),
-      distinguishesNoData: trigger.noData !== 'zero',
-    }
     const series = await runAnalysis(
       eventReader,
       { credential, signal },
-      (runner) => measureAlertSeries(spec, { start: end - previewMs, end }, options, runner),
+      (runner) => measureAlertSeries(spec, { start: end - previewMs, end }, measureOptionsOf(trigger), runner),
       {
         kind: 'alert_preview',
         tooLarge: { work: tooLarge, rows: tooLarge },

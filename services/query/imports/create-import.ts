@@ -50,7 +50,7 @@ export function createImportRoute({ keys, sites, imports, blobs, clock, limits }
     const importId = newId('imp')
     const { keyId, environment } = credential
     log({ import_id: importId })
-    if (!(await uploads.begin({ importId, keyId }, importLimits.uploadsAtOnceMax, clock.now()))) {
+    if (!(await uploads.begin({ importId, keyId }, importLimits.concurrentUploadsMax, clock.now()))) {
       throw rateLimited(retryAfterSeconds)
     }
     const stopRenewing = renewUpload(uploads, importId, clock)

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { operations } from '@sluice/api/operations'
 import type { BlobStore } from '@sluice/blobs/blob-store'
-import { guardCell } from '@sluice/contracts/csv-cells'
+import { guardCell, quoteCell } from '@sluice/contracts/csv-cells'
 import { type ImportError, importLimits } from '@sluice/contracts/imports'
 import { handle } from '@sluice/http/handle'
 import { prefersType } from '@sluice/http/prefers-type'
@@ -60,8 +60,7 @@ async function* csvLines(errors: AsyncIterable<ImportError>): AsyncGenerator<str
   }
 }
 
-/** RFC 4180. Names of fields come from the file, so that no spreadsheet must run them. */
+/** Names of fields come from the file, so that no spreadsheet must run them. */
 function toCell(text: string): string {
-  const cell = guardCell(text)
-  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
+  return quoteCell(guardCell(text))
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Access } from '@sluice/access/access'
 import { hashKey } from '@sluice/access/api-key'
 import type { Credential } from '@sluice/access/credential'
-import type { Limiter } from '@sluice/access/limiter'
+import { type Limiter, rateLimitedUntil } from '@sluice/access/limiter'
 import { RequestRateLimit } from '@sluice/access/request-rate-limit'
 import type { Sessions } from '@sluice/access/sessions'
 import type { SignInCodes } from '@sluice/access/sign-in-codes'
@@ -14,7 +14,7 @@ import { networkOf } from '@sluice/http/client-address'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { sessionCookieHeader } from '@sluice/http/session-cookie'
-import { AppError, invalidField, invalidSignInCode, missingField, rateLimited } from '@sluice/runtime/errors'
+import { AppError, invalidField, invalidSignInCode, missingField } from '@sluice/runtime/errors'
 import { toSessionResource } from './session-resource.ts'
 
 const tokenBytes = 32
@@ -39,7 +39,7 @@ export function createSessionRoute({ keys, sessions, signInCodes, limiter, colle
     const counter = `failed-sessions:${networkOf(client.address)}`
     // Charged before the key is checked: guesses that are sent concurrently must not all pass.
     const { granted, resetAt } = await limiter.consume(counter, 1, failedSessionsPerMinute)
-    if (!granted) throw rateLimited(Math.max(1, Math.ceil((resetAt - Date.now()) / 1000)))
+    if (!granted) throw rateLimitedUntil(resetAt)
     const { keyHash, credential } = await signIn().catch(async (error: unknown) => {
       if (!isFailure(error)) await limiter.refund(counter, 1, failedSessionsPerMinute)
       throw error

@@ -35,7 +35,7 @@ beforeAll(async () => {
   const lines = events.map((event, index) => JSON.stringify({ ...row, ...event, event_id: `e${index}` }))
   const inserter = openEventInserter(query.clickHouse.url)
   const batch = { payloads: [Buffer.from(lines.join('\n'))], hasUndated: false }
-  await inserter.insert(batch, { queryId: 'test-http', replaceRunning: false, timeoutMs: 10_000 })
+  await inserter.insert(batch, { queryId: 'test-http', shouldReplaceRunning: false, timeoutMs: 10_000 })
   await inserter.close()
 })
 

@@ -107,7 +107,7 @@ async function sendEvents(siteId: string, minutes: readonly number[]): Promise<v
     return `${JSON.stringify(row)}\n`
   })
   const batch = { payloads: [Buffer.from(lines.join(''))], hasUndated: false }
-  await inserter.insert(batch, { queryId: randomUUID(), replaceRunning: false, timeoutMs: 10_000 })
+  await inserter.insert(batch, { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 10_000 })
 }
 
 async function historyOf(ruleId: string): Promise<string[]> {

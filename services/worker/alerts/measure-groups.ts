@@ -42,7 +42,7 @@ export async function measureGroups(
   return measured
 }
 
-/** Measures one rule group; `away`: ClickHouse is away, and nothing is known. */
+/** Measures one rule group; `away`: ClickHouse did not answer, and nothing is known. */
 export async function measureGroup(
   { spec, options }: RuleGroup,
   minute: number,

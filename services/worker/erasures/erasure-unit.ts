@@ -20,7 +20,7 @@ export interface ErasureUnitDeps {
 /** The pause before a deletion that is under way is looked at again: counting reads all events of a site. */
 const pollMs = 30_000
 /** The same where nothing else waits for the deletion's turn, as on one machine with few events. */
-const pollMsAtOnce = 1_000
+const immediatePollMs = 1_000
 /** Erasures whose rows one statement deletes. */
 const erasuresPerStatementMax = 100
 
@@ -35,7 +35,7 @@ const erasuresPerStatementMax = 100
  */
 export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: Lease) => Promise<UnitResult> {
   const { erasures, eraser, expireExports, clock, deleteEveryMs } = deps
-  const nextPoll = (): number => clock.now() + (deleteEveryMs === 0 ? pollMsAtOnce : pollMs)
+  const nextPoll = (): number => clock.now() + (deleteEveryMs === 0 ? immediatePollMs : pollMs)
   // Units that looked at the same moment would all begin the same deletion.
   const oneAtATime = concurrencyLimit(1)
 

@@ -59,7 +59,7 @@ const dayMs = 24 * hour
 async function insert(...rows: EventRow[]): Promise<number> {
   const { inserted } = await rig.inserter.insert(
     { payloads: rows.map((each) => Buffer.from(`${JSON.stringify(each)}\n`)), hasUndated: rows.some((r) => r.undated) },
-    { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 },
+    { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 },
   )
   return inserted
 }

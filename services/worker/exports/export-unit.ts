@@ -204,8 +204,8 @@ export function exportUnit(deps: ExportUnitDeps): (job: ExportRecord, lease: Lea
   }
 
   /**
-   * Drops what a file has on the disk, and lets it begin anew when there is room: files that are half written and wait would
-   * keep the room from each other.
+   * Removes what is written of a file from a full disk, and begins the file anew when there is room: half-written files that
+   * wait would leave no room for each other.
    */
   async function giveWay(job: ExportRecord, lease: Lease): Promise<UnitResult> {
     // The file may have been begun in this unit, after `job` was read.

@@ -1,6 +1,6 @@
 import { type Transform } from 'node:stream'
 import { constants, createGzip, createZstdCompress } from 'node:zlib'
-import { guardCell } from '@sluice/contracts/csv-cells'
+import { guardCell, quoteCell } from '@sluice/contracts/csv-cells'
 import type { ExportSpec } from '@sluice/contracts/exports'
 import type { ExportColumn } from '@sluice/event-store/exports/row-formats'
 
@@ -17,7 +17,7 @@ export interface FileFrame {
 export function fileFrame({ format, csv_safe: isCsvSafe }: ExportSpec, columns: readonly ExportColumn[]): FileFrame {
   switch (format) {
     case 'csv': {
-      const names = columns.map(({ name }) => csvCell(isCsvSafe ? guardCell(name) : name))
+      const names = columns.map(({ name }) => quoteCell(isCsvSafe ? guardCell(name) : name))
       return { head: `${names.join(',')}\n`, separator: '', tail: () => '' }
     }
     case 'json':
@@ -26,10 +26,6 @@ export function fileFrame({ format, csv_safe: isCsvSafe }: ExportSpec, columns: 
     case 'parquet':
       return { head: '', separator: '', tail: () => '' }
   }
-}
-
-function csvCell(text: string): string {
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
 /**

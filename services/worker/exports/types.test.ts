@@ -116,7 +116,7 @@ describe('users', () => {
     ])
   })
 
-  test('are columns of CSV in the order of the contract', async () => {
+  test('are columns of CSV in the order of the documentation', async () => {
     const { exportId } = await rig.exportAll(siteId, { type: 'users', format: 'csv' })
     const [header, first] = (await rig.file(exportId)).toString().split('\n')
     expect(header).toBe('user_id,email,name,company,plan,first_seen,last_seen,event_count')

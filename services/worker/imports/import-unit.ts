@@ -166,7 +166,7 @@ async function taskOf(
   if (partitions !== live) {
     throw unavailable(`The log of old events has ${partitions} partitions, the log ${live}. Run "npm run migrate".`)
   }
-  // A site that is not known any more keeps what it gets, as it does after an event.
+  // An unknown site keeps imported events without a limit of time, as it keeps collected ones.
   const retentionDays = (await sites.findKnown([siteId])).get(siteId) ?? Infinity
   return { type, siteId, environment, receivedAt, sha256, retentionMs: retentionDays * dayMs, partitions }
 }

@@ -84,7 +84,7 @@ test('events older than retention_days are deleted, others are not, and projecti
   )
   await rig.inserter.insert(
     { payloads: rows.map((row) => Buffer.from(`${JSON.stringify(row)}\n`)), hasUndated: false },
-    { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 },
+    { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 },
   )
   const unit = retentionUnit({
     sites,
@@ -136,7 +136,7 @@ test('the events of very many sites are deleted by several units, each when the 
     }
     return Buffer.from(`${JSON.stringify(row)}\n`)
   })
-  const statement = { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 }
+  const statement = { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 }
   await rig.inserter.insert({ payloads, hasUndated: false }, statement)
   const now = Date.now()
   const sites = { listRetention: () => Promise.resolve(listed) }
@@ -172,7 +172,7 @@ test('the worker does it once it starts, and then twice a day', async () => {
   }
   await rig.inserter.insert(
     { payloads: [Buffer.from(`${JSON.stringify({ ...row, received_at: Date.now() })}\n`)], hasUndated: false },
-    { queryId: randomUUID(), replaceRunning: false, timeoutMs: 20_000 },
+    { queryId: randomUUID(), shouldReplaceRunning: false, timeoutMs: 20_000 },
   )
   const stop = await rig.startWorker()
   await waitUntil(async () => (await counts(site, raw)).length === 0, 'the event is deleted')

@@ -1,10 +1,11 @@
 import type { SiteStore } from '@sluice/access/sites'
 import type { EventSummary } from '@sluice/contracts/event-summary'
-import { backfillAgeMs } from '@sluice/contracts/lanes'
+import { completeUntilFrom } from '@sluice/contracts/lanes'
 import type { DeliveryBody } from '@sluice/contracts/webhooks'
 import { QueryTooLargeError } from '@sluice/event-store/errors'
 import type { EventScope } from '@sluice/event-store/event-scope'
 import type { QueryRunner } from '@sluice/event-store/query-runner'
+import { sessionWindowMs } from '@sluice/event-store/session-sql'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
 import type { SummaryJob, SummaryStore } from '@sluice/postgres/summaries'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
@@ -22,8 +23,6 @@ export interface SummaryUnitDeps {
 
 /** The pause before it is looked again whether everything that was accepted in a period can be read. */
 const waitMs = 5_000
-/** Sessions that began up to this long before a period belong to another one, and are read to know it. */
-const sessionMs = 86_400_000
 
 /** One unit: the summary of the oldest period that has ended, once everything that was accepted in it can be read. */
 export function summaryUnit(deps: SummaryUnitDeps): (job: SummaryJob, lease: Lease) => Promise<UnitResult> {
@@ -35,9 +34,8 @@ export function summaryUnit(deps: SummaryUnitDeps): (job: SummaryJob, lease: Lea
     const { ended, leftOut, nextEnd } = duePeriods({ ...job, timeZone, now })
     const [period] = ended
     if (!period) return { next: nextEnd }
-    const { live, all } = await watermarks.completeUntil()
-    // As complete_until of the query service: what is older than that may still be on the backfill lane.
-    const completeUntil = period.start - sessionMs >= live - backfillAgeMs ? live : all
+    // Sessions that began before the period belong to another one, and are read to know that.
+    const completeUntil = completeUntilFrom(await watermarks.completeUntil(), period.start - sessionWindowMs)
     if (completeUntil < period.end) return { next: now + waitMs, log: { waits: 'for the writers' } }
     const measured = await measure({ siteId, environment, ...period }, reader.runner(lease.signal))
     await summaries.finish(lease, job, { ...period, body: measured && encode(siteId, measured) }, clock.now())

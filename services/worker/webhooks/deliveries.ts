@@ -9,7 +9,7 @@ import { deliverySender } from './sender.ts'
 const measureMs = 10_000
 const removalMs = 3_600_000
 const retentionMs = webhookLimits.deliveriesKeptDays * 86_400_000
-const removedAtOnce = 2_000
+const removalBatchMax = 2_000
 
 /** The deliveries of webhooks and alert rules. */
 export const deliveries: JobKind = ({ postgres, outbound, secrets }, { clock, logger, registry, stopping, metrics }) =>
@@ -56,7 +56,7 @@ export async function removeOldDeliveries(
   { now }: Pick<Clock, 'now'>,
 ): Promise<void> {
   const before = now() - retentionMs
-  while ((await queue.removeOld(before, removedAtOnce)) === removedAtOnce);
+  while ((await queue.removeOld(before, removalBatchMax)) === removalBatchMax);
 }
 
 /** Looks for old deliveries every hour. */

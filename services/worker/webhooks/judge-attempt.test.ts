@@ -18,7 +18,7 @@ const judge = (parts: Partial<JudgedAttempt> = {}) =>
     ...parts,
   })
 
-test('the schedule is that of the contract', () => {
+test('the schedule is that of the documentation', () => {
   const [s, m, h] = [1_000, 60_000, hourMs]
   const expected = [0, 5 * s, m, 5 * m, 30 * m, 2 * h, 5 * h, 10 * h, 14 * h, 20 * h, 24 * h, 24 * h]
   expect(retryDelaysMs).toStrictEqual(expected)

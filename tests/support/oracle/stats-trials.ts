@@ -252,7 +252,7 @@ export function testHostileProfile(): void {
       for (const queryId of [randomUUID(), randomUUID()]) {
         await strictInserter.insert(
           { payloads: [Buffer.from(linesOf(events).join('\n'))], hasUndated: false },
-          { queryId, replaceRunning: false, timeoutMs: 20_000 },
+          { queryId, shouldReplaceRunning: false, timeoutMs: 20_000 },
         )
       }
       const sites = events.map(({ site_id }) => site_id)

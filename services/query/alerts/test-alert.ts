@@ -8,7 +8,7 @@ import type { AlertDeps } from './alert-deps.ts'
  * POST /api/v1/alerts/:rule_id/test: hands a notification to the workers, as if the rule fired with its last value. Throws
  * 404 for a missing or hidden rule.
  */
-export function tryAlertRoute({ alertRules, clock }: Pick<AlertDeps, 'alertRules' | 'clock'>): Route {
+export function testAlertRoute({ alertRules, clock }: Pick<AlertDeps, 'alertRules' | 'clock'>): Route {
   return handle(operations.testAlert, async ({ params: { rule_id: ruleId }, credential, log }) => {
     log({ rule_id: ruleId })
     const rule = await alertRules.find(ruleId, credential.siteIds)

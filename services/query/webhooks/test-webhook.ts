@@ -10,7 +10,7 @@ import { visibleWebhook, type WebhookDeps } from './webhook-deps.ts'
  * POST /api/v1/webhooks/:webhook_id/test: queues a delivery of the kind `webhook.test`, whatever the webhook takes and
  * whether it is on or off. Throws 404 for a missing or hidden one.
  */
-export function tryWebhookRoute({ webhooks, clock }: WebhookDeps): Route {
+export function testWebhookRoute({ webhooks, clock }: WebhookDeps): Route {
   return handle(operations.testWebhook, async ({ params: { webhook_id: webhookId }, credential, log }) => {
     log({ webhook_id: webhookId })
     const { siteId } = await visibleWebhook(webhooks, webhookId, credential)

@@ -4,7 +4,7 @@ import type { BlobContent } from './blob-store.ts'
  * The chunks of `content` until `signal` is aborted: throws its reason then, even while the content waits for its next
  * chunk. The content's iterator is closed when the reader stops before its end.
  */
-export async function* untilAborted(
+export async function* chunksUntilAborted(
   content: BlobContent,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array, void, undefined> {
