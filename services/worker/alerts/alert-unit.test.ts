@@ -231,6 +231,31 @@ test('while ClickHouse is away nothing changes, and the same minute is judged so
   expect(await historyOf(rule.ruleId)).toStrictEqual(['firing@1'])
 })
 
+test('a rule that ClickHouse never answers keeps no other rule of its site from being judged', async () => {
+  const siteId = 'greedy'
+  // Three groups, in the order of their windows; the first two are never answered.
+  const [first, second, small] = await Promise.all(
+    ['7m', '8m', '9m'].map((window) => addRule(postgres, { siteId, at: noon, condition: { window, threshold: 0 } })),
+  )
+  const { runAt, failWith } = rig(siteId)
+  await sendEvents(siteId, [0.5])
+  const windowOf = ({ params }: { params: Record<string, unknown> }) => Number(params.end) - Number(params.start)
+  failWith((statement) =>
+    statement.sql.includes('value_1') || [7, 8].includes(windowOf(statement) / minuteMs)
+      ? new ClickHouseError(241, '(total) memory limit exceeded: would use 8.10 GiB, maximum: 8.00 GiB')
+      : undefined,
+  )
+  // Two in a row look like a ClickHouse that is away.
+  expect(await runAt(1)).toBeCloseTo(1 + 5 / 60)
+  expect(await historyOf(small?.ruleId ?? '')).toStrictEqual([])
+  expect(await runAt(1 + 5 / 60, { completeMinutes: 1 })).toBeCloseTo(1 + 10 / 60)
+  expect(await historyOf(small?.ruleId ?? '')).toStrictEqual(['firing@1'])
+  for (const rule of [first, second]) expect(await evaluatedMinutes(rule?.ruleId ?? '')).toBe(0)
+  failWith(undefined)
+  await runAt(2)
+  for (const rule of [first, second]) expect(await historyOf(rule?.ruleId ?? '')).toStrictEqual(['firing@2'])
+})
+
 test('three workers tell of each transition once', async () => {
   const siteId = 'three'
   const rule = await addRule(postgres, { siteId, at: noon, condition: { threshold: 0, window: '1m' } })

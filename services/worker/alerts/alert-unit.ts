@@ -8,7 +8,7 @@ import type { AlertRule } from '@sluice/postgres/alert-records'
 import type { AlertRuleStore, AlertSite } from '@sluice/postgres/alert-rules'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
-import { groupBySpec } from './group-rules.ts'
+import { groupBySpec, type RuleGroup } from './group-rules.ts'
 import { measureGroup, measureGroups } from './measure-groups.ts'
 import type { AlertMetrics } from './metrics.ts'
 
@@ -28,12 +28,17 @@ const waitMs = 1_000
 const earlyAfterMs = 5_000
 /** Judgements are stored after this long, although other specs of the site are not measured yet. */
 const storeEveryMs = 1_000
-/** The pause after an evaluation that failed because ClickHouse is away. */
+/** The pause after a unit in which ClickHouse did not answer. */
 const retryMs = 5_000
+/** After so many groups in a row that ClickHouse does not answer, the other groups of the unit are not measured. */
+const unansweredMax = 2
 
 /**
  * One unit of a site's alert rules: it judges them for the newest minute before which everything accepted can be read
  * (docs/alerts.md). Minutes that passed meanwhile, because no worker ran or the writers lagged, are never judged.
+ *
+ * A group that ClickHouse does not answer, because its statement needs more than the server has, keeps no other group from being
+ * judged: it is measured again, and last.
  *
  * While the writers lag, states stand, but a number of events that is greater than its threshold already fires: late
  * events can only raise it.
@@ -42,6 +47,8 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
   const { rules, sites, watermarks, reader, clock, metrics } = deps
   /** The last minute for which this process has measured before its end was complete, by site. */
   const lastEarlyMinutes = new Map<string, number>()
+  /** Ids of the rules that ClickHouse did not answer in the last unit of a site. */
+  const unansweredRules = new Map<string, ReadonlySet<string>>()
 
   return async ({ siteId, judgedMinute }, lease) => {
     const now = clock.now()
@@ -72,7 +79,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
   function judgingOf(siteId: string, lease: Lease) {
     const runner = reader.as({ key: `alerts ${siteId}`, signal: lease.signal, priority: 'background' })
 
-    /** Judges rules whose measurements `accepts`; false: ClickHouse or Postgres is away, and the rest is not judged. */
+    /** Judges rules whose measurements `accepts`; false: ClickHouse did not answer for all of them. */
     async function run(
       due: readonly AlertRule[],
       minute: number,
@@ -88,15 +95,20 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         judgements = []
         storeAt = clock.now() + storeEveryMs
       }
-      const groups = groupBySpec(due, site?.settings)
+      const groups = withLast(groupBySpec(due, site?.settings), unansweredRules.get(siteId))
+      const unanswered = new Set<string>()
+      let unansweredInRow = 0
       const together = await measureGroups(groups, minute, runner, metrics)
       for (const group of groups) {
         const measured = together.get(group) ?? (await measureGroup(group, minute, runner, metrics))
         lease.signal.throwIfAborted()
         if (measured === 'away') {
-          await store()
-          return false
+          for (const { ruleId } of group.rules) unanswered.add(ruleId)
+          unansweredInRow += 1
+          if (unansweredInRow === unansweredMax) break
+          continue
         }
+        unansweredInRow = 0
         judgements.push(
           ...group.rules
             .filter((rule) => accepts(rule, measured.measured))
@@ -105,11 +117,19 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         if (clock.now() >= storeAt) await store()
       }
       await store()
-      return true
+      if (unanswered.size === 0) unansweredRules.delete(siteId)
+      else unansweredRules.set(siteId, unanswered)
+      return unanswered.size === 0
     }
 
     return { run }
   }
+}
+
+/** The groups in their order, but those with one of these rules last. */
+function withLast(groups: readonly RuleGroup[], ruleIds: ReadonlySet<string> = new Set()): readonly RuleGroup[] {
+  const isLast = ({ rules }: RuleGroup) => rules.some(({ ruleId }) => ruleIds.has(ruleId))
+  return [...groups.filter((group) => !isLast(group)), ...groups.filter(isLast)]
 }
 
 function startOfMinute(time: number): number {
