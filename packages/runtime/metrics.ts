@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, Registry } from 'prom-client'
+import { withDeadline } from './deadline.ts'
 
 export { Counter, Gauge, Histogram } from 'prom-client'
 /** The registry that a service's metrics are registered in. */
@@ -9,4 +10,31 @@ export function createMetrics(): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   return registry
+}
+
+/** The time that a scrape waits for an engine, in ms; Prometheus waits for 10 s. */
+const engineMsMax = 1_000
+
+/**
+ * Makes the reader of a gauge whose value an engine has. It resolves to the value, or to the last one that was read when the engine
+ * fails or does not answer within a second, so that an engine that hangs keeps no other metric from Prometheus; undefined before
+ * the first. One reading is under way at a time.
+ */
+export function scrapeReader<T>(read: () => Promise<T>, { msMax = engineMsMax } = {}): () => Promise<T | undefined> {
+  let last: T | undefined
+  let reading: Promise<void> | undefined
+  const readOnce = async (): Promise<void> => {
+    try {
+      last = await read()
+    } catch {
+      // The last value holds.
+    } finally {
+      reading = undefined
+    }
+  }
+  return async () => {
+    reading ??= readOnce()
+    await withDeadline(reading, msMax, () => new Error('the engine is slow')).catch(() => undefined)
+    return last
+  }
 }

@@ -1,6 +1,6 @@
 import type { AlertRuleStore } from '@sluice/postgres/alert-rules'
 import type { Clock } from '@sluice/runtime/clock'
-import { Counter, Gauge, type Metrics } from '@sluice/runtime/metrics'
+import { Counter, Gauge, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
 
 /** The metrics of alert rules; docs/operations.md says which to watch. */
 export interface AlertMetrics {
@@ -35,18 +35,14 @@ export function addAlertLag(
   rules: Pick<AlertRuleStore, 'oldestJudged'>,
   clock: Pick<Clock, 'now'>,
 ): void {
-  let oldestAt: number | undefined
+  const readOldest = scrapeReader(() => rules.oldestJudged())
   new Gauge({
     name: 'sluice_worker_alert_lag_seconds',
     help: 'Time since the last minute for which the alert rules of every site were judged; 0 without rules.',
     registers: [metrics],
-    // While Postgres is away, the last answer holds and the lag grows.
+    // While Postgres is away, the last answer holds and the lag grows; the worker logs that.
     async collect() {
-      try {
-        oldestAt = await rules.oldestJudged()
-      } catch {
-        // The worker logs that Postgres is away.
-      }
+      const oldestAt = await readOldest()
       this.set(oldestAt === undefined ? 0 : Math.max(0, clock.now() - oldestAt) / 1000)
     },
   })

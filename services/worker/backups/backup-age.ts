@@ -1,6 +1,6 @@
 import type { BackupStore } from '@sluice/postgres/backups'
 import type { Clock } from '@sluice/runtime/clock'
-import { Gauge, type Metrics } from '@sluice/runtime/metrics'
+import { Gauge, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
 
 /** Adds `sluice_backup_age_seconds`: `npm run backup` notes in Postgres when it has finished. */
 export function addBackupAge(
@@ -8,18 +8,14 @@ export function addBackupAge(
   backups: Pick<BackupStore, 'lastFinishedAt'>,
   clock: Pick<Clock, 'now'>,
 ): void {
-  let finishedAt: number | undefined
+  const readFinished = scrapeReader(() => backups.lastFinishedAt())
   new Gauge({
     name: 'sluice_backup_age_seconds',
     help: 'Time since the last backup of the events was finished; absent before the first.',
     registers: [metrics],
-    // While Postgres is away, the last answer holds and the age grows.
+    // While Postgres is away, the last answer holds and the age grows; /readyz tells that.
     async collect() {
-      try {
-        finishedAt = await backups.lastFinishedAt()
-      } catch {
-        // /readyz tells that Postgres is away.
-      }
+      const finishedAt = await readFinished()
       if (finishedAt === undefined) this.remove()
       else this.set(Math.max(0, clock.now() - finishedAt) / 1000)
     },

@@ -1,6 +1,6 @@
 import type { ErasureStore } from '@sluice/postgres/erasures'
 import type { Clock } from '@sluice/runtime/clock'
-import { Gauge, type Metrics } from '@sluice/runtime/metrics'
+import { Gauge, type Metrics, scrapeReader } from '@sluice/runtime/metrics'
 
 /** Registers the age of the oldest erasure under way; docs/operations.md says from when on it is an alarm. */
 export function addErasureAge(
@@ -8,18 +8,14 @@ export function addErasureAge(
   erasures: Pick<ErasureStore, 'oldestUnfinished'>,
   clock: Pick<Clock, 'now'>,
 ): void {
-  let oldestAt: number | undefined
+  const readOldest = scrapeReader(() => erasures.oldestUnfinished())
   new Gauge({
     name: 'sluice_worker_erasure_age_seconds',
     help: 'Time since the request of the oldest erasure that is not completed; 0 without one.',
     registers: [metrics],
-    // While Postgres is away, the last answer holds and the age grows.
+    // While Postgres is away, the last answer holds and the age grows; the worker logs that.
     async collect() {
-      try {
-        oldestAt = await erasures.oldestUnfinished()
-      } catch {
-        // The worker logs that Postgres is away.
-      }
+      const oldestAt = await readOldest()
       this.set(oldestAt === undefined ? 0 : Math.max(0, clock.now() - oldestAt) / 1000)
     },
   })
