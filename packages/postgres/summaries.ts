@@ -54,7 +54,7 @@ export function summaryStore(postgres: Postgres): SummaryStore {
     leases: {
       ...leases,
       take: async (now, max) => {
-        if (now >= syncedAt + syncIntervalMs) {
+        if (Math.abs(now - syncedAt) >= syncIntervalMs) {
           await postgres.run((db) => syncWithWebhooks(db, now))
           syncedAt = now
         }

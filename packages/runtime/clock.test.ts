@@ -8,10 +8,10 @@ test.each([3_600_000, -3_600_000])(
     const machine = { wall: 1_767_225_600_000, steady: 7 }
     const synchronized = synchronizedClock({ wall: () => machine.wall, steady: () => machine.steady })
     const clock = correctedClock(synchronized)
-    expect(clock.now()).toBe(machine.wall)
+    expect([clock.now(), clock.isCompared?.()]).toEqual([machine.wall, false])
     const time = machine.wall + 60_000
     await synchronized.compare(() => Promise.resolve(time))
-    expect(clock.now()).toBe(time)
+    expect([clock.now(), clock.isCompared?.()]).toEqual([time, true])
     machine.wall += set
     expect(clock.now()).toBe(time)
     machine.steady += 500
@@ -22,7 +22,7 @@ test.each([3_600_000, -3_600_000])(
 )
 
 test('a sleep lasts for its time, or until its signal aborts', async () => {
-  const clock = correctedClock({ steady: () => Date.now() })
+  const clock = correctedClock({ steady: () => Date.now(), earliest: () => Date.now() })
   const startedAt = performance.now()
   await clock.sleep(30)
   // Timers round to whole milliseconds.

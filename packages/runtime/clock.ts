@@ -7,6 +7,8 @@ export interface Clock {
   now(): number
   /** Resolves after `ms`, or at once when `signal` aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
+  /** False while `now` is the time of a machine that may be wrong; absent where it never is. */
+  isCompared?(): boolean
 }
 
 const neverAborted = new AbortController().signal
@@ -23,9 +25,10 @@ const neverAborted = new AbortController().signal
  * as they would from a machine that still sleeps, and the writes of a lease that was taken over are refused. Work that went
  * on over the sleep reads the same time as if it had done its next step before.
  */
-export function correctedClock(synchronized: Pick<SynchronizedClock, 'steady'>): Clock {
+export function correctedClock(synchronized: Pick<SynchronizedClock, 'steady' | 'earliest'>): Clock {
   return {
     now: () => synchronized.steady(),
     sleep: (ms, signal = neverAborted) => sleep(ms, signal),
+    isCompared: () => synchronized.earliest() > -Infinity,
   }
 }
