@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { hashKey, keyEnvironment } from '@sluice/access/api-key'
 import { keyCache } from '@sluice/access/key-cache'
 import type { KeyResource } from '@sluice/contracts/keys'
+import { unavailable } from '@sluice/runtime/errors'
 import { supervise, type Supervisor } from '@sluice/runtime/supervisor'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { apiRequest } from '../../../tests/support/api-request.ts'
@@ -199,6 +200,36 @@ test('a key with scopes that the rotating key lacks is refused with 403', async 
   })
   expect(await count()).toBe(before)
   expect((await get(keyId)).expires_at).toBeNull()
+})
+
+describe('a connection that breaks during the rotation', () => {
+  const rotateBy = (keys: Parameters<typeof rotateKeyRoute>[0]['keys'], keyId: string) =>
+    rotateKeyRoute({ keys }).handle(
+      apiRequest({ params: { key_id: keyId }, body: { bytes: Buffer.from('{}'), type: 'application/json' } }),
+    )
+
+  test('loses no key that Postgres has stored', async () => {
+    const { keyId } = await createTestKey(query.keys, { scopes: ['stats:read'] })
+    const rotate: typeof query.keys.rotate = async (...args) => {
+      await query.keys.rotate(...args)
+      throw unavailable('the connection broke after COMMIT')
+    }
+    const { data } = await rotateBy({ ...query.keys, rotate }, keyId)
+    expect(await use((data as Rotated).key)).toBe(400)
+    expect((await get(keyId)).expires_at).not.toBeNull()
+  })
+
+  test('is told when Postgres has stored nothing', async () => {
+    const { keyId } = await createTestKey(query.keys, { scopes: ['stats:read'] })
+    const before = await count()
+    const rotate: typeof query.keys.rotate = async (_keyId, _siteIds, replace) => {
+      const old = await query.keys.find(keyId, null)
+      if (old) replace(old)
+      throw unavailable('the connection broke before COMMIT')
+    }
+    await expect(rotateBy({ ...query.keys, rotate }, keyId)).rejects.toMatchObject({ code: 'unavailable' })
+    expect([await count(), (await get(keyId)).expires_at]).toStrictEqual([before, null])
+  })
 })
 
 test('an unknown key and, for a bound key, one of other sites get the same 404', async () => {

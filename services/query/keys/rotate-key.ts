@@ -4,31 +4,36 @@ import { newKey } from '@sluice/access/new-key'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { conflict, notFound } from '@sluice/runtime/errors'
+import { conflict, isRetryable, notFound } from '@sluice/runtime/errors'
 import { toKeyResource } from './key-resource.ts'
 
 /**
  * POST /api/v1/settings/keys/:key_id/rotate: creates a key with the same grants, which only this response holds;
  * the old key works until the end of the overlap, but not beyond its own expiry (docs/http-interface.md#rotate-key).
  */
-export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate'> }): Route {
+export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'findByHash'> }): Route {
   return handle(
     operations.rotateKey,
     async ({ params: { key_id: keyId }, body: { overlap }, credential, receivedAt, log }) => {
-      let newSecret = ''
-      const record = await keys.rotate(keyId, credential.siteIds, (old) => {
+      let made: ReturnType<typeof newKey> | undefined
+      const rotation = keys.rotate(keyId, credential.siteIds, (old) => {
         requireUsable(old, receivedAt)
         // A rotated key expires with its overlap, and a second replacement would expire with it.
         if (old.rotatedTo !== null) throw conflict(`Key was rotated: rotate its replacement, ${old.rotatedTo}`)
         requireGrantable(credential, old)
         requireExpiry(credential, old.expiresAt?.getTime() ?? null)
-        const { key, stored } = newKey(old.environment)
-        newSecret = key
-        return { replacement: stored, oldExpiresAt: new Date(receivedAt + overlap) }
+        made = newKey(old.environment)
+        return { replacement: made.stored, oldExpiresAt: new Date(receivedAt + overlap) }
       })
-      if (!record) throw notFound('Key')
+      const record = await rotation.catch(async (error: unknown) => {
+        // The connection may break after Postgres has committed: then the new key, which only this process knows, is stored.
+        const stored = made && isRetryable(error) ? await keys.findByHash(made.stored.hash) : undefined
+        if (!stored) throw error
+        return stored
+      })
+      if (!record || !made) throw notFound('Key')
       log({ rotated_key_id: keyId, created_key_id: record.keyId })
-      return { ...toKeyResource(record), key: newSecret }
+      return { ...toKeyResource(record), key: made.key }
     },
   )
 }
