@@ -97,6 +97,7 @@ export const webhookOperations = {
     rights: webhook,
     body: optionalJsonBody(rotateSecretBody),
     response: { status: 200, data: newWebhookResource },
+    errors: [409],
   },
   listDeliveries: {
     ...webhooks,

@@ -1,14 +1,15 @@
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
-import { notFound } from '@sluice/runtime/errors'
+import { conflict, notFound } from '@sluice/runtime/errors'
 import { newSecret } from './new-secret.ts'
 import type { WebhookDeps } from './webhook-deps.ts'
 import { toWebhookResource } from './webhook-resource.ts'
 
 /**
  * POST /api/v1/webhooks/:webhook_id/rotate-secret: makes a secret, which only this response holds; deliveries are signed
- * with the old one as well until the end of the overlap. Throws 404 for a missing or hidden webhook.
+ * with the old one as well until the end of the overlap. Throws 404 for a missing or hidden webhook, and 409 while the secret before
+ * an earlier rotation signs: of three secrets, receivers may know any.
  */
 export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDeps): Route {
   return handle(operations.rotateWebhookSecret, async ({ params, body: { overlap }, credential, log }) => {
@@ -19,11 +20,20 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
     const record = await webhooks.update(
       webhookId,
       credential.siteIds,
-      ({ secretBox }) => ({
-        secretBox: secrets.seal(secret),
-        previousSecretBox: overlap > 0 ? secretBox : null,
-        previousSecretUntil: overlap > 0 ? new Date(now + overlap) : null,
-      }),
+      ({ secretBox, previousSecretUntil }) => {
+        const rotatedUntil = previousSecretUntil?.getTime() ?? 0
+        if (overlap > 0 && rotatedUntil > now) {
+          const until = new Date(rotatedUntil).toISOString()
+          throw conflict(
+            `The secret was rotated, and the one before it signs until ${until}: rotate then, or without overlap`,
+          )
+        }
+        return {
+          secretBox: secrets.seal(secret),
+          previousSecretBox: overlap > 0 ? secretBox : null,
+          previousSecretUntil: overlap > 0 ? new Date(now + overlap) : null,
+        }
+      },
       now,
     )
     if (!record) throw notFound('Webhook')

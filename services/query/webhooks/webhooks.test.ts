@@ -177,6 +177,14 @@ test('rotate-secret makes a secret, and keeps the old one for the overlap', asyn
   expect((until ?? 0) - Date.now()).toBeGreaterThan(86_000_000)
   const { secret_box: box, previous_secret_box: previous } = await endpoint(webhookId)
   expect([box, previous].map((each) => each && testSecrets.open(each))).toStrictEqual([second, first])
+  // The answer to a rotation may be lost: the receiver still has the first secret, which a repeat must not drop.
+  const repeated = await post(path(webhookId, 'rotate-secret'), { overlap: '1d' })
+  expect([repeated.status, repeated.body.error]).toStrictEqual([
+    409,
+    `The secret was rotated, and the one before it signs until ${new Date(until ?? 0).toISOString()}: rotate then, or without overlap`,
+  ])
+  const kept = await endpoint(webhookId)
+  expect([kept.secret_box, kept.previous_secret_box]).toStrictEqual([box, previous])
   const again = await post(path(webhookId, 'rotate-secret'), {})
   expect(again.body.data).toMatchObject({ previous_secret_expires_at: null, secret: expect.any(String) })
   expect((await post(path(webhookId, 'rotate-secret'), { overlap: '91d' })).status).toBe(400)
