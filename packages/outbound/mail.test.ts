@@ -88,7 +88,7 @@ test('refused recipients: for good beside a success, for now and all as a failur
       else done(Object.assign(new Error('No such user'), { responseCode: 550 }))
     },
   })
-  expect(await mail(server.port)).toMatchObject({ succeeded: true, error: 'the SMTP server refused b@example.com' })
+  expect(await mail(server.port)).toMatchObject({ succeeded: true, error: 'the SMTP server refused b…@example.com' })
   const greylisting = await smtpServer({
     onRcptTo: ({ address }, _session, done) => {
       if (address === 'c@example.com') done(Object.assign(new Error('Try later'), { responseCode: 450 }))
@@ -101,7 +101,7 @@ test('refused recipients: for good beside a success, for now and all as a failur
     succeeded: false,
     status: 450,
     response: expect.stringContaining('Try later'),
-    error: 'the SMTP server refused c@example.com for now, and b@example.com for good',
+    error: 'the SMTP server refused c…@example.com for now, and b…@example.com for good',
     settledRecipients: ['A@Example.com', 'b@example.com'],
   })
   expect(greylisting.mails).toHaveLength(1)

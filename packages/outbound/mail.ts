@@ -8,7 +8,7 @@ export interface MailOptions {
 }
 
 /** Characters that are kept of the server's answer. */
-const maxResponseLength = 4_096
+const responseLengthMax = 4_096
 
 /** One e-mail over a connection of its own. See Outbound.mail. */
 export async function mail(
@@ -29,13 +29,9 @@ export async function mail(
     if (first) {
       const deferred = deferring.map(({ recipient = '' }) => recipient)
       const rejectedForGood = rejected.filter((address) => !deferred.includes(address))
-      const alsoRejected = rejectedForGood.length === 0 ? '' : `, and ${rejectedForGood.join(', ')} for good`
+      const alsoRejected = rejectedForGood.length === 0 ? '' : `, and ${namesOf(rejectedForGood)} for good`
       return {
-        ...failed(
-          smtpStatus(first),
-          `the SMTP server refused ${deferred.join(', ')} for now${alsoRejected}`,
-          elapsed(),
-        ),
+        ...failed(smtpStatus(first), `the SMTP server refused ${namesOf(deferred)} for now${alsoRejected}`, elapsed()),
         response: serverText(first),
         settledRecipients: settledOf(message.to, { answered: [...accepted, ...rejected], deferred }),
       }
@@ -44,9 +40,9 @@ export async function mail(
       succeeded: true,
       status: statusOf(response),
       latencyMs: elapsed(),
-      response: response.slice(0, maxResponseLength),
+      response: response.slice(0, responseLengthMax),
       // The others have got the message: it is not sent again for these.
-      error: rejected.length === 0 ? null : `the SMTP server refused ${rejected.join(', ')}`,
+      error: rejected.length === 0 ? null : `the SMTP server refused ${namesOf(rejected)}`,
       retryAfterMs: null,
     }
   } catch (error) {
@@ -55,6 +51,11 @@ export async function mail(
       return failed(null, `the SMTP server did not take the message within ${timeoutMs / 1_000} s`, elapsed())
     return { ...failed(smtpStatus(error), describe(error), elapsed()), response: serverText(error) }
   }
+}
+
+/** Addresses as errors name them, which are logged and stored unencrypted: `a…@example.com, b…@example.com`. */
+function namesOf(addresses: readonly string[]): string {
+  return addresses.map((address) => address.replace(/^(.?).*(?=@)/su, '$1…')).join(', ')
 }
 
 /**
@@ -136,7 +137,7 @@ function smtpStatus(error: unknown): number | null {
 
 function serverText(error: unknown): string | null {
   const text: unknown = error instanceof Error && 'response' in error ? error.response : null
-  return typeof text === 'string' ? text.slice(0, maxResponseLength) : null
+  return typeof text === 'string' ? text.slice(0, responseLengthMax) : null
 }
 
 function statusOf(response: string): number | null {

@@ -47,7 +47,7 @@ export async function buildStandalone(
   const canary = canaryOf(config)
   const engines = await startEngines(config, logger)
   const targets = outboundOptionsOf(config, isLoopback(config.SLUICE_HOST))
-  const outbound = openOutbound(targets)
+  const outbound = openOutbound({ ...targets, now: () => clock.now() })
   const secretsKey = await secretsKeyOf(config)
   const postgres = openPostgres(engines.postgres)
   await migrate({ postgres, clickHouseUrl: engines.clickHouse, logUrl: engines.log })

@@ -28,7 +28,7 @@ await runService({
   build: async (config, context) => {
     const { logger, metrics, clock } = context
     const canary = canaryOf(config)
-    const outbound = openOutbound(outboundOptionsOf(config))
+    const outbound = openOutbound({ ...outboundOptionsOf(config), now: () => clock.now() })
     const secrets = openSecretBox(config.SLUICE_SECRETS_KEY, config.SLUICE_SECRETS_KEY_PREVIOUS)
     const blobs = await openBlobStore(config.SLUICE_BLOBS_URL, { credentials: s3CredentialsOf(config) })
     const inserter = openEventInserter(config.SLUICE_CLICKHOUSE_URL)
