@@ -2,19 +2,30 @@ import type { ServerResponse } from 'node:http'
 import type { RequestContext } from './request-checks.ts'
 import { serverLimits } from './server-limits.ts'
 
+type AnswerContext = Pick<RequestContext, 'admission' | 'credential'>
+
 /**
  * Reserves the memory of an answer until it is written out or the client has disconnected. A small answer counts with its
  * request. Throws the 503 if it does not fit.
  */
-export function reserveAnswer(
-  { admission: { answers }, credential }: Pick<RequestContext, 'admission' | 'credential'>,
-  response: ServerResponse,
-  text: string,
-): void {
+export function reserveAnswer(context: AnswerContext, response: ServerResponse, text: string): void {
   const bytes = Buffer.byteLength(text)
-  if (bytes <= serverLimits.requestBytes || response.closed) return
+  if (bytes <= serverLimits.requestBytes) return
   // The largest answer, too, fits while no other is held: a key may hold half of the memory.
-  const reservedBytes = Math.min(bytes, serverLimits.answerBytesMax / 2)
+  reserveUntilClosed(context, response, Math.min(bytes, serverLimits.answerBytesMax / 2))
+}
+
+/** Reserves the memory of a download until it ends or the client has disconnected. Throws the 503 if it does not fit. */
+export function reserveDownload(context: AnswerContext, response: ServerResponse): void {
+  reserveUntilClosed(context, response, serverLimits.downloadBytes)
+}
+
+function reserveUntilClosed(
+  { admission: { answers }, credential }: AnswerContext,
+  response: ServerResponse,
+  reservedBytes: number,
+): void {
+  if (response.closed) return
   const quota = answers.quotaOf(credential?.keyId)
   const refusal = answers.reserve(quota, reservedBytes)
   if (refusal) throw refusal

@@ -10,7 +10,7 @@ import { Counter, Histogram, type Metrics } from '@sluice/runtime/metrics'
 import type { SynchronizedClock } from '@sluice/runtime/synchronized-clock'
 import { activeTraceId, causesOf, describeSpan, isTracing, traced } from '@sluice/runtime/tracing'
 import type { Admission } from './admission.ts'
-import { releaseRequest, reserveAnswer } from './answer-memory.ts'
+import { releaseRequest, reserveAnswer, reserveDownload } from './answer-memory.ts'
 import { readWriteKey } from './authenticate.ts'
 import type { ClientReader } from './client-address.ts'
 import { sendErrorPage, wantsPage } from './error-page.ts'
@@ -187,11 +187,13 @@ export function createDispatch({
         const receivedAt = context.receivedAt ?? clock.now()
         const handled = new AdmittedRequest(context, { requestId, receivedAt, params, response, fields })
         const answer = await invokeHandler(route, handled, context)
-        if (answer.file) await sendFile(request, response, headersOf(context, requestId), answer.file)
-        else {
+        if (answer.file) {
+          reserveDownload(context, response)
+          await sendFile(request, response, headersOf(context, requestId), answer.file)
+        } else {
           const text = answerText(answer, clock.now())
-          // What has been done is said in any case: events that were refused instead would be sent again, and the secret of
-          // a new key would be lost.
+          // The answer to a write is sent also when no memory is left for it: events would be sent again after a refusal, and the
+          // secret of a new key would be lost.
           if (route.limit === 'queries') reserveAnswer(context, response, text)
           sendAnswer(response, headersOf(context, requestId), answer, text)
         }

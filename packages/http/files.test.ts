@@ -8,6 +8,7 @@ import { unavailable } from '@sluice/runtime/errors'
 import { waitUntil } from '@sluice/runtime/wait-until'
 import { downloadBytes, type FileService, startFileService } from '../../tests/support/file-service.ts'
 import { connectRaw } from '../../tests/support/test-service.ts'
+import { serverLimits } from './server-limits.ts'
 
 let service: FileService
 
@@ -303,6 +304,25 @@ describe('a download', () => {
     expect(service.state.open).toBe(1)
     connection.socket.destroy()
     await waitUntil(() => service.state.open === 0, 'the stream is closed')
+  })
+
+  test('is refused with 503 while clients that do not read hold the memory of downloads', async () => {
+    const admitted = serverLimits.publicInFlightBytesMax / serverLimits.downloadBytes
+    const connections = await Promise.all(Array.from({ length: admitted }, () => connectRaw(service.port)))
+    for (const connection of connections) {
+      connection.socket.pause()
+      connection.send('GET /download/200000000 HTTP/1.1\r\nHost: a\r\n\r\n')
+    }
+    await waitUntil(() => service.state.open === admitted, 'all downloads have begun')
+    const refused = await send('/download/1')
+    expect([refused.status, errorOf(refused)]).toEqual([503, 'Service temporarily unavailable'])
+    expect(service.state.opened).toBe(admitted)
+
+    connections[0]?.socket.destroy()
+    await waitUntil(() => service.state.open === admitted - 1, 'one download has ended')
+    const { status, bytes } = await send('/download/1')
+    expect([status, bytes.length]).toEqual([200, 1])
+    for (const { socket } of connections) socket.destroy()
   })
 
   test('closes its stream when its headers can not be written', async () => {

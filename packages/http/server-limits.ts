@@ -37,6 +37,8 @@ export const serverLimits = {
   requestBytes: 8 * 1024,
   /** Memory that is reserved for an upload: a chunk of the file in each buffer on its way, and the text fields. */
   uploadBytes: 256 * 1024,
+  /** Memory that is reserved for a download, among that of answers: a chunk of the file in each buffer on its way. */
+  downloadBytes: 256 * 1024,
 } as const
 
 export type ServerLimits = { readonly [Name in keyof typeof serverLimits]: number }

@@ -6,16 +6,29 @@ const attemptsMax = 3
 
 /**
  * A stream of the bytes of `first` that continues when the connection breaks: `reopen` gets the number of bytes received and
- * resolves to the rest. So a reader may be slower than the server's patience. Fails with the error of `reopen`, or with
- * `unavailable` after three connections without a byte.
+ * resolves to the rest. So a reader may be slower than the server's patience: the rest is requested when the reader has
+ * taken what was received. Fails with the error of `reopen`, or with `unavailable` after three connections without a byte.
  */
 export function resumeBody(first: Readable, reopen: (received: number) => Promise<Readable>): Readable {
   let body = first
   let received = 0
   let attempts = 0
+  /** True while the reader has not taken what was received. */
+  let isFull = false
+  /** Why the connection broke while the stream was full; the next read continues. */
+  let brokenBy: string | undefined
 
   const stream = new Readable({
-    read: () => body.resume(),
+    read: () => {
+      isFull = false
+      if (brokenBy === undefined) {
+        body.resume()
+        return
+      }
+      const reason = brokenBy
+      brokenBy = undefined
+      resume(reason)
+    },
     destroy: (error, callback) => {
       body.destroy()
       callback(error)
@@ -26,7 +39,9 @@ export function resumeBody(first: Readable, reopen: (received: number) => Promis
     body.on('data', (chunk: Buffer) => {
       received += chunk.length
       attempts = 0
-      if (!stream.push(chunk)) body.pause()
+      if (stream.push(chunk)) return
+      isFull = true
+      body.pause()
     })
     body.once('end', () => stream.push(null))
     // A broken connection emits an error and closes, or only closes.
@@ -35,8 +50,9 @@ export function resumeBody(first: Readable, reopen: (received: number) => Promis
       reason = error.message
     })
     body.once('close', () => {
-      if (body.readableEnded || stream.destroyed) return
-      resume(reason)
+      if (next.readableEnded || stream.destroyed) return
+      if (isFull) brokenBy = reason
+      else resume(reason)
     })
   }
   const resume = (reason: string): void => {
