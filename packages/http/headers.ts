@@ -5,8 +5,9 @@ import type { Client, RouteRule } from './route.ts'
 /** Headers that pages of other origins may read (docs/http-interface.md#cross-origin). */
 const exposedHeaders = 'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, X-Request-Id'
 const preflightSeconds = 86_400
-/** Segment's analytics.js sends `X-Retry-Count` with each retry. */
-const requestHeaders = 'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id, X-Retry-Count'
+/** Segment's analytics.js sends `X-Retry-Count` with each retry; the browser SDK sends `baggage` where `propagate` names its own Sluice. */
+const requestHeaders =
+  'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id, X-Retry-Count, Baggage'
 
 /** Headers of a response by name. */
 export type Headers = Readonly<Record<string, string>>
