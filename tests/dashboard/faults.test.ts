@@ -346,6 +346,35 @@ describeWithChromium('faults', () => {
     await numbersOf(page)
   })
 
+  it('stays, and says why, when the scripts of a page can not be fetched because Sluice is away', async () => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/ERR_INTERNET_DISCONNECTED/)
+    await page.goto(rig.url + overview)
+    await numbersOf(page)
+    await page.context().setOffline(true)
+    await page.getByRole('link', { name: 'Retention', exact: true }).click()
+    await page
+      .getByRole('main')
+      .getByText(/can’t be reached/)
+      .first()
+      .waitFor()
+    await page.context().setOffline(false)
+    await page.getByRole('button', { name: 'Reload' }).click()
+    await page.getByRole('table').first().waitFor()
+  })
+
+  it('says that it could not be loaded when its first script is missing, as while another version is installed', async () => {
+    const { page, expectMessages } = await visit()
+    expectMessages(/status of 404/)
+    const script = /\/assets\/main-[^/]*\.js$/
+    await page.route(script, (route) => route.fulfill({ status: 404 }))
+    await page.goto(rig.url + overview)
+    await page.getByText('The dashboard could not be loaded.').waitFor()
+    await page.unroute(script)
+    await page.getByRole('button', { name: 'Reload' }).click()
+    await numbersOf(page)
+  })
+
   it('counts down to the next try when there were too many requests', async () => {
     const { key } = await rig.createKey({
       name: 'slow',

@@ -116,6 +116,13 @@ describeWithChromium('keys', () => {
     // The page asks for its session every 2.5 s: by then it has rendered whatever the list has become.
     await page.waitForResponse(/\/api\/v1\/session$/)
     expect(await reveal.textContent()).toContain(key)
+    // Nobody would have the key if the page were left now.
+    const asked = page.waitForEvent('dialog')
+    await page.evaluate('setTimeout(() => location.reload())')
+    const question = await asked
+    expect(question.type()).toBe('beforeunload')
+    await question.dismiss()
+    expect(await reveal.textContent()).toContain(key)
     await reveal.getByRole('button', { name: 'I saved it' }).click()
     await page.getByRole('row').filter({ hasText: 'Web shop' }).waitFor()
     await eventually(async () => {

@@ -26,7 +26,21 @@ if (!/[#&](code|key)=/.test(location.hash)) {
 
 function start(): void {
   const main = document.querySelector<HTMLLinkElement>('#main-module')
-  if (main !== null) import(main.href).catch(() => undefined)
+  if (main !== null) import(main.href).catch(showFailure)
+}
+
+/**
+ * The dashboard can't be loaded: a server of another build answered, as during a rolling deploy, or the connection broke. The page
+ * says so in place of its outline.
+ */
+function showFailure(): void {
+  const text = document.getElementById('load-failed')
+  if (text === null) return
+  text.hidden = false
+  document.getElementById('app')?.replaceChildren(text)
+  text.querySelector('button')?.addEventListener('click', () => {
+    location.reload()
+  })
 }
 
 // A page in the background is not painted. A task that is queued in a frame's callback runs after the frame is painted.

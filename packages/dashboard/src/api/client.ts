@@ -42,7 +42,7 @@ function retryAfterMs(header: string | null): number | undefined {
 
 /**
  * Sends a request with the session's cookie and returns the answer's `data`. Throws an `ApiError` with a sentence for the
- * user: for failures of the interface, answers that are not its own (a proxy's error page) and no answer at all; what is
+ * user: for failures of the interface, answers that are not its own (a proxy's error page) and no answer, or half of one; what is
  * aborted throws the signal's reason.
  */
 export async function send(
@@ -52,6 +52,7 @@ export async function send(
 ): Promise<unknown> {
   const isForm = body instanceof FormData
   let response: Response
+  let text: string
   try {
     response = await fetch(path, {
       method,
@@ -60,11 +61,11 @@ export async function send(
       ...(body === undefined || isForm ? {} : { headers: { 'Content-Type': 'application/json' } }),
       ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
     })
+    text = await response.text()
   } catch (error) {
     if (signal?.aborted === true) throw error
     throw new ApiError(0, messages.errors.unreachable)
   }
-  const text = await response.text()
   return dataOf({ status: response.status, text, header: (name) => response.headers.get(name) }, parse)
 }
 

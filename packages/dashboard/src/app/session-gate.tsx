@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso/router'
 import type { SessionResource } from '@sluice/contracts/session'
 import { call, isSignedOut } from '../api/client.ts'
@@ -90,10 +90,22 @@ export function SessionGate({ secret }: { secret: Secret | undefined }) {
   return <SignedIn />
 }
 
+/** The session of an earlier check while it differs by less than a minute of its end: a page is not rendered at each check. */
+function useSteady(session: SessionResource | undefined): SessionResource | undefined {
+  const kept = useRef(session)
+  const toTheMinute = (of: SessionResource | undefined) =>
+    JSON.stringify(of && { ...of, expires_at: Math.floor((of.expires_at ?? 0) / 60_000) })
+  if (toTheMinute(kept.current) !== toTheMinute(session)) kept.current = session
+  return kept.current
+}
+
 function SignedIn() {
   const { path, route } = useLocation()
   const isEnded = isSignedOut.value
   const session = useApi('getSession', isEnded ? null : {}, { refetchMs: sessionCheckMs, keep: false })
+  const steady = useSteady(session.data)
+  // Preact renders an element again only if it is another one.
+  const frame = useMemo(() => <Frame />, [])
   const isAtSignIn = path === '/signin'
   const hasSession = session.data !== undefined
   useEffect(() => {
@@ -114,7 +126,7 @@ function SignedIn() {
       />
     )
   }
-  if (session.data === undefined) {
+  if (steady === undefined) {
     return session.error === undefined ? null : (
       <main class="lone">
         <ErrorPanel error={session.error} onRetry={session.retry} />
@@ -122,9 +134,5 @@ function SignedIn() {
     )
   }
   startClock()
-  return (
-    <SessionContext.Provider value={session.data}>
-      <Frame />
-    </SessionContext.Provider>
-  )
+  return <SessionContext.Provider value={steady}>{frame}</SessionContext.Provider>
 }

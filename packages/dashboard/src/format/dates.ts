@@ -114,11 +114,20 @@ export function formatRelative(ms: number, now: number): string {
   return (unit === 'day' ? relativeDays : relative).format(Math.trunc(distance / length), unit)
 }
 
-const pad = (value: number) => String(value).padStart(2, '0')
+/** `2026-11-22T14:05` in the zone, by default the browser's: what `datetime-local` fields take. */
+export function localTime(ms: number, zone = ownZone()): string {
+  return temporal()
+    .Instant.fromEpochMilliseconds(Math.floor(ms))
+    .toZonedDateTimeISO(zone)
+    .toPlainDateTime()
+    .toString({ smallestUnit: 'minute' })
+}
 
-/** `2026-11-22T14:05` in the browser's zone: what `datetime-local` fields take. */
-export function localTime(ms: number): string {
-  const date = new Date(ms)
-  const parts = [date.getFullYear(), pad(date.getMonth() + 1), pad(date.getDate())]
-  return `${parts.join('-')}T${pad(date.getHours())}:${pad(date.getMinutes())}`
+/** The moment (Unix ms) of `2026-11-22T14:05` in the zone; NaN for a text that is no such time. */
+export function parseLocalTime(text: string, zone: string): number {
+  try {
+    return temporal().PlainDateTime.from(text).toZonedDateTime(zone).epochMilliseconds
+  } catch {
+    return NaN
+  }
 }

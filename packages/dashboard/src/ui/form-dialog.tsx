@@ -7,6 +7,7 @@ import { CopyButton } from './copy.tsx'
 import { Dialog, type DialogProps } from './dialog.tsx'
 import { TextField } from './field.tsx'
 import { ErrorPanel } from './states.tsx'
+import { useUnloadGuard } from './unload-guard.ts'
 
 export interface FormDialogProps extends Pick<DialogProps, 'title' | 'onClose' | 'size' | 'isDismissible'> {
   /** The text of the button that submits. */
@@ -112,6 +113,7 @@ export function SecretDialog({
   children: ComponentChildren
   onSaved: () => void
 }) {
+  useUnloadGuard(true)
   return (
     <Dialog
       title={title}

@@ -21,15 +21,24 @@ function reloadOnce(): boolean {
   return true
 }
 
+/** Whether the server answers: a page that reloads without it would be the browser's error page. */
+async function isServerThere(): Promise<boolean> {
+  try {
+    return (await fetch('/', { method: 'HEAD', cache: 'no-store' })).ok
+  } catch {
+    return false
+  }
+}
+
 /**
  * A component in a chunk of its own. A chunk of an older build is gone from the server: then the page reloads once, which
- * brings the newer build, and says so if that did not help.
+ * brings the newer build, and says so if that did not help. While the server is away, the page says that.
  */
 export function lazyPage<Props extends object>(load: Load<Props>): ComponentType<Props> {
   let loaded: ComponentType<Props> | undefined
   return function LazyPage(props: Props) {
     const [Page, setPage] = useState<ComponentType<Props> | undefined>(() => loaded)
-    const [isFailed, setFailed] = useState(false)
+    const [failure, setFailure] = useState<'chunk' | 'unreachable'>()
     useEffect(() => {
       if (loaded !== undefined) return
       load().then(
@@ -37,16 +46,17 @@ export function lazyPage<Props extends object>(load: Load<Props>): ComponentType
           loaded = module.default
           setPage(() => module.default)
         },
-        () => {
-          setFailed(!reloadOnce())
+        async () => {
+          if (!(await isServerThere())) setFailure('unreachable')
+          else if (!reloadOnce()) setFailure('chunk')
         },
       )
     }, [])
     if (Page !== undefined) return <Page {...props} />
-    if (!isFailed) return <SkeletonRows rows={6} />
+    if (failure === undefined) return <SkeletonRows rows={6} />
     return (
       <EmptyState
-        title={messages.errors.chunk}
+        title={messages.errors[failure]}
         action={
           <Button
             kind="primary"

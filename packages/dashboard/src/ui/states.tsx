@@ -57,7 +57,8 @@ export function ErrorPanel({ error, onRetry, isChange = false }: ErrorPanelProps
     setSeconds(left())
     const timer = setInterval(() => {
       setSeconds(left())
-      if (left() > 0) return
+      // A page that nobody sees tries again when it is seen.
+      if (left() > 0 || document.hidden) return
       clearInterval(timer)
       latest.current?.()
     }, 250)

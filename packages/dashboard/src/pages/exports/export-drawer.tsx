@@ -36,6 +36,7 @@ interface ExportDrawerProps {
 export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
   const params = { export_id: id }
   const refresh = useRefresh()
+  const { timezone } = useSite()
   const record = useApi('getExport', { params }, { staleMs: 0, refetchMs: pollOf })
   const { data } = record
   const [doing, setDoing] = useState<'remove' | 'edit'>()
@@ -59,6 +60,7 @@ export function ExportDrawer({ id, onClose, onOpen }: ExportDrawerProps) {
       {doing === 'edit' && data !== undefined ? (
         <ScheduleForm
           of={data}
+          zone={timezone}
           onClose={() => {
             setDoing(undefined)
           }}

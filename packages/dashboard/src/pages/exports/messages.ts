@@ -65,6 +65,7 @@ export const texts = {
   editTitle: 'Edit schedule',
   save: 'Save',
   nextRun: 'Next run',
+  nextRunIn: (zone: string) => `Next run (${zone})`,
   remove: 'Delete',
   removeTitle: (name: string) => `Delete “${name}”?`,
   removeText: 'The record and its file are gone; one that is still running is cancelled.',

@@ -3,20 +3,20 @@ import { type ExportResource, frequencies, type Scheduled } from '@sluice/contra
 import { changedFields, changedMembers } from '../../api/changed-fields.ts'
 import { fieldErrors } from '../../api/field-errors.ts'
 import { useChange } from '../../api/hooks.ts'
-import { localTime } from '../../format/dates.ts'
+import { localTime, parseLocalTime } from '../../format/dates.ts'
 import { Field, TextField } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
 import { Select } from '../../ui/select.tsx'
 import { texts } from './messages.ts'
 
-/** Changes a schedule's name, frequency and next run. */
-export function ScheduleForm({ of, onClose }: { of: ExportResource; onClose: () => void }) {
+/** Changes a schedule's name, frequency and next run, which is a time of the site's zone, as in the list. */
+export function ScheduleForm({ of, zone, onClose }: { of: ExportResource; zone: string; onClose: () => void }) {
   const update = useChange('updateExport', ['listExports', 'getExport'])
   // The export is asked anew while the form is open.
   const [opened] = useState(() => ({
     name: of.name,
     frequency: of.scheduled?.frequency ?? 'daily',
-    next: localTime(of.scheduled?.next_run ?? Date.now()),
+    next: localTime(of.scheduled?.next_run ?? Date.now(), zone),
   }))
   const [name, setName] = useState(opened.name)
   const [frequency, setFrequency] = useState(opened.frequency)
@@ -30,7 +30,7 @@ export function ScheduleForm({ of, onClose }: { of: ExportResource; onClose: () 
       error={errors.rest}
       onClose={onClose}
       onSubmit={async () => {
-        const nextRun = new Date(next).getTime()
+        const nextRun = parseLocalTime(next, zone)
         const isMoved = next !== opened.next && !Number.isNaN(nextRun)
         const scheduled: Partial<Scheduled> = { frequency, ...(isMoved ? { next_run: nextRun } : {}) }
         await update.run({
@@ -55,7 +55,7 @@ export function ScheduleForm({ of, onClose }: { of: ExportResource; onClose: () 
         )}
       </Field>
       <TextField
-        label={texts.nextRun}
+        label={texts.nextRunIn(zone)}
         type="datetime-local"
         value={next}
         onInput={setNext}

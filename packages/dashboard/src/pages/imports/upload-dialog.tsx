@@ -11,6 +11,7 @@ import { RadioGroup } from '../../ui/choice.tsx'
 import { Field } from '../../ui/field.tsx'
 import { FormDialog } from '../../ui/form-dialog.tsx'
 import { Progress, Status } from '../../ui/states.tsx'
+import { useUnloadGuard } from '../../ui/unload-guard.ts'
 import { type Checked, checkHeader, startOf } from './header.ts'
 import { texts } from './messages.ts'
 
@@ -37,16 +38,7 @@ export function UploadDialog({ onClose, onAccepted }: UploadDialogProps) {
   const latest = useRef<File>()
   const isSending = share !== undefined
   useEffect(() => () => aborter.current?.abort(), [])
-  useEffect(() => {
-    if (!isSending) return undefined
-    const ask = (event: BeforeUnloadEvent) => {
-      event.preventDefault()
-    }
-    addEventListener('beforeunload', ask)
-    return () => {
-      removeEventListener('beforeunload', ask)
-    }
-  }, [isSending])
+  useUnloadGuard(isSending)
   const checked = start === undefined ? undefined : checkHeader(start, type)
   const problem =
     file === undefined ? texts.missingFile : file.size > importLimits.fileBytesMax ? texts.tooLarge : checked?.problem

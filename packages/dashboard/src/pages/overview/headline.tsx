@@ -32,8 +32,13 @@ export function Headlines({ headlines, metric, onChoose }: HeadlinesProps) {
   const { metric: chosen } = useChosenView()
   const shown = headlines[metric]
   const value = shown.isOld ? undefined : shown.result?.value
+  const spoken = useRef('')
   useEffect(() => {
-    if (value !== undefined) announce(texts.spoken(messages.metrics[metric], formatExact(value, kindOf(metric))))
+    if (value === undefined) return
+    const text = texts.spoken(messages.metrics[metric], formatExact(value, kindOf(metric)))
+    // A range that reaches now is asked each minute: an unchanged number is not said again.
+    if (text !== spoken.current) announce(text)
+    spoken.current = text
   }, [metric, value])
   const move = (event: KeyboardEvent) => {
     const steps: Partial<Record<string, number>> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }

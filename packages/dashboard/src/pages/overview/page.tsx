@@ -144,7 +144,8 @@ function headlineOf(
     question: questions.question(metric),
     questions,
     result: resultAt(now),
-    before: questions.compared === undefined || before[0].isOld ? undefined : resultAt(before),
+    // A change needs the answers of the same two ranges.
+    before: questions.compared === undefined || before[0].isOld !== now[0].isOld ? undefined : resultAt(before),
     isOld: now[0].isOld,
   }
 }
