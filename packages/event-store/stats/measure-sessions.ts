@@ -5,7 +5,7 @@ import { sessionWindowMs } from '../session-sql.ts'
 import { countEvents } from './count-events.ts'
 import { unusualSessionCode } from './row-sources.ts'
 import type { SessionPlan, StatsPlan } from './spec.ts'
-import { type RangeRow, rangeStatement } from './statements.ts'
+import { type ConvertedSessionsRow, convertedSessionsStatement, type RangeRow, rangeStatement } from './statements.ts'
 
 /** The sizes at which a metric of sessions is estimated from a sample (docs/http-interface.md#precision). */
 export interface SamplingThresholds {
@@ -28,7 +28,8 @@ export interface SessionsNumber {
 
 /**
  * Measures a metric of sessions over a range without grouping, in large ranges from a sample by the hash of the session
- * ids, unless the sample leaves the value too uncertain. Buckets and groups are never sampled, as few of them hold a
+ * ids, unless the sample leaves the value too uncertain. Then a share of converted sessions is measured from their number and
+ * the number of all sessions, which the sample leaves certain enough. Buckets and groups are never sampled, as few of them hold a
  * million sessions.
  */
 export async function measureSessions(
@@ -37,17 +38,22 @@ export async function measureSessions(
   { eventsMin, sampleFactor, sampleMin } = defaultThresholds,
 ): Promise<SessionsNumber> {
   const { metric } = plan
-  const read = (plannedSampleFactor: number): Promise<RangeRow> =>
-    retryAllowingUnusual(plannedSampleFactor, (sessions) => readRange({ ...plan, sessions }, runner))
+  const read = (plannedSampleFactor: number): Promise<{ row: RangeRow; sessions: SessionPlan }> =>
+    retryAllowingUnusual(plannedSampleFactor, async (sessions) => ({
+      row: await readRange({ ...plan, sessions }, runner),
+      sessions,
+    }))
   const around = { ...plan, start: plan.start - sessionWindowMs, end: plan.end + sessionWindowMs }
   if (!plan.exact && (await countEvents(around, runner)) >= eventsMin) {
-    const sample = await read(sampleFactor)
+    const { row: sample, sessions } = await read(sampleFactor)
     const value = sample[metric] ?? 0
-    if (sample.measured >= sampleMin && errorOf(sample, metric) <= relativeErrorMax * value) {
-      return { value, isEstimated: true }
+    if (sample.measured >= sampleMin) {
+      if (errorOf(sample, metric) <= relativeErrorMax * value) return { value, isEstimated: true }
+      const rate = await conversionRate({ ...plan, sessions }, sample, runner)
+      if (rate !== undefined) return { value: rate, isEstimated: true }
     }
   }
-  return { value: (await read(1))[metric] ?? 0, isEstimated: false }
+  return { value: (await read(1)).row[metric] ?? 0, isEstimated: false }
 }
 
 /** Greatest error of an estimate with 99 % confidence, as a share of the value. */
@@ -70,7 +76,30 @@ function errorOf({ measured, ...row }: RangeRow, metric: Metric): number {
   return (standardErrors * deviation) / Math.sqrt(measured) + (unseenMax * termMax) / measured
 }
 
-/** Reads sessions by the cheap statement, which fails when it does not serve them all; then by the one for all sessions. */
+/**
+ * The conversion rate from the number of converted sessions, which are found by their events of the target type, and the number
+ * of sessions that the sample stands for. Undefined for other metrics, for plans that count sessions by further conditions, and
+ * where the error may exceed 1 %: that of the number of sessions, and that of converted sessions of more than 24 h, of which the sample
+ * has missed a few at most.
+ */
+async function conversionRate(
+  plan: StatsPlan,
+  { measured }: RangeRow,
+  runner: QueryRunner,
+): Promise<number | undefined> {
+  const { metric, filters, conditions, sessionsUntil, sessions } = plan
+  const isPlain = Object.keys(filters).length === 0 && conditions.length === 0 && sessionsUntil === undefined
+  if (metric !== 'conversion_rate' || !isPlain || sessions.allowsUnusual) return undefined
+  const { sampleFactor } = sessions
+  const { rows } = await runner.query<ConvertedSessionsRow>(convertedSessionsStatement(plan))
+  const converted = rows[0]?.converted ?? 0
+  const countError = standardErrors * Math.sqrt((1 - 1 / sampleFactor) / measured)
+  const unseenError = (unseenMax * sampleFactor) / converted
+  if (countError + unseenError > relativeErrorMax) return undefined
+  return Math.floor((10_000 * converted) / (sampleFactor * measured) + 0.5) / 100
+}
+
+/** Reads sessions by the cheap statement; when that fails with `unusualSessionCode`, by the statement for all sessions. */
 export async function retryAllowingUnusual<T>(
   sampleFactor: number,
   read: (sessions: SessionPlan) => Promise<T>,

@@ -1,6 +1,8 @@
 import type { Metric } from '@sluice/contracts/stats'
 import { isTimeUnit } from '../calendar.ts'
+import { scopeParams, siteCondition } from '../event-scope.ts'
 import type { Statement } from '../query-runner.ts'
+import { sessionWindowMs } from '../session-sql.ts'
 import { metricSql, rowSourceOf } from './metric-sql.ts'
 import { eventRows, type RowSource } from './row-sources.ts'
 import type { StatsPlan } from './spec.ts'
@@ -15,6 +17,11 @@ export interface MetricsRow extends Partial<Record<Metric, number>> {
 export interface RangeRow extends MetricsRow, Partial<Record<`${Metric}_deviation`, number>> {
   /** Events or sessions that the values are computed from. */
   measured: number
+}
+
+/** The row of `convertedSessionsStatement`. */
+export interface ConvertedSessionsRow {
+  converted: number
 }
 
 /** A row of `bucketsStatement`. */
@@ -68,6 +75,28 @@ export interface TypeRow extends ValueRow {
 export function rangeStatement(plan: StatsPlan): Statement {
   const rows = rowSourceOf(plan)
   return { sql: `SELECT ${metricColumns(plan, rows)}, ${rows.count} AS measured ${rows.from}`, params: rows.params }
+}
+
+/**
+ * Selects how many sessions of the range have the target event, if none lasts for 24 h: such a session starts in the range when it
+ * has no event in the 24 h before the range, and one before its end. Only the events of the target type are grouped.
+ */
+export function convertedSessionsStatement(plan: StatsPlan): Statement {
+  const time = (edge: 'start' | 'end', shift = '') => `fromUnixTimestamp64Milli({${edge}:Int64}${shift}, 'UTC')`
+  const inTheDayBefore = (edge: 'start' | 'end') => `(
+    SELECT session_key FROM events
+    WHERE ${siteCondition(plan)} AND timestamp >= ${time(edge, ` - ${sessionWindowMs}`)} AND timestamp < ${time(edge)}
+)`
+  return {
+    sql: `
+SELECT uniqExact(session_key) AS converted
+FROM events
+WHERE ${siteCondition(plan)} AND timestamp >= ${time('start')} AND timestamp < ${time('end', ` + ${sessionWindowMs}`)}
+    AND event_type = {target_event:String} AND session_key != 0
+    AND session_key NOT IN ${inTheDayBefore('start')}
+    AND (timestamp < ${time('end')} OR session_key IN ${inTheDayBefore('end')})`,
+    params: { ...scopeParams(plan), target_event: plan.targetEvent },
+  }
 }
 
 /** Selects the metrics in every bucket that has rows; the totals hold the metrics over the range. */
