@@ -34,11 +34,11 @@ function start(): void {
  * says so in place of its outline.
  */
 function showFailure(): void {
-  const text = document.getElementById('load-failed')
-  if (text === null) return
-  text.hidden = false
-  document.getElementById('app')?.replaceChildren(text)
-  text.querySelector('button')?.addEventListener('click', () => {
+  const page = document.getElementById('load-failed')
+  if (page === null) return
+  page.hidden = false
+  document.getElementById('app')?.replaceChildren(page)
+  page.querySelector('button')?.addEventListener('click', () => {
     location.reload()
   })
 }
