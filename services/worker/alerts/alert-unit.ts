@@ -9,7 +9,7 @@ import type { AlertRuleStore, AlertSite } from '@sluice/postgres/alert-rules'
 import type { WatermarkStore } from '@sluice/postgres/watermarks'
 import type { Clock } from '@sluice/runtime/clock'
 import { groupBySpec, type RuleGroup } from './group-rules.ts'
-import { measureGroup, measureGroups } from './measure-groups.ts'
+import { measureRuleGroup, measureRuleGroups } from './measure-rule-groups.ts'
 import type { AlertMetrics } from './metrics.ts'
 
 export interface AlertUnitDeps {
@@ -32,13 +32,15 @@ const storeEveryMs = 1_000
 const retryMs = 5_000
 /** After so many groups in a row that ClickHouse does not answer, the other groups of the unit are not measured. */
 const unansweredMax = 2
+/** The error of a rule that ClickHouse did not answer although it answered others. */
+const unansweredText = 'The condition was not answered in time: choose a shorter window, or a filter with fewer events'
 
 /**
  * One unit of a site's alert rules: it judges them for the newest minute before which everything accepted can be read
  * (docs/alerts.md). Minutes that passed meanwhile, because no worker ran or the writers lagged, are never judged.
  *
  * A group that ClickHouse does not answer, because its statement needs more than the server has, keeps no other group from being
- * judged: it is measured again, and last.
+ * judged: it is measured last from then on, and has failed when other groups were answered.
  *
  * While the writers lag, states stand, but a number of events that is greater than its threshold already fires: late
  * events can only raise it.
@@ -47,7 +49,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
   const { rules, sites, watermarks, reader, clock, metrics } = deps
   /** The last minute for which this process has measured before its end was complete, by site. */
   const lastEarlyMinutes = new Map<string, number>()
-  /** Ids of the rules that ClickHouse did not answer in the last unit of a site. */
+  /** Ids of the rules that ClickHouse did not answer when they were measured last, by site. */
   const unansweredRules = new Map<string, ReadonlySet<string>>()
 
   return async ({ siteId, judgedMinute }, lease) => {
@@ -62,9 +64,9 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
     const due = judgedMinute < complete ? enabled.filter(({ evaluatedMinute }) => evaluatedMinute < complete) : []
     const judging = judgingOf(siteId, lease)
     const log = { minute: complete, rules: due.length }
-    if (!(await judging.run(due, complete, () => true))) return { next: clock.now() + retryMs, log }
-    if (judgedMinute < complete) await rules.advance(siteId, complete)
-    if (complete === newest) {
+    const isJudged = await judging.run(due, complete, () => true)
+    if (isJudged && judgedMinute < complete) await rules.advance(siteId, complete)
+    if (isJudged && complete === newest) {
       lastEarlyMinutes.delete(siteId)
       return { next: newest + minuteMs, log }
     }
@@ -73,13 +75,14 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
       const early = enabled.filter((rule) => rule.evaluatedMinute < newest && staysTrueWithLateEvents(rule))
       await judging.run(early, newest, isFulfilled)
     }
+    if (!isJudged) return { next: clock.now() + retryMs, log }
     return { next: clock.now() + waitMs, log: { ...log, waits: 'for the writers' } }
   }
 
   function judgingOf(siteId: string, lease: Lease) {
     const runner = reader.as({ key: `alerts ${siteId}`, signal: lease.signal, priority: 'background' })
 
-    /** Judges rules whose measurements `accepts`; false: ClickHouse did not answer for all of them. */
+    /** Judges rules whose measurements `accepts`; false: ClickHouse is away, or was for the last groups. */
     async function run(
       due: readonly AlertRule[],
       minute: number,
@@ -95,41 +98,51 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         judgements = []
         storeAt = clock.now() + storeEveryMs
       }
-      const groups = withLast(groupBySpec(due, site?.settings), unansweredRules.get(siteId))
-      const unanswered = new Set<string>()
-      let unansweredInRow = 0
-      const together = await measureGroups(groups, minute, runner, metrics)
-      for (const group of groups) {
-        const measured = together.get(group) ?? (await measureGroup(group, minute, runner, metrics))
+      const judgeGroup = (group: RuleGroup, measured: Pick<Judgement, 'measured' | 'error'>): void => {
+        const judged = group.rules.filter((rule) => accepts(rule, measured.measured))
+        judgements.push(...judged.map(({ ruleId, revision }) => ({ ruleId, revision, ...measured })))
+      }
+      const unanswered = new Set(unansweredRules.get(siteId))
+      const { usual, last } = divide(groupBySpec(due, site?.settings), unanswered)
+      const away: RuleGroup[] = []
+      let [unansweredInRow, answered] = [0, 0]
+      const together = await measureRuleGroups(usual, minute, runner, metrics)
+      for (const group of [...usual, ...last]) {
+        const measured = together.get(group) ?? (await measureRuleGroup(group, minute, runner, metrics))
         lease.signal.throwIfAborted()
         if (measured === 'away') {
           for (const { ruleId } of group.rules) unanswered.add(ruleId)
+          away.push(group)
           unansweredInRow += 1
           if (unansweredInRow === unansweredMax) break
           continue
         }
         unansweredInRow = 0
-        judgements.push(
-          ...group.rules
-            .filter((rule) => accepts(rule, measured.measured))
-            .map(({ ruleId, revision }) => ({ ruleId, revision, ...measured })),
-        )
+        answered += 1
+        for (const { ruleId } of group.rules) unanswered.delete(ruleId)
+        judgeGroup(group, measured)
         if (clock.now() >= storeAt) await store()
       }
+      // It answered others: it is these conditions that need too much.
+      if (answered > 0)
+        for (const group of away) judgeGroup(group, { measured: { outcome: 'failed' }, error: unansweredText })
       await store()
       if (unanswered.size === 0) unansweredRules.delete(siteId)
       else unansweredRules.set(siteId, unanswered)
-      return unanswered.size === 0
+      return unansweredInRow < unansweredMax && (away.length === 0 || answered > 0)
     }
 
     return { run }
   }
 }
 
-/** The groups in their order, but those with one of these rules last. */
-function withLast(groups: readonly RuleGroup[], ruleIds: ReadonlySet<string> = new Set()): readonly RuleGroup[] {
+/** The groups without and with one of these rules, which are to be measured last. */
+function divide(
+  groups: readonly RuleGroup[],
+  ruleIds: ReadonlySet<string>,
+): { usual: readonly RuleGroup[]; last: readonly RuleGroup[] } {
   const isLast = ({ rules }: RuleGroup) => rules.some(({ ruleId }) => ruleIds.has(ruleId))
-  return [...groups.filter((group) => !isLast(group)), ...groups.filter(isLast)]
+  return { usual: groups.filter((group) => !isLast(group)), last: groups.filter(isLast) }
 }
 
 function startOfMinute(time: number): number {

@@ -16,7 +16,7 @@ const groupsPerStatementMax = 20
  * The values that one statement for each environment measures for a site's rule groups; none for groups whose statement
  * fails: each of them is then measured by itself, so that one that is too large fails alone.
  */
-export async function measureGroups(
+export async function measureRuleGroups(
   groups: readonly RuleGroup[],
   minute: number,
   runner: QueryRunner,
@@ -43,7 +43,7 @@ export async function measureGroups(
 }
 
 /** Measures one rule group; `away`: ClickHouse did not answer, and nothing is known. */
-export async function measureGroup(
+export async function measureRuleGroup(
   { spec, options }: RuleGroup,
   minute: number,
   runner: QueryRunner,
