@@ -1,3 +1,4 @@
+import { requireComparedClock } from '@sluice/runtime/clock'
 import type { Component } from '@sluice/runtime/supervisor'
 import type { JobCounts, Leased } from './lease-table.ts'
 import { startUnit, type Unit, type UnitOptions } from './run-unit.ts'
@@ -44,6 +45,7 @@ export function runLeases<Job>(options: LeaseOptions<Job>): Component {
   async function take(signal: AbortSignal, follow: (work: Promise<void>) => void): Promise<void> {
     const takenAt = clock.now()
     try {
+      requireComparedClock(clock)
       await takeAt(takenAt, signal, follow)
     } catch (error) {
       // Whatever is due from now on waits.

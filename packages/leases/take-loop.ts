@@ -1,5 +1,5 @@
 import type { Clock } from '@sluice/runtime/clock'
-import { internalMessage, isRetryable, unavailable } from '@sluice/runtime/errors'
+import { internalMessage, isRetryable } from '@sluice/runtime/errors'
 import { settledOrStopped } from '@sluice/runtime/settled-or-aborted'
 import type { Component } from '@sluice/runtime/supervisor'
 
@@ -30,7 +30,7 @@ const releaseMs = 1_500
 
 /**
  * Takes each second, and as soon as a piece of work has ended. A stop takes nothing more, waits 5 s for the work under way,
- * aborts it and lets it give back what it holds, within 7 s. Takes nothing before the clock is compared with that of Postgres. Errors of `take` that are not retryable end the component.
+ * aborts it and lets it give back what it holds, within 7 s. Errors of `take` that are not retryable end the component.
  */
 export function takeLoop({ name, clock, stopping, take, abort, warn }: TakeLoopOptions): Component {
   const underWay = new Set<Promise<void>>()
@@ -50,8 +50,6 @@ export function takeLoop({ name, clock, stopping, take, abort, warn }: TakeLoopO
     while (!signal.aborted) {
       const hasEnded = someEnded.promise
       try {
-        // With a clock that is early, the worker would take over the leases of others.
-        if (clock.isCompared?.() === false) throw unavailable('the clock was not compared with that of Postgres yet')
         taking = take(signal, follow)
         await settledOrStopped(taking, signal)
         backoffMs = 0

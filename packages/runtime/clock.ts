@@ -1,3 +1,4 @@
+import { unavailable } from './errors.ts'
 import { sleep } from './supervisor.ts'
 import type { SynchronizedClock } from './synchronized-clock.ts'
 
@@ -31,4 +32,12 @@ export function correctedClock(synchronized: Pick<SynchronizedClock, 'steady' | 
     sleep: (ms, signal = neverAborted) => sleep(ms, signal),
     isCompared: () => synchronized.earliest() > -Infinity,
   }
+}
+
+/**
+ * Throws AppError `unavailable` before the clock is compared with that of Postgres: with a clock that is early, a worker would take
+ * over the leases of others.
+ */
+export function requireComparedClock({ isCompared }: Pick<Clock, 'isCompared'>): void {
+  if (isCompared?.() === false) throw unavailable('the clock was not compared with that of Postgres yet')
 }

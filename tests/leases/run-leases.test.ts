@@ -379,6 +379,18 @@ describe('while Postgres is away', () => {
     await pass(async () => (await oldestDueSeconds()) === 0, 'nothing is due')
   })
 
+  test('a worker whose clock was never compared with that of Postgres takes nothing, and reports jobs as due', async () => {
+    await addImport(store, {}, noon)
+    const { table, calls } = countedTakes()
+    let isCompared = false
+    start(() => Promise.resolve(done), { table, clock: { ...clock, isCompared: () => isCompared } })
+    await pass(() => clock.now() - noon >= 60_000, 'a minute has passed', 500)
+    expect(calls()).toBe(0)
+    expect(await oldestDueSeconds()).toBeGreaterThanOrEqual(50)
+    isCompared = true
+    await pass(() => outcomes().includes('done'), 'the job is done')
+  })
+
   test('a unit whose end could not be noted is noted when it is back, if its lease lasts', async () => {
     const { importId } = await addImport(store, {}, noon)
     start(async () => {

@@ -4,7 +4,7 @@ import type { LeaseMetrics } from '@sluice/leases/metrics'
 import { takeLoop } from '@sluice/leases/take-loop'
 import type { AttemptResult } from '@sluice/outbound/outbound'
 import type { DeliveryQueue, RecordedAttempt, TakenDelivery } from '@sluice/postgres/delivery-queue'
-import type { Clock } from '@sluice/runtime/clock'
+import { type Clock, requireComparedClock } from '@sluice/runtime/clock'
 import { internalMessage, isRetryable } from '@sluice/runtime/errors'
 import type { Logger } from '@sluice/runtime/logger'
 import type { Component } from '@sluice/runtime/supervisor'
@@ -51,6 +51,7 @@ export function deliverySender(options: SenderOptions): Component {
     const failing = [...underWay].filter(({ isFailing }) => isFailing).length
     const max = attemptsMax - underWay.size
     if (max === 0) return
+    requireComparedClock(clock)
     const takenAt = clock.now()
     const taken = await queue.take(takenAt, { max, failingMax: failingMax - failing })
     if (signal.aborted) await Promise.all(taken.map((each) => queue.release(each)))
