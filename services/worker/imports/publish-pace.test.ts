@@ -4,7 +4,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { virtualClock } from '../../../tests/support/virtual-clock.ts'
 import { blockOfRows, event } from '../../../tests/support/writer.ts'
 import { importMetrics } from './metrics.ts'
-import { publishPace } from './publish-pace.ts'
+import { NoRoomInLog, publishPace } from './publish-pace.ts'
 
 const signal = new AbortController().signal
 const block = blockOfRows(
@@ -31,10 +31,15 @@ function start() {
   })
   /** What a wait has come to so far, of a unit of its own unless one is given. */
   function wait(unit = pace.startUnit()) {
-    const state: { clear?: true } = {}
-    void unit.waitUntilClear([block], { signal }).then(() => {
-      state.clear = true
-    })
+    const state: { clear?: true; error?: unknown } = {}
+    void unit.waitUntilClear([block], { signal }).then(
+      () => {
+        state.clear = true
+      },
+      (error: unknown) => {
+        state.error = error
+      },
+    )
     return state
   }
   return { clock, lanes, pace, wait, metrics }
@@ -89,6 +94,23 @@ test('imports wait while the backfill log holds some 500,000 rows that are not s
   lanes.old.next = 1
   await advance(clock, 200)
   expect(full).toStrictEqual({ clear: true })
+})
+
+test('a unit ends after 30 s in all without room in the backfill log, so that other imports get their turn', async () => {
+  const { clock, lanes, pace, wait } = start()
+  const unit = pace.startUnit()
+  lanes.old = { next: 0, end: 500 }
+  const first = wait(unit)
+  await advance(clock, 20_000)
+  lanes.old.next = 500
+  await advance(clock, 200)
+  expect(first).toStrictEqual({ clear: true })
+  lanes.old.next = 0
+  const second = wait(unit)
+  await advance(clock, 9_000)
+  expect(second).toStrictEqual({})
+  await advance(clock, 1_000)
+  expect(second).toStrictEqual({ error: expect.any(NoRoomInLog) })
 })
 
 test('a unit goes on after 30 s in all where live events always wait longer, but not without room', async () => {

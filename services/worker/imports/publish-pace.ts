@@ -11,6 +11,8 @@ const liveWaitMsMax = 300
  * live rows leave free.
  */
 const patienceMs = 30_000
+/** Longest wait of a unit for room in the backfill log: while writers are away, imports of users must get their turn, too. */
+const roomPatienceMs = 30_000
 /** Rows and bytes that the backfill log may hold and that are not stored yet. */
 const lagMax = { rows: 500_000, bytes: 256 * 1024 * 1024 }
 const pollMs = 100
@@ -19,14 +21,20 @@ type PositionsLog = Pick<EventLog, 'positions'>
 
 /** Keeps imports from delaying live events, and from filling the backfill log. */
 export interface PublishPace {
-  /** The pace of one unit of work, which waits for live rows for 30 s at most. */
+  /** The pace of one unit of work, which waits for live rows and for room for 30 s each at most. */
   startUnit(): UnitPace
+}
+
+/** The backfill log has had no room for too long. */
+export class NoRoomInLog extends Error {
+  override readonly name = 'NoRoomInLog'
 }
 
 /** The pace of one unit of work. */
 export interface UnitPace {
   /**
-   * Resolves once these blocks may be published, or when `signal` aborts. Throws AppError `unavailable` while the log is.
+   * Resolves once these blocks may be published, or when `signal` aborts. Throws AppError `unavailable` while the log is, and
+   * NoRoomInLog when the unit has waited for room for 30 s.
    */
   waitUntilClear(blocks: readonly Block[], options: { signal: AbortSignal }): Promise<void>
 }
@@ -81,6 +89,7 @@ export function publishPace({
 
   function startUnit(): UnitPace {
     let waitedForLiveMs = 0
+    let waitedForRoomMs = 0
     return {
       waitUntilClear: async (blocks, { signal }) => {
         for (let countedUntil = clock.now(); ;) {
@@ -90,8 +99,9 @@ export function publishPace({
           const now = clock.now()
           const waitedMs = Math.max(0, now - countedUntil)
           countedUntil = now
-          if (!isClear) waitedForLiveMs += waitedMs
           metrics.pausedSeconds.inc(waitedMs / 1000)
+          if (!isClear) waitedForLiveMs += waitedMs
+          else if ((waitedForRoomMs += waitedMs) >= roomPatienceMs) throw new NoRoomInLog()
         }
       },
     }
