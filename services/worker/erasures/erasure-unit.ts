@@ -73,8 +73,9 @@ export function erasureUnit(deps: ErasureUnitDeps): (job: ErasureRecord, lease: 
       await erasures.advance(lease, 'delete')
       return { next: nextPoll(), log: { step: job.step, ...left } }
     }
-    await expireExports(job.siteId, clock.now())
     await eraser.retireTombstone(job)
+    // Last, because a repeat also withdraws the exports that were requested meanwhile.
+    await expireExports(job.siteId, clock.now())
     lease.signal.throwIfAborted()
     await erasures.complete(lease, clock.now())
     return { next: 'done', log: { step: job.step, erased: job.count } }

@@ -439,6 +439,45 @@ test('a worker that stops at any step leaves the rest to the next one', async ()
   expect(await stored(site)).toStrictEqual(['kept'])
 })
 
+test('exports are withdrawn once, however often the tombstone can not be retired', async () => {
+  const site = newId('site')
+  await insert(row(site))
+  const { erasureId } = await request(site, { user_id: 'ada' })
+  let [withdrawn, refused] = [0, 0]
+  const unit = erasureUnit({
+    erasures: store,
+    eraser: {
+      ...rig.eraser,
+      retireTombstone: async (erased) => {
+        if (refused++ < 3) throw unavailable('ClickHouse is read-only')
+        await rig.eraser.retireTombstone(erased)
+      },
+    },
+    expireExports: () => {
+      withdrawn++
+      return Promise.resolve()
+    },
+    clock: { now: () => Date.now() },
+    deleteEveryMs: 0,
+  })
+  let now = Date.now()
+  await waitUntil(async () => {
+    now += 60_000
+    const [taken] = (await store.leases.take(now, 10)).filter(({ id }) => id === erasureId)
+    if (taken === undefined) throw new Error('nobody can take it')
+    try {
+      const { next } = await unit(taken.job, { ...taken, signal: new AbortController().signal })
+      await store.leases.release(taken, next === 'done' ? null : now, { isProgress: true })
+      return next === 'done'
+    } catch (error) {
+      if (!isRetryable(error)) throw error
+      await store.leases.release(taken, now, { isProgress: false })
+      return false
+    }
+  }, 'the erasure is done')
+  expect([withdrawn, refused]).toStrictEqual([1, 4])
+})
+
 test('what ClickHouse deletes is looked at each half minute where erasures wait to be deleted together', async () => {
   const site = newId('site')
   await insert(row(site))
