@@ -91,7 +91,7 @@ test('refused recipients: for good beside a success, for now and all as a failur
   expect(await mail(server.port)).toMatchObject({ succeeded: true, error: 'the SMTP server refused b…@example.com' })
   const greylisting = await smtpServer({
     onRcptTo: ({ address }, _session, done) => {
-      if (address === 'c@example.com') done(Object.assign(new Error('Try later'), { responseCode: 450 }))
+      if (address === 'c@example.com') done(Object.assign(new Error(`<${address}>: Try later`), { responseCode: 450 }))
       else if (address === 'b@example.com') done(Object.assign(new Error('No such user'), { responseCode: 550 }))
       else done()
     },
@@ -100,7 +100,7 @@ test('refused recipients: for good beside a success, for now and all as a failur
   expect(await mail(greylisting.port, { to })).toMatchObject({
     succeeded: false,
     status: 450,
-    response: expect.stringContaining('Try later'),
+    response: expect.stringContaining('<c…@example.com>: Try later'),
     error: 'the SMTP server refused c…@example.com for now, and b…@example.com for good',
     settledRecipients: ['A@Example.com', 'b@example.com'],
   })

@@ -32,7 +32,7 @@ export async function mail(
       const alsoRejected = rejectedForGood.length === 0 ? '' : `, and ${namesOf(rejectedForGood)} for good`
       return {
         ...failed(smtpStatus(first), `the SMTP server refused ${namesOf(deferred)} for now${alsoRejected}`, elapsed()),
-        response: serverText(first),
+        response: serverText(first, message.to),
         settledRecipients: settledOf(message.to, { answered: [...accepted, ...rejected], deferred }),
       }
     }
@@ -40,7 +40,7 @@ export async function mail(
       succeeded: true,
       status: statusOf(response),
       latencyMs: elapsed(),
-      response: response.slice(0, responseLengthMax),
+      response: withoutAddresses(response, message.to),
       // The others have got the message: it is not sent again for these.
       error: rejected.length === 0 ? null : `the SMTP server refused ${namesOf(rejected)}`,
       retryAfterMs: null,
@@ -49,7 +49,7 @@ export async function mail(
     signal.throwIfAborted()
     if (timeout.aborted)
       return failed(null, `the SMTP server did not take the message within ${timeoutMs / 1_000} s`, elapsed())
-    return { ...failed(smtpStatus(error), describe(error), elapsed()), response: serverText(error) }
+    return { ...failed(smtpStatus(error), describe(error), elapsed()), response: serverText(error, message.to) }
   }
 }
 
@@ -135,9 +135,20 @@ function smtpStatus(error: unknown): number | null {
   return typeof status === 'number' ? status : null
 }
 
-function serverText(error: unknown): string | null {
+function serverText(error: unknown, recipients: readonly string[]): string | null {
   const text: unknown = error instanceof Error && 'response' in error ? error.response : null
-  return typeof text === 'string' ? text.slice(0, responseLengthMax) : null
+  return typeof text === 'string' ? withoutAddresses(text, recipients) : null
+}
+
+/** The beginning of a server's text, which often repeats the address that it refuses. */
+function withoutAddresses(text: string, recipients: readonly string[]): string {
+  let short = text
+  for (const address of recipients) {
+    // Servers repeat the domain in lower case.
+    const pattern = new RegExp(address.replaceAll(/[^\p{L}\p{N}]/gu, String.raw`\$&`), 'gi')
+    short = short.replaceAll(pattern, namesOf([address]))
+  }
+  return short.slice(0, responseLengthMax)
 }
 
 function statusOf(response: string): number | null {
