@@ -1,11 +1,15 @@
 import { requireExpiry, requireGrantable, requireUsable } from '@sluice/access/key-granting'
-import type { KeyStore } from '@sluice/access/keys'
+import type { KeyRecord, KeyStore } from '@sluice/access/keys'
 import { newKey } from '@sluice/access/new-key'
 import { operations } from '@sluice/api/operations'
 import { handle } from '@sluice/http/handle'
 import type { Route } from '@sluice/http/route'
 import { conflict, isRetryable, notFound } from '@sluice/runtime/errors'
+import { retry } from '@sluice/runtime/retry'
 import { toKeyResource } from './key-resource.ts'
+
+/** A failover of Postgres may take this long, in ms. */
+const lookUpMs = 5_000
 
 /**
  * POST /api/v1/settings/keys/:key_id/rotate: creates a key with the same grants, which only this response holds;
@@ -27,7 +31,8 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
       })
       const record = await rotation.catch(async (error: unknown) => {
         // The connection may break after Postgres has committed: then the new key, which only this process knows, is stored.
-        const stored = made && isRetryable(error) ? await keys.findByHash(made.stored.hash) : undefined
+        const hash = made?.stored.hash
+        const stored = hash !== undefined && isRetryable(error) ? await findSoon(keys, hash) : undefined
         if (!stored) throw error
         return stored
       })
@@ -36,4 +41,9 @@ export function rotateKeyRoute({ keys }: { keys: Pick<KeyStore, 'rotate' | 'find
       return { ...toKeyResource(record), key: made.key }
     },
   )
+}
+
+/** Looks for a key, for some seconds while Postgres is away. Throws what the last attempt throws. */
+function findSoon(keys: Pick<KeyStore, 'findByHash'>, hash: string): Promise<KeyRecord | undefined> {
+  return retry(() => keys.findByHash(hash), { timeoutMs: lookUpMs, isPermanent: (error) => !isRetryable(error) })
 }

@@ -25,7 +25,7 @@ export function rotateWebhookSecretRoute({ webhooks, secrets, clock }: WebhookDe
         if (overlap > 0 && rotatedUntil > now) {
           const until = new Date(rotatedUntil).toISOString()
           throw conflict(
-            `The secret was rotated, and the one before it signs until ${until}: rotate then, or without overlap`,
+            `The secret was rotated, and the one before it signs until ${until}. PUT the secret that receivers have, and rotate again`,
           )
         }
         return {

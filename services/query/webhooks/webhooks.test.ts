@@ -181,7 +181,7 @@ test('rotate-secret makes a secret, and keeps the old one for the overlap', asyn
   const repeated = await post(path(webhookId, 'rotate-secret'), { overlap: '1d' })
   expect([repeated.status, repeated.body.error]).toStrictEqual([
     409,
-    `The secret was rotated, and the one before it signs until ${new Date(until ?? 0).toISOString()}: rotate then, or without overlap`,
+    `The secret was rotated, and the one before it signs until ${new Date(until ?? 0).toISOString()}. PUT the secret that receivers have, and rotate again`,
   ])
   const kept = await endpoint(webhookId)
   expect([kept.secret_box, kept.previous_secret_box]).toStrictEqual([box, previous])
