@@ -165,13 +165,23 @@ describeWithChromium('cohorts', () => {
     await page.getByRole('button', { name: 'New cohort' }).first().click()
     await type(page, page.getByRole('combobox', { name: 'Property' }).first(), 'device_type')
     await type(page, page.getByRole('combobox', { name: 'Value' }).first(), 'mobile')
+    await page.getByLabel('Name').fill('Small screens')
+    await page.getByLabel('Description').fill('For the new layout')
     // Earlier the address may have the condition without its value.
     await page.waitForURL(/draft=.*mobile/)
+    await page.waitForURL(/name=Small.*description=For|description=For.*name=Small/)
     await page.reload()
+    await eventually(async () => {
+      expect(await page.getByLabel('Name').inputValue()).toBe('Small screens')
+    })
+    expect(await page.getByLabel('Description').inputValue()).toBe('For the new layout')
     await eventually(async () => {
       expect(await numberOf(page.locator('.cohort-size'))).toBe(
         usersWith(({ device_type }) => device_type === 'mobile').size,
       )
     })
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('button', { name: 'New cohort' }).first().waitFor()
+    expect(new URL(page.url()).search).not.toMatch(/draft|name|description/)
   })
 })

@@ -157,6 +157,14 @@ describeWithChromium('the keyboard alone', () => {
     expect(page.url()).toBe(before)
   })
 
+  it('opens the menu of a page without panels by .', async () => {
+    const page = await overview()
+    await page.goto(`${rig.url}/sites/${siteId}/events`)
+    await page.locator('main .more').first().waitFor({ state: 'attached' })
+    await page.keyboard.press('.')
+    await page.locator('.popover.actions:popover-open').waitFor()
+  })
+
   it('steps to panels by J and K, opens their menu by ., shows the table by T', async () => {
     const page = await overview()
     await page.keyboard.press('j')

@@ -459,6 +459,13 @@ describeWithChromium('the overview', () => {
     expect(await spoken()).toEqual([''])
   })
 
+  it('says on a narrow page how many settings its numbers depend on', async () => {
+    const page = await overview('?f=country:equals:DE&env=dev')
+    await page.setViewportSize({ width: 375, height: 812 })
+    await page.getByRole('button', { name: 'View (2)' }).click()
+    expect(await page.getByRole('dialog').getByRole('combobox', { name: 'Environment' }).inputValue()).toBe('dev')
+  })
+
   it('shows a message above the bottom bar of a narrow page', async () => {
     const page = await overview()
     await settledHeadline(page, 'Visitors')

@@ -47,7 +47,13 @@ export function StickyBar({ page }: { page: SitePage }) {
 
 function BarParts({ shown }: { shown: readonly Part[] }) {
   const [isOpen, setOpen] = useState(false)
+  const { filters, env, zone } = useView()
   const has = (part: Part) => shown.includes(part)
+  /** What a narrow page does not show, though its numbers depend on it. */
+  const changes =
+    (has('filter') ? filters.length : 0) +
+    (has('environment') && env !== undefined ? 1 : 0) +
+    (has('zone') && zone !== undefined ? 1 : 0)
   const filter = has('filter') ? <FilterBar /> : null
   if (!isNarrow.value) {
     return (
@@ -66,12 +72,12 @@ function BarParts({ shown }: { shown: readonly Part[] }) {
       <Button
         kind="quiet"
         icon="sliders-horizontal"
-        isIconOnly
+        isIconOnly={changes === 0}
         onClick={() => {
           setOpen(true)
         }}
       >
-        {messages.bar.view}
+        {changes === 0 ? messages.bar.view : messages.bar.viewWith(changes)}
       </Button>
       {isOpen ? (
         <Dialog

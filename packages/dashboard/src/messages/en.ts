@@ -83,6 +83,7 @@ export const messages = {
     range: 'Time range',
     compare: 'Compare',
     view: 'View',
+    viewWith: (changes: number) => `View (${changes})`,
     zone: 'Time zone',
     environment: 'Environment',
     filter: 'Filter',

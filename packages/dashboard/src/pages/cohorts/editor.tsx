@@ -31,6 +31,18 @@ function useSettled(text: string): string {
   return settled
 }
 
+/** A text field whose value is in the address, and survives a reload, while it differs from the saved one. */
+function useDraftText(parameter: string, saved: string): [string, (text: string) => void] {
+  const [kept, setKept] = usePageParameter(parameter)
+  const [text, setText] = useState(kept ?? saved)
+  const settled = useSettled(text)
+  useEffect(() => {
+    const changed = settled === saved ? undefined : settled
+    if (changed !== kept) setKept(changed, true)
+  }, [settled])
+  return [text, setText]
+}
+
 export interface EditorProps {
   /** The cohort that is changed; undefined makes a new one. */
   cohort: CohortResource | undefined
@@ -47,8 +59,8 @@ export function Editor({ cohort: of, onClose }: EditorProps) {
   const { siteId } = useView()
   const { environment } = useQuestions()
   const [draft, setDraft] = usePageParameter('draft')
-  const [name, setName] = useState(cohort?.name ?? '')
-  const [description, setDescription] = useState(cohort?.description ?? '')
+  const [name, setName] = useDraftText('name', cohort?.name ?? '')
+  const [description, setDescription] = useDraftText('description', cohort?.description ?? '')
   const [criteria, setCriteria] = useState<Criteria>(
     () => (draft === undefined ? undefined : parseDraft(draft)) ?? cohort?.criteria ?? emptyCriteria,
   )

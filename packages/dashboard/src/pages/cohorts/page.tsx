@@ -23,6 +23,8 @@ export default function Page() {
   const { siteId } = useView()
   const [edited, setEdited] = usePageParameter('edit')
   const [, setDraft] = usePageParameter('draft')
+  const [, setName] = usePageParameter('name')
+  const [, setDescription] = usePageParameter('description')
   const [open, setOpen] = usePageParameter('open')
   useMenuKey()
   const cohorts = useApi('listCohorts', { query: { site_id: siteId, limit: listMax } })
@@ -38,7 +40,7 @@ export default function Page() {
         cohort={toEdit}
         onClose={(savedId) => {
           setEdited(undefined)
-          setDraft(undefined, true)
+          for (const set of [setDraft, setName, setDescription]) set(undefined, true)
           if (savedId !== undefined) setOpen(savedId, true)
         }}
       />

@@ -133,7 +133,7 @@ function Result({ funnel }: { funnel: Funnel }) {
     ) : null
   const { steps } = result.data
   const last = steps.at(-1)
-  const comparedSteps = comparedResult.isOld === result.isOld ? (comparedResult.data?.steps ?? []) : []
+  const comparedSteps = comparedResult.isOld || result.isOld ? [] : (comparedResult.data?.steps ?? [])
   // A rate of nobody is none to compare with.
   const before = comparedSteps[0]?.users === 0 ? undefined : comparedSteps.at(-1)
   if (last === undefined || steps[0]?.users === 0) {
@@ -184,7 +184,7 @@ function Steps({ funnel }: { funnel: Funnel }) {
   const { steps, setSteps, types, result, comparedResult, compared, of } = funnel
   const isCurrent = result.data?.steps.length === steps.length && result.error === undefined
   const found = isCurrent ? result.data?.steps : undefined
-  const comparedSteps = comparedResult.isOld === result.isOld ? comparedResult.data?.steps : undefined
+  const comparedSteps = comparedResult.isOld || result.isOld ? undefined : comparedResult.data?.steps
   const before = comparedSteps?.length === steps.length ? comparedSteps : undefined
   const next = types.find(({ value }) => !steps.some(({ event_type }) => event_type === value)) ?? types[0]
   return (

@@ -3,7 +3,7 @@ import type { StatsResult } from '@sluice/contracts/stats'
 import type { StatsQuestion } from '../../api/wire.ts'
 import { formatExact, formatValue, kindOf } from '../../format/numbers.ts'
 import { messages } from '../../messages/en.ts'
-import { type Questions, useChosenView } from '../../state/hooks.ts'
+import { type Questions, useChosenView, useView } from '../../state/hooks.ts'
 import { type HeadlineMetric, headlineMetrics } from '../../state/view.ts'
 import { announce } from '../../ui/announce.tsx'
 import { Change, MoreMenu, Num } from '../../ui/numbers.tsx'
@@ -32,13 +32,15 @@ export function Headlines({ headlines, metric, onChoose }: HeadlinesProps) {
   const { metric: chosen } = useChosenView()
   const shown = headlines[metric]
   const value = shown.isOld ? undefined : shown.result?.value
+  const { range, compare, filters } = useView()
   const spoken = useRef('')
   useEffect(() => {
     if (value === undefined) return
     const text = texts.spoken(messages.metrics[metric], formatExact(value, kindOf(metric)))
-    // A range that reaches now is asked each minute: an unchanged number is not said again.
-    if (text !== spoken.current) announce(text)
-    spoken.current = text
+    // A range that reaches now is asked each minute: an unchanged number of the same view is not said again.
+    const said = JSON.stringify([text, range, compare, filters])
+    if (said !== spoken.current) announce(text)
+    spoken.current = said
   }, [metric, value])
   const move = (event: KeyboardEvent) => {
     const steps: Partial<Record<string, number>> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }

@@ -145,7 +145,7 @@ function headlineOf(
     questions,
     result: resultAt(now),
     // A change needs the answers of the same two ranges.
-    before: questions.compared === undefined || before[0].isOld !== now[0].isOld ? undefined : resultAt(before),
+    before: questions.compared === undefined || before[0].isOld || now[0].isOld ? undefined : resultAt(before),
     isOld: now[0].isOld,
   }
 }
