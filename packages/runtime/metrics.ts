@@ -28,12 +28,12 @@ export function scrapeReader<T>(read: () => Promise<T>, { msMax = engineMsMax } 
       last = await read()
     } catch {
       // The last value holds.
-    } finally {
-      reading = undefined
     }
   }
   return async () => {
-    reading ??= readOnce()
+    reading ??= readOnce().finally(() => {
+      reading = undefined
+    })
     await withDeadline(reading, msMax, () => new Error('the engine is slow')).catch(() => undefined)
     return last
   }
