@@ -1,5 +1,6 @@
 import type { SiteStore } from '@sluice/access/sites'
 import { isMet, type Measured } from '@sluice/contracts/alert-state'
+import { alertLimits } from '@sluice/contracts/alerts'
 import { countsEvents } from '@sluice/event-store/alerts/alert-spec'
 import type { QueryRunners } from '@sluice/event-store/query-runner'
 import type { Lease, UnitResult } from '@sluice/leases/run-unit'
@@ -49,8 +50,8 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
   const { rules, sites, watermarks, reader, clock, metrics } = deps
   /** The last minute for which this process has measured before its end was complete, by site. */
   const lastEarlyMinutes = new Map<string, number>()
-  /** Ids of the rules that ClickHouse did not answer when they were measured last, by site. */
-  const unansweredRules = new Map<string, ReadonlySet<string>>()
+  /** By site, a rule of each group that ClickHouse did not answer; the group that waits longest comes first. */
+  const unansweredRules = new Map<string, readonly string[]>()
 
   return async ({ siteId, judgedMinute }, lease) => {
     const now = clock.now()
@@ -82,7 +83,7 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
   function judgingOf(siteId: string, lease: Lease) {
     const runner = reader.as({ key: `alerts ${siteId}`, signal: lease.signal, priority: 'background' })
 
-    /** Judges rules whose measurements `accepts`; false: ClickHouse is away, or was for the last groups. */
+    /** Judges rules whose measurements `accepts`; false: ClickHouse did not answer, and some are to be measured again soon. */
     async function run(
       due: readonly AlertRule[],
       minute: number,
@@ -102,47 +103,57 @@ export function alertUnit(deps: AlertUnitDeps): (site: AlertSite, lease: Lease) 
         const judged = group.rules.filter((rule) => accepts(rule, measured.measured))
         judgements.push(...judged.map(({ ruleId, revision }) => ({ ruleId, revision, ...measured })))
       }
-      const unanswered = new Set(unansweredRules.get(siteId))
-      const { usual, last } = divide(groupBySpec(due, site?.settings), unanswered)
+      const known = unansweredRules.get(siteId) ?? []
+      const { usual, last } = divide(groupBySpec(due, site?.settings), known)
+      const groups = [...usual, ...last]
       const away: RuleGroup[] = []
-      let [unansweredInRow, answered] = [0, 0]
+      let [tried, answered, unansweredInRow] = [0, 0, 0]
       const together = await measureRuleGroups(usual, minute, runner, metrics)
-      for (const group of [...usual, ...last]) {
+      for (const group of groups) {
+        if (unansweredInRow === unansweredMax) break
         const measured = together.get(group) ?? (await measureRuleGroup(group, minute, runner, metrics))
         lease.signal.throwIfAborted()
+        tried += 1
         if (measured === 'away') {
-          for (const { ruleId } of group.rules) unanswered.add(ruleId)
           away.push(group)
           unansweredInRow += 1
-          if (unansweredInRow === unansweredMax) break
           continue
         }
         unansweredInRow = 0
         answered += 1
-        for (const { ruleId } of group.rules) unanswered.delete(ruleId)
         judgeGroup(group, measured)
         if (clock.now() >= storeAt) await store()
       }
-      // It answered others: it is these conditions that need too much.
+      // Those that were tried now are measured after the others the next time.
+      const unanswered = [...groups.slice(Math.max(tried, usual.length)), ...away]
+      // Rules that are judged early are some of a site's: what is known of the others stays.
+      const ofOthers = known.filter((id) => due.every(({ ruleId }) => ruleId !== id))
+      const ids = [...ofOthers, ...unanswered.flatMap(({ rules: [rule] }) => rule?.ruleId ?? [])]
+      if (ids.length === 0) unansweredRules.delete(siteId)
+      else unansweredRules.set(siteId, ids.slice(-alertLimits.rulesPerSiteMax))
+      const areUsualTried = tried >= usual.length
+      // ClickHouse answered other groups: the conditions of these ones need too much.
       if (answered > 0)
-        for (const group of away) judgeGroup(group, { measured: { outcome: 'failed' }, error: unansweredText })
+        for (const group of areUsualTried ? unanswered : away)
+          judgeGroup(group, { measured: { outcome: 'failed' }, error: unansweredText })
       await store()
-      if (unanswered.size === 0) unansweredRules.delete(siteId)
-      else unansweredRules.set(siteId, unanswered)
-      return unansweredInRow < unansweredMax && (away.length === 0 || answered > 0)
+      return areUsualTried && (answered > 0 || unanswered.length === 0)
     }
 
     return { run }
   }
 }
 
-/** The groups without and with one of these rules, which are to be measured last. */
+/** The groups without one of these rules, and those with one, in the order of the rules: they are to be measured last. */
 function divide(
   groups: readonly RuleGroup[],
-  ruleIds: ReadonlySet<string>,
+  ruleIds: readonly string[] = [],
 ): { usual: readonly RuleGroup[]; last: readonly RuleGroup[] } {
-  const isLast = ({ rules }: RuleGroup) => rules.some(({ ruleId }) => ruleIds.has(ruleId))
-  return { usual: groups.filter((group) => !isLast(group)), last: groups.filter(isLast) }
+  const placeOf = ({ rules }: RuleGroup) => ruleIds.findIndex((id) => rules.some(({ ruleId }) => ruleId === id))
+  return {
+    usual: groups.filter((group) => placeOf(group) === -1),
+    last: groups.filter((group) => placeOf(group) !== -1).sort((one, other) => placeOf(one) - placeOf(other)),
+  }
 }
 
 function startOfMinute(time: number): number {
