@@ -17,7 +17,7 @@ import type { Clock } from '@sluice/runtime/clock'
 import { AppError, internalMessage, unavailable } from '@sluice/runtime/errors'
 import type { RowBatch, SegmentOutcome, SegmentTask } from './encode-segment.ts'
 import type { ImportMetrics } from './metrics.ts'
-import { NoRoomInLog, type PublishPace, type UnitPace } from './publish-pace.ts'
+import { type PublishPace, type UnitPace, WritersStalled } from './publish-pace.ts'
 import { type SegmentEncoder, unreadable } from './segment-encoder.ts'
 
 export interface ImportUnitDeps {
@@ -151,8 +151,7 @@ export function importUnit(deps: ImportUnitDeps): (job: ImportRecord, lease: Lea
     } catch (error) {
       if (error instanceof LeaseLost || lease.signal.aborted) await removeCancelled(job.importId)
       // The segment is repeated: what was published of it is stored once.
-      if (error instanceof NoRoomInLog)
-        return { next: clock.now() + waitMs, log: { waits: 'for room in the log of old events' } }
+      if (error instanceof WritersStalled) return { next: clock.now() + waitMs, log: { waits: 'for the writers' } }
       throw error
     }
   }

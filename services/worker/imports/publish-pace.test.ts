@@ -4,7 +4,7 @@ import { createMetrics } from '@sluice/runtime/metrics'
 import { virtualClock } from '../../../tests/support/virtual-clock.ts'
 import { blockOfRows, event } from '../../../tests/support/writer.ts'
 import { importMetrics } from './metrics.ts'
-import { NoRoomInLog, publishPace } from './publish-pace.ts'
+import { publishPace, WritersStalled } from './publish-pace.ts'
 
 const signal = new AbortController().signal
 const block = blockOfRows(
@@ -96,21 +96,26 @@ test('imports wait while the backfill log holds some 500,000 rows that are not s
   expect(full).toStrictEqual({ clear: true })
 })
 
-test('a unit ends after 30 s in all without room in the backfill log, so that other imports get their turn', async () => {
+test('a unit ends when the writers store nothing of a full backfill log for 30 s, and not while they are slow', async () => {
   const { clock, lanes, pace, wait } = start()
   const unit = pace.startUnit()
-  lanes.old = { next: 0, end: 500 }
-  const first = wait(unit)
-  await advance(clock, 20_000)
-  lanes.old.next = 500
+  lanes.old = { next: 0, end: 600 }
+  const slow = wait(unit)
+  for (let minute = 0; minute < 4; minute++) {
+    await advance(clock, 25_000)
+    lanes.old.next++
+  }
+  expect(slow).toStrictEqual({})
+  lanes.old.next = 600
   await advance(clock, 200)
-  expect(first).toStrictEqual({ clear: true })
-  lanes.old.next = 0
-  const second = wait(unit)
-  await advance(clock, 9_000)
-  expect(second).toStrictEqual({})
-  await advance(clock, 1_000)
-  expect(second).toStrictEqual({ error: expect.any(NoRoomInLog) })
+  expect(slow).toStrictEqual({ clear: true })
+
+  lanes.old.end = 1_200
+  const stalled = wait(unit)
+  await advance(clock, 29_000)
+  expect(stalled).toStrictEqual({})
+  await advance(clock, 1_500)
+  expect(stalled).toStrictEqual({ error: expect.any(WritersStalled) })
 })
 
 test('a unit goes on after 30 s in all where live events always wait longer, but not without room', async () => {

@@ -11,8 +11,11 @@ const liveWaitMsMax = 300
  * live rows leave free.
  */
 const patienceMs = 30_000
-/** Longest wait of a unit for room in the backfill log: while writers are away, imports of users must get their turn, too. */
-const roomPatienceMs = 30_000
+/**
+ * A unit ends when the writers have stored nothing of a full backfill log for this long: imports of users must get their turn, too. It
+ * waits on while the writers store something, because a repeat publishes the rows of its segment again.
+ */
+const stalledMsMax = 30_000
 /** Rows and bytes that the backfill log may hold and that are not stored yet. */
 const lagMax = { rows: 500_000, bytes: 256 * 1024 * 1024 }
 const pollMs = 100
@@ -21,20 +24,20 @@ type PositionsLog = Pick<EventLog, 'positions'>
 
 /** Keeps imports from delaying live events, and from filling the backfill log. */
 export interface PublishPace {
-  /** The pace of one unit of work, which waits for live rows and for room for 30 s each at most. */
+  /** The pace of one unit of work, which waits for live rows for 30 s at most. */
   startUnit(): UnitPace
 }
 
-/** The backfill log has had no room for too long. */
-export class NoRoomInLog extends Error {
-  override readonly name = 'NoRoomInLog'
+/** The backfill log is full, and the writers store nothing of it. */
+export class WritersStalled extends Error {
+  override readonly name = 'WritersStalled'
 }
 
 /** The pace of one unit of work. */
 export interface UnitPace {
   /**
    * Resolves once these blocks may be published, or when `signal` aborts. Throws AppError `unavailable` while the log is, and
-   * NoRoomInLog when the unit has waited for room for 30 s.
+   * WritersStalled when the backfill log has no room and the writers store nothing for 30 s.
    */
   waitUntilClear(blocks: readonly Block[], options: { signal: AbortSignal }): Promise<void>
 }
@@ -78,30 +81,40 @@ export function publishPace({
     return positions.every(({ partition, next }) => next >= (ends.get(partition) ?? 0n))
   }
 
-  async function hasRoom(blocks: readonly Block[]): Promise<boolean> {
+  /** Whether the backfill log has room for the blocks, and how many blocks of it the writers have stored. */
+  async function readRoom(blocks: readonly Block[]): Promise<{ hasRoom: boolean; stored: bigint }> {
     const positions = await backfill.positions(await group())
+    const stored = positions.reduce((sum, { next }) => sum + next, 0n)
     const lag = Number(positions.reduce((sum, { next, end }) => sum + (end - next), 0n))
     const share = lag / Math.max(1, blocks.length)
     const rows = blocks.reduce((sum, { headers }) => sum + headers.rows, 0)
     const bytes = blocks.reduce((sum, { headers }) => sum + headers.bytes, 0)
-    return share * rows < lagMax.rows && share * bytes < lagMax.bytes
+    return { hasRoom: share * rows < lagMax.rows && share * bytes < lagMax.bytes, stored }
   }
 
   function startUnit(): UnitPace {
     let waitedForLiveMs = 0
-    let waitedForRoomMs = 0
     return {
       waitUntilClear: async (blocks, { signal }) => {
+        let stalledMs = 0
+        let storedBefore: bigint | undefined
         for (let countedUntil = clock.now(); ;) {
           const isClear = waitedForLiveMs >= patienceMs || (await isLiveStored())
-          if ((isClear && (await hasRoom(blocks))) || signal.aborted) return
+          if (isClear) {
+            const { hasRoom, stored } = await readRoom(blocks)
+            if (hasRoom) return
+            if (stored !== storedBefore) stalledMs = 0
+            storedBefore = stored
+          }
+          if (signal.aborted) return
+          if (stalledMs >= stalledMsMax) throw new WritersStalled()
           await clock.sleep(pollMs, signal)
           const now = clock.now()
           const waitedMs = Math.max(0, now - countedUntil)
           countedUntil = now
           metrics.pausedSeconds.inc(waitedMs / 1000)
-          if (!isClear) waitedForLiveMs += waitedMs
-          else if ((waitedForRoomMs += waitedMs) >= roomPatienceMs) throw new NoRoomInLog()
+          if (isClear) stalledMs += waitedMs
+          else waitedForLiveMs += waitedMs
         }
       },
     }
