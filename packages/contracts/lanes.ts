@@ -11,9 +11,8 @@ export const backfillAgeMs = 62 * 24 * 3_600_000
 
 /**
  * The time up to which an answer that reads no events before `readsFrom` has every accepted event. `live` and `all` are the times up
- * to which those of the live lane, and of both lanes, can be read (all Unix ms). An event of the
- * backfill lane that was received until `live` has a timestamp before `live - backfillAgeMs`, so that an answer which reads nothing
- * earlier does not wait for that lane.
+ * to which those of the live lane, and of both lanes, can be read (all Unix ms). An event of the backfill lane that was received until
+ * `live` has a timestamp before `live - backfillAgeMs`, so that an answer which reads nothing earlier does not wait for that lane.
  */
 export function completeUntilFrom({ live, all }: { live: number; all: number }, readsFrom: number): number {
   return readsFrom >= live - backfillAgeMs ? live : all

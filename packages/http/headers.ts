@@ -5,7 +5,10 @@ import type { Client, RouteRule } from './route.ts'
 /** Headers that pages of other origins may read (docs/http-interface.md#cross-origin). */
 const exposedHeaders = 'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, X-Request-Id'
 const preflightSeconds = 86_400
-/** Segment's analytics.js sends `X-Retry-Count` with each retry; the browser SDK sends `baggage` where `propagate` names its own Sluice. */
+/**
+ * Segment's analytics.js sends `X-Retry-Count` with each retry, and the browser SDK sends `baggage` where its option `propagate` names
+ * the origin of Sluice.
+ */
 const requestHeaders =
   'Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id, X-Retry-Count, Baggage'
 

@@ -118,10 +118,11 @@ describeWithChromium('keys', () => {
     expect(await reveal.textContent()).toContain(key)
     // Nobody would have the key if the page were left now.
     const asked = page.waitForEvent('dialog')
-    await page.evaluate('setTimeout(() => location.reload())')
+    const reloading = page.evaluate('location.reload()')
     const question = await asked
     expect(question.type()).toBe('beforeunload')
     await question.dismiss()
+    await reloading
     expect(await reveal.textContent()).toContain(key)
     await reveal.getByRole('button', { name: 'I saved it' }).click()
     await page.getByRole('row').filter({ hasText: 'Web shop' }).waitFor()

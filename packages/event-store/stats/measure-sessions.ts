@@ -1,6 +1,7 @@
 import type { Metric } from '@sluice/contracts/stats'
 import { ClickHouseError } from '../errors.ts'
 import type { QueryRunner } from '../query-runner.ts'
+import { percentOf } from '../session-metrics.ts'
 import { sessionWindowMs } from '../session-sql.ts'
 import { countEvents } from './count-events.ts'
 import { unusualSessionCode } from './row-sources.ts'
@@ -96,7 +97,7 @@ async function conversionRate(
   const countError = standardErrors * Math.sqrt((1 - 1 / sampleFactor) / measured)
   const unseenError = (unseenMax * sampleFactor) / converted
   if (countError + unseenError > relativeErrorMax) return undefined
-  return Math.floor((10_000 * converted) / (sampleFactor * measured) + 0.5) / 100
+  return percentOf(converted, sampleFactor * measured)
 }
 
 /** Reads sessions by the cheap statement; when that fails with `unusualSessionCode`, by the statement for all sessions. */
